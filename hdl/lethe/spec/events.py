@@ -1,0 +1,177 @@
+"""Events, drop reasons, completion statuses and counters: everything that can be seen to happen.
+
+One event is one row of a trace, whichever side wrote it (`TRACE_COLUMNS`).  The same codes travel on
+the NI's trace lanes, so that lockstep, pipeline and reports speak one language.
+"""
+
+import enum
+
+
+class Kind(enum.IntEnum):
+    """Message kinds, as the 3-bit field on the wire (IMP-14, IMP-15, IMP-16, RELM-02)."""
+
+    SEND = 1
+    ACK = 2
+    FORGET = 3
+    BE = 4
+    FORGOTTEN = 5  # reserved
+    REJECT = 6  # reserved
+
+
+class Status(enum.IntEnum):
+    """How a datagram ended for its sender."""
+
+    ACCEPTED = 0  # committed to the receiver's deliver FIFO
+    UNKNOWN = 1  # ended without an Ack: it may or may not have been delivered
+    REJECTED = 2  # refused by the local NI before anything was sent
+    NEVER_SENT = 3  # cancelled before its first flit left
+
+
+class Cause(enum.IntEnum):
+    """Why a datagram ended as it did."""
+
+    NONE = 0
+    RETRY_LIMIT = 1
+    DEADLINE = 2
+    CANCELLED = 3
+    BEST_EFFORT = 4
+    DESTINATION = 5  # no such node, or the node itself
+    LENGTH = 6  # longer than the MTU
+    MODE = 7  # a mode that is not defined
+
+
+class Drop(enum.IntEnum):
+    """Why an arriving message was not acted on.  Order is the order of the checks."""
+
+    NONE = 0
+    CRC = 1
+    KIND = 2
+    LENGTH = 3
+    MISROUTED = 4
+    SOURCE = 5
+    SLOT = 6
+    EXTENSION = 7
+    INCARNATION = 8
+    TABLE_FULL = 9
+    DELIVER_FULL = 10
+    TIMER_FULL = 11
+    RESETTING = 12
+
+
+class Event(enum.IntEnum):
+    """What happened.  0 is "nothing" on a trace lane."""
+
+    NOTHING = 0
+    # NI, tx lane: in the cycle of the worm's first flit (KILLED: when it would have been).
+    SEND = 1  # detail: tries so far, 0 for the first
+    ACK = 2
+    FORGET = 3
+    BE = 4
+    KILLED = 5  # a Send found its datagram ended when it was granted the link
+    # NI, rx lane: in the cycle in which an arrived message or an internal request acts.
+    DELIVER = 8  # a Send was accepted: committed, entered, Ack queued
+    DELIVER_BE = 9  # a best-effort message was committed
+    DUPLICATE = 10  # a Send whose datagram is already here: Ack again
+    DROP = 11  # detail: Drop
+    RELEASE = 12  # an Ack ended the datagram: Forget queued, completion queued
+    ACK_IGNORED = 13  # an Ack for nothing live here: Forget queued (IMP-22)
+    FORGOTTEN = 14  # a Forget erased the entry
+    FORGET_IGNORED = 15  # a Forget matched nothing
+    REPEAT = 16  # the repeat timer expired: a Send is queued again; detail: tries
+    ACK_REPEAT = 17  # the Ack timer expired: an Ack is queued again; detail: tries
+    GIVE_UP = 18  # ended without an Ack; detail: Cause
+    ORPHAN = 19  # an entry whose sender fell silent was reclaimed
+    # NI, host lanes.
+    ACCEPT = 24  # the datagram is fully stored; detail: Kind it will travel as
+    COMPLETE = 25  # the completion was taken; detail: Status << 4 | Cause
+    TAKE = 26  # the host took the record from the deliver FIFO
+    RESET = 27  # the NI was reset; length: deliver records lost with it
+    # Fabric.
+    FORWARD = 32  # a head won its output; detail: output port
+    DISCARD_BUSY = 33  # its output carries another worm
+    DISCARD_CONTENTION = 34  # it lost the draw
+    DISCARD_UP = 35  # no up-port was free
+    DISCARD_ROUTE = 36  # no legal output
+    STRAY = 37  # a flit without a worm (the rest of a fragment)
+    FRAGMENT = 38  # a worm that ended without its last flit
+    OVERLONG = 39  # a worm longer than any legal one was cut
+    LOST = 40  # random loss on the link
+    DEAD = 41  # the link was dead
+    FLIP = 42  # a bit was flipped; detail: bit position
+
+
+#: Router and link events by which a worm disappears.
+DISCARDS = (
+    Event.DISCARD_BUSY,
+    Event.DISCARD_CONTENTION,
+    Event.DISCARD_UP,
+    Event.DISCARD_ROUTE,
+    Event.LOST,
+    Event.DEAD,
+)
+
+#: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
+TRACE_COLUMNS = (
+    ("run", "string", False, "name of the run; one file may hold several"),
+    ("cycle", "int64", False, "cycle in which the event is visible, 0 is the first after reset"),
+    ("unit", "int32", False, "NIs 0 … N−1, then routers, then links (Topology.unit_name)"),
+    ("port", "int16", False, "NI: lane; router: input port; link: 0"),
+    ("event", "int16", False, "spec.events.Event"),
+    ("uid", "int64", True, "packed UID (spec.wire.pack_uid); null where the unit cannot know it"),
+    ("peer", "int32", True, "the other node: destination at the sender, source at the receiver"),
+    ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
+    ("detail", "int32", False, "per event, 0 unless Event says otherwise"),
+)
+
+#: Lanes of an NI, the `port` column of its events, in the order of the trace words.
+LANE_TX, LANE_RX, LANE_ACCEPT, LANE_COMPLETE, LANE_TAKE, LANE_FRAGMENT = range(6)
+
+
+class Counter(enum.IntEnum):
+    """NI counters, one per pulse; the index is the address in the statistics block."""
+
+    SENDS = 0
+    ACKS = 1
+    FORGETS = 2
+    BEST_EFFORTS = 3
+    KILLED = 4
+    DELIVERED = 5
+    DELIVERED_BE = 6
+    DUPLICATES = 7
+    RELEASED = 8
+    ACKS_IGNORED = 9
+    FORGOTTEN = 10
+    FORGETS_IGNORED = 11
+    REPEATS = 12
+    ACK_REPEATS = 13
+    GIVEN_UP = 14
+    ORPHANS = 15
+    DROP_CRC = 16
+    DROP_KIND = 17
+    DROP_LENGTH = 18
+    DROP_MISROUTED = 19
+    DROP_SOURCE = 20
+    DROP_SLOT = 21
+    DROP_EXTENSION = 22
+    DROP_INCARNATION = 23
+    DROP_TABLE_FULL = 24
+    DROP_DELIVER_FULL = 25
+    DROP_TIMER_FULL = 26
+    DROP_RESETTING = 27
+    REPLIES_DROPPED = 28
+    FRAGMENTS = 29
+    ACCEPTED = 30
+    COMPLETED = 31
+
+
+class RouterCounter(enum.IntEnum):
+    """Router counters; the same numbering as the fabric events from FORWARD on."""
+
+    FORWARDED = 0
+    BUSY = 1
+    CONTENTION = 2
+    UP = 3
+    ROUTE = 4
+    STRAY = 5
+    FRAGMENT = 6
+    OVERLONG = 7

@@ -1,0 +1,37 @@
+"""The generators that RTL and golden model share: xorshift32, advanced only when a unit draws."""
+
+MASK32 = 0xFFFF_FFFF
+
+# The kinds of unit that draw, as they enter `seed_for`.
+UNIT_NI = 1
+UNIT_ROUTER = 2
+UNIT_LINK_LOSS = 3
+UNIT_LINK_FLIP = 4
+UNIT_GENERATOR = 5
+UNIT_STALL = 6
+
+
+def advance(state: int) -> int:
+    """The next state of an xorshift32 generator (shifts 13, 17, 5); never 0 for a non-zero state."""
+    state ^= (state << 13) & MASK32
+    state ^= state >> 17
+    state ^= (state << 5) & MASK32
+    return state
+
+
+def seed_for(seed: int, unit: int, index: int) -> int:
+    """The non-zero initial state of the generator of unit number ``index`` of kind ``unit``.
+
+    Murmur3's finaliser over the three numbers, so that neighbouring units share nothing.
+    """
+    x = (seed * 0x9E37_79B1 + unit * 0x85EB_CA77 + index * 0xC2B2_AE3D + 0x27D4_EB2F) & MASK32
+    for multiplier in (0x85EB_CA6B, 0xC2B2_AE35):
+        x ^= x >> 16
+        x = (x * multiplier) & MASK32
+    x ^= x >> 16
+    return x or 1
+
+
+def scale(draw: int, bits: int, count: int) -> int:
+    """Map a draw of ``bits`` bits to 0 … count−1 without a division: ``draw · count >> bits``."""
+    return (draw * count) >> bits

@@ -1,0 +1,274 @@
+"""Topologies as graphs: who is connected to whom, and where a head may go.
+
+Units are numbered NIs first (0 … nodes−1), then routers, then links.  Both implementations build
+their fabric from `Topology.links` and are held against `Topology.route`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+#: `Topology.route` answers: a port number, or one of these.
+UP = -1
+NOWHERE = -2
+
+KINDS = ("wire", "crossbar", "fly", "tree", "mesh")
+
+LOCAL, EAST, WEST, NORTH, SOUTH = range(5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A directed link.  ``source`` and ``target`` are (router or None for a NI, index, port)."""
+
+    source_is_node: bool
+    source: int
+    source_port: int
+    target_is_node: bool
+    target: int
+    target_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """A fabric.
+
+    Parameters
+    ----------
+    kind : one of `KINDS`
+    nodes : number of NIs (wire: 2)
+    arity, levels : k and n of a k-ary n-fly or n-tree, else 0
+    columns, rows : of a mesh, else 0
+    """
+
+    kind: str
+    nodes: int
+    arity: int = 0
+    levels: int = 0
+    columns: int = 0
+    rows: int = 0
+
+    @property
+    def routers(self) -> int:
+        match self.kind:
+            case "wire":
+                return 0
+            case "crossbar":
+                return 1
+            case "mesh":
+                return self.nodes
+            case _:
+                return self.levels * self.width
+
+    @property
+    def width(self) -> int:
+        """Routers in a level of a tree or a stage of a fly."""
+        return self.arity ** (self.levels - 1) if self.arity else 0
+
+    def level(self, router: int) -> int:
+        """Level (tree, 0 is next to the nodes) or stage (fly) of a router; 0 elsewhere."""
+        return router // self.width if self.kind in ("tree", "fly") else 0
+
+    def index(self, router: int) -> int:
+        """Number of a router within its level or stage."""
+        return router % self.width if self.kind in ("tree", "fly") else router
+
+    def ports(self, router: int) -> int:
+        """Ports of a router, numbered the same on the input and the output side."""
+        match self.kind:
+            case "crossbar":
+                return self.nodes
+            case "mesh":
+                return 5
+            case "tree":
+                return self.arity if self.level(router) == self.levels - 1 else 2 * self.arity
+            case _:
+                return self.arity
+
+    def up_ports(self, router: int) -> int:
+        """How many of a router's ports (the last ones) are up-ports."""
+        return self.ports(router) - self.arity if self.kind == "tree" else 0
+
+    @property
+    def max_ports(self) -> int:
+        return max((self.ports(r) for r in range(self.routers)), default=0)
+
+    def fly_wire(self, stage: int, line: int) -> int:
+        """The input line of stage+1 that output line ``line`` of ``stage`` is wired to.
+
+        It swaps digit 0 with digit levels−1−stage: what the stage has just chosen goes to its
+        final place in the line number.
+        """
+        k, place = self.arity, self.arity ** (self.levels - 1 - stage)
+        low, digit = line % k, line // place % k
+        return line + (digit - low) + (low - digit) * place
+
+    def route(self, router: int, came_from: int, destination: int) -> int:
+        """Output port for a head that came in on port ``came_from``; `UP` for any up-port; or `NOWHERE`."""
+        if not 0 <= destination < self.nodes:
+            return NOWHERE
+        k = self.arity
+        match self.kind:
+            case "crossbar":
+                port = destination
+            case "fly":
+                return destination // k ** (self.levels - 1 - self.level(router)) % k
+            case "tree":
+                level = self.level(router)
+                if self.index(router) // k**level != destination // k ** (level + 1):
+                    return NOWHERE if came_from >= k or level == self.levels - 1 else UP
+                port = destination // k**level % k
+            case _:
+                x, y = router % self.columns, router // self.columns
+                to_x, to_y = destination % self.columns, destination // self.columns
+                if to_x != x:
+                    if came_from in (NORTH, SOUTH):
+                        return NOWHERE
+                    port = EAST if to_x > x else WEST
+                elif to_y != y:
+                    port = NORTH if to_y > y else SOUTH
+                else:
+                    port = LOCAL
+        return NOWHERE if port == came_from else port
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """All links: injection links by node, ejection links by node, then between routers by (source router, port)."""
+        if self.kind == "wire":
+            return tuple(
+                Link(
+                    source_is_node=True, source=node, source_port=0,
+                    target_is_node=True, target=1 - node, target_port=0,
+                )
+                for node in range(2)
+            )  # fmt: skip
+        entries = [self._attachment(node, injection=True) for node in range(self.nodes)]
+        exits = [self._attachment(node, injection=False) for node in range(self.nodes)]
+        inject = [
+            Link(source_is_node=True, source=n, source_port=0, target_is_node=False, target=r, target_port=p)
+            for n, (r, p) in enumerate(entries)
+        ]
+        eject = [
+            Link(source_is_node=False, source=r, source_port=p, target_is_node=True, target=n, target_port=0)
+            for n, (r, p) in enumerate(exits)
+        ]
+        inner = [
+            Link(source_is_node=False, source=r, source_port=p, target_is_node=False, target=t, target_port=q)
+            for r in range(self.routers)
+            for p in range(self.ports(r))
+            if (end := self._neighbour(r, p)) is not None
+            for t, q in [end]
+        ]
+        return (*inject, *eject, *inner)
+
+    def _attachment(self, node: int, *, injection: bool) -> tuple[int, int]:
+        """(router, port) of a node's injection or ejection link."""
+        k = self.arity
+        match self.kind:
+            case "crossbar":
+                return 0, node
+            case "mesh":
+                return node, LOCAL
+            case "fly" if not injection:
+                return (self.levels - 1) * self.width + node // k, node % k
+            case _:
+                return node // k, node % k
+
+    def _neighbour(self, router: int, port: int) -> tuple[int, int] | None:
+        """(router, input port) that an output port is joined to; None for a node or nothing."""
+        k, level, index = self.arity, self.level(router), self.index(router)
+        match self.kind:
+            case "fly":
+                if level == self.levels - 1:
+                    return None
+                line = self.fly_wire(level, index * k + port)
+                return (level + 1) * self.width + line // k, line % k
+            case "tree":
+                if port >= k:
+                    place = k**level
+                    digit = index // place % k
+                    return (level + 1) * self.width + index + (port - k - digit) * place, digit
+                if level == 0:
+                    return None
+                place = k ** (level - 1)
+                digit = index // place % k
+                return (level - 1) * self.width + index + (port - digit) * place, k + digit
+            case "mesh":
+                x, y = router % self.columns, router // self.columns
+                dx, dy, back = {
+                    EAST: (1, 0, WEST), WEST: (-1, 0, EAST), NORTH: (0, 1, SOUTH), SOUTH: (0, -1, NORTH),
+                }.get(port, (0, 0, None))  # fmt: skip
+                if back is None or not (0 <= x + dx < self.columns and 0 <= y + dy < self.rows):
+                    return None
+                return router + dx + self.columns * dy, back
+            case _:
+                return None
+
+    def hops(self, source: int, destination: int) -> int:
+        """Routers on every path from a node to another (IMP-12)."""
+        match self.kind:
+            case "wire":
+                return 0
+            case "crossbar":
+                return 1
+            case "fly":
+                return self.levels
+            case "tree":
+                return 2 * self._meeting_level(source, destination) + 1
+            case _:
+                return self._mesh_distance(source, destination) + 1
+
+    def _meeting_level(self, a: int, b: int) -> int:
+        level = 0
+        while a // self.arity ** (level + 1) != b // self.arity ** (level + 1):
+            level += 1
+        return level
+
+    def _mesh_distance(self, a: int, b: int) -> int:
+        c = self.columns
+        return abs(a % c - b % c) + abs(a // c - b // c)
+
+    @property
+    def distance_classes(self) -> int:
+        """Number of distance classes: levels of a tree, two for a mesh, else one (IMP-13)."""
+        match self.kind:
+            case "tree":
+                return self.levels
+            case "mesh":
+                return 2
+            case _:
+                return 1
+
+    def distance_class(self, source: int, destination: int) -> int:
+        """Tree: the level at which a pair meets.  Mesh: 1 beyond half the largest distance."""
+        match self.kind:
+            case "tree":
+                return self._meeting_level(source, destination)
+            case "mesh":
+                return int(2 * self._mesh_distance(source, destination) > self.columns + self.rows - 2)
+            case _:
+                return 0
+
+    def class_hops(self, distance_class: int) -> int:
+        """The most routers on a path of a pair in this class."""
+        match self.kind:
+            case "tree":
+                return 2 * distance_class + 1
+            case "mesh":
+                span = self.columns + self.rows - 2
+                return (span if distance_class else span // 2) + 1
+            case _:
+                return self.hops(0, 1)
+
+    def unit_name(self, unit: int) -> str:
+        """`ni3`, `router1` or `link12` for a unit number of a trace."""
+        if unit < self.nodes:
+            return f"ni{unit}"
+        unit -= self.nodes
+        return f"router{unit}" if unit < self.routers else f"link{unit - self.routers}"
+
+    def link_name(self, link: int) -> str:
+        """`node3→router0.3`, in words."""
+        end = self.links[link]
+        left = f"node{end.source}" if end.source_is_node else f"router{end.source}.{end.source_port}"
+        right = f"node{end.target}" if end.target_is_node else f"router{end.target}.{end.target_port}"
+        return f"{left}→{right}"
