@@ -1,0 +1,1 @@
+"""A host for every node that makes datagrams, and one that judges what arrives (cycle contract, section 5)."""
