@@ -1,0 +1,132 @@
+"""`cosim`: build a system's RTL, run it beside the golden model, say where they part."""
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lethe.spec.config import System
+from lethe.spec.toml import dump
+
+from . import simulators
+
+TOP = "lethe_system"
+BENCH = "lethe_sim.lockstep.bench"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosimResult:
+    """What a lockstep run found.
+
+    ``equal`` is True if every trace word of every cycle agreed and so did every counter; otherwise
+    ``report`` says where they part.  ``deliveries`` are the scripted hosts' datagrams (golden = RTL).
+    """
+
+    equal: bool
+    cycles: int
+    drained: bool
+    digest: int = 0
+    report: str = ""
+    divergence_cycle: int | None = None
+    counters: int = 0
+    seconds: float = 0.0
+    build_seconds: float = 0.0
+    events: int = 0
+    sums: dict = field(default_factory=dict)
+
+
+def emit(system: System, *, scripted: bool) -> str:
+    """The Verilog of a system under test."""
+    from lethe import verilog
+    from lethe.system import SystemTop
+
+    return verilog.emit(SystemTop(system, host="stimulus" if scripted else "generator"), TOP)
+
+
+def cosim(
+    system: System,
+    *,
+    cycles: int | None = None,
+    simulator: str = "verilator",
+    until_drained: bool = True,
+    rtl_trace: Path | None = None,
+    golden_trace: Path | None = None,
+    vcd: Path | None = None,
+    reproduce: str = "",
+    verilog: str | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> CosimResult:
+    """Run RTL and golden model of ``system`` in lockstep.
+
+    Parameters
+    ----------
+    cycles : at most so many (default: the configuration's)
+    rtl_trace, golden_trace : write each side's events there, as Parquet
+    vcd : write the simulator's own waveform there
+    verilog : use this text instead of the one the RTL gives (mutation tests)
+    progress : called with (phase, done, total)
+
+    Raises `ToolError` if a simulator, compiler or Java is missing or fails.
+    """
+    limit = system.run.cycles if cycles is None else cycles
+    simulators.require(simulator)
+    scripted = system.workload.kind == "file"
+    say = progress or (lambda phase, done, total: None)
+    say("verilog", 0, limit)
+    started = time.monotonic()
+    text = verilog if verilog is not None else emit(system, scripted=scripted)
+    say("build", 0, limit)
+    directory = simulators.build(text, TOP, simulator, waves=vcd is not None)
+    built = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        workspace = Path(scratch)
+        job = {
+            "toml": dump(system),
+            "source": system.source,
+            "cycles": limit,
+            "until_drained": until_drained,
+            "reproduce": reproduce or f"lethe cosim {system.source} --seed {system.run.seed} --cycles {limit}",
+            "rtl_trace": str(rtl_trace.resolve()) if rtl_trace else "",
+            "golden_trace": str(golden_trace.resolve()) if golden_trace else "",
+        }
+        (workspace / "job.json").write_text(json.dumps(job))
+        watcher = _Watcher(workspace / "progress", lambda done: say("cosim", done, limit))
+        with watcher:
+            simulators.run(
+                directory, TOP, BENCH, simulator, workspace, {"LETHE_JOB": str(workspace / "job.json")}, waves=vcd
+            )
+        outcome = workspace / "outcome.json"
+        if not outcome.exists():
+            log = (workspace / "simulation.log").read_text(errors="replace").splitlines()[-30:]
+            raise simulators.ToolError("the bench ended without an outcome; its last words:\n" + "\n".join(log))
+        found = json.loads(outcome.read_text())
+    return CosimResult(seconds=time.monotonic() - built, build_seconds=built - started, **found)
+
+
+class _Watcher:
+    """Reads a file that the bench overwrites with its cycle count, a few times a second."""
+
+    def __init__(self, path: Path, report: Callable[[int], None]):
+        self._path = path
+        self._report = report
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.25):
+            try:
+                done = int(self._path.read_text() or 0)
+            except (OSError, ValueError):
+                continue
+            self._report(done)

