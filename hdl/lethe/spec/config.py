@@ -14,12 +14,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .topology import KINDS, Topology
-from .wire import FLIT_WIDTHS, Wire
+from . import check
+from .topology import Topology
+from .wire import Wire
 
 
 class ConfigError(ValueError):
     """A configuration that cannot be used.  The message is ``file: key: what is wrong; cure``."""
+
+
+# Cycle numbers travel as 64-bit integers; nothing else comes near.
+_LARGEST = (1 << 63) - 1
 
 
 def _key(default, about: str):
@@ -76,6 +81,7 @@ class TimersSection:
     backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
     jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
     timer_depth: int = _key(0, "tokens in each rung of a ladder; 0: twice the larger of slots and entries, at least 16")
+    wrap_guard: int = _key(16, "longest Ack intervals before a slot's generation may recur; 0: unchecked (T1)")
     ack_limit: int = _key(0, "Acks repeated before an entry is reclaimed as an orphan; 0: never")
     quarantine: int = _key(0, "cycles a slot rests after an UNKNOWN end; 0: none")
 
@@ -287,6 +293,21 @@ class System:
         return sum(self.delays[self.rung(0, r)] for r in range(limit + 1)) if limit else 0
 
     @property
+    def reuse_time(self) -> int:
+        """The shortest time in cycles between two acceptances on one slot that an Ack ends.
+
+        An empty payload to the nearest node: 4 to the first flit, the Send, 2 to its action, 4 to the Ack's
+        first flit, the Ack, 2 to the release, 2 to the completion, 2 to the free queue's output.
+        """
+        crossing = self.router.latency * self.graph.least_hops
+        return 4 + self.format.send_flits(0) - 1 + 2 + 4 + self.format.control_flits - 1 + 2 + 2 + 2 + 2 * crossing
+
+    @property
+    def wrap_time(self) -> int:
+        """The shortest time in cycles before the same generation of one slot is used again (T1)."""
+        return self.reuse_time << self.wire.generation_bits
+
+    @property
     def packet_life(self) -> int:
         """The most cycles a worm can spend between its first flit and its action at the receiver."""
         longest = self.graph.class_hops(self.graph.distance_classes - 1)
@@ -313,8 +334,10 @@ def parse(text: str, source: str = "(configuration)") -> System:
     """The system a TOML text describes."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, and whole numbers too long to convert
         raise ConfigError(f"{source}: is not TOML: {error}; mend that line") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: is nested too deeply; no key of a system nests deeper than two levels") from None
     return _build(tables, source)
 
 
@@ -351,6 +374,8 @@ def _value(kind, value, where: str, source: str):
         if not isinstance(value, list):
             raise ConfigError(f"{source}: {where}: must be a list of tables; write [[{where}]]")
         return tuple(_section(element, v, f"{where}[{i}]", source) for i, v in enumerate(value))
+    if type(value) is int and abs(value) > _LARGEST:
+        raise ConfigError(f"{source}: {where}: is beyond 2^63; choose a smaller number")
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
@@ -360,189 +385,11 @@ def _value(kind, value, where: str, source: str):
 
 
 def _check(system: System) -> None:
-    """Whatever the types cannot say: ranges first, then combinations."""
-
     def fail(key: str, what: str, cure: str):
         raise ConfigError(f"{system.source}: {key}: {what}; {cure}")
 
-    def within(key: str, low: float, high: float):
-        section, name = key.split(".")
-        value = getattr(getattr(system, section), name)
-        if not low <= value <= high:  # also catches nan
-            fail(key, f"must be {low} to {high}, not {value!r}", "choose a value in that range")
-
-    t, w, n = system.topology, system.wire, system.ni
-    if t.kind not in KINDS:
-        fail("topology.kind", f"no such topology {t.kind!r}", f"choose one of {', '.join(KINDS)}")
-    match t.kind:
-        case "crossbar":
-            within("topology.nodes", 2, 256)
-        case "tree" | "fly":
-            within("topology.arity", 2, 16)
-            within("topology.levels", 1, 16)
-            if t.arity**t.levels > 65536:
-                fail("topology.levels", f"gives {t.arity**t.levels} nodes", "65536 are the most")
-        case "mesh":
-            within("topology.columns", 1, 256)
-            within("topology.rows", 1, 256)
-            if t.columns * t.rows < 2:
-                fail("topology.columns", "a mesh needs at least 2 nodes", "raise columns or rows")
-    if t.nodes and t.nodes != system.nodes:
-        fail("topology.nodes", f"is {t.nodes}, but the topology has {system.nodes}", "leave it out")
-
-    if w.flit_bits not in FLIT_WIDTHS:
-        fail("wire.flit_bits", f"must be 16, 32, 64 or 128, not {w.flit_bits}", "choose one of these")
-    within("wire.node_bits", 0, 16)
-    within("wire.slot_bits", 0, 16)
-    within("wire.generation_bits", 1, 20)
-    within("wire.incarnation_bits", 1, 8)
-    within("wire.try_bits", 1, 8)
-    within("wire.class_bits", 1, 8)
-    within("wire.mode_bits", 1, 4)
-    within("wire.ext_bits", 1, 16)
-    within("wire.mtu", 1, 4096)
-    within("wire.tag_bits", 1, 16)
-    within("router.latency", 1, 4)
-    within("ni.slots", 2, 65536)
-    within("ni.sets", 1, 65536)
-    within("ni.ways", 1, 8)
-    within("ni.reply_depth", 2, 65536)
-    within("ni.deliver_records", 2, 65536)
-    within("ni.deadline_bits", 8, 32)
-    form = system.format
-    if system.nodes > 1 << form.node_bits:
-        fail("wire.node_bits", f"{form.node_bits} bits cannot number {system.nodes} nodes", "leave it at 0")
-    if n.slots > 1 << form.slot_bits:
-        fail("wire.slot_bits", f"{form.slot_bits} bits cannot number {n.slots} slots", "leave it at 0")
-    if 3 + form.node_bits > form.flit_bits:
-        fail("wire.node_bits", "kind and destination must fit the first flit", "widen wire.flit_bits")
-    if n.sets & (n.sets - 1):
-        fail("ni.sets", f"must be a power of two, not {n.sets}", f"take {1 << n.sets.bit_length()}")
-    if n.deliver_flits and not system.slot_flits <= n.deliver_flits <= 1 << 20:
-        fail("ni.deliver_flits", f"must hold one payload of {system.slot_flits} flits", "raise it, or leave it at 0")
-    if not 0 <= n.control_classes < 1 << w.class_bits:
-        fail("ni.control_classes", f"must be 0 to {(1 << w.class_bits) - 1}", "lower it or widen wire.class_bits")
-    if not 0 <= n.reserved_slots < n.slots:
-        fail("ni.reserved_slots", f"must be 0 to {n.slots - 1}", "leave a slot for data")
-    if n.reserved_slots and not n.control_classes:
-        fail("ni.reserved_slots", "nothing may use them", "set ni.control_classes, or leave it at 0")
-
-    within("timers.slack", -1, 65536)
-    within("timers.backoff_steps", 0, 16)
-    within("timers.jitter_bits", 0, 12)
-    within("timers.ack_limit", 0, 255)
-    within("timers.quarantine", 0, 1 << 24)
-    depth = system.timers.timer_depth
-    if depth and not 4 <= depth <= 1 << 17:
-        fail("timers.timer_depth", f"must be 4 to {1 << 17}, not {depth}", "raise it, or leave it at 0")
-
-    within("faults.loss", 0.0, 0.99)
-    within("faults.flip", 0.0, 0.5)
-    for i, fault in enumerate(system.faults.links):
-        if not 0 <= fault.link < len(system.graph.links):
-            fail(
-                f"faults.links[{i}].link",
-                f"no link {fault.link}",
-                f"the topology has 0 to {len(system.graph.links) - 1}",
-            )
-        if not 0 <= fault.start < fault.end:
-            fail(f"faults.links[{i}].end", "must come after start", "give both, start first")
-    for name, faults in (("stalls", system.faults.stalls), ("resets", system.faults.resets)):
-        for i, fault in enumerate(faults):
-            if not 0 <= fault.node < system.nodes:
-                fail(f"faults.{name}[{i}].node", f"no node {fault.node}", f"the topology has 0 to {system.nodes - 1}")
-    for i, stall in enumerate(system.faults.stalls):
-        if not 0 <= stall.start < stall.end:
-            fail(f"faults.stalls[{i}].end", "must come after start", "give both, start first")
-    for i, reset in enumerate(system.faults.resets):
-        if reset.cycles < 1 or reset.start < 0:
-            fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0", "raise it")
-
-    load_ = system.workload
-    if load_.kind not in ("generator", "file"):
-        fail("workload.kind", f"no such workload {load_.kind!r}", "choose generator or file")
-    within("workload.retry_limit", 0, 255)
-    within("workload.deadline", 0, (1 << n.deadline_bits) - 1)
-    if load_.kind == "file" and not load_.path:
-        fail("workload.path", "a file workload needs a file", "name it")
-    if load_.kind == "generator":
-        if w.mtu < 4:
-            fail("wire.mtu", "the generator needs payloads of at least 4 bytes", "raise it")
-        within("workload.min_length", 4, w.mtu)
-        within("workload.max_length", load_.min_length, w.mtu)
-        within("workload.load", 1e-6, 1e6)
-        within("workload.count", 0, 1 << 20)
-        within("workload.stop", 0, 1 << 40)
-    within("run.cycles", 1, 1 << 40)
-    within("run.seed", 0, (1 << 32) - 1)
-    if not system.run.name or len(system.run.name) > 200:
-        fail("run.name", "must be a name of 1 to 200 characters", "shorten it")
-    _check_promises(system, fail)
-
-
-def _check_promises(system: System, fail) -> None:
-    """What exactly-once rests on (T1, T12, and paths that exist)."""
-    limit = system.workload.retry_limit
-    if system.timers.ack_limit:
-        if not limit:
-            fail(
-                "timers.ack_limit",
-                "an entry would be reclaimed while its sender still repeats for ever (delivered twice)",
-                "set workload.retry_limit, or ack_limit = 0",
-            )
-        needed = system.retry_time(limit) + system.packet_life
-        if system.orphan_time <= needed:
-            fail(
-                "timers.ack_limit",
-                f"entries are reclaimed after {system.orphan_time} cycles, but a sender may repeat for {needed}",
-                "raise ack_limit or lower workload.retry_limit",
-            )
-        if 0 < system.timers.quarantine < system.orphan_time:
-            fail(
-                "timers.quarantine",
-                f"is shorter than the orphan time of {system.orphan_time} cycles",
-                "raise it to that, or leave it at 0",
-            )
-    for_ever = {fault.link for fault in system.faults.links if fault.end >= system.run.cycles}
-    if for_ever and not limit and not system.workload.deadline:
-        cut = _partitioned(system.graph, for_ever)
-        if cut:
-            fail(
-                "faults.links",
-                f"no path is left from node {cut[0]} to node {cut[1]}, which would repeat for ever",
-                "let a link heal, or set workload.retry_limit",
-            )
-
-
-def _partitioned(graph: Topology, dead: set[int]) -> tuple[int, int] | None:
-    """A (source, destination) pair that the links in ``dead`` cut off, if there is one."""
-    onward = {}
-    entry = {}
-    for number, link in enumerate(graph.links):
-        if number in dead:
-            continue
-        if link.source_is_node:
-            entry[link.source] = link
-        else:
-            onward[link.source, link.source_port] = link
-
-    def reaches(link, destination: int) -> bool:
-        if link is None:
-            return False
-        if link.target_is_node:
-            return link.target == destination
-        router = link.target
-        port = graph.route(router, link.target_port, destination)
-        first_up = graph.ports(router) - graph.up_ports(router)
-        ports = range(first_up, graph.ports(router)) if port == -1 else (port,)
-        return any(reaches(onward.get((router, p)), destination) for p in ports)
-
-    touched = range(graph.nodes)
-    for source in touched:
-        for destination in touched:
-            if source != destination and not reaches(entry.get(source), destination):
-                return source, destination
-    return None
+    check.ranges(system, fail)
+    check.promises(system, fail)
 
 
 def example(kind: str = "tree") -> str:
@@ -560,7 +407,8 @@ def example(kind: str = "tree") -> str:
                 (element, _) = typing.get_args(f.type)
                 lines.append(f"# [[{name}.{f.name}]]")
                 for g in dataclasses.fields(element):
-                    lines.append(f"# {g.name} = {_toml(g.default)}  # {g.metadata['about']}")
+                    value = {"start": 1000, "end": 2000, "cycles": 10}.get(g.name, g.default)
+                    lines.append(f"# {g.name} = {_toml(value)}  # {g.metadata['about']}")
                 continue
             value = kind if (name, f.name) == ("topology", "kind") else f.default
             if (name, f.name, kind) == ("topology", "nodes", "crossbar"):

@@ -160,6 +160,73 @@ class Topology:
         ]
         return (*inject, *eject, *inner)
 
+    @property
+    def link_count(self) -> int:
+        """``len(links)``, without building them."""
+        n, k, c, r = self.nodes, self.arity, self.columns, self.rows
+        inner = {
+            "wire": -n,
+            "crossbar": 0,
+            "fly": (self.levels - 1) * self.width * k,
+            "tree": 2 * (self.levels - 1) * self.width * k,
+            "mesh": 2 * ((c - 1) * r + c * (r - 1)),
+        }
+        return 2 * n + inner[self.kind]
+
+    def link(self, number: int) -> Link:
+        """``links[number]``, without building the others."""
+        if not 0 <= number < self.link_count:
+            raise IndexError(f"link must be 0 to {self.link_count - 1}, not {number!r}")
+        if self.kind == "wire":
+            return self.links[number]
+        if number < 2 * self.nodes:
+            node = number % self.nodes
+            injection = number < self.nodes
+            router, port = self._attachment(node, injection=injection)
+            if injection:
+                return Link(
+                    source_is_node=True, source=node, source_port=0,
+                    target_is_node=False, target=router, target_port=port,
+                )  # fmt: skip
+            return Link(
+                source_is_node=False, source=router, source_port=port,
+                target_is_node=True, target=node, target_port=0,
+            )  # fmt: skip
+        router, port = self._inner_source(number - 2 * self.nodes)
+        end = self._neighbour(router, port)
+        assert end is not None
+        return Link(
+            source_is_node=False, source=router, source_port=port,
+            target_is_node=False, target=end[0], target_port=end[1],
+        )  # fmt: skip
+
+    def _inner_source(self, place: int) -> tuple[int, int]:
+        """(router, output port) of the ``place``-th link between routers."""
+        k, width = self.arity, self.width
+        match self.kind:
+            case "fly":
+                return place // k, place % k
+            case "tree":
+                # Bottom and top level have k such ports a router, the levels between 2k.
+                if place < width * k:
+                    return place // k, k + place % k
+                place -= width * k
+                middle = (self.levels - 2) * width * 2 * k
+                if place < middle:
+                    return width + place // (2 * k), place % (2 * k)
+                place -= middle
+                return (self.levels - 1) * width + place // k, place % k
+        c, row = self.columns, 0
+        while place >= (links := 2 * (c - 1) + c * ((row < self.rows - 1) + (row > 0))):
+            place -= links
+            row += 1
+        for router in range(row * c, row * c + c):
+            ports = [port for port in (EAST, WEST, NORTH, SOUTH) if self._neighbour(router, port) is not None]
+            if place < len(ports):
+                return router, ports[place]
+            place -= len(ports)
+        raise AssertionError("a mesh row has the links it was counted for")
+
     def _attachment(self, node: int, *, injection: bool) -> tuple[int, int]:
         """(router, port) of a node's injection or ejection link."""
         k = self.arity
@@ -259,6 +326,11 @@ class Topology:
             case _:
                 return self.hops(0, 1)
 
+    @property
+    def least_hops(self) -> int:
+        """Routers on the path of the nearest pair."""
+        return 2 if self.kind == "mesh" else self.hops(0, 1)
+
     def unit_name(self, unit: int) -> str:
         """`ni3`, `router1` or `link12` for a unit number of a trace."""
         if unit < self.nodes:
@@ -268,7 +340,7 @@ class Topology:
 
     def link_name(self, link: int) -> str:
         """`node3→router0.3`, in words."""
-        end = self.links[link]
+        end = self.link(link)
         left = f"node{end.source}" if end.source_is_node else f"router{end.source}.{end.source_port}"
         right = f"node{end.target}" if end.target_is_node else f"router{end.target}.{end.target_port}"
         return f"{left}→{right}"

@@ -1,0 +1,219 @@
+"""What the types of a configuration cannot say: ranges first, then what exactly-once rests on.
+
+``fail(key, what, cure)`` never returns; `config` makes it a `ConfigError` that also names the file.
+"""
+
+from .partition import cut_pair
+from .topology import KINDS
+from .wire import FLIT_WIDTHS
+
+#: Cycles of schedules and runs are far below 2^63, and so are their sums.
+LAST_CYCLE = 1 << 62
+
+
+def ranges(system, fail) -> None:
+    """Every key alone, and against the sizes it depends on."""
+
+    def within(key: str, low: float, high: float):
+        section, name = key.split(".")
+        value = getattr(getattr(system, section), name)
+        if not low <= value <= high:  # also catches nan
+            fail(key, f"must be {low} to {high}, not {value!r}", "choose a value in that range")
+
+    _topology(system, fail, within)
+    _wire(system, fail, within)
+    _interface(system, fail, within)
+    _faults(system, fail, within)
+    _workload(system, fail, within)
+    within("run.cycles", 1, 1 << 40)
+    within("run.seed", 0, (1 << 32) - 1)
+    name = system.run.name
+    if not 1 <= len(name) <= 200:
+        fail("run.name", "must be a name of 1 to 200 characters", "shorten it")
+    if not name.isprintable():
+        fail("run.name", f"must be printable, not {name!r}", "leave out line breaks and control characters")
+
+
+def _topology(system, fail, within) -> None:
+    t = system.topology
+    if t.kind not in KINDS:
+        fail("topology.kind", f"no such topology {t.kind!r}", f"choose one of {', '.join(KINDS)}")
+    match t.kind:
+        case "crossbar":
+            within("topology.nodes", 2, 256)
+        case "tree" | "fly":
+            within("topology.arity", 2, 16)
+            within("topology.levels", 1, 16)
+            if t.arity**t.levels > 65536:
+                fail("topology.levels", f"gives {t.arity**t.levels} nodes", "65536 are the most, so lower it")
+        case "mesh":
+            within("topology.columns", 1, 256)
+            within("topology.rows", 1, 256)
+            if t.columns * t.rows < 2:
+                fail("topology.columns", "a mesh needs at least 2 nodes", "raise columns or rows")
+    if t.nodes and t.nodes != system.nodes:
+        fail("topology.nodes", f"is {t.nodes}, but the topology has {system.nodes}", "leave it out")
+
+
+def _wire(system, fail, within) -> None:
+    w = system.wire
+    if w.flit_bits not in FLIT_WIDTHS:
+        fail("wire.flit_bits", f"must be 16, 32, 64 or 128, not {w.flit_bits}", "choose one of these")
+    within("wire.node_bits", 0, 16)
+    within("wire.slot_bits", 0, 16)
+    within("wire.generation_bits", 1, 20)
+    within("wire.incarnation_bits", 1, 8)
+    within("wire.try_bits", 1, 8)
+    within("wire.class_bits", 1, 8)
+    within("wire.mode_bits", 1, 4)
+    within("wire.ext_bits", 1, 16)
+    within("wire.mtu", 1, 4096)
+    within("wire.tag_bits", 1, 16)
+    within("router.latency", 1, 4)
+    within("ni.slots", 2, 65536)
+    form = system.format
+    if system.nodes > 1 << form.node_bits:
+        fail("wire.node_bits", f"{form.node_bits} bits cannot number {system.nodes} nodes", "leave it at 0")
+    if system.ni.slots > 1 << form.slot_bits:
+        fail("wire.slot_bits", f"{form.slot_bits} bits cannot number {system.ni.slots} slots", "leave it at 0")
+    if 3 + form.node_bits > form.flit_bits:
+        fail("wire.node_bits", "kind and destination must fit the first flit", "widen wire.flit_bits")
+
+
+def _interface(system, fail, within) -> None:
+    n, w = system.ni, system.wire
+    within("ni.sets", 1, 65536)
+    within("ni.ways", 1, 8)
+    within("ni.reply_depth", 2, 65536)
+    within("ni.deliver_records", 2, 65536)
+    within("ni.deadline_bits", 8, 32)
+    if n.sets & (n.sets - 1):
+        fail("ni.sets", f"must be a power of two, not {n.sets}", f"take {1 << n.sets.bit_length()}")
+    if n.deliver_flits and not system.slot_flits <= n.deliver_flits <= 1 << 20:
+        fail(
+            "ni.deliver_flits",
+            f"must hold one payload of {system.slot_flits} flits, and at most {1 << 20}, not {n.deliver_flits}",
+            "choose a value between, or leave it at 0",
+        )
+    if not 0 <= n.control_classes < 1 << w.class_bits:
+        fail(
+            "ni.control_classes",
+            f"must be 0 to {(1 << w.class_bits) - 1}, not {n.control_classes}",
+            "lower it or widen wire.class_bits",
+        )
+    if not 0 <= n.reserved_slots < n.slots:
+        fail("ni.reserved_slots", f"must be 0 to {n.slots - 1}, not {n.reserved_slots}", "leave a slot for data")
+    if n.reserved_slots and not n.control_classes:
+        fail("ni.reserved_slots", "nothing may use them", "set ni.control_classes, or leave it at 0")
+    within("timers.slack", -1, 65536)
+    within("timers.backoff_steps", 0, 16)
+    within("timers.jitter_bits", 0, 12)
+    within("timers.wrap_guard", 0, 65536)
+    within("timers.ack_limit", 0, 255)
+    within("timers.quarantine", 0, 1 << 24)
+    depth = system.timers.timer_depth
+    if depth and not 4 <= depth <= 1 << 17:
+        fail("timers.timer_depth", f"must be 4 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")
+
+
+def _faults(system, fail, within) -> None:
+    faults, links = system.faults, system.graph.link_count
+    within("faults.loss", 0.0, 0.99)
+    within("faults.flip", 0.0, 0.5)
+    for i, fault in enumerate(faults.links):
+        if not 0 <= fault.link < links:
+            fail(f"faults.links[{i}].link", f"no link {fault.link}", f"the topology has 0 to {links - 1}")
+    for name, scheduled in (("stalls", faults.stalls), ("resets", faults.resets)):
+        for i, fault in enumerate(scheduled):
+            if not 0 <= fault.node < system.nodes:
+                fail(f"faults.{name}[{i}].node", f"no node {fault.node}", f"the topology has 0 to {system.nodes - 1}")
+    for name, scheduled in (("links", faults.links), ("stalls", faults.stalls)):
+        for i, fault in enumerate(scheduled):
+            if not 0 <= fault.start < fault.end:
+                fail(f"faults.{name}[{i}].end", "must come after start", "give both, start first, from cycle 0 on")
+    ended: dict[int, int] = {}
+    for i, reset in sorted(enumerate(faults.resets), key=lambda numbered: numbered[1].start):
+        if not (1 <= reset.cycles <= LAST_CYCLE and 0 <= reset.start <= LAST_CYCLE):
+            fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
+        if reset.start <= ended.get(reset.node, -1):
+            fail(
+                f"faults.resets[{i}].start",
+                f"node {reset.node} is still in its reset before",
+                f"start in cycle {ended[reset.node] + 1} or later",
+            )
+        ended[reset.node] = reset.start + reset.cycles
+
+
+def _workload(system, fail, within) -> None:
+    load, w = system.workload, system.wire
+    if load.kind not in ("generator", "file"):
+        fail("workload.kind", f"no such workload {load.kind!r}", "choose generator or file")
+    within("workload.retry_limit", 0, 255)
+    within("workload.deadline", 0, (1 << system.ni.deadline_bits) - 1)
+    if load.kind == "file" and not load.path:
+        fail("workload.path", "a file workload needs a file", "name it")
+    if "\0" in load.path:
+        fail("workload.path", "holds a zero byte, which no file name does", "name a file")
+    if load.kind == "generator":
+        if w.mtu < 4:
+            fail("wire.mtu", "the generator needs payloads of at least 4 bytes", "raise it")
+        within("workload.min_length", 4, w.mtu)
+        within("workload.max_length", load.min_length, w.mtu)
+        within("workload.load", 1e-6, 1e6)
+        within("workload.count", 0, 1 << 20)
+        within("workload.stop", 0, 1 << 40)
+
+
+def promises(system, fail) -> None:
+    """What exactly-once rests on: generations that do not recur too soon (T1), orphans that outlive
+    their senders (T12), and paths that exist."""
+    _generations(system, fail)
+    limit = system.workload.retry_limit
+    if system.timers.ack_limit:
+        if not limit:
+            fail(
+                "timers.ack_limit",
+                "an entry would be reclaimed while its sender still repeats for ever (delivered twice)",
+                "set workload.retry_limit, or ack_limit = 0",
+            )
+        needed = system.retry_time(limit) + system.packet_life
+        if system.orphan_time <= needed:
+            fail(
+                "timers.ack_limit",
+                f"entries are reclaimed after {system.orphan_time} cycles, but a sender may repeat for {needed}",
+                "raise ack_limit or lower workload.retry_limit",
+            )
+        if 0 < system.timers.quarantine < system.orphan_time:
+            fail(
+                "timers.quarantine",
+                f"is shorter than the orphan time of {system.orphan_time} cycles",
+                "raise it to that, or leave it at 0",
+            )
+    for_ever = {fault.link for fault in system.faults.links if fault.end >= system.run.cycles}
+    if for_ever and not limit and not system.workload.deadline:
+        cut = cut_pair(system.graph, for_ever)
+        if cut:
+            fail(
+                "faults.links",
+                f"no path is left from node {cut[0]} to node {cut[1]}, which would repeat for ever",
+                "let a link heal, or set workload.retry_limit",
+            )
+
+
+def _generations(system, fail) -> None:
+    """T1: an entry must be forgotten long before the same generation of its slot can come again.
+
+    An entry whose Forget was lost is cleared by the answer to its next Ack, so `wrap_guard` longest Ack
+    intervals are as many more chances.  It makes the mistake improbable; it does not exclude it.
+    """
+    needed = system.timers.wrap_guard * system.delays[-1]
+    if system.wrap_time >= needed:
+        return
+    bits = next((b for b in range(system.wire.generation_bits, 21) if system.reuse_time << b >= needed), None)
+    wider = f"set wire.generation_bits = {bits}" if bits else "lower timers.backoff_steps"
+    fail(
+        "wire.generation_bits",
+        f"a slot's generation can come again after {system.wrap_time} cycles, "
+        f"but {system.timers.wrap_guard} of the longest Ack intervals are {needed}",
+        f"{wider}" + (", or lower timers.backoff_steps" if bits else ", or timers.wrap_guard"),
+    )
