@@ -52,6 +52,8 @@ class Crc:
 CRC16 = Crc(width=16, polynomial=0xA6BC)
 # CRC-32C: HD 6 up to 5,243 bits, HD 4 beyond, for the MTUs allowed.
 CRC32 = Crc(width=32, polynomial=0x82F6_3B78)
+#: The most data bits (CRC not counted) over which each CRC keeps a Hamming distance of 6.
+CRC16_HD6_BITS, CRC32_HD6_BITS = 135, 5243
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +168,15 @@ class Wire:
     def max_flits(self) -> int:
         """The longest legal worm."""
         return max(self.send_flits(self.mtu), self.control_flits)
+
+    def distance(self, flits: int) -> int:
+        """Hamming distance of a legal message of so many flits: one flipped bit fewer is always seen.
+
+        It speaks of flips in the flits' data; flips of ``first`` and ``last`` change what a message is.
+        """
+        if flits == 1:
+            return 6 if self.flit_bits - 16 <= CRC16_HD6_BITS else 4
+        return 6 if (flits - self.crc_flits) * self.flit_bits <= CRC32_HD6_BITS else 4
 
     def flits(self, fields: dict[str, int], payload: bytes = b"") -> list[int]:
         """The flits of one message, CRC included: the reference both implementations are held to."""

@@ -1,0 +1,111 @@
+"""The `lethe` command: one word per job.
+
+Exit codes, for scripts: 0 good; 1 the verdict is bad (a datagram lost or doubled, two sides that differ, a
+run that did not finish); 2 a mistake in what was asked for; 3 the machine lacks something (Java, a compiler,
+room on the disk); 130 interrupted; 141 whoever read the output went away.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import lethe
+
+GOOD, BAD, MISTAKE, ENVIRONMENT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+
+#: Each is a module of `lethe_sim.commands` with EXAMPLES, add_arguments(parser) and run(args) -> exit code.
+COMMANDS = {
+    "new": "write a commented configuration",
+    "check": "check a configuration and say what it means",
+    "run": "run the golden model, write its trace, audit it",
+    "cosim": "run the RTL and the golden model in lockstep",
+    "compare": "find where two traces part",
+    "report": "make a web page of a trace",
+    "ladder": "draw the life of one datagram",
+    "verilog": "write a system, a network interface or a router as Verilog",
+    "fpga": "build a self-testing bitstream for a board",
+}
+
+#: What may be raised on purpose: (module, class) and the exit code.  By name, so that nothing is imported for it.
+ERRORS = {
+    ("lethe.spec.config", "ConfigError"): MISTAKE,
+    ("lethe_sim.commands.common", "Mistake"): MISTAKE,
+    ("lethe_sim.workloads.file", "WorkloadError"): MISTAKE,
+    ("lethe_sim.trace.store", "TraceError"): MISTAKE,
+    ("lethe_sim.pipeline.session", "PipelineError"): ENVIRONMENT,
+    ("lethe_sim.lockstep.simulators", "ToolError"): ENVIRONMENT,
+}
+
+_EXIT_CODES = "exit codes: 0 good, 1 bad verdict, 2 mistake, 3 something missing on this machine, 130 interrupted"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="lethe",
+        description="Datagrams delivered exactly once over a network that discards.",
+        epilog=f"start with:  lethe new my.toml && lethe run my.toml\n\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"lethe {lethe.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, about in COMMANDS.items():
+        module = importlib.import_module(f"lethe_sim.commands.{name}")
+        sub = commands.add_parser(
+            name,
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
+            epilog=f"examples:\n{module.EXAMPLES}\n{_EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; only a bug of ours gives a traceback."""
+    try:
+        chosen = parser().parse_args(arguments)
+        code = chosen.run(chosen)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("lethe: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python would flush stdout once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except MemoryError:
+        print("lethe: not enough memory; choose a smaller system or a shorter run", file=sys.stderr)
+        return ENVIRONMENT
+    except Exception as error:
+        code = exit_code(error)
+        if code is None:
+            raise
+        print(f"lethe: {told(error)}", file=sys.stderr)
+        return code
+
+
+def exit_code(error: Exception) -> int | None:
+    """The exit code of an error that is not a bug of ours; None if it is one."""
+    for cls in type(error).__mro__:
+        if (code := ERRORS.get((cls.__module__, cls.__name__))) is not None:
+            return code
+    if isinstance(error, OSError) and error.filename is not None:
+        return MISTAKE
+    return ENVIRONMENT if isinstance(error, OSError) else None
+
+
+def told(error: Exception) -> str:
+    """The error as one message: files by name, and no class names."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

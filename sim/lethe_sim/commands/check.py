@@ -1,0 +1,25 @@
+"""`lethe check`: whether a configuration is good, and what it comes to."""
+
+import argparse
+
+from lethe.spec.config import load
+
+from ..summary import link_lines, summary
+from .common import add_config
+
+EXAMPLES = """\
+  lethe check my.toml
+  lethe check my.toml --links | grep router0    numbers for [[faults.links]]
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser, overrides=False)
+    parser.add_argument("--links", action="store_true", help="list every link with its number, and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    system = load(args.config)
+    for line in link_lines(system) if args.links else summary(system):
+        print(line)
+    return 0

@@ -1,0 +1,20 @@
+"""`lethe ladder`: one datagram's life as a message ladder."""
+
+import argparse
+
+EXAMPLES = """\
+  lethe ladder run.parquet unlucky        the datagram that was sent most often
+  lethe ladder run.parquet 3:1:5:12       source:incarnation:slot:generation
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="a trace")
+    parser.add_argument("uid", metavar="UID", help="source:incarnation:slot:generation, a packed UID, or `unlucky`")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..trace.ladder import ladder
+
+    print(ladder(args.trace, args.uid))
+    return 0

@@ -1,0 +1,25 @@
+"""`lethe new`: a commented configuration to start from."""
+
+import argparse
+
+from lethe.spec.config import example
+from lethe.spec.topology import KINDS
+
+from .common import write_text
+
+EXAMPLES = """\
+  lethe new my.toml                      a 16-node fat tree
+  lethe new mesh.toml --topology mesh    a 4 by 4 mesh
+  lethe new - | less                     look before writing
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="file to write; - for stdout")
+    parser.add_argument("--topology", choices=KINDS, default="tree", help="kind of network (default: tree)")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE")
+
+
+def run(args: argparse.Namespace) -> int:
+    write_text(args.file, example(args.topology), force=args.force)
+    return 0

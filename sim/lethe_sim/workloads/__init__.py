@@ -1,0 +1,1 @@
+"""What hosts send when it is not the hardware generator's traffic."""
