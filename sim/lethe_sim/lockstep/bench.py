@@ -1,16 +1,18 @@
 """The cocotb bench behind `cosim`; runs inside the simulator, reads its job from ``$LETHE_JOB``."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
 
 import cocotb
-
+import numpy as np
 from lethe.spec.config import parse
-from lethe_sim.trace.store import TraceWriter
-from lethe_sim.trace.words import RawEvents
+
+from lethe_sim.trace import TraceWriter, digest, events_from_words, summed_counters
 from lethe_sim.workloads.file import script_for
 
+from .deliveries import Deliveries
 from .divergence import DivergenceError
 from .lockstep import Lockstep
 
@@ -21,22 +23,69 @@ async def lockstep(dut):
     job_path = Path(os.environ["LETHE_JOB"])
     job = json.loads(job_path.read_text())
     system = parse(job["toml"], job["source"])
-    script = script_for(system) if system.workload.kind == "file" else None
+    scripted = system.workload.kind == "file"
     progress = job_path.with_name("progress")
-    bench = Lockstep(
-        dut,
-        system,
-        script=script,
-        reproduce=job["reproduce"],
-        progress=lambda cycle, _: progress.write_text(str(cycle)),
-    )
-    outcome = {"equal": True, "cycles": 0, "drained": False}
-    try:
-        await bench.start()
-        await bench.run(job["cycles"], until_drained=job["until_drained"])
-        outcome["counters"] = await bench.compare_counters()
-    except DivergenceError as divergence:
-        outcome |= {"equal": False, "report": str(divergence), "divergence_cycle": divergence.cycle}
-    golden = bench.golden
-    outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained), "digest": int(golden.digest)}
+    outcome = {"equal": True, "digest": 0, "events": 0}
+    deliveries = Deliveries(system) if scripted else None
+    rows_kept: list[np.ndarray] = []
+    with contextlib.ExitStack() as stack:
+        rtl = stack.enter_context(TraceWriter(job["rtl_trace"], system, "rtl")) if job["rtl_trace"] else None
+        golden_trace = (
+            stack.enter_context(TraceWriter(job["golden_trace"], system, "golden")) if job["golden_trace"] else None
+        )
+
+        def record(first: int, rows: np.ndarray) -> None:
+            """The RTL's side, from its own words."""
+            events = events_from_words(rows, system.graph, first)
+            outcome["digest"] = (outcome["digest"] + digest(events)) % 2**64
+            outcome["events"] += len(events)
+            if rtl:
+                rtl.append(events)
+            if deliveries:
+                deliveries.append(first, rows)
+            if job["rows"]:
+                rows_kept.append(rows.copy())
+
+        def after_chunk(cycle: int, golden) -> None:
+            progress.write_text(str(cycle))
+            if golden_trace:
+                golden_trace.append(golden.take_events())
+
+        bench = Lockstep(
+            dut,
+            system,
+            script=script_for(system) if scripted else None,
+            reproduce=job["reproduce"],
+            record=record,
+            progress=after_chunk,
+            record_golden=golden_trace is not None,
+        )
+        golden = bench.golden
+        try:
+            await bench.start()
+            await bench.run(job["cycles"], until_drained=job["until_drained"])
+            outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
+            totals = summed_counters(golden.counters, golden.router_counters, golden.link_counters, golden.sums)
+            for writer in (rtl, golden_trace):
+                if writer:
+                    side = golden.digest if writer is golden_trace else outcome["digest"]
+                    writer.finish(cycles=golden.cycle, drained=bool(golden.drained), digest=int(side), counters=totals)
+            outcome["golden_digest"] = int(golden.digest)
+            outcome["counters"] = await bench.compare_counters()
+        except DivergenceError as divergence:
+            outcome |= {
+                "equal": False,
+                "report": str(divergence),
+                "divergence_cycle": divergence.cycle,
+                "cycles": golden.cycle,
+                "drained": False,
+            }
+    if deliveries:
+        np.savez(
+            job_path.with_name("deliveries.npz"),
+            where=np.array([(d.node, d.source, len(d.payload)) for d in deliveries.complete], np.int64).reshape(-1, 3),
+            payload=np.frombuffer(b"".join(d.payload for d in deliveries.complete), np.uint8),
+        )
+    if job["rows"]:
+        np.save(job["rows"], np.concatenate(rows_kept))
     job_path.with_name("outcome.json").write_text(json.dumps(outcome))

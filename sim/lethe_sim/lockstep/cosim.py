@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 
@@ -22,20 +23,22 @@ class CosimResult:
     """What a lockstep run found.
 
     ``equal`` is True if every trace word of every cycle agreed and so did every counter; otherwise
-    ``report`` says where they part.  ``deliveries`` are the scripted hosts' datagrams (golden = RTL).
+    ``report`` says where they part.  ``digest`` and ``events`` are the RTL's own; ``deliveries`` are
+    (node, source, payload) of every datagram the RTL handed to a scripted host.
     """
 
     equal: bool
     cycles: int
     drained: bool
     digest: int = 0
+    golden_digest: int = 0
     report: str = ""
     divergence_cycle: int | None = None
     counters: int = 0
     seconds: float = 0.0
     build_seconds: float = 0.0
     events: int = 0
-    sums: dict = field(default_factory=dict)
+    deliveries: list[tuple[int, int, bytes]] = field(default_factory=list)
 
 
 def emit(system: System, *, scripted: bool) -> str:
@@ -55,6 +58,7 @@ def cosim(
     rtl_trace: Path | None = None,
     golden_trace: Path | None = None,
     vcd: Path | None = None,
+    rows: Path | None = None,
     reproduce: str = "",
     verilog: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -65,7 +69,8 @@ def cosim(
     ----------
     cycles : at most so many (default: the configuration's)
     rtl_trace, golden_trace : write each side's events there, as Parquet
-    vcd : write the simulator's own waveform there
+    vcd : write the simulator's own waveform there (Verilator)
+    rows : save the RTL's trace words there as a NumPy array uint64[cycles, words]
     verilog : use this text instead of the one the RTL gives (mutation tests)
     progress : called with (phase, done, total)
 
@@ -91,6 +96,7 @@ def cosim(
             "reproduce": reproduce or f"lethe cosim {system.source} --seed {system.run.seed} --cycles {limit}",
             "rtl_trace": str(rtl_trace.resolve()) if rtl_trace else "",
             "golden_trace": str(golden_trace.resolve()) if golden_trace else "",
+            "rows": str(rows.resolve()) if rows else "",
         }
         (workspace / "job.json").write_text(json.dumps(job))
         watcher = _Watcher(workspace / "progress", lambda done: say("cosim", done, limit))
@@ -103,7 +109,19 @@ def cosim(
             log = (workspace / "simulation.log").read_text(errors="replace").splitlines()[-30:]
             raise simulators.ToolError("the bench ended without an outcome; its last words:\n" + "\n".join(log))
         found = json.loads(outcome.read_text())
+        if scripted:
+            found["deliveries"] = _deliveries(workspace / "deliveries.npz")
     return CosimResult(seconds=time.monotonic() - built, build_seconds=built - started, **found)
+
+
+def _deliveries(path: Path) -> list[tuple[int, int, bytes]]:
+    with np.load(path) as saved:
+        where, payload = saved["where"], saved["payload"].tobytes()
+    found, at = [], 0
+    for node, source, length in where.tolist():
+        found.append((node, source, payload[at : at + length]))
+        at += length
+    return found
 
 
 class _Watcher:

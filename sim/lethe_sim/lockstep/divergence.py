@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event
@@ -110,9 +109,8 @@ def report(
     graph = system.graph
     differing = np.flatnonzero(golden != rtl)
     differences = []
-    lines = [
-        f"RTL and golden model part in cycle {cycle} (run {system.run.name!r}, seed {system.run.seed}): {len(differing)} words differ",
-    ]
+    run = f"run {system.run.name!r}, seed {system.run.seed}"
+    lines = [f"RTL and golden model part in cycle {cycle} ({run}): {len(differing)} words differ"]
     for index in differing.tolist():
         unit, what = place(graph, index)
         differences.append(Difference(unit=unit, what=what, golden=int(golden[index]), rtl=int(rtl[index])))

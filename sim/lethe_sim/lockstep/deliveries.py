@@ -1,0 +1,59 @@
+"""What the RTL's deliver ports handed out, put together from its trace words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import LANE_TAKE, Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """One datagram as its host received it."""
+
+    node: int
+    source: int
+    payload: bytes
+
+
+class Deliveries:
+    """Collects the datagrams of deliver FIFO 0 of every node (scripted hosts take whatever is offered, unless stalled).
+
+    `append` takes the RTL's words, chunk by chunk; `complete` grows as datagrams become whole.
+    """
+
+    def __init__(self, system: System):
+        self.complete: list[Delivery] = []
+        self._system = system
+        self._valid = trace.NI_FLAG_BITS.index("deliver_data.valid")
+        # Per node: records taken and not yet filled, and the bytes of the first of them.
+        self._open: list[list[tuple[int, int]]] = [[] for _ in range(system.nodes)]
+        self._bytes = [bytearray() for _ in range(system.nodes)]
+
+    def append(self, first: int, rows: np.ndarray) -> None:
+        """Take the words uint64[n, words] of the cycles from ``first`` on."""
+        step = self._system.format.flit_bytes
+        for node in range(self._system.nodes):
+            words = rows[:, node * trace.NI_WORDS : (node + 1) * trace.NI_WORDS]
+            taken = words[:, 2 * LANE_TAKE]
+            beat = (words[:, trace.NI_FLAGS] >> np.uint64(self._valid) & np.uint64(1)).astype(bool)
+            for i in np.flatnonzero((taken != 0) | beat).tolist():
+                word = int(taken[i])
+                if word & 0xFF == Event.TAKE:
+                    self._open[node].append((word >> trace.PEER[0] & 0xFFFF, word >> trace.LENGTH[0] & 0xFFFF))
+                if beat[i] and not self._stalled(node, first + i):
+                    data = int(words[i, trace.NI_BEAT]) | int(words[i, trace.NI_BEAT + 1]) << 64
+                    self._bytes[node] += data.to_bytes(16, "little")[:step]
+                self._close(node)
+
+    def _close(self, node: int) -> None:
+        waiting = self._open[node]
+        while waiting and len(self._bytes[node]) >= waiting[0][1]:
+            source, length = waiting.pop(0)
+            self.complete.append(Delivery(node=node, source=source, payload=bytes(self._bytes[node][:length])))
+            padded = self._system.format.payload_flits(length) * self._system.format.flit_bytes
+            del self._bytes[node][:padded]
+
+    def _stalled(self, node: int, cycle: int) -> bool:
+        return any(f.node == node and f.start <= cycle < f.end for f in self._system.faults.stalls)
