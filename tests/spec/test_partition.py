@@ -4,7 +4,6 @@ import random
 import time
 
 import pytest
-
 from lethe.spec.config import System
 from lethe.spec.partition import cut_pair
 from lethe.spec.topology import Topology

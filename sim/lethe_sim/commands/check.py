@@ -4,7 +4,8 @@ import argparse
 
 from lethe.spec.config import load
 
-from ..summary import link_lines, summary
+from lethe_sim.summary import link_lines, summary
+
 from .common import add_config
 
 EXAMPLES = """\

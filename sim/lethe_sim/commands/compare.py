@@ -20,7 +20,7 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..pipeline.jobs import compare_traces
+    from lethe_sim.pipeline.jobs import compare_traces
 
     result = compare_traces(args.left, args.right, rows=args.rows, master=args.master)
     print(result.text())

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..lockstep.cosim import cosim
-    from ..workloads.file import file_path
+    from lethe_sim.lockstep.cosim import cosim
+    from lethe_sim.workloads.file import file_path
 
     system = read_config(args)
     if system.workload.kind == "file":

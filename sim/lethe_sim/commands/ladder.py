@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..trace.ladder import ladder
+    from lethe_sim.trace.ladder import ladder
 
     print(ladder(args.trace, args.uid))
     return 0

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..report import report
+    from lethe_sim.report import report
 
     output = args.output or str(Path(args.trace).with_suffix(".html"))
     page, audit = report(args.trace, against=args.against, master=args.master)

@@ -25,6 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..running import run_golden
+    from lethe_sim.running import run_golden
 
     return run_golden(args)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lethe.spec.config import System
 
 if TYPE_CHECKING:
-    from ..golden.model import Script
+    from lethe_sim.golden.model import Script
 
 NUMBER_BYTES = 4
 
@@ -107,7 +107,7 @@ def _pairs(nodes: int, seed: int) -> Iterator[tuple[int, int]]:
 
 def script_for(system: System) -> "Script":
     """What the hosts send, for the golden model and for the RTL beside it."""
-    from ..golden.model import Item, Script
+    from lethe_sim.golden.model import Item, Script
 
     load, tags = system.workload, 1 << system.wire.tag_bits
     items = [
