@@ -38,21 +38,17 @@ class Draws(wiring.Component):
         This cycle draws.
     draw : Out(32)
         The state after the draw, valid throughout the cycle that draws.
-    after : Out(32)
-        The value ``draw`` has in the next cycle, for units that keep registers derived from the draw.
     """
 
     def __init__(self):
-        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32), "after": Out(32)})
+        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
         started = Signal()
-        m.d.sync += [started.eq(1), self.draw.eq(self.after)]
+        m.d.sync += started.eq(1)
         with m.If(~started):
-            m.d.comb += self.after.eq(advance(self.seed))
+            m.d.sync += self.draw.eq(advance(self.seed))
         with m.Elif(self.take):
-            m.d.comb += self.after.eq(advance(self.draw))
-        with m.Else():
-            m.d.comb += self.after.eq(self.draw)
+            m.d.sync += self.draw.eq(advance(self.draw))
         return m

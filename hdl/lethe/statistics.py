@@ -9,7 +9,7 @@ __all__ = ["Statistics"]
 
 
 class Statistics(wiring.Component):
-    """Counts pulses of many kinds, each up to once in a cycle, modulo ``2**width``.
+    """Counts pulses of many kinds, modulo ``2**width``.
 
     Each pulse increments a small accumulator; one accumulator a cycle, in turn, is added to its word of a block
     RAM.  A read adds what is still in the accumulator, so it is exact whenever it happens.
@@ -21,24 +21,34 @@ class Statistics(wiring.Component):
     ----------
     width : bits of a count
     counters : number of counters
+    most : the most that can be added to one counter in a cycle
 
     Members
     -------
-    pulse : In(counters)
-        Bit i set in a cycle adds 1 to counter i.
+    pulse : In(counters · bits), bits = 1 for the usual ``most`` of 1
+        Bit i set in a cycle adds 1 to counter i; with ``most`` > 1 the i-th group of bits is what is added.
     address : In(range(counters))
         Counter to read; any cycle, every cycle.
     data : Out(width)
-        In the cycle after ``address``: the pulses in all cycles before that of ``address``.
+        In the cycle after ``address``: what was added in all cycles before that of ``address``.
 
     The RAM has one writer and two readers (the turn, and the host), each on a copy of its own.
     """
 
-    def __init__(self, *, width: int = 32, counters: int):
+    def __init__(self, width: int = 32, counters: int = 1, most: int = 1):
         if counters < 1:
             raise ValueError(f"counters must be at least 1, not {counters!r}")
+        if most < 1:
+            raise ValueError(f"most must be at least 1, not {most!r}")
         self._counters = counters
-        super().__init__({"pulse": In(counters), "address": In(range(max(2, counters))), "data": Out(width)})
+        self._most = most
+        super().__init__(
+            {
+                "pulse": In(counters * most.bit_length()),
+                "address": In(range(max(2, counters))),
+                "data": Out(width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -50,7 +60,7 @@ class Statistics(wiring.Component):
         m.submodules.copy = copy = Memory(shape=width, depth=turns, init=[])
         old, shown = flushed.read_port(), copy.read_port()
 
-        accumulators = Array(Signal(range(turns + 1), name=f"accumulator{i}") for i in range(turns))
+        accumulators = Array(Signal(range(turns * self._most + 1), name=f"accumulator{i}") for i in range(turns))
         turn = Signal(range(turns))
         flush = Signal(range(turns))
         flushing = Signal()
@@ -71,12 +81,13 @@ class Statistics(wiring.Component):
             m.d.comb += [port.addr.eq(flush), port.data.eq(total), port.en.eq(flushing)]
 
         for i in range(self._counters):
+            added = self.pulse.word_select(i, self._most.bit_length())
             with m.If(flushing & (flush == i)):
-                m.d.sync += accumulators[i].eq(self.pulse[i])
+                m.d.sync += accumulators[i].eq(added)
             with m.Else():
-                m.d.sync += accumulators[i].eq(accumulators[i] + self.pulse[i])
+                m.d.sync += accumulators[i].eq(accumulators[i] + added)
 
-        pending = Signal(range(turns + 1))
+        pending = Signal(range(turns * self._most + 1))
         written = Signal()
         m.d.sync += [
             pending.eq(accumulators[self.address]),

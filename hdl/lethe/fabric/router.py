@@ -1,0 +1,246 @@
+"""The discarding wormhole router (cycle contract, section 3)."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.layouts import flit_layout
+from lethe.random import Draws, scale
+from lethe.spec.events import Event, RouterCounter
+from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT, WORD_BITS
+from lethe.spec.wire import KIND_BITS, Wire
+from .routes import Rule
+
+__all__ = ["Router"]
+
+
+class Router(wiring.Component):
+    """A crossbar without buffers: a head gets its output at once, or its worm is swallowed.
+
+    A flit that comes in during a cycle and is forwarded is at the output ``latency`` cycles later.  Nothing flows
+    back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one frees its
+    output; contention discards whole worms only.  Turns that the rule forbids have no logic.
+
+    Parameters
+    ----------
+    wire : format of the flits
+    rule : ports, and who may go where
+    latency : 1 or more
+
+    Members
+    -------
+    position, seed : In
+        Constants: `Rule.position`, and the seed of the router's generator.
+    i, o : In(flit), Out(flit), ``rule.ports`` of each
+        The links, after their fault elements.
+    watch : Out(64 · ports)
+        One trace word per input (section 7), valid in the cycle of the decision.
+    counts : Out
+        For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
+    """
+
+    def __init__(self, wire: Wire, rule: Rule, latency: int = 1):
+        if latency < 1:
+            raise ValueError(f"latency must be at least 1, not {latency!r}")
+        if rule.ports > 255:
+            raise ValueError(f"a router must have at most 255 ports, not {rule.ports!r}")
+        self._wire, self._rule, self._latency = wire, rule, latency
+        flit = flit_layout(wire)
+        super().__init__(
+            {
+                "position": In(rule.position_bits),
+                "seed": In(32),
+                "i": In(flit).array(rule.ports),
+                "o": Out(flit).array(rule.ports),
+                "watch": Out(WORD_BITS * rule.ports),
+                "counts": Out(len(RouterCounter) * self.count_bits(rule)),
+            }
+        )
+
+    @staticmethod
+    def count_bits(rule: Rule) -> int:
+        """Bits of each number in ``counts``: up to one event per input."""
+        return rule.ports.bit_length()
+
+    def elaborate(self, platform):
+        m = Module()
+        wire, rule = self._wire, self._rule
+        inputs = range(rule.ports)
+        first_up = rule.ports - rule.up_ports
+        m.submodules.chance = chance = Draws()
+        m.d.comb += chance.seed.eq(self.seed)
+
+        # Inputs: IDLE (neither), FORWARD or SWALLOW.
+        forwarding = Signal(rule.ports)
+        swallowing = Signal(rule.ports)
+        count = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
+        # Outputs: the worm that holds one comes from input number `owner` of those that can reach it.
+        held = Signal(rule.ports)
+
+        head = Signal(rule.ports)
+        body = Signal(rule.ports)
+        ends = Signal(rule.ports)  # this flit, if it passes, is the last to do so
+        overlong = Signal(rule.ports)
+        for i in inputs:
+            flit = self.i[i]
+            m.d.comb += [
+                head[i].eq(flit.valid & flit.first),
+                body[i].eq(flit.valid & ~flit.first),
+                overlong[i].eq(forwarding[i] & body[i] & ~flit.last & (count[i] == wire.max_flits - 1)),
+                ends[i].eq(flit.last | overlong[i]),
+            ]
+
+        asks = {}  # (input, output): the head asks for this fixed output
+        climbs = {}  # input: the head asks for any up-port
+        routed = Signal(rule.ports)
+        for i in inputs:
+            destination = Value.cast(self.i[i].data)[KIND_BITS : KIND_BITS + wire.node_bits]
+            fixed, up = rule.route(i, destination, self.position)
+            for o, wanted in fixed.items():
+                asks[i, o] = Signal(name=f"ask{i}_{o}")
+                m.d.comb += asks[i, o].eq(head[i] & wanted)
+            if up is not None:
+                climbs[i] = Signal(name=f"climb{i}")
+                m.d.comb += climbs[i].eq(head[i] & up)
+            wants = [asks[i, o] for o in fixed] + ([climbs[i]] if up is not None else [])
+            m.d.comb += routed[i].eq(Cat(wants).any())
+        m.d.comb += chance.take.eq(routed.any())
+
+        granted = {}  # (input, output): this head wins this output
+        for o in range(first_up):
+            granted |= _one_of(m, o, {i: asks[i, o] for i in inputs if (i, o) in asks}, held[o], chance.draw[:8])
+        if rule.up_ports:
+            free = {o: ~held[o] for o in range(first_up, rule.ports)}
+            turn_in = scale(chance.draw[8:16], rule.ports)
+            turn_out = scale(chance.draw[16:24], rule.up_ports)
+            granted |= _paired(m, climbs, turn_in, free, turn_out)
+
+        for o in inputs:
+            grants = {i: granted[i, o] for i in inputs if (i, o) in granted}
+            if grants:
+                self._drive(m, o, grants, held, body, ends)
+
+        won = Signal(rule.ports)
+        for i in inputs:
+            grants = {o: granted[i, o] for o in inputs if (i, o) in granted}
+            m.d.comb += won[i].eq(Cat(grants.values()).any())
+            m.d.sync += [
+                forwarding[i].eq((won[i] | (forwarding[i] & body[i])) & ~ends[i]),
+                swallowing[i].eq(overlong[i] | (~self.i[i].last & ((head[i] & ~won[i]) | (body[i] & swallowing[i])))),
+                count[i].eq(Mux(head[i], 1, count[i] + 1)),
+            ]
+
+            busy = Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i).any()
+            event = Signal(8, name=f"event{i}")
+            detail = Signal(range(rule.ports), name=f"detail{i}")
+            with m.If(won[i]):
+                m.d.comb += [event.eq(Event.FORWARD), detail.eq(_number(grants))]
+            with m.Elif(head[i] & ~routed[i]):
+                m.d.comb += event.eq(Event.DISCARD_ROUTE)
+            if i in climbs:
+                with m.Elif(climbs[i]):
+                    m.d.comb += event.eq(Event.DISCARD_UP)
+            with m.Elif(head[i] & busy):
+                m.d.comb += event.eq(Event.DISCARD_BUSY)
+            with m.Elif(head[i]):
+                m.d.comb += event.eq(Event.DISCARD_CONTENTION)
+            with m.Elif(overlong[i]):
+                m.d.comb += event.eq(Event.OVERLONG)
+            with m.Elif(forwarding[i] & ~body[i]):
+                m.d.comb += event.eq(Event.FRAGMENT)
+            with m.Elif(body[i] & ~forwarding[i] & ~swallowing[i]):
+                m.d.comb += event.eq(Event.STRAY)
+            word = self.watch.word_select(i, WORD_BITS)
+            m.d.comb += [
+                word[:8].eq(event),
+                word[8:HEAD_SHIFT].eq(detail),
+                word[HEAD_SHIFT:].eq(Mux(head[i], self.i[i].data[:HEAD_BITS], 0)),
+            ]
+
+        for counter in RouterCounter:
+            happened = [self.watch.word_select(i, WORD_BITS)[:8] == Event.FORWARD + counter for i in inputs]
+            if counter == RouterCounter.FRAGMENT:
+                happened = [now | (head[i] & forwarding[i]) for i, now in enumerate(happened)]
+            m.d.sync += self.counts.word_select(counter, self.count_bits(rule)).eq(sum(happened))
+        return m
+
+    def _drive(self, m, o: int, grants: dict[int, Value], held, body, ends):
+        """The crossbar column of output ``o``, its register, and the plain registers of the latency."""
+        sources = list(grants)
+        owner = Signal(range(len(sources)), name=f"owner{o}")
+        select = Signal(range(len(sources)), name=f"select{o}")
+        passes = Signal(name=f"passes{o}")
+        m.d.comb += select.eq(Mux(held[o], owner, _number(dict(enumerate(grants.values())))))
+        m.d.comb += passes.eq(Mux(held[o], Array(body[i] for i in sources)[select], Cat(grants.values()).any()))
+        m.d.sync += [owner.eq(select), held[o].eq(passes & ~Array(ends[i] for i in sources)[select])]
+
+        flit = Signal.like(self.o[o], name=f"flit{o}")
+        m.d.sync += flit.eq(0)
+        with m.If(passes):
+            m.d.sync += [
+                flit.valid.eq(1),
+                flit.first.eq(~held[o]),
+                flit.last.eq(Array(self.i[i].last for i in sources)[select]),
+                flit.data.eq(Array(self.i[i].data for i in sources)[select]),
+            ]
+        for stage in range(1, self._latency):
+            later = Signal.like(flit, name=f"flit{o}_{stage}")
+            m.d.sync += later.eq(flit)
+            flit = later
+        m.d.comb += self.o[o].eq(flit)
+
+
+def _number(bits: dict[int, Value]) -> Value:
+    """The key of the one bit that is set; 0 if none is."""
+    width = max(bits, default=0).bit_length()
+    return Cat(Cat(bit for key, bit in bits.items() if key >> place & 1).any() for place in range(width))
+
+
+def _count(bits) -> Value:
+    return sum(bits, Const(0, 1))
+
+
+def _one_of(m, o: int, asks: dict[int, Value], held: Value, draw: Value) -> dict[tuple[int, int], Value]:
+    """Grants a free output to the drawn one of the heads that ask: of n, number ``draw · n >> 8`` in input order."""
+    total = Signal(range(len(asks) + 1), name=f"contenders{o}")
+    chosen = Signal(range(max(2, len(asks))), name=f"chosen{o}")
+    m.d.comb += total.eq(_count(asks.values()))
+    with m.Switch(total):
+        for n in range(2, len(asks) + 1):
+            with m.Case(n):
+                m.d.comb += chosen.eq(scale(draw, n))
+    granted = {}
+    before = Const(0, 1)
+    for i, ask in asks.items():
+        granted[i, o] = Signal(name=f"grant{i}_{o}")
+        m.d.comb += granted[i, o].eq(ask & ~held & (before == chosen))
+        after = Signal(range(len(asks) + 1), name=f"contenders{o}_to{i}")
+        m.d.comb += after.eq(before + ask)
+        before = after
+    return granted
+
+
+def _paired(m, asks, turn_in: Value, free, turn_out: Value) -> dict[tuple[int, int], Value]:
+    """Grants the j-th asking head, from ``turn_in`` on, the j-th free up-port, from ``turn_out`` on."""
+    head_rank = _ranks(m, "head", asks, turn_in)
+    port_rank = _ranks(m, "port", free, turn_out)
+    granted = {}
+    for i in asks:
+        for o in free:
+            granted[i, o] = Signal(name=f"grant{i}_{o}")
+            m.d.comb += granted[i, o].eq(asks[i] & free[o] & (head_rank[i] == port_rank[o]))
+    return granted
+
+
+def _ranks(m, name: str, bits: dict[int, Value], turn: Value) -> dict[int, Value]:
+    """For each bit how many set ones precede it in the order that begins with the ``turn``-th, and goes around."""
+    order = list(bits)
+    ranks = {key: Signal(range(max(2, len(bits))), name=f"{name}{key}_rank") for key in order}
+    with m.Switch(turn):
+        for start in range(1, len(order)):
+            with m.Case(start):
+                turned = order[start:] + order[:start]
+                m.d.comb += [ranks[key].eq(_count(bits[k] for k in turned[:at])) for at, key in enumerate(turned)]
+        with m.Default():  # also from beyond the last, where the order begins at the first
+            m.d.comb += [ranks[key].eq(_count(bits[k] for k in order[:at])) for at, key in enumerate(order)]
+    return ranks

@@ -1,0 +1,106 @@
+"""What the configuration says must happen in which cycle (cycle contract, section 6)."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from lethe.spec.config import System
+
+__all__ = ["Schedule", "merged"]
+
+
+def merged(intervals) -> list[tuple[int, int]]:
+    """The same cycles as these (first, after last) intervals, in order and without overlap."""
+    union: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(end, union[-1][1]))
+        else:
+            union.append((start, end))
+    return union
+
+
+class Schedule(wiring.Component):
+    """Scheduled deaths, stalls, resets, and the end of new traffic.  What is not scheduled is constant, without logic.
+
+    Parameters
+    ----------
+    system : faults and ``workload.stop``
+
+    Members
+    -------
+    dead : Out(links)
+        The link is dead in this cycle.
+    stalled, reset : Out(nodes)
+        The node's deliver ports are stalled, the node is in reset, in this cycle.
+    incarnation : Out(nodes · incarnation_bits)
+        1 and one more from the first cycle of each of the node's resets on; 0 is skipped when it wraps.
+    stopped : Out(1)
+        Generators begin no new datagram.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        self._bits = system.format.incarnation_bits
+        super().__init__(
+            {
+                "dead": Out(len(system.graph.links)),
+                "stalled": Out(system.nodes),
+                "reset": Out(system.nodes),
+                "incarnation": Out(system.nodes * self._bits),
+                "stopped": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        faults, stop = self._system.faults, self._system.workload.stop
+        nodes = range(self._system.nodes)
+        deaths = [[(f.start, f.end) for f in faults.links if f.link == link] for link in range(len(self.dead))]
+        stalls = [[(f.start, f.end) for f in faults.stalls if f.node == node] for node in nodes]
+        resets = [[(f.start, f.start + f.cycles) for f in faults.resets if f.node == node] for node in nodes]
+
+        edges = [cycle for groups in (deaths, stalls, resets) for group in groups for pair in group for cycle in pair]
+        last = max([*edges, stop])
+        cycle = Signal(range(last + 1))
+        if last:
+            with m.If(cycle != last):
+                m.d.sync += cycle.eq(cycle + 1)
+
+        def during(intervals, name: str):
+            """A register that is 1 in the cycles of the intervals."""
+            if not intervals:
+                return Const(0, 1)
+            level = Signal(name=name, init=any(start == 0 for start, _ in intervals))
+            for start, end in merged(intervals):
+                if start:
+                    with m.If(cycle == start - 1):
+                        m.d.sync += level.eq(1)
+                with m.If(cycle == end - 1):
+                    m.d.sync += level.eq(0)
+            return level
+
+        m.d.comb += [
+            self.dead.eq(Cat(during(group, f"dead{i}") for i, group in enumerate(deaths))),
+            self.stalled.eq(Cat(during(group, f"stalled{i}") for i, group in enumerate(stalls))),
+            self.reset.eq(Cat(during(group, f"reset{i}") for i, group in enumerate(resets))),
+        ]
+
+        lives = (1 << self._bits) - 1
+        for node in nodes:
+            starts = [start for start, _ in resets[node]]
+            incarnation = Const(1, self._bits)
+            if starts:
+                incarnation = Signal(self._bits, name=f"incarnation{node}", init=starts.count(0) % lives + 1)
+                for start in sorted({*starts} - {0}):
+                    past = sum(s <= start for s in starts) % lives + 1
+                    with m.If(cycle == start - 1):
+                        m.d.sync += incarnation.eq(past)
+            m.d.comb += self.incarnation.word_select(node, self._bits).eq(incarnation)
+
+        if stop:
+            stopped = Signal()
+            with m.If(cycle == stop - 1):
+                m.d.sync += stopped.eq(1)
+            m.d.comb += self.stopped.eq(stopped)
+        return m

@@ -1,0 +1,255 @@
+"""A whole network: hosts, NIs, fabric, faults (cycle contract, sections 5 to 8)."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.fabric.fabric import Fabric
+from lethe.fabric.schedule import Schedule
+from lethe.ni.ni import Ni
+from lethe.spec.config import System
+from lethe.spec.events import Counter, RouterCounter
+from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
+from lethe.spec.trace import (
+    NI_WORDS,
+    STIMULUS_BITS,
+    STIMULUS_CANCEL,
+    STIMULUS_LIMITS,
+    STIMULUS_RECORD,
+    STIMULUS_WORDS,
+    WORD_BITS,
+    link_base,
+    router_base,
+    trace_words,
+)
+from lethe.statistics import Statistics
+from lethe.traffic.checker import Checker
+from lethe.traffic.generator import Generator
+from lethe.verilog import shared
+
+__all__ = ["HOSTS", "SystemTop"]
+
+#: Who plays the hosts: generators and checkers in the RTL, or words from outside.
+HOSTS = ("generator", "stimulus")
+
+SUMS = ("sent", "sent_sum", "received", "received_sum", "wrong")
+
+
+class SystemTop(wiring.Component):
+    """All NIs of a configuration, joined by its fabric, with its faults, and with hosts.
+
+    A fault, a schedule, a statistics block or the watch words that the configuration or the user leaves out cost
+    nothing: without schedule there is not even a cycle counter, and what only feeds ``watch`` is removed by
+    synthesis when ``watch`` is not connected.
+
+    Parameters
+    ----------
+    system : the configuration
+    host : "generator" for the generators and checkers of section 5, "stimulus" for the words of section 8
+
+    Members
+    -------
+    watch : Out(64 · trace_words)
+        Trace words in the order of section 7, word 0 lowest.
+    idle : Out(1)
+        Every NI is idle.
+    stimulus : In(64 · 6 · nodes), with ``host="stimulus"``
+        Stimulus words of node 0 lowest.
+    done : Out(1), with ``host="generator"``
+        Every generator has offered all its datagrams.
+    sent, sent_sum, received, received_sum, wrong : Out(32), with ``host="generator"``
+        Totals over all nodes, some cycles late.
+    ok : Out(1), with ``host="generator"``
+        Done, idle, and the totals agree: every datagram was delivered exactly once.
+    counter_address, counter_data : In, Out(32), with ``ni.statistics``
+        The counter as of the cycle of the address, two cycles later.  NI n's `Counter` c is at 32·n + c, router
+        r's `RouterCounter` c at 32·nodes + 8·r + c.
+    """
+
+    def __init__(self, system: System, host: str = "generator"):
+        if host not in HOSTS:
+            raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {host!r}")
+        self._system, self._host = system, host
+        graph = system.graph
+        members = {"watch": Out(WORD_BITS * trace_words(graph)), "idle": Out(1)}
+        if host == "stimulus":
+            members["stimulus"] = In(WORD_BITS * STIMULUS_WORDS * graph.nodes)
+        else:
+            members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
+        if system.ni.statistics:
+            addresses = graph.nodes * len(Counter) + graph.routers * len(RouterCounter)
+            members |= {"counter_address": In(range(addresses)), "counter_data": Out(32)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        system, graph = self._system, self._system.graph
+        bits = system.format.incarnation_bits
+        m.submodules.schedule = schedule = Schedule(system)
+        m.submodules.fabric = fabric = Fabric(system)
+        m.d.comb += fabric.dead.eq(schedule.dead)
+
+        nis = []
+        for node in range(graph.nodes):
+            ni, m.submodules[f"ni{node}"] = shared(platform, "ni", Ni, system)
+            nis.append(ni)
+            m.d.comb += [
+                ni.node.eq(node),
+                ni.seed.eq(seed_for(system.run.seed, UNIT_NI, node)),
+                ni.incarnation.eq(schedule.incarnation.word_select(node, bits)),
+                ni.reset.eq(schedule.reset[node]),
+                ni.link_i.eq(fabric.o[node]),
+                fabric.i[node].eq(ni.link_o),
+                ni.completion.ready.eq(1),
+                self.watch[node * NI_WORDS * WORD_BITS :][: NI_WORDS * WORD_BITS].eq(ni.watch),
+            ]
+        m.d.comb += [
+            self.idle.eq(_all(ni.idle for ni in nis)),
+            *(
+                self.watch[router_base(graph, r) * WORD_BITS :][: rule.ports * WORD_BITS].eq(
+                    getattr(fabric, f"watch{r}")
+                )
+                for r, rule in enumerate(fabric.rules)
+            ),
+            self.watch[link_base(graph) * WORD_BITS :][: len(fabric.watch_links)].eq(fabric.watch_links),
+        ]
+
+        if self._host == "stimulus":
+            for node, ni in enumerate(nis):
+                words = self.stimulus[node * STIMULUS_WORDS * WORD_BITS :][: STIMULUS_WORDS * WORD_BITS]
+                _drive(m, system, ni, words, schedule.stalled[node])
+        else:
+            self._generate(m, platform, nis, schedule)
+        if system.ni.statistics:
+            self._count(m, platform, nis, fabric)
+        return m
+
+    def _generate(self, m, platform, nis, schedule):
+        """A generator and a checker for every NI, and what they have seen."""
+        system = self._system
+        generators, checkers = [], []
+        for node, ni in enumerate(nis):
+            generator, m.submodules[f"generator{node}"] = shared(platform, "generator", Generator, system)
+            checker, m.submodules[f"checker{node}"] = shared(platform, "checker", Checker, system)
+            generators.append(generator)
+            checkers.append(checker)
+            offer = generator.offer
+            m.d.comb += [
+                ni.link_enable.eq(1),
+                generator.node.eq(node),
+                generator.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
+                generator.ready.eq(ni.ready),
+                generator.reset.eq(schedule.reset[node]),
+                generator.stopped.eq(schedule.stopped),
+                ni.send.valid.eq(offer.valid),
+                offer.ready.eq(ni.send.ready),
+                ni.send.payload.destination.eq(offer.payload.destination),
+                ni.send.payload.length.eq(offer.payload.length),
+                ni.send.payload.tag.eq(offer.payload.tag),
+                ni.send.payload.deadline.eq(system.workload.deadline),
+                ni.send.payload.retry_limit.eq(system.workload.retry_limit),
+                ni.send_data.valid.eq(generator.data.valid),
+                ni.send_data.payload.eq(generator.data.payload),
+                generator.data.ready.eq(ni.send_data.ready),
+                checker.stalled.eq(schedule.stalled[node]),
+                checker.reset.eq(schedule.reset[node]),
+                checker.record.valid.eq(ni.deliver.valid),
+                checker.record.payload.eq(ni.deliver.payload.length),
+                ni.deliver.ready.eq(checker.record.ready),
+                checker.data.valid.eq(ni.deliver_data.valid),
+                checker.data.payload.eq(ni.deliver_data.payload),
+                ni.deliver_data.ready.eq(checker.data.ready),
+            ]
+            m.d.comb += [port.ready.eq(~schedule.stalled[node]) for port in _control_ports(system, ni)]
+
+        m.d.comb += self.done.eq(_all(generator.done for generator in generators))
+        for name in SUMS:
+            units = generators if name.startswith("sent") else checkers
+            m.d.comb += getattr(self, name).eq(_total(m, name, [getattr(unit, name) for unit in units]))
+        m.d.sync += self.ok.eq(
+            self.done
+            & self.idle
+            & (self.sent == self.received)
+            & (self.sent_sum == self.received_sum)
+            & (self.wrong == 0)
+        )
+
+    def _count(self, m, platform, nis, fabric):
+        """All counters behind one address."""
+        step = len(RouterCounter)
+        units = []  # for every ``step`` addresses
+        for ni in nis:
+            m.d.comb += ni.counter_address.eq(self.counter_address)
+            units += [ni.counter_data] * (len(Counter) // step)
+        for r, rule in enumerate(fabric.rules):
+            statistics, m.submodules[f"statistics{r}"] = shared(
+                platform, f"statistics{rule.ports}", Statistics, 32, step, rule.ports
+            )
+            m.d.comb += [
+                statistics.pulse.eq(getattr(fabric, f"counts{r}")),
+                statistics.address.eq(self.counter_address),
+            ]
+            units.append(statistics.data)
+        unit = Signal(range(len(units)))
+        m.d.sync += [
+            unit.eq(self.counter_address[step.bit_length() - 1 :]),
+            self.counter_data.eq(Array(units)[unit]),
+        ]
+
+
+def _all(bits):
+    """Whether all of these are 1."""
+    every = 1
+    for bit in bits:
+        every = every & bit
+    return every
+
+
+def _total(m, name: str, terms: list):
+    """The sum modulo 2^32 of the terms, as of one cycle ago for every level of pairs."""
+    level = 0
+    while len(terms) > 1:
+        sums = []
+        for i in range(0, len(terms), 2):
+            pair = Signal(32, name=f"{name}_{level}_{i // 2}")
+            m.d.sync += pair.eq(sum(terms[i : i + 2]))
+            sums.append(pair)
+        terms, level = sums, level + 1
+    return terms[0]
+
+
+def _control_ports(system: System, ni):
+    """Record and data ports of the deliver FIFOs of control classes."""
+    for i in range(1, system.ni.control_classes + 1):
+        yield getattr(ni, f"deliver_control{i}")
+        yield getattr(ni, f"deliver_control{i}_data")
+
+
+def _drive(m, system: System, ni, words, stalled):
+    """Connects one node's stimulus words (section 8) to the host side of its NI."""
+    word = [words.word_select(i, WORD_BITS) for i in range(STIMULUS_WORDS)]
+    bit = {name: word[0][i] for i, name in enumerate(STIMULUS_BITS)}
+
+    def fields(source, table):
+        at, taken = 0, {}
+        for name, width in table:
+            taken[name] = source[at : at + width]
+            at += width
+        return taken
+
+    record = {**fields(word[1], STIMULUS_RECORD), **fields(word[2], STIMULUS_LIMITS)}
+    record["cls"] = record.pop("class")
+    ready = ~stalled & ~bit["deliver_stall"]
+    m.d.comb += [
+        ni.link_enable.eq(~bit["link_disable"]),
+        ni.quiesce.eq(bit["quiesce"]),
+        ni.send.valid.eq(bit["send.valid"]),
+        *(ni.send.payload[name].eq(value) for name, value in record.items()),
+        ni.send_data.valid.eq(bit["send_data.valid"]),
+        ni.send_data.payload.eq(words[3 * WORD_BITS : 5 * WORD_BITS]),
+        ni.cancel.valid.eq(bit["cancel.valid"]),
+        *(ni.cancel.payload[name].eq(value) for name, value in fields(word[5], STIMULUS_CANCEL).items()),
+        ni.deliver.ready.eq(ready),
+        ni.deliver_data.ready.eq(ready),
+    ]
+    m.d.comb += [port.ready.eq(ready) for port in _control_ports(system, ni)]

