@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from lethe.spec import config
 from lethe.spec.config import ConfigError, System, example, load, parse
 from lethe.spec.toml import dump

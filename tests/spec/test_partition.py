@@ -4,6 +4,7 @@ import random
 import time
 
 import pytest
+
 from lethe.spec.config import System
 from lethe.spec.partition import cut_pair
 from lethe.spec.topology import Topology

@@ -3,7 +3,6 @@
 import argparse
 
 from lethe.spec.config import load
-
 from lethe_sim.summary import link_lines, summary
 
 from .common import add_config
