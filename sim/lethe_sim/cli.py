@@ -36,6 +36,9 @@ ERRORS = {
     ("lethe_sim.trace.store", "TraceError"): MISTAKE,
     ("lethe_sim.pipeline.session", "PipelineError"): ENVIRONMENT,
     ("lethe_sim.lockstep.simulators", "ToolError"): ENVIRONMENT,
+    ("lethe.verilog", "VerilogError"): ENVIRONMENT,
+    ("lethe_fpga.boards", "BoardError"): MISTAKE,
+    ("lethe_fpga.build", "BuildError"): ENVIRONMENT,
 }
 
 _EXIT_CODES = "exit codes: 0 good, 1 bad verdict, 2 mistake, 3 something missing on this machine, 130 interrupted"

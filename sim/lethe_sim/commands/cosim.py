@@ -5,6 +5,7 @@ import dataclasses
 from pathlib import Path
 
 from .common import Progress, add_config, read_config
+from .verilog import refuse_large
 
 EXAMPLES = """\
   lethe cosim my.toml
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from lethe_sim.workloads.file import file_path
 
     system = read_config(args)
+    refuse_large(system)
     if system.workload.kind == "file":
         # The bench runs in a directory of its own.
         path = str(file_path(system).resolve())

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from lethe.spec.config import load
 
-from .common import Mistake, write_text
+from .common import write_text
+from .verilog import refuse_large
 
 EXAMPLES = """\
   lethe fpga --board list
@@ -29,11 +30,11 @@ def run(args: argparse.Namespace) -> int:
         for name, board in BOARDS.items():
             print(f"{name:<16}{board.about}")
         return 0
-    if args.board not in BOARDS:
-        raise Mistake(f"no such board {args.board!r}; known are {', '.join(BOARDS)}")
     from lethe_fpga.build import build
 
     system = load(args.config) if args.config else None
+    if system:
+        refuse_large(system)
     report = build(args.board, Path(args.output), system=system, seed=args.seed)
     print(f"{report.bitstream}: {report.bytes:,} bytes for {report.board}")
     print(f"  {report.fmax:.1f} MHz, {report.target:.1f} wanted")

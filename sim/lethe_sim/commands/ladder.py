@@ -3,18 +3,24 @@
 import argparse
 
 EXAMPLES = """\
-  lethe ladder run.parquet unlucky        the datagram that was sent most often
+  lethe ladder run.parquet                the datagram that was sent most often
   lethe ladder run.parquet 3:1:5:12       source:incarnation:slot:generation
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace")
-    parser.add_argument("uid", metavar="UID", help="source:incarnation:slot:generation, a packed UID, or `unlucky`")
+    parser.add_argument(
+        "uid",
+        metavar="UID",
+        nargs="?",
+        default="unlucky",
+        help="source:incarnation:slot:generation, a packed UID, or `unlucky` (default): what was sent most often",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from lethe_sim.trace.ladder import ladder
+    from lethe_sim.trace.ladder import text_ladder
 
-    print(ladder(args.trace, args.uid))
+    print(text_ladder(args.trace, args.uid))
     return 0

