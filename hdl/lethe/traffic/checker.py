@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
+
 from .payload import KEY_BITS, beat, clipped, last_beat
 
 __all__ = ["Checker"]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.random import Draws, scale
 from lethe.spec.config import System
+
 from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
 
 __all__ = ["Generator", "offer_layout"]
