@@ -1,0 +1,167 @@
+"""Completions, and the way of a slot back to the free queue (cycle contract, section 4.9)."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from lethe.spec.config import System
+from lethe.spec.events import Cause, Status
+
+from .layouts import Records
+from .queue import Queue, step
+
+__all__ = ["Completions", "FreeSlots", "Quarantine"]
+
+
+class Completions(wiring.Component):
+    """One place per slot, so that a completion can always be pushed.
+
+    Members
+    -------
+    push, entry : In
+        A datagram ended.
+    completion : Out(stream)
+        To the host.
+    taken : Out(1)
+        The host took one.
+    rests : Out(1)
+        The one shown left its slot in doubt: it goes to the quarantine, if there is one.
+    empty : Out(1)
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        self._records = Records(system)
+        super().__init__(
+            {
+                "push": In(1),
+                "entry": In(self._records.completion),
+                "completion": Out(stream.Signature(self._records.completion)),
+                "taken": Out(1),
+                "rests": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(self._records.completion, self._system.ni.slots)
+        shown = self.completion.payload
+        m.d.comb += [
+            queue.i.valid.eq(self.push),
+            queue.i.payload.eq(self.entry),
+            self.taken.eq(self.completion.valid & self.completion.ready),
+            self.rests.eq((shown.status == Status.UNKNOWN) & (shown.cause != Cause.BEST_EFFORT)),
+        ]
+        wiring.connect(m, queue.o, wiring.flipped(self.completion))
+        return m
+
+
+class Quarantine(wiring.Component):
+    """Slots whose datagram may still be remembered somewhere, for ``timers.quarantine`` cycles (T1).
+
+    Members
+    -------
+    time : In
+    push, life : In
+        A slot begins its rest.
+    free : Out(stream)
+        ``valid`` when the oldest has rested; a slot pushed in *c* can be shown from *c+1*.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        self._life = Records(system).free
+        super().__init__(
+            {
+                "time": In(system.time_bits),
+                "push": In(1),
+                "life": In(self._life),
+                "free": Out(stream.Signature(self._life)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        slots, time_bits = self._system.ni.slots, self._system.time_bits
+        layout = data.StructLayout({"life": self._life, "due": time_bits})
+        m.submodules.memory = memory = Memory(shape=layout, depth=slots, init=[])
+        write = memory.write_port()
+        read = memory.read_port(transparent_for=(write,))
+        head, tail, level = Signal(range(slots)), Signal(range(slots)), Signal(range(slots + 1))
+        left, moves = Signal(time_bits), Signal()
+        next_head = Signal.like(head)
+        m.d.comb += [
+            write.en.eq(self.push),
+            write.addr.eq(tail),
+            write.data.life.eq(self.life),
+            write.data.due.eq(self.time + self._system.timers.quarantine),
+            left.eq(self.time - read.data.due),
+            self.free.valid.eq((level != 0) & ~left[-1]),
+            self.free.payload.eq(read.data.life),
+            moves.eq(self.free.valid & self.free.ready),
+            next_head.eq(Mux(moves, step(head, slots), head)),
+            read.addr.eq(next_head),
+        ]
+        m.d.sync += [head.eq(next_head), level.eq(level + self.push - moves)]
+        with m.If(self.push):
+            m.d.sync += tail.eq(step(tail, slots))
+        return m
+
+
+class FreeSlots(wiring.Component):
+    """The free queue: filled by the walk after reset, then by completions and the quarantine.
+
+    Members
+    -------
+    time : In
+    clear, index : In
+        The walk: slot ``index`` is free, with generation 0.
+    taken, rests, ended : In
+        The host took the completion of ``ended``.
+    free : Out(stream)
+        To accept.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        self._life = Records(system).free
+        super().__init__(
+            {
+                "time": In(system.time_bits),
+                "clear": In(1),
+                "index": In(range(system.ni.slots)),
+                "taken": In(1),
+                "rests": In(1),
+                "ended": In(self._life),
+                "free": Out(stream.Signature(self._life)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(self._life, self._system.ni.slots)
+        wiring.connect(m, queue.o, wiring.flipped(self.free))
+        life = Signal(self._life)
+        m.d.comb += [life.slot.eq(self.ended.slot), life.generation.eq(self.ended.generation + 1)]
+        rests = 0
+        if self._system.timers.quarantine:
+            m.submodules.quarantine = quarantine = Quarantine(self._system)
+            rests = self.rests
+            m.d.comb += [
+                quarantine.time.eq(self.time),
+                quarantine.push.eq(self.taken & rests),
+                quarantine.life.eq(life),
+            ]
+        with m.If(self.clear):
+            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.slot.eq(self.index)]
+        with m.Elif(self.taken & ~rests if self._system.timers.quarantine else self.taken):
+            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.eq(life)]
+        if self._system.timers.quarantine:
+            with m.Else():
+                m.d.comb += [
+                    queue.i.valid.eq(quarantine.free.valid),
+                    queue.i.payload.eq(quarantine.free.payload),
+                    quarantine.free.ready.eq(1),
+                ]
+        return m

@@ -1,0 +1,151 @@
+"""A ladder of constant-delay FIFOs: the repeat timers (cycle contract, section 4.6)."""
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from lethe.spec.config import System
+
+__all__ = ["Ladder"]
+
+
+class Ladder(wiring.Component):
+    """Holds tokens until their time, and shows one expired token at a time.
+
+    Every rung is a FIFO in one block RAM; for its oldest token it keeps the low bits of the eve (due − 1), enough to
+    tell when time gets there, and a flag that it did.  So each cycle costs one comparison of a few bits per rung, and
+    nothing is scanned.  A token whose turn comes late is found late by a full comparison while it becomes the oldest.
+
+    Every delay is at least 10 cycles, so a token is never due when it is pushed.
+
+    Parameters
+    ----------
+    system : `rungs`, `delays`, `timer_depth`, `time_bits`
+    shape : shape of a token
+
+    Members
+    -------
+    push, token, rung, eve : In
+        In this cycle ``token`` joins ``rung``, due at ``eve + 1`` (the eve is at least the time of this cycle).
+        Only while `room` was 1.
+    time, advance : In
+        The time base, and whether it is one more in the next cycle.
+    room : Out(1)
+        Every rung has level ≤ timer_depth − 2.
+    hold : Out(stream)
+        The hold register; taken in *c*, it is empty in *c+1*, and can be full again in *c+2*.
+    """
+
+    push: Signal
+    rung: Signal
+    eve: Signal
+    time: Signal
+    advance: Signal
+    room: Signal
+    hold: stream.Interface
+
+    def __init__(self, system: System, shape):
+        self._system = system
+        self._shape = shape
+        super().__init__(
+            {
+                "push": In(1),
+                "token": In(shape),
+                "rung": In(range(max(2, system.rungs))),
+                "eve": In(system.time_bits),
+                "time": In(system.time_bits),
+                "advance": In(1),
+                "room": Out(1),
+                "hold": Out(stream.Signature(shape)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        system = self._system
+        rungs, depth = system.rungs, system.timer_depth
+        pointer_bits = ceil_log2(depth)
+        words = rungs << pointer_bits
+
+        # The token and its eve are read in different cycles, so each has its own memory.
+        m.submodules.tokens = tokens = Memory(shape=self._shape, depth=words, init=[])
+        m.submodules.eves = eves = Memory(shape=system.time_bits, depth=words, init=[])
+        token_write, token_read = tokens.write_port(), tokens.read_port()
+        eve_write, eve_read = eves.write_port(), eves.read_port()
+
+        heads = Array(Signal(pointer_bits, name=f"head{q}") for q in range(rungs))
+        levels = Array(Signal(range(depth + 1), name=f"level{q}") for q in range(rungs))
+        some, full, ripe, eligible = (Signal(rungs, name=n) for n in ("some", "full", "ripe", "eligible"))
+        roomy = Signal(rungs, init=-1)
+
+        pop, popped = Signal(), Signal(range(max(2, rungs)))
+        for q in range(rungs):
+            after = system.rung_after(q)
+            m.d.comb += eligible[q].eq(ripe[q] if after == q else ripe[q] & ~full[after])
+        for q in reversed(range(rungs)):
+            with m.If(eligible[q]):
+                m.d.comb += popped.eq(q)
+        m.d.comb += pop.eq(~self.hold.valid & eligible.any())
+
+        head = Signal(pointer_bits)
+        tail = Signal(pointer_bits)
+        m.d.comb += [
+            head.eq(heads[popped]),
+            tail.eq(heads[self.rung] + levels[self.rung]),
+            token_write.addr.eq(Cat(tail, self.rung)),
+            token_write.data.eq(self.token),
+            token_write.en.eq(self.push),
+            eve_write.addr.eq(Cat(tail, self.rung)),
+            eve_write.data.eq(self.eve),
+            eve_write.en.eq(self.push),
+            token_read.addr.eq(Cat(head, popped)),
+            token_read.en.eq(pop),
+            eve_read.addr.eq(Cat((head + 1)[:pointer_bits], popped)),
+            self.hold.payload.eq(token_read.data),
+            self.room.eq(roomy.all()),
+        ]
+        with m.If(pop):
+            m.d.sync += self.hold.valid.eq(1)
+        with m.Elif(self.hold.ready):
+            m.d.sync += self.hold.valid.eq(0)
+
+        # The successor of a popped token becomes the oldest one cycle later; it may be late already.
+        loading, loaded = Signal(), Signal(range(max(2, rungs)))
+        late = Signal()
+        ahead = Signal(system.time_bits)
+        m.d.sync += [loading.eq(0), loaded.eq(popped)]
+        # time + advance > eve: then the token is due in the next cycle.
+        m.d.comb += [ahead.eq(self.time - eve_read.data - ~self.advance), late.eq(~ahead[-1])]
+
+        for q in range(rungs):
+            # As many bits as an eve can be ahead of the time.
+            farthest = system.delays[q] + (1 << system.timers.jitter_bits) + 1
+            near = Signal(farthest.bit_length(), name=f"near{q}")
+            joins, leaves = Signal(name=f"joins{q}"), Signal(name=f"leaves{q}")
+            m.d.comb += [joins.eq(self.push & (self.rung == q)), leaves.eq(pop & (popped == q))]
+            width = len(near)
+            with m.If(some[q] & self.advance & (near == self.time[:width])):
+                m.d.sync += ripe[q].eq(1)
+            with m.If(loading & (loaded == q)):
+                m.d.sync += [ripe[q].eq(late), near.eq(eve_read.data)]
+            with m.If(leaves):
+                m.d.sync += [heads[q].eq(heads[q] + 1), ripe[q].eq(0), loading.eq(levels[q] > 1)]
+            with m.If(joins & (~some[q] | (leaves & (levels[q] == 1)))):
+                m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
+            with m.If(joins & ~leaves):
+                m.d.sync += [
+                    levels[q].eq(levels[q] + 1),
+                    some[q].eq(1),
+                    full[q].eq(levels[q] == depth - 1),
+                    roomy[q].eq(levels[q] < depth - 2),
+                ]
+            with m.Elif(leaves & ~joins):
+                m.d.sync += [
+                    levels[q].eq(levels[q] - 1),
+                    some[q].eq(levels[q] != 1),
+                    full[q].eq(0),
+                    roomy[q].eq(levels[q] != depth),
+                ]
+        return m

@@ -1,0 +1,133 @@
+"""Records at the NI's ports and between its units, derived from the configuration."""
+
+from amaranth.lib import data
+
+from lethe.spec.config import System
+
+from .distance import class_bits
+
+__all__ = ["Records"]
+
+STATUS_BITS, CAUSE_BITS, TRIES_BITS = 2, 3, 8
+
+
+class Records:
+    """All record layouts of one system.
+
+    What a host may get wrong (destination, mode, length) is wide enough to be seen wrong; everything else has
+    the configured width.
+
+    Attributes
+    ----------
+    slot, set : numbers
+    send : the host's request
+    deliver : what goes before a delivered payload
+    beat : a delivered payload flit
+    completion : how a datagram ended
+    cancel, free : a slot in one of its lives
+    accepted : the accept event, ``valid`` for one cycle
+    launch : an entry of the new queue
+    token : {slot, generation, tries} of the Send ladder and the repeat queue
+    ack_token : a token of the Ack ladder
+    reply : an Ack or Forget that waits for the link
+    finish : a datagram that ends by itself
+    entry, entries : an entry of the receive table, and all of a set
+    header : the fields of a Send, by their names on the wire
+    fields : what the send table keeps of a record
+    looked, peeked : what its two readers see of a slot
+    dump : the state dump: one slot and one set
+    """
+
+    def __init__(self, system: System):
+        form = system.format
+        slot, generation = {"slot": form.slot_bits}, {"generation": form.generation_bits}
+        life = {**slot, **generation}
+        own_slot = {"slot": range(system.ni.slots), **generation}
+        self.way_bits = max(1, (system.ni.ways - 1).bit_length())
+        uid = {"source": form.node_bits, **life, "incarnation": form.incarnation_bits}
+        self.slot = range(system.ni.slots)
+        self.set = range(max(2, system.ni.sets))
+        self.send = data.StructLayout(
+            {
+                "destination": 16,
+                "cls": form.class_bits,
+                "mode": 8,
+                "length": 16,
+                "deadline": system.ni.deadline_bits,
+                "retry_limit": TRIES_BITS,
+                "tag": system.wire.tag_bits,
+                "expect": form.incarnation_bits,
+            }
+        )
+        self.deliver = data.StructLayout({"source": form.node_bits, "cls": form.class_bits, "length": form.length_bits})
+        self.beat = data.StructLayout({"data": form.flit_bits, "last": 1})
+        self.completion = data.StructLayout(
+            {
+                **own_slot,
+                "destination": 16,
+                "tag": system.wire.tag_bits,
+                "status": STATUS_BITS,
+                "cause": CAUSE_BITS,
+                "peer_incarnation": form.incarnation_bits,
+            }
+        )
+        self.cancel = self.free = self.launch = data.StructLayout(own_slot)
+        self.accepted = data.StructLayout({"valid": 1, **own_slot, "tag": system.wire.tag_bits})
+        self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
+        self.ack_token = data.StructLayout({**uid, "way": self.way_bits, "try": form.try_bits, "tries": TRIES_BITS})
+        self.reply = data.StructLayout(
+            {
+                "forget": 1,
+                "destination": form.node_bits,
+                **life,
+                "incarnation": form.incarnation_bits,
+                "peer_incarnation": form.incarnation_bits,
+                "try": form.try_bits,
+            }
+        )
+        self.finish = data.StructLayout({**own_slot, "status": STATUS_BITS, "cause": CAUSE_BITS})
+        self.entry = data.StructLayout({"valid": 1, **uid})
+        self.entries = data.ArrayLayout(self.entry, system.ni.ways)
+        self.header = data.StructLayout({f.name: f.width for f in form.send})
+        self.deadline = data.StructLayout({"given": 1, "time": system.time_bits})
+        self.distance = class_bits(system.graph)
+        self.fields = data.StructLayout(
+            {
+                **generation,
+                "destination": 16,
+                "distance": self.distance,
+                "cls": form.class_bits,
+                "best_effort": 1,
+                "refused": 1,
+                "cause": CAUSE_BITS,
+                "length": form.length_bits,
+                "expect": form.incarnation_bits,
+                "retry_limit": TRIES_BITS,
+                "tag": system.wire.tag_bits,
+            }
+        )
+        self.looked_fields = self._some("generation", "destination", "best_effort", "refused", "retry_limit", "tag")
+        self.peeked_fields = self._some(
+            "generation", "destination", "distance", "cls", "best_effort", "refused", "cause", "length", "expect"
+        )
+        self.looked = data.StructLayout(
+            {
+                "live": 1,
+                "phase": 1,
+                "launched_generation": form.generation_bits,
+                "deadline": self.deadline,
+                **self.looked_fields.members,
+            }
+        )
+        self.peeked = data.StructLayout({"live": 1, **self.peeked_fields.members})
+        self.dump = data.StructLayout(
+            {
+                "live": 1,
+                **generation,
+                "destination": 16,
+                "entries": self.entries,
+            }
+        )
+
+    def _some(self, *names: str) -> data.StructLayout:
+        return data.StructLayout({name: self.fields[name].shape for name in names})

@@ -1,0 +1,426 @@
+"""The network interface: exactly once, unordered, connectionless (cycle contract, section 4)."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.layouts import flit_layout
+from lethe.random import Draws
+from lethe.spec.config import System
+from lethe.spec.events import Counter, Drop, Event, Kind
+from lethe.spec.trace import NI_WORDS, WORD_BITS
+from lethe.statistics import Statistics
+
+from .accept import Accept
+from .action import Action
+from .completion import Completions, FreeSlots
+from .deliver import DeliverFifo
+from .ladder import Ladder
+from .layouts import Records
+from .payload_store import PayloadStore
+from .queue import Queue
+from .receive_table import ReceiveTable
+from .receiver import Receiver
+from .send_table import SendTable
+from .transmitter import Transmitter
+from .watch import event_word, padded, uid_word
+
+__all__ = ["Ni"]
+
+
+class Ni(wiring.Component):
+    """A network interface.
+
+    Every NI of a system is the same module: what differs (``node``, ``seed``) is an input.  Every decision takes
+    effect in the cycle that the cycle contract names.
+
+    Parameters
+    ----------
+    system : the configuration
+
+    Members
+    -------
+    node : In(node_bits)
+        Own number, constant.
+    seed : In(32)
+        `seed_for` of the NI's generator, constant; read in the first cycle after system reset.
+    incarnation : In(incarnation_bits)
+        Never 0; changes only with the first cycle of a node reset.
+    link_enable : In(1)
+        0 stops new worms and freezes the time base.
+    quiesce : In(1)
+        1 stops taking records; what is under way is finished.
+    reset : In(1)
+        Node reset, synchronous (section 4.11); while it is 1 every output is 0.
+    idle, ready : Out(1)
+        Nothing is under way or waits for the host; initialisation is over.
+    time : Out(time_bits)
+        The time base.
+    link_i, link_o : In(flit), Out(flit)
+    send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
+        A request; then ``payload_flits(length)`` beats on ``send_data``.
+    send_data : In(stream, flit_bits)
+    accepted : Out {valid, slot, generation, tag}
+        The datagram is fully stored; this pair names it for ``cancel``.
+    deliver, deliver_data : Out(stream)
+        {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
+        ``deliver_controli_data``.
+    completion : Out(stream {slot, generation, destination, tag, status, cause, peer_incarnation})
+        How a datagram ended; its slot is free when this is taken.
+    cancel : In(stream {slot, generation})
+        Ends a datagram that is live; any other is taken without effect.
+    dump : In(stream, index), dumped, dumped_valid : Out
+        State dump, answered only while ``quiesce``: slot and set ``index`` (modulo their number), in the cycle after
+        the index is taken: {live, generation, destination, entries}.
+    counter_address, counter_data : In, Out(32), with ``ni.statistics``
+        Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
+        Counts survive a node reset.
+    watch : Out(64 · NI_WORDS)
+        Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        form, records = system.format, Records(system)
+        members = {
+            "node": In(form.node_bits),
+            "seed": In(32),
+            "incarnation": In(form.incarnation_bits),
+            "link_enable": In(1),
+            "quiesce": In(1),
+            "reset": In(1),
+            "idle": Out(1),
+            "ready": Out(1),
+            "time": Out(system.time_bits),
+            "link_i": In(flit_layout(form)),
+            "link_o": Out(flit_layout(form)),
+            "send": In(stream.Signature(records.send)),
+            "send_data": In(stream.Signature(form.flit_bits)),
+            "accepted": Out(records.accepted),
+            "completion": Out(stream.Signature(records.completion)),
+            "cancel": In(stream.Signature(records.cancel)),
+            "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
+            "dumped": Out(records.dump),
+            "dumped_valid": Out(1),
+            "watch": Out(WORD_BITS * NI_WORDS),
+        }
+        self._fifos = ["deliver"] + [f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1)]
+        for name in self._fifos:
+            members[name] = Out(stream.Signature(records.deliver))
+            members[f"{name}_data"] = Out(stream.Signature(records.beat))
+        if system.ni.statistics:
+            members["counter_address"] = In(range(len(Counter)))
+            members["counter_data"] = Out(32)
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        system, records = self._system, Records(self._system)
+        slots, sets = system.ni.slots, system.ni.sets
+
+        # Everything but the generator, the counters and the gates below is reset with the node.
+        inner = Module()
+        inner.submodules.table = table = SendTable(system)
+        inner.submodules.payloads = payloads = PayloadStore(system)
+        inner.submodules.received = received = ReceiveTable(system)
+        inner.submodules.free = free = FreeSlots(system)
+        inner.submodules.news = news = Queue(records.launch, slots)
+        inner.submodules.repeats = repeats = Queue(records.token, slots)
+        inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
+        inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
+        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token)
+        inner.submodules.completions = completions = Completions(system)
+        inner.submodules.accept = accept = Accept(system)
+        inner.submodules.transmitter = transmitter = Transmitter(system)
+        inner.submodules.receiver = receiver = Receiver(system)
+        inner.submodules.action = action = Action(system)
+        fifos = []
+        for i in range(len(self._fifos)):
+            inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system)
+            fifos.append(fifo)
+        m.submodules.core = ResetInserter(self.reset)(inner)
+
+        # The walk after reset, and the time base.
+        walk = max(slots, sets)
+        index, ready = Signal(range(walk)), Signal()
+        time, busy = Signal(system.time_bits), Signal(range(slots + 1))
+        clear_slot = Signal()
+        inner.d.sync += [index.eq(index + 1), time.eq(time + self.link_enable)]
+        with inner.If(index == walk - 1):
+            inner.d.sync += ready.eq(1)
+        inner.d.comb += [
+            clear_slot.eq(~ready & (index < slots)),
+            table.clear.eq(clear_slot),
+            table.index.eq(index),
+            free.clear.eq(clear_slot),
+            free.index.eq(index),
+            free.time.eq(time),
+            received.clear.eq(~ready & (index < sets)),
+            received.index.eq(index),
+        ]
+
+        # Accept.
+        with inner.If(accept.begun & ~completions.taken):
+            inner.d.sync += busy.eq(busy + 1)
+        with inner.Elif(completions.taken & ~accept.begun):
+            inner.d.sync += busy.eq(busy - 1)
+        inner.d.comb += [
+            accept.node.eq(self.node),
+            accept.time.eq(time),
+            accept.open.eq(ready & ~self.quiesce & news.i.ready),
+            accept.send.valid.eq(self.send.valid),
+            accept.send.payload.eq(self.send.payload),
+            accept.send_data.valid.eq(self.send_data.valid),
+            accept.send_data.payload.eq(self.send_data.payload),
+            accept.flying.eq(transmitter.flying),
+            accept.flying_slot.eq(transmitter.flying_slot),
+            accept.busy.eq(busy),
+            table.store.eq(accept.store),
+            table.slot.eq(accept.slot),
+            table.fields.eq(accept.fields),
+            table.accept.eq(accept.accept),
+            table.accepted_slot.eq(accept.accepted_slot),
+            table.phase.eq(accept.phase),
+            table.deadline.eq(accept.deadline),
+            payloads.write.eq(accept.write),
+            payloads.write_slot.eq(accept.accepted_slot),
+            payloads.write_beat.eq(accept.beat),
+            payloads.flit.eq(accept.flit),
+        ]
+        wiring.connect(inner, free.free, accept.free)
+        wiring.connect(inner, accept.launch, news.i)
+
+        # Transmit.
+        inner.d.comb += [
+            transmitter.open.eq(ready & self.link_enable),
+            transmitter.sends_allowed.eq(send_ladder.room),
+            transmitter.node.eq(self.node),
+            transmitter.incarnation.eq(self.incarnation),
+            transmitter.time.eq(time),
+            table.peek.eq(transmitter.peek),
+            transmitter.peeked.eq(table.peeked),
+            payloads.slot.eq(transmitter.slot),
+            payloads.beat.eq(transmitter.beat),
+            transmitter.payload.eq(payloads.data),
+            table.launch.eq(transmitter.granted_new),
+            table.launched_slot.eq(news.o.payload.slot),
+            table.launched_generation.eq(news.o.payload.generation),
+            action.granted_new.eq(transmitter.granted_new),
+            action.granted.eq(news.o.payload),
+        ]
+        wiring.connect(inner, replies.o, transmitter.replies)
+        wiring.connect(inner, repeats.o, transmitter.repeats)
+        wiring.connect(inner, news.o, transmitter.news)
+        wiring.connect(inner, transmitter.finish, action.finish)
+        for ladder, unit in ((send_ladder, transmitter), (ack_ladder, action)):
+            inner.d.comb += [
+                ladder.push.eq(unit.push),
+                ladder.token.eq(unit.token),
+                ladder.rung.eq(unit.rung),
+                ladder.eve.eq(unit.eve),
+                ladder.time.eq(time),
+                ladder.advance.eq(self.link_enable),
+            ]
+        if system.timers.jitter_bits:
+            m.submodules.draws = draws = Draws()
+            m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push & ~self.reset)]
+            inner.d.comb += transmitter.jitter.eq(draws.draw)
+
+        # Receive and act.
+        inner.d.comb += [
+            receiver.link_i.eq(self.link_i),
+            receiver.node.eq(self.node),
+            receiver.incarnation.eq(self.incarnation),
+            action.ready.eq(ready),
+            action.time.eq(time),
+            action.node.eq(self.node),
+            action.incarnation.eq(self.incarnation),
+            action.quiesce.eq(self.quiesce),
+            action.complete.eq(receiver.complete),
+            action.header.eq(receiver.header),
+            action.wrong.eq(receiver.wrong),
+            action.cancel.valid.eq(self.cancel.valid),
+            action.cancel.payload.eq(self.cancel.payload),
+            action.dump.valid.eq(self.dump.valid),
+            action.dump.payload.eq(self.dump.payload),
+            table.look.eq(action.look_slot),
+            action.looked.eq(table.looked),
+            table.end.eq(action.end),
+            table.ended_slot.eq(action.ended_slot),
+            table.end_phase.eq(action.end_phase),
+            received.look.eq(action.look_set),
+            action.entries.eq(received.entries),
+            received.write.eq(action.write),
+            received.entry.eq(action.entry),
+            received.joins.eq(action.joins),
+            received.leaves.eq(action.leaves),
+            action.ack_room.eq(ack_ladder.room),
+            completions.push.eq(action.completes),
+            completions.entry.eq(action.completion),
+            free.taken.eq(completions.taken),
+            free.rests.eq(completions.rests),
+            free.ended.slot.eq(completions.completion.payload.slot),
+            free.ended.generation.eq(completions.completion.payload.generation),
+            completions.completion.ready.eq(self.completion.ready),
+        ]
+        wiring.connect(inner, send_ladder.hold, action.repeat_hold)
+        wiring.connect(inner, ack_ladder.hold, action.ack_hold)
+        wiring.connect(inner, action.reply, replies.i)
+        wiring.connect(inner, action.repeat, repeats.i)
+        for i, fifo in enumerate(fifos):
+            inner.d.comb += [
+                fifo.push.eq(receiver.flit.valid & (receiver.flit.fifo == i)),
+                fifo.beat.data.eq(receiver.flit.data),
+                fifo.beat.last.eq(receiver.flit.last),
+                fifo.commit.eq(action.commit[i]),
+                fifo.record.eq(action.record),
+                fifo.forget.eq((action.acts & ~action.commit[i]) | receiver.fragment),
+                action.room[i].eq(fifo.room),
+            ]
+
+        idle = (
+            ready
+            & (busy == 0)
+            & received.none
+            & replies.empty
+            & transmitter.resting
+            & ~(receiver.busy | receiver.complete | action.waiting)
+            & Cat(fifo.empty for fifo in fifos).all()
+        )
+
+        # Out, unless the node is being reset.
+        def gated(port, value):
+            with m.If(~self.reset):
+                m.d.comb += port.eq(value)
+
+        gated(self.idle, idle)
+        gated(self.ready, ready)
+        gated(self.time, time)
+        gated(self.link_o, transmitter.link_o)
+        gated(self.send.ready, accept.send.ready)
+        gated(self.send_data.ready, accept.send_data.ready)
+        gated(self.accepted, accept.accepted)
+        gated(self.cancel.ready, action.cancel.ready)
+        gated(self.dump.ready, action.dump.ready)
+        gated(self.dumped, action.dumped)
+        gated(self.dumped_valid, action.dumped_valid)
+        gated(self.completion.valid, completions.completion.valid)
+        gated(self.completion.payload, completions.completion.payload)
+        takes = []
+        for name, fifo in zip(self._fifos, fifos, strict=True):
+            for suffix, source in (("", fifo.deliver), ("_data", fifo.deliver_data)):
+                port = getattr(self, name + suffix)
+                gated(port.valid, source.valid)
+                gated(port.payload, source.payload)
+                inner.d.comb += source.ready.eq(port.ready)
+            takes.append((fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload))
+
+        # Trace words.
+        lanes = self._lanes(inner, accept, transmitter, receiver, action, completions, takes)
+        flags = Cat(
+            self.link_o.valid, self.link_o.first, self.link_o.last, self.idle, self.send.ready,
+            self.send_data.ready, self.deliver.valid, self.deliver_data.valid,
+            self.deliver_data.payload.last & self.deliver_data.valid, self.completion.valid,
+        )  # fmt: skip
+        beat = Mux(self.deliver_data.valid, self.deliver_data.payload.data, 0)
+        words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(beat, 128)]
+        with m.If(~self.reset):
+            m.d.comb += self.watch.eq(Cat(words))
+
+        # A reset says what it loses.
+        resetting = Signal()
+        m.d.sync += resetting.eq(self.reset)
+        with m.If(self.reset & ~resetting):
+            lost = sum(fifo.waiting for fifo in fifos)
+            m.d.comb += self.watch[2 * WORD_BITS : 3 * WORD_BITS].eq(event_word(Const(Event.RESET, 8), length=lost))
+
+        if system.ni.statistics:
+            m.submodules.statistics = statistics = Statistics(counters=len(Counter))
+            pulses = Signal(len(Counter))
+            m.d.sync += pulses.eq(Mux(self.reset, 0, self._pulses(accept, transmitter, receiver, action, completions)))
+            m.d.comb += [
+                statistics.pulse.eq(pulses),
+                statistics.address.eq(self.counter_address),
+                self.counter_data.eq(statistics.data),
+            ]
+        return m
+
+    def _lanes(self, m, accept, transmitter, receiver, action, completions, takes):
+        """The twelve words of the event lanes."""
+        sent, acted = transmitter.shown, action.shown
+        ended = completions.completion.payload
+        taken, taken_record = Signal(), Signal(takes[0][1].shape())
+        for take, record in reversed(takes):
+            with m.If(take):
+                m.d.comb += [taken.eq(1), taken_record.eq(record)]
+
+        def when(condition, word):
+            return Mux(condition, word, Const(0, WORD_BITS))
+
+        return [
+            event_word(sent.event, detail=sent.tries, peer=sent.peer, length=sent.length),
+            uid_word(sent.source, sent.incarnation, sent.slot, sent.generation),
+            event_word(acted.event, detail=acted.detail, peer=acted.peer, length=acted.length),
+            uid_word(acted.source, acted.incarnation, acted.slot, acted.generation),
+            when(
+                accept.accept,
+                event_word(
+                    Const(Event.ACCEPT, 8),
+                    detail=Mux(accept.shown.best_effort, Kind.BE, Kind.SEND),
+                    peer=accept.shown.destination,
+                    length=accept.shown.length,
+                    extra=accept.accepted.tag,
+                ),
+            ),
+            when(
+                accept.accept,
+                uid_word(self.node, self.incarnation, accept.accepted.slot, accept.accepted.generation),
+            ),
+            when(
+                completions.taken,
+                event_word(
+                    Const(Event.COMPLETE, 8),
+                    detail=Cat(padded(ended.cause, 4), ended.status),
+                    peer=ended.destination,
+                    extra=ended.tag,
+                ),
+            ),
+            when(completions.taken, uid_word(self.node, self.incarnation, ended.slot, ended.generation)),
+            when(
+                taken,
+                event_word(Const(Event.TAKE, 8), peer=taken_record.source, length=taken_record.length),
+            ),
+            Const(0, WORD_BITS),
+            when(receiver.fragment, event_word(Const(Event.FRAGMENT, 8))),
+            Const(0, WORD_BITS),
+        ]
+
+    def _pulses(self, accept, transmitter, receiver, action, completions) -> Value:
+        """One bit per `Counter`."""
+        sent, acted = transmitter.shown.event, action.shown.event
+        pulses = {
+            Counter.SENDS: sent == Event.SEND,
+            Counter.ACKS: sent == Event.ACK,
+            Counter.FORGETS: sent == Event.FORGET,
+            Counter.BEST_EFFORTS: sent == Event.BE,
+            Counter.KILLED: sent == Event.KILLED,
+            Counter.DELIVERED: acted == Event.DELIVER,
+            Counter.DELIVERED_BE: acted == Event.DELIVER_BE,
+            Counter.DUPLICATES: acted == Event.DUPLICATE,
+            Counter.RELEASED: acted == Event.RELEASE,
+            Counter.ACKS_IGNORED: acted == Event.ACK_IGNORED,
+            Counter.FORGOTTEN: acted == Event.FORGOTTEN,
+            Counter.FORGETS_IGNORED: acted == Event.FORGET_IGNORED,
+            Counter.REPEATS: acted == Event.REPEAT,
+            Counter.ACK_REPEATS: acted == Event.ACK_REPEAT,
+            Counter.GIVEN_UP: acted == Event.GIVE_UP,
+            Counter.ORPHANS: acted == Event.ORPHAN,
+            Counter.REPLIES_DROPPED: action.lost_reply,
+            Counter.FRAGMENTS: receiver.fragment,
+            Counter.ACCEPTED: accept.accept,
+            Counter.COMPLETED: completions.taken,
+        }
+        for reason in Drop:
+            if reason != Drop.NONE:
+                pulses[Counter[f"DROP_{reason.name}"]] = (acted == Event.DROP) & (action.shown.detail == reason)
+        return Cat(pulses[counter] for counter in Counter)

@@ -1,0 +1,249 @@
+"""The transmitter: who gets the link, and what it says (cycle contract, section 4.3)."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.layouts import flit_layout
+from lethe.link.serialiser import Serialiser
+from lethe.spec.config import System
+from lethe.spec.events import Cause, Event, Kind, Status
+from lethe.spec.wire import KIND_BITS
+
+from .layouts import TRIES_BITS, Records
+
+__all__ = ["Transmitter", "header_bits"]
+
+
+def header_bits(fields, values: dict):
+    """The header of ``fields`` with ``values``; a field that is not named is 0."""
+    parts = []
+    for field in fields:
+        part = Signal(field.width, name=f"header_{field.name}")
+        parts.append((part, values.get(field.name, 0)))
+    return Cat(part for part, _ in parts), [part.eq(value) for part, value in parts]
+
+
+class Transmitter(wiring.Component):
+    """Grants the link in *g*, judges in *g+1* by the send table at the start of *g*, shows the first flit in *g+2*.
+
+    Order: replies, repeats, new datagrams; the last two only while `sends_allowed`, new ones only while the finish
+    register is empty (it ends best-effort and refused datagrams).
+
+    Members
+    -------
+    open : In(1)
+        Ready and link_enable.
+    sends_allowed : In(1)
+        Every rung of the Send ladder has room for two.
+    node, incarnation : In
+        Own number and incarnation.
+    replies, repeats, news : In(stream)
+        The queues.
+    peek : Out, peeked : In
+        The send table's copy.
+    slot, beat, payload
+        The payload store.
+    granted_new : Out(1)
+        In *g*: ``news.payload`` is granted.
+    time, jitter : In
+        The time base, and the draw of a Send in *g+1*.
+    push, token, rung, eve : Out
+        In *g+1*: a Send was launched; its token goes to the Send ladder.
+    finish : Out(stream)
+        The finish register.
+    flying, flying_slot : Out
+        A worm with payload is being read from this slot (from *g+2* on; in *g+1* nobody can hold the slot).
+    resting : Out(1)
+        No grant under way, no flit shown.
+    shown : Out
+        The event of the tx lane, in *g+2*.
+    link_o : Out(flit)
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        form = system.format
+        records = Records(system)
+        slot = range(system.ni.slots)
+        super().__init__(
+            {
+                "open": In(1),
+                "sends_allowed": In(1),
+                "node": In(form.node_bits),
+                "incarnation": In(form.incarnation_bits),
+                "replies": In(stream.Signature(records.reply)),
+                "repeats": In(stream.Signature(records.token)),
+                "news": In(stream.Signature(records.launch)),
+                "peek": Out(slot),
+                "peeked": In(records.peeked),
+                "slot": Out(slot),
+                "beat": Out(range(max(2, system.slot_flits))),
+                "payload": In(form.flit_bits),
+                "granted_new": Out(1),
+                "time": In(system.time_bits),
+                "jitter": In(max(1, system.timers.jitter_bits)),
+                "push": Out(1),
+                "token": Out(records.token),
+                "rung": Out(range(max(2, system.rungs))),
+                "eve": Out(system.time_bits),
+                "finish": Out(stream.Signature(records.finish)),
+                "flying": Out(1),
+                "flying_slot": Out(slot),
+                "resting": Out(1),
+                "shown": Out(
+                    data.StructLayout(
+                        {
+                            "event": Event,
+                            "tries": TRIES_BITS,
+                            "source": form.node_bits,
+                            "incarnation": form.incarnation_bits,
+                            "slot": form.slot_bits,
+                            "generation": form.generation_bits,
+                            "peer": 16,
+                            "length": form.length_bits,
+                        }
+                    )
+                ),
+                "link_o": Out(flit_layout(form)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        form = self._system.format
+        m.submodules.serialiser = serialiser = Serialiser(self._system)
+
+        # g: the arbiter.
+        may_grant = Signal()
+        reply, repeat, new = Signal(), Signal(), Signal()
+        sends = Signal()
+        m.d.comb += [
+            sends.eq(may_grant & self.sends_allowed & ~self.replies.valid),
+            reply.eq(may_grant & self.replies.valid),
+            repeat.eq(sends & self.repeats.valid),
+            new.eq(sends & ~self.repeats.valid & self.news.valid & ~self.finish.valid),
+            self.replies.ready.eq(may_grant),
+            self.repeats.ready.eq(repeat),
+            self.news.ready.eq(new),
+            self.granted_new.eq(new),
+            self.peek.eq(Mux(self.repeats.valid, self.repeats.payload.slot, self.news.payload.slot)),
+        ]
+
+        # g+1: judge and start.
+        is_reply, is_repeat, is_new = Signal(), Signal(), Signal()
+        queued = Signal(self.replies.payload.shape())
+        token = Signal(self.repeats.payload.shape())
+        m.d.sync += [is_reply.eq(reply), is_repeat.eq(repeat), is_new.eq(new), queued.eq(self.replies.payload)]
+        with m.If(self.repeats.valid):
+            m.d.sync += token.eq(self.repeats.payload)
+        with m.Else():
+            m.d.sync += [
+                token.slot.eq(self.news.payload.slot),
+                token.generation.eq(self.news.payload.generation),
+                token.tries.eq(0),
+            ]
+        record = self.peeked
+        judging, alive, sent, killed = Signal(), Signal(), Signal(), Signal()
+        finishes = record.refused | record.best_effort
+        m.d.comb += [
+            judging.eq(is_repeat | is_new),
+            alive.eq(record.live & (record.generation == token.generation)),
+            sent.eq(judging & alive & ~record.refused),
+            killed.eq(judging & ~alive),
+            self.push.eq(sent & ~record.best_effort),
+            self.token.eq(token),
+            serialiser.start.eq(is_reply | sent),
+            serialiser.control.eq(is_reply),
+            serialiser.flits.eq((record.length + form.flit_bytes - 1) >> (form.flit_bytes - 1).bit_length()),
+            serialiser.payload.eq(self.payload),
+            self.link_o.eq(serialiser.link_o),
+        ]
+        # Due one cycle after the eve: its delay is counted from the worm's first flit.
+        steps, classes = self._system.timers.backoff_steps, self._system.graph.distance_classes
+        m.d.comb += self.rung.eq(record.distance)
+        if steps:
+            repeats = classes - 1 + Mux(token.tries < steps, token.tries, steps)
+            m.d.comb += self.rung.eq(Mux(token.tries == 0, record.distance, repeats))
+        delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
+        m.d.comb += self.eve.eq(self.time + delay + self.jitter)
+        # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
+        waits = judging if form.control_flits == 1 else judging | is_reply
+        m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))
+
+        with m.If(self.finish.ready):
+            m.d.sync += self.finish.valid.eq(0)
+        with m.If(judging & alive & finishes):
+            m.d.sync += [
+                self.finish.valid.eq(1),
+                self.finish.payload.slot.eq(token.slot),
+                self.finish.payload.generation.eq(token.generation),
+                self.finish.payload.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
+                self.finish.payload.cause.eq(Mux(record.refused, record.cause, Cause.BEST_EFFORT)),
+            ]
+
+        kind = Signal(KIND_BITS)
+        with m.If(is_reply):
+            m.d.comb += kind.eq(Mux(queued.forget, Kind.FORGET, Kind.ACK))
+        with m.Else():
+            m.d.comb += kind.eq(Mux(record.best_effort, Kind.BE, Kind.SEND))
+
+        def either(queued_value, sent_value):
+            return Mux(is_reply, queued_value, sent_value)
+
+        bits, drivers = header_bits(
+            form.send,
+            {
+                "kind": kind,
+                "destination": either(queued.destination, record.destination[: form.node_bits]),
+                "source": self.node,
+                "slot": either(queued.slot, token.slot),
+                "generation": either(queued.generation, token.generation),
+                "incarnation": either(queued.incarnation, self.incarnation),
+                "peer_incarnation": either(queued.peer_incarnation, record.expect),
+                "try": either(queued["try"], token.tries[: form.try_bits]),
+                "length": either(0, record.length),
+                "class": either(0, record.cls),
+                "mode": either(0, record.best_effort),
+            },
+        )
+        m.d.comb += [*drivers, serialiser.header.eq(bits)]
+
+        # g+2 and on: the worm; its payload is read one cycle ahead.
+        carries = Signal()
+        with m.If(serialiser.start):
+            m.d.sync += carries.eq(sent)
+        with m.If(judging):
+            m.d.sync += self.flying_slot.eq(token.slot)
+        m.d.comb += [
+            self.slot.eq(Mux(judging, token.slot, self.flying_slot)),
+            self.beat.eq(serialiser.upcoming),
+            self.flying.eq(serialiser.active & carries),
+            self.resting.eq(~is_reply & ~judging & ~serialiser.active & ~serialiser.link_o.valid),
+        ]
+
+        shown = self.shown
+        m.d.sync += shown.eq(0)
+        with m.If(is_reply):
+            m.d.sync += [
+                shown.event.eq(Mux(queued.forget, Event.FORGET, Event.ACK)),
+                shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
+                shown.incarnation.eq(queued.incarnation),
+                shown.slot.eq(queued.slot),
+                shown.generation.eq(queued.generation),
+                shown.peer.eq(queued.destination),
+            ]
+        with m.Elif(sent | killed):
+            m.d.sync += [
+                shown.event.eq(Mux(record.best_effort, Event.BE, Event.SEND)),
+                shown.tries.eq(token.tries),
+                shown.source.eq(self.node),
+                shown.incarnation.eq(self.incarnation),
+                shown.slot.eq(token.slot),
+                shown.generation.eq(token.generation),
+                shown.peer.eq(record.destination),
+                shown.length.eq(record.length),
+            ]
+            with m.If(killed):
+                m.d.sync += [shown.event.eq(Event.KILLED), shown.tries.eq(0), shown.length.eq(0)]
+        return m
