@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+
 from lethe.spec.config import System
 from lethe.spec.events import (
     LANE_ACCEPT,

@@ -1,0 +1,159 @@
+"""A run as a waveform: the events of a trace, and the flits of its words, as VCD with a GTKWave save file.
+
+One cycle is one nanosecond.  An event is a text that stands for its cycle, so that a viewer shows SEND or DELIVER
+where it happened; UID and peer stand beside it.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from lethe.spec import trace as layout
+from lethe.spec.events import Event
+from lethe.spec.topology import Topology
+from vcd import VCDWriter
+from vcd.gtkw import GTKWSave
+
+from .store import TraceError, TraceReader, open_trace
+
+LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
+#: What a lane shows while nothing happens; an empty text would confuse viewers.
+NOTHING = "-"
+_COLUMNS = ["cycle", "unit", "port", "event", "uid", "peer", "detail"]
+
+
+def write_vcd(
+    trace: str | Path,
+    vcd: str | Path,
+    gtkw: str | Path | None = None,
+    *,
+    first: int = 0,
+    last: int | None = None,
+    words: np.ndarray | None = None,
+) -> int:
+    """Write cycles ``first`` … ``last`` of a trace to ``vcd``, and a save file for GTKWave to ``gtkw``.
+
+    ``words``, uint64[cycles, trace_words] from cycle ``first`` on, adds each NI's outgoing flits and flags.
+    Returns the number of events written.  Raises `TraceError` if the trace or the place to write is unusable.
+    """
+    reader = open_trace(trace)
+    end = reader.meta.cycles - 1 if last is None else last
+    part = Path(vcd).with_name(f".{Path(vcd).name}.{os.getpid()}.part")
+    try:
+        with part.open("w") as file:
+            wave = _Wave(file, reader, first, end, words)
+            written = wave.write()
+        os.replace(part, vcd)
+        if gtkw is not None:
+            with Path(gtkw).open("w") as file:
+                _save(file, Path(vcd), wave.shown)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise TraceError(f"{vcd}: cannot be written: {error.strerror or error}; choose another directory") from None
+    return written
+
+
+class _Wave:
+    def __init__(self, file, reader: TraceReader, first: int, last: int, words: np.ndarray | None):
+        self.graph: Topology = reader.meta.system.graph
+        self.flit_bits = reader.meta.system.format.flit_bits
+        self.rows = reader.table(columns=_COLUMNS, filters=[("cycle", ">=", first), ("cycle", "<=", last)])
+        self.first, self.last, self.words = first, last, words
+        self.out = VCDWriter(
+            file, timescale="1 ns", date="", comment=f"Lethe run {reader.meta.run}", init_timestamp=first
+        )
+        #: (group, [(signal, whether it is a text)]) for the save file.
+        self.shown: dict[str, list[str]] = {}
+        self.places: dict[tuple[int, int], tuple] = {}
+
+    def _register(self, unit: int, port: int) -> tuple:
+        """(text, uid, peer, detail) of one lane, input port or link; a fabric unit has no peer column of its own."""
+        scope = self.graph.unit_name(unit)
+        at_ni = unit < self.graph.nodes
+        lane = LANE_NAMES[port] if at_ni and port < len(LANE_NAMES) else f"in{port}"
+        if unit >= self.graph.nodes + self.graph.routers:
+            lane = "fault"
+        scope = f"lethe.{scope}"
+        names = [lane, f"{lane}_uid", f"{lane}_peer", f"{lane}_detail"]
+        text = self.out.register_var(scope, names[0], "string", init=NOTHING)
+        others = [
+            self.out.register_var(scope, name, "wire", size=size, init=0)
+            for name, size in zip(names[1:], (64, 16, 16), strict=True)
+        ]
+        self.shown.setdefault(scope, []).append(f"{scope}.{lane}")
+        return (text, *others)
+
+    def write(self) -> int:
+        columns = [self.rows[name].to_pylist() for name in _COLUMNS]
+        wanted = {(node, lane) for node in range(self.graph.nodes) for lane in range(layout.LANES - 1)}
+        for place in sorted(wanted | set(zip(columns[1], columns[2], strict=True))):
+            self.places[place] = self._register(*place)
+        changes = _merge(self._event_changes(zip(*columns, strict=True)), self._flit_changes())
+        cycle = self.first
+        for cycle, variable, value in changes:
+            self.out.change(variable, cycle, value)
+        self.out.close(max(cycle, self.last + 1))
+        return len(self.rows)
+
+    def _event_changes(self, rows: Iterable[tuple]):
+        standing: dict[tuple[int, int], int] = {}
+
+        def fall(before: int):
+            for place in sorted(p for p, since in standing.items() if since + 1 <= before):
+                variables = self.places[place]
+                since = standing.pop(place)
+                for variable, value in zip(variables, (NOTHING, 0, 0, 0), strict=True):
+                    yield since + 1, variable, value
+
+        for cycle, unit, port, event, uid, peer, detail in rows:
+            yield from sorted(fall(cycle), key=lambda change: change[0])
+            name = Event(event).name if event in Event._value2member_map_ else f"event{event}"
+            for variable, value in zip(self.places[unit, port], (name, uid or 0, peer or 0, detail), strict=True):
+                yield cycle, variable, value
+            standing[unit, port] = cycle
+        yield from sorted(fall(self.last + 2), key=lambda change: change[0])
+
+    def _flit_changes(self):
+        if self.words is None:
+            return
+        for node in range(self.graph.nodes):
+            scope = f"lethe.{self.graph.unit_name(node)}"
+            base = node * layout.NI_WORDS
+            flags = self.words[:, base + layout.NI_FLAGS]
+            for bit, name in enumerate(layout.NI_FLAG_BITS):
+                column = (flags >> np.uint64(bit) & np.uint64(1)).tolist()
+                yield from self._column(scope, name.replace(".", "_"), 1, column)
+            low = self.words[:, base + layout.NI_FLIT].tolist()
+            high = self.words[:, base + layout.NI_FLIT + 1].tolist()
+            yield from self._column(
+                scope, "link_data", self.flit_bits, [a | b << 64 for a, b in zip(low, high, strict=True)]
+            )
+
+    def _column(self, scope: str, name: str, size: int, values: list[int]):
+        variable = self.out.register_var(scope, name, "wire", size=size, init=0)
+        self.shown.setdefault(scope, []).append(f"{scope}.{name}" + (f"[{size - 1}:0]" if size > 1 else ""))
+        before = 0
+        for offset, value in enumerate(values):
+            if value != before:
+                yield self.first + offset, variable, value
+                before = value
+
+
+def _merge(events, flits):
+    """All changes in order of time; flits are few enough to sort, and their variables must all be declared first."""
+    flits = sorted(flits, key=lambda change: change[0])
+    return sorted([*events, *flits], key=lambda change: change[0]) if flits else events
+
+
+def _save(file, vcd: Path, shown: dict[str, list[str]]) -> None:
+    save = GTKWSave(file)
+    save.dumpfile(str(vcd.resolve()))
+    save.dumpfile_mtime(datetime.fromtimestamp(vcd.stat().st_mtime, UTC))
+    save.treeopen("lethe.")
+    for group, signals in shown.items():
+        with save.group(group.removeprefix("lethe."), closed=".ni" not in group):
+            for signal in signals:
+                # Texts are shown as texts, vectors in hexadecimal.
+                save.trace(signal, datafmt="hex" if signal.endswith("]") else "ascii")
