@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from lethe.spec.events import TRACE_COLUMNS, Event
-from lethe.spec.topology import Topology
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lethe.spec.events import TRACE_COLUMNS, Event
+from lethe.spec.topology import Topology
 from lethe_sim.trace import Meta
 
 from .audit import uid_text

@@ -2,11 +2,12 @@
 
 from functools import reduce
 
-from lethe.spec.config import System
-from lethe.spec.events import Kind, Status
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+
+from lethe.spec.config import System
+from lethe.spec.events import Kind, Status
 
 from .transformations import entries_left, not_taken, uid_source, unmatched_worms
 

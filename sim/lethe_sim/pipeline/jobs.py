@@ -5,12 +5,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lethe.spec.config import System
-from lethe.spec.events import Counter, Drop, Event, RouterCounter
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from lethe.spec.config import System
+from lethe.spec.events import Counter, Drop, Event, RouterCounter
 from lethe_sim.trace import Meta, open_trace
 
 from . import compare as comparing

@@ -2,10 +2,11 @@
 
 from functools import reduce
 
-from lethe.spec.config import System
-from lethe.spec.events import Kind, Status
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+
+from lethe.spec.config import System
+from lethe.spec.events import Kind, Status
 
 #: Bins of the latency histogram in each doubling.
 BINS_PER_OCTAVE = 4

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from lethe.spec.events import TRACE_COLUMNS
 from pyspark.sql import types as T
+
+from lethe.spec.events import TRACE_COLUMNS
 
 from .session import PipelineError
 

@@ -4,12 +4,13 @@ All runs of a frame share one `System` but for seed, faults and workload.  Group
 rows lie close together in a trace, so that most of each aggregation happens before the shuffle.
 """
 
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event, Kind
 from lethe.spec.topology import Topology
 from lethe.spec.wire import UID_SLOT_SHIFT, UID_SOURCE_SHIFT
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 #: Which of the datagrams that shared a UID, in time: generations wrap.
 LIFE = "life"

@@ -7,6 +7,7 @@ or destination.  The digest is taken over the raw events, so it sees them.
 
 import numpy as np
 import pyarrow as pa
+
 from lethe.spec import trace as layout
 from lethe.spec.config import System
 from lethe.spec.events import TRACE_COLUMNS, Drop, Event, Kind

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
+
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Status
 from lethe.spec.wire import pack_uid, unpack_uid

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import lethe
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+import lethe
 from lethe.spec.config import ConfigError, System, parse
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.toml import dump

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from vcd import VCDWriter
+from vcd.gtkw import GTKWSave
+
 from lethe.spec import trace as layout
 from lethe.spec.events import Event
 from lethe.spec.topology import Topology
-from vcd import VCDWriter
-from vcd.gtkw import GTKWSave
 
 from .store import TraceError, TraceReader, open_trace
 

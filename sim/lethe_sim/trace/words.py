@@ -1,6 +1,7 @@
 """From dense trace words, one row a cycle, to raw events (`docs/cycle-contract.md`, section 7)."""
 
 import numpy as np
+
 from lethe.spec import trace as layout
 from lethe.spec.topology import Topology
 
