@@ -1,0 +1,106 @@
+"""The ladders of section 4.6: FIFOs of constant delay, one `hold` register each.
+
+``NEXT_DUE`` is the earliest due time of all oldest tokens, so that an NI with nothing due is not asked;
+``OVER`` counts the rungs that are too full for a new datagram (level > timer_depth − 2).
+"""
+
+from .compile import jit
+from .state import (
+    ACK_LADDER, AT_RUNGS, AT_TOKENS, CLASSES, DELAY, DUE, HOLD, HOLD_A, HOLD_B, LADDER, LADDER_FIELDS, NEVER, NEXT_DUE,
+    OVER, RUNGS, STEPS, TIMER_DEPTH, TOKEN_A, TOKEN_B, TOKEN_FIELDS,
+)  # fmt: skip
+
+
+@jit
+def rung_of(k, distance_class, tries):
+    """The rung on which try number ``tries`` of a pair waits."""
+    if tries == 0 or k[STEPS] == 0:
+        return distance_class
+    return k[CLASSES] - 1 + min(tries, k[STEPS])
+
+
+@jit
+def rung_after(k, rung):
+    """The successor rung."""
+    if k[STEPS] == 0 or rung == k[RUNGS] - 1:
+        return rung
+    return max(rung + 1, k[CLASSES])
+
+
+@jit
+def delay_of(k, distance_class, tries):
+    """How long try number ``tries`` waits, in cycles."""
+    return k[DELAY + rung_of(k, distance_class, tries)]
+
+
+@jit
+def has_room(ni, node, ladder):
+    """Whether every rung has level ≤ timer_depth − 2."""
+    return ni[node, LADDER + LADDER_FIELDS * ladder + OVER] == 0
+
+
+@jit
+def push(k, ni, node, ladder, rung, due, a, b):
+    """Put a token on a rung."""
+    at = k[AT_RUNGS] + 2 * (ladder * k[RUNGS] + rung)
+    head, count = ni[node, at], ni[node, at + 1]
+    depth = k[TIMER_DEPTH]
+    place = head + count
+    if place >= depth:
+        place -= depth
+    token = k[AT_TOKENS] + ((ladder * k[RUNGS] + rung) * depth + place) * TOKEN_FIELDS
+    ni[node, token + DUE] = due
+    ni[node, token + TOKEN_A] = a
+    ni[node, token + TOKEN_B] = b
+    ni[node, at + 1] = count + 1
+    fields = LADDER + LADDER_FIELDS * ladder
+    if count == 0:
+        ni[node, fields + NEXT_DUE] = min(ni[node, fields + NEXT_DUE], due)
+    if count + 1 == depth - 1:
+        ni[node, fields + OVER] += 1
+
+
+@jit
+def poll(k, ni, node, ladder, time):
+    """With the hold register empty: move the lowest eligible token into it."""
+    fields = LADDER + LADDER_FIELDS * ladder
+    if ni[node, fields + NEXT_DUE] > time:
+        return
+    first = ladder * k[RUNGS]
+    depth = k[TIMER_DEPTH]
+    popped = False
+    next_due = NEVER
+    for rung in range(k[RUNGS]):
+        at = k[AT_RUNGS] + 2 * (first + rung)
+        if ni[node, at + 1] == 0:
+            continue
+        token = k[AT_TOKENS] + ((first + rung) * depth + ni[node, at]) * TOKEN_FIELDS
+        if not popped and ni[node, token + DUE] <= time:
+            after = rung_after(k, rung)
+            if after == rung or ni[node, k[AT_RUNGS] + 2 * (first + after) + 1] < depth:
+                popped = True
+                ni[node, fields + HOLD] = 1
+                ni[node, fields + HOLD_A] = ni[node, token + TOKEN_A]
+                ni[node, fields + HOLD_B] = ni[node, token + TOKEN_B]
+                head = ni[node, at] + 1
+                ni[node, at] = 0 if head == depth else head
+                ni[node, at + 1] -= 1
+                if ni[node, at + 1] == depth - 2:
+                    ni[node, fields + OVER] -= 1
+                if ni[node, at + 1] == 0:
+                    continue
+                token = k[AT_TOKENS] + ((first + rung) * depth + ni[node, at]) * TOKEN_FIELDS
+        next_due = min(next_due, ni[node, token + DUE])
+    ni[node, fields + NEXT_DUE] = next_due
+
+
+@jit
+def clear(k, ni, node):
+    """Both ladders as after reset."""
+    for ladder in range(ACK_LADDER + 1):
+        fields = LADDER + LADDER_FIELDS * ladder
+        ni[node, fields + HOLD] = 0
+        ni[node, fields + NEXT_DUE] = NEVER
+        ni[node, fields + OVER] = 0
+    for i in range(4 * k[RUNGS]):
+        ni[node, k[AT_RUNGS] + i] = 0

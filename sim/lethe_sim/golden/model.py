@@ -1,0 +1,335 @@
+"""`Golden`: a system under the golden model, and `Script`: what its hosts are to send."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from lethe.spec.config import System
+from lethe.spec.events import Counter, Event, RouterCounter
+from lethe.spec.random import UNIT_GENERATOR, UNIT_NI
+from lethe.spec.trace import STIMULUS_WORDS, trace_words
+
+from . import fabric, traffic
+from . import system as machine
+from .events import COLUMNS
+from .ni import ni as interface
+from .state import (
+    BUSY, ENTRIES, EXTERNAL, GENERATOR, GENERATOR_RANDOM, HOST, INCARNATION_NOW, NONE, NUMBER, RANDOM,
+    REPLIES_DROPPED, SCRIPT, SLOT_WORDS, SUMS, parameters,
+)  # fmt: skip
+
+#: What `Golden.take_events` gives: an event as on the trace, with its cycle.
+EVENT = np.dtype([("cycle", np.int64), ("unit", np.int32), ("lane", np.int16), ("word", np.uint64), ("uid", np.uint64)])
+
+
+class GoldenError(ValueError):
+    """The model was asked for something that it cannot do; the message says what to do instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One datagram that a node's host offers from cycle ``not_before`` on, in the order of its list."""
+
+    node: int
+    destination: int
+    payload: bytes = b""
+    not_before: int = 0
+    cls: int = 0
+    mode: int = 0
+    deadline: int = 0
+    retry_limit: int = 0
+    tag: int = 0
+    expect: int = 0
+
+
+class Delivery(NamedTuple):
+    """A datagram that a script host has taken: at ``node``, its record in ``cycle``."""
+
+    node: int
+    source: int
+    cls: int
+    length: int
+    payload: bytes
+    cycle: int
+
+
+class Script:
+    """What the script hosts of a system play: a list of datagrams per node.
+
+    Attributes
+    ----------
+    rows, first, data : the arrays the model reads (`traffic.ITEM_COLUMNS`; items of node n from ``first[n]`` on)
+    """
+
+    def __init__(self, rows: np.ndarray, first: np.ndarray, data: np.ndarray):
+        self.rows, self.first, self.data = rows, first, data
+
+    @classmethod
+    def from_items(cls, system: System, items: Iterable[Item]) -> "Script":
+        """A script from items in any order of nodes; raises `GoldenError` for one that cannot be offered."""
+        form = system.format
+        limits = {
+            "node": system.nodes, "destination": 1 << 16, "not_before": 1 << 60, "cls": 1 << form.class_bits,
+            "mode": 1 << form.mode_bits, "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
+            "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits,
+        }  # fmt: skip
+        lists: list[list[Item]] = [[] for _ in range(system.nodes)]
+        for number, item in enumerate(items):
+            for name, limit in limits.items():
+                if not 0 <= getattr(item, name) < limit:
+                    raise GoldenError(f"item {number}: {name} must be 0 to {limit - 1}, not {getattr(item, name)!r}")
+            if len(item.payload) >= 1 << 16:
+                raise GoldenError(f"item {number}: payload must have fewer than 65536 bytes; cut it up")
+            lists[item.node].append(item)
+        first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+        rows = np.zeros((int(first[-1]) + 1, traffic.ITEM_COLUMNS), np.uint64)
+        chunks, at = [], 0
+        for row, item in enumerate(item for items in lists for item in items):
+            length = len(item.payload)
+            record = item.destination | item.cls << 16 | item.mode << 24 | length << 32 | item.tag << 48
+            limit_word = item.deadline | item.retry_limit << 32 | item.expect << 40
+            rows[row] = item.not_before, record, limit_word, length, at
+            step = max(8, form.flit_bytes)
+            words = -(-length // step) * step // 8
+            chunks.append(item.payload.ljust(8 * words, b"\0"))
+            at += words
+        data = np.frombuffer(b"".join(chunks) + bytes(16), "<u8").astype(np.uint64).reshape(1, -1)
+        return cls(rows, first, data)
+
+
+class Golden:
+    """A system under the golden model, from the cycle after system reset on.
+
+    Parameters
+    ----------
+    system : its configuration
+    script : what the script hosts play; without one the traffic generators run
+    external : the hosts are driven by stimulus words given to `run`
+    record : keep events for `take_events`
+    """
+
+    def __init__(self, system: System, script: Script | None = None, *, external: bool = False, record: bool = False):
+        if external and script is not None:
+            raise GoldenError("a script and external stimulus exclude each other; give one")
+        if script is None and not external and system.workload.kind != "generator":
+            raise GoldenError(f"workload.kind is {system.workload.kind!r}: it needs a script; build one first")
+        host = EXTERNAL if external else GENERATOR if script is None else SCRIPT
+        self.system, self.record = system, record
+        self._script = script or Script(
+            np.zeros((1, traffic.ITEM_COLUMNS), np.uint64),
+            np.zeros(system.nodes + 1, np.int64),
+            np.zeros((1, 2), np.uint64),
+        )
+        self.k = parameters(system, host)
+        self.ni, self.data = state(system, self.k)
+        self.fabric = fabric.build(system, self.k)
+        for node in range(system.nodes):
+            interface.reset(self.k, self.ni, 0, node)
+            traffic.start_host(self.k, self.ni, node)
+        self._plant = self._make_plant(host)
+        self._plant.clock[machine.KEEP_EVENTS] = record
+        self._size_events(max(1 << 16, 4 * self._most_events) if record else self._most_events)
+        self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
+
+    def _make_plant(self, host: int) -> machine.Plant:
+        nodes, routers, links = self.system.nodes, len(self.fabric.random), len(self.fabric.link_state)
+        return machine.Plant(
+            look=np.zeros(nodes, np.int64),
+            heard=np.full(nodes, NONE, np.int64),
+            showing=np.zeros(nodes + 1, np.int64),
+            hearing=np.zeros((2, nodes + 1), np.int64),
+            stimulus=np.zeros((nodes, STIMULUS_WORDS), np.uint64),
+            items=self._script.rows,
+            item_first=self._script.first,
+            item_data=self._script.data,
+            letters=np.zeros((2, traffic.LETTER_COLUMNS), np.int64),
+            letter_data=np.zeros((1, 1), np.uint64),
+            schedule=fault_schedule(self.system),
+            clock=np.zeros(6, np.int64),
+            events=np.zeros((1, COLUMNS), np.uint64),
+            digest=np.zeros(1, np.uint64),
+            counters=np.zeros((nodes, len(Counter)), np.uint64),
+            router_counters=np.zeros((routers, len(RouterCounter)), np.uint64),
+            link_counters=np.zeros((links, 3), np.uint64),
+            sums=np.zeros((nodes, SUMS), np.int64),
+        )
+
+    @property
+    def _most_events(self) -> int:
+        """More events than one cycle can have."""
+        return 6 * self.system.nodes + len(self.fabric.port_router) + len(self.fabric.link_state) + 8
+
+    def _size_events(self, rows: int) -> None:
+        """Room for ``rows`` events beyond those of one cycle."""
+        events = np.zeros((rows + self._most_events, COLUMNS), np.uint64)
+        used = int(self._plant.events[0, 0]) + 1
+        events[:used] = self._plant.events[:used]
+        self._plant = self._plant._replace(events=events)
+        self._plant.clock[machine.EVENT_ROOM] = rows - 1
+
+    def _size_letters(self, rows: int) -> None:
+        """Room for ``rows`` delivered datagrams beyond those of one cycle."""
+        nodes, longest = self.system.nodes, int(self.k[SLOT_WORDS]) + 2
+        letters = np.zeros((rows + nodes + 2, traffic.LETTER_COLUMNS), np.int64)
+        data = np.zeros((1, (rows + nodes) * longest + 4), np.uint64)
+        used, words = int(self._plant.letters[0, 0]) + 1, int(self._plant.letters[0, 1])
+        letters[:used] = self._plant.letters[:used]
+        data[0, :words] = self._plant.letter_data[0, :words]
+        self._plant = self._plant._replace(letters=letters, letter_data=data)
+        self._plant.clock[machine.LETTER_ROOM] = rows
+        self._plant.clock[machine.LETTER_WORD_ROOM] = rows * longest
+
+    def run(
+        self,
+        cycles: int,
+        *,
+        words: np.ndarray | None = None,
+        stimulus: np.ndarray | None = None,
+        until_drained: bool = False,
+    ) -> int:
+        """Step up to ``cycles`` cycles; returns how many ran.
+
+        Parameters
+        ----------
+        words : uint64[cycles, trace_words], filled with the trace words of section 7
+        stimulus : uint64[cycles, nodes·6]: read if the hosts are external (and then required), else filled
+        until_drained : stop after the first cycle at whose end everything is drained
+        """
+        if self._external and stimulus is None:
+            raise GoldenError("external hosts need stimulus words; give `stimulus`")
+        words = self._rows("words", words, cycles, trace_words(self.system.graph))
+        stimulus = self._rows("stimulus", stimulus, cycles, STIMULUS_WORDS * self.system.nodes)
+        if len(words):
+            words[:cycles] = 0
+        done = 0
+        while done < cycles:
+            with np.errstate(over="ignore"):
+                done += machine.run(
+                    self.k, self.ni, self.data, self.fabric, self._plant, cycles - done, words[done:], stimulus[done:],
+                    until_drained,
+                )  # fmt: skip
+            if until_drained and self.drained:
+                break
+            if done < cycles:
+                self._grow()
+        return done
+
+    @staticmethod
+    def _rows(name: str, rows: np.ndarray | None, cycles: int, width: int) -> np.ndarray:
+        if rows is None:
+            return machine.NO_WORDS
+        if rows.dtype != np.uint64 or rows.ndim != 2 or rows.shape[0] < cycles or rows.shape[1] != width:
+            raise GoldenError(f"{name} must be uint64[{cycles}, {width}], not {rows.dtype}{list(rows.shape)}")
+        return rows
+
+    def _grow(self) -> None:
+        """Make room in the buffer that has stopped a run."""
+        clock, letters = self._plant.clock, self._plant.letters
+        if int(self._plant.events[0, 0]) > clock[machine.EVENT_ROOM]:
+            self._size_events(2 * int(clock[machine.EVENT_ROOM]) + 2)
+        if letters[0, 0] > clock[machine.LETTER_ROOM] or letters[0, 1] > clock[machine.LETTER_WORD_ROOM]:
+            self._size_letters(2 * int(clock[machine.LETTER_ROOM]) + 2)
+
+    @property
+    def _external(self) -> bool:
+        return bool(self.k[HOST] == EXTERNAL)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles run so far; the next one has this number."""
+        return int(self._plant.clock[machine.CYCLE])
+
+    @property
+    def digest(self) -> int:
+        """The digest of all events so far (section 7)."""
+        return int(self._plant.digest[0])
+
+    @property
+    def drained(self) -> bool:
+        """Whether all hosts are done, every NI is idle and nothing is on any wire."""
+        return bool(machine.drained(self.k, self.ni, self.fabric, self._plant, self.cycle))
+
+    @property
+    def counters(self) -> np.ndarray:
+        """uint64[nodes, 32], by `spec.events.Counter`."""
+        counters = self._plant.counters.copy()
+        counters[:, Counter.REPLIES_DROPPED] = self.ni[:, REPLIES_DROPPED].astype(np.uint64)
+        return counters
+
+    @property
+    def router_counters(self) -> np.ndarray:
+        """uint64[routers, 8], by `spec.events.RouterCounter`."""
+        counters = self._plant.router_counters.copy()
+        counters[:, RouterCounter.FRAGMENT] += self.fabric.extra_fragments.astype(np.uint64)
+        return counters
+
+    @property
+    def link_counters(self) -> np.ndarray:
+        """uint64[links, 3]: worms lost, worms that met a dead link, bits flipped."""
+        return self._plant.link_counters.copy()
+
+    @property
+    def sums(self) -> dict[str, np.ndarray]:
+        """Per node (section 5): sent, sent_sum, received, received_sum, wrong; int64 each."""
+        names = ("sent", "sent_sum", "received", "received_sum", "wrong")
+        return {name: self._plant.sums[:, column].copy() for column, name in enumerate(names)}
+
+    @property
+    def entries(self) -> np.ndarray:
+        """int64[nodes]: entries in each receive table."""
+        return self.ni[:, ENTRIES].copy()
+
+    @property
+    def busy(self) -> np.ndarray:
+        """int64[nodes]: slots in use at each sender."""
+        return self.ni[:, BUSY].copy()
+
+    def take_events(self) -> np.ndarray:
+        """The events (dtype `EVENT`) since the last call, in the order of their cycles; needs ``record``."""
+        if not self.record:
+            raise GoldenError("no events were kept; make the model with record=True")
+        kept = self._plant.events[1 : int(self._plant.events[0, 0]) + 1]
+        events = np.empty(len(kept), EVENT)
+        events["cycle"] = kept[:, 0]
+        events["unit"] = kept[:, 1] >> np.uint64(8)
+        events["lane"] = kept[:, 1] & np.uint64(0xFF)
+        events["word"], events["uid"] = kept[:, 2], kept[:, 3]
+        self._plant.events[0, 0] = 0
+        return events
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
+        letters, raw = self._plant.letters, self._plant.letter_data
+        found = []
+        for row in letters[1 : int(letters[0, 0]) + 1]:
+            node, source, datagram_class, length, cycle, at = map(int, row)
+            if cycle >= 0:
+                payload = raw[0, at : at + -(-length // 8) + 1].astype("<u8").tobytes()[:length]
+                found.append(Delivery(node, source, datagram_class, length, payload, cycle))
+        return found
+
+
+def state(system: System, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two arrays of all NIs, before their reset: numbers, incarnations and seeds are in place."""
+    ni = np.zeros((system.nodes, int(k[-2])), np.int64)
+    data = np.zeros((system.nodes, int(k[-1])), np.uint64)
+    ni[:, NUMBER] = np.arange(system.nodes)
+    ni[:, INCARNATION_NOW] = 1
+    ni[:, RANDOM] = fabric.seeds(system.run.seed, UNIT_NI, system.nodes)
+    ni[:, GENERATOR_RANDOM] = fabric.seeds(system.run.seed, UNIT_GENERATOR, system.nodes)
+    return ni, data
+
+
+def fault_schedule(system: System) -> np.ndarray:
+    """Section 6 as rows of (cycle, what, which, +1 or −1), in the order of their cycles."""
+    faults = system.faults
+    spans = [(machine.LINK_DIES, x.link, x.start, x.end) for x in faults.links]
+    spans += [(machine.NODE_STALLS, x.node, x.start, x.end) for x in faults.stalls]
+    spans += [(machine.NODE_RESETS, x.node, x.start, x.start + x.cycles) for x in faults.resets]
+    rows = [(start, what, which, 1) for what, which, start, _ in spans]
+    rows += [(end, what, which, -1) for what, which, _, end in spans]
+    # A fault that follows another at once goes first, so that the two are one.
+    rows.sort(key=lambda row: (row[0], -row[3]))
+    return np.array(rows, np.int64).reshape(-1, 4)

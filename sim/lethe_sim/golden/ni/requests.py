@@ -1,0 +1,122 @@
+"""Internal requests (section 4.5): chosen in one cycle, acting in the next if no message ended just before."""
+
+from lethe.spec.events import LANE_RX, Cause, Event, Kind, Status
+
+from .. import ladder, queue
+from ..compile import jit
+from ..events import emit, event_word, pack_uid
+from ..state import (
+    ACK_LADDER, ACK_LIMIT, ACK_REQUEST, AT_SLOTS, CANCEL_REQUEST, DEADLINE, END, FINISH, FINISH_FROM, FINISH_REQUEST,
+    HOLD, HOLD_A, HOLD_B, INCARNATION_NOW, LADDER, LADDER_FIELDS, LAUNCHED, LIVE, NEVER, NO_REQUEST, NUMBER,
+    READY_FROM, REPEATS, REQUEST, REQUEST_A, REQUEST_B, RETRY_LIMIT, SEND_LADDER, SEND_REQUEST, SLOT_DESTINATION,
+    SLOT_FIELDS, SLOT_GENERATION, SLOT_MODE, SLOTS, TIME_ZERO,
+)  # fmt: skip
+from ..topology import distance_class
+from . import table
+from .accept import CANCEL_VALID, bit, part
+from .receiver import complete, reply, stage
+
+_ACK = int(Kind.ACK)
+_GIVE_UP, _REPEAT, _ACK_REPEAT, _ORPHAN = (
+    int(Event.GIVE_UP), int(Event.REPEAT), int(Event.ACK_REPEAT), int(Event.ORPHAN),
+)  # fmt: skip
+_UNKNOWN, _NEVER_SENT = int(Status.UNKNOWN), int(Status.NEVER_SENT)
+_RETRY_LIMIT, _DEADLINE, _CANCELLED = int(Cause.RETRY_LIMIT), int(Cause.DEADLINE), int(Cause.CANCELLED)
+_SEND_FIELDS = LADDER + LADDER_FIELDS * SEND_LADDER
+_ACK_FIELDS = LADDER + LADDER_FIELDS * ACK_LADDER
+
+
+@jit
+def choose(k, ni, stimulus, cycle, node):
+    """Choose what may act in ``cycle`` + 1, and poll the ladders; returns with the request in `REQUEST`."""
+    time = cycle - ni[node, TIME_ZERO]
+    send_full, ack_full = ni[node, _SEND_FIELDS + HOLD], ni[node, _ACK_FIELDS + HOLD]
+    if not send_full:
+        ladder.poll(k, ni, node, SEND_LADDER, time)
+    if not ack_full:
+        ladder.poll(k, ni, node, ACK_LADDER, time)
+    ni[node, REQUEST] = NO_REQUEST
+    if cycle < ni[node, READY_FROM] or ni[node, stage(cycle + 1)] & END:
+        return
+    if ni[node, FINISH_FROM] <= cycle:
+        ni[node, REQUEST] = FINISH_REQUEST
+        ni[node, REQUEST_A] = ni[node, FINISH]
+        ni[node, FINISH_FROM] = NEVER
+    elif send_full:
+        ni[node, REQUEST] = SEND_REQUEST
+        ni[node, REQUEST_A] = ni[node, _SEND_FIELDS + HOLD_A]
+        ni[node, _SEND_FIELDS + HOLD] = 0
+    elif ack_full:
+        ni[node, REQUEST] = ACK_REQUEST
+        ni[node, REQUEST_A] = ni[node, _ACK_FIELDS + HOLD_A]
+        ni[node, REQUEST_B] = ni[node, _ACK_FIELDS + HOLD_B]
+        ni[node, _ACK_FIELDS + HOLD] = 0
+    elif bit(stimulus[node, 0], CANCEL_VALID):
+        ni[node, REQUEST] = CANCEL_REQUEST
+        ni[node, REQUEST_A] = part(stimulus[node, 5], 0, 16) << 20 | part(stimulus[node, 5], 16, 20)
+
+
+@jit
+def act(k, ni, ev, cycle, node, request, a, b):
+    """The request that was chosen in ``cycle`` − 1 acts."""
+    if request == ACK_REQUEST:
+        act_ack_timer(k, ni, ev, cycle, node, a, b)
+        return
+    entry = a if request == CANCEL_REQUEST else a >> 8
+    slot, generation = entry >> 20, entry & 0xFFFFF
+    if slot >= k[SLOTS]:
+        return
+    at = k[AT_SLOTS] + slot * SLOT_FIELDS
+    if not ni[node, at + LIVE] or ni[node, at + SLOT_GENERATION] != generation:
+        return
+    if request == FINISH_REQUEST:
+        end(k, ni, ev, cycle, node, slot, a >> 4 & 0xF, a & 0xF)
+    elif request == SEND_REQUEST:
+        tries, limit = a & 0xFF, ni[node, at + RETRY_LIMIT]
+        if limit != 0 and tries >= limit:
+            end(k, ni, ev, cycle, node, slot, _UNKNOWN, _RETRY_LIMIT)
+        elif 0 <= ni[node, at + DEADLINE] <= cycle - ni[node, TIME_ZERO]:
+            end(k, ni, ev, cycle, node, slot, _UNKNOWN, _DEADLINE)
+        else:
+            tries = min(tries + 1, 255)
+            queue.push(k, ni, node, REPEATS, entry << 8 | tries, 0, cycle)
+            slot_event(k, ni, ev, cycle, node, slot, _REPEAT, tries)
+    elif ni[node, at + SLOT_MODE] <= 1:
+        status = _UNKNOWN if ni[node, at + LAUNCHED] else _NEVER_SENT
+        end(k, ni, ev, cycle, node, slot, status, _CANCELLED)
+
+
+@jit
+def slot_event(k, ni, ev, cycle, node, slot, event, detail):
+    """Show an event of the datagram in ``slot`` on lane rx."""
+    at = k[AT_SLOTS] + slot * SLOT_FIELDS
+    number = ni[node, NUMBER]
+    uid = pack_uid(number, ni[node, INCARNATION_NOW], slot, ni[node, at + SLOT_GENERATION])
+    emit(ev, cycle, number, LANE_RX, event_word(event, detail, ni[node, at + SLOT_DESTINATION], 0), uid)
+
+
+@jit
+def end(k, ni, ev, cycle, node, slot, status, cause):
+    """End a datagram without an Ack."""
+    complete(k, ni, cycle, node, slot, status, cause)
+    slot_event(k, ni, ev, cycle, node, slot, _GIVE_UP, cause)
+
+
+@jit
+def act_ack_timer(k, ni, ev, cycle, node, uid, rest):
+    """The Ack timer of an entry expired: acknowledge again, or reclaim an orphan (T12)."""
+    way, attempt, tries = rest >> 16, rest >> 8 & 0xFF, rest & 0xFF
+    if ni[node, way] != uid:
+        return
+    number, source = ni[node, NUMBER], uid >> 44
+    if k[ACK_LIMIT] != 0 and tries >= k[ACK_LIMIT]:
+        table.erase(ni, node, way)
+        emit(ev, cycle, number, LANE_RX, event_word(_ORPHAN, 0, source, 0), uid)
+        return
+    reply(k, ni, cycle, node, _ACK, source, uid, ni[node, INCARNATION_NOW], attempt)
+    tries = min(tries + 1, 255)
+    distance = distance_class(k, number, source)
+    due = cycle - ni[node, TIME_ZERO] + ladder.delay_of(k, distance, tries)
+    rung = ladder.rung_of(k, distance, tries)
+    ladder.push(k, ni, node, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8 | tries)
+    emit(ev, cycle, number, LANE_RX, event_word(_ACK_REPEAT, tries, source, 0), uid)

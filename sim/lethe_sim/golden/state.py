@@ -1,0 +1,158 @@
+"""Where everything is kept: the parameters of a system, and the columns of an NI's row.
+
+`parameters` turns a `System` into one array ``k`` of whole numbers, read as ``k[SLOTS]``.  All state of
+the NIs is two arrays with one row per node: ``ni`` (whole numbers: registers in named columns, then
+queues, slots, tables and ladders at places that depend on the sizes) and ``data`` (64-bit words: payloads
+and messages as bit strings).  A row that is never used is never touched, so 65,536 nodes fit in memory.
+"""
+
+import numpy as np
+from lethe.spec.config import System
+from lethe.spec.topology import KINDS
+
+NEVER = 1 << 62
+NONE = -1
+
+# Parameters: indices of `k`.
+(
+    NODES, FLIT_BITS, WORDS, HEADER_FLITS, CRC_FLITS, CONTROL_FLITS, MAX_FLITS, ONE_FLIT, MTU, SLOTS, SLOT_FLITS,
+    SLOT_WORDS, SETS_LOG, WAYS, REPLY_DEPTH, DELIVER_FLITS, DELIVER_RECORDS, FIFOS, FIRST_CONTROL, TOP_CLASS, RESERVED,
+    QUARANTINE, JITTER, ACK_LIMIT, STEPS, CLASSES, RUNGS, TIMER_DEPTH, INITIAL, SLOT_BITS, GENERATION_MASK,
+    INCARNATION_MASK, TRY_MASK, TAG_MASK, CLASS_MASK, DEADLINE_MASK, TOPOLOGY, ARITY, LEVELS, COLUMNS, ROWS, WIDTH,
+    NODE_OFFSET, NODE_BITS, LOSS, FLIP, LATENCY, PHASES, HOST, MIN_LENGTH, LENGTHS, COUNT, STOP, DEADLINE_GIVEN,
+    RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
+    AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
+    AT_TX_DATA, AT_RX, AT_HEADER,
+    PARAMETERS,
+) = range(74)  # fmt: skip
+FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
+FIELD_WIDTH = FIELD_OFFSET + 12
+DELAY = FIELD_WIDTH + 12  # of each rung
+GAP = DELAY + 48
+QUEUE = GAP + 256  # place and ring size of each queue
+FIELDS = (
+    "kind", "destination", "source", "slot", "generation", "incarnation", "peer_incarnation", "try",
+    "length", "class", "mode", "extension",
+)  # fmt: skip
+(
+    KIND, DESTINATION, SOURCE, SLOT, GENERATION, INCARNATION, PEER_INCARNATION, TRY, LENGTH, CLASS, MODE, EXTENSION,
+) = range(12)  # fmt: skip
+COMMON_FIELDS = 8
+
+# k[TOPOLOGY] and k[HOST].
+WIRE, CROSSBAR, FLY, TREE, MESH = range(len(KINDS))
+EXTERNAL, GENERATOR, SCRIPT = range(3)
+
+# Columns of an NI's row.
+(
+    NUMBER, INCARNATION_NOW, RANDOM, READY_FROM, TIME_ZERO, IN_RESET, STALLED, BUSY, ENTRIES, REPLIES_DROPPED,
+    ACCEPT_SLOT, ACCEPT_BEATS, ACCEPT_BEAT,
+    NEXT_GRANT, TX_CLEAR, TX_SLOT, TX_FROM, TX_UNTIL, TX_END, TX_LISTED, LAUNCH, FINISH_FROM, FINISH,
+    UNDER_WAY, RX_COUNT, RX_STATE, RX_STATE_BEFORE, RX_FLIT, RX_FIFO, RX_PAYLOAD, OFFERED, UNCOMMITTED, OVERFLOW,
+    REQUEST, REQUEST_A, REQUEST_B,
+    HOST_STATE, HOST_NUMBER, HOST_UNTIL, HOST_DESTINATION, HOST_LENGTH, HOST_BEAT, GENERATOR_RANDOM,
+    CHECK_STATE, CHECK_BEAT, CHECK_LENGTH, CHECK_KEY, CHECK_WRONG,
+    COLUMNS_NAMED,
+) = range(49)  # fmt: skip
+STAGE = COLUMNS_NAMED  # what the receiver does in cycle c, at STAGE + c mod 4
+LADDER = STAGE + 4  # HOLD … OVER of the Send ladder, then of the Ack ladder
+NI_COLUMNS = LADDER + 10
+
+# Bits of STAGE.
+OFFER, END, FRAGMENTED, OFFER_LAST, OFFER_FIFO = 1, 2, 4, 8, 4  # the FIFO's number from bit 4 on
+# A queue's header: columns from k[AT_QUEUES] + 3·queue, and the same for a data queue at k[AT_FIFOS].
+HEAD, LEVEL, VISIBLE = range(3)
+# Queues; the record queue of deliver FIFO f is DELIVER + f.
+FREE, NEW, REPEATS, REPLY, COMPLETION, QUARANTINED, DELIVER = range(7)
+# Fields of a slot.
+(
+    SLOT_GENERATION, LIVE, LAUNCHED, SLOT_DESTINATION, SLOT_CLASS, SLOT_MODE, SLOT_LENGTH, DEADLINE, RETRY_LIMIT, TAG,
+    EXPECT, CAUSE, SLOT_FIELDS,
+) = range(13)  # fmt: skip
+# A message that has ended, waiting to act: FIELDS, then these.
+MESSAGE_FLITS, MESSAGE_GOOD, MESSAGE_FIELDS = 12, 13, 14
+# Fields of a ladder, and of a token.
+HOLD, HOLD_A, HOLD_B, NEXT_DUE, OVER, LADDER_FIELDS = range(6)
+SEND_LADDER, ACK_LADDER = range(2)
+DUE, TOKEN_A, TOKEN_B, TOKEN_FIELDS = range(4)
+# What a transmitter shows in one cycle.
+SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
+# Flit flags.
+VALID, FIRST, LAST = 1, 2, 4
+# Internal requests.
+NO_REQUEST, FINISH_REQUEST, SEND_REQUEST, ACK_REQUEST, CANCEL_REQUEST = range(5)
+# Sums of the traffic checker.
+SENT, SENT_SUM, RECEIVED, RECEIVED_SUM, WRONG, SUMS = range(6)
+
+
+def _power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def parameters(system: System, host: int) -> np.ndarray:
+    """``k`` for a system whose hosts are of kind ``host``; its last two entries are the widths of the rows."""
+    form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
+    fifos = 1 + ni.control_classes
+    queues = DELIVER + fifos
+    k = np.zeros(QUEUE + 2 * queues + 2, np.int64)
+    words = 2 if form.flit_bits == 128 else 1
+    slot_words = -(-system.slot_flits * form.flit_bits // 64)
+    values = {
+        NODES: system.nodes, FLIT_BITS: form.flit_bits, WORDS: words, HEADER_FLITS: form.header_flits,
+        CRC_FLITS: form.crc_flits, CONTROL_FLITS: form.control_flits, MAX_FLITS: form.max_flits,
+        ONE_FLIT: form.one_flit_control, MTU: form.mtu, SLOTS: ni.slots, SLOT_FLITS: system.slot_flits,
+        SLOT_WORDS: slot_words, SETS_LOG: ni.sets.bit_length() - 1, WAYS: ni.ways, REPLY_DEPTH: ni.reply_depth,
+        DELIVER_FLITS: system.deliver_flits, DELIVER_RECORDS: ni.deliver_records, FIFOS: fifos,
+        FIRST_CONTROL: (1 << form.class_bits) - ni.control_classes, TOP_CLASS: (1 << form.class_bits) - 1,
+        RESERVED: ni.reserved_slots, QUARANTINE: timers.quarantine, JITTER: (1 << timers.jitter_bits) - 1,
+        ACK_LIMIT: timers.ack_limit, STEPS: timers.backoff_steps, CLASSES: graph.distance_classes,
+        RUNGS: system.rungs, TIMER_DEPTH: system.timer_depth, INITIAL: max(ni.slots, ni.sets),
+        SLOT_BITS: form.slot_bits, GENERATION_MASK: (1 << form.generation_bits) - 1,
+        INCARNATION_MASK: (1 << form.incarnation_bits) - 1, TRY_MASK: (1 << form.try_bits) - 1,
+        TAG_MASK: (1 << system.wire.tag_bits) - 1, CLASS_MASK: (1 << form.class_bits) - 1,
+        DEADLINE_MASK: (1 << ni.deadline_bits) - 1, TOPOLOGY: KINDS.index(graph.kind), ARITY: graph.arity,
+        LEVELS: graph.levels, COLUMNS: graph.columns, ROWS: graph.rows, WIDTH: graph.width,
+        NODE_OFFSET: form.common[1].offset, NODE_BITS: form.node_bits, LOSS: system.loss_threshold,
+        FLIP: system.flip_threshold, LATENCY: system.router.latency, PHASES: _power(system.router.latency + 1),
+        HOST: host, MIN_LENGTH: load.min_length, LENGTHS: load.max_length - load.min_length + 1, COUNT: load.count,
+        STOP: load.stop, DEADLINE_GIVEN: load.deadline, RETRY_GIVEN: load.retry_limit,
+        TX_RING: _power(form.max_flits + 4), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
+        DATA_RING: system.deliver_flits + 1,
+    }  # fmt: skip
+    for index, value in values.items():
+        k[index] = value
+    for i, field in enumerate(form.send):
+        k[FIELD_OFFSET + i], k[FIELD_WIDTH + i] = field.offset, field.width
+    k[DELAY : DELAY + system.rungs] = system.delays
+    if host == GENERATOR:
+        k[GAP : GAP + 256] = system.gaps
+
+    at = NI_COLUMNS
+
+    def area(index: int, size: int):
+        nonlocal at
+        k[index] = at
+        at += size
+
+    area(AT_QUEUES, 3 * queues)
+    area(AT_FIFOS, 3 * fifos)
+    area(AT_MESSAGES, 4 * MESSAGE_FIELDS)
+    area(AT_TX, SHOW_FIELDS * int(k[TX_RING]))
+    area(AT_LAST, fifos * int(k[DATA_RING]))
+    depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots] + [ni.deliver_records] * fifos
+    for queue, depth in enumerate(depths):
+        k[QUEUE + 2 * queue + 1] = depth + 1
+        area(QUEUE + 2 * queue, 2 * (depth + 1))
+    area(AT_SLOTS, ni.slots * SLOT_FIELDS)
+    area(AT_TABLE, ni.sets * ni.ways)
+    area(AT_RUNGS, 2 * 2 * system.rungs)
+    area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
+    k[-2] = at
+    at = 0
+    area(AT_HEADER, 5)
+    area(AT_TX_DATA, words * int(k[TX_RING]))
+    area(AT_RX, int(k[RX_WORDS]))
+    area(AT_DATA, fifos * int(k[DATA_RING]) * words)
+    area(AT_PAYLOAD, ni.slots * slot_words)
+    k[-1] = at
+    return k

@@ -1,0 +1,159 @@
+"""Routes, distances and wiring as arithmetic on numbers, so that 65,536 nodes need no tables.
+
+The same answers as `lethe.spec.topology.Topology`, which the tests hold it against.
+"""
+
+from lethe.spec.topology import EAST, LOCAL, NORTH, NOWHERE, SOUTH, UP, WEST
+
+from .compile import jit
+from .state import ARITY, COLUMNS, CROSSBAR, FLY, LEVELS, MESH, NODES, ROWS, TOPOLOGY, TREE, WIDTH, WIRE
+
+
+@jit
+def power(base, exponent):
+    """``base`` to a small ``exponent``."""
+    result = 1
+    for _ in range(exponent):
+        result *= base
+    return result
+
+
+@jit
+def ports(k, router):
+    """Ports of a router."""
+    kind = k[TOPOLOGY]
+    if kind == CROSSBAR:
+        return k[NODES]
+    if kind == MESH:
+        return 5
+    if kind == TREE and router // k[WIDTH] != k[LEVELS] - 1:
+        return 2 * k[ARITY]
+    return k[ARITY]
+
+
+@jit
+def route(k, router, came_from, destination):
+    """Output port for a head that came in on ``came_from``; `UP`; or `NOWHERE`."""
+    if destination >= k[NODES]:
+        return NOWHERE
+    kind, arity = k[TOPOLOGY], k[ARITY]
+    if kind == CROSSBAR:
+        port = destination
+    elif kind == FLY:
+        return destination // power(arity, k[LEVELS] - 1 - router // k[WIDTH]) % arity
+    elif kind == TREE:
+        level = router // k[WIDTH]
+        place = power(arity, level)
+        below = destination // place
+        if router % k[WIDTH] // place != below // arity:
+            return NOWHERE if came_from >= arity or level == k[LEVELS] - 1 else UP
+        port = below % arity
+    else:
+        x, y = router % k[COLUMNS], router // k[COLUMNS]
+        to_x, to_y = destination % k[COLUMNS], destination // k[COLUMNS]
+        if to_x != x:
+            if came_from == NORTH or came_from == SOUTH:  # noqa: PLR1714 (compiled)
+                return NOWHERE
+            port = EAST if to_x > x else WEST
+        elif to_y != y:
+            port = NORTH if to_y > y else SOUTH
+        else:
+            port = LOCAL
+    return NOWHERE if port == came_from else port
+
+
+@jit
+def distance_class(k, a, b):
+    """Tree: the level at which a pair meets.  Mesh: 1 beyond half the largest distance.  Else 0."""
+    if k[TOPOLOGY] == TREE:
+        level = 0
+        a //= k[ARITY]
+        b //= k[ARITY]
+        while a != b:
+            a //= k[ARITY]
+            b //= k[ARITY]
+            level += 1
+        return level
+    if k[TOPOLOGY] == MESH:
+        across = abs(a % k[COLUMNS] - b % k[COLUMNS]) + abs(a // k[COLUMNS] - b // k[COLUMNS])
+        return 1 if 2 * across > k[COLUMNS] + k[ROWS] - 2 else 0
+    return 0
+
+
+@jit
+def entry(k, node):
+    """(router, port) of a node's injection link."""
+    kind = k[TOPOLOGY]
+    if kind == CROSSBAR:
+        return 0, node
+    if kind == MESH:
+        return node, LOCAL
+    return node // k[ARITY], node % k[ARITY]
+
+
+@jit
+def neighbour(k, router, port):
+    """What an output port is joined to: (router, port), or (−1, node), or (−1, −1) for nothing."""
+    kind, arity, width = k[TOPOLOGY], k[ARITY], k[WIDTH]
+    if kind == CROSSBAR:
+        return -1, port
+    if kind == MESH:
+        x, y = router % k[COLUMNS], router // k[COLUMNS]
+        if port == LOCAL:
+            return -1, router
+        if port == EAST and x + 1 < k[COLUMNS]:
+            return router + 1, WEST
+        if port == WEST and x > 0:
+            return router - 1, EAST
+        if port == NORTH and y + 1 < k[ROWS]:
+            return router + k[COLUMNS], SOUTH
+        if port == SOUTH and y > 0:
+            return router - k[COLUMNS], NORTH
+        return -1, -1
+    level, index = router // width, router % width
+    if kind == FLY:
+        line = index * arity + port
+        if level == k[LEVELS] - 1:
+            return -1, line
+        place = power(arity, k[LEVELS] - 1 - level)
+        low, digit = line % arity, line // place % arity
+        line += (digit - low) + (low - digit) * place
+        return (level + 1) * width + line // arity, line % arity
+    if port >= arity:
+        place = power(arity, level)
+        digit = index // place % arity
+        return (level + 1) * width + index + (port - arity - digit) * place, digit
+    if level == 0:
+        return -1, index * arity + port
+    place = power(arity, level - 1)
+    digit = index // place % arity
+    return (level - 1) * width + index + (port - digit) * place, arity + digit
+
+
+@jit
+def wire_up(k, router_first, port_router, target, link_of_port):
+    """Fill the arrays of a fabric: what each link leads to, and the link of each output port.
+
+    ``target[link]`` is the number of a router's input port (counted over all routers), or −1 − node.
+    Links are numbered as in `Topology.links`.
+    """
+    nodes = k[NODES]
+    if k[TOPOLOGY] == WIRE:
+        target[0], target[1] = -2, -1
+        return
+    for node in range(nodes):
+        router, port = entry(k, node)
+        target[node] = router_first[router] + port
+        target[nodes + node] = -1 - node
+    link = 2 * nodes
+    for router in range(len(router_first) - 1):
+        for port in range(router_first[router + 1] - router_first[router]):
+            here = router_first[router] + port
+            port_router[here] = router
+            other, place = neighbour(k, router, port)
+            if other >= 0:
+                target[link] = router_first[other] + place
+                link_of_port[here] = link
+                link += 1
+            else:
+                link_of_port[here] = nodes + place if place >= 0 else -1
