@@ -33,6 +33,7 @@ ERRORS = {
     ("lethe.spec.config", "ConfigError"): MISTAKE,
     ("lethe_sim.commands.common", "Mistake"): MISTAKE,
     ("lethe_sim.workloads.file", "WorkloadError"): MISTAKE,
+    ("lethe_sim.golden.model", "GoldenError"): MISTAKE,
     ("lethe_sim.trace.store", "TraceError"): MISTAKE,
     ("lethe_sim.pipeline.session", "PipelineError"): ENVIRONMENT,
     ("lethe_sim.lockstep.simulators", "ToolError"): ENVIRONMENT,

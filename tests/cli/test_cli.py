@@ -1,6 +1,5 @@
 """The command line: help, exit codes, one line for every mistake, nothing imported in vain."""
 
-import contextlib
 import errno
 import importlib
 import os
@@ -253,16 +252,23 @@ def test_nothing_is_imported_in_vain(statement, absent):
 
 
 def test_progress_is_silent_without_a_terminal(capsys):
-    from lethe_sim.commands.common import Progress, duration
+    from lethe_sim.commands.common import Progress
 
     progress = Progress()
-    progress.show("working", 1, 2)
+    progress.show("running", "cycle 1", 1, 2)
     progress.clear()
     assert capsys.readouterr().err == ""
-    progress = Progress(True)
-    progress._last -= 5
-    progress.show("cycle 1, 2 delivered", 1, 2)
-    assert capsys.readouterr().err.startswith(" 50%  cycle 1, 2 delivered, ")
-    assert [duration(s) for s in (12.4, 200, 7500)] == ["12 s", "3 min 20 s", "2 h 5 min"]
-    with contextlib.suppress(OSError):
-        progress.clear()
+
+
+def test_progress_when_asked_for(capsys, monkeypatch):
+    from lethe_sim.commands import common
+
+    now = [100.0]
+    monkeypatch.setattr(common.time, "monotonic", lambda: now[0])
+    progress = common.Progress(True)
+    progress.show("compiling", "")
+    for seconds, cycle in ((5, 1), (5.5, 2), (9, 4)):
+        now[0] = 100 + seconds
+        progress.show("running", f"cycle {cycle}", cycle, 8)
+    assert capsys.readouterr().err == "compiling\n 12%  running: cycle 1\n 50%  running: cycle 4, 4 s left at most\n"
+    assert [common.duration(s) for s in (12.4, 200, 7500)] == ["12 s", "3 min 20 s", "2 h 5 min"]

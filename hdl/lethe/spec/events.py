@@ -10,12 +10,12 @@ import enum
 class Kind(enum.IntEnum):
     """Message kinds, as the 3-bit field on the wire (IMP-14, IMP-15, IMP-16, RELM-02)."""
 
-    SEND = 1
-    ACK = 2
-    FORGET = 3
-    BE = 4
-    FORGOTTEN = 5  # reserved
-    REJECT = 6  # reserved
+    SEND = 1  # carries a datagram that is to be delivered exactly once
+    ACK = 2  # the receiver has committed it
+    FORGET = 3  # the sender has forgotten it, so the receiver may
+    BE = 4  # carries a datagram once, without any state
+    FORGOTTEN = 5  # reserved, dropped on arrival
+    REJECT = 6  # reserved, dropped on arrival
 
 
 class Status(enum.IntEnum):
@@ -30,11 +30,11 @@ class Status(enum.IntEnum):
 class Cause(enum.IntEnum):
     """Why a datagram ended as it did."""
 
-    NONE = 0
-    RETRY_LIMIT = 1
-    DEADLINE = 2
-    CANCELLED = 3
-    BEST_EFFORT = 4
+    NONE = 0  # it was acknowledged
+    RETRY_LIMIT = 1  # repeated as often as its record allowed
+    DEADLINE = 2  # not acknowledged in the time its record allowed
+    CANCELLED = 3  # its host gave it up
+    BEST_EFFORT = 4  # sent once, which is all that was asked
     DESTINATION = 5  # no such node, or the node itself
     LENGTH = 6  # longer than the MTU
     MODE = 7  # a mode that is not defined
@@ -43,19 +43,19 @@ class Cause(enum.IntEnum):
 class Drop(enum.IntEnum):
     """Why an arriving message was not acted on.  Order is the order of the checks."""
 
-    NONE = 0
-    CRC = 1
-    KIND = 2
-    LENGTH = 3
-    MISROUTED = 4
-    SOURCE = 5
-    SLOT = 6
-    EXTENSION = 7
-    INCARNATION = 8
-    TABLE_FULL = 9
-    DELIVER_FULL = 10
-    TIMER_FULL = 11
-    RESETTING = 12
+    NONE = 0  # it was acted on
+    CRC = 1  # the check failed
+    KIND = 2  # no kind that travels, or a Send in one flit
+    LENGTH = 3  # flits and length field disagree, or it is longer than the MTU
+    MISROUTED = 4  # for another node
+    SOURCE = 5  # from no node, or from this one
+    SLOT = 6  # an Ack for a slot that does not exist
+    EXTENSION = 7  # mode and kind disagree, or an extension that is not defined
+    INCARNATION = 8  # a Send that expects another incarnation of this node
+    TABLE_FULL = 9  # no entry free for a new datagram
+    DELIVER_FULL = 10  # no room for its payload or record
+    TIMER_FULL = 11  # no room for its Ack timer
+    RESETTING = 12  # the NI is initialising after a reset
 
 
 class Event(enum.IntEnum):
@@ -63,16 +63,16 @@ class Event(enum.IntEnum):
 
     NOTHING = 0
     # NI, tx lane: in the cycle of the worm's first flit (KILLED: when it would have been).
-    SEND = 1  # detail: tries so far, 0 for the first
-    ACK = 2
-    FORGET = 3
-    BE = 4
+    SEND = 1  # a Send leaves; detail: tries so far, 0 for the first
+    ACK = 2  # an Ack leaves
+    FORGET = 3  # a Forget leaves
+    BE = 4  # a best-effort datagram leaves
     KILLED = 5  # a Send found its datagram ended when it was granted the link
     # NI, rx lane: in the cycle in which an arrived message or an internal request acts.
     DELIVER = 8  # a Send was accepted: committed, entered, Ack queued
     DELIVER_BE = 9  # a best-effort message was committed
     DUPLICATE = 10  # a Send whose datagram is already here: Ack again
-    DROP = 11  # detail: Drop
+    DROP = 11  # an arriving message was not acted on; detail: Drop
     RELEASE = 12  # an Ack ended the datagram: Forget queued, completion queued
     ACK_IGNORED = 13  # an Ack for nothing live here: Forget queued (IMP-22)
     FORGOTTEN = 14  # a Forget erased the entry
@@ -162,6 +162,31 @@ class Counter(enum.IntEnum):
     FRAGMENTS = 29
     ACCEPTED = 30
     COMPLETED = 31
+
+
+#: What each NI counter counts: an event, and for drops its detail.  REPLIES_DROPPED has no event of its own.
+COUNTED: dict[Counter, tuple[Event, Drop]] = {
+    Counter.SENDS: (Event.SEND, Drop.NONE),
+    Counter.ACKS: (Event.ACK, Drop.NONE),
+    Counter.FORGETS: (Event.FORGET, Drop.NONE),
+    Counter.BEST_EFFORTS: (Event.BE, Drop.NONE),
+    Counter.KILLED: (Event.KILLED, Drop.NONE),
+    Counter.DELIVERED: (Event.DELIVER, Drop.NONE),
+    Counter.DELIVERED_BE: (Event.DELIVER_BE, Drop.NONE),
+    Counter.DUPLICATES: (Event.DUPLICATE, Drop.NONE),
+    Counter.RELEASED: (Event.RELEASE, Drop.NONE),
+    Counter.ACKS_IGNORED: (Event.ACK_IGNORED, Drop.NONE),
+    Counter.FORGOTTEN: (Event.FORGOTTEN, Drop.NONE),
+    Counter.FORGETS_IGNORED: (Event.FORGET_IGNORED, Drop.NONE),
+    Counter.REPEATS: (Event.REPEAT, Drop.NONE),
+    Counter.ACK_REPEATS: (Event.ACK_REPEAT, Drop.NONE),
+    Counter.GIVEN_UP: (Event.GIVE_UP, Drop.NONE),
+    Counter.ORPHANS: (Event.ORPHAN, Drop.NONE),
+    **{Counter[f"DROP_{drop.name}"]: (Event.DROP, drop) for drop in Drop if drop},
+    Counter.FRAGMENTS: (Event.FRAGMENT, Drop.NONE),
+    Counter.ACCEPTED: (Event.ACCEPT, Drop.NONE),
+    Counter.COMPLETED: (Event.COMPLETE, Drop.NONE),
+}
 
 
 class RouterCounter(enum.IntEnum):

@@ -38,9 +38,18 @@ def write_text(path: str, text: str, *, force: bool = True) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
+    _write(path, text.encode(), "wb" if force else "xb")
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a binary file, over what is there."""
+    _write(path, data, "wb")
+
+
+def _write(path: str, data: bytes, mode: str) -> None:
     try:
-        with open(path, "w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, mode) as file:
+            file.write(data)
     except FileExistsError:
         raise Mistake(f"{path}: already exists; --force overwrites it") from None
     except FileNotFoundError:
@@ -49,27 +58,36 @@ def write_text(path: str, text: str, *, force: bool = True) -> None:
         raise Mistake(f"{path}: is a directory; name a file in it") from None
 
 
+def note(text: str) -> None:
+    """Something worth knowing that is no error, on stderr."""
+    print(f"lethe: {text}", file=sys.stderr)
+
+
 class Progress:
     """One line on stderr, rewritten: shown on a terminal, or when asked for (then one line a second)."""
 
-    def __init__(self, shown: bool | None = None, *, every: float = 0.2):
-        terminal = sys.stderr.isatty()
-        self._shown = terminal if shown is None else shown
-        self._rewrite = terminal
-        self._every = every if terminal else 1.0
-        self._started = self._last = time.monotonic()
+    def __init__(self, shown: bool | None = None):
+        self._terminal = sys.stderr.isatty()
+        self._shown = self._terminal if shown is None else shown
+        self._phase = ""
+        self._started = self._last = 0.0
         self._width = 0
 
-    def show(self, what: str, done: int, total: int) -> None:
-        """``what`` is the state in words; ``done`` of ``total`` gives the time left."""
+    def show(self, phase: str, what: str, done: int = 0, total: int = 0) -> None:
+        """``what`` is the state in words; ``done`` of ``total`` gives the time left in this phase."""
         now = time.monotonic()
-        if not self._shown or now - self._last < self._every:
+        new = phase != self._phase
+        if new:
+            self._phase, self._started = phase, now
+        if not self._shown or (not new and now - self._last < (0.2 if self._terminal else 1.0)):
             return
         self._last = now
-        text = f"{done / total:4.0%}  {what}"
-        if done:
+        text = f"{phase}: {what}" if what else phase
+        if total:
+            text = f"{min(done / total, 1):4.0%}  {text}"
+        if done and not new:
             text += f", {duration((now - self._started) * (total - done) / done)} left at most"
-        if self._rewrite:
+        if self._terminal:
             sys.stderr.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
@@ -78,7 +96,7 @@ class Progress:
 
     def clear(self) -> None:
         """Take the line away, before anything else is written."""
-        if self._shown and self._rewrite and self._width:
+        if self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
             self._width = 0

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             rtl_trace=Path(args.trace) if args.trace else None,
             golden_trace=Path(args.golden_trace) if args.golden_trace else None,
             vcd=Path(args.vcd) if args.vcd else None,
-            progress=progress.show,
+            progress=lambda phase, done, total: progress.show(phase, f"cycle {done:,}" if done else "", done, total),
         )
     finally:
         progress.clear()

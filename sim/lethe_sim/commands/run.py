@@ -1,8 +1,10 @@
 """`lethe run`: the golden model, its trace, the audit."""
 
 import argparse
+from pathlib import Path
 
-from .common import add_config
+from .common import Mistake, Progress, add_config, note, read_config, write_bytes
+from .compare import add_master
 
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
@@ -21,10 +23,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
     parser.add_argument("--output", metavar="FILE", help="file workload: write what was received there")
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
-    parser.add_argument("--master", metavar="URL", help="Spark master (default: inside this process)")
+    add_master(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from lethe_sim.running import run_golden
+    system = read_config(args)
+    if args.output and system.workload.kind != "file":
+        raise Mistake(f"--output: {args.config} carries no file; set workload.kind and workload.path, or leave it out")
+    trace = Path(args.trace or Path(args.config).with_suffix(".parquet").name)
+    if not args.no_audit:
+        # Before a long run, not after it.
+        from lethe_sim.pipeline.session import usable_java
 
-    return run_golden(args)
+        usable_java()
+    from lethe_sim import running
+
+    progress = Progress(args.progress)
+    try:
+        ran = running.run(system, trace, progress=progress.show, keep_words=bool(args.vcd))
+    finally:
+        progress.clear()
+    print(running.told(system, ran))
+    print(f"  trace {trace}")
+    good = ran.meta.drained and not ran.wrong
+    if args.vcd:
+        _waveform(args.vcd, trace, ran)
+    if ran.received is not None:
+        print(f"  {ran.received.text()}")
+        good &= ran.received.equal
+        if args.output:
+            write_bytes(args.output, ran.received.data)
+    if args.no_audit:
+        return 0 if good else 1
+    from lethe_sim.pipeline.jobs import audit_trace
+
+    audit = audit_trace(trace, master=args.master)
+    print(audit.text())
+    return 0 if good and audit.exit_code == 0 else 1
+
+
+def _waveform(vcd: str, trace: Path, ran) -> None:
+    from lethe_sim.trace.vcd import write_vcd
+
+    if ran.words is None:
+        note(f"{vcd}: the run is too long to keep its flits, so the waveform has events only")
+    write_vcd(trace, vcd, Path(vcd).with_suffix(".gtkw"), words=ran.words)
+    print(f"  waveform {vcd}")

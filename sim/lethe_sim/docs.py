@@ -1,0 +1,222 @@
+"""The tables in docs/ that follow from `lethe.spec`, written between markers: ``python -m lethe_sim.docs``.
+
+A region begins with ``<!-- generated: NAME -->`` and ends with ``<!-- end: NAME -->``; everything between is
+replaced.  With ``--check`` nothing is written and stale pages are exit code 1.
+"""
+
+import argparse
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+from lethe.spec import config, events
+from lethe.spec.config import System
+from lethe.spec.wire import FLIT_WIDTHS, Wire
+
+NODE_COUNTS = (16, 256, 4096, 65536)
+_REGION = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+
+
+def budget_wire(flit_bits: int, nodes: int) -> Wire:
+    """The default widths with 20 bits of slot and generation, which fill a 64-bit flit at 256 nodes."""
+    return dataclasses.replace(
+        System.make().format, flit_bits=flit_bits, node_bits=(nodes - 1).bit_length(), slot_bits=8, generation_bits=12
+    )
+
+
+def table(heads: tuple[str, ...], rows: Iterator[tuple]) -> str:
+    """A Markdown table; columns whose every cell is a number are set right."""
+    cells = [tuple(str(cell).replace("|", "\\|") for cell in row) for row in rows]
+    numeric = [all(re.fullmatch(r"[\d, %.–^-]*", row[i]) for row in cells) for i in range(len(heads))]
+    rule = tuple("---:" if right else "---" for right in numeric)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, rule, *cells)) + "\n"
+
+
+def budget() -> str:
+    def rows():
+        for flit_bits in FLIT_WIDTHS:
+            for nodes in NODE_COUNTS:
+                wire = budget_wire(flit_bits, nodes)
+                if 3 + wire.node_bits > flit_bits:
+                    yield flit_bits, f"{nodes:,}", wire.common_bits, "–", "–", wire.send_bits, "–", "–", "–"
+                    continue
+                check = "16" if wire.one_flit_control else "32"
+                spare = wire.control_flits * flit_bits - wire.common_bits - int(check)
+                flits = wire.send_flits(32)
+                yield (
+                    flit_bits, f"{nodes:,}", wire.common_bits, wire.control_flits, f"{check}, {spare}",
+                    wire.send_bits, wire.header_flits, flits, f"{32 * 8 / (flits * flit_bits):.0%}",
+                )  # fmt: skip
+
+    return table(
+        (
+            "flit bits", "nodes", "Ack header bits", "Ack flits", "CRC, spare bits", "Send header bits",
+            "Send header flits", "flits of a 32-byte Send", "of that payload",
+        ),
+        rows(),
+    )  # fmt: skip
+
+
+_MEANINGS = {
+    "kind": ("3", "message kind, below"),
+    "destination": ("node_bits", "node the message goes to; routers read it from the first flit"),
+    "source": ("node_bits", "node the message comes from"),
+    "slot": ("slot_bits", "UID: slot of the send table of the datagram's sender"),
+    "generation": ("generation_bits", "UID: counts the uses of that slot"),
+    "incarnation": ("incarnation_bits", "UID: incarnation of the datagram's sender"),
+    "peer_incarnation": ("incarnation_bits", "of the receiver: as a Send wants it (0: any), as an Ack says it"),
+    "try": ("try_bits", "low bits of the number of repeats; an Ack and its Forget echo it"),
+    "length": ("bit length of mtu", "payload bytes"),
+    "class": ("class_bits", "the host's; the highest may have a deliver FIFO of their own"),
+    "mode": ("mode_bits", "0 exactly once (Send), 1 best effort (BE)"),
+    "extension": ("ext_bits", "extensions present; none is defined, so it must be 0"),
+}  # fmt: skip
+
+
+def header() -> str:
+    form = System.make().format
+
+    def rows():
+        for field in form.send:
+            width, meaning = _MEANINGS[field.name]
+            first = field.name in {f.name for f in form.common}
+            yield f"`{field.name}`", "all" if first else "Send, BE", f"{width}", field.offset, field.width, meaning
+
+    return table(("field", "in", "width from", "default: first bit", "default: bits", "meaning"), rows())
+
+
+def comments(cls: type[enum.IntEnum]) -> dict[str, str]:
+    """The comment behind each member in the source of an enumeration."""
+    found = re.findall(r"^ +([A-Z_]+) = \d+(?: +# (.*))?$", inspect.getsource(cls), re.MULTILINE)
+    return dict(found)
+
+
+def enumeration(cls: type[enum.IntEnum], *, code: str = "code") -> str:
+    about = comments(cls)
+    rows = ((int(member), f"`{member.name}`", about[member.name]) for member in cls)
+    return table((code, "name", "meaning"), rows)
+
+
+def event_table() -> str:
+    about = comments(events.Event)
+
+    def rows():
+        for event in events.Event:
+            if event is not events.Event.NOTHING:
+                yield int(event), f"`{event.name}`", _seen_at(event), about[event.name]
+
+    return table(("code", "event", "seen at", "meaning"), rows())
+
+
+def _seen_at(event: events.Event) -> str:
+    names = events.Event
+    if event is names.FRAGMENT:
+        return "NI lane fragment, router"
+    for last, place in ((names.KILLED, "NI lane tx"), (names.ORPHAN, "NI lane rx")):
+        if event <= last:
+            return place
+    lanes = {names.ACCEPT: "accept", names.COMPLETE: "complete", names.TAKE: "take", names.RESET: "rx"}
+    if event in lanes:
+        return f"NI lane {lanes[event]}"
+    return "router" if event < names.LOST else "link"
+
+
+def counters() -> str:
+    def rows():
+        for counter in events.Counter:
+            event, drop = events.COUNTED.get(counter, (None, events.Drop.NONE))
+            what = "replies that found their queue full" if event is None else f"`{event.name}`"
+            yield int(counter), f"`{counter.name}`", what + (f" with detail `{drop.name}`" if drop else "")
+
+    return table(("address", "counter", "counts"), rows())
+
+
+def router_counters() -> str:
+    def rows():
+        for counter in events.RouterCounter:
+            event = events.Event(int(counter) + int(events.Event.FORWARD))
+            yield int(counter), f"`{counter.name}`", f"`{event.name}`"
+
+    return table(("address", "counter", "counts"), rows())
+
+
+def columns() -> str:
+    return table(
+        ("column", "type", "may be null", "meaning"),
+        ((f"`{n}`", kind, "yes" if nullable else "no", about) for n, kind, nullable, about in events.TRACE_COLUMNS),
+    )
+
+
+def keys() -> str:
+    """Every key of a configuration, with its default."""
+    parts = []
+    for section in dataclasses.fields(System):
+        if not dataclasses.is_dataclass(section.type):
+            continue
+        fields = dataclasses.fields(section.type)
+        parts.append(f"### [{section.name}]\n\n" + table(("key", "default", "meaning"), map(_key, fields)))
+        for field in fields:
+            if isinstance(field.type, types.GenericAlias):
+                (element, _) = typing.get_args(field.type)
+                title = f"### [[{section.name}.{field.name}]]\n\n"
+                parts.append(title + table(("key", "default", "meaning"), map(_key, dataclasses.fields(element))))
+    return "\n".join(parts)
+
+
+def _key(field: dataclasses.Field) -> tuple[str, str, str]:
+    default = "none" if isinstance(field.default, tuple) else f"`{config._toml(field.default)}`"
+    return f"`{field.name}`", default, field.metadata["about"]
+
+
+REGIONS = {
+    "budget": budget,
+    "header": header,
+    "kinds": lambda: enumeration(events.Kind),
+    "statuses": lambda: enumeration(events.Status),
+    "causes": lambda: enumeration(events.Cause),
+    "drops": lambda: enumeration(events.Drop),
+    "events": event_table,
+    "counters": counters,
+    "router-counters": router_counters,
+    "columns": columns,
+    "keys": keys,
+}
+
+
+def refreshed(text: str, source: str = "(page)") -> str:
+    """A page with its generated regions as they should be; raises `ValueError` for a region that is none."""
+
+    def region(found: re.Match) -> str:
+        if found[2] not in REGIONS:
+            raise ValueError(f"{source}: no generated region is called {found[2]}; known are {', '.join(REGIONS)}")
+        return f"{found[1]}\n{REGIONS[found[2]]()}\n{found[3]}"
+
+    return _REGION.sub(region, text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m lethe_sim.docs", description="Refresh the tables in docs/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is stale")
+    parser.add_argument("directory", nargs="?", default="docs", help="(default: docs)")
+    chosen = parser.parse_args(arguments)
+    stale = []
+    for page in sorted(Path(chosen.directory).glob("**/*.md")):
+        text = page.read_text(encoding="utf-8")
+        fresh = refreshed(text, str(page))
+        if fresh != text:
+            stale.append(page)
+            if not chosen.check:
+                page.write_text(fresh, encoding="utf-8")
+    for page in stale:
+        print(f"{page}: {'is stale; run python -m lethe_sim.docs' if chosen.check else 'written'}")
+    return 1 if chosen.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
