@@ -1,0 +1,261 @@
+"""The page: words and numbers around the pictures, for somebody who has never seen the project."""
+
+import csv
+import io
+from base64 import b64encode
+from collections import Counter as Multiset
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from lethe.spec.config import System
+from lethe.spec.events import DISCARDS, Drop, Event
+from lethe_sim.pipeline.audit import BROKEN, ONCE, AuditResult, uid_text
+from lethe_sim.pipeline.compare import CompareResult
+from lethe_sim.pipeline.findings import FINDINGS
+from lethe_sim.trace import Meta, open_trace
+from lethe_sim.trace import ladder as ladders
+
+from . import charts, fabric
+from . import ladder as ladder_picture
+
+_REASONS = {
+    Event.DISCARD_BUSY: ("its way out was busy with another message", "fabric"),
+    Event.DISCARD_CONTENTION: ("lost the draw against one that came at the same time", "fabric"),
+    Event.DISCARD_UP: ("every way up was busy", "fabric"),
+    Event.DISCARD_ROUTE: ("had nowhere to go (damaged address)", "fabric"),
+    Event.LOST: ("lost at random on a link (injected fault)", "fault"),
+    Event.DEAD: ("ran into a dead link (injected fault)", "fault"),
+}
+_DROPS = {
+    Drop.CRC: "arrived damaged (checksum)",
+    Drop.KIND: "arrived with an unknown kind",
+    Drop.LENGTH: "arrived with a wrong length",
+    Drop.MISROUTED: "arrived at the wrong node",
+    Drop.SOURCE: "arrived from an impossible node",
+    Drop.SLOT: "arrived for an impossible slot",
+    Drop.EXTENSION: "asked for an unknown extension",
+    Drop.INCARNATION: "meant for the receiver before its reset",
+    Drop.TABLE_FULL: "no room in the receiver's table",
+    Drop.DELIVER_FULL: "no room for delivery (host too slow)",
+    Drop.TIMER_FULL: "no room in the receiver's timers",
+    Drop.RESETTING: "arrived during a reset",
+}
+_TOPOLOGY = {
+    "wire": "two nodes joined by a wire",
+    "crossbar": "{nodes} nodes around one crossbar",
+    "fly": "{nodes} nodes on a butterfly of {levels} stages of {arity}×{arity} switches",
+    "tree": "{nodes} nodes on a fat tree of {levels} levels, {arity} children a switch",
+    "mesh": "{nodes} nodes on a mesh of {columns} × {rows}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A headline number with its name and what to think of it."""
+
+    value: str
+    name: str
+    about: str
+
+
+def report(
+    path: str | Path, *, against: str | Path | None = None, master: str | None = None, spark=None
+) -> tuple[str, AuditResult]:
+    """The page about the trace at ``path``, and its audit; ``against`` is the other side's trace of the same run.
+
+    Raises `TraceError` and `PipelineError` as the audit does.
+    """
+    from lethe_sim.pipeline import jobs
+    from lethe_sim.pipeline.session import session
+
+    trace = open_trace(path)
+    if spark is None:
+        with session(master, "lethe report") as live:
+            return report(path, against=against, spark=live)
+    audit = jobs.audit_trace(path, spark=spark)
+    compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
+    unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
+    life = ladders.find(path, unlucky) if unlucky else None
+    return render(audit, trace.meta, ladder=life, compare=compare, name=Path(path).name), audit
+
+
+def render(
+    audit: AuditResult,
+    meta: Meta,
+    *,
+    ladder: ladders.Ladder | None = None,
+    compare: CompareResult | None = None,
+    name: str = "run.parquet",
+) -> str:
+    """One HTML page without any outside asset.
+
+    Parameters
+    ----------
+    audit, meta : what was found in a trace, and what the trace says of itself
+    ladder : the life of one datagram; shown if given
+    compare : the comparison with the other side's trace; shown if given
+    name : file name of the trace, for the commands that reproduce the page
+    """
+    system, metrics = meta.system, audit.metrics
+    load = system.workload.load if system.workload.kind == "generator" and system.workload.load < 1 else None
+    reasons = _reasons(audit)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lethe_sim.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["n"] = lambda value: f"{value:,}"
+    return environment.get_template("page.html").render(
+        audit=audit,
+        meta=meta,
+        system=system,
+        metrics=metrics,
+        state={ONCE: "good", BROKEN: "bad"}.get(audit.verdict, "open"),
+        headline=_headline(audit),
+        sentence=_sentence(audit, reasons),
+        figures=_figures(audit, reasons),
+        topology=_TOPOLOGY[system.topology.kind].format(
+            nodes=system.nodes, **vars(system.topology) | {"nodes": system.nodes}
+        ),
+        network=fabric.network(metrics, audit.graph),
+        fabric=fabric.Load(metrics, audit.graph),
+        latency=charts.latency(metrics),
+        goodput=charts.goodput(metrics, meta.cycles, load),
+        messages=charts.messages(metrics),
+        discards=charts.discards(reasons),
+        reasons=reasons,
+        ladder=ladder,
+        ladder_picture=ladder_picture.draw(ladder) if ladder else None,
+        compare=compare,
+        rules=[
+            (rule, about, next((f for f in audit.findings if f.name == rule), None)) for rule, about in FINDINGS.items()
+        ],
+        example=lambda case: case.text(audit.graph),
+        faults=_faults(system),
+        counters=meta.counters,
+        data=_data(audit, reasons),
+        toml=_uri(meta.config, "application/toml"),
+        name=name,
+    )
+
+
+def _discarded(reasons: list[tuple[str, str, int]]) -> int:
+    return sum(count for *_, count in reasons)
+
+
+def _headline(audit: AuditResult) -> str:
+    if audit.verdict == ONCE:
+        return "Every datagram, once." if not audit.by_reset else "Every datagram once, where no reset came between."
+    if audit.verdict == BROKEN:
+        return "The promise was broken."
+    return "The run did not finish."
+
+
+def _sentence(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> str:
+    m = audit.metrics
+    discarded = _discarded(reasons)
+    if audit.verdict == BROKEN:
+        found = ", ".join(f"{finding.count:,} {finding.name}" for finding in audit.findings)
+        return f"Of {m.datagrams:,} datagrams: {found}. The cases are listed below, each with its cycle and nodes."
+    if audit.verdict != ONCE:
+        return (
+            f"{m.delivered:,} of {m.datagrams:,} datagrams had been delivered when the {audit.cycles:,} cycles were over. "
+            "Nothing was wrong so far, but what was still under way cannot be judged. More cycles would tell."
+        )
+    once = m.once if audit.by_reset or m.once != m.datagrams else m.datagrams
+    all_ = "All " if once == m.datagrams else f"{once:,} of "
+    text = f"{all_}{m.datagrams:,} datagrams arrived exactly once"
+    if discarded:
+        text += f", although {discarded:,} of the messages that carried them were thrown away on the way."
+    else:
+        text += "; not one message had to be thrown away."
+    if audit.by_reset:
+        text += f" {audit.by_reset:,} met the reset of a node and are listed, not judged."
+    given_up = m.unknown - m.best_effort
+    if given_up > 0:
+        text += f" {given_up:,} were given up by their senders, who were told so."
+    return text
+
+
+def _figures(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> list[Figure]:
+    m = audit.metrics
+    figures = [
+        Figure(value=f"{m.delivered:,}", name="datagrams delivered", about=f"of {m.datagrams:,} accepted from {audit.graph.nodes:,} nodes"),
+        Figure(value=f"{_discarded(reasons):,}", name="messages discarded", about=f"of {m.messages:,} sent; that is how this network works"),
+        Figure(value=f"{m.messages_per_datagram:.2f}", name="messages per datagram", about="3 is the least: Send, Ack, Forget"),
+        Figure(value=f"{m.goodput:.3f}", name="goodput", about="payload flits per node and cycle"),
+    ]  # fmt: skip
+    if m.latency:
+        figures.append(
+            Figure(
+                value=f"{m.latency['median']:,.0f}",
+                name="cycles, median latency",
+                about=f"99 % within {m.latency['p99']:,.0f}",
+            )
+        )
+    return figures
+
+
+def _reasons(audit: AuditResult) -> list[tuple[str, str, int]]:
+    """(reason, fabric, fault or node, count) of every way a message was thrown away, the most first."""
+    counts: Multiset[tuple[str, str]] = Multiset()
+    for unit, event, detail, count in audit.metrics.tallies:
+        if event in DISCARDS:
+            counts[_REASONS[Event(event)]] += count
+        elif event == Event.DROP:
+            counts[_DROPS.get(detail, f"dropped for reason {detail}"), "node"] += count
+        elif event == Event.FRAGMENT and 0 <= unit < audit.graph.nodes:
+            counts["arrived in part, cut by a fault", "node"] += count
+    return [(*reason, count) for reason, count in counts.most_common()]
+
+
+def _faults(system: System) -> list[str]:
+    """What was done to the network on purpose, in words."""
+    f = system.faults
+    told = []
+    if f.loss:
+        told.append(f"every link lost {f.loss:.1%} of the messages that crossed it")
+    if f.flip:
+        told.append(f"every link flipped bits with probability {f.flip:g}")
+    for name, what in ((f.links, "link died and healed"), (f.stalls, "host stalled"), (f.resets, "node was reset")):
+        if name:
+            told.append(f"{len(name)} time{'s' if len(name) > 1 else ''} a {what}")
+    return told
+
+
+def _data(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> dict[str, str]:
+    """Download addresses of the numbers behind each picture, as CSV."""
+    m = audit.metrics
+    names = {e.value: e.name for e in Event}
+    tables = {
+        "latency": (("cycles_from", "cycles_to", "datagrams"), m.latency_bars),
+        "goodput": (("cycle_from", "flits_per_node_and_cycle"), m.goodput_bars),
+        "messages": (("messages", "datagrams"), m.message_bars),
+        "discards": (("reason", "where", "count"), reasons),
+        "units": (
+            ("unit", "event", "detail", "count"),
+            [
+                (audit.graph.unit_name(unit) if unit >= 0 else "all", names.get(event, event), detail, count)
+                for unit, event, detail, count in m.tallies
+                if (count and event >= Event.FORWARD) or event == Event.DROP
+            ],
+        ),
+    }
+    return {name: _uri(_csv(head, rows), "text/csv") for name, (head, rows) in tables.items()}
+
+
+def _csv(head: tuple[str, ...], rows) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _uri(content: str, kind: str) -> Markup:
+    return Markup(f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}")
