@@ -7,22 +7,29 @@ Compiled code is cached in a directory whose name is a digest of every source it
 itself looks only at the file of the outermost function, and would miss a change in what that one calls.
 """
 
+import enum
 import hashlib
 import os
 import tempfile
 from pathlib import Path
 
-import lethe.spec
+from lethe.spec import events, random, topology, trace, wire
 
 JIT = not os.environ.get("LETHE_NO_JIT")
 
 
 def _sources() -> str:
+    """A digest of this package's sources and of the specification's constants, which are compiled in."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    spec = Path(lethe.spec.__file__).parent
-    for path in sorted([*here.rglob("*.py"), *spec.rglob("*.py")]):
+    for path in sorted(here.rglob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
+    for module in (events, random, topology, trace, wire):
+        for name, value in sorted(vars(module).items()):
+            if isinstance(value, int | tuple | wire.Crc):
+                digest.update(f"{name}={value}".encode())
+            elif isinstance(value, enum.EnumType):
+                digest.update(f"{name}={[int(member) for member in value]}".encode())
     return digest.hexdigest()[:16]
 
 
