@@ -40,8 +40,8 @@ def run(
 ) -> Ran:
     """Run ``system`` until it has drained or its cycles are over, and write its trace.
 
-    ``progress`` is called with a phase, its state in words, how much is done, and of how much.  Nothing is written if the
-    run is interrupted.  Raises `WorkloadError` and `TraceError`.
+    ``progress`` is called with a phase, its state in words, how much is done, and of how much.  Nothing is written if
+    the run is interrupted.  Raises `WorkloadError` and `TraceError`.
     """
     say = progress or (lambda phase, what, done, total: None)
     data = file.read(system) if system.workload.kind == "file" else None

@@ -1,0 +1,133 @@
+"""From a configuration to a trace, an audit, a ladder, a page; and a file that arrives as it was sent."""
+
+import hashlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lethe_sim import cli
+
+SMALL = """\
+[topology]
+kind = "crossbar"
+nodes = 3
+[faults]
+loss = 0.1
+[workload]
+count = 5
+"""
+
+
+@pytest.fixture
+def small(tmp_path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_run_writes_a_trace_and_says_what_happened(lethe, small, tmp_path):
+    told = lethe("run", "small.toml", "--no-audit", "--seed", "3")
+    assert told.code == cli.GOOD, told
+    assert re.match(r"run: [\d,]+ cycles of 3 nodes in [\d.]+ s \(.*\), drained\n", told.out)
+    assert told.out.endswith("  trace small.parquet\n")
+    from lethe_sim.trace import open_trace
+
+    meta = open_trace(tmp_path / "small.parquet").meta
+    assert (meta.drained, meta.system.run.seed, meta.counters["ni"]["DELIVERED"]) == (True, 3, 15)
+
+
+def test_a_run_repeats_exactly(lethe, small):
+    digests = [re.search("digest [0-9a-f]{16}", lethe("run", "small.toml", "--no-audit").out) for _ in range(2)]
+    assert digests[0] and digests[1] and digests[0][0] == digests[1][0]
+    assert lethe("run", "small.toml", "--no-audit", "--seed", "9", "--trace", "nine.parquet").code == 0
+    told = lethe("compare", "small.parquet", "small.parquet")
+    assert (told.code, told.out[:7]) == (cli.GOOD, "equal: ")
+
+
+def test_a_run_that_does_not_drain_is_exit_1(lethe, small):
+    told = lethe("run", "small.toml", "--no-audit", "--cycles", "50")
+    assert told.code == cli.BAD
+    assert "50 cycles" in told.out and "not drained" in told.out
+
+
+def test_a_trace_where_none_can_be(lethe, small):
+    told = lethe("run", "small.toml", "--no-audit", "--trace", "small.toml/x.parquet")
+    assert told.code == cli.MISTAKE
+    assert told.err.startswith("lethe: small.toml/x.parquet: cannot be written")
+
+
+def test_waveform(lethe, small, tmp_path):
+    assert lethe("run", "small.toml", "--no-audit", "--vcd", "small.vcd").code == cli.GOOD
+    assert (tmp_path / "small.vcd").read_text().startswith(("$", "#"))
+    assert "small.vcd" in (tmp_path / "small.gtkw").read_text()
+
+
+def test_ladder(lethe, small):
+    lethe("run", "small.toml", "--no-audit")
+    told = lethe("ladder", "small.parquet")
+    assert told.code == cli.GOOD
+    assert "Send" in told.out and "Ack" in told.out and "Forget" in told.out
+    told = lethe("ladder", "small.parquet", "three")
+    assert (told.code, told.err.count("\n")) == (cli.MISTAKE, 1)
+    assert "'three' is no UID" in told.err
+
+
+FILE = '[topology]\nlevels = 1\n[faults]\nloss = 0.2\nflip = 0.001\n[workload]\nkind = "file"\npath = "sent.bin"\n'
+
+
+@pytest.mark.parametrize("size", [0, 1, 28, 29, 3000])
+def test_a_file_arrives_as_it_was_sent(lethe, tmp_path, size):
+    sent = bytes(i * i % 251 for i in range(size))
+    (tmp_path / "sent.bin").write_bytes(sent)
+    (tmp_path / "file.toml").write_text(FILE)
+    told = lethe("run", "file.toml", "--no-audit", "--output", "received.bin", "--cycles", "1000000")
+    assert told.code == cli.GOOD, told
+    assert f"file: {size:,} bytes received as sent, SHA-256 {hashlib.sha256(sent).hexdigest()}" in told.out
+    assert (tmp_path / "received.bin").read_bytes() == sent
+
+
+def test_file_workloads_that_cannot_be(lethe, tmp_path, small):
+    (tmp_path / "file.toml").write_text(FILE)
+    told = lethe("run", "file.toml", "--no-audit")
+    assert told.code == cli.MISTAKE
+    assert told.err == (
+        "lethe: file.toml: workload.path: no such file sent.bin; the path is relative to the configuration\n"
+    )
+    (tmp_path / "sent.bin").mkdir()
+    assert "sent.bin is a directory; name a file in it" in lethe("run", "file.toml", "--no-audit").err
+    (tmp_path / "file.toml").write_text(FILE + "[wire]\nmtu = 4\n")
+    assert (
+        "file.toml: wire.mtu: a piece of a file needs more than 4 bytes" in lethe("run", "file.toml", "--no-audit").err
+    )
+    told = lethe("run", "small.toml", "--output", "x")
+    assert told.code == cli.MISTAKE and "small.toml carries no file" in told.err
+
+
+def test_an_interrupted_run_leaves_no_trace(tmp_path):
+    (tmp_path / "long.toml").write_text("[run]\ncycles = 1000000000\n[workload]\ncount = 0\n")
+    command = [sys.executable, "-m", "lethe_sim.cli", "run", "long.toml", "--no-audit", "--progress"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "delivered" in line:
+                break
+        time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(120) == cli.INTERRUPTED
+        assert running.stderr.read().endswith("lethe: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["long.toml"]
+
+
+def test_run_with_its_audit_then_a_page(process, small, tmp_path):
+    """The only test here that needs Java."""
+    told = process("run", "small.toml")
+    assert told.code == cli.GOOD, told
+    assert "every datagram once: 15 of 15 datagrams delivered" in told.out
+    told = process("report", "small.parquet", "--against", "small.parquet")
+    assert (told.code, told.out) == (cli.GOOD, "small.html: every datagram once\n"), told
+    assert "<svg" in (tmp_path / "small.html").read_text()
