@@ -139,7 +139,7 @@ class Accept(wiring.Component):
                 held_best.eq(best_effort),
                 in_payload.eq(~empty),
                 beat.eq(0),
-                beats.eq((record.length + form.flit_bytes - 1) >> byte_bits),
+                beats.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
             ]
 
         taken = Signal()

@@ -99,11 +99,11 @@ class DeliverFifo(wiring.Component):
             m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]
 
         with m.If(self.commit):
-            m.d.sync += committed.eq(committed + stored - refill)
+            m.d.sync += committed.eq((committed + stored) - refill)
         with m.Else():
             m.d.sync += committed.eq(committed - refill)
         with m.If(self.forget & ~self.commit):
-            m.d.sync += used.eq(used - stored - refill)
+            m.d.sync += used.eq(used - (stored + refill))
         with m.Else():
-            m.d.sync += used.eq(used + put - refill)
+            m.d.sync += used.eq((used + put) - refill)
         return m

@@ -26,7 +26,7 @@ def _remainder(number: Value, divisor: int, nodes: int) -> Value:
 
 
 def _apart(a: Value, b: Value) -> Value:
-    return Mux(a < b, b - a, a - b)
+    return Mux(a < b, (b - a)[: len(b)], (a - b)[: len(a)])
 
 
 def distance_class(m: Module, graph: Topology, a: Value, b: Value) -> Signal:

@@ -75,8 +75,8 @@ class Ladder(wiring.Component):
         token_write, token_read = tokens.write_port(), tokens.read_port()
         eve_write, eve_read = eves.write_port(), eves.read_port()
 
-        heads = Array(Signal(pointer_bits, name=f"head{q}") for q in range(rungs))
-        levels = Array(Signal(range(depth + 1), name=f"level{q}") for q in range(rungs))
+        # Pointers and flags per rung; the level is a difference of pointers, worked out only for the rung that moves.
+        heads, tails = (Array(Signal(pointer_bits, name=f"{n}{q}") for q in range(rungs)) for n in ("head", "tail"))
         some, full, ripe, eligible = (Signal(rungs, name=n) for n in ("some", "full", "ripe", "eligible"))
         roomy = Signal(rungs, init=-1)
 
@@ -89,11 +89,17 @@ class Ladder(wiring.Component):
                 m.d.comb += popped.eq(q)
         m.d.comb += pop.eq(~self.hold.valid & eligible.any())
 
-        head = Signal(pointer_bits)
-        tail = Signal(pointer_bits)
+        head, after_head, tail, after_tail, level = (
+            Signal(pointer_bits, name=n) for n in ("head", "after_head", "tail", "after_tail", "level")
+        )
+        only = Signal()
         m.d.comb += [
             head.eq(heads[popped]),
-            tail.eq(heads[self.rung] + levels[self.rung]),
+            after_head.eq(head + 1),
+            only.eq(after_head == tails[popped]),
+            tail.eq(tails[self.rung]),
+            after_tail.eq(tail + 1),
+            level.eq(tail - heads[self.rung]),
             token_write.addr.eq(Cat(tail, self.rung)),
             token_write.data.eq(self.token),
             token_write.en.eq(self.push),
@@ -102,7 +108,7 @@ class Ladder(wiring.Component):
             eve_write.en.eq(self.push),
             token_read.addr.eq(Cat(head, popped)),
             token_read.en.eq(pop),
-            eve_read.addr.eq(Cat((head + 1)[:pointer_bits], popped)),
+            eve_read.addr.eq(Cat(after_head, popped)),
             self.hold.payload.eq(token_read.data),
             self.room.eq(roomy.all()),
         ]
@@ -115,9 +121,9 @@ class Ladder(wiring.Component):
         loading, loaded = Signal(), Signal(range(max(2, rungs)))
         late = Signal()
         ahead = Signal(system.time_bits)
-        m.d.sync += [loading.eq(0), loaded.eq(popped)]
+        m.d.sync += [loading.eq(pop & ~only), loaded.eq(popped)]
         # time + advance > eve: then the token is due in the next cycle.
-        m.d.comb += [ahead.eq(self.time - eve_read.data - ~self.advance), late.eq(~ahead[-1])]
+        m.d.comb += [ahead.eq(self.time + ~eve_read.data + self.advance), late.eq(~ahead[-1])]
 
         for q in range(rungs):
             # As many bits as an eve can be ahead of the time.
@@ -131,21 +137,13 @@ class Ladder(wiring.Component):
             with m.If(loading & (loaded == q)):
                 m.d.sync += [ripe[q].eq(late), near.eq(eve_read.data)]
             with m.If(leaves):
-                m.d.sync += [heads[q].eq(heads[q] + 1), ripe[q].eq(0), loading.eq(levels[q] > 1)]
-            with m.If(joins & (~some[q] | (leaves & (levels[q] == 1)))):
+                m.d.sync += [heads[q].eq(after_head), ripe[q].eq(0)]
+            with m.If(joins):
+                m.d.sync += tails[q].eq(after_tail)
+            with m.If(joins & (~some[q] | (leaves & only))):
                 m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
             with m.If(joins & ~leaves):
-                m.d.sync += [
-                    levels[q].eq(levels[q] + 1),
-                    some[q].eq(1),
-                    full[q].eq(levels[q] == depth - 1),
-                    roomy[q].eq(levels[q] < depth - 2),
-                ]
+                m.d.sync += [some[q].eq(1), full[q].eq(level == depth - 1), roomy[q].eq(level < depth - 2)]
             with m.Elif(leaves & ~joins):
-                m.d.sync += [
-                    levels[q].eq(levels[q] - 1),
-                    some[q].eq(levels[q] != 1),
-                    full[q].eq(0),
-                    roomy[q].eq(levels[q] != depth),
-                ]
+                m.d.sync += [some[q].eq(~only), full[q].eq(0), roomy[q].eq(~full[q])]
         return m

@@ -106,7 +106,7 @@ class Receiver(wiring.Component):
 
         # Length in flits, from the stored header: a message that ends before its header does is too short anyway.
         length = field_of(next(f for f in form.send if f.name == "length"), stored)
-        payload_flits = (length + form.flit_bytes - 1) >> (form.flit_bytes - 1).bit_length()
+        payload_flits = (length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()
         kind = header.kind
         stored_kind = stored[:3]
         carries = (stored_kind == Kind.SEND) | (stored_kind == Kind.BE)
@@ -116,7 +116,7 @@ class Receiver(wiring.Component):
         m.d.sync += [
             self.flit.valid.eq(offered & (index < first_payload + payload_flits)),
             self.flit.data.eq(flit.data),
-            self.flit.last.eq(index == first_payload + payload_flits - 1),
+            self.flit.last.eq(index == (first_payload - 1) + payload_flits),
             self.flit.fifo.eq(fifo_of(system, field_of(next(f for f in form.send if f.name == "class"), stored))),
         ]
 

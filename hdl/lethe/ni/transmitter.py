@@ -155,7 +155,7 @@ class Transmitter(wiring.Component):
             self.token.eq(token),
             serialiser.start.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
-            serialiser.flits.eq((record.length + form.flit_bytes - 1) >> (form.flit_bytes - 1).bit_length()),
+            serialiser.flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
             serialiser.payload.eq(self.payload),
             self.link_o.eq(serialiser.link_o),
         ]
