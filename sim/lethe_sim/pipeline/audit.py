@@ -108,7 +108,7 @@ class AuditResult:
         m = self.metrics
         lines = [
             f"{self.verdict}: {m.delivered:,} of {m.datagrams:,} datagrams delivered in {self.cycles:,} cycles "
-            f"on {self.graph.nodes} nodes"
+            f"on {self.graph.nodes:,} nodes"
         ]
         if self.verdict == UNFINISHED:
             lines.append("  the run had not drained; give it more run.cycles, or look for what holds it up")
@@ -123,7 +123,7 @@ class AuditResult:
             f"{getattr(m, n):,} {n}" for n in ("unknown", "rejected", "never_sent", "best_effort") if getattr(m, n)
         ]
         if ended:
-            lines.append(f"  of these {', '.join(ended)}")
+            lines.append(f"  for their senders, {', '.join(ended)}")
         if m.latency:
             shown = ", ".join(f"{name} {value:,.0f}" for name, value in m.latency.items())
             lines.append(f"  latency in cycles: {shown}")

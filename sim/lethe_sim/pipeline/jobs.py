@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
-from lethe.spec.events import Counter, Drop, Event, RouterCounter
+from lethe.spec.events import Event
 from lethe_sim.trace import Meta, open_trace
 
 from . import compare as comparing
 from . import metrics as measuring
 from . import transformations as T
+from .accounts import miscounted
 from .audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
 from .compare import CompareResult, Row
 from .findings import FINDINGS, findings
@@ -159,56 +160,9 @@ def _tally(events: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int
     for row in rows:
         counted[row["event"], row["detail"]] += row["count"]
         counted[row["event"]] += row["count"]
-    if not meta.system.faults.resets:
-        for name, told, seen in _miscounted(meta, counted):
-            found("miscounted", f"counter {name} says {told:,}, the trace has {seen:,}")
-    sums = meta.counters.get("sums", {})
-    if sums.get("wrong"):
-        found("altered", f"the checkers saw {sums['wrong']:,} wrong bits of payload")
-    if (
-        meta.drained
-        and not meta.system.faults.resets
-        and not (meta.system.workload.retry_limit or meta.system.workload.deadline)
-    ):
-        for sent, received in (("sent", "received"), ("sent_sum", "received_sum")):
-            if sums.get(sent) != sums.get(received):
-                found("miscounted", f"{sent} is {sums.get(sent)}, {received} is {sums.get(received)}")
+    for finding, note in miscounted(meta, counted):
+        found(finding, note)
     return [(row["unit"], row["event"], row["detail"], row["count"]) for row in rows], cases
-
-
-_NI_COUNTERS = {
-    Counter.SENDS: Event.SEND,
-    Counter.ACKS: Event.ACK,
-    Counter.FORGETS: Event.FORGET,
-    Counter.BEST_EFFORTS: Event.BE,
-    Counter.KILLED: Event.KILLED,
-    Counter.DELIVERED: Event.DELIVER,
-    Counter.DELIVERED_BE: Event.DELIVER_BE,
-    Counter.DUPLICATES: Event.DUPLICATE,
-    Counter.RELEASED: Event.RELEASE,
-    Counter.ACKS_IGNORED: Event.ACK_IGNORED,
-    Counter.FORGOTTEN: Event.FORGOTTEN,
-    Counter.FORGETS_IGNORED: Event.FORGET_IGNORED,
-    Counter.REPEATS: Event.REPEAT,
-    Counter.ACK_REPEATS: Event.ACK_REPEAT,
-    Counter.GIVEN_UP: Event.GIVE_UP,
-    Counter.ORPHANS: Event.ORPHAN,
-    Counter.ACCEPTED: Event.ACCEPT,
-    Counter.COMPLETED: Event.COMPLETE,
-}
-
-
-def _miscounted(meta: Meta, counted: Multiset):
-    """(counter, its value, events) where the run's counters and its events disagree."""
-    ni, routers = meta.counters.get("ni", {}), meta.counters.get("routers", {})
-    expected = {counter.name: counted[event] for counter, event in _NI_COUNTERS.items()}
-    expected |= {f"DROP_{drop.name}": counted[int(Event.DROP), int(drop)] for drop in Drop if drop is not Drop.NONE}
-    pairs = [(name, ni[name], seen) for name, seen in expected.items() if name in ni]
-    # A router counts a fragment that a head cuts short, but shows the head's fate: FRAGMENT is left out.
-    for counter in RouterCounter:
-        if counter.name in routers and counter is not RouterCounter.FRAGMENT:
-            pairs.append((counter.name, routers[counter.name], counted[int(Event.FORWARD) + int(counter)]))
-    return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, int]]) -> Metrics:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from lethe_sim.pipeline.audit import Metrics
 from lethe_sim.pipeline.metrics import MOST_MESSAGES
 
-from .svg import element, picture, short, text, ticks, title
+from .svg import element, picture, rect, short, text, ticks
 
 WIDTH, HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 22, 34
@@ -29,7 +29,7 @@ class _Frame:
                 element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"),
                 text(_LEFT - 6, y + 4, short(tick), class_="tick end"),
             ]
-        self.parts.append(text(WIDTH - _RIGHT, HEIGHT - 2, x_label, class_="unit end"))
+        self.parts.append(text(WIDTH - _RIGHT, HEIGHT - 5, x_label, class_="unit end"))
 
     def x(self, value: float) -> float:
         return _LEFT + (value - self.low) / (self.high - self.low) * (WIDTH - _LEFT - _RIGHT)
@@ -40,21 +40,13 @@ class _Frame:
     def x_tick(self, value: float, label: str) -> None:
         self.parts.append(text(self.x(value), HEIGHT - _BOTTOM + 15, label, class_="tick middle"))
 
-    def bar(self, left: float, right: float, value: float, told: str, class_: str = "bar") -> None:
+    def bar(self, left: float, right: float, value: float, told: str) -> None:
         x, end, y = self.x(left), self.x(right), self.y(value)
         gap = min(1.5, (end - x) / 8)
         height = max(self.y(0) - y, 1.0 if value else 0.0)
+        round_by = min(2.0, (end - x) / 6)
         self.parts.append(
-            element(
-                "rect",
-                title(told),
-                x=x + gap,
-                y=self.y(0) - height,
-                width=max(end - x - 2 * gap, 0.4),
-                height=height,
-                rx=min(2.0, (end - x) / 6),
-                class_=class_,
-            )  # fmt: skip
+            rect(x + gap, self.y(0) - height, max(end - x - 2 * gap, 0.4), height, told, rx=round_by, class_="bar")
         )
 
 
@@ -74,11 +66,12 @@ def latency(metrics: Metrics) -> Markup | None:
         value = metrics.latency[name]
         x = frame.x(min(max(math.log2(max(value, 1)), low), high))
         # The label turns inwards where it would leave the picture.
-        side = "end" if x > WIDTH - 90 else ""
+        side, away = ("end", -4) if x > WIDTH - 90 else ("", 4)
+        row = _TOP + (8 if name == "median" else 22)
         frame.parts += [
             element("line", x1=x, x2=x, y1=_TOP - 2, y2=frame.y(0), class_="mark"),
-            text(x + (-4 if side else 4), _TOP + (8 if name == "median" else 22), f"{label} in {short(value)}", class_=f"mark {side}"),
-        ]  # fmt: skip
+            text(x + away, row, f"{label} in {short(value)}", class_=f"mark {side}"),
+        ]
     return picture(WIDTH, HEIGHT, frame.parts, "Histogram of delivery latency")
 
 
@@ -150,7 +143,7 @@ def discards(rows: list[tuple[str, str, int]]) -> Markup | None:
         parts += [
             text(left, y + 12, reason, class_="label"),
             text(WIDTH - left, y + 12, f"{count:,}", class_="label end"),
-            element("rect", x=left, y=y + 17, width=WIDTH - 2 * left, height=6, rx=3, class_="track"),
-            element("rect", title(f"{reason}, {where}: {count:,}"), x=left, y=y + 17, width=width, height=6, rx=3, class_="bar " + where),
-        ]  # fmt: skip
+            rect(left, y + 17, WIDTH - 2 * left, 6, rx=3, class_="track"),
+            rect(left, y + 17, width, 6, f"{reason}: {count:,}", rx=3, class_=f"bar {where}"),
+        ]
     return picture(WIDTH, len(rows) * pitch, parts, "Discards by reason")

@@ -10,7 +10,7 @@ from lethe.spec.events import DISCARDS, Event
 from lethe.spec.topology import Topology
 from lethe_sim.pipeline.audit import Metrics
 
-from .svg import element, picture, text, title
+from .svg import element, picture, rect, text, title
 
 #: Networks with more links are drawn as one cell per router, without links.
 MOST_LINKS = 1600
@@ -82,7 +82,7 @@ class _Places:
 def _tree(graph: Topology) -> _Places:
     pitch = max(12.0, min(52.0, 960 / graph.nodes))
     width, rise = max(pitch * graph.nodes, 320.0) + 24, 74.0
-    size = min(22.0, pitch * graph.arity * 0.32)
+    size = min(28.0, pitch * graph.arity * 0.32)
     height = rise * graph.levels + 40
     places = _Places(width, height, size, pitch >= 18)
     step = (width - 24) / graph.nodes
@@ -159,7 +159,7 @@ def _links(load: Load, places: _Places) -> list[str]:
                 x2=x2,
                 y2=y2,
                 class_="wire",
-                style=f"--heat:{heat}%" if lost else None,
+                style=f"--share:{heat}%" if lost else None,
             )
         )
     return parts
@@ -173,19 +173,17 @@ def _heat(value: float, most: float) -> int:
 def _router(load: Load, router: int, x: float, y: float, size: float) -> str:
     forwarded, discarded = load.router(router)
     told = f"router{router}: {forwarded:,} worms passed, {discarded:,} discarded ({load.share(router):.1%})"
-    box = element(
-        "rect", title(told), x=x - size / 2, y=y - size / 2, width=size, height=size, rx=size / 5, class_="router",
-        style=f"--heat:{_heat(load.share(router), load.worst_router)}%",
-    )  # fmt: skip
-    return box
+    heat, corner = _heat(load.share(router), load.worst_router), (x - size / 2, y - size / 2)
+    return rect(*corner, size, size, told, rx=size / 5, class_="router", style=f"--share:{heat}%")
 
 
 def _node(load: Load, node: int, x: float, y: float, size: float, label: bool) -> str:
     radius = min(size / 2, 10.0) if label else min(size / 2, 4.5)
-    heat = _heat(load.drops(node), load.worst_node)
+    # A number stands on the colour, which therefore stays light.
+    heat = round(0.6 * _heat(load.drops(node), load.worst_node))
     dot = element(
         "circle", title(f"node {node}: {load.drops(node):,} arrivals dropped"), cx=x, cy=y, r=radius, class_="node",
-        style=f"--heat:{heat}%",
+        style=f"--share:{heat}%",
     )  # fmt: skip
     return dot + (text(x, y + 3.5, str(node), class_="number middle") if label and radius >= 6.5 else "")
 
@@ -217,16 +215,6 @@ def _rows(load: Load) -> Markup:
             span = f"router{cell[0]}" if len(cell) == 1 else f"routers {cell[0]} to {cell[-1]}"
             told = f"{span}: {passed:,} worms passed, {discarded:,} discarded"
             heat = _heat(discarded / heads if heads else 0, load.worst_router)
-            parts.append(
-                element(
-                    "rect",
-                    title(told),
-                    x=left + i * step,
-                    y=y,
-                    width=max(step - 0.5, 0.5),
-                    height=height,
-                    class_="router bare",
-                    style=f"--heat:{heat}%",
-                )  # fmt: skip
-            )
+            x, wide = left + i * step, max(step - 0.5, 0.5)
+            parts.append(rect(x, y, wide, height, told, class_="router bare", style=f"--share:{heat}%"))
     return picture(width, len(row_of) * (height + 3), parts, f"The {graph.kind}, a row for each level", "network")

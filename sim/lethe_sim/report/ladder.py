@@ -10,7 +10,7 @@ WIDTH = 420
 _SENDER, _RECEIVER = 62, 358
 #: A long life is cut in the middle.
 MOST_ROWS = 46
-_PITCH = 31
+_PITCH = 32
 
 
 def draw(ladder: Ladder) -> Markup:
@@ -56,16 +56,16 @@ def _note(note: Note, y: float) -> list[str]:
     x = _SENDER if note.at_sender else _RECEIVER
     inwards = 10 if note.at_sender else -10
     return [
-        _cycle(y + 12, note.cycle, note.at_sender),
-        element("circle", cx=x, cy=y + 12, r=3.5, class_="event"),
-        text(x + inwards, y + 16, note.text, class_="note" + ("" if note.at_sender else " end")),
+        _cycle(y + 14, note.cycle, note.at_sender),
+        element("circle", cx=x, cy=y + 14, r=3.5, class_="event"),
+        text(x + inwards, y + 18, note.text, class_="note" + ("" if note.at_sender else " end")),
     ]
 
 
 def _worm(worm: Worm, y: float) -> list[str]:
     start, end = (_SENDER, _RECEIVER) if worm.from_sender else (_RECEIVER, _SENDER)
     kind = worm.name.split()[0].lower()
-    top, bottom = y + 12, y + 24
+    top, bottom = y + 16, y + 26
     reach = 1.0 if worm.arrived is not None else min(max(worm.progress, 0.12), 0.94)
     x, stop = start + (end - start) * reach, top + (bottom - top) * reach
     parts = [
@@ -75,16 +75,17 @@ def _worm(worm: Worm, y: float) -> list[str]:
         ),
         _cycle(top, worm.launched, worm.from_sender),
     ]  # fmt: skip
+    refused = "dead " if worm.fate.startswith("dropped") else ""
     if worm.arrived is not None:
         back = -7 if worm.from_sender else 7
         parts += [
             element("path", d=f"M{x},{stop}l{back},-4.2l0,7.6z", class_=f"tip {kind}"),
             _cycle(stop, worm.arrived, not worm.from_sender),
-            text(WIDTH / 2, top + 0.5, f"{worm.name}: {worm.fate}", class_="note middle"),
+            text(WIDTH / 2, top - 3, f"{worm.name}: {worm.fate}", class_=f"note {refused}middle"),
         ]
     else:
         parts += [
             element("path", d=f"M{x - 4:.1f},{stop - 4:.1f}l8,8m0,-8l-8,8", class_="cross"),
-            text(WIDTH / 2, top + 0.5, f"{worm.name}: {worm.fate}", class_="note dead middle"),
+            text(WIDTH / 2, top - 3, f"{worm.name}: {worm.fate}", class_="note dead middle"),
         ]
     return parts

@@ -4,8 +4,8 @@ import csv
 import io
 from base64 import b64encode
 from collections import Counter as Multiset
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -52,8 +52,7 @@ _TOPOLOGY = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
+class Figure(NamedTuple):
     """A headline number with its name and what to think of it."""
 
     value: str
@@ -119,9 +118,7 @@ def render(
         headline=_headline(audit),
         sentence=_sentence(audit, reasons),
         figures=_figures(audit, reasons),
-        topology=_TOPOLOGY[system.topology.kind].format(
-            nodes=system.nodes, **vars(system.topology) | {"nodes": system.nodes}
-        ),
+        topology=_TOPOLOGY[system.topology.kind].format_map(vars(system.topology) | {"nodes": system.nodes}),
         network=fabric.network(metrics, audit.graph),
         fabric=fabric.Load(metrics, audit.graph),
         latency=charts.latency(metrics),
@@ -144,11 +141,18 @@ def render(
     )
 
 
+def _undelivered(audit: AuditResult) -> int:
+    """Judged datagrams that never arrived, because their senders gave them up or were refused."""
+    return audit.metrics.datagrams - audit.by_reset - audit.metrics.once
+
+
 def _discarded(reasons: list[tuple[str, str, int]]) -> int:
     return sum(count for *_, count in reasons)
 
 
 def _headline(audit: AuditResult) -> str:
+    if audit.verdict == ONCE and _undelivered(audit):
+        return "No datagram twice, none lost in silence."
     if audit.verdict == ONCE:
         return "Every datagram, once." if not audit.by_reset else "Every datagram once, where no reset came between."
     if audit.verdict == BROKEN:
@@ -164,11 +168,10 @@ def _sentence(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> str:
         return f"Of {m.datagrams:,} datagrams: {found}. The cases are listed below, each with its cycle and nodes."
     if audit.verdict != ONCE:
         return (
-            f"{m.delivered:,} of {m.datagrams:,} datagrams had been delivered when the {audit.cycles:,} cycles were over. "
-            "Nothing was wrong so far, but what was still under way cannot be judged. More cycles would tell."
+            f"{m.delivered:,} of {m.datagrams:,} datagrams had been delivered when the {audit.cycles:,} cycles were "
+            "over. Nothing was wrong so far, but what was still under way cannot be judged. More cycles would tell."
         )
-    once = m.once if audit.by_reset or m.once != m.datagrams else m.datagrams
-    all_ = "All " if once == m.datagrams else f"{once:,} of "
+    all_ = "All " if m.once == m.datagrams else f"{m.once:,} of "
     text = f"{all_}{m.datagrams:,} datagrams arrived exactly once"
     if discarded:
         text += f", although {discarded:,} of the messages that carried them were thrown away on the way."
@@ -176,28 +179,23 @@ def _sentence(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> str:
         text += "; not one message had to be thrown away."
     if audit.by_reset:
         text += f" {audit.by_reset:,} met the reset of a node and are listed, not judged."
-    given_up = m.unknown - m.best_effort
-    if given_up > 0:
-        text += f" {given_up:,} were given up by their senders, who were told so."
+    if _undelivered(audit):
+        text += f" The other {_undelivered(audit):,} were given up or refused, and their senders were told so."
     return text
 
 
 def _figures(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> list[Figure]:
     m = audit.metrics
+    accepted = f"of {m.datagrams:,} accepted from {audit.graph.nodes:,} nodes"
     figures = [
-        Figure(value=f"{m.delivered:,}", name="datagrams delivered", about=f"of {m.datagrams:,} accepted from {audit.graph.nodes:,} nodes"),
-        Figure(value=f"{_discarded(reasons):,}", name="messages discarded", about=f"of {m.messages:,} sent; that is how this network works"),
-        Figure(value=f"{m.messages_per_datagram:.2f}", name="messages per datagram", about="3 is the least: Send, Ack, Forget"),
-        Figure(value=f"{m.goodput:.3f}", name="goodput", about="payload flits per node and cycle"),
-    ]  # fmt: skip
+        Figure(f"{m.delivered:,}", "datagrams delivered", accepted),
+        Figure(f"{_discarded(reasons):,}", "messages discarded", f"of {m.messages:,} sent; this network does that"),
+        Figure(f"{m.messages_per_datagram:.2f}", "messages per datagram", "3 is the least: Send, Ack, Forget"),
+        Figure(f"{m.goodput:.3f}", "goodput", "payload flits per node and cycle"),
+    ]
     if m.latency:
-        figures.append(
-            Figure(
-                value=f"{m.latency['median']:,.0f}",
-                name="cycles, median latency",
-                about=f"99 % within {m.latency['p99']:,.0f}",
-            )
-        )
+        within = f"99 % within {m.latency['p99']:,.0f}"
+        figures.append(Figure(f"{m.latency['median']:,.0f}", "cycles, median latency", within))
     return figures
 
 
@@ -222,9 +220,13 @@ def _faults(system: System) -> list[str]:
         told.append(f"every link lost {f.loss:.1%} of the messages that crossed it")
     if f.flip:
         told.append(f"every link flipped bits with probability {f.flip:g}")
-    for name, what in ((f.links, "link died and healed"), (f.stalls, "host stalled"), (f.resets, "node was reset")):
-        if name:
-            told.append(f"{len(name)} time{'s' if len(name) > 1 else ''} a {what}")
+    for scheduled, one, many in (
+        (f.links, "link died", "links died"),
+        (f.stalls, "host stalled", "hosts stalled"),
+        (f.resets, "node was reset", "nodes were reset"),
+    ):
+        if scheduled:
+            told.append(f"{len(scheduled)} {one if len(scheduled) == 1 else many}")
     return told
 
 

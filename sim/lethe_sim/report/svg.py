@@ -24,6 +24,12 @@ def text(x: float, y: float, content: str, **attributes: object) -> str:
     return element("text", escape(content), x=float(x), y=float(y), **attributes)
 
 
+def rect(x: float, y: float, width: float, height: float, told: str = "", **attributes: object) -> str:
+    """A rectangle; a pointer over it shows ``told``."""
+    inside = title(told) if told else ""
+    return element("rect", inside, x=float(x), y=float(y), width=float(width), height=float(height), **attributes)
+
+
 def title(content: str) -> str:
     """What a pointer over the parent element shows."""
     return element("title", escape(content))
