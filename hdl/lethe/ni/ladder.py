@@ -1,6 +1,6 @@
 """A ladder of constant-delay FIFOs: the repeat timers (cycle contract, section 4.6)."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -73,7 +73,8 @@ class Ladder(wiring.Component):
         m.submodules.tokens = tokens = Memory(shape=self._shape, depth=words, init=[])
         m.submodules.eves = eves = Memory(shape=system.time_bits, depth=words, init=[])
         token_write, token_read = tokens.write_port(), tokens.read_port()
-        eve_write, eve_read = eves.write_port(), eves.read_port()
+        eve_write = eves.write_port()
+        eve_read = eves.read_port(transparent_for=(eve_write,))
 
         # Pointers and flags per rung; the level is a difference of pointers, worked out only for the rung that moves.
         heads, tails = (Array(Signal(pointer_bits, name=f"{n}{q}") for q in range(rungs)) for n in ("head", "tail"))
@@ -92,14 +93,17 @@ class Ladder(wiring.Component):
         head, after_head, tail, after_tail, level = (
             Signal(pointer_bits, name=n) for n in ("head", "after_head", "tail", "after_tail", "level")
         )
-        only = Signal()
+        # A pop takes two cycles: the first chooses and reads, the second moves the head and weighs the next token.
+        moving, moved, moved_head = Signal(), Signal(range(max(2, rungs))), Signal(pointer_bits)
+        more = Signal()
+        m.d.sync += [moving.eq(pop), moved.eq(popped), moved_head.eq(after_head)]
         m.d.comb += [
             head.eq(heads[popped]),
             after_head.eq(head + 1),
-            only.eq(after_head == tails[popped]),
+            more.eq(moved_head != tails[moved]),
             tail.eq(tails[self.rung]),
             after_tail.eq(tail + 1),
-            level.eq(tail - heads[self.rung]),
+            level.eq(tail + ~heads[self.rung] + ~(moving & (moved == self.rung))),
             token_write.addr.eq(Cat(tail, self.rung)),
             token_write.data.eq(self.token),
             token_write.en.eq(self.push),
@@ -117,33 +121,32 @@ class Ladder(wiring.Component):
         with m.Elif(self.hold.ready):
             m.d.sync += self.hold.valid.eq(0)
 
-        # The successor of a popped token becomes the oldest one cycle later; it may be late already.
-        loading, loaded = Signal(), Signal(range(max(2, rungs)))
-        late = Signal()
-        ahead = Signal(system.time_bits)
-        m.d.sync += [loading.eq(pop & ~only), loaded.eq(popped)]
-        # time + advance > eve: then the token is due in the next cycle.
+        # time + advance > eve: then the next token is due when the pop is over.
+        late, ahead = Signal(), Signal(system.time_bits)
         m.d.comb += [ahead.eq(self.time + ~eve_read.data + self.advance), late.eq(~ahead[-1])]
 
         for q in range(rungs):
             # As many bits as an eve can be ahead of the time.
             farthest = system.delays[q] + (1 << system.timers.jitter_bits) + 1
             near = Signal(farthest.bit_length(), name=f"near{q}")
-            joins, leaves = Signal(name=f"joins{q}"), Signal(name=f"leaves{q}")
-            m.d.comb += [joins.eq(self.push & (self.rung == q)), leaves.eq(pop & (popped == q))]
-            width = len(near)
-            with m.If(some[q] & self.advance & (near == self.time[:width])):
+            joins, leaves, moves = (Signal(name=f"{n}{q}") for n in ("joins", "leaves", "moves"))
+            m.d.comb += [
+                joins.eq(self.push & (self.rung == q)),
+                leaves.eq(pop & (popped == q)),
+                moves.eq(moving & (moved == q)),
+            ]
+            with m.If(some[q] & self.advance & (near == self.time[: len(near)])):
                 m.d.sync += ripe[q].eq(1)
-            with m.If(loading & (loaded == q)):
-                m.d.sync += [ripe[q].eq(late), near.eq(eve_read.data)]
             with m.If(leaves):
-                m.d.sync += [heads[q].eq(after_head), ripe[q].eq(0)]
+                m.d.sync += ripe[q].eq(0)
+            with m.If(moves):
+                m.d.sync += [heads[q].eq(moved_head), some[q].eq(more), near.eq(eve_read.data), ripe[q].eq(more & late)]
             with m.If(joins):
-                m.d.sync += tails[q].eq(after_tail)
-            with m.If(joins & (~some[q] | (leaves & only))):
-                m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
+                m.d.sync += [tails[q].eq(after_tail), some[q].eq(1)]
+                with m.If(Mux(moves, ~more, ~some[q])):
+                    m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
             with m.If(joins & ~leaves):
-                m.d.sync += [some[q].eq(1), full[q].eq(level == depth - 1), roomy[q].eq(level < depth - 2)]
+                m.d.sync += [full[q].eq(level == depth - 1), roomy[q].eq(level < depth - 2)]
             with m.Elif(leaves & ~joins):
-                m.d.sync += [some[q].eq(~only), full[q].eq(0), roomy[q].eq(~full[q])]
+                m.d.sync += [full[q].eq(0), roomy[q].eq(~full[q])]
         return m
