@@ -21,51 +21,51 @@ def mask(width):
 
 
 @jit
-def get(data, row, base, offset, width):
-    """The field of ``width`` (up to 32) bits at ``offset`` of the string at ``data[row, base:]``."""
+def get(data, base, offset, width):
+    """The field of ``width`` (up to 32) bits at ``offset`` of the string at ``data[base:]``."""
     word, shift = base + (offset >> 6), offset & 63
-    value = data[row, word] >> np.uint64(shift)
+    value = data[word] >> np.uint64(shift)
     if shift + width > 64:
-        value |= data[row, word + 1] << np.uint64(64 - shift)
+        value |= data[word + 1] << np.uint64(64 - shift)
     return np.int64(value & mask(width))
 
 
 @jit
-def put(data, row, base, offset, width, value):
+def put(data, base, offset, width, value):
     """Add a field to a string whose bits there are 0."""
     word, shift = base + (offset >> 6), offset & 63
     bits = np.uint64(value) & mask(width)
-    data[row, word] |= bits << np.uint64(shift)
+    data[word] |= bits << np.uint64(shift)
     if shift + width > 64:
-        data[row, word + 1] |= bits >> np.uint64(64 - shift)
+        data[word + 1] |= bits >> np.uint64(64 - shift)
 
 
 @jit
-def flit_low(data, row, base, flit_bits, j):
+def flit_low(data, base, flit_bits, j):
     """The lower word of flit ``j``."""
     if flit_bits == 64:
-        return data[row, base + j]
+        return data[base + j]
     offset = j * flit_bits
-    return data[row, base + (offset >> 6)] >> np.uint64(offset & 63) & mask(flit_bits)
+    return data[base + (offset >> 6)] >> np.uint64(offset & 63) & mask(flit_bits)
 
 
 @jit
-def flit_high(data, row, base, flit_bits, j):
+def flit_high(data, base, flit_bits, j):
     """The upper word of flit ``j``."""
     if flit_bits == 128:
-        return data[row, base + 2 * j + 1]
+        return data[base + 2 * j + 1]
     return U0
 
 
 @jit
-def put_flit(data, row, base, flit_bits, j, low, high):
+def put_flit(data, base, flit_bits, j, low, high):
     """Store flit ``j``, whatever was there."""
     if flit_bits == 64:
-        data[row, base + j] = low
+        data[base + j] = low
     elif flit_bits == 128:
-        data[row, base + 2 * j] = low
-        data[row, base + 2 * j + 1] = high
+        data[base + 2 * j] = low
+        data[base + 2 * j + 1] = high
     else:
         offset = j * flit_bits
         word, shift = base + (offset >> 6), np.uint64(offset & 63)
-        data[row, word] = data[row, word] & ~(mask(flit_bits) << shift) | low << shift
+        data[word] = data[word] & ~(mask(flit_bits) << shift) | low << shift

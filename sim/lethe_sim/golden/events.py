@@ -4,42 +4,45 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 """
 
 import numpy as np
-from lethe.spec.events import Drop, Event
-from lethe.spec.trace import LANES, NI_WORDS
+from lethe.spec.events import Counter, Drop, Event, RouterCounter
+from lethe.spec.trace import NI_WORDS
 
 from .compile import jit
+from .state import FIRST_PORT, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
 
-_NI_COUNTER = np.full((2, 64), -1, np.int64)  # by event, and by drop reason
+_BY_EVENT, _BY_REASON = np.full(64, -1, np.int64), np.full(64, -1, np.int64)
 for _event, _counter in {
     Event.SEND: 0, Event.ACK: 1, Event.FORGET: 2, Event.BE: 3, Event.KILLED: 4, Event.DELIVER: 5, Event.DELIVER_BE: 6,
     Event.DUPLICATE: 7, Event.RELEASE: 8, Event.ACK_IGNORED: 9, Event.FORGOTTEN: 10, Event.FORGET_IGNORED: 11,
     Event.REPEAT: 12, Event.ACK_REPEAT: 13, Event.GIVE_UP: 14, Event.ORPHAN: 15, Event.FRAGMENT: 29, Event.ACCEPT: 30,
     Event.COMPLETE: 31,
 }.items():  # fmt: skip
-    _NI_COUNTER[0, _event] = _counter
+    _BY_EVENT[_event] = _counter
 for _reason in Drop:
     if _reason != Drop.NONE:
-        _NI_COUNTER[1, _reason] = 15 + _reason
+        _BY_REASON[_reason] = 15 + _reason
 DROP = int(Event.DROP)
-FORWARD, OVERLONG, LOST = int(Event.FORWARD), int(Event.OVERLONG), int(Event.LOST)
+FORWARD, LOST = int(Event.FORWARD), int(Event.LOST)
 COLUMNS = 4
+NI_COUNTERS, ROUTER_COUNTERS, LINK_COUNTERS = len(Counter), len(RouterCounter), 3
 
 
 @jit
 def emit(ev, cycle, unit, lane, word, uid):
     """Record one event; ``word`` and ``uid`` are whole numbers below 2^63."""
-    n = np.int64(ev[0, 0]) + 1
-    ev[0, 0] = np.uint64(n)
-    ev[n, 0] = np.uint64(cycle)
-    ev[n, 1] = np.uint64(unit << 8 | lane)
-    ev[n, 2] = np.uint64(word)
-    ev[n, 3] = np.uint64(uid)
+    n = np.int64(ev[0]) + 1
+    ev[0] = np.uint64(n)
+    at = n * COLUMNS
+    ev[at] = np.uint64(cycle)
+    ev[at + 1] = np.uint64(unit << 8 | lane)
+    ev[at + 2] = np.uint64(word)
+    ev[at + 3] = np.uint64(uid)
 
 
 @jit
 def extend(ev, bits):
     """Set further bits of the latest event's word."""
-    ev[np.int64(ev[0, 0]), 2] |= bits
+    ev[np.int64(ev[0]) * COLUMNS + 2] |= bits
 
 
 @jit
@@ -63,41 +66,41 @@ def mix64(x):
 
 
 @jit
-def settle(ev, start, nodes, routers, digest, counters, router_counters, link_counters):
+def settle(k, ev, start, digest, counters, router_counters, link_counters):
     """Count the events from row ``start`` on, and add them to the digest."""
+    nodes, routers = k[NODES], k[ROUTER_COUNT]
     total = digest[0]
-    for n in range(start, np.int64(ev[0, 0]) + 1):
-        h = mix64(ev[n, 0] * np.uint64(0x9E37_79B9_7F4A_7C15) + ev[n, 1])
-        total += mix64((h ^ ev[n, 2]) + ev[n, 3] * np.uint64(0xD6E8_FEB8_6659_FD93))
-        unit = np.int64(ev[n, 1] >> np.uint64(8))
-        event = np.int64(ev[n, 2] & np.uint64(0xFF))
+    for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
+        word = ev[n + 2]
+        h = mix64(ev[n] * np.uint64(0x9E37_79B9_7F4A_7C15) + ev[n + 1])
+        total += mix64((h ^ word) + ev[n + 3] * np.uint64(0xD6E8_FEB8_6659_FD93))
+        unit = np.int64(ev[n + 1] >> np.uint64(8))
+        event = np.int64(word & np.uint64(0xFF))
         if unit < nodes:
-            counter = _NI_COUNTER[0, event]
+            counter = _BY_EVENT[event]
             if event == DROP:
-                counter = _NI_COUNTER[1, np.int64(ev[n, 2] >> np.uint64(8) & np.uint64(0xFF))]
+                counter = _BY_REASON[np.int64(word >> np.uint64(8) & np.uint64(0xFF))]
             if counter >= 0:
-                counters[unit, counter] += np.uint64(1)
+                counters[unit * NI_COUNTERS + counter] += np.uint64(1)
         elif unit < nodes + routers:
-            router_counters[unit - nodes, event - FORWARD] += np.uint64(1)
+            router_counters[(unit - nodes) * ROUTER_COUNTERS + event - FORWARD] += np.uint64(1)
         else:
-            link_counters[unit - nodes - routers, event - LOST] += np.uint64(1)
+            link_counters[(unit - nodes - routers) * LINK_COUNTERS + event - LOST] += np.uint64(1)
     digest[0] = total
 
 
 @jit
-def write_words(ev, start, nodes, routers, router_first, row):
+def write_words(k, ev, start, routers_of, row):
     """Put the events from row ``start`` on into the trace words of their cycle."""
-    links_at = nodes * NI_WORDS + router_first[routers]
-    for n in range(start, np.int64(ev[0, 0]) + 1):
-        unit, lane = np.int64(ev[n, 1] >> np.uint64(8)), np.int64(ev[n, 1] & np.uint64(0xFF))
+    nodes, routers = k[NODES], k[ROUTER_COUNT]
+    fabric_at = nodes * NI_WORDS
+    for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
+        unit, lane = np.int64(ev[n + 1] >> np.uint64(8)), np.int64(ev[n + 1] & np.uint64(0xFF))
         if unit < nodes:
             place = unit * NI_WORDS + 2 * lane
-            row[place], row[place + 1] = ev[n, 2], ev[n, 3]
+            row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
-            row[nodes * NI_WORDS + router_first[unit - nodes] + lane] = ev[n, 2]
+            row[fabric_at + routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] + lane] = ev[n + 2]
         else:
             link = unit - nodes - routers
-            row[links_at + (link >> 3)] |= (ev[n, 2] & np.uint64(0xFF)) << np.uint64(8 * (link & 7))
-
-
-assert LANES == 6
+            row[fabric_at + k[PORT_COUNT] + (link >> 3)] |= (ev[n + 2] & np.uint64(0xFF)) << np.uint64(8 * (link & 7))

@@ -1,4 +1,4 @@
-"""Links, their flits under way, and what they connect: the arrays, made from a system.
+"""Links, routers and the flits on their way between them: the tables, made from a system.
 
 A flit that a router lets out in cycle c is put where the flits of cycle c+latency are kept, so its
 way through the plain registers costs nothing.  Work is in lists: links with a flit, inputs with a flit.
@@ -10,41 +10,34 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
 
-from .compile import jit
-from .state import LATENCY, NODES, NONE, PHASES
+from .compile import jit, pointer
+from .state import (
+    DRAWS, FIRST_PORT, FLIP, FLIP_RANDOM, INPUT_HEARD, LATENCY, LINK_COLUMNS, LINK_COUNT, LOSS, LOSS_RANDOM, NODES,
+    NONE, OUT_LINK, PHASES, PORT_COLUMNS, PORT_COUNT, PORTS, ROUTER_COLUMNS, ROUTER_COUNT, ROUTER_NUMBER,
+)  # fmt: skip
 from .topology import ports, wire_up
 
 
 class Fabric(NamedTuple):
-    """Arrays of links and routers.  Ports are counted over all routers, in the order of the trace words.
+    """Tables of whole numbers, rows one after the other (columns in `state`), but for the two of words."""
 
-    Lists have their length in column 0.
-    """
-
-    router_first: np.ndarray  # first port of each router, and one past the last
-    port_router: np.ndarray
-    target: np.ndarray  # of a link: input port, or −1 − node
-    link_of_port: np.ndarray  # of an output port: link, or −1
-    router_number: np.ndarray  # as routes know it
-    random: np.ndarray  # of each router
-    state: np.ndarray  # per port: columns below
-    port_flit: np.ndarray  # per input port: low and high word of a head
-    heads: np.ndarray  # per router: list of its inputs with a head (ports of the router)
-    asks: np.ndarray  # scratch, per port of a router: what its head asks for
-    lists: np.ndarray  # HEARD_NOW, HEARD_BEFORE (input ports), ROUTERS
-    link_state: np.ndarray  # per link: columns below
-    flight_count: np.ndarray  # per phase
+    routers: np.ndarray
+    ports: np.ndarray
+    links: np.ndarray
+    heads: np.ndarray  # per router: how many of its inputs have a head, and which
+    lists: np.ndarray  # inputs with a flit, even and odd cycles; routers with a head; flights per phase
     flight: np.ndarray  # per phase and flit: link, flags
-    flight_data: np.ndarray  # per phase and flit: low and high word
-    extra_fragments: np.ndarray  # per router: fragments that lane events do not show
+    port_flit: np.ndarray  # per input: words of a head
+    flight_data: np.ndarray  # per phase and flit: its words
 
 
-# Columns of `state`: of the input …, and of the output with that number.
-INPUT_MODE, INPUT_COUNT, INPUT_OUT, INPUT_HEARD, INPUT_FLAGS, FREE_FROM, STATE_COLUMNS = range(7)
-IDLE, FORWARDING, SWALLOW = range(3)
-HEARD, ROUTERS = 0, 2
-# Columns of `link_state`.
-DEAD_COUNT, SWALLOWING, LOSS_RANDOM, FLIP_RANDOM, LINK_COLUMNS = range(5)
+@jit
+def pointers(f):
+    """The tables as the functions of a cycle take them."""
+    return Fabric(
+        pointer(f.routers), pointer(f.ports), pointer(f.links), pointer(f.heads), pointer(f.lists), pointer(f.flight),
+        pointer(f.port_flit), pointer(f.flight_data),
+    )  # fmt: skip
 
 
 def seeds(seed: int, unit: int, count: int) -> np.ndarray:
@@ -52,78 +45,75 @@ def seeds(seed: int, unit: int, count: int) -> np.ndarray:
     return np.array([seed_for(seed, unit, index) for index in range(count)], np.int64)
 
 
-def router_firsts(k: np.ndarray, routers: int) -> np.ndarray:
-    """First port of each router, and one past the last."""
-    first = np.zeros(routers + 1, np.int64)
-    np.cumsum([int(ports(k, r)) for r in range(routers)], out=first[1:])
-    return first
-
-
 def build(system: System, k: np.ndarray) -> Fabric:
-    """The fabric of a system, in its state at system reset."""
-    graph = system.graph
-    first = router_firsts(k, graph.routers)
-    count = int(first[-1])
-    target = np.full(2 * system.nodes + count if graph.routers else 2, NONE, np.int64)
-    port_router, link_of_port = np.zeros(count, np.int64), np.full(count, NONE, np.int64)
-    wire_up(k, first, port_router, target, link_of_port)
-    links = max(int(link_of_port.max(initial=1)) + 1, system.nodes)
-    fabric = empty(k, first, port_router, target[:links], link_of_port, np.arange(graph.routers), links)
-    fabric.random[:] = seeds(system.run.seed, UNIT_ROUTER, graph.routers)
-    if system.loss_threshold:
-        fabric.link_state[:, LOSS_RANDOM] = seeds(system.run.seed, UNIT_LINK_LOSS, links)
-    if system.flip_threshold:
-        fabric.link_state[:, FLIP_RANDOM] = seeds(system.run.seed, UNIT_LINK_FLIP, links)
+    """The fabric of a system at system reset; enters the numbers of its parts into ``k``."""
+    graph, seed = system.graph, system.run.seed
+    k[ROUTER_COUNT] = graph.routers
+    sizes = np.array([ports(k, router) for router in range(graph.routers)], np.int64)
+    k[PORT_COUNT] = sizes.sum()
+    k[LINK_COUNT] = 2 * system.nodes + k[PORT_COUNT] if graph.routers else 2
+    fabric = empty(k, sizes)
+    k[LINK_COUNT] = wire_up(k, fabric.routers, fabric.ports, fabric.links)
+    tables = fabric.routers.reshape(-1, ROUTER_COLUMNS), fabric.links.reshape(-1, LINK_COLUMNS)[: k[LINK_COUNT]]
+    tables[0][:, DRAWS] = seeds(seed, UNIT_ROUTER, graph.routers)
+    if k[LOSS]:
+        tables[1][:, LOSS_RANDOM] = seeds(seed, UNIT_LINK_LOSS, len(tables[1]))
+    if k[FLIP]:
+        tables[1][:, FLIP_RANDOM] = seeds(seed, UNIT_LINK_FLIP, len(tables[1]))
     return fabric
 
 
-def empty(k, first, port_router, target, link_of_port, numbers, links) -> Fabric:
-    """A fabric without a flit in it."""
-    count, routers, phases = len(port_router), len(first) - 1, int(k[PHASES])
-    state = np.zeros((count, STATE_COLUMNS), np.int64)
-    state[:, INPUT_HEARD] = NONE
+def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
+    """A fabric without a flit in it, whose routers have ``sizes`` ports, and whose links lead nowhere yet."""
+    count, links, phases = int(k[PORT_COUNT]), int(k[LINK_COUNT]), int(k[PHASES])
+    routers = np.zeros((len(sizes), ROUTER_COLUMNS), np.int64)
+    routers[:, PORTS] = sizes
+    routers[:, FIRST_PORT] = np.cumsum(sizes) - sizes
+    routers[:, ROUTER_NUMBER] = np.arange(len(sizes))
+    table = np.zeros((count, PORT_COLUMNS), np.int64)
+    table[:, INPUT_HEARD] = NONE
+    table[:, OUT_LINK] = NONE
     return Fabric(
-        router_first=first,
-        port_router=port_router,
-        target=target,
-        link_of_port=link_of_port,
-        router_number=np.asarray(numbers, np.int64),
-        random=np.zeros(routers, np.int64),
-        state=state,
-        port_flit=np.zeros((count, 2), np.uint64),
-        heads=np.zeros(count + routers, np.int64),
-        asks=np.zeros(max(count, 1), np.int64),
-        lists=np.zeros((3, count + 1), np.int64),
-        link_state=np.zeros((links, LINK_COLUMNS), np.int64),
-        flight_count=np.zeros(phases, np.int64),
-        flight=np.zeros((phases, links, 2), np.int64),
-        flight_data=np.zeros((phases, links, 2), np.uint64),
-        extra_fragments=np.zeros(routers, np.int64),
+        routers=routers.reshape(-1),
+        ports=table.reshape(-1),
+        links=np.zeros(links * LINK_COLUMNS, np.int64),
+        heads=np.zeros(count + len(sizes), np.int64),
+        lists=np.zeros(3 * (count + 1) + phases, np.int64),
+        flight=np.zeros(phases * links * 2, np.int64),
+        port_flit=np.zeros(2 * count, np.uint64),
+        flight_data=np.zeros(phases * links * 2, np.uint64),
     )
+
+
+@jit
+def list_at(k, number):
+    """Where list ``number`` begins, with its length: 0 and 1 inputs, 2 routers, 3 the flights of the phases."""
+    return number * (k[PORT_COUNT] + 1)
 
 
 @jit
 def fly(k, f, cycle, link, flags, low, high):
     """Put a flit on a link, visible in ``cycle``."""
     phase = cycle & (k[PHASES] - 1)
-    n = f.flight_count[phase]
-    f.flight_count[phase] = n + 1
-    f.flight[phase, n, 0] = link
-    f.flight[phase, n, 1] = flags
-    f.flight_data[phase, n, 0] = low
-    f.flight_data[phase, n, 1] = high
+    count = list_at(k, 3) + phase
+    at = 2 * (phase * k[LINK_COUNT] + f.lists[count])
+    f.lists[count] += 1
+    f.flight[at] = link
+    f.flight[at + 1] = flags
+    f.flight_data[at] = low
+    f.flight_data[at + 1] = high
 
 
 @jit
 def let_out(k, f, cycle, output, flags, low, high):
     """A flit passes an output port in ``cycle``; it is on the link a hop latency later."""
-    fly(k, f, cycle + k[LATENCY], f.link_of_port[output], flags, low, high)
+    fly(k, f, cycle + k[LATENCY], f.ports[output * PORT_COLUMNS + OUT_LINK], flags, low, high)
 
 
 @jit
 def quiet(k, f):
     """Whether no flit is under way anywhere."""
     for phase in range(k[PHASES]):
-        if f.flight_count[phase] > 0:
+        if f.lists[list_at(k, 3) + phase] > 0:
             return False
     return k[NODES] > 0

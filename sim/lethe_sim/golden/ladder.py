@@ -34,37 +34,37 @@ def delay_of(k, distance_class, tries):
 
 
 @jit
-def has_room(ni, node, ladder):
+def has_room(ni, ladder):
     """Whether every rung has level ≤ timer_depth − 2."""
-    return ni[node, LADDER + LADDER_FIELDS * ladder + OVER] == 0
+    return ni[LADDER + LADDER_FIELDS * ladder + OVER] == 0
 
 
 @jit
-def push(k, ni, node, ladder, rung, due, a, b):
+def push(k, ni, ladder, rung, due, a, b):
     """Put a token on a rung."""
     at = k[AT_RUNGS] + 2 * (ladder * k[RUNGS] + rung)
-    head, count = ni[node, at], ni[node, at + 1]
+    head, count = ni[at], ni[at + 1]
     depth = k[TIMER_DEPTH]
     place = head + count
     if place >= depth:
         place -= depth
     token = k[AT_TOKENS] + ((ladder * k[RUNGS] + rung) * depth + place) * TOKEN_FIELDS
-    ni[node, token + DUE] = due
-    ni[node, token + TOKEN_A] = a
-    ni[node, token + TOKEN_B] = b
-    ni[node, at + 1] = count + 1
+    ni[token + DUE] = due
+    ni[token + TOKEN_A] = a
+    ni[token + TOKEN_B] = b
+    ni[at + 1] = count + 1
     fields = LADDER + LADDER_FIELDS * ladder
     if count == 0:
-        ni[node, fields + NEXT_DUE] = min(ni[node, fields + NEXT_DUE], due)
+        ni[fields + NEXT_DUE] = min(ni[fields + NEXT_DUE], due)
     if count + 1 == depth - 1:
-        ni[node, fields + OVER] += 1
+        ni[fields + OVER] += 1
 
 
 @jit
-def poll(k, ni, node, ladder, time):
+def poll(k, ni, ladder, time):
     """With the hold register empty: move the lowest eligible token into it."""
     fields = LADDER + LADDER_FIELDS * ladder
-    if ni[node, fields + NEXT_DUE] > time:
+    if ni[fields + NEXT_DUE] > time:
         return
     first = ladder * k[RUNGS]
     depth = k[TIMER_DEPTH]
@@ -72,35 +72,35 @@ def poll(k, ni, node, ladder, time):
     next_due = NEVER
     for rung in range(k[RUNGS]):
         at = k[AT_RUNGS] + 2 * (first + rung)
-        if ni[node, at + 1] == 0:
+        if ni[at + 1] == 0:
             continue
-        token = k[AT_TOKENS] + ((first + rung) * depth + ni[node, at]) * TOKEN_FIELDS
-        if not popped and ni[node, token + DUE] <= time:
+        token = k[AT_TOKENS] + ((first + rung) * depth + ni[at]) * TOKEN_FIELDS
+        if not popped and ni[token + DUE] <= time:
             after = rung_after(k, rung)
-            if after == rung or ni[node, k[AT_RUNGS] + 2 * (first + after) + 1] < depth:
+            if after == rung or ni[k[AT_RUNGS] + 2 * (first + after) + 1] < depth:
                 popped = True
-                ni[node, fields + HOLD] = 1
-                ni[node, fields + HOLD_A] = ni[node, token + TOKEN_A]
-                ni[node, fields + HOLD_B] = ni[node, token + TOKEN_B]
-                head = ni[node, at] + 1
-                ni[node, at] = 0 if head == depth else head
-                ni[node, at + 1] -= 1
-                if ni[node, at + 1] == depth - 2:
-                    ni[node, fields + OVER] -= 1
-                if ni[node, at + 1] == 0:
+                ni[fields + HOLD] = 1
+                ni[fields + HOLD_A] = ni[token + TOKEN_A]
+                ni[fields + HOLD_B] = ni[token + TOKEN_B]
+                head = ni[at] + 1
+                ni[at] = 0 if head == depth else head
+                ni[at + 1] -= 1
+                if ni[at + 1] == depth - 2:
+                    ni[fields + OVER] -= 1
+                if ni[at + 1] == 0:
                     continue
-                token = k[AT_TOKENS] + ((first + rung) * depth + ni[node, at]) * TOKEN_FIELDS
-        next_due = min(next_due, ni[node, token + DUE])
-    ni[node, fields + NEXT_DUE] = next_due
+                token = k[AT_TOKENS] + ((first + rung) * depth + ni[at]) * TOKEN_FIELDS
+        next_due = min(next_due, ni[token + DUE])
+    ni[fields + NEXT_DUE] = next_due
 
 
 @jit
-def clear(k, ni, node):
+def clear(k, ni):
     """Both ladders as after reset."""
     for ladder in range(ACK_LADDER + 1):
         fields = LADDER + LADDER_FIELDS * ladder
-        ni[node, fields + HOLD] = 0
-        ni[node, fields + NEXT_DUE] = NEVER
-        ni[node, fields + OVER] = 0
+        ni[fields + HOLD] = 0
+        ni[fields + NEXT_DUE] = NEVER
+        ni[fields + OVER] = 0
     for i in range(4 * k[RUNGS]):
-        ni[node, k[AT_RUNGS] + i] = 0
+        ni[k[AT_RUNGS] + i] = 0

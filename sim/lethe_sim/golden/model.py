@@ -12,11 +12,11 @@ from lethe.spec.trace import STIMULUS_WORDS, trace_words
 
 from . import fabric, traffic
 from . import system as machine
-from .events import COLUMNS
-from .ni import ni as interface
+from .events import COLUMNS, LINK_COUNTERS
 from .state import (
-    BUSY, ENTRIES, EXTERNAL, GENERATOR, GENERATOR_RANDOM, HOST, INCARNATION_NOW, NONE, NUMBER, RANDOM,
-    REPLIES_DROPPED, SCRIPT, SLOT_WORDS, SUMS, parameters,
+    BUSY, DATA_WIDTH, ENTRIES, EXTERNAL, EXTRA_FRAGMENTS, GENERATOR, GENERATOR_RANDOM, HOST, HOST_NUMBER,
+    INCARNATION_NOW, ITEMS_END, LINK_COUNT, NI_WIDTH, NUMBER, PORT_COUNT, RANDOM, REPLIES_DROPPED, ROUTER_COLUMNS,
+    ROUTER_COUNT, SCRIPT, SENT, SLOT_WORDS, parameters,
 )  # fmt: skip
 
 #: What `Golden.take_events` gives: an event as on the trace, with its cycle.
@@ -94,7 +94,7 @@ class Script:
             words = -(-length // step) * step // 8
             chunks.append(item.payload.ljust(8 * words, b"\0"))
             at += words
-        data = np.frombuffer(b"".join(chunks) + bytes(16), "<u8").astype(np.uint64).reshape(1, -1)
+        data = np.frombuffer(b"".join(chunks) + bytes(16), "<u8").astype(np.uint64)
         return cls(rows, first, data)
 
 
@@ -116,54 +116,39 @@ class Golden:
             raise GoldenError(f"workload.kind is {system.workload.kind!r}: it needs a script; build one first")
         host = EXTERNAL if external else GENERATOR if script is None else SCRIPT
         self.system, self.record = system, record
-        self._script = script or Script(
-            np.zeros((1, traffic.ITEM_COLUMNS), np.uint64),
-            np.zeros(system.nodes + 1, np.int64),
-            np.zeros((1, 2), np.uint64),
-        )
         self.k = parameters(system, host)
-        self.ni, self.data = state(system, self.k)
-        self.fabric = fabric.build(system, self.k)
-        for node in range(system.nodes):
-            interface.reset(self.k, self.ni, 0, node)
-            traffic.start_host(self.k, self.ni, node)
-        self._plant = self._make_plant(host)
-        self._plant.clock[machine.KEEP_EVENTS] = record
-        self._size_events(max(1 << 16, 4 * self._most_events) if record else self._most_events)
-        self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
-
-    def _make_plant(self, host: int) -> machine.Plant:
-        nodes, routers, links = self.system.nodes, len(self.fabric.random), len(self.fabric.link_state)
-        return machine.Plant(
-            look=np.zeros(nodes, np.int64),
-            heard=np.full(nodes, NONE, np.int64),
-            showing=np.zeros(nodes + 1, np.int64),
-            hearing=np.zeros((2, nodes + 1), np.int64),
-            stimulus=np.zeros((nodes, STIMULUS_WORDS), np.uint64),
-            items=self._script.rows,
-            item_first=self._script.first,
-            item_data=self._script.data,
-            letters=np.zeros((2, traffic.LETTER_COLUMNS), np.int64),
-            letter_data=np.zeros((1, 1), np.uint64),
-            schedule=fault_schedule(self.system),
-            clock=np.zeros(6, np.int64),
-            events=np.zeros((1, COLUMNS), np.uint64),
-            digest=np.zeros(1, np.uint64),
-            counters=np.zeros((nodes, len(Counter)), np.uint64),
-            router_counters=np.zeros((routers, len(RouterCounter)), np.uint64),
-            link_counters=np.zeros((links, 3), np.uint64),
-            sums=np.zeros((nodes, SUMS), np.int64),
+        self._fabric = fabric.build(system, self.k)
+        self._ni, self._data = state(system, self.k)
+        if host == SCRIPT:
+            self._ni[:, HOST_NUMBER], self._ni[:, ITEMS_END] = script.first[:-1], script.first[1:]
+        schedule = fault_schedule(system)
+        routers, links = int(self.k[ROUTER_COUNT]), int(self.k[LINK_COUNT])
+        given = {"items": script.rows.reshape(-1), "item_data": script.data} if host == SCRIPT else {}
+        self._plant = machine.fresh(
+            self.k,
+            self._ni.reshape(-1),
+            self._data.reshape(-1),
+            schedule=schedule.reshape(-1),
+            counters=np.zeros(system.nodes * len(Counter), np.uint64),
+            router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
+            link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
+            **given,
         )
+        machine.reset_all(self._plant)
+        self._plant.clock[machine.KEEP_EVENTS] = record
+        self._plant.clock[machine.FAULTS] = len(schedule)
+        self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
+        self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
 
     @property
     def _most_events(self) -> int:
         """More events than one cycle can have."""
-        return 6 * self.system.nodes + len(self.fabric.port_router) + len(self.fabric.link_state) + 8
+        return 6 * self.system.nodes + int(self.k[PORT_COUNT] + self.k[LINK_COUNT]) + 8
 
     def _size_events(self, rows: int) -> None:
         """Room for ``rows`` events beyond those of one cycle."""
-        events = np.zeros((rows + self._most_events, COLUMNS), np.uint64)
-        used = int(self._plant.events[0, 0]) + 1
+        events = np.zeros((rows + self._most_events) * COLUMNS, np.uint64)
+        used = (int(self._plant.events[0]) + 1) * COLUMNS
         events[:used] = self._plant.events[:used]
         self._plant = self._plant._replace(events=events)
         self._plant.clock[machine.EVENT_ROOM] = rows - 1
@@ -171,11 +156,11 @@ class Golden:
     def _size_letters(self, rows: int) -> None:
         """Room for ``rows`` delivered datagrams beyond those of one cycle."""
         nodes, longest = self.system.nodes, int(self.k[SLOT_WORDS]) + 2
-        letters = np.zeros((rows + nodes + 2, traffic.LETTER_COLUMNS), np.int64)
-        data = np.zeros((1, (rows + nodes) * longest + 4), np.uint64)
-        used, words = int(self._plant.letters[0, 0]) + 1, int(self._plant.letters[0, 1])
+        letters = np.zeros((rows + nodes + 2) * traffic.LETTER_COLUMNS, np.int64)
+        data = np.zeros((rows + nodes) * longest + 4, np.uint64)
+        used, words = (int(self._plant.letters[0]) + 1) * traffic.LETTER_COLUMNS, int(self._plant.letters[1])
         letters[:used] = self._plant.letters[:used]
-        data[0, :words] = self._plant.letter_data[0, :words]
+        data[:words] = self._plant.letter_data[:words]
         self._plant = self._plant._replace(letters=letters, letter_data=data)
         self._plant.clock[machine.LETTER_ROOM] = rows
         self._plant.clock[machine.LETTER_WORD_ROOM] = rows * longest
@@ -206,9 +191,8 @@ class Golden:
         while done < cycles:
             with np.errstate(over="ignore"):
                 done += machine.run(
-                    self.k, self.ni, self.data, self.fabric, self._plant, cycles - done, words[done:], stimulus[done:],
-                    until_drained,
-                )  # fmt: skip
+                    self._plant, self._fabric, cycles - done, words[done:], stimulus[done:], until_drained
+                )
             if until_drained and self.drained:
                 break
             if done < cycles:
@@ -226,9 +210,9 @@ class Golden:
     def _grow(self) -> None:
         """Make room in the buffer that has stopped a run."""
         clock, letters = self._plant.clock, self._plant.letters
-        if int(self._plant.events[0, 0]) > clock[machine.EVENT_ROOM]:
+        if int(self._plant.events[0]) > clock[machine.EVENT_ROOM]:
             self._size_events(2 * int(clock[machine.EVENT_ROOM]) + 2)
-        if letters[0, 0] > clock[machine.LETTER_ROOM] or letters[0, 1] > clock[machine.LETTER_WORD_ROOM]:
+        if letters[0] > clock[machine.LETTER_ROOM] or letters[1] > clock[machine.LETTER_WORD_ROOM]:
             self._size_letters(2 * int(clock[machine.LETTER_ROOM]) + 2)
 
     @property
@@ -248,73 +232,74 @@ class Golden:
     @property
     def drained(self) -> bool:
         """Whether all hosts are done, every NI is idle and nothing is on any wire."""
-        return bool(machine.drained(self.k, self.ni, self.fabric, self._plant, self.cycle))
+        return bool(machine.drained(self._plant, self._fabric))
 
     @property
     def counters(self) -> np.ndarray:
         """uint64[nodes, 32], by `spec.events.Counter`."""
-        counters = self._plant.counters.copy()
-        counters[:, Counter.REPLIES_DROPPED] = self.ni[:, REPLIES_DROPPED].astype(np.uint64)
+        counters = self._plant.counters.reshape(-1, len(Counter)).copy()
+        counters[:, Counter.REPLIES_DROPPED] = self._ni[:, REPLIES_DROPPED].astype(np.uint64)
         return counters
 
     @property
     def router_counters(self) -> np.ndarray:
         """uint64[routers, 8], by `spec.events.RouterCounter`."""
-        counters = self._plant.router_counters.copy()
-        counters[:, RouterCounter.FRAGMENT] += self.fabric.extra_fragments.astype(np.uint64)
+        counters = self._plant.router_counters.reshape(-1, len(RouterCounter)).copy()
+        extra = self._fabric.routers.reshape(-1, ROUTER_COLUMNS)[:, EXTRA_FRAGMENTS]
+        counters[:, RouterCounter.FRAGMENT] += extra.astype(np.uint64)
         return counters
 
     @property
     def link_counters(self) -> np.ndarray:
         """uint64[links, 3]: worms lost, worms that met a dead link, bits flipped."""
-        return self._plant.link_counters.copy()
+        return self._plant.link_counters.reshape(-1, LINK_COUNTERS).copy()
 
     @property
     def sums(self) -> dict[str, np.ndarray]:
         """Per node (section 5): sent, sent_sum, received, received_sum, wrong; int64 each."""
         names = ("sent", "sent_sum", "received", "received_sum", "wrong")
-        return {name: self._plant.sums[:, column].copy() for column, name in enumerate(names)}
+        return {name: self._ni[:, SENT + i].copy() for i, name in enumerate(names)}
 
     @property
     def entries(self) -> np.ndarray:
         """int64[nodes]: entries in each receive table."""
-        return self.ni[:, ENTRIES].copy()
+        return self._ni[:, ENTRIES].copy()
 
     @property
     def busy(self) -> np.ndarray:
         """int64[nodes]: slots in use at each sender."""
-        return self.ni[:, BUSY].copy()
+        return self._ni[:, BUSY].copy()
 
     def take_events(self) -> np.ndarray:
         """The events (dtype `EVENT`) since the last call, in the order of their cycles; needs ``record``."""
         if not self.record:
             raise GoldenError("no events were kept; make the model with record=True")
-        kept = self._plant.events[1 : int(self._plant.events[0, 0]) + 1]
+        kept = self._plant.events.reshape(-1, COLUMNS)[1 : int(self._plant.events[0]) + 1]
         events = np.empty(len(kept), EVENT)
         events["cycle"] = kept[:, 0]
         events["unit"] = kept[:, 1] >> np.uint64(8)
         events["lane"] = kept[:, 1] & np.uint64(0xFF)
         events["word"], events["uid"] = kept[:, 2], kept[:, 3]
-        self._plant.events[0, 0] = 0
+        self._plant.events[0] = 0
         return events
 
     @property
     def deliveries(self) -> list[Delivery]:
         """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
-        letters, raw = self._plant.letters, self._plant.letter_data
+        letters, raw = self._plant.letters.reshape(-1, traffic.LETTER_COLUMNS), self._plant.letter_data
         found = []
         for row in letters[1 : int(letters[0, 0]) + 1]:
             node, source, datagram_class, length, cycle, at = map(int, row)
             if cycle >= 0:
-                payload = raw[0, at : at + -(-length // 8) + 1].astype("<u8").tobytes()[:length]
+                payload = raw[at : at + -(-length // 8)].astype("<u8").tobytes()[:length]
                 found.append(Delivery(node, source, datagram_class, length, payload, cycle))
         return found
 
 
 def state(system: System, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The two arrays of all NIs, before their reset: numbers, incarnations and seeds are in place."""
-    ni = np.zeros((system.nodes, int(k[-2])), np.int64)
-    data = np.zeros((system.nodes, int(k[-1])), np.uint64)
+    ni = np.zeros((system.nodes, int(k[NI_WIDTH])), np.int64)
+    data = np.zeros((system.nodes, int(k[DATA_WIDTH])), np.uint64)
     ni[:, NUMBER] = np.arange(system.nodes)
     ni[:, INCARNATION_NOW] = 1
     ni[:, RANDOM] = fabric.seeds(system.run.seed, UNIT_NI, system.nodes)

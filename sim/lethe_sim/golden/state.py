@@ -1,9 +1,9 @@
 """Where everything is kept: the parameters of a system, and the columns of an NI's row.
 
-`parameters` turns a `System` into one array ``k`` of whole numbers, read as ``k[SLOTS]``.  All state of
-the NIs is two arrays with one row per node: ``ni`` (whole numbers: registers in named columns, then
-queues, slots, tables and ladders at places that depend on the sizes) and ``data`` (64-bit words: payloads
-and messages as bit strings).  A row that is never used is never touched, so 65,536 nodes fit in memory.
+`parameters` turns a `System` into one array ``k`` of whole numbers, read as ``k[SLOTS]``.  The state of
+an NI is two rows: ``ni`` (whole numbers: registers in named columns, then queues, slots, tables and ladders
+at places that depend on the sizes) and ``data`` (64-bit words: payloads and messages as bit strings).  What
+is never used is never touched, so 65,536 nodes fit in memory.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ NONE = -1
     NODE_OFFSET, NODE_BITS, LOSS, FLIP, LATENCY, PHASES, HOST, MIN_LENGTH, LENGTHS, COUNT, STOP, DEADLINE_GIVEN,
     RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
     AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
-    AT_TX_DATA, AT_RX, AT_HEADER,
+    AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
     PARAMETERS,
-) = range(74)  # fmt: skip
+) = range(79)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -52,8 +52,9 @@ EXTERNAL, GENERATOR, SCRIPT = range(3)
     REQUEST, REQUEST_A, REQUEST_B,
     HOST_STATE, HOST_NUMBER, HOST_UNTIL, HOST_DESTINATION, HOST_LENGTH, HOST_BEAT, GENERATOR_RANDOM,
     CHECK_STATE, CHECK_BEAT, CHECK_LENGTH, CHECK_KEY, CHECK_WRONG,
+    SENT, SENT_SUM, RECEIVED, RECEIVED_SUM, WRONG, ITEMS_END,
     COLUMNS_NAMED,
-) = range(49)  # fmt: skip
+) = range(55)  # fmt: skip
 STAGE = COLUMNS_NAMED  # what the receiver does in cycle c, at STAGE + c mod 4
 LADDER = STAGE + 4  # HOLD … OVER of the Send ladder, then of the Ack ladder
 NI_COLUMNS = LADDER + 10
@@ -81,8 +82,13 @@ SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
 VALID, FIRST, LAST = 1, 2, 4
 # Internal requests.
 NO_REQUEST, FINISH_REQUEST, SEND_REQUEST, ACK_REQUEST, CANCEL_REQUEST = range(5)
-# Sums of the traffic checker.
-SENT, SENT_SUM, RECEIVED, RECEIVED_SUM, WRONG, SUMS = range(6)
+# Columns of the fabric's tables, whose rows are routers, ports (of all routers, in the order of the trace words) and
+# links.  A port's row is both the input's and the output's with that number.
+FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, ROUTER_COLUMNS = range(6)
+(
+    ROUTER, OUT_LINK, INPUT_MODE, INPUT_COUNT, INPUT_OUT, INPUT_HEARD, INPUT_FLAGS, ASKS, FREE_FROM, PORT_COLUMNS,
+) = range(10)  # fmt: skip
+TARGET, DEAD_COUNT, SWALLOWING, LOSS_RANDOM, FLIP_RANDOM, LINK_COLUMNS = range(6)
 
 
 def _power(n: int) -> int:
@@ -90,11 +96,11 @@ def _power(n: int) -> int:
 
 
 def parameters(system: System, host: int) -> np.ndarray:
-    """``k`` for a system whose hosts are of kind ``host``; its last two entries are the widths of the rows."""
+    """``k`` for a system whose hosts are of kind ``host``."""
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     fifos = 1 + ni.control_classes
     queues = DELIVER + fifos
-    k = np.zeros(QUEUE + 2 * queues + 2, np.int64)
+    k = np.zeros(QUEUE + 2 * queues, np.int64)
     words = 2 if form.flit_bits == 128 else 1
     slot_words = -(-system.slot_flits * form.flit_bits // 64)
     values = {
@@ -147,12 +153,12 @@ def parameters(system: System, host: int) -> np.ndarray:
     area(AT_TABLE, ni.sets * ni.ways)
     area(AT_RUNGS, 2 * 2 * system.rungs)
     area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
-    k[-2] = at
+    k[NI_WIDTH] = at
     at = 0
     area(AT_HEADER, 5)
     area(AT_TX_DATA, words * int(k[TX_RING]))
     area(AT_RX, int(k[RX_WORDS]))
     area(AT_DATA, fifos * int(k[DATA_RING]) * words)
     area(AT_PAYLOAD, ni.slots * slot_words)
-    k[-1] = at
+    k[DATA_WIDTH] = at
     return k

@@ -7,31 +7,32 @@ An NI is stepped only from the cycle in `look` on; whatever disturbs it lowers t
 from typing import NamedTuple
 
 import numpy as np
-from lethe.spec.trace import NI_WORDS
+from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
 
 from . import fabric, link, router, traffic
 from .bits import U0
-from .compile import jit
+from .compile import at, jit, pointer
 from .events import settle, write_words
 from .ni import ni as interface
 from .ni import receiver, transmitter
 from .ni.accept import DELIVER_STALL, bit
 from .state import (
-    AT_TX_DATA, EXTERNAL, FLIP, HOST, IN_RESET, NODES, PHASES, SCRIPT, STALLED, TX_END, TX_LISTED, TX_RING,
-    UNDER_WAY, VALID, WORDS,
+    AT_TX_DATA, DATA_WIDTH, DEAD_COUNT, EXTERNAL, FLIP, HOST, IN_RESET, LINK_COLUMNS, LINK_COUNT, NI_WIDTH, NODES,
+    PHASES, ROUTER_COUNT, SCRIPT, STALLED, TARGET, TX_END, TX_LISTED, TX_RING, UNDER_WAY, VALID, WORDS,
 )  # fmt: skip
 
 
 class Plant(NamedTuple):
-    """The arrays of a system beside `k`, `ni`, `data` and the fabric."""
+    """The memory of a system beside the fabric's; rows follow one another."""
 
+    k: np.ndarray
+    ni: np.ndarray
+    data: np.ndarray
     look: np.ndarray  # per node: the next cycle in which it must be stepped
     heard: np.ndarray  # per node: the last cycle in which a flit arrived
-    showing: np.ndarray  # list of nodes whose transmitter shows something
-    hearing: np.ndarray  # two lists of nodes with a message under way: this cycle's, the one's before
+    lists: np.ndarray  # nodes whose transmitter shows something; nodes with a message under way, even and odd cycles
     stimulus: np.ndarray  # per node: its six words
     items: np.ndarray  # script: what is to be sent
-    item_first: np.ndarray
     item_data: np.ndarray
     letters: np.ndarray  # script: what was delivered
     letter_data: np.ndarray
@@ -42,195 +43,291 @@ class Plant(NamedTuple):
     counters: np.ndarray
     router_counters: np.ndarray
     link_counters: np.ndarray
-    sums: np.ndarray
 
 
-CYCLE, SCHEDULED, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM = range(6)
+CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, CLOCK_COLUMNS = range(8)
 LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
+SHOWING, HEARING = 0, 1
 
 
 @jit
-def schedule(k, ni, f, plant, cycle):
+def pointers(p):
+    """The memory as the functions of a cycle take it."""
+    return Plant(
+        pointer(p.k), pointer(p.ni), pointer(p.data), pointer(p.look), pointer(p.heard), pointer(p.lists),
+        pointer(p.stimulus), pointer(p.items), pointer(p.item_data), pointer(p.letters), pointer(p.letter_data),
+        pointer(p.schedule), pointer(p.clock), pointer(p.events), pointer(p.digest), pointer(p.counters),
+        pointer(p.router_counters), pointer(p.link_counters),
+    )  # fmt: skip
+
+
+@jit
+def ni_of(p, node):
+    """The numbers of an NI."""
+    return at(p.ni, node * p.k[NI_WIDTH])
+
+
+@jit
+def data_of(p, node):
+    """The words of an NI."""
+    return at(p.data, node * p.k[DATA_WIDTH])
+
+
+@jit
+def stimulus_of(p, node):
+    """The stimulus words of an NI."""
+    return at(p.stimulus, node * STIMULUS_WORDS)
+
+
+@jit
+def enlist(p, number, node):
+    """Put a node on a list."""
+    first = number * (p.k[NODES] + 1)
+    p.lists[first] += 1
+    p.lists[first + p.lists[first]] = node
+
+
+@jit
+def apply_schedule(p, f, cycle):
     """Apply the faults that begin or end in ``cycle``."""
-    rows, clock = plant.schedule, plant.clock
-    while clock[SCHEDULED] < len(rows) and rows[clock[SCHEDULED], 0] <= cycle:
-        row = clock[SCHEDULED]
-        what, which, change = rows[row, 1], rows[row, 2], rows[row, 3]
+    clock = p.clock
+    while clock[SCHEDULED] < clock[FAULTS] and p.schedule[4 * clock[SCHEDULED]] <= cycle:
+        row = 4 * clock[SCHEDULED]
+        what, which, change = p.schedule[row + 1], p.schedule[row + 2], p.schedule[row + 3]
         clock[SCHEDULED] += 1
         if what == LINK_DIES:
-            f.link_state[which, fabric.DEAD_COUNT] += change
-        elif what == NODE_STALLS:
-            ni[which, STALLED] += change
-            plant.look[which] = cycle
+            f.links[which * LINK_COLUMNS + DEAD_COUNT] += change
+            continue
+        ni = ni_of(p, which)
+        p.look[which] = cycle
+        if what == NODE_STALLS:
+            ni[STALLED] += change
         else:
-            if change > 0 and ni[which, IN_RESET] == 0:
-                interface.begin_reset(k, ni, plant.events, cycle, which)
-            ni[which, IN_RESET] += change
-            plant.look[which] = cycle
+            if change > 0 and ni[IN_RESET] == 0:
+                interface.begin_reset(p.k, ni, p.events, cycle)
+            ni[IN_RESET] += change
 
 
 @jit
-def show(k, ni, data, f, plant, cycle):
+def show(p, f, cycle):
     """What the transmitters show: their flits enter the injection links."""
-    showing = plant.showing
+    k, showing = p.k, p.lists
     kept = 0
     for i in range(1, showing[0] + 1):
         node = showing[i]
-        if not ni[node, IN_RESET]:
-            flags = transmitter.shown(k, ni, plant.events, cycle, node)
+        ni = ni_of(p, node)
+        if not ni[IN_RESET]:
+            flags = transmitter.shown(k, ni, p.events, cycle)
             if flags & VALID:
+                data = data_of(p, node)
                 place = k[AT_TX_DATA] + (cycle & (k[TX_RING] - 1)) * k[WORDS]
-                high = data[node, place + 1] if k[WORDS] == 2 else U0
-                fabric.fly(k, f, cycle, node, flags, data[node, place], high)
-            if ni[node, TX_END] > cycle:
+                high = data[place + 1] if k[WORDS] == 2 else U0
+                fabric.fly(k, f, cycle, node, flags, data[place], high)
+            if ni[TX_END] > cycle:
                 kept += 1
                 showing[kept] = node
                 continue
-        ni[node, TX_LISTED] = 0
+        ni[TX_LISTED] = 0
     showing[0] = kept
 
 
 @jit
-def carry(k, ni, data, f, plant, cycle):
-    """All flits that are on a link in ``cycle`` reach its end, or do not."""
+def carry(p, f, cycle):
+    """All flits that are on a link in ``cycle`` reach its end, or do not; then the routers decide."""
+    k, ev = p.k, p.events
     phase = cycle & (k[PHASES] - 1)
-    nodes, routers = k[NODES], len(f.router_number)
-    for i in range(f.flight_count[phase]):
-        number, flags = f.flight[phase, i, 0], f.flight[phase, i, 1]
-        low, high = f.flight_data[phase, i, 0], f.flight_data[phase, i, 1]
-        unit = nodes + routers + number
-        if not link.survives(k, f, plant.events, cycle, unit, number, flags):
+    count = fabric.list_at(k, 3) + phase
+    first_unit = k[NODES] + k[ROUTER_COUNT]
+    first = 2 * phase * k[LINK_COUNT]
+    for row in range(first, first + 2 * f.lists[count], 2):
+        number, flags = f.flight[row], f.flight[row + 1]
+        low, high = f.flight_data[row], f.flight_data[row + 1]
+        if not link.survives(k, f, ev, cycle, first_unit + number, number, flags):
             continue
         if k[FLIP] > 0:
-            flags, low, high = link.flip(k, f, plant.events, cycle, unit, number, flags, low, high)
-        target = f.target[number]
+            flags, low, high = link.flip(k, f, ev, cycle, first_unit + number, number, flags, low, high)
+        target = f.links[number * LINK_COLUMNS + TARGET]
         if target >= 0:
-            router.arrive(k, f, plant.events, cycle, target, flags, low, high)
+            router.arrive(k, f, ev, cycle, target, flags, low, high)
         else:
-            hear(k, ni, data, plant, cycle, -1 - target, flags, low, high)
-    f.flight_count[phase] = 0
-    router.gaps(k, f, plant.events, cycle)
-    router.decide_all(k, f, plant.events, cycle)
+            hear(p, cycle, -1 - target, flags, low, high)
+    f.lists[count] = 0
+    router.gaps(k, f, ev, cycle)
+    router.decide_all(k, f, ev, cycle)
 
 
 @jit
-def hear(k, ni, data, plant, cycle, node, flags, low, high):
-    """A flit arrives at an NI."""
-    if ni[node, IN_RESET]:
+def hear(p, cycle, node, flags, low, high):
+    """A flit, or with flags 0 the gap in a message, arrives at an NI."""
+    ni = ni_of(p, node)
+    if ni[IN_RESET]:
         return
-    plant.heard[node] = cycle
-    receiver.arrive(k, ni, data, cycle, node, flags, low, high)
-    after_arrival(ni, plant, cycle, node)
+    p.heard[node] = cycle
+    receiver.arrive(p.k, ni, data_of(p, node), cycle, flags, low, high)
+    if ni[receiver.stage(cycle + 2)]:
+        p.look[node] = min(p.look[node], cycle + 1)
+    if ni[UNDER_WAY]:
+        enlist(p, HEARING + (cycle & 1), node)
 
 
 @jit
-def after_arrival(ni, plant, cycle, node):
-    """Look at the NI again when it acts on what arrived, and notice the gap if the message goes on."""
-    if ni[node, receiver.stage(cycle + 2)]:
-        plant.look[node] = min(plant.look[node], cycle + 1)
-    if ni[node, UNDER_WAY]:
-        now = cycle & 1
-        n = plant.hearing[now, 0] + 1
-        plant.hearing[now, 0] = n
-        plant.hearing[now, n] = node
-
-
-@jit
-def gaps(k, ni, data, plant, cycle):
+def hear_gaps(p, cycle):
     """NIs whose message went on in the cycle before and have no flit now."""
-    before = cycle & 1 ^ 1
-    for i in range(1, plant.hearing[before, 0] + 1):
-        node = plant.hearing[before, i]
-        if plant.heard[node] != cycle and not ni[node, IN_RESET]:
-            receiver.arrive(k, ni, data, cycle, node, 0, U0, U0)
-            after_arrival(ni, plant, cycle, node)
-    plant.hearing[before, 0] = 0
+    before = (HEARING + (cycle & 1 ^ 1)) * (p.k[NODES] + 1)
+    for i in range(before + 1, before + p.lists[before] + 1):
+        node = p.lists[i]
+        if p.heard[node] != cycle:
+            hear(p, cycle, node, 0, U0, U0)
+    p.lists[before] = 0
 
 
 @jit
-def step_node(k, ni, data, f, plant, cycle, node):
+def step_node(p, cycle, node):
     """One cycle of an NI and its host; sets the next cycle to look."""
-    if ni[node, IN_RESET]:
-        interface.reset(k, ni, cycle + 1, node)
-        traffic.reset_host(k, ni, cycle, node)
-        plant.look[node] = cycle + 1
+    k, ni, data, stimulus, ev = p.k, ni_of(p, node), data_of(p, node), stimulus_of(p, node), p.events
+    if ni[IN_RESET]:
+        interface.reset(k, ni, cycle + 1)
+        traffic.reset_host(ni, cycle)
+        p.look[node] = cycle + 1
         return
     if k[HOST] != EXTERNAL:
-        traffic.present(k, ni, plant.stimulus, plant.items, plant.item_first, plant.item_data, cycle, node)
-    stalled = ni[node, STALLED] > 0 or bit(plant.stimulus[node, 0], DELIVER_STALL)
-    traffic.take(k, ni, data, plant.events, plant.sums, plant.letters, cycle, node, stalled)
-    note = plant.letters[0, 0] + 1
-    done = interface.step(k, ni, data, plant.events, plant.stimulus, cycle, node, note)
-    if done & interface.SHOWING and not ni[node, TX_LISTED]:
-        ni[node, TX_LISTED] = 1
-        plant.showing[0] += 1
-        plant.showing[plant.showing[0]] = node
+        traffic.present(k, ni, stimulus, p.items, p.item_data, cycle)
+    if ni[STALLED] == 0 and not bit(stimulus[0], DELIVER_STALL):
+        traffic.take(k, ni, data, ev, p.letters, cycle)
+    done = interface.step(k, ni, data, ev, stimulus, cycle, p.letters[0] + 1)
+    if done & interface.SHOWING and not ni[TX_LISTED]:
+        ni[TX_LISTED] = 1
+        enlist(p, SHOWING, node)
     if k[HOST] == EXTERNAL:
-        plant.look[node] = cycle + 1
+        p.look[node] = cycle + 1
         return
     if k[HOST] == SCRIPT and done & interface.COMMITTED:
-        traffic.keep_letter(k, ni, data, plant.letters, plant.letter_data, cycle, node)
-    traffic.follow(k, ni, plant.items, plant.item_first, plant.sums, cycle, node, done)
-    own = traffic.next_offer(k, ni, plant.items, plant.item_first, cycle, node)
-    plant.look[node] = min(own, interface.next_look(k, ni, cycle, node))
+        traffic.keep_letter(k, ni, data, p.letters, p.letter_data, cycle)
+    traffic.follow(k, ni, p.items, cycle, done)
+    p.look[node] = min(traffic.next_offer(k, ni, p.items, cycle), interface.next_look(k, ni, cycle))
 
 
 @jit
-def drained(k, ni, f, plant, cycle):
+def all_drained(p, f, cycle):
     """Whether all is done at the start of ``cycle``: hosts finished, NIs idle, nothing on any wire."""
-    if plant.showing[0] > 0 or not fabric.quiet(k, f):
+    if p.lists[0] > 0 or not fabric.quiet(p.k, f):
         return False
-    for node in range(k[NODES]):
-        if not traffic.finished(k, ni, plant.item_first, node) or not interface.idle(k, ni, cycle, node):
+    for node in range(p.k[NODES]):
+        ni = ni_of(p, node)
+        if not traffic.finished(p.k, ni) or not interface.idle(p.k, ni, cycle):
             return False
     return True
 
 
 @jit
-def run(k, ni, data, f, plant, cycles, words, stimulus, until_drained):
+def drained(plant, tables):
+    """Whether everything is drained now."""
+    p = pointers(plant)
+    return all_drained(p, fabric.pointers(tables), p.clock[CYCLE])
+
+
+@jit
+def offer(p, cycle, stimulus):
+    """The hosts' stimulus words of ``cycle``: read from its row if they are external, else copied to it."""
+    k = p.k
+    for node in range(k[NODES]):
+        words = stimulus_of(p, node)
+        if k[HOST] != EXTERNAL:
+            traffic.present(k, ni_of(p, node), words, p.items, p.item_data, cycle)
+        for word in range(STIMULUS_WORDS if len(stimulus) > 0 else 0):
+            if k[HOST] == EXTERNAL:
+                words[word] = stimulus[STIMULUS_WORDS * node + word]
+            else:
+                stimulus[STIMULUS_WORDS * node + word] = words[word]
+
+
+@jit
+def full(p):
+    """Whether a buffer might not do for another cycle."""
+    clock, letters = p.clock, p.letters
+    return (
+        np.int64(p.events[0]) > clock[EVENT_ROOM]
+        or letters[0] > clock[LETTER_ROOM]
+        or letters[1] > clock[LETTER_WORD_ROOM]
+    )
+
+
+@jit
+def run(plant, tables, cycles, words, stimulus, until_drained):
     """Step up to ``cycles`` cycles; stops early when drained (if asked to) or when a buffer might not do.
 
     ``words`` and ``stimulus`` have a row per cycle, or no row.  Returns how many cycles ran.
     """
-    clock, events = plant.clock, plant.events
-    nodes, routers = k[NODES], len(f.router_number)
+    p, f = pointers(plant), fabric.pointers(tables)
+    k, clock, ev = p.k, p.clock, p.events
+    traced = len(words) > 0
     for ran in range(cycles):
         cycle = clock[CYCLE]
         if not clock[KEEP_EVENTS]:
-            events[0, 0] = U0
-        if np.int64(events[0, 0]) > clock[EVENT_ROOM]:
+            ev[0] = U0
+        if full(p):
             return ran
-        if plant.letters[0, 0] > clock[LETTER_ROOM] or plant.letters[0, 1] > clock[LETTER_WORD_ROOM]:
-            return ran
-        start = np.int64(events[0, 0]) + 1
-        schedule(k, ni, f, plant, cycle)
-        if k[HOST] == EXTERNAL:
-            for node in range(nodes):
-                for word in range(6):
-                    plant.stimulus[node, word] = stimulus[ran, 6 * node + word]
-        elif len(words) > 0 or len(stimulus) > 0:
-            for node in range(nodes):
-                traffic.present(k, ni, plant.stimulus, plant.items, plant.item_first, plant.item_data, cycle, node)
-                if len(stimulus) > 0:
-                    for word in range(6):
-                        stimulus[ran, 6 * node + word] = plant.stimulus[node, word]
-        if len(words) > 0:
-            for node in range(nodes):
-                if not ni[node, IN_RESET]:
-                    interface.outputs(k, ni, data, plant.stimulus, cycle, node, words[ran], node * NI_WORDS)
-        show(k, ni, data, f, plant, cycle)
-        carry(k, ni, data, f, plant, cycle)
-        gaps(k, ni, data, plant, cycle)
-        for node in range(nodes):
-            if plant.look[node] <= cycle:
-                step_node(k, ni, data, f, plant, cycle, node)
-        settle(events, start, nodes, routers, plant.digest, plant.counters, plant.router_counters, plant.link_counters)
-        if len(words) > 0:
-            write_words(events, start, nodes, routers, f.router_first, words[ran])
+        start = np.int64(ev[0]) + 1
+        apply_schedule(p, f, cycle)
+        if len(stimulus) > 0:
+            offer(p, cycle, stimulus[ran])
+        elif traced:
+            offer(p, cycle, stimulus.reshape(-1))
+        if traced:
+            row = pointer(words[ran])
+            for node in range(k[NODES]):
+                ni = ni_of(p, node)
+                if not ni[IN_RESET]:
+                    interface.outputs(
+                        k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * NI_WORDS
+                    )
+        show(p, f, cycle)
+        carry(p, f, cycle)
+        hear_gaps(p, cycle)
+        for node in range(k[NODES]):
+            if p.look[node] <= cycle:
+                step_node(p, cycle, node)
+        settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters)
+        if traced:
+            write_words(k, ev, start, f.routers, row)
         clock[CYCLE] = cycle + 1
-        if until_drained and drained(k, ni, f, plant, cycle + 1):
+        if until_drained and all_drained(p, f, cycle + 1):
             return ran + 1
     return cycles
 
 
 NO_WORDS = np.zeros((0, 0), np.uint64)
+
+
+def fresh(k: np.ndarray, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) -> Plant:
+    """A plant at system reset but for the NIs' own reset; ``given`` replaces what is empty otherwise."""
+    nodes = int(k[NODES])
+    parts = {
+        "look": np.zeros(nodes, np.int64),
+        "heard": np.full(nodes, -1, np.int64),
+        "lists": np.zeros(3 * (nodes + 1), np.int64),
+        "stimulus": np.zeros(nodes * STIMULUS_WORDS, np.uint64),
+        "items": np.zeros(1, np.uint64),
+        "item_data": np.zeros(2, np.uint64),
+        "letters": np.zeros(2 * traffic.LETTER_COLUMNS, np.int64),
+        "letter_data": np.zeros(1, np.uint64),
+        "schedule": np.zeros(4, np.int64),
+        "clock": np.zeros(CLOCK_COLUMNS, np.int64),
+        "digest": np.zeros(1, np.uint64),
+        "events": np.zeros(4, np.uint64),
+        "counters": np.zeros(1, np.uint64),
+        "router_counters": np.zeros(1, np.uint64),
+        "link_counters": np.zeros(1, np.uint64),
+    }
+    return Plant(k=k, ni=ni, data=data, **(parts | given))
+
+
+@jit
+def reset_all(plant):
+    """System reset of every NI and host."""
+    p = pointers(plant)
+    for node in range(p.k[NODES]):
+        interface.reset(p.k, ni_of(p, node), 0)
+        traffic.start_host(p.k, ni_of(p, node))
+
+

@@ -6,7 +6,10 @@ The same answers as `lethe.spec.topology.Topology`, which the tests hold it agai
 from lethe.spec.topology import EAST, LOCAL, NORTH, NOWHERE, SOUTH, UP, WEST
 
 from .compile import jit
-from .state import ARITY, COLUMNS, CROSSBAR, FLY, LEVELS, MESH, NODES, ROWS, TOPOLOGY, TREE, WIDTH, WIRE
+from .state import (
+    ARITY, COLUMNS, CROSSBAR, FIRST_PORT, FLY, LEVELS, LINK_COLUMNS, MESH, NODES, OUT_LINK, PORT_COLUMNS, PORTS, ROUTER,
+    ROUTER_COLUMNS, ROUTER_COUNT, ROWS, TARGET, TOPOLOGY, TREE, WIDTH, WIRE,
+)  # fmt: skip
 
 
 @jit
@@ -131,29 +134,31 @@ def neighbour(k, router, port):
 
 
 @jit
-def wire_up(k, router_first, port_router, target, link_of_port):
-    """Fill the arrays of a fabric: what each link leads to, and the link of each output port.
+def wire_up(k, routers, ports_table, links):
+    """Fill in what each link leads to, and the link of each output port; returns the number of links.
 
-    ``target[link]`` is the number of a router's input port (counted over all routers), or −1 − node.
+    A link's target is a router's input port (counted over all routers), or −1 − node.
     Links are numbered as in `Topology.links`.
     """
     nodes = k[NODES]
     if k[TOPOLOGY] == WIRE:
-        target[0], target[1] = -2, -1
-        return
+        links[TARGET], links[LINK_COLUMNS + TARGET] = -2, -1
+        return 2
     for node in range(nodes):
         router, port = entry(k, node)
-        target[node] = router_first[router] + port
-        target[nodes + node] = -1 - node
+        links[node * LINK_COLUMNS + TARGET] = routers[router * ROUTER_COLUMNS + FIRST_PORT] + port
+        links[(nodes + node) * LINK_COLUMNS + TARGET] = -1 - node
     link = 2 * nodes
-    for router in range(len(router_first) - 1):
-        for port in range(router_first[router + 1] - router_first[router]):
-            here = router_first[router] + port
-            port_router[here] = router
+    for router in range(k[ROUTER_COUNT]):
+        first = routers[router * ROUTER_COLUMNS + FIRST_PORT]
+        for port in range(routers[router * ROUTER_COLUMNS + PORTS]):
+            here = (first + port) * PORT_COLUMNS
+            ports_table[here + ROUTER] = router
             other, place = neighbour(k, router, port)
             if other >= 0:
-                target[link] = router_first[other] + place
-                link_of_port[here] = link
+                links[link * LINK_COLUMNS + TARGET] = routers[other * ROUTER_COLUMNS + FIRST_PORT] + place
+                ports_table[here + OUT_LINK] = link
                 link += 1
-            else:
-                link_of_port[here] = nodes + place if place >= 0 else -1
+            elif place >= 0:
+                ports_table[here + OUT_LINK] = nodes + place
+    return link

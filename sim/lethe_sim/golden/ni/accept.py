@@ -40,71 +40,71 @@ def payload_flits(k, length):
 
 
 @jit
-def send_ready(k, ni, stimulus, cycle, node):
+def send_ready(k, ni, stimulus, cycle):
     """`send.ready` for the record that is offered in ``cycle``."""
-    if ni[node, ACCEPT_BEATS] > 0 or cycle < ni[node, READY_FROM] or bit(stimulus[node, 0], QUIESCE):
+    if ni[ACCEPT_BEATS] > 0 or cycle < ni[READY_FROM] or bit(stimulus[0], QUIESCE):
         return False
-    if not queue.present(k, ni, node, FREE, cycle) or queue.level(k, ni, node, NEW, cycle) >= k[SLOTS]:
+    if not queue.present(k, ni, FREE, cycle) or queue.level(k, ni, NEW, cycle) >= k[SLOTS]:
         return False
-    slot = ni[node, queue.oldest(k, ni, node, FREE)] >> 20
-    if slot == ni[node, TX_SLOT] and ni[node, TX_FROM] <= cycle <= ni[node, TX_UNTIL]:
+    slot = ni[queue.oldest(k, ni, FREE)] >> 20
+    if slot == ni[TX_SLOT] and ni[TX_FROM] <= cycle <= ni[TX_UNTIL]:
         return False
-    control = part(stimulus[node, 1], 16, 8) & k[CLASS_MASK] >= k[FIRST_CONTROL]
-    return k[RESERVED] == 0 or control or k[SLOTS] - ni[node, BUSY] > k[RESERVED]
+    control = part(stimulus[1], 16, 8) & k[CLASS_MASK] >= k[FIRST_CONTROL]
+    return k[RESERVED] == 0 or control or k[SLOTS] - ni[BUSY] > k[RESERVED]
 
 
 @jit
-def take_record(k, ni, cycle, node):
+def take_record(k, ni, cycle):
     """The handshake: pop the free queue; returns slot·2^20 + generation."""
-    entry = ni[node, queue.oldest(k, ni, node, FREE)]
-    queue.pop(k, ni, node, FREE, cycle)
-    ni[node, BUSY] += 1
+    entry = ni[queue.oldest(k, ni, FREE)]
+    queue.pop(k, ni, FREE, cycle)
+    ni[BUSY] += 1
     return entry
 
 
 @jit
-def store_record(k, ni, ev, stimulus, cycle, node, entry):
+def store_record(k, ni, ev, stimulus, cycle, entry):
     """Write the record that was taken in this cycle into its slot; returns whether it is accepted at once."""
     slot = entry >> 20
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    record, limits = stimulus[node, 1], stimulus[node, 2]
+    record, limits = stimulus[1], stimulus[2]
     destination, mode, length = part(record, 0, 16), part(record, 24, 8), part(record, 32, 16)
     cause = 0
-    if destination >= k[NODES] or destination == ni[node, NUMBER]:
+    if destination >= k[NODES] or destination == ni[NUMBER]:
         cause = _BAD_DESTINATION
     elif mode > 1:
         cause = _BAD_MODE
     elif length > k[MTU]:
         cause = _BAD_LENGTH
-    ni[node, at + SLOT_GENERATION] = entry & 0xFFFFF
-    ni[node, at + LIVE] = 0
-    ni[node, at + LAUNCHED] = 0
-    ni[node, at + SLOT_DESTINATION] = destination
-    ni[node, at + SLOT_CLASS] = part(record, 16, 8) & k[CLASS_MASK]
-    ni[node, at + SLOT_MODE] = mode
-    ni[node, at + SLOT_LENGTH] = length
-    ni[node, at + DEADLINE] = part(limits, 0, 32) & k[DEADLINE_MASK]  # relative until accepted
-    ni[node, at + RETRY_LIMIT] = part(limits, 32, 8)
-    ni[node, at + TAG] = part(record, 48, 16) & k[TAG_MASK]
-    ni[node, at + EXPECT] = part(limits, 40, 8) & k[INCARNATION_MASK]
-    ni[node, at + CAUSE] = cause
-    ni[node, ACCEPT_SLOT] = slot
-    ni[node, ACCEPT_BEAT] = 0
-    ni[node, ACCEPT_BEATS] = payload_flits(k, length)
+    ni[at + SLOT_GENERATION] = entry & 0xFFFFF
+    ni[at + LIVE] = 0
+    ni[at + LAUNCHED] = 0
+    ni[at + SLOT_DESTINATION] = destination
+    ni[at + SLOT_CLASS] = part(record, 16, 8) & k[CLASS_MASK]
+    ni[at + SLOT_MODE] = mode
+    ni[at + SLOT_LENGTH] = length
+    ni[at + DEADLINE] = part(limits, 0, 32) & k[DEADLINE_MASK]  # relative until accepted
+    ni[at + RETRY_LIMIT] = part(limits, 32, 8)
+    ni[at + TAG] = part(record, 48, 16) & k[TAG_MASK]
+    ni[at + EXPECT] = part(limits, 40, 8) & k[INCARNATION_MASK]
+    ni[at + CAUSE] = cause
+    ni[ACCEPT_SLOT] = slot
+    ni[ACCEPT_BEAT] = 0
+    ni[ACCEPT_BEATS] = payload_flits(k, length)
     if length == 0:
-        accept(k, ni, ev, cycle, node)
+        accept(k, ni, ev, cycle)
         return True
     return False
 
 
 @jit
-def store_beat(k, ni, data, ev, stimulus, cycle, node):
+def store_beat(k, ni, data, ev, stimulus, cycle):
     """Take one payload beat; returns whether it was the last."""
-    slot, beat = ni[node, ACCEPT_SLOT], ni[node, ACCEPT_BEAT]
+    slot, beat = ni[ACCEPT_SLOT], ni[ACCEPT_BEAT]
     flit_bits = k[FLIT_BITS]
     if beat < k[SLOT_FLITS]:
-        low, high = stimulus[node, 3], stimulus[node, 4]
-        left = 8 * ni[node, k[AT_SLOTS] + slot * SLOT_FIELDS + SLOT_LENGTH] - beat * flit_bits
+        low, high = stimulus[3], stimulus[4]
+        left = 8 * ni[k[AT_SLOTS] + slot * SLOT_FIELDS + SLOT_LENGTH] - beat * flit_bits
         if left < flit_bits:
             low &= mask(left)
             high &= mask(max(0, left - 64))
@@ -112,27 +112,27 @@ def store_beat(k, ni, data, ev, stimulus, cycle, node):
             low &= mask(flit_bits)
         if flit_bits < 128:
             high = U0
-        put_flit(data, node, k[AT_PAYLOAD] + slot * k[SLOT_WORDS], flit_bits, beat, low, high)
-    ni[node, ACCEPT_BEAT] = beat + 1
-    if beat + 1 < ni[node, ACCEPT_BEATS]:
+        put_flit(data, k[AT_PAYLOAD] + slot * k[SLOT_WORDS], flit_bits, beat, low, high)
+    ni[ACCEPT_BEAT] = beat + 1
+    if beat + 1 < ni[ACCEPT_BEATS]:
         return False
-    ni[node, ACCEPT_BEATS] = 0
-    accept(k, ni, ev, cycle, node)
+    ni[ACCEPT_BEATS] = 0
+    accept(k, ni, ev, cycle)
     return True
 
 
 @jit
-def accept(k, ni, ev, cycle, node):
+def accept(k, ni, ev, cycle):
     """The datagram is fully stored: its slot is live, and waits in the new queue."""
-    slot = ni[node, ACCEPT_SLOT]
+    slot = ni[ACCEPT_SLOT]
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    ni[node, at + LIVE] = 1
-    deadline = ni[node, at + DEADLINE]
-    ni[node, at + DEADLINE] = cycle - ni[node, TIME_ZERO] + deadline if deadline > 0 else NONE
-    generation = ni[node, at + SLOT_GENERATION]
-    queue.push(k, ni, node, NEW, slot << 20 | generation, 0, cycle)
-    kind = _BE if ni[node, at + SLOT_MODE] == 1 and ni[node, at + CAUSE] == 0 else _SEND
-    word = event_word(_ACCEPT, kind, ni[node, at + SLOT_DESTINATION], ni[node, at + SLOT_LENGTH])
-    number = ni[node, NUMBER]
-    emit(ev, cycle, number, LANE_ACCEPT, word, pack_uid(number, ni[node, INCARNATION_NOW], slot, generation))
-    extend(ev, np.uint64(ni[node, at + TAG]) << np.uint64(48))
+    ni[at + LIVE] = 1
+    deadline = ni[at + DEADLINE]
+    ni[at + DEADLINE] = cycle - ni[TIME_ZERO] + deadline if deadline > 0 else NONE
+    generation = ni[at + SLOT_GENERATION]
+    queue.push(k, ni, NEW, slot << 20 | generation, 0, cycle)
+    kind = _BE if ni[at + SLOT_MODE] == 1 and ni[at + CAUSE] == 0 else _SEND
+    word = event_word(_ACCEPT, kind, ni[at + SLOT_DESTINATION], ni[at + SLOT_LENGTH])
+    number = ni[NUMBER]
+    emit(ev, cycle, number, LANE_ACCEPT, word, pack_uid(number, ni[INCARNATION_NOW], slot, generation))
+    extend(ev, np.uint64(ni[at + TAG]) << np.uint64(48))

@@ -23,79 +23,79 @@ def fifo_of(k, datagram_class):
 
 
 @jit
-def place_of(k, ni, node, fifo, index):
+def place_of(k, ni, fifo, index):
     """Place in the ring of FIFO ``fifo``'s data of the ``index``-th entry, the output register's being 0."""
-    place = ni[node, k[AT_FIFOS] + 3 * fifo + HEAD] + index
+    place = ni[k[AT_FIFOS] + 3 * fifo + HEAD] + index
     if place >= k[DATA_RING]:
         place -= k[DATA_RING]
     return fifo * k[DATA_RING] + place
 
 
 @jit
-def offer(k, ni, data, cycle, node, fifo, last):
+def offer(k, ni, data, cycle, fifo, last):
     """The next payload flit of the arriving message is stored, or the message overflows."""
-    flit = k[HEADER_FLITS] + ni[node, OFFERED]
-    ni[node, OFFERED] += 1
-    uncommitted = ni[node, UNCOMMITTED]
+    flit = k[HEADER_FLITS] + ni[OFFERED]
+    ni[OFFERED] += 1
+    uncommitted = ni[UNCOMMITTED]
     at = k[AT_FIFOS] + 3 * fifo
-    if ni[node, OVERFLOW] or queue.memory_level(ni, node, at, cycle) + uncommitted >= k[DELIVER_FLITS]:
-        ni[node, OVERFLOW] = 1
+    if ni[OVERFLOW] or queue.memory_level(ni, at, cycle) + uncommitted >= k[DELIVER_FLITS]:
+        ni[OVERFLOW] = 1
         return
-    place = place_of(k, ni, node, fifo, ni[node, at + LEVEL] + uncommitted)
+    place = place_of(k, ni, fifo, ni[at + LEVEL] + uncommitted)
     words, flit_bits = k[WORDS], k[FLIT_BITS]
-    data[node, k[AT_DATA] + place * words] = flit_low(data, node, k[AT_RX], flit_bits, flit)
+    data[k[AT_DATA] + place * words] = flit_low(data, k[AT_RX], flit_bits, flit)
     if words == 2:
-        data[node, k[AT_DATA] + place * 2 + 1] = flit_high(data, node, k[AT_RX], flit_bits, flit)
-    ni[node, k[AT_LAST] + place] = last
-    ni[node, UNCOMMITTED] = uncommitted + 1
+        data[k[AT_DATA] + place * 2 + 1] = flit_high(data, k[AT_RX], flit_bits, flit)
+    ni[k[AT_LAST] + place] = last
+    ni[UNCOMMITTED] = uncommitted + 1
 
 
 @jit
-def forget(ni, node):
+def forget(ni):
     """Forget what is not committed."""
-    ni[node, UNCOMMITTED] = 0
-    ni[node, OVERFLOW] = 0
-    ni[node, OFFERED] = 0
+    ni[UNCOMMITTED] = 0
+    ni[OVERFLOW] = 0
+    ni[OFFERED] = 0
 
 
 @jit
-def commit(k, ni, cycle, node, fifo, source, datagram_class, length, note):
+def commit(k, ni, cycle, fifo, source, datagram_class, length, note):
     """Commit the payload and its record."""
-    if ni[node, UNCOMMITTED] > 0:
-        queue.added(ni, node, k[AT_FIFOS] + 3 * fifo, ni[node, UNCOMMITTED], cycle)
-    queue.push(k, ni, node, DELIVER + fifo, source << 24 | datagram_class << 16 | length, note, cycle)
+    if ni[UNCOMMITTED] > 0:
+        queue.added(ni, k[AT_FIFOS] + 3 * fifo, ni[UNCOMMITTED], cycle)
+    queue.push(k, ni, DELIVER + fifo, source << 24 | datagram_class << 16 | length, note, cycle)
 
 
 @jit
-def beat_present(k, ni, node, fifo, cycle):
+def beat_present(k, ni, fifo, cycle):
     """Whether `deliver_data` shows a beat."""
     at = k[AT_FIFOS] + 3 * fifo
-    return ni[node, at + LEVEL] > 0 and ni[node, at + VISIBLE] <= cycle
+    return ni[at + LEVEL] > 0 and ni[at + VISIBLE] <= cycle
 
 
 @jit
-def take_record(k, ni, ev, cycle, node, fifo, seen):
+def take_record(k, ni, ev, cycle, fifo, seen):
     """The host takes a record; ``seen``: the lane already shows another FIFO's.  Returns its column."""
-    at = queue.oldest(k, ni, node, DELIVER + fifo)
-    record = ni[node, at]
-    queue.pop(k, ni, node, DELIVER + fifo, cycle)
+    at = queue.oldest(k, ni, DELIVER + fifo)
+    record = ni[at]
+    queue.pop(k, ni, DELIVER + fifo, cycle)
     if not seen:
-        emit(ev, cycle, ni[node, NUMBER], LANE_TAKE, event_word(_TAKE, 0, record >> 24, record & 0xFFFF), 0)
+        emit(ev, cycle, ni[NUMBER], LANE_TAKE, event_word(_TAKE, 0, record >> 24, record & 0xFFFF), 0)
     return at
 
 
 @jit
-def take_beat(k, ni, node, fifo, cycle):
+def take_beat(k, ni, fifo, cycle):
     """The host takes a beat; returns its place."""
-    place = place_of(k, ni, node, fifo, 0)
-    queue.removed(ni, node, k[AT_FIFOS] + 3 * fifo, k[DATA_RING], cycle)
+    place = place_of(k, ni, fifo, 0)
+    queue.removed(ni, k[AT_FIFOS] + 3 * fifo, k[DATA_RING], cycle)
     return place
 
 
 @jit
-def records_held(k, ni, node):
+def records_held(k, ni):
     """Committed records not yet taken."""
     total = 0
     for fifo in range(k[FIFOS]):
-        total += queue.count(k, ni, node, DELIVER + fifo)
+        total += queue.count(k, ni, DELIVER + fifo)
     return total

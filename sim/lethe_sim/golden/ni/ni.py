@@ -27,180 +27,180 @@ RECORD_TAKEN, BEAT_TAKEN, ACCEPTED, COMMITTED, SHOWING = 1, 2, 4, 8, 16
 
 
 @jit
-def reset(k, ni, cycle, node):
+def reset(k, ni, cycle):
     """All state as after reset, from ``cycle`` on (section 4.1); the generator goes on."""
-    ni[node, TIME_ZERO] = cycle
-    ni[node, READY_FROM] = cycle + k[INITIAL]
-    ni[node, BUSY] = 0
-    ni[node, ENTRIES] = 0
-    ni[node, ACCEPT_BEATS] = 0
-    ni[node, NEXT_GRANT] = cycle
-    ni[node, TX_CLEAR] = cycle
-    ni[node, TX_SLOT] = NONE
-    ni[node, TX_END] = NONE
-    ni[node, LAUNCH] = NONE
-    ni[node, FINISH_FROM] = NEVER
-    ni[node, UNDER_WAY] = 0
-    ni[node, RX_COUNT] = 0
-    ni[node, UNCOMMITTED] = 0
-    ni[node, OVERFLOW] = 0
-    ni[node, OFFERED] = 0
-    ni[node, REQUEST] = NO_REQUEST
+    ni[TIME_ZERO] = cycle
+    ni[READY_FROM] = cycle + k[INITIAL]
+    ni[BUSY] = 0
+    ni[ENTRIES] = 0
+    ni[ACCEPT_BEATS] = 0
+    ni[NEXT_GRANT] = cycle
+    ni[TX_CLEAR] = cycle
+    ni[TX_SLOT] = NONE
+    ni[TX_END] = NONE
+    ni[LAUNCH] = NONE
+    ni[FINISH_FROM] = NEVER
+    ni[UNDER_WAY] = 0
+    ni[RX_COUNT] = 0
+    ni[UNCOMMITTED] = 0
+    ni[OVERFLOW] = 0
+    ni[OFFERED] = 0
+    ni[REQUEST] = NO_REQUEST
     for i in range(4):
-        ni[node, STAGE + i] = 0
+        ni[STAGE + i] = 0
     for i in range(k[TX_RING]):
-        ni[node, k[AT_TX] + i * SHOW_FIELDS + SHOW_FLAGS] = 0
-        ni[node, k[AT_TX] + i * SHOW_FIELDS + SHOW_WORD] = 0
+        ni[k[AT_TX] + i * SHOW_FIELDS + SHOW_FLAGS] = 0
+        ni[k[AT_TX] + i * SHOW_FIELDS + SHOW_WORD] = 0
     for i in range(3 * (DELIVER + k[FIFOS])):
-        ni[node, k[AT_QUEUES] + i] = 0
+        ni[k[AT_QUEUES] + i] = 0
     for i in range(3 * k[FIFOS]):
-        ni[node, k[AT_FIFOS] + i] = 0
+        ni[k[AT_FIFOS] + i] = 0
     for slot in range(k[SLOTS]):
-        ni[node, k[AT_SLOTS] + slot * SLOT_FIELDS + LIVE] = 0
-        queue.push(k, ni, node, FREE, slot << 20, 0, cycle)  # one a cycle; nobody looks before it is Ready
+        ni[k[AT_SLOTS] + slot * SLOT_FIELDS + LIVE] = 0
+        queue.push(k, ni, FREE, slot << 20, 0, cycle)  # one a cycle; nobody looks before it is Ready
     for i in range(k[WAYS] << k[SETS_LOG]):
-        ni[node, k[AT_TABLE] + i] = NONE
-    ladder.clear(k, ni, node)
+        ni[k[AT_TABLE] + i] = NONE
+    ladder.clear(k, ni)
 
 
 @jit
-def begin_reset(k, ni, ev, cycle, node):
+def begin_reset(k, ni, ev, cycle):
     """The first cycle of a node reset: a new incarnation, and what is lost is reported (section 4.11)."""
-    lost = deliver.records_held(k, ni, node)
-    incarnation = ni[node, INCARNATION_NOW]
-    ni[node, INCARNATION_NOW] = 1 if incarnation == k[INCARNATION_MASK] else incarnation + 1
-    emit(ev, cycle, ni[node, NUMBER], LANE_RX, event_word(_RESET, 0, 0, lost), 0)
+    lost = deliver.records_held(k, ni)
+    incarnation = ni[INCARNATION_NOW]
+    ni[INCARNATION_NOW] = 1 if incarnation == k[INCARNATION_MASK] else incarnation + 1
+    emit(ev, cycle, ni[NUMBER], LANE_RX, event_word(_RESET, 0, 0, lost), 0)
 
 
 @jit
-def step(k, ni, data, ev, stimulus, cycle, node, note):
+def step(k, ni, data, ev, stimulus, cycle, note):
     """One cycle of an NI that is not in reset, after the host has taken what it takes.
 
     The order is such that every rule sees the state at the start of the cycle: first what takes and judges,
     then what pushes and stores.  ``note`` goes into the deliver record of a datagram that is committed.
     """
     done = 0
-    now = ni[node, receiver.stage(cycle)]
-    ni[node, receiver.stage(cycle)] = 0
-    sends_allowed, ack_room = ladder.has_room(ni, node, SEND_LADDER), ladder.has_room(ni, node, ACK_LADDER)
-    request, request_a, request_b = ni[node, REQUEST], ni[node, REQUEST_A], ni[node, REQUEST_B]
-    launched = ni[node, LAUNCH]
-    ni[node, LAUNCH] = NONE
-    flags = stimulus[node, 0]
-    storing = ni[node, ACCEPT_BEATS] > 0
+    now = ni[receiver.stage(cycle)]
+    ni[receiver.stage(cycle)] = 0
+    sends_allowed, ack_room = ladder.has_room(ni, SEND_LADDER), ladder.has_room(ni, ACK_LADDER)
+    request, request_a, request_b = ni[REQUEST], ni[REQUEST_A], ni[REQUEST_B]
+    launched = ni[LAUNCH]
+    ni[LAUNCH] = NONE
+    flags = stimulus[0]
+    storing = ni[ACCEPT_BEATS] > 0
     taken = NONE
-    if bit(flags, SEND_VALID) and send_ready(k, ni, stimulus, cycle, node):
-        taken = take_record(k, ni, cycle, node)
-    completion.take(k, ni, ev, cycle, node)
-    if not bit(flags, LINK_DISABLE) and transmitter.grant(k, ni, data, cycle, node, sends_allowed):
+    if bit(flags, SEND_VALID) and send_ready(k, ni, stimulus, cycle):
+        taken = take_record(k, ni, cycle)
+    completion.take(k, ni, ev, cycle)
+    if not bit(flags, LINK_DISABLE) and transmitter.grant(k, ni, data, cycle, sends_allowed):
         done |= SHOWING
-    requests.choose(k, ni, stimulus, cycle, node)
+    requests.choose(k, ni, stimulus, cycle)
 
     if now & FRAGMENTED:
-        receiver.fragment(ni, ev, cycle, node)
+        receiver.fragment(ni, ev, cycle)
     if now & OFFER:
         last = 1 if now & OFFER_LAST else 0
-        deliver.offer(k, ni, data, cycle, node, now >> OFFER_FIFO, last)
+        deliver.offer(k, ni, data, cycle, now >> OFFER_FIFO, last)
     if now & END:
-        if receiver.act(k, ni, ev, cycle, node, ack_room, note):
+        if receiver.act(k, ni, ev, cycle, ack_room, note):
             done |= COMMITTED
     elif request != NO_REQUEST:
-        requests.act(k, ni, ev, cycle, node, request, request_a, request_b)
+        requests.act(k, ni, ev, cycle, request, request_a, request_b)
     if launched != NONE:
-        transmitter.launch(k, ni, cycle, node, launched)
+        transmitter.launch(k, ni, cycle, launched)
 
     if taken != NONE:
         done |= RECORD_TAKEN
-        if store_record(k, ni, ev, stimulus, cycle, node, taken):
+        if store_record(k, ni, ev, stimulus, cycle, taken):
             done |= ACCEPTED
     elif storing and bit(flags, DATA_VALID):
         done |= BEAT_TAKEN
-        if store_beat(k, ni, data, ev, stimulus, cycle, node):
+        if store_beat(k, ni, data, ev, stimulus, cycle):
             done |= ACCEPTED
     if bit(flags, LINK_DISABLE):
-        ni[node, TIME_ZERO] += 1
+        ni[TIME_ZERO] += 1
     return done
 
 
 @jit
-def idle(k, ni, cycle, node):
+def idle(k, ni, cycle):
     """`idle` at the start of ``cycle`` (section 4.10)."""
-    if cycle < ni[node, READY_FROM] or ni[node, BUSY] > 0 or ni[node, ENTRIES] > 0 or ni[node, UNDER_WAY]:
+    if cycle < ni[READY_FROM] or ni[BUSY] > 0 or ni[ENTRIES] > 0 or ni[UNDER_WAY]:
         return False
-    if cycle < ni[node, NEXT_GRANT] or cycle < ni[node, TX_CLEAR] or queue.count(k, ni, node, REPLY) > 0:
+    if cycle < ni[NEXT_GRANT] or cycle < ni[TX_CLEAR] or queue.count(k, ni, REPLY) > 0:
         return False
-    if (ni[node, receiver.stage(cycle)] | ni[node, receiver.stage(cycle + 1)]) & END:
+    if (ni[receiver.stage(cycle)] | ni[receiver.stage(cycle + 1)]) & END:
         return False
     for fifo in range(k[FIFOS]):
-        if queue.count(k, ni, node, DELIVER + fifo) > 0 or ni[node, k[AT_FIFOS] + 3 * fifo + LEVEL] > 0:
+        if queue.count(k, ni, DELIVER + fifo) > 0 or ni[k[AT_FIFOS] + 3 * fifo + LEVEL] > 0:
             return False
     return True
 
 
 @jit
-def outputs(k, ni, data, stimulus, cycle, node, row, base):
+def outputs(k, ni, data, stimulus, cycle, row, base):
     """Write what the NI's ports show in ``cycle`` into trace words 12 to 16 (section 7)."""
     at = k[AT_TX] + (cycle & (k[TX_RING] - 1)) * SHOW_FIELDS + SHOW_FLAGS
-    flit = ni[node, at]
+    flit = ni[at]
     word = 0
     if flit & VALID:
         word |= 1 | (2 if flit & FIRST else 0) | (4 if flit & LAST else 0)
         place = k[AT_TX_DATA] + (cycle & (k[TX_RING] - 1)) * k[WORDS]
-        row[base + NI_FLIT] = data[node, place]
+        row[base + NI_FLIT] = data[place]
         if k[WORDS] == 2:
-            row[base + NI_FLIT + 1] = data[node, place + 1]
-    if idle(k, ni, cycle, node):
+            row[base + NI_FLIT + 1] = data[place + 1]
+    if idle(k, ni, cycle):
         word |= 8
-    if send_ready(k, ni, stimulus, cycle, node):
+    if send_ready(k, ni, stimulus, cycle):
         word |= 16
-    if ni[node, ACCEPT_BEATS] > 0:
+    if ni[ACCEPT_BEATS] > 0:
         word |= 32
-    if queue.present(k, ni, node, DELIVER, cycle):
+    if queue.present(k, ni, DELIVER, cycle):
         word |= 64
-    if deliver.beat_present(k, ni, node, 0, cycle):
-        place = deliver.place_of(k, ni, node, 0, 0)
-        word |= 128 | (256 if ni[node, k[AT_LAST] + place] else 0)
-        row[base + NI_BEAT] = data[node, k[AT_DATA] + place * k[WORDS]]
+    if deliver.beat_present(k, ni, 0, cycle):
+        place = deliver.place_of(k, ni, 0, 0)
+        word |= 128 | (256 if ni[k[AT_LAST] + place] else 0)
+        row[base + NI_BEAT] = data[k[AT_DATA] + place * k[WORDS]]
         if k[WORDS] == 2:
-            row[base + NI_BEAT + 1] = data[node, k[AT_DATA] + place * 2 + 1]
-    if queue.present(k, ni, node, COMPLETION, cycle):
+            row[base + NI_BEAT + 1] = data[k[AT_DATA] + place * 2 + 1]
+    if queue.present(k, ni, COMPLETION, cycle):
         word |= 512
     row[base + NI_FLAGS] = np.uint64(word)
 
 
 @jit
-def visible(k, ni, node, queue_number):
+def visible(k, ni, queue_number):
     """From which cycle a queue offers something; `NEVER` if it is empty."""
     at = k[AT_QUEUES] + 3 * queue_number
-    return ni[node, at + VISIBLE] if ni[node, at + LEVEL] > 0 else NEVER
+    return ni[at + VISIBLE] if ni[at + LEVEL] > 0 else NEVER
 
 
 @jit
-def next_look(k, ni, cycle, node):
+def next_look(k, ni, cycle):
     """The next cycle in which an NI that nobody disturbs has something to do by itself."""
     soon = cycle + 1
-    if ni[node, REQUEST] != NO_REQUEST or ni[node, LAUNCH] != NONE or ni[node, ACCEPT_BEATS] > 0:
+    if ni[REQUEST] != NO_REQUEST or ni[LAUNCH] != NONE or ni[ACCEPT_BEATS] > 0:
         return soon
-    if ni[node, receiver.stage(soon)]:
+    if ni[receiver.stage(soon)]:
         return soon
-    nearest = ni[node, FINISH_FROM]
-    if ni[node, receiver.stage(cycle + 2)]:
+    nearest = ni[FINISH_FROM]
+    if ni[receiver.stage(cycle + 2)]:
         nearest = min(nearest, cycle + 2)
-    waiting = min(visible(k, ni, node, REPLY), visible(k, ni, node, NEW), visible(k, ni, node, REPEATS))
+    waiting = min(visible(k, ni, REPLY), visible(k, ni, NEW), visible(k, ni, REPEATS))
     if waiting < NEVER:
-        nearest = min(nearest, max(waiting, ni[node, NEXT_GRANT], ni[node, READY_FROM]))
-    nearest = min(nearest, visible(k, ni, node, COMPLETION))
+        nearest = min(nearest, max(waiting, ni[NEXT_GRANT], ni[READY_FROM]))
+    nearest = min(nearest, visible(k, ni, COMPLETION))
     for which in range(ACK_LADDER + 1):
         fields = LADDER + LADDER_FIELDS * which
-        if ni[node, fields + HOLD]:
-            nearest = min(nearest, max(soon, ni[node, READY_FROM]))
-        elif ni[node, fields + NEXT_DUE] < NEVER:
-            nearest = min(nearest, ni[node, fields + NEXT_DUE] + ni[node, TIME_ZERO])
+        if ni[fields + HOLD]:
+            nearest = min(nearest, max(soon, ni[READY_FROM]))
+        elif ni[fields + NEXT_DUE] < NEVER:
+            nearest = min(nearest, ni[fields + NEXT_DUE] + ni[TIME_ZERO])
     for fifo in range(k[FIFOS]):
-        nearest = min(nearest, visible(k, ni, node, DELIVER + fifo))
+        nearest = min(nearest, visible(k, ni, DELIVER + fifo))
         at = k[AT_FIFOS] + 3 * fifo
-        if ni[node, at + LEVEL] > 0:
-            nearest = min(nearest, ni[node, at + VISIBLE])
-    if k[QUARANTINE] > 0 and queue.count(k, ni, node, QUARANTINED) > 0:
-        nearest = min(nearest, ni[node, queue.oldest(k, ni, node, QUARANTINED) + 1] + ni[node, TIME_ZERO])
+        if ni[at + LEVEL] > 0:
+            nearest = min(nearest, ni[at + VISIBLE])
+    if k[QUARANTINE] > 0 and queue.count(k, ni, QUARANTINED) > 0:
+        nearest = min(nearest, ni[queue.oldest(k, ni, QUARANTINED) + 1] + ni[TIME_ZERO])
     return max(nearest, soon)

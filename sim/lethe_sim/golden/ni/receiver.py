@@ -45,59 +45,59 @@ def stage(cycle):
 
 
 @jit
-def header_value(k, data, node, name):
+def header_value(k, data, name):
     """A field of the message in the receive buffer."""
-    return get(data, node, k[AT_RX], k[FIELD_OFFSET + name], k[FIELD_WIDTH + name])
+    return get(data, k[AT_RX], k[FIELD_OFFSET + name], k[FIELD_WIDTH + name])
 
 
 @jit
-def arrive(k, ni, data, cycle, node, flags, low, high):
+def arrive(k, ni, data, cycle, flags, low, high):
     """The assembler takes the flit (or, with flags 0, the gap) that is on `link_i` in ``cycle``."""
     then = stage(cycle + 2)
     if flags & VALID == 0 or flags & FIRST:
-        if ni[node, UNDER_WAY]:
-            ni[node, then] |= FRAGMENTED
-            ni[node, UNDER_WAY] = 0
+        if ni[UNDER_WAY]:
+            ni[then] |= FRAGMENTED
+            ni[UNDER_WAY] = 0
         if flags & VALID == 0:
             return
-        ni[node, UNDER_WAY] = 1
-        ni[node, RX_COUNT] = 0
-        ni[node, RX_STATE] = ONES32
-        ni[node, RX_PAYLOAD] = 0
-    elif not ni[node, UNDER_WAY]:
+        ni[UNDER_WAY] = 1
+        ni[RX_COUNT] = 0
+        ni[RX_STATE] = ONES32
+        ni[RX_PAYLOAD] = 0
+    elif not ni[UNDER_WAY]:
         return
-    n = ni[node, RX_COUNT]
+    n = ni[RX_COUNT]
     if n == k[MAX_FLITS]:
-        ni[node, then] |= FRAGMENTED
-        ni[node, UNDER_WAY] = 0
+        ni[then] |= FRAGMENTED
+        ni[UNDER_WAY] = 0
         return
     flit_bits = k[FLIT_BITS]
-    put_flit(data, node, k[AT_RX], flit_bits, n, low, high)
-    ni[node, RX_COUNT] = n + 1
+    put_flit(data, k[AT_RX], flit_bits, n, low, high)
+    ni[RX_COUNT] = n + 1
     header = k[HEADER_FLITS]
     if n + 1 == header:
-        kind = header_value(k, data, node, KIND)
+        kind = header_value(k, data, KIND)
         if kind == _SEND or kind == _BE:  # noqa: PLR1714 (compiled)
-            ni[node, RX_PAYLOAD] = payload_flits(k, header_value(k, data, node, LENGTH))
-            ni[node, RX_FIFO] = deliver.fifo_of(k, header_value(k, data, node, CLASS))
-    elif n >= header and n - header < ni[node, RX_PAYLOAD]:
-        last = OFFER_LAST if n - header == ni[node, RX_PAYLOAD] - 1 else 0
-        ni[node, then] |= OFFER | last | ni[node, RX_FIFO] << OFFER_FIFO
+            ni[RX_PAYLOAD] = payload_flits(k, header_value(k, data, LENGTH))
+            ni[RX_FIFO] = deliver.fifo_of(k, header_value(k, data, CLASS))
+    elif n >= header and n - header < ni[RX_PAYLOAD]:
+        last = OFFER_LAST if n - header == ni[RX_PAYLOAD] - 1 else 0
+        ni[then] |= OFFER | last | ni[RX_FIFO] << OFFER_FIFO
     if flags & LAST:
-        ni[node, UNDER_WAY] = 0
-        ni[node, then] |= END
-        read_message(k, ni, data, cycle + 2, node, low, high)
+        ni[UNDER_WAY] = 0
+        ni[then] |= END
+        read_message(k, ni, data, cycle + 2, low, high)
         return
-    before = ni[node, RX_STATE]
-    ni[node, RX_STATE_BEFORE] = before
-    ni[node, RX_FLIT] = np.int64(low & np.uint64(0xFFFF_FFFF))
-    ni[node, RX_STATE] = crc32_flit(before, low, high, flit_bits)
+    before = ni[RX_STATE]
+    ni[RX_STATE_BEFORE] = before
+    ni[RX_FLIT] = np.int64(low & np.uint64(0xFFFF_FFFF))
+    ni[RX_STATE] = crc32_flit(before, low, high, flit_bits)
 
 
 @jit
-def crc_good(k, ni, node, low, high):
+def crc_good(k, ni, low, high):
     """Whether the message that ends with this flit has the right CRC."""
-    n = ni[node, RX_COUNT]
+    n = ni[RX_COUNT]
     flit_bits = k[FLIT_BITS]
     if n == 1:
         if not k[ONE_FLIT]:
@@ -107,29 +107,29 @@ def crc_good(k, ni, node, low, high):
     if n <= k[CRC_FLITS]:
         return False
     if k[CRC_FLITS] == 1:
-        return high == U0 and low == np.uint64(ni[node, RX_STATE] ^ ONES32)
-    crc = ni[node, RX_STATE_BEFORE] ^ ONES32
-    return crc & 0xFFFF == ni[node, RX_FLIT] and np.uint64(crc >> 16) == low
+        return high == U0 and low == np.uint64(ni[RX_STATE] ^ ONES32)
+    crc = ni[RX_STATE_BEFORE] ^ ONES32
+    return crc & 0xFFFF == ni[RX_FLIT] and np.uint64(crc >> 16) == low
 
 
 @jit
-def read_message(k, ni, data, cycle, node, low, high):
+def read_message(k, ni, data, cycle, low, high):
     """Put the message that has just ended where it waits to act in ``cycle``."""
     at = k[AT_MESSAGES] + (cycle & 3) * MESSAGE_FIELDS
     for name in range(COMMON_FIELDS + 4):
-        ni[node, at + name] = header_value(k, data, node, name)
-    ni[node, at + MESSAGE_FLITS] = ni[node, RX_COUNT]
-    ni[node, at + MESSAGE_GOOD] = crc_good(k, ni, node, low, high)
+        ni[at + name] = header_value(k, data, name)
+    ni[at + MESSAGE_FLITS] = ni[RX_COUNT]
+    ni[at + MESSAGE_GOOD] = crc_good(k, ni, low, high)
 
 
 @jit
-def verdict(k, ni, cycle, node, at):
+def verdict(k, ni, cycle, at):
     """The drop reason of the message at column ``at``, 0 if it may act."""
-    if cycle < ni[node, READY_FROM]:
+    if cycle < ni[READY_FROM]:
         return _RESETTING
-    if not ni[node, at + MESSAGE_GOOD]:
+    if not ni[at + MESSAGE_GOOD]:
         return _CRC
-    kind, flits, length = ni[node, at + KIND], ni[node, at + MESSAGE_FLITS], ni[node, at + LENGTH]
+    kind, flits, length = ni[at + KIND], ni[at + MESSAGE_FLITS], ni[at + LENGTH]
     datagram = kind == _SEND or kind == _BE  # noqa: PLR1714 (compiled)
     if kind < _SEND or kind > _BE or (datagram and flits == 1):
         return _KIND
@@ -138,147 +138,147 @@ def verdict(k, ni, cycle, node, at):
             return _LENGTH
     elif flits != k[CONTROL_FLITS]:
         return _LENGTH
-    if ni[node, at + DESTINATION] != ni[node, NUMBER]:
+    if ni[at + DESTINATION] != ni[NUMBER]:
         return _MISROUTED
-    if ni[node, at + SOURCE] >= k[NODES] or ni[node, at + SOURCE] == ni[node, NUMBER]:
+    if ni[at + SOURCE] >= k[NODES] or ni[at + SOURCE] == ni[NUMBER]:
         return _SOURCE
-    if kind == _ACK and ni[node, at + SLOT] >= k[SLOTS]:
+    if kind == _ACK and ni[at + SLOT] >= k[SLOTS]:
         return _SLOT
     if datagram:
-        if ni[node, at + MODE] != (kind == _BE) or ni[node, at + EXTENSION] != 0:
+        if ni[at + MODE] != (kind == _BE) or ni[at + EXTENSION] != 0:
             return _EXTENSION
-        expected = ni[node, at + PEER_INCARNATION]
-        if expected != 0 and expected != ni[node, INCARNATION_NOW]:
+        expected = ni[at + PEER_INCARNATION]
+        if expected != 0 and expected != ni[INCARNATION_NOW]:
             return _INCARNATION
     return 0
 
 
 @jit
-def act(k, ni, ev, cycle, node, ack_room, note):
+def act(k, ni, ev, cycle, ack_room, note):
     """What the message that ended in ``cycle`` − 2 does; returns whether it committed a datagram.
 
     ``note`` goes into the deliver record, for the host's use.
     """
     at = k[AT_MESSAGES] + (cycle & 3) * MESSAGE_FIELDS
-    kind = ni[node, at + KIND]
-    source, incarnation = ni[node, at + SOURCE], ni[node, at + INCARNATION]
-    owner = ni[node, at + DESTINATION] if kind == _ACK else source
-    uid = pack_uid(owner, incarnation, ni[node, at + SLOT], ni[node, at + GENERATION])
-    length = ni[node, at + LENGTH] if kind == _SEND or kind == _BE else 0  # noqa: PLR1714 (compiled)
-    detail = verdict(k, ni, cycle, node, at)
+    kind = ni[at + KIND]
+    source, incarnation = ni[at + SOURCE], ni[at + INCARNATION]
+    owner = ni[at + DESTINATION] if kind == _ACK else source
+    uid = pack_uid(owner, incarnation, ni[at + SLOT], ni[at + GENERATION])
+    length = ni[at + LENGTH] if kind == _SEND or kind == _BE else 0  # noqa: PLR1714 (compiled)
+    detail = verdict(k, ni, cycle, at)
     committed = False
     if detail != 0:
         event = _DROP
         if detail == _RESETTING or detail <= _LENGTH:
             source, uid, length = 0, 0, 0
     elif kind == _SEND:
-        event, detail = act_send(k, ni, cycle, node, at, uid, ack_room, note)
+        event, detail = act_send(k, ni, cycle, at, uid, ack_room, note)
         committed = event == _DELIVER
     elif kind == _BE:
         event, detail = _DELIVER_BE, 0
-        if deliver_full(k, ni, cycle, node, at):
+        if deliver_full(k, ni, cycle, at):
             event, detail = _DROP, _DELIVER_FULL
         else:
             committed = True
-            commit(k, ni, cycle, node, at, note)
+            commit(k, ni, cycle, at, note)
     elif kind == _FORGET:
         event = _FORGET_IGNORED
-        way = table.find(k, ni, node, source, ni[node, at + SLOT])
-        mine = ni[node, at + PEER_INCARNATION] == ni[node, INCARNATION_NOW]
-        if way >= 0 and ni[node, way] == uid and mine:
+        way = table.find(k, ni, source, ni[at + SLOT])
+        mine = ni[at + PEER_INCARNATION] == ni[INCARNATION_NOW]
+        if way >= 0 and ni[way] == uid and mine:
             event = _FORGOTTEN
-            table.erase(ni, node, way)
+            table.erase(ni, way)
     else:
-        event = act_ack(k, ni, cycle, node, at, source, uid)
-    deliver.forget(ni, node)
-    emit(ev, cycle, ni[node, NUMBER], LANE_RX, event_word(event, detail, source, length), uid)
+        event = act_ack(k, ni, cycle, at, source, uid)
+    deliver.forget(ni)
+    emit(ev, cycle, ni[NUMBER], LANE_RX, event_word(event, detail, source, length), uid)
     return committed
 
 
 @jit
-def deliver_full(k, ni, cycle, node, at):
+def deliver_full(k, ni, cycle, at):
     """Whether the payload or its record finds no room."""
-    records = DELIVER + deliver.fifo_of(k, ni[node, at + CLASS])
-    return ni[node, OVERFLOW] != 0 or queue.level(k, ni, node, records, cycle) >= k[DELIVER_RECORDS]
+    records = DELIVER + deliver.fifo_of(k, ni[at + CLASS])
+    return ni[OVERFLOW] != 0 or queue.level(k, ni, records, cycle) >= k[DELIVER_RECORDS]
 
 
 @jit
-def commit(k, ni, cycle, node, at, note):
+def commit(k, ni, cycle, at, note):
     """Commit the message's payload and record."""
-    datagram_class = ni[node, at + CLASS]
+    datagram_class = ni[at + CLASS]
     fifo = deliver.fifo_of(k, datagram_class)
-    deliver.commit(k, ni, cycle, node, fifo, ni[node, at + SOURCE], datagram_class, ni[node, at + LENGTH], note)
+    deliver.commit(k, ni, cycle, fifo, ni[at + SOURCE], datagram_class, ni[at + LENGTH], note)
 
 
 @jit
-def act_send(k, ni, cycle, node, at, uid, ack_room, note):
+def act_send(k, ni, cycle, at, uid, ack_room, note):
     """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
-    source, slot, attempt = ni[node, at + SOURCE], ni[node, at + SLOT], ni[node, at + TRY]
-    way = table.find(k, ni, node, source, slot)
-    if way >= 0 and ni[node, way] == uid:
-        reply(k, ni, cycle, node, _ACK, source, uid, ni[node, INCARNATION_NOW], attempt)
+    source, slot, attempt = ni[at + SOURCE], ni[at + SLOT], ni[at + TRY]
+    way = table.find(k, ni, source, slot)
+    if way >= 0 and ni[way] == uid:
+        reply(k, ni, cycle, _ACK, source, uid, ni[INCARNATION_NOW], attempt)
         return _DUPLICATE, 0
     new = way < 0
     if new:
-        way = table.vacant(k, ni, node, source, slot)
+        way = table.vacant(k, ni, source, slot)
         if way < 0:
             return _DROP, _TABLE_FULL
-    if deliver_full(k, ni, cycle, node, at):
+    if deliver_full(k, ni, cycle, at):
         return _DROP, _DELIVER_FULL
     if not ack_room:
         return _DROP, _TIMER_FULL
-    ni[node, way] = uid
+    ni[way] = uid
     if new:
-        ni[node, ENTRIES] += 1
-    commit(k, ni, cycle, node, at, note)
-    reply(k, ni, cycle, node, _ACK, source, uid, ni[node, INCARNATION_NOW], attempt)
-    distance = distance_class(k, ni[node, NUMBER], source)
-    due = cycle - ni[node, TIME_ZERO] + ladder.delay_of(k, distance, 0)
+        ni[ENTRIES] += 1
+    commit(k, ni, cycle, at, note)
+    reply(k, ni, cycle, _ACK, source, uid, ni[INCARNATION_NOW], attempt)
+    distance = distance_class(k, ni[NUMBER], source)
+    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, distance, 0)
     rung = ladder.rung_of(k, distance, 0)
-    ladder.push(k, ni, node, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8)
+    ladder.push(k, ni, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8)
     return _DELIVER, 0
 
 
 @jit
-def act_ack(k, ni, cycle, node, at, source, uid):
+def act_ack(k, ni, cycle, at, source, uid):
     """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back in any case (IMP-22)."""
-    slot = ni[node, at + SLOT]
+    slot = ni[at + SLOT]
     place = k[AT_SLOTS] + slot * SLOT_FIELDS
-    responder = ni[node, at + PEER_INCARNATION]
+    responder = ni[at + PEER_INCARNATION]
     event = _ACK_IGNORED
     if (
-        ni[node, place + LIVE]
-        and ni[node, place + SLOT_GENERATION] == ni[node, at + GENERATION]
-        and ni[node, place + SLOT_DESTINATION] == source
-        and ni[node, at + INCARNATION] == ni[node, INCARNATION_NOW]
-        and ni[node, place + SLOT_MODE] == 0
-        and ni[node, place + CAUSE] == 0
+        ni[place + LIVE]
+        and ni[place + SLOT_GENERATION] == ni[at + GENERATION]
+        and ni[place + SLOT_DESTINATION] == source
+        and ni[at + INCARNATION] == ni[INCARNATION_NOW]
+        and ni[place + SLOT_MODE] == 0
+        and ni[place + CAUSE] == 0
     ):
         event = _RELEASE
-        complete(k, ni, cycle, node, slot, _ACCEPTED, _NO_CAUSE)
-    reply(k, ni, cycle, node, _FORGET, source, uid, responder, ni[node, at + TRY])
+        complete(k, ni, cycle, slot, _ACCEPTED, _NO_CAUSE)
+    reply(k, ni, cycle, _FORGET, source, uid, responder, ni[at + TRY])
     return event
 
 
 @jit
-def complete(k, ni, cycle, node, slot, status, cause):
+def complete(k, ni, cycle, slot, status, cause):
     """The slot is not live any more; its completion is queued."""
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    ni[node, at + LIVE] = 0
-    queue.push(k, ni, node, COMPLETION, slot << 20 | ni[node, at + SLOT_GENERATION], status << 4 | cause, cycle)
+    ni[at + LIVE] = 0
+    queue.push(k, ni, COMPLETION, slot << 20 | ni[at + SLOT_GENERATION], status << 4 | cause, cycle)
 
 
 @jit
-def reply(k, ni, cycle, node, kind, peer, uid, peer_incarnation, attempt):
+def reply(k, ni, cycle, kind, peer, uid, peer_incarnation, attempt):
     """Queue an Ack or a Forget; with the queue full it is dropped and counted, and nothing else suffers."""
-    if queue.level(k, ni, node, REPLY, cycle) >= k[REPLY_DEPTH]:
-        ni[node, REPLIES_DROPPED] += 1
+    if queue.level(k, ni, REPLY, cycle) >= k[REPLY_DEPTH]:
+        ni[REPLIES_DROPPED] += 1
         return
-    queue.push(k, ni, node, REPLY, uid, kind | peer_incarnation << 3 | attempt << 11 | peer << 19, cycle)
+    queue.push(k, ni, REPLY, uid, kind | peer_incarnation << 3 | attempt << 11 | peer << 19, cycle)
 
 
 @jit
-def fragment(ni, ev, cycle, node):
+def fragment(ni, ev, cycle):
     """A fragment is shown, and its payload forgotten."""
-    deliver.forget(ni, node)
-    emit(ev, cycle, ni[node, NUMBER], LANE_FRAGMENT, _FRAGMENT, 0)
+    deliver.forget(ni)
+    emit(ev, cycle, ni[NUMBER], LANE_FRAGMENT, _FRAGMENT, 0)

@@ -27,96 +27,96 @@ _ACK_FIELDS = LADDER + LADDER_FIELDS * ACK_LADDER
 
 
 @jit
-def choose(k, ni, stimulus, cycle, node):
+def choose(k, ni, stimulus, cycle):
     """Choose what may act in ``cycle`` + 1, and poll the ladders; returns with the request in `REQUEST`."""
-    time = cycle - ni[node, TIME_ZERO]
-    send_full, ack_full = ni[node, _SEND_FIELDS + HOLD], ni[node, _ACK_FIELDS + HOLD]
+    time = cycle - ni[TIME_ZERO]
+    send_full, ack_full = ni[_SEND_FIELDS + HOLD], ni[_ACK_FIELDS + HOLD]
     if not send_full:
-        ladder.poll(k, ni, node, SEND_LADDER, time)
+        ladder.poll(k, ni, SEND_LADDER, time)
     if not ack_full:
-        ladder.poll(k, ni, node, ACK_LADDER, time)
-    ni[node, REQUEST] = NO_REQUEST
-    if cycle < ni[node, READY_FROM] or ni[node, stage(cycle + 1)] & END:
+        ladder.poll(k, ni, ACK_LADDER, time)
+    ni[REQUEST] = NO_REQUEST
+    if cycle < ni[READY_FROM] or ni[stage(cycle + 1)] & END:
         return
-    if ni[node, FINISH_FROM] <= cycle:
-        ni[node, REQUEST] = FINISH_REQUEST
-        ni[node, REQUEST_A] = ni[node, FINISH]
-        ni[node, FINISH_FROM] = NEVER
+    if ni[FINISH_FROM] <= cycle:
+        ni[REQUEST] = FINISH_REQUEST
+        ni[REQUEST_A] = ni[FINISH]
+        ni[FINISH_FROM] = NEVER
     elif send_full:
-        ni[node, REQUEST] = SEND_REQUEST
-        ni[node, REQUEST_A] = ni[node, _SEND_FIELDS + HOLD_A]
-        ni[node, _SEND_FIELDS + HOLD] = 0
+        ni[REQUEST] = SEND_REQUEST
+        ni[REQUEST_A] = ni[_SEND_FIELDS + HOLD_A]
+        ni[_SEND_FIELDS + HOLD] = 0
     elif ack_full:
-        ni[node, REQUEST] = ACK_REQUEST
-        ni[node, REQUEST_A] = ni[node, _ACK_FIELDS + HOLD_A]
-        ni[node, REQUEST_B] = ni[node, _ACK_FIELDS + HOLD_B]
-        ni[node, _ACK_FIELDS + HOLD] = 0
-    elif bit(stimulus[node, 0], CANCEL_VALID):
-        ni[node, REQUEST] = CANCEL_REQUEST
-        ni[node, REQUEST_A] = part(stimulus[node, 5], 0, 16) << 20 | part(stimulus[node, 5], 16, 20)
+        ni[REQUEST] = ACK_REQUEST
+        ni[REQUEST_A] = ni[_ACK_FIELDS + HOLD_A]
+        ni[REQUEST_B] = ni[_ACK_FIELDS + HOLD_B]
+        ni[_ACK_FIELDS + HOLD] = 0
+    elif bit(stimulus[0], CANCEL_VALID):
+        ni[REQUEST] = CANCEL_REQUEST
+        ni[REQUEST_A] = part(stimulus[5], 0, 16) << 20 | part(stimulus[5], 16, 20)
 
 
 @jit
-def act(k, ni, ev, cycle, node, request, a, b):
+def act(k, ni, ev, cycle, request, a, b):
     """The request that was chosen in ``cycle`` − 1 acts."""
     if request == ACK_REQUEST:
-        act_ack_timer(k, ni, ev, cycle, node, a, b)
+        act_ack_timer(k, ni, ev, cycle, a, b)
         return
     entry = a if request == CANCEL_REQUEST else a >> 8
     slot, generation = entry >> 20, entry & 0xFFFFF
     if slot >= k[SLOTS]:
         return
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    if not ni[node, at + LIVE] or ni[node, at + SLOT_GENERATION] != generation:
+    if not ni[at + LIVE] or ni[at + SLOT_GENERATION] != generation:
         return
     if request == FINISH_REQUEST:
-        end(k, ni, ev, cycle, node, slot, a >> 4 & 0xF, a & 0xF)
+        end(k, ni, ev, cycle, slot, a >> 4 & 0xF, a & 0xF)
     elif request == SEND_REQUEST:
-        tries, limit = a & 0xFF, ni[node, at + RETRY_LIMIT]
+        tries, limit = a & 0xFF, ni[at + RETRY_LIMIT]
         if limit != 0 and tries >= limit:
-            end(k, ni, ev, cycle, node, slot, _UNKNOWN, _RETRY_LIMIT)
-        elif 0 <= ni[node, at + DEADLINE] <= cycle - ni[node, TIME_ZERO]:
-            end(k, ni, ev, cycle, node, slot, _UNKNOWN, _DEADLINE)
+            end(k, ni, ev, cycle, slot, _UNKNOWN, _RETRY_LIMIT)
+        elif 0 <= ni[at + DEADLINE] <= cycle - ni[TIME_ZERO]:
+            end(k, ni, ev, cycle, slot, _UNKNOWN, _DEADLINE)
         else:
             tries = min(tries + 1, 255)
-            queue.push(k, ni, node, REPEATS, entry << 8 | tries, 0, cycle)
-            slot_event(k, ni, ev, cycle, node, slot, _REPEAT, tries)
-    elif ni[node, at + SLOT_MODE] <= 1:
-        status = _UNKNOWN if ni[node, at + LAUNCHED] else _NEVER_SENT
-        end(k, ni, ev, cycle, node, slot, status, _CANCELLED)
+            queue.push(k, ni, REPEATS, entry << 8 | tries, 0, cycle)
+            slot_event(k, ni, ev, cycle, slot, _REPEAT, tries)
+    elif ni[at + SLOT_MODE] <= 1:
+        status = _UNKNOWN if ni[at + LAUNCHED] else _NEVER_SENT
+        end(k, ni, ev, cycle, slot, status, _CANCELLED)
 
 
 @jit
-def slot_event(k, ni, ev, cycle, node, slot, event, detail):
+def slot_event(k, ni, ev, cycle, slot, event, detail):
     """Show an event of the datagram in ``slot`` on lane rx."""
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    number = ni[node, NUMBER]
-    uid = pack_uid(number, ni[node, INCARNATION_NOW], slot, ni[node, at + SLOT_GENERATION])
-    emit(ev, cycle, number, LANE_RX, event_word(event, detail, ni[node, at + SLOT_DESTINATION], 0), uid)
+    number = ni[NUMBER]
+    uid = pack_uid(number, ni[INCARNATION_NOW], slot, ni[at + SLOT_GENERATION])
+    emit(ev, cycle, number, LANE_RX, event_word(event, detail, ni[at + SLOT_DESTINATION], 0), uid)
 
 
 @jit
-def end(k, ni, ev, cycle, node, slot, status, cause):
+def end(k, ni, ev, cycle, slot, status, cause):
     """End a datagram without an Ack."""
-    complete(k, ni, cycle, node, slot, status, cause)
-    slot_event(k, ni, ev, cycle, node, slot, _GIVE_UP, cause)
+    complete(k, ni, cycle, slot, status, cause)
+    slot_event(k, ni, ev, cycle, slot, _GIVE_UP, cause)
 
 
 @jit
-def act_ack_timer(k, ni, ev, cycle, node, uid, rest):
+def act_ack_timer(k, ni, ev, cycle, uid, rest):
     """The Ack timer of an entry expired: acknowledge again, or reclaim an orphan (T12)."""
     way, attempt, tries = rest >> 16, rest >> 8 & 0xFF, rest & 0xFF
-    if ni[node, way] != uid:
+    if ni[way] != uid:
         return
-    number, source = ni[node, NUMBER], uid >> 44
+    number, source = ni[NUMBER], uid >> 44
     if k[ACK_LIMIT] != 0 and tries >= k[ACK_LIMIT]:
-        table.erase(ni, node, way)
+        table.erase(ni, way)
         emit(ev, cycle, number, LANE_RX, event_word(_ORPHAN, 0, source, 0), uid)
         return
-    reply(k, ni, cycle, node, _ACK, source, uid, ni[node, INCARNATION_NOW], attempt)
+    reply(k, ni, cycle, _ACK, source, uid, ni[INCARNATION_NOW], attempt)
     tries = min(tries + 1, 255)
     distance = distance_class(k, number, source)
-    due = cycle - ni[node, TIME_ZERO] + ladder.delay_of(k, distance, tries)
+    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, distance, tries)
     rung = ladder.rung_of(k, distance, tries)
-    ladder.push(k, ni, node, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8 | tries)
+    ladder.push(k, ni, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8 | tries)
     emit(ev, cycle, number, LANE_RX, event_word(_ACK_REPEAT, tries, source, 0), uid)

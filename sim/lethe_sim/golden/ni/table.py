@@ -22,28 +22,28 @@ def first_way(k, source, slot):
 
 
 @jit
-def find(k, ni, node, source, slot):
+def find(k, ni, source, slot):
     """Column of the entry of (source, slot), or −1."""
     first = first_way(k, source, slot)
     key = source << 44 | slot << 20
     for way in range(first, first + k[WAYS]):
-        if ni[node, way] & _SAME == key and ni[node, way] != NONE:
+        if ni[way] & _SAME == key and ni[way] != NONE:
             return way
     return -1
 
 
 @jit
-def vacant(k, ni, node, source, slot):
+def vacant(k, ni, source, slot):
     """Column of the lowest free way of the set of (source, slot), or −1."""
     first = first_way(k, source, slot)
     for way in range(first, first + k[WAYS]):
-        if ni[node, way] == NONE:
+        if ni[way] == NONE:
             return way
     return -1
 
 
 @jit
-def erase(ni, node, way):
+def erase(ni, way):
     """Forget an entry."""
-    ni[node, way] = NONE
-    ni[node, ENTRIES] -= 1
+    ni[way] = NONE
+    ni[ENTRIES] -= 1

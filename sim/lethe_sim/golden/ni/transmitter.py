@@ -30,45 +30,45 @@ _REJECTED, _UNKNOWN, _BEST_EFFORT = int(Status.REJECTED), int(Status.UNKNOWN), i
 
 
 @jit
-def header_field(k, data, node, name, value):
+def header_field(k, data, name, value):
     """Write one field of the header under construction."""
-    put(data, node, k[AT_HEADER], k[FIELD_OFFSET + name], k[FIELD_WIDTH + name], value)
+    put(data, k[AT_HEADER], k[FIELD_OFFSET + name], k[FIELD_WIDTH + name], value)
 
 
 @jit
-def show_flit(k, ni, data, node, cycle, flags, low, high):
+def show_flit(k, ni, data, cycle, flags, low, high):
     """Show a flit in ``cycle``."""
     place = cycle & (k[TX_RING] - 1)
-    ni[node, k[AT_TX] + place * SHOW_FIELDS + SHOW_FLAGS] = VALID | flags
+    ni[k[AT_TX] + place * SHOW_FIELDS + SHOW_FLAGS] = VALID | flags
     words = k[WORDS]
-    data[node, k[AT_TX_DATA] + place * words] = low
+    data[k[AT_TX_DATA] + place * words] = low
     if words == 2:
-        data[node, k[AT_TX_DATA] + place * 2 + 1] = high
+        data[k[AT_TX_DATA] + place * 2 + 1] = high
 
 
 @jit
-def show_event(k, ni, node, cycle, word, uid):
+def show_event(k, ni, cycle, word, uid):
     """Show an event on lane tx in ``cycle``."""
     at = k[AT_TX] + (cycle & (k[TX_RING] - 1)) * SHOW_FIELDS
-    ni[node, at + SHOW_WORD] = word
-    ni[node, at + SHOW_UID] = uid
+    ni[at + SHOW_WORD] = word
+    ni[at + SHOW_UID] = uid
 
 
 @jit
-def shown(k, ni, ev, cycle, node):
+def shown(k, ni, ev, cycle):
     """Flags of the flit visible in ``cycle``; its event is emitted, and the place in the ring cleared."""
     at = k[AT_TX] + (cycle & (k[TX_RING] - 1)) * SHOW_FIELDS
-    flags = ni[node, at + SHOW_FLAGS]
-    word = ni[node, at + SHOW_WORD]
+    flags = ni[at + SHOW_FLAGS]
+    word = ni[at + SHOW_WORD]
     if word != 0:
-        emit(ev, cycle, ni[node, NUMBER], LANE_TX, word, ni[node, at + SHOW_UID])
-        ni[node, at + SHOW_WORD] = 0
-    ni[node, at + SHOW_FLAGS] = 0
+        emit(ev, cycle, ni[NUMBER], LANE_TX, word, ni[at + SHOW_UID])
+        ni[at + SHOW_WORD] = 0
+    ni[at + SHOW_FLAGS] = 0
     return flags
 
 
 @jit
-def show_worm(k, ni, data, node, cycle, payload_at, payload_count):
+def show_worm(k, ni, data, cycle, payload_at, payload_count):
     """Show the header under construction and a payload as a worm from ``cycle`` on; returns its flits."""
     flit_bits = k[FLIT_BITS]
     state = ONES32
@@ -79,140 +79,140 @@ def show_worm(k, ni, data, node, cycle, payload_at, payload_count):
         total = k[CONTROL_FLITS]
         header = total - k[CRC_FLITS]
         if k[ONE_FLIT]:
-            low = flit_low(data, node, k[AT_HEADER], flit_bits, 0)
-            high = flit_high(data, node, k[AT_HEADER], flit_bits, 0)
+            low = flit_low(data, k[AT_HEADER], flit_bits, 0)
+            high = flit_high(data, k[AT_HEADER], flit_bits, 0)
             crc = np.uint64(crc16_body(low, high, flit_bits))
             if flit_bits == 128:
                 high |= crc << np.uint64(48)
             else:
                 low |= crc << np.uint64(flit_bits - 16)
-            show_flit(k, ni, data, node, cycle, FIRST | LAST, low, high)
+            show_flit(k, ni, data, cycle, FIRST | LAST, low, high)
             return 1
     for j in range(header + payload_count):
         if j < header:
-            low = flit_low(data, node, k[AT_HEADER], flit_bits, j)
-            high = flit_high(data, node, k[AT_HEADER], flit_bits, j)
+            low = flit_low(data, k[AT_HEADER], flit_bits, j)
+            high = flit_high(data, k[AT_HEADER], flit_bits, j)
         else:
-            low = flit_low(data, node, payload_at, flit_bits, j - header)
-            high = flit_high(data, node, payload_at, flit_bits, j - header)
+            low = flit_low(data, payload_at, flit_bits, j - header)
+            high = flit_high(data, payload_at, flit_bits, j - header)
         state = crc32_flit(state, low, high, flit_bits)
-        show_flit(k, ni, data, node, cycle + n, FIRST if n == 0 else 0, low, high)
+        show_flit(k, ni, data, cycle + n, FIRST if n == 0 else 0, low, high)
         n += 1
     crc = np.uint64(state ^ ONES32)
     for j in range(k[CRC_FLITS]):
         low = crc >> np.uint64(j * flit_bits) & (mask(flit_bits) if flit_bits < 64 else ALL)
         n += 1
-        show_flit(k, ni, data, node, cycle + n - 1, LAST if n == total else 0, low, U0)
+        show_flit(k, ni, data, cycle + n - 1, LAST if n == total else 0, low, U0)
     return n
 
 
 @jit
-def start_header(k, ni, data, node, kind, destination, slot, generation, incarnation, peer_incarnation, attempt):
+def start_header(k, ni, data, kind, destination, slot, generation, incarnation, peer_incarnation, attempt):
     """Begin a header with the fields that every message has."""
     for word in range(4):
-        data[node, k[AT_HEADER] + word] = U0
-    header_field(k, data, node, KIND, kind)
-    header_field(k, data, node, DESTINATION, destination)
-    header_field(k, data, node, SOURCE, ni[node, NUMBER])
-    header_field(k, data, node, SLOT, slot)
-    header_field(k, data, node, GENERATION, generation)
-    header_field(k, data, node, INCARNATION, incarnation)
-    header_field(k, data, node, PEER_INCARNATION, peer_incarnation)
-    header_field(k, data, node, TRY, attempt)
+        data[k[AT_HEADER] + word] = U0
+    header_field(k, data, KIND, kind)
+    header_field(k, data, DESTINATION, destination)
+    header_field(k, data, SOURCE, ni[NUMBER])
+    header_field(k, data, SLOT, slot)
+    header_field(k, data, GENERATION, generation)
+    header_field(k, data, INCARNATION, incarnation)
+    header_field(k, data, PEER_INCARNATION, peer_incarnation)
+    header_field(k, data, TRY, attempt)
 
 
 @jit
-def grant(k, ni, data, cycle, node, sends_allowed):
+def grant(k, ni, data, cycle, sends_allowed):
     """One decision of the arbiter, if one is possible in ``cycle``; returns whether something will be shown."""
-    if cycle < ni[node, NEXT_GRANT] or cycle < ni[node, READY_FROM]:
+    if cycle < ni[NEXT_GRANT] or cycle < ni[READY_FROM]:
         return False
-    if queue.present(k, ni, node, REPLY, cycle):
-        grant_reply(k, ni, data, cycle, node)
+    if queue.present(k, ni, REPLY, cycle):
+        grant_reply(k, ni, data, cycle)
         return True
     if not sends_allowed:
         return False
-    if queue.present(k, ni, node, REPEATS, cycle):
-        entry = ni[node, queue.oldest(k, ni, node, REPEATS)]
-        queue.pop(k, ni, node, REPEATS, cycle)
-        grant_send(k, ni, data, cycle, node, entry >> 8, entry & 0xFF)
+    if queue.present(k, ni, REPEATS, cycle):
+        entry = ni[queue.oldest(k, ni, REPEATS)]
+        queue.pop(k, ni, REPEATS, cycle)
+        grant_send(k, ni, data, cycle, entry >> 8, entry & 0xFF)
         return True
-    if ni[node, FINISH_FROM] == NEVER and queue.present(k, ni, node, NEW, cycle):
-        entry = ni[node, queue.oldest(k, ni, node, NEW)]
-        queue.pop(k, ni, node, NEW, cycle)
-        grant_send(k, ni, data, cycle, node, entry, 0)
+    if ni[FINISH_FROM] == NEVER and queue.present(k, ni, NEW, cycle):
+        entry = ni[queue.oldest(k, ni, NEW)]
+        queue.pop(k, ni, NEW, cycle)
+        grant_send(k, ni, data, cycle, entry, 0)
         return True
     return False
 
 
 @jit
-def grant_reply(k, ni, data, cycle, node):
+def grant_reply(k, ni, data, cycle):
     """Send the oldest Ack or Forget."""
-    at = queue.oldest(k, ni, node, REPLY)
-    uid, rest = ni[node, at], ni[node, at + 1]
-    queue.pop(k, ni, node, REPLY, cycle)
+    at = queue.oldest(k, ni, REPLY)
+    uid, rest = ni[at], ni[at + 1]
+    queue.pop(k, ni, REPLY, cycle)
     kind, peer = rest & 7, rest >> 19 & 0xFFFF
     incarnation, slot, generation = uid >> 36 & 0xFF, uid >> 20 & 0xFFFF, uid & 0xFFFFF
-    start_header(k, ni, data, node, kind, peer, slot, generation, incarnation, rest >> 3 & 0xFF, rest >> 11 & 0xFF)
-    n = show_worm(k, ni, data, node, cycle + 2, NONE, 0)
-    show_event(k, ni, node, cycle + 2, event_word(_EVENT_OF_KIND[kind], 0, peer, 0), uid)
-    ni[node, NEXT_GRANT] = cycle + n
-    ni[node, TX_CLEAR] = cycle + n + 2
-    ni[node, TX_END] = cycle + 1 + n
+    start_header(k, ni, data, kind, peer, slot, generation, incarnation, rest >> 3 & 0xFF, rest >> 11 & 0xFF)
+    n = show_worm(k, ni, data, cycle + 2, NONE, 0)
+    show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], 0, peer, 0), uid)
+    ni[NEXT_GRANT] = cycle + n
+    ni[TX_CLEAR] = cycle + n + 2
+    ni[TX_END] = cycle + 1 + n
 
 
 @jit
-def grant_send(k, ni, data, cycle, node, entry, tries):
+def grant_send(k, ni, data, cycle, entry, tries):
     """Send a datagram (``entry`` is slot·2^20 + generation), or find that there is nothing to send."""
     slot, generation = entry >> 20, entry & 0xFFFFF
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    peer, incarnation = ni[node, at + SLOT_DESTINATION], ni[node, INCARNATION_NOW]
-    uid = pack_uid(ni[node, NUMBER], incarnation, slot, generation)
-    if not ni[node, at + LIVE] or ni[node, at + SLOT_GENERATION] != generation:
-        show_event(k, ni, node, cycle + 2, event_word(_KILLED, 0, peer, 0), uid)
-        ni[node, NEXT_GRANT] = cycle + 2
-        ni[node, TX_END] = cycle + 2
+    peer, incarnation = ni[at + SLOT_DESTINATION], ni[INCARNATION_NOW]
+    uid = pack_uid(ni[NUMBER], incarnation, slot, generation)
+    if not ni[at + LIVE] or ni[at + SLOT_GENERATION] != generation:
+        show_event(k, ni, cycle + 2, event_word(_KILLED, 0, peer, 0), uid)
+        ni[NEXT_GRANT] = cycle + 2
+        ni[TX_END] = cycle + 2
         return
-    if ni[node, at + CAUSE] != 0:
-        load_finish(ni, cycle, node, entry, _REJECTED, ni[node, at + CAUSE])
-        ni[node, NEXT_GRANT] = cycle + 2
+    if ni[at + CAUSE] != 0:
+        load_finish(ni, cycle, entry, _REJECTED, ni[at + CAUSE])
+        ni[NEXT_GRANT] = cycle + 2
         return
-    length = ni[node, at + SLOT_LENGTH]
-    kind = _BE if ni[node, at + SLOT_MODE] == 1 else _SEND
-    expect = ni[node, at + EXPECT]
-    start_header(k, ni, data, node, kind, peer, slot, generation, incarnation, expect, tries & k[TRY_MASK])
-    header_field(k, data, node, LENGTH, length)
-    header_field(k, data, node, CLASS, ni[node, at + SLOT_CLASS])
-    header_field(k, data, node, MODE, ni[node, at + SLOT_MODE])
+    length = ni[at + SLOT_LENGTH]
+    kind = _BE if ni[at + SLOT_MODE] == 1 else _SEND
+    expect = ni[at + EXPECT]
+    start_header(k, ni, data, kind, peer, slot, generation, incarnation, expect, tries & k[TRY_MASK])
+    header_field(k, data, LENGTH, length)
+    header_field(k, data, CLASS, ni[at + SLOT_CLASS])
+    header_field(k, data, MODE, ni[at + SLOT_MODE])
     payload_at = k[AT_PAYLOAD] + slot * k[SLOT_WORDS]
-    n = show_worm(k, ni, data, node, cycle + 2, payload_at, payload_flits(k, length))
-    show_event(k, ni, node, cycle + 2, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
-    ni[node, at + LAUNCHED] = 1
-    ni[node, NEXT_GRANT] = cycle + n
-    ni[node, TX_CLEAR] = cycle + n + 2
-    ni[node, TX_END] = cycle + 1 + n
-    ni[node, TX_SLOT], ni[node, TX_FROM], ni[node, TX_UNTIL] = slot, cycle + 1, cycle + n
+    n = show_worm(k, ni, data, cycle + 2, payload_at, payload_flits(k, length))
+    show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
+    ni[at + LAUNCHED] = 1
+    ni[NEXT_GRANT] = cycle + n
+    ni[TX_CLEAR] = cycle + n + 2
+    ni[TX_END] = cycle + 1 + n
+    ni[TX_SLOT], ni[TX_FROM], ni[TX_UNTIL] = slot, cycle + 1, cycle + n
     if kind == _BE:
-        load_finish(ni, cycle, node, entry, _UNKNOWN, _BEST_EFFORT)
+        load_finish(ni, cycle, entry, _UNKNOWN, _BEST_EFFORT)
     else:
-        ni[node, LAUNCH] = entry << 8 | tries
+        ni[LAUNCH] = entry << 8 | tries
 
 
 @jit
-def load_finish(ni, cycle, node, entry, status, cause):
+def load_finish(ni, cycle, entry, status, cause):
     """Load the finish register in grant cycle ``cycle``."""
-    ni[node, FINISH_FROM] = cycle + 2
-    ni[node, FINISH] = entry << 8 | status << 4 | cause
+    ni[FINISH_FROM] = cycle + 2
+    ni[FINISH] = entry << 8 | status << 4 | cause
 
 
 @jit
-def launch(k, ni, cycle, node, token):
+def launch(k, ni, cycle, token):
     """The cycle after a SEND's grant: its token starts to wait on the Send ladder."""
     delay_jitter = 0
     if k[JITTER] > 0:
-        ni[node, RANDOM] = advance(ni[node, RANDOM])
-        delay_jitter = ni[node, RANDOM] & k[JITTER]
+        ni[RANDOM] = advance(ni[RANDOM])
+        delay_jitter = ni[RANDOM] & k[JITTER]
     tries = token & 0xFF
-    peer = ni[node, k[AT_SLOTS] + (token >> 28) * SLOT_FIELDS + SLOT_DESTINATION]
-    distance = distance_class(k, ni[node, NUMBER], peer)
-    due = cycle - ni[node, TIME_ZERO] + 1 + ladder.delay_of(k, distance, tries) + delay_jitter
-    ladder.push(k, ni, node, SEND_LADDER, ladder.rung_of(k, distance, tries), due, token, 0)
+    peer = ni[k[AT_SLOTS] + (token >> 28) * SLOT_FIELDS + SLOT_DESTINATION]
+    distance = distance_class(k, ni[NUMBER], peer)
+    due = cycle - ni[TIME_ZERO] + 1 + ladder.delay_of(k, distance, tries) + delay_jitter
+    ladder.push(k, ni, SEND_LADDER, ladder.rung_of(k, distance, tries), due, token, 0)
