@@ -14,9 +14,12 @@ __all__ = ["crc_of", "crc_update"]
 
 
 def crc_update(crc: Crc, state: Value, data: Value) -> Value:
-    """The CRC register after one more word, combinational: `Crc.update` with all bits of ``data``."""
+    """The CRC register after one more word, combinational: `Crc.update` with all bits of ``data``.
+
+    ``state`` and ``data`` should be signals: their bits are used many times over, and so would an expression be.
+    """
     bits, width = len(data), crc.width
-    word = data ^ state if bits >= width else Cat(data ^ state[:bits], state[bits:])
+    word = [state[i] if i >= bits else data[i] ^ state[i] if i < width else data[i] for i in range(max(bits, width))]
     inputs = range(max(bits, width))
     columns = [crc.update(0, 1 << i, bits) if i < bits else crc.update(1 << i, 0, bits) for i in inputs]
     return Cat(Cat(word[i] for i in inputs if columns[i] >> bit & 1).xor() for bit in range(width))

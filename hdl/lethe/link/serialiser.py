@@ -1,6 +1,6 @@
 """Worms onto the wire: header, payload and CRC as a gapless run of flits (cycle contract, section 4.3)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,9 +69,11 @@ class Serialiser(wiring.Component):
         beat = Signal.like(self.upcoming)
 
         # The CRC so far covers what was shown; `running` adds the flit that is shown now.
-        crc, running, rest = Signal(32), Signal(32), Signal(32)
-        base = Mux(link.first, Const(CRC32.ones, 32), crc)
-        m.d.comb += running.eq(crc_update(CRC32, base, link.data))
+        crc, base, running, rest = Signal(32), Signal(32), Signal(32), Signal(32)
+        m.d.comb += [
+            base.eq(Mux(link.first, CRC32.ones, crc)),
+            running.eq(crc_update(CRC32, base, link.data)),
+        ]
         m.d.sync += crc.eq(running)
 
         def show(value, *, first=0, last=0):

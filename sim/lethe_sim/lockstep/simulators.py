@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,11 +84,14 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
             "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
         ]
     log = directory / "build.log"
-    runner = get_runner(simulator)
+    runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
+    sources = [source]
+    if simulator == "verilator":
+        sources.append(_public_ports(directory, verilog, top))
     with _tools_on_path(simulator), _quiet():
         try:
             runner.build(
-                sources=[source],
+                sources=sources,
                 hdl_toplevel=top,
                 build_args=arguments,
                 build_dir=directory,
@@ -124,6 +128,7 @@ def run(
         try:
             runner.test(
                 hdl_toplevel=top,
+                hdl_toplevel_lang="verilog",
                 test_module=module,
                 build_dir=directory,
                 test_dir=workspace,
@@ -141,6 +146,29 @@ def run(
     if not results.exists():
         raise ToolError(f"the simulation ended without a result; see {log}")
     return results
+
+
+def _verilator_runner():
+    """cocotb's Verilator runner, but with only the top's ports public: with everything public nothing is optimised."""
+    from cocotb_tools.runner import Verilator
+
+    class PortsOnly(Verilator):
+        def _build_command(self):
+            return [[word for word in command if word != "--public-flat-rw"] for command in super()._build_command()]
+
+    return PortsOnly
+
+
+def _public_ports(directory: Path, verilog: str, top: str) -> Path:
+    """A Verilator configuration file that keeps the ports of ``top`` visible to the bench."""
+    found = re.search(rf"^module \\?{re.escape(top)}\s*\(([^)]*)\)", verilog, re.MULTILINE)
+    if not found:
+        raise ToolError(f"the Verilog has no module {top}")
+    ports = [port.strip() for port in found.group(1).split(",")]
+    path = directory / "ports.vlt"
+    lines = ["`verilator_config", *(f'public_flat_rw -module "{top}" -var "{port}"' for port in ports)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
 
 
 @contextlib.contextmanager
