@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, RouterCounter
-from lethe.spec.random import UNIT_GENERATOR, UNIT_NI
+from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import STIMULUS_WORDS, trace_words
 
 from . import fabric, traffic
@@ -296,14 +296,15 @@ class Golden:
         return found
 
 
-def state(system: System, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two arrays of all NIs, before their reset: numbers, incarnations and seeds are in place."""
-    ni = np.zeros((system.nodes, int(k[NI_WIDTH])), np.int64)
-    data = np.zeros((system.nodes, int(k[DATA_WIDTH])), np.uint64)
-    ni[:, NUMBER] = np.arange(system.nodes)
+def state(system: System, k: np.ndarray, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of all NIs (or of one) before their reset: numbers, incarnations and seeds are in place."""
+    nodes = np.arange(system.nodes) if only is None else np.array([only])
+    ni = np.zeros((len(nodes), int(k[NI_WIDTH])), np.int64)
+    data = np.zeros((len(nodes), int(k[DATA_WIDTH])), np.uint64)
+    ni[:, NUMBER] = nodes
     ni[:, INCARNATION_NOW] = 1
-    ni[:, RANDOM] = fabric.seeds(system.run.seed, UNIT_NI, system.nodes)
-    ni[:, GENERATOR_RANDOM] = fabric.seeds(system.run.seed, UNIT_GENERATOR, system.nodes)
+    ni[:, RANDOM] = [seed_for(system.run.seed, UNIT_NI, node) for node in nodes.tolist()]
+    ni[:, GENERATOR_RANDOM] = [seed_for(system.run.seed, UNIT_GENERATOR, node) for node in nodes.tolist()]
     return ni, data
 
 
