@@ -7,8 +7,8 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from lethe.spec.config import parse
 
+from lethe.spec.config import parse
 from lethe_sim.trace import TraceWriter, digest, events_from_words, summed_counters
 from lethe_sim.workloads.file import script_for
 

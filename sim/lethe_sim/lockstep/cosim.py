@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 

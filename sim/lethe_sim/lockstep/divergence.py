@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event

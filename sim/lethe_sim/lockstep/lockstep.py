@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
+
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
-
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import cocotb
+
 from lethe.spec.config import parse
 
 from .divergence import DivergenceError
