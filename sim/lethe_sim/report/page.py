@@ -29,7 +29,7 @@ _REASONS = {
     Event.LOST: ("lost at random on a link (injected fault)", "fault"),
     Event.DEAD: ("ran into a dead link (injected fault)", "fault"),
 }
-_DROPS = {
+_DROPS: dict[int, str] = {
     Drop.CRC: "arrived damaged (checksum)",
     Drop.KIND: "arrived with an unknown kind",
     Drop.LENGTH: "arrived with a wrong length",

@@ -4,8 +4,7 @@ from collections import Counter as Multiset
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from lethe.spec.events import Event
 from lethe.spec.wire import pack_uid, unpack_uid
@@ -105,12 +104,11 @@ def _parse(path: str | Path, which: str) -> int:
 def unlucky(trace: TraceReader) -> int:
     """The UID that was sent most often (the first accepted of equals)."""
     sent: Multiset[int] = Multiset()
-    nodes, launches = trace.meta.system.nodes, pa.array([int(Event.SEND), int(Event.BE)], pa.int16())
     for batch in trace.batches(["unit", "event", "uid"]):
-        wanted = pc.and_(pc.is_in(batch["event"], value_set=launches), pc.less(batch["unit"], nodes))
-        counts = pc.value_counts(pc.filter(batch["uid"], wanted))
-        for value in counts:
-            sent[value["values"].as_py()] += value["counts"].as_py()
+        unit, event = batch["unit"].to_numpy(), batch["event"].to_numpy()
+        launched = (unit < trace.meta.system.nodes) & np.isin(event, (Event.SEND, Event.BE))
+        uids, counts = np.unique(batch["uid"].fill_null(0).to_numpy()[launched], return_counts=True)
+        sent.update(dict(zip(uids.tolist(), counts.tolist(), strict=True)))
     if not sent:
         raise TraceError(f"{trace.path}: has no datagram that was ever sent; nothing can be drawn")
     return max(sent, key=lambda uid: sent[uid])

@@ -7,9 +7,6 @@ what happened there.  So its fate is known even where a router cannot see whom i
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Status
 from lethe.spec.wire import unpack_uid
@@ -141,13 +138,12 @@ class Life:
         """(cycle, unit, port) → (event, detail) of all that happened when a worm of this life was under way."""
         graph, latency = self.system.graph, self.system.router.latency
         far = graph.class_hops(graph.distance_classes - 1) * latency + self.system.format.max_flits + 2
-        starts = [row["cycle"] for row in self.rows if row["event"] in _LAUNCHES]
-        cycles = sorted({start + offset for start in starts for offset in range(far + 1)})
-        table = self.trace.table(
-            columns=["cycle", "unit", "port", "event", "detail"],
-            filters=(pc.field("cycle") >= cycles[0]) & (pc.field("cycle") <= cycles[-1]),
-        )
-        table = table.filter(pc.is_in(table["cycle"], value_set=pa.array(cycles, pa.int64())))
+        windows = [
+            [("cycle", ">=", row["cycle"]), ("cycle", "<=", row["cycle"] + far)]
+            for row in self.rows
+            if row["event"] in _LAUNCHES
+        ]
+        table = self.trace.table(columns=["cycle", "unit", "port", "event", "detail"], filters=windows)
         columns = [table[name].to_numpy() for name in ("cycle", "unit", "port", "event", "detail")]
         return {(int(c), int(u), int(p)): (int(e), int(d)) for c, u, p, e, d in zip(*columns, strict=True)}
 

@@ -27,6 +27,7 @@ from .events import SCHEMA, decode, digest
 VERSION = "1"
 _KEY = b"lethe.trace"
 _ROW_GROUP = 1 << 18
+_FEW_VALUES = ["run", "unit", "port", "event", "detail"]
 SIDES = ("golden", "rtl")
 
 
@@ -104,7 +105,10 @@ class TraceWriter:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = pq.ParquetWriter(
-                self._part, SCHEMA, compression="zstd", use_dictionary=["run", "unit", "port", "event", "detail"]
+                self._part,
+                SCHEMA,
+                compression="zstd",
+                use_dictionary=_FEW_VALUES,  # pyright: ignore[reportArgumentType]
             )
         except OSError as error:
             raise TraceError(
@@ -166,7 +170,13 @@ class TraceReader:
     def table(self, *, columns: list[str] | None = None, filters=None) -> pa.Table:
         """Rows that pass ``filters`` (as `pyarrow.parquet.read_table` takes them), in trace order."""
         with _reading(self.path):
-            return pq.read_table(self.path, columns=columns, filters=filters, partitioning=None)
+            # A directory named like ``seed=3`` is no column.
+            return pq.read_table(
+                self.path,
+                columns=columns,
+                filters=filters,
+                partitioning=None,  # pyright: ignore[reportArgumentType]
+            )
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, a bounded piece at a time."""

@@ -4,6 +4,7 @@ One cycle is one nanosecond.  An event is a text that stands for its cycle, so t
 where it happened; UID and peer stand beside it.
 """
 
+import itertools
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -99,22 +100,24 @@ class _Wave:
         return len(self.rows)
 
     def _event_changes(self, rows: Iterable[tuple]):
-        standing: dict[tuple[int, int], int] = {}
+        """(cycle, variable, value) in order: an event rises in its cycle and falls in the next."""
+        standing, since = {}, 0
+        nothing = (NOTHING, 0, 0, 0)
+        for cycle, together in itertools.groupby(rows, key=lambda row: row[0]):
+            rising = {}
+            for _, unit, port, event, uid, peer, detail in together:
+                name = Event(event).name if event in Event._value2member_map_ else f"event{event}"
+                rising[unit, port] = (name, uid or 0, peer or 0, detail)
+            falling = standing.keys() - rising.keys() if cycle == since + 1 else standing.keys()
+            yield from self._set(since + 1, dict.fromkeys(falling, nothing))
+            yield from self._set(cycle, rising)
+            standing, since = rising, cycle
+        yield from self._set(since + 1, dict.fromkeys(standing, nothing))
 
-        def fall(before: int):
-            for place in sorted(p for p, since in standing.items() if since + 1 <= before):
-                variables = self.places[place]
-                since = standing.pop(place)
-                for variable, value in zip(variables, (NOTHING, 0, 0, 0), strict=True):
-                    yield since + 1, variable, value
-
-        for cycle, unit, port, event, uid, peer, detail in rows:
-            yield from sorted(fall(cycle), key=lambda change: change[0])
-            name = Event(event).name if event in Event._value2member_map_ else f"event{event}"
-            for variable, value in zip(self.places[unit, port], (name, uid or 0, peer or 0, detail), strict=True):
+    def _set(self, cycle: int, values: dict[tuple[int, int], tuple]):
+        for place, wanted in sorted(values.items()):
+            for variable, value in zip(self.places[place], wanted, strict=True):
                 yield cycle, variable, value
-            standing[unit, port] = cycle
-        yield from sorted(fall(self.last + 2), key=lambda change: change[0])
 
     def _flit_changes(self):
         if self.words is None:

@@ -1,0 +1,122 @@
+"""The golden model's runs pass the audit on every topology and under every fault."""
+
+import numpy as np
+import pytest
+from golden_trace import write_golden
+
+from lethe.spec.config import System
+from lethe.spec.events import Event
+from lethe.spec.trace import trace_words
+from lethe_sim.golden.model import Golden
+from lethe_sim.pipeline.audit import ONCE, UNFINISHED
+from lethe_sim.pipeline.jobs import audit_trace, compare_traces
+from lethe_sim.trace import TraceReader, digest, events_from_words, open_trace
+from lethe_sim.trace.ladder import find, unlucky
+
+RUNS = {
+    "tree": {"topology": {"kind": "tree", "arity": 2, "levels": 3}, "faults": {"loss": 0.1}},
+    "narrow": {
+        "topology": {"kind": "fly", "arity": 2, "levels": 2}, "wire": {"flit_bits": 16}, "router": {"latency": 3},
+    },
+    "mesh": {"topology": {"kind": "mesh", "columns": 3, "rows": 2}, "faults": {"flip": 2e-4}},
+    "crossbar": {
+        "topology": {"kind": "crossbar", "nodes": 5},
+        "workload": {"retry_limit": 2},
+        "faults": {"loss": 0.3, "stalls": [{"node": 1, "start": 100, "end": 600}]},
+    },
+    "wire": {"topology": {"kind": "wire"}, "faults": {"links": [{"link": 0, "start": 200, "end": 500}]}},
+    "reset": {
+        "topology": {"kind": "tree", "arity": 2, "levels": 2},
+        "faults": {"loss": 0.05, "resets": [{"node": 1, "start": 150, "cycles": 9}, {"node": 2, "start": 400}]},
+    },
+    "wrapping": {
+        "topology": {"kind": "wire"}, "wire": {"generation_bits": 2}, "ni": {"slots": 2}, "timers": {"wrap_guard": 0},
+    },
+}  # fmt: skip
+
+
+def system_of(name: str) -> System:
+    sections = {section: dict(keys) for section, keys in RUNS[name].items()}
+    sections["workload"] = {"load": 0.4, "count": 40, "min_length": 4} | sections.get("workload", {})
+    return System.make(name, run={"name": name, "seed": 3, "cycles": 60_000}, **sections)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """name → an open trace, each run once."""
+    made: dict[str, TraceReader] = {}
+
+    def get(name: str) -> TraceReader:
+        if name not in made:
+            path = tmp_path_factory.mktemp("golden") / f"{name}.parquet"
+            write_golden(path, system_of(name))
+            made[name] = open_trace(path)
+        return made[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_datagram_once(spark, traces, name):
+    trace = traces(name)
+    result = audit_trace(trace.path, spark=spark)
+    assert result.verdict == ONCE, result.text()
+    system, m = trace.meta.system, result.metrics
+    assert m.datagrams == trace.meta.counters["ni"]["ACCEPTED"] or system.faults.resets
+    if name == "reset":
+        assert result.by_reset > 0
+    elif name == "crossbar":
+        assert m.unknown > 0 and m.delivered < m.datagrams
+    else:
+        assert m.once == m.datagrams == 40 * system.nodes
+
+
+def test_cut_short_is_unfinished(spark, tmp_path):
+    system = system_of("tree").replace(run={"cycles": 200})
+    write_golden(tmp_path / "cut.parquet", system)
+    assert audit_trace(tmp_path / "cut.parquet", spark=spark).verdict == UNFINISHED
+
+
+def test_seed_makes_the_first_difference(spark, traces, tmp_path):
+    trace = traces("tree")
+    other = tmp_path / "other.parquet"
+    write_golden(other, trace.meta.system.replace(run={"seed": 4}), "rtl")
+    result = compare_traces(trace.path, other, spark=spark)
+    assert not result.equal
+    left = trace.table().drop_columns(["run"]).to_pylist()
+    right = open_trace(other).table().drop_columns(["run"]).to_pylist()
+    at = next(i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b)
+    assert result.cycle == min(left[at]["cycle"], right[at]["cycle"])
+
+
+def test_words_and_recorded_events_agree():
+    system = system_of("reset")
+    recorded, dense = Golden(system, record=True), Golden(system)
+    words = np.zeros((700, trace_words(system.graph)), np.uint64)
+    recorded.run(700)
+    dense.run(700, words=words)
+    events = recorded.take_events()
+    assert digest(events) == recorded.digest
+    events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
+    assert events_from_words(words, system.graph).tolist() == events.tolist()
+
+
+@pytest.mark.parametrize("name", ["tree", "narrow", "mesh", "wire"])
+def test_ladders_explain_every_worm(traces, name):
+    """Where a worm of the unluckiest datagram died is always known, even when heads hold no UID."""
+    trace = traces(name)
+    uid = unlucky(trace)
+    life = find(trace.path, str(uid))
+    assert life.uid == uid and life.worms[0].name == "Send" and len(life.worms) > 3
+    assert not [worm for worm in life.worms if "vanished" in worm.fate]
+    assert life.worms[-1].fate in ("forgotten", "nothing to forget") or life.worms[-1].arrived is None
+    text = life.text()
+    assert life.title in text and "accepted" in text and "completed accepted" in text
+
+
+def test_head_uids_are_those_of_nis(traces):
+    """What routers forward is what NIs have launched."""
+    rows = traces("tree").table().to_pylist()
+    nodes = traces("tree").meta.system.nodes
+    launched = {r["uid"] for r in rows if r["unit"] < nodes and r["event"] == Event.ACCEPT}
+    assert {r["uid"] for r in rows if r["unit"] >= nodes and r["event"] == Event.FORWARD} <= launched
