@@ -1,6 +1,6 @@
 """Chance in hardware: the xorshift32 of `lethe.spec.random`, one step ahead of its use."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -38,17 +38,21 @@ class Draws(wiring.Component):
         This cycle draws.
     draw : Out(32)
         The state after the draw, valid throughout the cycle that draws.
+    step : Out(1), following : Out(32)
+        ``draw`` changes to ``following`` with the end of this cycle; for registers that are derived from it.
     """
 
     def __init__(self):
-        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32)})
+        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32), "step": Out(1), "following": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
         started = Signal()
         m.d.sync += started.eq(1)
-        with m.If(~started):
-            m.d.sync += self.draw.eq(advance(self.seed))
-        with m.Elif(self.take):
-            m.d.sync += self.draw.eq(advance(self.draw))
+        m.d.comb += [
+            self.step.eq(self.take | ~started),
+            self.following.eq(advance(Mux(started, self.draw, self.seed))),
+        ]
+        with m.If(self.step):
+            m.d.sync += self.draw.eq(self.following)
         return m

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
+
 from lethe.spec.config import System
 from lethe.spec.wire import KIND_BITS
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 from fabric_bench import flit, run, system
+
 from lethe.fabric.fault import LinkFault
 from lethe.fabric.schedule import Schedule, merged
 from lethe.spec.config import System

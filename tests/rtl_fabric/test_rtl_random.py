@@ -4,6 +4,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 from fabric_bench import run
+
 from lethe import random as chance
 from lethe.spec import random as spec
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 from fabric_bench import flit, head, system
+
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.spec.events import Event, RouterCounter

@@ -3,6 +3,7 @@
 import pytest
 from amaranth.hdl import Cat, Const, Module, Signal
 from fabric_bench import run
+
 from lethe.fabric.routes import Rule
 from lethe.spec.config import System
 from lethe.spec.topology import NOWHERE, UP

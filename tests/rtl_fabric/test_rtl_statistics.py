@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
+
 from lethe.statistics import Statistics
 
 

@@ -1,6 +1,6 @@
 """The discarding wormhole router (cycle contract, section 3)."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,9 @@ from lethe.spec.wire import KIND_BITS, Wire
 from .routes import Rule
 
 __all__ = ["Router"]
+
+#: Up to so many contenders the winner is looked up in tables, which is faster.
+SMALL = 8
 
 
 class Router(wiring.Component):
@@ -108,8 +111,16 @@ class Router(wiring.Component):
         m.d.comb += chance.take.eq(routed.any())
 
         granted = {}  # (input, output): this head wins this output
+        picks = self._picks(m, chance) if first_up <= SMALL else None
         for o in range(first_up):
-            granted |= _one_of(m, o, {i: asks[i, o] for i in inputs if (i, o) in asks}, held[o], chance.draw[:8])
+            contenders = {i: asks[i, o] for i in inputs if (i, o) in asks}
+            if picks is None:
+                wins = _by_count(m, f"output{o}", list(contenders.values()), chance.draw[:8])
+            else:
+                wins = _by_table(m, f"output{o}", list(contenders.values()), picks)
+            for (i, ask), win in zip(contenders.items(), wins, strict=True):
+                granted[i, o] = Signal(name=f"grant{i}_{o}")
+                m.d.comb += granted[i, o].eq(ask & ~held[o] & win)
         if rule.up_ports:
             free = {o: ~held[o] for o in range(first_up, rule.ports)}
             turn_in = scale(chance.draw[8:16], rule.ports)
@@ -165,30 +176,45 @@ class Router(wiring.Component):
             m.d.sync += self.counts.word_select(counter, self.count_bits(rule)).eq(sum(happened))
         return m
 
+    def _picks(self, m, chance: Draws) -> dict[tuple[int, int], Signal]:
+        """Registers beside the draw: (n, p) is 1 if of n contenders the one with p before it wins."""
+        picks = {}
+        draw = chance.following[:8]
+        for n in range(1, self._rule.ports + 1):
+            starts = [-(-256 * p // n) for p in range(n + 1)]  # the draws that `scale` maps to p begin here
+            for p in range(n):
+                picks[n, p] = Signal(name=f"pick{p}_of{n}")
+                with m.If(chance.step):
+                    m.d.sync += picks[n, p].eq((draw >= starts[p]) & (draw < starts[p + 1]))
+        return picks
+
     def _drive(self, m, o: int, grants: dict[int, Value], held, body, ends):
         """The crossbar column of output ``o``, its register, and the plain registers of the latency."""
         sources = list(grants)
-        owner = Signal(range(len(sources)), name=f"owner{o}")
-        select = Signal(range(len(sources)), name=f"select{o}")
-        passes = Signal(name=f"passes{o}")
-        m.d.comb += select.eq(Mux(held[o], owner, _number(dict(enumerate(grants.values())))))
-        m.d.comb += passes.eq(Mux(held[o], Array(body[i] for i in sources)[select], Cat(grants.values()).any()))
-        m.d.sync += [owner.eq(select), held[o].eq(passes & ~Array(ends[i] for i in sources)[select])]
+        owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
+        select = Signal(len(sources), name=f"select{o}")
+        m.d.comb += select.eq(Mux(held[o], owner & Cat(body[i] for i in sources), Cat(grants.values())))
+        m.d.sync += [
+            owner.eq(select),
+            held[o].eq((select & ~Cat(ends[i] for i in sources)).any()),
+        ]
 
         flit = Signal.like(self.o[o], name=f"flit{o}")
-        m.d.sync += flit.eq(0)
-        with m.If(passes):
-            m.d.sync += [
-                flit.valid.eq(1),
-                flit.first.eq(~held[o]),
-                flit.last.eq(Array(self.i[i].last for i in sources)[select]),
-                flit.data.eq(Array(self.i[i].data for i in sources)[select]),
-            ]
+        bits = len(self.o[o].as_value())
+        passing = [self.i[i].as_value() & select[n].replicate(bits) for n, i in enumerate(sources)]
+        m.d.sync += flit.eq(_any_of(passing))
         for stage in range(1, self._latency):
             later = Signal.like(flit, name=f"flit{o}_{stage}")
             m.d.sync += later.eq(flit)
             flit = later
         m.d.comb += self.o[o].eq(flit)
+
+
+def _any_of(values: list[Value]) -> Value:
+    """The OR of these, as a balanced tree."""
+    while len(values) > 1:
+        values = [a | b for a, b in zip(values[::2], values[1::2], strict=False)] + values[len(values) // 2 * 2 :]
+    return values[0]
 
 
 def _number(bits: dict[int, Value]) -> Value:
@@ -201,24 +227,37 @@ def _count(bits) -> Value:
     return sum(bits, Const(0, 1))
 
 
-def _one_of(m, o: int, asks: dict[int, Value], held: Value, draw: Value) -> dict[tuple[int, int], Value]:
-    """Grants a free output to the drawn one of the heads that ask: of n, number ``draw · n >> 8`` in input order."""
-    total = Signal(range(len(asks) + 1), name=f"contenders{o}")
-    chosen = Signal(range(max(2, len(asks))), name=f"chosen{o}")
-    m.d.comb += total.eq(_count(asks.values()))
-    with m.Switch(total):
-        for n in range(2, len(asks) + 1):
-            with m.Case(n):
-                m.d.comb += chosen.eq(scale(draw, n))
-    granted = {}
-    before = Const(0, 1)
-    for i, ask in asks.items():
-        granted[i, o] = Signal(name=f"grant{i}_{o}")
-        m.d.comb += granted[i, o].eq(ask & ~held & (before == chosen))
-        after = Signal(range(len(asks) + 1), name=f"contenders{o}_to{i}")
-        m.d.comb += after.eq(before + ask)
-        before = after
-    return granted
+def _by_table(m, name: str, asks: list[Value], picks) -> list[Value]:
+    """For each contender whether it is the drawn one: looked up by how many ask before and after it."""
+    wins = []
+    for i in range(len(asks)):
+        before = Signal(range(i + 1), name=f"{name}_before{i}")
+        after = Signal(range(len(asks) - i), name=f"{name}_after{i}")
+        win = Signal(name=f"{name}_win{i}")
+        m.d.comb += [before.eq(_count(asks[:i])), after.eq(_count(asks[i + 1 :]))]
+        rows = [[picks[b + 1 + a, b] for a in range(len(asks) - i)] for b in range(i + 1)]
+        m.d.comb += win.eq(_chosen([_chosen(row, after) for row in rows], before))
+        wins.append(win)
+    return wins
+
+
+def _chosen(values: list[Value], number: Value) -> Value:
+    """The ``number``-th of these, as a tree of two-way choices; any if there are not so many."""
+    for place in range(len(number)):
+        pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+        values = [Mux(number[place], pair[1], pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
+
+
+def _by_count(m, name: str, asks: list[Value], draw: Value) -> list[Value]:
+    """The same for many contenders, where tables would be too large: number ``draw · total >> 8``."""
+    running = [Const(0, 1)]
+    for i, ask in enumerate(asks):
+        running.append(Signal(range(i + 2), name=f"{name}_to{i}"))
+        m.d.comb += running[-1].eq(running[-2] + ask)
+    chosen = Signal(8, name=f"{name}_chosen")
+    m.d.comb += chosen.eq((draw * running[-1])[8:])
+    return [before == chosen for before in running[:-1]]
 
 
 def _paired(m, asks, turn_in: Value, free, turn_out: Value) -> dict[tuple[int, int], Value]:
