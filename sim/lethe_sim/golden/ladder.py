@@ -1,7 +1,8 @@
 """The ladders of section 4.6: FIFOs of constant delay, one `hold` register each.
 
 ``NEXT_DUE`` is the earliest due time of all oldest tokens, so that an NI with nothing due is not asked;
-``OVER`` counts the rungs that are too full for a new datagram (level > timer_depth − 2).
+``OVER`` counts the rungs that are too full for a new datagram: a Send leaves room for itself, and a delivery
+also for the two Ack tokens that may be on their way (in the hold register and in an acting request).
 """
 
 from .compile import jit
@@ -35,7 +36,7 @@ def delay_of(k, distance_class, tries):
 
 @jit
 def has_room(ni, ladder):
-    """Whether every rung has level ≤ timer_depth − 2."""
+    """Whether every rung has level ≤ timer_depth − 2 (Acks: − 3)."""
     return ni[LADDER + LADDER_FIELDS * ladder + OVER] == 0
 
 
@@ -56,7 +57,7 @@ def push(k, ni, ladder, rung, due, a, b):
     fields = LADDER + LADDER_FIELDS * ladder
     if count == 0:
         ni[fields + NEXT_DUE] = min(ni[fields + NEXT_DUE], due)
-    if count + 1 == depth - 1:
+    if count + 1 == depth - 1 - ladder:
         ni[fields + OVER] += 1
 
 
@@ -77,7 +78,7 @@ def poll(k, ni, ladder, time):
         token = k[AT_TOKENS] + ((first + rung) * depth + ni[at]) * TOKEN_FIELDS
         if not popped and ni[token + DUE] <= time:
             after = rung_after(k, rung)
-            if after == rung or ni[k[AT_RUNGS] + 2 * (first + after) + 1] < depth:
+            if after == rung or ni[k[AT_RUNGS] + 2 * (first + after) + 1] < depth - 1:
                 popped = True
                 ni[fields + HOLD] = 1
                 ni[fields + HOLD_A] = ni[token + TOKEN_A]
@@ -85,7 +86,7 @@ def poll(k, ni, ladder, time):
                 head = ni[at] + 1
                 ni[at] = 0 if head == depth else head
                 ni[at + 1] -= 1
-                if ni[at + 1] == depth - 2:
+                if ni[at + 1] == depth - 2 - ladder:
                     ni[fields + OVER] -= 1
                 if ni[at + 1] == 0:
                     continue
