@@ -7,6 +7,7 @@ are those of the whole system.
 from typing import NamedTuple
 
 import numpy as np
+
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
 from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
@@ -19,10 +20,37 @@ from .model import state
 from .ni import ni as interface
 from .ni import transmitter
 from .state import (
-    DEAD_COUNT, DRAWS, EXTERNAL, FIRST, FIRST_PORT, FLIP, FLIP_RANDOM, HEAD, HOLD, HOLD_A, HOLD_B, IN_RESET,
-    INCARNATION_NOW, LADDER, LADDER_FIELDS, LAST, LEVEL, LINK_COUNT, LOSS_RANDOM, OUT_LINK, PHASES,
-    PORT_COLUMNS, PORT_COUNT, QUEUE, ROUTER_COUNT, ROUTER_NUMBER, UNDER_WAY, VALID, VISIBLE, parameters,
-)  # fmt: skip
+    DEAD_COUNT,
+    DRAWS,
+    EXTERNAL,
+    FIRST,
+    FIRST_PORT,
+    FLIP,
+    FLIP_RANDOM,
+    HEAD,
+    HOLD,
+    HOLD_A,
+    HOLD_B,
+    IN_RESET,
+    INCARNATION_NOW,
+    LADDER,
+    LADDER_FIELDS,
+    LAST,
+    LEVEL,
+    LINK_COUNT,
+    LOSS_RANDOM,
+    OUT_LINK,
+    PHASES,
+    PORT_COLUMNS,
+    PORT_COUNT,
+    QUEUE,
+    ROUTER_COUNT,
+    ROUTER_NUMBER,
+    UNDER_WAY,
+    VALID,
+    VISIBLE,
+    parameters,
+)  # fmt: skip  # isort: skip
 
 MASK64 = (1 << 64) - 1
 
@@ -76,7 +104,7 @@ class Queue:
     def step(self, push: int | None = None, pop: bool = False) -> tuple[int | None, int]:
         """One cycle: returns (output, level) as they are in it; illegal pushes and pops raise `ValueError`."""
         seen = self.output, self.level
-        if pop and seen[0] is None or push is not None and seen[1] >= self.depth:
+        if (pop and seen[0] is None) or (push is not None and seen[1] >= self.depth):
             raise ValueError(f"cycle {self.cycle}: push or pop is not legal with output and level {seen}")
         if pop:
             queue.pop(self.k, self.row, 0, self.cycle)

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from lethe.spec import events, random, topology, trace, wire
 
 JIT = not os.environ.get("LETHE_NO_JIT")

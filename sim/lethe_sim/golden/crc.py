@@ -5,6 +5,7 @@ looked up independently.  Held against `lethe.spec.wire.Crc` by the tests.
 """
 
 import numpy as np
+
 from lethe.spec.wire import CRC16, CRC32
 
 from .compile import jit

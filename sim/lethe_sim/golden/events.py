@@ -4,6 +4,7 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 """
 
 import numpy as np
+
 from lethe.spec.events import Counter, Drop, Event, RouterCounter
 from lethe.spec.trace import NI_WORDS
 

@@ -7,14 +7,33 @@ way through the plain registers costs nothing.  Work is in lists: links with a f
 from typing import NamedTuple
 
 import numpy as np
+
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
 
 from .compile import jit, pointer
 from .state import (
-    DRAWS, FIRST_PORT, FLIP, FLIP_RANDOM, INPUT_HEARD, LATENCY, LINK_COLUMNS, LINK_COUNT, LOSS, LOSS_RANDOM, NODES,
-    NONE, OUT_LINK, PHASES, PORT_COLUMNS, PORT_COUNT, PORTS, ROUTER_COLUMNS, ROUTER_COUNT, ROUTER_NUMBER,
-)  # fmt: skip
+    DRAWS,
+    FIRST_PORT,
+    FLIP,
+    FLIP_RANDOM,
+    INPUT_HEARD,
+    LATENCY,
+    LINK_COLUMNS,
+    LINK_COUNT,
+    LOSS,
+    LOSS_RANDOM,
+    NODES,
+    NONE,
+    OUT_LINK,
+    PHASES,
+    PORT_COLUMNS,
+    PORT_COUNT,
+    PORTS,
+    ROUTER_COLUMNS,
+    ROUTER_COUNT,
+    ROUTER_NUMBER,
+)  # fmt: skip  # isort: skip
 from .topology import ports, wire_up
 
 

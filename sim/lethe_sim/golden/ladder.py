@@ -7,9 +7,27 @@ also for the two Ack tokens that may be on their way (in the hold register and i
 
 from .compile import jit
 from .state import (
-    ACK_LADDER, AT_RUNGS, AT_TOKENS, CLASSES, DELAY, DUE, HOLD, HOLD_A, HOLD_B, LADDER, LADDER_FIELDS, NEVER, NEXT_DUE,
-    OVER, RUNGS, STEPS, TIMER_DEPTH, TOKEN_A, TOKEN_B, TOKEN_FIELDS,
-)  # fmt: skip
+    ACK_LADDER,
+    AT_RUNGS,
+    AT_TOKENS,
+    CLASSES,
+    DELAY,
+    DUE,
+    HOLD,
+    HOLD_A,
+    HOLD_B,
+    LADDER,
+    LADDER_FIELDS,
+    NEVER,
+    NEXT_DUE,
+    OVER,
+    RUNGS,
+    STEPS,
+    TIMER_DEPTH,
+    TOKEN_A,
+    TOKEN_B,
+    TOKEN_FIELDS,
+)  # fmt: skip  # isort: skip
 
 
 @jit

@@ -1,14 +1,24 @@
 """The fault element of a link (section 2)."""
 
 import numpy as np
+
 from lethe.spec.events import Event
 
 from .compile import jit
 from .events import emit
 from .random import advance, scale
 from .state import (
-    DEAD_COUNT, FIRST, FLIP, FLIP_RANDOM, FLIT_BITS, LAST, LINK_COLUMNS, LOSS, LOSS_RANDOM, SWALLOWING,
-)  # fmt: skip
+    DEAD_COUNT,
+    FIRST,
+    FLIP,
+    FLIP_RANDOM,
+    FLIT_BITS,
+    LAST,
+    LINK_COLUMNS,
+    LOSS,
+    LOSS_RANDOM,
+    SWALLOWING,
+)  # fmt: skip  # isort: skip
 
 _DEAD, _LOST, _FLIP = int(Event.DEAD), int(Event.LOST), int(Event.FLIP)
 

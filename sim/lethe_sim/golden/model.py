@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
 from lethe.spec.config import System
-from lethe.spec.events import Counter, Event, RouterCounter
+from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import STIMULUS_WORDS, trace_words
 
@@ -14,10 +15,30 @@ from . import fabric, traffic
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .state import (
-    BUSY, DATA_WIDTH, ENTRIES, EXTERNAL, EXTRA_FRAGMENTS, GENERATOR, GENERATOR_RANDOM, HOST, HOST_NUMBER,
-    INCARNATION_NOW, ITEMS_END, LINK_COUNT, NI_WIDTH, NUMBER, PORT_COUNT, RANDOM, REPLIES_DROPPED, ROUTER_COLUMNS,
-    ROUTER_COUNT, SCRIPT, SENT, SLOT_WORDS, parameters,
-)  # fmt: skip
+    BUSY,
+    DATA_WIDTH,
+    ENTRIES,
+    EXTERNAL,
+    EXTRA_FRAGMENTS,
+    GENERATOR,
+    GENERATOR_RANDOM,
+    HOST,
+    HOST_NUMBER,
+    INCARNATION_NOW,
+    ITEMS_END,
+    LINK_COUNT,
+    NI_WIDTH,
+    NUMBER,
+    PORT_COUNT,
+    RANDOM,
+    REPLIES_DROPPED,
+    ROUTER_COLUMNS,
+    ROUTER_COUNT,
+    SCRIPT,
+    SENT,
+    SLOT_WORDS,
+    parameters,
+)  # fmt: skip  # isort: skip
 
 #: What `Golden.take_events` gives: an event as on the trace, with its cycle.
 EVENT = np.dtype([("cycle", np.int64), ("unit", np.int32), ("lane", np.int16), ("word", np.uint64), ("uid", np.uint64)])

@@ -5,6 +5,7 @@ has any decides.  Outputs remember from when they are free, so the order within 
 """
 
 import numpy as np
+
 from lethe.spec.events import Event
 from lethe.spec.topology import NOWHERE, UP
 
@@ -14,10 +15,32 @@ from .events import emit, extend
 from .fabric import let_out, list_at
 from .random import advance, scale
 from .state import (
-    ARITY, ASKS, DRAWS, EXTRA_FRAGMENTS, FIRST, FIRST_PORT, FREE_FROM, INPUT_COUNT, INPUT_FLAGS, INPUT_HEARD,
-    INPUT_MODE, INPUT_OUT, LAST, MAX_FLITS, NEVER, NODE_BITS, NODE_OFFSET, NODES, PORT_COLUMNS, PORTS, ROUTER,
-    ROUTER_COLUMNS, ROUTER_NUMBER, TOPOLOGY, TREE,
-)  # fmt: skip
+    ARITY,
+    ASKS,
+    DRAWS,
+    EXTRA_FRAGMENTS,
+    FIRST,
+    FIRST_PORT,
+    FREE_FROM,
+    INPUT_COUNT,
+    INPUT_FLAGS,
+    INPUT_HEARD,
+    INPUT_MODE,
+    INPUT_OUT,
+    LAST,
+    MAX_FLITS,
+    NEVER,
+    NODE_BITS,
+    NODE_OFFSET,
+    NODES,
+    PORT_COLUMNS,
+    PORTS,
+    ROUTER,
+    ROUTER_COLUMNS,
+    ROUTER_NUMBER,
+    TOPOLOGY,
+    TREE,
+)  # fmt: skip  # isort: skip
 from .topology import route
 
 _FORWARD, _BUSY, _CONTENTION = int(Event.FORWARD), int(Event.DISCARD_BUSY), int(Event.DISCARD_CONTENTION)

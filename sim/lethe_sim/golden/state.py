@@ -7,6 +7,7 @@ is never used is never touched, so 65,536 nodes fit in memory.
 """
 
 import numpy as np
+
 from lethe.spec.config import System
 from lethe.spec.topology import KINDS
 

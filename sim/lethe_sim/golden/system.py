@@ -7,6 +7,7 @@ An NI is stepped only from the cycle in `look` on; whatever disturbs it lowers t
 from typing import NamedTuple
 
 import numpy as np
+
 from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
 
 from . import fabric, link, router, traffic
@@ -17,9 +18,29 @@ from .ni import ni as interface
 from .ni import receiver, transmitter
 from .ni.accept import DELIVER_STALL, bit
 from .state import (
-    AT_TX_DATA, DATA_WIDTH, DEAD_COUNT, EXTERNAL, FLIP, HOST, IN_RESET, LINK_COLUMNS, LINK_COUNT, NI_WIDTH, NODES,
-    PHASES, ROUTER_COUNT, SCRIPT, STALLED, TARGET, TX_END, TX_LISTED, TX_RING, UNDER_WAY, VALID, WORDS,
-)  # fmt: skip
+    AT_TX_DATA,
+    DATA_WIDTH,
+    DEAD_COUNT,
+    EXTERNAL,
+    FLIP,
+    HOST,
+    IN_RESET,
+    LINK_COLUMNS,
+    LINK_COUNT,
+    NI_WIDTH,
+    NODES,
+    PHASES,
+    ROUTER_COUNT,
+    SCRIPT,
+    STALLED,
+    TARGET,
+    TX_END,
+    TX_LISTED,
+    TX_RING,
+    UNDER_WAY,
+    VALID,
+    WORDS,
+)  # fmt: skip  # isort: skip
 
 
 class Plant(NamedTuple):
@@ -278,9 +299,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
             for node in range(k[NODES]):
                 ni = ni_of(p, node)
                 if not ni[IN_RESET]:
-                    interface.outputs(
-                        k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * NI_WORDS
-                    )
+                    interface.outputs(k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * NI_WORDS)
         show(p, f, cycle)
         carry(p, f, cycle)
         hear_gaps(p, cycle)
@@ -329,5 +348,3 @@ def reset_all(plant):
     for node in range(p.k[NODES]):
         interface.reset(p.k, ni_of(p, node), 0)
         traffic.start_host(p.k, ni_of(p, node))
-
-

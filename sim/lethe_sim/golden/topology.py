@@ -7,9 +7,28 @@ from lethe.spec.topology import EAST, LOCAL, NORTH, NOWHERE, SOUTH, UP, WEST
 
 from .compile import jit
 from .state import (
-    ARITY, COLUMNS, CROSSBAR, FIRST_PORT, FLY, LEVELS, LINK_COLUMNS, MESH, NODES, OUT_LINK, PORT_COLUMNS, PORTS, ROUTER,
-    ROUTER_COLUMNS, ROUTER_COUNT, ROWS, TARGET, TOPOLOGY, TREE, WIDTH, WIRE,
-)  # fmt: skip
+    ARITY,
+    COLUMNS,
+    CROSSBAR,
+    FIRST_PORT,
+    FLY,
+    LEVELS,
+    LINK_COLUMNS,
+    MESH,
+    NODES,
+    OUT_LINK,
+    PORT_COLUMNS,
+    PORTS,
+    ROUTER,
+    ROUTER_COLUMNS,
+    ROUTER_COUNT,
+    ROWS,
+    TARGET,
+    TOPOLOGY,
+    TREE,
+    WIDTH,
+    WIRE,
+)  # fmt: skip  # isort: skip
 
 
 @jit
@@ -55,7 +74,7 @@ def route(k, router, came_from, destination):
         x, y = router % k[COLUMNS], router // k[COLUMNS]
         to_x, to_y = destination % k[COLUMNS], destination // k[COLUMNS]
         if to_x != x:
-            if came_from == NORTH or came_from == SOUTH:  # noqa: PLR1714 (compiled)
+            if came_from in (NORTH, SOUTH):
                 return NOWHERE
             port = EAST if to_x > x else WEST
         elif to_y != y:

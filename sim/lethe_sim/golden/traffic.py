@@ -13,12 +13,52 @@ from .ni.accept import payload_flits
 from .ni.ni import ACCEPTED, BEAT_TAKEN, RECORD_TAKEN
 from .random import advance, scale
 from .state import (
-    AT_DATA, AT_FIFOS, AT_MESSAGES, CHECK_BEAT, CHECK_KEY, CHECK_LENGTH, CHECK_STATE, CHECK_WRONG, CLASS, COUNT,
-    DEADLINE_GIVEN, DELIVER, FIFOS, FLIT_BITS, GAP, GENERATOR, GENERATOR_RANDOM, HOST, HOST_BEAT, HOST_DESTINATION,
-    HOST_LENGTH, HOST_NUMBER, HOST_STATE, HOST_UNTIL, ITEMS_END, LENGTH, LENGTHS, LEVEL, MESSAGE_FIELDS, MIN_LENGTH, NEVER, NODES,
-    NUMBER, READY_FROM, RECEIVED, RECEIVED_SUM, RETRY_GIVEN, SCRIPT, SENT, SENT_SUM, SOURCE, STOP, TAG_MASK,
-    WORDS, WRONG,
-)  # fmt: skip
+    AT_DATA,
+    AT_FIFOS,
+    AT_MESSAGES,
+    CHECK_BEAT,
+    CHECK_KEY,
+    CHECK_LENGTH,
+    CHECK_STATE,
+    CHECK_WRONG,
+    CLASS,
+    COUNT,
+    DEADLINE_GIVEN,
+    DELIVER,
+    FIFOS,
+    FLIT_BITS,
+    GAP,
+    GENERATOR,
+    GENERATOR_RANDOM,
+    HOST,
+    HOST_BEAT,
+    HOST_DESTINATION,
+    HOST_LENGTH,
+    HOST_NUMBER,
+    HOST_STATE,
+    HOST_UNTIL,
+    ITEMS_END,
+    LENGTH,
+    LENGTHS,
+    LEVEL,
+    MESSAGE_FIELDS,
+    MIN_LENGTH,
+    NEVER,
+    NODES,
+    NUMBER,
+    READY_FROM,
+    RECEIVED,
+    RECEIVED_SUM,
+    RETRY_GIVEN,
+    SCRIPT,
+    SENT,
+    SENT_SUM,
+    SOURCE,
+    STOP,
+    TAG_MASK,
+    WORDS,
+    WRONG,
+)  # fmt: skip  # isort: skip
 
 # States of a generator; the script host has RECORD and DATA only.
 RECORD, DATA, START, GAPPING, DONE = range(5)
@@ -82,9 +122,7 @@ def present(k, ni, stimulus, items, item_data, cycle):
         if state == RECORD:
             tag = ni[HOST_NUMBER] & k[TAG_MASK]
             stimulus[0] = np.uint64(1)
-            stimulus[1] = np.uint64(ni[HOST_DESTINATION] | ni[HOST_LENGTH] << 32) | np.uint64(
-                tag
-            ) << np.uint64(48)
+            stimulus[1] = np.uint64(ni[HOST_DESTINATION] | ni[HOST_LENGTH] << 32) | np.uint64(tag) << np.uint64(48)
             stimulus[2] = np.uint64(k[DEADLINE_GIVEN] | k[RETRY_GIVEN] << 32)
         elif state == DATA:
             key, beat, length = key_of(ni[HOST_NUMBER], ni[NUMBER]), ni[HOST_BEAT], ni[HOST_LENGTH]

@@ -1,19 +1,55 @@
 """Host side: accept (section 4.2).  The host's side of the port is six stimulus words (section 8)."""
 
 import numpy as np
-from lethe.spec.events import LANE_ACCEPT, Cause, Event, Kind
 
-from .. import queue
-from ..bits import U0, mask, put_flit
-from ..compile import jit
-from ..events import emit, event_word, extend, pack_uid
-from ..state import (
-    ACCEPT_BEAT, ACCEPT_BEATS, ACCEPT_SLOT, AT_PAYLOAD, AT_QUEUES, AT_SLOTS, BUSY, CAUSE, CLASS_MASK, DEADLINE,
-    DEADLINE_MASK, EXPECT, FIRST_CONTROL, FLIT_BITS, FREE, INCARNATION_MASK, INCARNATION_NOW, LAUNCHED, LEVEL, LIVE,
-    MTU, NEW, NODES, NONE, NUMBER, READY_FROM, RESERVED, RETRY_LIMIT, SLOT_CLASS, SLOT_DESTINATION, SLOT_FIELDS,
-    SLOT_FLITS, SLOT_GENERATION, SLOT_LENGTH, SLOT_MODE, SLOT_WORDS, SLOTS, TAG, TAG_MASK, TIME_ZERO, TX_FROM, TX_SLOT,
+from lethe.spec.events import LANE_ACCEPT, Cause, Event, Kind
+from lethe_sim.golden import queue
+from lethe_sim.golden.bits import U0, mask, put_flit
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word, extend, pack_uid
+from lethe_sim.golden.state import (
+    ACCEPT_BEAT,
+    ACCEPT_BEATS,
+    ACCEPT_SLOT,
+    AT_PAYLOAD,
+    AT_SLOTS,
+    BUSY,
+    CAUSE,
+    CLASS_MASK,
+    DEADLINE,
+    DEADLINE_MASK,
+    EXPECT,
+    FIRST_CONTROL,
+    FLIT_BITS,
+    FREE,
+    INCARNATION_MASK,
+    INCARNATION_NOW,
+    LAUNCHED,
+    LIVE,
+    MTU,
+    NEW,
+    NODES,
+    NONE,
+    NUMBER,
+    READY_FROM,
+    RESERVED,
+    RETRY_LIMIT,
+    SLOT_CLASS,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    SLOT_FLITS,
+    SLOT_GENERATION,
+    SLOT_LENGTH,
+    SLOT_MODE,
+    SLOT_WORDS,
+    SLOTS,
+    TAG,
+    TAG_MASK,
+    TIME_ZERO,
+    TX_FROM,
+    TX_SLOT,
     TX_UNTIL,
-)  # fmt: skip
+)  # fmt: skip  # isort: skip
 
 SEND_VALID, DATA_VALID, CANCEL_VALID, QUIESCE, LINK_DISABLE, DELIVER_STALL = range(6)
 _ACCEPT, _SEND, _BE = int(Event.ACCEPT), int(Kind.SEND), int(Kind.BE)

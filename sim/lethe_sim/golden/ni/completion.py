@@ -1,15 +1,26 @@
 """Completions and free slots (section 4.9)."""
 
 import numpy as np
-from lethe.spec.events import LANE_COMPLETE, Cause, Event, Status
 
-from .. import queue
-from ..compile import jit
-from ..events import emit, event_word, extend, pack_uid
-from ..state import (
-    AT_SLOTS, BUSY, COMPLETION, FREE, GENERATION_MASK, INCARNATION_NOW, NUMBER, QUARANTINE, QUARANTINED,
-    SLOT_DESTINATION, SLOT_FIELDS, TAG, TIME_ZERO,
-)  # fmt: skip
+from lethe.spec.events import LANE_COMPLETE, Cause, Event, Status
+from lethe_sim.golden import queue
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word, extend, pack_uid
+from lethe_sim.golden.state import (
+    AT_SLOTS,
+    BUSY,
+    COMPLETION,
+    FREE,
+    GENERATION_MASK,
+    INCARNATION_NOW,
+    NUMBER,
+    QUARANTINE,
+    QUARANTINED,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    TAG,
+    TIME_ZERO,
+)  # fmt: skip  # isort: skip
 
 _COMPLETE = int(Event.COMPLETE)
 _UNKNOWN, _BEST_EFFORT = int(Status.UNKNOWN), int(Cause.BEST_EFFORT)

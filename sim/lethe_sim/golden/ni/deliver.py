@@ -1,15 +1,32 @@
 """Deliver FIFOs (section 4.8): flits are offered as they arrive, and committed or forgotten together."""
 
 from lethe.spec.events import LANE_TAKE, Event
-
-from .. import queue
-from ..bits import flit_high, flit_low
-from ..compile import jit
-from ..events import emit, event_word
-from ..state import (
-    AT_DATA, AT_FIFOS, AT_LAST, AT_RX, DATA_RING, DELIVER, DELIVER_FLITS, FIFOS, FIRST_CONTROL, FLIT_BITS, HEAD,
-    HEADER_FLITS, LEVEL, NUMBER, OFFERED, OVERFLOW, TOP_CLASS, UNCOMMITTED, VISIBLE, WORDS,
-)  # fmt: skip
+from lethe_sim.golden import queue
+from lethe_sim.golden.bits import flit_high, flit_low
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word
+from lethe_sim.golden.state import (
+    AT_DATA,
+    AT_FIFOS,
+    AT_LAST,
+    AT_RX,
+    DATA_RING,
+    DELIVER,
+    DELIVER_FLITS,
+    FIFOS,
+    FIRST_CONTROL,
+    FLIT_BITS,
+    HEAD,
+    HEADER_FLITS,
+    LEVEL,
+    NUMBER,
+    OFFERED,
+    OVERFLOW,
+    TOP_CLASS,
+    UNCOMMITTED,
+    VISIBLE,
+    WORDS,
+)  # fmt: skip  # isort: skip
 
 _TAKE = int(Event.TAKE)
 

@@ -1,25 +1,96 @@
 """The network interface as a whole: reset, one cycle, what can be seen from outside, and when to look again."""
 
 import numpy as np
+
 from lethe.spec.events import LANE_RX, Event
 from lethe.spec.trace import NI_BEAT, NI_FLAGS, NI_FLIT
+from lethe_sim.golden import ladder, queue
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word
+from lethe_sim.golden.state import (
+    ACCEPT_BEATS,
+    ACK_LADDER,
+    AT_DATA,
+    AT_FIFOS,
+    AT_LAST,
+    AT_QUEUES,
+    AT_SLOTS,
+    AT_TABLE,
+    AT_TX,
+    AT_TX_DATA,
+    BUSY,
+    COMPLETION,
+    DELIVER,
+    END,
+    ENTRIES,
+    FIFOS,
+    FINISH_FROM,
+    FIRST,
+    FRAGMENTED,
+    FREE,
+    HOLD,
+    INCARNATION_MASK,
+    INCARNATION_NOW,
+    INITIAL,
+    LADDER,
+    LADDER_FIELDS,
+    LAST,
+    LAUNCH,
+    LEVEL,
+    LIVE,
+    NEVER,
+    NEW,
+    NEXT_DUE,
+    NEXT_GRANT,
+    NO_REQUEST,
+    NONE,
+    NUMBER,
+    OFFER,
+    OFFER_FIFO,
+    OFFER_LAST,
+    OFFERED,
+    OVERFLOW,
+    QUARANTINE,
+    QUARANTINED,
+    READY_FROM,
+    REPEATS,
+    REPLY,
+    REQUEST,
+    REQUEST_A,
+    REQUEST_B,
+    RX_COUNT,
+    SEND_LADDER,
+    SETS_LOG,
+    SHOW_FIELDS,
+    SHOW_FLAGS,
+    SHOW_WORD,
+    SLOT_FIELDS,
+    SLOTS,
+    STAGE,
+    TIME_ZERO,
+    TX_CLEAR,
+    TX_END,
+    TX_RING,
+    TX_SLOT,
+    UNCOMMITTED,
+    UNDER_WAY,
+    VALID,
+    VISIBLE,
+    WAYS,
+    WORDS,
+)  # fmt: skip  # isort: skip
 
-from .. import ladder, queue
-from ..compile import jit
-from ..events import emit, event_word
-from ..state import (
-    ACCEPT_BEATS, ACK_LADDER, AT_DATA, AT_FIFOS, AT_LAST, AT_QUEUES, AT_SLOTS, AT_TABLE, AT_TX, AT_TX_DATA, BUSY,
-    COMPLETION, DELIVER, END, ENTRIES, FIFOS, FINISH_FROM, FIRST, FRAGMENTED, FREE, HOLD,
-    INCARNATION_MASK, INCARNATION_NOW, INITIAL, LADDER, LADDER_FIELDS, LAST, LAUNCH, LEVEL, LIVE, NEVER, NEW, NEXT_DUE,
-    NEXT_GRANT, NO_REQUEST, NONE, NUMBER, OFFER, OFFER_FIFO, OFFER_LAST, OFFERED, OVERFLOW, QUARANTINE, QUARANTINED,
-    READY_FROM, REPEATS, REPLY, REQUEST, REQUEST_A, REQUEST_B, RX_COUNT, SEND_LADDER, SETS_LOG, SHOW_FIELDS, SHOW_FLAGS,
-    SHOW_WORD, SLOT_FIELDS, SLOTS, STAGE, TIME_ZERO, TX_CLEAR, TX_END, TX_RING, TX_SLOT, UNCOMMITTED, UNDER_WAY, VALID,
-    VISIBLE, WAYS, WORDS,
-)  # fmt: skip
 from . import completion, deliver, receiver, requests, transmitter
 from .accept import (
-    DATA_VALID, LINK_DISABLE, SEND_VALID, bit, send_ready, store_beat, store_record, take_record,
-)  # fmt: skip
+    DATA_VALID,
+    LINK_DISABLE,
+    SEND_VALID,
+    bit,
+    send_ready,
+    store_beat,
+    store_record,
+    take_record,
+)  # fmt: skip  # isort: skip
 
 _RESET = int(Event.RESET)
 # What a step tells the host: bits.

@@ -5,23 +5,82 @@ The assembler sees a flit in cycle t; what follows from it happens in t+2, and w
 """
 
 import numpy as np
-from lethe.spec.events import LANE_FRAGMENT, LANE_RX, Cause, Drop, Event, Kind, Status
 
-from .. import ladder, queue
-from ..bits import U0, get, put_flit
-from ..compile import jit
-from ..crc import ONES32, crc16_body, crc32_flit
-from ..events import emit, event_word, pack_uid
-from ..state import (
-    ACK_LADDER, AT_HEADER, AT_MESSAGES, AT_RX, AT_SLOTS, CAUSE, CLASS, COMMON_FIELDS, COMPLETION, CONTROL_FLITS,
-    CRC_FLITS, DELIVER, DELIVER_RECORDS, DESTINATION, END, ENTRIES, EXTENSION, FIELD_OFFSET, FIELD_WIDTH, FIRST,
-    FLIT_BITS, FRAGMENTED, GENERATION, HEADER_FLITS, INCARNATION, INCARNATION_NOW, KIND, LAST, LENGTH, LIVE, MAX_FLITS,
-    MESSAGE_FIELDS, MESSAGE_FLITS, MESSAGE_GOOD, MODE, MTU, NODES, NONE, NUMBER, OFFER, OFFER_FIFO, OFFER_LAST, ONE_FLIT,
-    OVERFLOW, PEER_INCARNATION, READY_FROM, REPLIES_DROPPED, REPLY, REPLY_DEPTH, RX_COUNT, RX_FIFO, RX_FLIT,
-    RX_PAYLOAD, RX_STATE, RX_STATE_BEFORE, SLOT, SLOT_DESTINATION, SLOT_FIELDS, SLOT_GENERATION, SLOT_MODE, SLOTS,
-    SOURCE, STAGE, TIME_ZERO, TRY, UNDER_WAY, VALID,
-)  # fmt: skip
-from ..topology import distance_class
+from lethe.spec.events import LANE_FRAGMENT, LANE_RX, Cause, Drop, Event, Kind, Status
+from lethe_sim.golden import ladder, queue
+from lethe_sim.golden.bits import U0, get, put_flit
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.crc import ONES32, crc16_body, crc32_flit
+from lethe_sim.golden.events import emit, event_word, pack_uid
+from lethe_sim.golden.state import (
+    ACK_LADDER,
+    AT_MESSAGES,
+    AT_RX,
+    AT_SLOTS,
+    CAUSE,
+    CLASS,
+    COMMON_FIELDS,
+    COMPLETION,
+    CONTROL_FLITS,
+    CRC_FLITS,
+    DELIVER,
+    DELIVER_RECORDS,
+    DESTINATION,
+    END,
+    ENTRIES,
+    EXTENSION,
+    FIELD_OFFSET,
+    FIELD_WIDTH,
+    FIRST,
+    FLIT_BITS,
+    FRAGMENTED,
+    GENERATION,
+    HEADER_FLITS,
+    INCARNATION,
+    INCARNATION_NOW,
+    KIND,
+    LAST,
+    LENGTH,
+    LIVE,
+    MAX_FLITS,
+    MESSAGE_FIELDS,
+    MESSAGE_FLITS,
+    MESSAGE_GOOD,
+    MODE,
+    MTU,
+    NODES,
+    NUMBER,
+    OFFER,
+    OFFER_FIFO,
+    OFFER_LAST,
+    ONE_FLIT,
+    OVERFLOW,
+    PEER_INCARNATION,
+    READY_FROM,
+    REPLIES_DROPPED,
+    REPLY,
+    REPLY_DEPTH,
+    RX_COUNT,
+    RX_FIFO,
+    RX_FLIT,
+    RX_PAYLOAD,
+    RX_STATE,
+    RX_STATE_BEFORE,
+    SLOT,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    SLOT_GENERATION,
+    SLOT_MODE,
+    SLOTS,
+    SOURCE,
+    STAGE,
+    TIME_ZERO,
+    TRY,
+    UNDER_WAY,
+    VALID,
+)  # fmt: skip  # isort: skip
+from lethe_sim.golden.topology import distance_class
+
 from . import deliver, table
 from .accept import payload_flits
 
@@ -77,7 +136,7 @@ def arrive(k, ni, data, cycle, flags, low, high):
     header = k[HEADER_FLITS]
     if n + 1 == header:
         kind = header_value(k, data, KIND)
-        if kind == _SEND or kind == _BE:  # noqa: PLR1714 (compiled)
+        if kind in (_SEND, _BE):
             ni[RX_PAYLOAD] = payload_flits(k, header_value(k, data, LENGTH))
             ni[RX_FIFO] = deliver.fifo_of(k, header_value(k, data, CLASS))
     elif n >= header and n - header < ni[RX_PAYLOAD]:
@@ -130,7 +189,7 @@ def verdict(k, ni, cycle, at):
     if not ni[at + MESSAGE_GOOD]:
         return _CRC
     kind, flits, length = ni[at + KIND], ni[at + MESSAGE_FLITS], ni[at + LENGTH]
-    datagram = kind == _SEND or kind == _BE  # noqa: PLR1714 (compiled)
+    datagram = kind in (_SEND, _BE)
     if kind < _SEND or kind > _BE or (datagram and flits == 1):
         return _KIND
     if datagram:
@@ -164,7 +223,7 @@ def act(k, ni, ev, cycle, ack_room, note):
     source, incarnation = ni[at + SOURCE], ni[at + INCARNATION]
     owner = ni[at + DESTINATION] if kind == _ACK else source
     uid = pack_uid(owner, incarnation, ni[at + SLOT], ni[at + GENERATION])
-    length = ni[at + LENGTH] if kind == _SEND or kind == _BE else 0  # noqa: PLR1714 (compiled)
+    length = ni[at + LENGTH] if kind in (_SEND, _BE) else 0
     detail = verdict(k, ni, cycle, at)
     committed = False
     if detail != 0:

@@ -1,17 +1,48 @@
 """Internal requests (section 4.5): chosen in one cycle, acting in the next if no message ended just before."""
 
 from lethe.spec.events import LANE_RX, Cause, Event, Kind, Status
+from lethe_sim.golden import ladder, queue
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word, pack_uid
+from lethe_sim.golden.state import (
+    ACK_LADDER,
+    ACK_LIMIT,
+    ACK_REQUEST,
+    AT_SLOTS,
+    CANCEL_REQUEST,
+    DEADLINE,
+    END,
+    FINISH,
+    FINISH_FROM,
+    FINISH_REQUEST,
+    HOLD,
+    HOLD_A,
+    HOLD_B,
+    INCARNATION_NOW,
+    LADDER,
+    LADDER_FIELDS,
+    LAUNCHED,
+    LIVE,
+    NEVER,
+    NO_REQUEST,
+    NUMBER,
+    READY_FROM,
+    REPEATS,
+    REQUEST,
+    REQUEST_A,
+    REQUEST_B,
+    RETRY_LIMIT,
+    SEND_LADDER,
+    SEND_REQUEST,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    SLOT_GENERATION,
+    SLOT_MODE,
+    SLOTS,
+    TIME_ZERO,
+)  # fmt: skip  # isort: skip
+from lethe_sim.golden.topology import distance_class
 
-from .. import ladder, queue
-from ..compile import jit
-from ..events import emit, event_word, pack_uid
-from ..state import (
-    ACK_LADDER, ACK_LIMIT, ACK_REQUEST, AT_SLOTS, CANCEL_REQUEST, DEADLINE, END, FINISH, FINISH_FROM, FINISH_REQUEST,
-    HOLD, HOLD_A, HOLD_B, INCARNATION_NOW, LADDER, LADDER_FIELDS, LAUNCHED, LIVE, NEVER, NO_REQUEST, NUMBER,
-    READY_FROM, REPEATS, REQUEST, REQUEST_A, REQUEST_B, RETRY_LIMIT, SEND_LADDER, SEND_REQUEST, SLOT_DESTINATION,
-    SLOT_FIELDS, SLOT_GENERATION, SLOT_MODE, SLOTS, TIME_ZERO,
-)  # fmt: skip
-from ..topology import distance_class
 from . import table
 from .accept import CANCEL_VALID, bit, part
 from .receiver import complete, reply, stage

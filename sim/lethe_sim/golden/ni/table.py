@@ -1,7 +1,7 @@
 """Receive table (section 4.7): sets of ways, an entry is the packed UID of what was delivered, or −1."""
 
-from ..compile import jit
-from ..state import AT_TABLE, ENTRIES, NONE, SETS_LOG, SLOT_BITS, WAYS
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.state import AT_TABLE, ENTRIES, NONE, SETS_LOG, SLOT_BITS, WAYS
 
 # Source and slot of a packed UID.
 _SAME = 0xFFFF << 44 | 0xFFFF << 20

@@ -4,23 +4,83 @@ What the NI shows in cycle c is in a ring at c mod TX_RING: flags and data of th
 """
 
 import numpy as np
-from lethe.spec.events import LANE_TX, Cause, Event, Kind, Status
 
-from .. import ladder, queue
-from ..bits import ALL, U0, flit_high, flit_low, mask, put
-from ..compile import jit
-from ..crc import ONES32, crc16_body, crc32_flit
-from ..events import emit, event_word, pack_uid
-from ..random import advance
-from ..state import (
-    AT_HEADER, AT_PAYLOAD, AT_SLOTS, AT_TX, AT_TX_DATA, CAUSE, CLASS, CONTROL_FLITS, CRC_FLITS, DESTINATION, EXPECT,
-    FIELD_OFFSET, FIELD_WIDTH, FINISH, FINISH_FROM, FIRST, FLIT_BITS, GENERATION, HEADER_FLITS, INCARNATION,
-    INCARNATION_NOW, JITTER, KIND, LAST, LAUNCH, LAUNCHED, LENGTH, LIVE, MODE, NEVER, NEW, NEXT_GRANT, NONE, NUMBER,
-    ONE_FLIT, PEER_INCARNATION, RANDOM, READY_FROM, REPEATS, REPLY, SEND_LADDER, SHOW_FIELDS, SHOW_FLAGS, SHOW_UID,
-    SHOW_WORD, SLOT, SLOT_CLASS, SLOT_DESTINATION, SLOT_FIELDS, SLOT_GENERATION, SLOT_LENGTH, SLOT_MODE, SLOT_WORDS,
-    SOURCE, TIME_ZERO, TRY, TRY_MASK, TX_CLEAR, TX_END, TX_FROM, TX_RING, TX_SLOT, TX_UNTIL, VALID, WORDS,
-)  # fmt: skip
-from ..topology import distance_class
+from lethe.spec.events import LANE_TX, Cause, Event, Kind, Status
+from lethe_sim.golden import ladder, queue
+from lethe_sim.golden.bits import ALL, U0, flit_high, flit_low, mask, put
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.crc import ONES32, crc16_body, crc32_flit
+from lethe_sim.golden.events import emit, event_word, pack_uid
+from lethe_sim.golden.random import advance
+from lethe_sim.golden.state import (
+    AT_HEADER,
+    AT_PAYLOAD,
+    AT_SLOTS,
+    AT_TX,
+    AT_TX_DATA,
+    CAUSE,
+    CLASS,
+    CONTROL_FLITS,
+    CRC_FLITS,
+    DESTINATION,
+    EXPECT,
+    FIELD_OFFSET,
+    FIELD_WIDTH,
+    FINISH,
+    FINISH_FROM,
+    FIRST,
+    FLIT_BITS,
+    GENERATION,
+    HEADER_FLITS,
+    INCARNATION,
+    INCARNATION_NOW,
+    JITTER,
+    KIND,
+    LAST,
+    LAUNCH,
+    LAUNCHED,
+    LENGTH,
+    LIVE,
+    MODE,
+    NEVER,
+    NEW,
+    NEXT_GRANT,
+    NONE,
+    NUMBER,
+    ONE_FLIT,
+    PEER_INCARNATION,
+    RANDOM,
+    READY_FROM,
+    REPEATS,
+    REPLY,
+    SEND_LADDER,
+    SHOW_FIELDS,
+    SHOW_FLAGS,
+    SHOW_UID,
+    SHOW_WORD,
+    SLOT,
+    SLOT_CLASS,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    SLOT_GENERATION,
+    SLOT_LENGTH,
+    SLOT_MODE,
+    SLOT_WORDS,
+    SOURCE,
+    TIME_ZERO,
+    TRY,
+    TRY_MASK,
+    TX_CLEAR,
+    TX_END,
+    TX_FROM,
+    TX_RING,
+    TX_SLOT,
+    TX_UNTIL,
+    VALID,
+    WORDS,
+)  # fmt: skip  # isort: skip
+from lethe_sim.golden.topology import distance_class
+
 from .accept import payload_flits
 
 _SEND, _BE = int(Kind.SEND), int(Kind.BE)
