@@ -18,7 +18,8 @@ FINDINGS = {
     "altered": "delivered with another length, kind, source or destination than it was accepted with",
     "invented": "sent or delivered before it was accepted, or without ever having been",
     "misreported": "its completion contradicts what happened",
-    "late": "sent again after it had ended (T6)",
+    # T6
+    "late": "sent again after it had ended",
     "disordered": "a worm arrived where and when none was launched for it, so the fabric did not keep order",
     "held": "its slot was never given back",
     "remembered": "the receiver still remembers it at the end",

@@ -99,7 +99,7 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
                 cycle=row["accepted_at"],
                 unit=row["accepted_by"],
                 peer=row["destination"],
-                note=f"delivered {row['delivers'] + row['deliver_bes']} times",
+                note=f"deliveries: {row['delivers'] + row['deliver_bes']}",
             )
             for row in touched
         ),

@@ -86,7 +86,7 @@ def _round_between(low: float, high: float) -> list[int]:
 
 def goodput(metrics: Metrics, cycles: int, offered: float | None) -> Markup:
     """Payload flits delivered per node and cycle, over the run; ``offered`` draws the load as a dashed line."""
-    bars = metrics.goodput_bars
+    bars = metrics.goodput_bars or ((0, 0.0),)
     most = max([value for _, value in bars] + ([offered] if offered else []))
     frame = _Frame(0, cycles, most, "payload flits per node and cycle", "cycle")
     ends = [start for start, _ in bars[1:]] + [cycles]

@@ -29,6 +29,7 @@ class Load:
         for unit, event, _, count in metrics.tallies:
             self.by_unit[unit][event] += count
         self.known = -1 not in self.by_unit
+        self.whole = graph.link_count <= MOST_LINKS
         self.worst_router = max((self.share(r) for r in range(graph.routers)), default=0.0) if self.known else 0.0
         links = range(graph.link_count) if self.known else ()
         self.worst_link = max((self.lost(link) for link in links), default=0)
@@ -56,7 +57,7 @@ def network(metrics: Metrics, graph: Topology) -> Markup | None:
     load = Load(metrics, graph)
     if not load.known:
         return None
-    if graph.link_count > MOST_LINKS:
+    if not load.whole:
         return _rows(load)
     place: Callable[[Topology], _Places] = {
         "tree": _tree, "fly": _fly, "mesh": _mesh, "crossbar": _crossbar, "wire": _wire,
@@ -182,7 +183,7 @@ def _node(load: Load, node: int, x: float, y: float, size: float, label: bool) -
     # A number stands on the colour, which therefore stays light.
     heat = round(0.6 * _heat(load.drops(node), load.worst_node))
     dot = element(
-        "circle", title(f"node {node}: {load.drops(node):,} arrivals dropped"), cx=x, cy=y, r=radius, class_="node",
+        "circle", title(f"node {node}: {load.drops(node):,} arrivals dropped"), cx=x, cy=y, r=radius, class_="station",
         style=f"--share:{heat}%",
     )  # fmt: skip
     return dot + (text(x, y + 3.5, str(node), class_="number middle") if label and radius >= 6.5 else "")

@@ -171,6 +171,8 @@ def _sentence(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> str:
             f"{m.delivered:,} of {m.datagrams:,} datagrams had been delivered when the {audit.cycles:,} cycles were "
             "over. Nothing was wrong so far, but what was still under way cannot be judged. More cycles would tell."
         )
+    if not m.datagrams:
+        return "Nothing was sent in this run, and so nothing was lost or doubled."
     all_ = "All " if m.once == m.datagrams else f"{m.once:,} of "
     text = f"{all_}{m.datagrams:,} datagrams arrived exactly once"
     if discarded:
