@@ -27,7 +27,7 @@ class ConfigError(ValueError):
 _LARGEST = (1 << 63) - 1
 
 
-def _key(default, about: str):
+def _key(default, about: str) -> typing.Any:
     return field(default=default, metadata={"about": about})
 
 
