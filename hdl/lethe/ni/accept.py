@@ -93,8 +93,8 @@ class Accept(wiring.Component):
         held = Signal(self._record)
         held_life = Signal(self.free.payload.shape())
         held_best = Signal()
-        beat = Signal(16 - byte_bits + 1)
-        beats = Signal(16 - byte_bits + 1)
+        left = Signal(16 - byte_bits + 1)
+        beat, fits = Signal.like(self.beat), Signal()
 
         cause = Signal(Cause)
         with m.If((record.destination >= system.nodes) | (record.destination == self.node)):
@@ -117,7 +117,7 @@ class Accept(wiring.Component):
             self.free.ready.eq(begun),
             empty.eq(record.length == 0),
             self.send_data.ready.eq(in_payload),
-            last.eq(beat == beats - 1),
+            last.eq(left == 1),
             self.store.eq(begun),
             self.slot.eq(life.slot),
             self.fields.generation.eq(life.generation),
@@ -139,13 +139,14 @@ class Accept(wiring.Component):
                 held_best.eq(best_effort),
                 in_payload.eq(~empty),
                 beat.eq(0),
-                beats.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
+                fits.eq(1),
+                left.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
             ]
 
         taken = Signal()
         m.d.comb += taken.eq(in_payload & self.send_data.valid)
         with m.If(taken):
-            m.d.sync += beat.eq(beat + 1)
+            m.d.sync += [left.eq(left - 1), beat.eq(beat + 1), fits.eq(fits & (beat != system.slot_flits - 1))]
             with m.If(last):
                 m.d.sync += in_payload.eq(0)
 
@@ -153,7 +154,7 @@ class Accept(wiring.Component):
         over = Signal(byte_bits)
         m.d.comb += [
             over.eq(held.length[:byte_bits]),
-            self.write.eq(taken & (beat < system.slot_flits)),
+            self.write.eq(taken & fits),
             self.beat.eq(beat),
         ]
         for byte in range(form.flit_bytes):

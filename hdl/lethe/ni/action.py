@@ -33,6 +33,8 @@ class Action(wiring.Component):
         The receiver, in *c−1*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
         The internal requests in their order; taken in *c−1*.
+    next_rung : In
+        The rung that the token in ``ack_hold`` goes to.
     dump : In(stream), dumped : Out
         A read of slot and set ``dump.payload``, taken in *c−1* while ``quiesce``; ``dumped`` answers in *c*.
     granted_new, granted : In
@@ -76,6 +78,7 @@ class Action(wiring.Component):
                 "finish": In(stream.Signature(records.finish)),
                 "repeat_hold": In(stream.Signature(records.token)),
                 "ack_hold": In(stream.Signature(records.ack_token)),
+                "next_rung": In(range(max(2, system.rungs))),
                 "cancel": In(stream.Signature(records.cancel)),
                 "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
                 "dumped": Out(records.dump),
@@ -169,25 +172,21 @@ class Action(wiring.Component):
             with m.Else():
                 m.d.comb += slot.eq(self.dump.payload)
 
-        dumps = ~self.complete & takes["dump"]
         m.d.comb += [
             self.look_slot.eq(slot),
-            self.look_set.eq(Mux(dumps, self.dump.payload, set_of(system, source, slot))),
+            self.look_set.eq(Mux(self.complete, set_of(system, header.source, header.slot), hold.set)),
         ]
 
+        with m.If(takes["dump"]):
+            m.d.comb += self.look_set.eq(self.dump.payload)
+
         # The rung and delay of the token this action may push to the Ack ladder.
-        tries = Signal(TRIES_BITS)
         rung, eve_delay = Signal.like(self.rung), Signal(range(max(system.delays) + 1))
-        distance = distance_class(m, system.graph, self.node, source)
-        steps, classes = system.timers.backoff_steps, system.graph.distance_classes
+        distance = distance_class(m, system.graph, self.node, header.source)
         m.d.comb += [
-            tries.eq(Mux(self.complete, 0, Mux(hold.tries == 255, 255, hold.tries + 1))),
-            rung.eq(distance),
+            rung.eq(Mux(self.complete, distance, self.next_rung)),
+            eve_delay.eq(Array(delay - 1 for delay in system.delays)[rung]),
         ]
-        if steps:
-            with m.If(~self.complete):
-                m.d.comb += rung.eq(classes - 1 + Mux(tries < steps, tries, steps))
-        m.d.comb += eve_delay.eq(Array(delay - 1 for delay in system.delays)[rung])
 
         # c: act.
         def at_c(value, name):
@@ -219,7 +218,7 @@ class Action(wiring.Component):
         ours = at_c(header.incarnation == self.incarnation, "ours")
         way = at_c(hold.way, "way")
         old_ack_tries = at_c(hold.tries, "old_ack_tries")
-        tries = at_c(tries, "tries")
+        look_set = at_c(self.look_set, "looked_set")
         old_tries = at_c(self.repeat_hold.payload.tries, "old_tries")
         status = at_c(self.finish.payload.status, "finish_status")
         finish_cause = at_c(self.finish.payload.cause, "finish_cause")
@@ -264,9 +263,10 @@ class Action(wiring.Component):
                 cause.eq(Cause.CANCELLED),
                 ended_status.eq(Mux(launched, Status.UNKNOWN, Status.NEVER_SENT)),
             ]
-        next_tries = Signal(TRIES_BITS)
+        next_tries, next_ack_tries = Signal(TRIES_BITS), Signal(TRIES_BITS)
         m.d.comb += [
             next_tries.eq(Mux(old_tries == 255, 255, old_tries + 1)),
+            next_ack_tries.eq(Mux(old_ack_tries == 255, 255, old_ack_tries + 1)),
             self.end.eq(release | gives_up),
             self.ended_slot.eq(slot),
             self.end_phase.eq(looked.phase),
@@ -339,7 +339,8 @@ class Action(wiring.Component):
             self.token.incarnation.eq(incarnation),
             self.token["try"].eq(echo),
             self.token.way.eq(Mux(acking, way, pushed_way)),
-            self.token.tries.eq(tries),
+            self.token.tries.eq(Mux(acking, next_ack_tries, 0)),
+            self.token.set.eq(look_set),
             self.rung.eq(rung),
             self.eve.eq(self.time + eve_delay),
         ]
@@ -406,7 +407,7 @@ class Action(wiring.Component):
         with m.Elif(repeats):
             m.d.comb += [event.eq(Event.REPEAT), shown.detail.eq(next_tries)]
         with m.Elif(acks_again):
-            m.d.comb += [event.eq(Event.ACK_REPEAT), shown.detail.eq(tries)]
+            m.d.comb += [event.eq(Event.ACK_REPEAT), shown.detail.eq(next_ack_tries)]
         with m.Elif(orphans):
             m.d.comb += event.eq(Event.ORPHAN)
 

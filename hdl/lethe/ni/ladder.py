@@ -36,6 +36,8 @@ class Ladder(wiring.Component):
         Every rung has level ≤ timer_depth − 2.
     hold : Out(stream)
         The hold register; taken in *c*, it is empty in *c+1*, and can be full again in *c+2*.
+    next_rung : Out
+        The rung of the next try of the token in hold.
     """
 
     push: Signal
@@ -59,6 +61,7 @@ class Ladder(wiring.Component):
                 "advance": In(1),
                 "room": Out(1),
                 "hold": Out(stream.Signature(shape)),
+                "next_rung": Out(range(max(2, system.rungs))),
             }
         )
 
@@ -117,7 +120,7 @@ class Ladder(wiring.Component):
             self.room.eq(roomy.all()),
         ]
         with m.If(pop):
-            m.d.sync += self.hold.valid.eq(1)
+            m.d.sync += [self.hold.valid.eq(1), self.next_rung.eq(Array(map(system.rung_after, range(rungs)))[popped])]
         with m.Elif(self.hold.ready):
             m.d.sync += self.hold.valid.eq(0)
 

@@ -74,7 +74,9 @@ class Records:
         self.cancel = self.free = self.launch = data.StructLayout(own_slot)
         self.accepted = data.StructLayout({"valid": 1, **own_slot, "tag": system.wire.tag_bits})
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
-        self.ack_token = data.StructLayout({**uid, "way": self.way_bits, "try": form.try_bits, "tries": TRIES_BITS})
+        self.ack_token = data.StructLayout(
+            {**uid, "set": self.set, "way": self.way_bits, "try": form.try_bits, "tries": TRIES_BITS}
+        )
         self.reply = data.StructLayout(
             {
                 "forget": 1,

@@ -51,7 +51,7 @@ class Ni(wiring.Component):
     quiesce : In(1)
         1 stops taking records; what is under way is finished.
     reset : In(1)
-        Node reset, synchronous (section 4.11); while it is 1 every output is 0.
+        Node reset, synchronous (section 4.11); while it is 1 every output is 0, but for the payloads of streams.
     idle, ready : Out(1)
         Nothing is under way or waits for the host; initialisation is over.
     time : Out(time_bits)
@@ -255,6 +255,7 @@ class Ni(wiring.Component):
             received.joins.eq(action.joins),
             received.leaves.eq(action.leaves),
             action.ack_room.eq(ack_ladder.room),
+            action.next_rung.eq(ack_ladder.next_rung),
             completions.push.eq(action.completes),
             completions.entry.eq(action.completion),
             free.taken.eq(completions.taken),
@@ -302,16 +303,16 @@ class Ni(wiring.Component):
         gated(self.accepted, accept.accepted)
         gated(self.cancel.ready, action.cancel.ready)
         gated(self.dump.ready, action.dump.ready)
-        gated(self.dumped, action.dumped)
+        m.d.comb += self.dumped.eq(action.dumped)
         gated(self.dumped_valid, action.dumped_valid)
         gated(self.completion.valid, completions.completion.valid)
-        gated(self.completion.payload, completions.completion.payload)
+        m.d.comb += self.completion.payload.eq(completions.completion.payload)
         takes = []
         for name, fifo in zip(self._fifos, fifos, strict=True):
             for suffix, source in (("", fifo.deliver), ("_data", fifo.deliver_data)):
                 port = getattr(self, name + suffix)
                 gated(port.valid, source.valid)
-                gated(port.payload, source.payload)
+                m.d.comb += port.payload.eq(source.payload)
                 inner.d.comb += source.ready.eq(port.ready)
             takes.append((fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload))
 
