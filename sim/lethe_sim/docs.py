@@ -170,7 +170,7 @@ def keys() -> str:
 
 
 def _key(field: dataclasses.Field) -> tuple[str, str, str]:
-    default = "none" if isinstance(field.default, tuple) else f"`{config._toml(field.default)}`"
+    default = "none" if isinstance(field.default, tuple) else f"`{config.literal(field.default)}`"
     return f"`{field.name}`", default, field.metadata["about"]
 
 

@@ -212,6 +212,13 @@ def test_the_wrap_guard_follows_the_wire_and_the_timers():
     System.make(timers={"backoff_steps": 0}, wire={"generation_bits": 6})
 
 
+@pytest.mark.parametrize("path", ['a "b" \\ c', "a\nb\tc", "\x7f\x1f", "ληθη 😀", ""])
+def test_any_text_survives_toml(path):
+    system = System.make("x", workload={"path": path})
+    assert parse(dump(system), "x") == system
+    assert "\n" not in config.literal(path)
+
+
 # Fuzz: anything TOML can say gives a System or a ConfigError, at once.
 
 SECTIONS = {

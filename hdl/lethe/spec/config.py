@@ -6,6 +6,7 @@ dataclasses; `System` holds them all and derives what both implementations compu
 
 import dataclasses
 import difflib
+import json
 import math
 import tomllib
 import types
@@ -408,20 +409,22 @@ def example(kind: str = "tree") -> str:
                 lines.append(f"# [[{name}.{f.name}]]")
                 for g in dataclasses.fields(element):
                     value = {"start": 1000, "end": 2000, "cycles": 10}.get(g.name, g.default)
-                    lines.append(f"# {g.name} = {_toml(value)}  # {g.metadata['about']}")
+                    lines.append(f"# {g.name} = {literal(value)}  # {g.metadata['about']}")
                 continue
             value = kind if (name, f.name) == ("topology", "kind") else f.default
             if (name, f.name, kind) == ("topology", "nodes", "crossbar"):
                 value = 16
-            lines.append(f"{f.name} = {_toml(value)}  # {about}")
+            lines.append(f"{f.name} = {literal(value)}  # {about}")
     return "\n".join(lines) + "\n"
 
 
-def _toml(value) -> str:
+def literal(value: bool | int | float | str) -> str:
+    """One TOML value."""
     match value:
         case bool():
             return str(value).lower()
         case str():
-            return f'"{value}"'
+            # JSON's escapes are TOML's, and TOML wants one more.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case _:
-            return str(value)
+            return repr(value)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from .config import System
+from .config import System, literal
 
 
 def dump(system: System) -> str:
@@ -24,15 +24,3 @@ def dump(system: System) -> str:
         if plain or nested:
             lines += [f"[{section.name}]", *plain, *nested, ""]
     return "\n".join(lines)
-
-
-def literal(value: bool | int | float | str) -> str:
-    """One TOML value."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
-        case _:
-            return repr(value)
