@@ -112,8 +112,8 @@ def _interface(system, fail, within) -> None:
     within("timers.ack_limit", 0, 255)
     within("timers.quarantine", 0, 1 << 24)
     depth = system.timers.timer_depth
-    if depth and not 4 <= depth <= 1 << 17:
-        fail("timers.timer_depth", f"must be 4 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")
+    if depth and not 5 <= depth <= 1 << 17:
+        fail("timers.timer_depth", f"must be 5 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")
 
 
 def _faults(system, fail, within) -> None:

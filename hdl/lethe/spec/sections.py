@@ -1,0 +1,126 @@
+"""The tables of a configuration: every key with its default and what it means."""
+
+import typing
+from dataclasses import dataclass, field
+
+
+def _key(default, about: str) -> typing.Any:
+    return field(default=default, metadata={"about": about})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySection:
+    kind: str = _key("tree", "wire, crossbar, fly (k-ary n-fly), tree (k-ary n-tree) or mesh")
+    nodes: int = _key(0, "crossbar: number of nodes; elsewhere it follows from the other keys")
+    arity: int = _key(4, "tree, fly: k")
+    levels: int = _key(2, "tree, fly: n; nodes = k^n")
+    columns: int = _key(4, "mesh: nodes along x")
+    rows: int = _key(4, "mesh: nodes along y")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireSection:
+    flit_bits: int = _key(64, "data bits of a flit: 16, 32, 64 or 128")
+    node_bits: int = _key(0, "width of a node number; 0: just enough for the topology")
+    slot_bits: int = _key(0, "width of a slot number; 0: just enough for ni.slots")
+    generation_bits: int = _key(12, "width of a slot's generation, 1 to 20")
+    incarnation_bits: int = _key(4, "width of an incarnation, 1 to 8")
+    try_bits: int = _key(1, "width of the try echo, 1 to 8")
+    class_bits: int = _key(3, "width of a datagram's class, 1 to 8")
+    mode_bits: int = _key(2, "width of a datagram's mode, 1 to 4")
+    ext_bits: int = _key(2, "width of the extension mask, 1 to 16")
+    mtu: int = _key(32, "longest payload in bytes, 1 to 4096")
+    tag_bits: int = _key(16, "width of the host's tag (not on the wire), 1 to 16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterSection:
+    latency: int = _key(1, "cycles a flit spends in a router, 1 to 4")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NiSection:
+    slots: int = _key(16, "datagrams a node can have under way, 2 to 65536")
+    sets: int = _key(16, "sets of the receive table, a power of two")
+    ways: int = _key(4, "entries in a set, 1 to 8")
+    reply_depth: int = _key(16, "replies that can wait for the link, at least 2")
+    deliver_flits: int = _key(0, "flits in each deliver FIFO; 0: four of the longest payloads")
+    deliver_records: int = _key(16, "datagrams in each deliver FIFO, at least 2")
+    control_classes: int = _key(0, "classes, from the highest down, with a deliver FIFO of their own")
+    reserved_slots: int = _key(0, "slots that only control classes may take")
+    deadline_bits: int = _key(20, "width of a datagram's deadline in cycles, 8 to 32")
+    statistics: bool = _key(True, "build the statistics block into the RTL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimersSection:
+    slack: int = _key(-1, "cycles added to the shortest round trip for the first time-out; -1: two worms and 8")
+    backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
+    jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
+    timer_depth: int = _key(0, "tokens in each rung of a ladder; 0: twice the larger of slots and entries, at least 16")
+    wrap_guard: int = _key(16, "longest Ack intervals before a slot's generation may recur; 0: unchecked (T1)")
+    ack_limit: int = _key(0, "Acks repeated before an entry is reclaimed as an orphan; 0: never")
+    quarantine: int = _key(0, "cycles a slot rests after an UNKNOWN end; 0: none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkFault:
+    link: int = _key(0, "link number (see `lethe check --links`)")
+    start: int = _key(0, "first dead cycle")
+    end: int = _key(0, "first cycle in which it lives again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StallFault:
+    node: int = _key(0, "node whose deliver ports stall")
+    start: int = _key(0, "first stalled cycle")
+    end: int = _key(0, "first cycle in which they take again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetFault:
+    node: int = _key(0, "node that is reset")
+    start: int = _key(0, "first cycle of reset")
+    cycles: int = _key(1, "cycles the reset lasts, at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultsSection:
+    loss: float = _key(0.0, "probability that a worm is lost on a link it crosses (injection and ejection too)")
+    flip: float = _key(0.0, "probability that a bit of a flit flips on a link it crosses")
+    links: tuple[LinkFault, ...] = _key((), "[[faults.links]]: links that die and heal")
+    stalls: tuple[StallFault, ...] = _key((), "[[faults.stalls]]: deliver ports that stall")
+    resets: tuple[ResetFault, ...] = _key((), "[[faults.resets]]: nodes that are reset")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSection:
+    kind: str = _key("generator", "generator (uniform random destinations) or file (ship a file around)")
+    load: float = _key(0.05, "generator: payload flits offered per node per cycle; 1 or more saturates")
+    min_length: int = _key(32, "generator: shortest payload in bytes, at least 4")
+    max_length: int = _key(32, "generator: longest payload in bytes")
+    count: int = _key(100, "generator: datagrams per node; 0: no limit")
+    stop: int = _key(0, "generator: no new datagram from this cycle on; 0: no limit")
+    path: str = _key("", "file: the file to carry, relative to this TOML")
+    deadline: int = _key(0, "cycles after which a datagram is given up; 0: never")
+    retry_limit: int = _key(0, "repeats after which a datagram is given up; 0: never, at most 255")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSection:
+    name: str = _key("run", "name of the run, the `run` column of its trace")
+    seed: int = _key(1, "every draw follows from it")
+    cycles: int = _key(200_000, "a run that has not drained by then is unfinished")
+
+
+#: Tables by name, in the order in which they are written.
+SECTIONS = {
+    "run": RunSection,
+    "topology": TopologySection,
+    "wire": WireSection,
+    "router": RouterSection,
+    "ni": NiSection,
+    "timers": TimersSection,
+    "faults": FaultsSection,
+    "workload": WorkloadSection,
+}
