@@ -308,8 +308,8 @@ def example(kind: str = "tree") -> str:
     return "\n".join(lines) + "\n"
 
 
-def literal(value: bool | int | float | str) -> str:
-    """One TOML value."""
+def literal(value: typing.Any) -> str:
+    """One TOML value: a bool, a whole number, a float or a text."""
     match value:
         case bool():
             return str(value).lower()
