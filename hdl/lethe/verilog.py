@@ -117,12 +117,23 @@ _BINARY = re.compile(
     r"cell \$(?P<type>add|sub|mul|and|or|xor|eq|ne|lt|le|gt|ge|divfloor|modfloor) .*\n"
     r"    parameter \\A_SIGNED (?P<signed>[01])\n    parameter \\B_SIGNED (?P=signed)\n"
     r"    parameter \\A_WIDTH (?P<a>\d+)\n    parameter \\B_WIDTH (?P<b>\d+)\n    parameter \\Y_WIDTH (?P<y>\d+)\n"
-    r"    connect \\A .*\n    connect \\B .*\n"
+    r"    connect \\A .*\n    connect \\B (?P<right>.*)\n    connect \\Y (?P<result>.*)\n  end\n"
 )
 
 
+#: Comparisons that are constant if every bit on the right is the first, and that constant.
+_LIMITS = {"le": (1, 1), "gt": (1, 0), "ge": (0, 1), "lt": (0, 0)}
+
+
 def _widened(found: re.Match) -> str:
-    """The same cell with operands as wide as its work: Amaranth leaves leading zeros out, linters want them."""
+    """The same cell with operands as wide as its work: Amaranth leaves leading zeros out, linters want them.
+
+    A comparison with a limit of its range becomes the constant it is.
+    """
+    if found["type"] in _LIMITS and found["signed"] == "0":
+        digit, outcome = _LIMITS[found["type"]]
+        if re.fullmatch(rf"{found['a']}'{digit}+", found["right"]):
+            return f"connect {found['result']} 1'{outcome}\n"
     compares = found["type"] in ("eq", "ne", "lt", "le", "gt", "ge")
     width = max(int(found["a"]), int(found["b"]), 0 if compares else int(found["y"]))
     text = found[0]

@@ -181,11 +181,12 @@ class Router(wiring.Component):
         picks = {}
         draw = chance.following[:8]
         for n in range(1, self._rule.ports + 1):
-            starts = [-(-256 * p // n) for p in range(n + 1)]  # the draws that `scale` maps to p begin here
+            # `scale` maps the draws from ceil(256 p / n) on to p or more.
+            reached = [Const(1, 1), *(draw >= -(-256 * p // n) for p in range(1, n)), Const(0, 1)]
             for p in range(n):
                 picks[n, p] = Signal(name=f"pick{p}_of{n}")
                 with m.If(chance.step):
-                    m.d.sync += picks[n, p].eq((draw >= starts[p]) & (draw < starts[p + 1]))
+                    m.d.sync += picks[n, p].eq(reached[p] & ~reached[p + 1])
         return picks
 
     def _drive(self, m, o: int, grants: dict[int, Value], held, body, ends):

