@@ -23,21 +23,26 @@ def test_commit_and_rollback(flits, records, pull):
     async def process(ctx):
         memory, output, loose, overflow = deque(), None, [], False
         shelf, record = deque(), None
-        stamp = 0
+        stamp, step = 0, "nothing"
         for _ in range(4000):
-            step = draw.choices(("nothing", "push", "push and forget", "forget", "commit"), (3, 5, 1, 1, 2))[0]
+            steps = ("nothing", "forget", "push", "push and reject", "push and forget", "reject", "commit")
+            weights = (1, 1, 5, 1, 1, 1, 2)
+            after = step in ("commit", "reject", "push and reject")  # no flit follows a verdict at once
+            step = draw.choices(steps[:2] if after else steps, weights[:2] if after else weights)[0]
             if step == "commit" and (overflow or len(shelf) == records):
-                step = "forget"
+                step = "reject"
             take, take_record = draw.random() < pull, draw.random() < pull
             stamp = (stamp + 1) & 0xFFFF
             ctx.set(fifo.push, int("push" in step))
             ctx.set(fifo.beat, {"data": stamp, "last": stamp & 1})
             ctx.set(fifo.commit, int(step == "commit"))
             ctx.set(fifo.record, {"source": 1, "cls": stamp & 7, "length": stamp & 7})
+            ctx.set(fifo.reject, int("reject" in step))
             ctx.set(fifo.forget, int("forget" in step))
             ctx.set(fifo.deliver_data.ready, int(take))
             ctx.set(fifo.deliver.ready, int(take_record))
-            assert ctx.get(fifo.room) == (not overflow and len(shelf) < records)
+            if not after:
+                assert ctx.get(fifo.room) == (not overflow and len(shelf) < records)
             assert ctx.get(fifo.waiting) == len(shelf) + (record is not None)
             assert ctx.get(fifo.empty) == (not memory and output is None and not shelf and record is None)
             assert ctx.get(fifo.deliver_data.valid) == (output is not None)
@@ -58,7 +63,7 @@ def test_commit_and_rollback(flits, records, pull):
             if step == "commit":
                 memory.extend(loose)
                 shelf.append(stamp & 7)
-            if step == "commit" or "forget" in step:
+            if step not in ("nothing", "push"):
                 loose, overflow = [], False
             await ctx.tick()
 

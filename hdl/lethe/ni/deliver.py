@@ -22,8 +22,11 @@ class DeliverFifo(wiring.Component):
         Offer a payload flit of the message under way.
     commit, record : In
         The message acted: its flits and its record become visible.  Only while `room`, never with `push`.
+    reject : In(1)
+        The message acted without a commit: its flits are forgotten, one pushed in this cycle too.  No flit is pushed in
+        the cycle after `commit` or `reject` (a head comes first).
     forget : In(1)
-        The message acted or broke off without a commit: its flits are forgotten, one pushed in this cycle too.
+        The message broke off: likewise.
     room : Out(1)
         All flits of the message were stored, and there is room for its record.
     deliver, deliver_data : Out(stream)
@@ -43,6 +46,7 @@ class DeliverFifo(wiring.Component):
                 "beat": In(records.beat),
                 "commit": In(1),
                 "record": In(records.deliver),
+                "reject": In(1),
                 "forget": In(1),
                 "room": Out(1),
                 "deliver": Out(stream.Signature(records.deliver)),
@@ -66,10 +70,12 @@ class DeliverFifo(wiring.Component):
         used = Signal(range(depth + 1))
         overflow = Signal()
         put, refill = Signal(), Signal()
+        # The verdict comes late in its cycle, so it is carried out in the next one; a refill already sees it.
+        accepted, rejected = Signal(), Signal()
 
         m.d.comb += [
             put.eq(self.push & ~overflow & (used != depth)),
-            refill.eq((committed != 0) & (~out.valid | out.ready)),
+            refill.eq(((committed != 0) | (accepted & (stored != 0))) & (~out.valid | out.ready)),
             self.room.eq(~overflow & records.i.ready),
             records.i.valid.eq(self.commit),
             records.i.payload.eq(self.record),
@@ -93,16 +99,18 @@ class DeliverFifo(wiring.Component):
             m.d.sync += overflow.eq(1)
         with m.If(put):
             m.d.sync += [tail.eq(step(tail, depth)), stored.eq(stored + 1)]
-        with m.If(self.commit):
+        m.d.sync += [accepted.eq(self.commit), rejected.eq(self.reject)]
+        dropped = self.forget | rejected
+        with m.If(accepted):
             m.d.sync += [kept.eq(tail), stored.eq(0), overflow.eq(0)]
-        with m.Elif(self.forget):
+        with m.Elif(dropped):
             m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]
 
-        with m.If(self.commit):
+        with m.If(accepted):
             m.d.sync += committed.eq((committed + stored) - refill)
         with m.Else():
             m.d.sync += committed.eq(committed - refill)
-        with m.If(self.forget & ~self.commit):
+        with m.If(dropped & ~accepted):
             m.d.sync += used.eq(used - (stored + refill))
         with m.Else():
             m.d.sync += used.eq((used + put) - refill)

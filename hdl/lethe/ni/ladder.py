@@ -24,6 +24,8 @@ class Ladder(wiring.Component):
     ----------
     system : `rungs`, `delays`, `timer_depth`, `time_bits`
     shape : shape of a token
+    spare : places that `room` leaves in every rung, for tokens on their way: 2 where a push follows its `room`
+        at once, 3 where expired tokens are pushed again (one may be in hold and one acting)
 
     Members
     -------
@@ -33,7 +35,7 @@ class Ladder(wiring.Component):
     time, advance : In
         The time base, and whether it is one more in the next cycle.
     room : Out(1)
-        Every rung has level ≤ timer_depth − 2.
+        Every rung has level ≤ timer_depth − spare.
     hold : Out(stream)
         The hold register; taken in *c*, it is empty in *c+1*, and can be full again in *c+2*.
     next_rung : Out
@@ -48,8 +50,11 @@ class Ladder(wiring.Component):
     room: Signal
     hold: stream.Interface
 
-    def __init__(self, system: System, shape):
+    def __init__(self, system: System, shape, spare: int = 2):
+        if spare not in (2, 3):
+            raise ValueError(f"spare must be 2 or 3, not {spare!r}")
         self._system = system
+        self._spare = spare
         self._shape = shape
         super().__init__(
             {
@@ -81,13 +86,14 @@ class Ladder(wiring.Component):
 
         # Pointers and flags per rung; the level is a difference of pointers, worked out only for the rung that moves.
         heads, tails = (Array(Signal(pointer_bits, name=f"{n}{q}") for q in range(rungs)) for n in ("head", "tail"))
-        some, full, ripe, eligible = (Signal(rungs, name=n) for n in ("some", "full", "ripe", "eligible"))
-        roomy = Signal(rungs, init=-1)
+        some, ripe, eligible = (Signal(rungs, name=n) for n in ("some", "ripe", "eligible"))
+        # over[i]: the rungs with level ≥ depth − i.  A successor needs two free places: a token may be on its way there.
+        over = [Signal(rungs, name=f"over{i}") for i in range(self._spare)]
 
         pop, popped = Signal(), Signal(range(max(2, rungs)))
         for q in range(rungs):
             after = system.rung_after(q)
-            m.d.comb += eligible[q].eq(ripe[q] if after == q else ripe[q] & ~full[after])
+            m.d.comb += eligible[q].eq(ripe[q] if after == q else ripe[q] & ~over[1][after])
         for q in reversed(range(rungs)):
             with m.If(eligible[q]):
                 m.d.comb += popped.eq(q)
@@ -117,7 +123,7 @@ class Ladder(wiring.Component):
             token_read.en.eq(pop),
             eve_read.addr.eq(Cat(after_head, popped)),
             self.hold.payload.eq(token_read.data),
-            self.room.eq(roomy.all()),
+            self.room.eq(~over[-1].any()),
         ]
         with m.If(pop):
             m.d.sync += [self.hold.valid.eq(1), self.next_rung.eq(Array(map(system.rung_after, range(rungs)))[popped])]
@@ -149,7 +155,9 @@ class Ladder(wiring.Component):
                 with m.If(Mux(moves, ~more, ~some[q])):
                     m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
             with m.If(joins & ~leaves):
-                m.d.sync += [full[q].eq(level == depth - 1), roomy[q].eq(level < depth - 2)]
+                m.d.sync += [flag[q].eq(level >= depth - 1 - i) for i, flag in enumerate(over)]
             with m.Elif(leaves & ~joins):
-                m.d.sync += [full[q].eq(0), roomy[q].eq(~full[q])]
+                m.d.sync += [
+                    flag[q].eq(below[q] if i else 0) for i, (flag, below) in enumerate(zip(over, [None, *over[:-1]]))
+                ]
         return m

@@ -128,7 +128,7 @@ class Ni(wiring.Component):
         inner.submodules.repeats = repeats = Queue(records.token, slots)
         inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
-        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token)
+        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system)
         inner.submodules.transmitter = transmitter = Transmitter(system)
@@ -275,7 +275,8 @@ class Ni(wiring.Component):
                 fifo.beat.last.eq(receiver.flit.last),
                 fifo.commit.eq(action.commit[i]),
                 fifo.record.eq(action.record),
-                fifo.forget.eq((action.acts & ~action.commit[i]) | receiver.fragment),
+                fifo.reject.eq(action.acts & ~action.commit[i]),
+                fifo.forget.eq(receiver.fragment),
                 action.room[i].eq(fifo.room),
             ]
 
