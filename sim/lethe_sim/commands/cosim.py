@@ -37,6 +37,10 @@ def run(args: argparse.Namespace) -> int:
         path = str(file_path(system).resolve())
         system = dataclasses.replace(system, workload=dataclasses.replace(system.workload, path=path))
     progress = Progress(args.progress)
+
+    def show(phase: str, done: int, total: int) -> None:
+        progress.show(phase, f"cycle {done:,}" if done else "", done, total if done else 0)
+
     try:
         result = cosim(
             system,
@@ -45,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             rtl_trace=Path(args.trace) if args.trace else None,
             golden_trace=Path(args.golden_trace) if args.golden_trace else None,
             vcd=Path(args.vcd) if args.vcd else None,
-            progress=lambda phase, done, total: progress.show(phase, f"cycle {done:,}" if done else "", done, total),
+            progress=show,
         )
     finally:
         progress.clear()
