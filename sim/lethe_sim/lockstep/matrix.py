@@ -87,8 +87,9 @@ def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
             "slack": chance.choice((-1, 0, 5, 40)),
             "backoff_steps": chance.choice((0, 1, 3, 5)),
             "jitter_bits": chance.choice((0, 3, 6)),
-            "timer_depth": chance.choice((0, 0, 4, 7)),
+            "timer_depth": chance.choice((0, 0, 5, 7)),
             "ack_limit": chance.choice((0, 12)) if retry_limit else 0,
+            "wrap_guard": 0,  # few generation bits are wanted here; their wrap is not reached
             "quarantine": chance.choice((0, 0, 2000)),
         },
         "faults": faults,
