@@ -22,7 +22,16 @@ _CHUNK_SECONDS = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What a run left: the metadata of its trace, the file if it carried one, trace words if they were wanted."""
+    """What a run left.
+
+    Attributes
+    ----------
+    meta : metadata of its trace
+    seconds : how long it took, without compiling or loading the model
+    wrong : wrong bits of payload that the checkers saw
+    received : the file, if it carried one
+    words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
+    """
 
     meta: Meta
     seconds: float
@@ -52,7 +61,8 @@ def run(
     with TraceWriter(trace, system) as writer:
         say("compiling the model (once)", "", 0, 0)
         golden = Golden(system, script, record=True)
-        chunk = 64
+        # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
+        chunk = 1
         while golden.cycle < limit and not golden.drained:
             chunk = min(chunk, limit - golden.cycle)
             rows = None
@@ -66,7 +76,10 @@ def run(
             if rows is not None:
                 words.append(rows[:ran])
             spent = time.monotonic() - began
-            chunk = max(1, min(2 * chunk if spent < _CHUNK_SECONDS else chunk // 2, 1 << 20))
+            if golden.cycle == 1:
+                chunk, started = 64, time.monotonic()
+            else:
+                chunk = max(1, min(2 * chunk if spent < _CHUNK_SECONDS else chunk // 2, 1 << 20))
             delivered = int(golden.counters[:, [Counter.DELIVERED, Counter.DELIVERED_BE]].sum())
             done = (delivered, expected) if expected else (golden.cycle, limit)
             say("running", f"cycle {golden.cycle:,}, {delivered:,} delivered", *done)

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         _waveform(args.vcd, trace, ran)
     if ran.received is not None:
         print(f"  {ran.received.text()}")
-        good &= ran.received.equal
+        good &= ran.received.good
         if args.output:
             write_bytes(args.output, ran.received.data)
     if args.no_audit:

@@ -51,8 +51,13 @@ class Received:
     doubled: int
     strange: int
 
+    @property
+    def good(self) -> bool:
+        """The file, and nothing but the file."""
+        return self.equal and not (self.doubled or self.strange)
+
     def text(self) -> str:
-        if self.equal and not (self.doubled or self.strange):
+        if self.good:
             return f"file: {len(self.data):,} bytes received as sent, SHA-256 {self.sha256}"
         return (
             f"file: not received as sent: {self.missing:,} pieces missing, {self.doubled:,} more than once, "
