@@ -16,17 +16,19 @@ from lethe_sim.golden.state import (
     TARGET,
     parameters,
 )
-from lethe_sim.golden.topology import distance_class, route
+from lethe_sim.golden.topology import distance_class, place_router, route
 
 
 @pytest.mark.parametrize("name", [*TOPOLOGIES])
 def test_routes_and_distances(name):
     system = make(name)
     graph, k = system.graph, parameters(system, EXTERNAL)
+    row = np.zeros(ROUTER_COLUMNS, np.int64)
     for router in range(graph.routers):
+        place_router(k, row, 0, router)
         for port in range(graph.ports(router)):
             for destination in range(system.nodes + 3):
-                assert route(k, router, port, destination) == graph.route(router, port, destination)
+                assert route(k, row, 0, port, destination) == graph.route(router, port, destination)
     for a in range(system.nodes):
         for b in range(system.nodes):
             if a != b:

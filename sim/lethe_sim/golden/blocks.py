@@ -45,12 +45,12 @@ from .state import (
     PORT_COUNT,
     QUEUE,
     ROUTER_COUNT,
-    ROUTER_NUMBER,
     UNDER_WAY,
     VALID,
     VISIBLE,
     parameters,
 )  # fmt: skip  # isort: skip
+from .topology import place_router
 
 MASK64 = (1 << 64) - 1
 
@@ -200,7 +200,7 @@ class Router:
         self.ports = system.graph.ports(number)
         self.k[ROUTER_COUNT], self.k[PORT_COUNT], self.k[LINK_COUNT] = 1, self.ports, self.ports
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
-        self.tables.routers[ROUTER_NUMBER] = number
+        place_router(self.k, self.tables.routers, 0, number)
         self.tables.routers[DRAWS] = seed_for(system.run.seed, UNIT_ROUTER, number)
         self.tables.ports.reshape(-1, PORT_COLUMNS)[:, OUT_LINK] = np.arange(self.ports)
         self.events = np.zeros((self.ports + 4) * COLUMNS, np.uint64)

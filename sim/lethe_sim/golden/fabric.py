@@ -32,7 +32,6 @@ from .state import (
     PORTS,
     ROUTER_COLUMNS,
     ROUTER_COUNT,
-    ROUTER_NUMBER,
 )  # fmt: skip  # isort: skip
 from .topology import ports, wire_up
 
@@ -88,7 +87,6 @@ def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
     routers = np.zeros((len(sizes), ROUTER_COLUMNS), np.int64)
     routers[:, PORTS] = sizes
     routers[:, FIRST_PORT] = np.cumsum(sizes) - sizes
-    routers[:, ROUTER_NUMBER] = np.arange(len(sizes))
     table = np.zeros((count, PORT_COLUMNS), np.int64)
     table[:, INPUT_HEARD] = NONE
     table[:, OUT_LINK] = NONE

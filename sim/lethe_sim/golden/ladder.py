@@ -101,9 +101,9 @@ def poll(k, ni, ladder, time):
                 ni[fields + HOLD] = 1
                 ni[fields + HOLD_A] = ni[token + TOKEN_A]
                 ni[fields + HOLD_B] = ni[token + TOKEN_B]
-                head = ni[at] + 1
-                ni[at] = 0 if head == depth else head
                 ni[at + 1] -= 1
+                head = ni[at] + 1
+                ni[at] = 0 if head == depth or ni[at + 1] == 0 else head
                 if ni[at + 1] == depth - 2 - ladder:
                     ni[fields + OVER] -= 1
                 if ni[at + 1] == 0:

@@ -37,7 +37,6 @@ from .state import (
     PORTS,
     ROUTER,
     ROUTER_COLUMNS,
-    ROUTER_NUMBER,
     TOPOLOGY,
     TREE,
 )  # fmt: skip  # isort: skip
@@ -152,7 +151,7 @@ def decide_all(k, f, ev, cycle):
 def decide(k, f, ev, cycle, router):
     """What becomes of the heads of one router."""
     row = router * ROUTER_COLUMNS
-    first, number = f.routers[row + FIRST_PORT], f.routers[row + ROUTER_NUMBER]
+    first = f.routers[row + FIRST_PORT]
     at = heads_at(f, router)
     count = f.heads[at]
     wanted = False
@@ -160,7 +159,7 @@ def decide(k, f, ev, cycle, router):
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         destination = np.int64(f.port_flit[2 * port] >> np.uint64(k[NODE_OFFSET]) & mask(k[NODE_BITS]))
-        ask = route(k, number, port - first, destination)
+        ask = route(k, f.routers, row, port - first, destination)
         f.ports[port * PORT_COLUMNS + ASKS] = ask
         wanted = wanted or ask != NOWHERE
         climbing = climbing or ask == UP

@@ -24,8 +24,9 @@ NONE = -1
     RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
     AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
     AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
+    FLIT_SHIFT, ARITY_SHIFT,
     PARAMETERS,
-) = range(79)  # fmt: skip
+) = range(81)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -85,7 +86,7 @@ VALID, FIRST, LAST = 1, 2, 4
 NO_REQUEST, FINISH_REQUEST, SEND_REQUEST, ACK_REQUEST, CANCEL_REQUEST = range(5)
 # Columns of the fabric's tables, whose rows are routers, ports (of all routers, in the order of the trace words) and
 # links.  A port's row is both the input's and the output's with that number.
-FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, ROUTER_COLUMNS = range(6)
+FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, PLACE, PLACE_SHIFT, ABOVE, TOP, ROUTER_COLUMNS = range(10)
 (
     ROUTER, OUT_LINK, INPUT_MODE, INPUT_COUNT, INPUT_OUT, INPUT_HEARD, INPUT_FLAGS, ASKS, FREE_FROM, PORT_COLUMNS,
 ) = range(10)  # fmt: skip
@@ -124,7 +125,8 @@ def parameters(system: System, host: int) -> np.ndarray:
         HOST: host, MIN_LENGTH: load.min_length, LENGTHS: load.max_length - load.min_length + 1, COUNT: load.count,
         STOP: load.stop, DEADLINE_GIVEN: load.deadline, RETRY_GIVEN: load.retry_limit,
         TX_RING: _power(form.max_flits + 4), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
-        DATA_RING: system.deliver_flits + 1,
+        DATA_RING: system.deliver_flits + 1, FLIT_SHIFT: form.flit_bytes.bit_length() - 1,
+        ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
     }  # fmt: skip
     for index, value in values.items():
         k[index] = value

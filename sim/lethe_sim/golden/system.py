@@ -225,7 +225,8 @@ def step_node(p, cycle, node):
     if k[HOST] == SCRIPT and done & interface.COMMITTED:
         traffic.keep_letter(k, ni, data, p.letters, p.letter_data, cycle)
     traffic.follow(k, ni, p.items, cycle, done)
-    p.look[node] = min(traffic.next_offer(k, ni, p.items, cycle), interface.next_look(k, ni, cycle))
+    own = traffic.next_offer(k, ni, p.items, cycle)
+    p.look[node] = own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
 
 
 @jit

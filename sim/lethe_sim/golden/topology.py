@@ -7,7 +7,9 @@ from lethe.spec.topology import EAST, LOCAL, NORTH, NOWHERE, SOUTH, UP, WEST
 
 from .compile import jit
 from .state import (
+    ABOVE,
     ARITY,
+    ARITY_SHIFT,
     COLUMNS,
     CROSSBAR,
     FIRST_PORT,
@@ -17,13 +19,17 @@ from .state import (
     MESH,
     NODES,
     OUT_LINK,
+    PLACE,
+    PLACE_SHIFT,
     PORT_COLUMNS,
     PORTS,
     ROUTER,
     ROUTER_COLUMNS,
     ROUTER_COUNT,
+    ROUTER_NUMBER,
     ROWS,
     TARGET,
+    TOP,
     TOPOLOGY,
     TREE,
     WIDTH,
@@ -54,23 +60,52 @@ def ports(k, router):
 
 
 @jit
-def route(k, router, came_from, destination):
-    """Output port for a head that came in on ``came_from``; `UP`; or `NOWHERE`."""
+def divide(value, divisor, shift):
+    """``value // divisor``, which is 2^shift unless ``shift`` is negative."""
+    return value >> shift if shift >= 0 else value // divisor
+
+
+@jit
+def remainder(value, divisor, shift):
+    """``value % divisor``, which is 2^shift unless ``shift`` is negative."""
+    return value & (1 << shift) - 1 if shift >= 0 else value % divisor
+
+
+@jit
+def place_router(k, routers, at, number):
+    """Enter in the row at ``at`` what routes of router ``number`` need: a destination's digit, and who is below.
+
+    ``PLACE`` is the weight of the destination digit that the router decides on; of a tree, ``ABOVE`` is what
+    the destinations below the router have in common, and ``TOP`` says that it is on the highest level.
+    """
+    routers[at + ROUTER_NUMBER] = number
+    if k[TOPOLOGY] != TREE and k[TOPOLOGY] != FLY:
+        return
+    level, index = number // k[WIDTH], number % k[WIDTH]
+    exponent = level if k[TOPOLOGY] == TREE else k[LEVELS] - 1 - level
+    routers[at + PLACE] = power(k[ARITY], exponent)
+    routers[at + PLACE_SHIFT] = exponent * k[ARITY_SHIFT] if k[ARITY_SHIFT] > 0 else -1
+    routers[at + ABOVE] = index // routers[at + PLACE]
+    routers[at + TOP] = level == k[LEVELS] - 1
+
+
+@jit
+def route(k, routers, at, came_from, destination):
+    """Output port for a head that came in on ``came_from``; `UP`; or `NOWHERE`.  The router's row is at ``at``."""
     if destination >= k[NODES]:
         return NOWHERE
     kind, arity = k[TOPOLOGY], k[ARITY]
-    if kind == CROSSBAR:
+    if kind in (FLY, TREE):
+        below = divide(destination, routers[at + PLACE], routers[at + PLACE_SHIFT])
+        port = remainder(below, arity, k[ARITY_SHIFT])
+        if kind == FLY:
+            return port
+        if divide(below, arity, k[ARITY_SHIFT]) != routers[at + ABOVE]:
+            return NOWHERE if came_from >= arity or routers[at + TOP] else UP
+    elif kind == CROSSBAR:
         port = destination
-    elif kind == FLY:
-        return destination // power(arity, k[LEVELS] - 1 - router // k[WIDTH]) % arity
-    elif kind == TREE:
-        level = router // k[WIDTH]
-        place = power(arity, level)
-        below = destination // place
-        if router % k[WIDTH] // place != below // arity:
-            return NOWHERE if came_from >= arity or level == k[LEVELS] - 1 else UP
-        port = below % arity
     else:
+        router = routers[at + ROUTER_NUMBER]
         x, y = router % k[COLUMNS], router // k[COLUMNS]
         to_x, to_y = destination % k[COLUMNS], destination // k[COLUMNS]
         if to_x != x:
@@ -88,14 +123,11 @@ def route(k, router, came_from, destination):
 def distance_class(k, a, b):
     """Tree: the level at which a pair meets.  Mesh: 1 beyond half the largest distance.  Else 0."""
     if k[TOPOLOGY] == TREE:
-        level = 0
-        a //= k[ARITY]
-        b //= k[ARITY]
+        level = -1
         while a != b:
-            a //= k[ARITY]
-            b //= k[ARITY]
+            a, b = divide(a, k[ARITY], k[ARITY_SHIFT]), divide(b, k[ARITY], k[ARITY_SHIFT])
             level += 1
-        return level
+        return max(level, 0)
     if k[TOPOLOGY] == MESH:
         across = abs(a % k[COLUMNS] - b % k[COLUMNS]) + abs(a // k[COLUMNS] - b // k[COLUMNS])
         return 1 if 2 * across > k[COLUMNS] + k[ROWS] - 2 else 0
@@ -169,6 +201,7 @@ def wire_up(k, routers, ports_table, links):
         links[(nodes + node) * LINK_COLUMNS + TARGET] = -1 - node
     link = 2 * nodes
     for router in range(k[ROUTER_COUNT]):
+        place_router(k, routers, router * ROUTER_COLUMNS, router)
         first = routers[router * ROUTER_COLUMNS + FIRST_PORT]
         for port in range(routers[router * ROUTER_COLUMNS + PORTS]):
             here = (first + port) * PORT_COLUMNS

@@ -27,6 +27,7 @@ from .state import (
     DELIVER,
     FIFOS,
     FLIT_BITS,
+    FREE,
     GAP,
     GENERATOR,
     GENERATOR_RANDOM,
@@ -301,10 +302,16 @@ def next_offer(k, ni, items, cycle):
             return max(cycle + 1, ni[HOST_UNTIL])
         if state == START:
             return max(cycle + 1, ni[READY_FROM])
-        return cycle + 1
+        return next_try(k, ni, cycle)
     if ni[HOST_NUMBER] == ni[ITEMS_END]:
         return NEVER
     item = ni[HOST_NUMBER] * ITEM_COLUMNS
-    if state == RECORD:
-        return max(cycle + 1, np.int64(items[item + NOT_BEFORE]))
+    return max(next_try(k, ni, cycle), np.int64(items[item + NOT_BEFORE]))
+
+
+@jit
+def next_try(k, ni, cycle):
+    """The next cycle in which a record or beat may be taken; with no free slot that is up to the NI."""
+    if ni[HOST_STATE] == RECORD and queue.count(k, ni, FREE) == 0:
+        return NEVER
     return cycle + 1

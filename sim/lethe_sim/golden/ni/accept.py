@@ -21,6 +21,7 @@ from lethe_sim.golden.state import (
     EXPECT,
     FIRST_CONTROL,
     FLIT_BITS,
+    FLIT_SHIFT,
     FREE,
     INCARNATION_MASK,
     INCARNATION_NOW,
@@ -71,8 +72,8 @@ def part(word, offset, width):
 @jit
 def payload_flits(k, length):
     """Flits of a payload of ``length`` bytes."""
-    flit_bytes = k[FLIT_BITS] >> 3
-    return (length + flit_bytes - 1) // flit_bytes
+    shift = k[FLIT_SHIFT]
+    return length + (1 << shift) - 1 >> shift
 
 
 @jit
