@@ -11,15 +11,15 @@ from lethe.spec.config import System
 
 
 @pytest.mark.parametrize(
-    "steps, depth, freeze, slow",
-    [(3, 6, 0.0, 0.0), (3, 8, 0.3, 0.5), (0, 5, 0.0, 0.9), (2, 4, 0.1, 0.97), (1, 16, 0.0, 0.99)],
+    "steps, depth, freeze, slow, spare",
+    [(3, 6, 0.0, 0.0, 2), (3, 8, 0.3, 0.5, 3), (0, 5, 0.0, 0.9, 2), (2, 5, 0.1, 0.97, 3), (1, 16, 0.0, 0.99, 2)],
 )
-def test_pops(steps, depth, freeze, slow):
+def test_pops(steps, depth, freeze, slow, spare):
     system = System.make(
         topology={"kind": "mesh", "columns": 2, "rows": 2},
         timers={"backoff_steps": steps, "timer_depth": depth, "slack": 0, "jitter_bits": 3},
     )
-    ladder, draw = Ladder(system, 16), random.Random(7)
+    ladder, draw = Ladder(system, 16, spare), random.Random(7)
     rungs = [deque() for _ in range(system.rungs)]
     popped = []
 
@@ -28,7 +28,7 @@ def test_pops(steps, depth, freeze, slow):
         for _ in range(6000):
             levels = [len(r) for r in rungs]
             advance = int(draw.random() >= freeze)
-            assert ctx.get(ladder.room) == all(level <= depth - 2 for level in levels)
+            assert ctx.get(ladder.room) == all(level <= depth - spare for level in levels)
             assert ctx.get(ladder.hold.valid) == (hold is not None)
             if hold is not None:
                 assert ctx.get(ladder.hold.payload) == hold
@@ -36,7 +36,7 @@ def test_pops(steps, depth, freeze, slow):
             ctx.set(ladder.time, time)
             ctx.set(ladder.advance, advance)
             ctx.set(ladder.hold.ready, take)
-            push = all(level <= depth - 2 for level in levels) and draw.random() < 0.5
+            push = all(level <= depth - spare for level in levels) and draw.random() < 0.5
             ctx.set(ladder.push, int(push))
             new = None
             if push:
@@ -52,7 +52,7 @@ def test_pops(steps, depth, freeze, slow):
             if hold is None:
                 for q, rung_ in enumerate(rungs):
                     after = system.rung_after(q)
-                    if rung_ and rung_[0][0] <= time and (after == q or levels[after] < depth):
+                    if rung_ and rung_[0][0] <= time and (after == q or levels[after] <= depth - 2):
                         taken = rung_.popleft()[1]
                         popped.append(taken)
                         break

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event, Kind
 from lethe.spec.topology import Topology
-from lethe.spec.wire import UID_SLOT_SHIFT, UID_SOURCE_SHIFT
+from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 #: Which of the datagrams that shared a UID, in time: generations wrap.
 LIFE = "life"
@@ -172,17 +172,36 @@ def hops(graph: Topology, a: Column, b: Column) -> Column:
 
 def entries_left(events: DataFrame, system: System) -> DataFrame:
     """Receive-table entries that a run leaves behind: run, uid, cycle (of DELIVER), unit (receiver), peer (sender)."""
-    resets = system.faults.resets
+    uid, delivered = F.col("uid"), is_event(Event.DELIVER)
+    source, slot = uid_source(uid), uid_slot(uid)
+    incarnation = F.shiftright(uid, UID_INCARNATION_SHIFT).bitwiseAND(F.lit(0xFF))
+    generation = uid.bitwiseAND(F.lit(0xF_FFFF))
+
+    def latest(value: Column, bits: int) -> Column:
+        """The cycle of the last delivery, and the value it had, as one number: structures aggregate slowly."""
+        return F.max(F.when(delivered, F.shiftleft(F.col("cycle"), bits) + value))
+
     entries = (
         events.where((F.col("unit") < system.nodes) & is_event(Event.DELIVER, Event.FORGOTTEN, Event.ORPHAN))
-        .groupBy("run", "unit", uid_source(F.col("uid")).alias("peer"), uid_slot(F.col("uid")).alias("slot"))
-        .agg(F.max(F.struct("cycle", "event", "uid")).alias("final"))
-        .where(F.col("final.event") == int(Event.DELIVER))
+        .groupBy("run", "unit", source.alias("peer"), slot.alias("slot"))
+        .agg(
+            latest(generation, 20).alias("generation"),
+            latest(incarnation, 8).alias("incarnation"),
+            F.max(F.when(~delivered, F.col("cycle"))).alias("gone"),
+        )
+        .withColumn("cycle", F.shiftright("generation", 20))
+        .where(F.col("cycle") > F.coalesce("gone", F.lit(-1)))
     )
-    for reset in resets:
-        cleared = (F.col("unit") == reset.node) & (F.col("final.cycle") < reset.start + reset.cycles)
+    for reset in system.faults.resets:
+        cleared = (F.col("unit") == reset.node) & (F.col("cycle") < reset.start + reset.cycles)
         entries = entries.where(~cleared)
-    return entries.select("run", "final.uid", "final.cycle", "unit", "peer")
+    packed = (
+        F.shiftleft(F.col("peer").cast("long"), UID_SOURCE_SHIFT)
+        + F.shiftleft(F.col("incarnation").bitwiseAND(F.lit(0xFF)), UID_INCARNATION_SHIFT)
+        + F.shiftleft(F.col("slot").cast("long"), UID_SLOT_SHIFT)
+        + F.col("generation").bitwiseAND(F.lit(0xF_FFFF))
+    )
+    return entries.select("run", packed.alias("uid"), "cycle", "unit", "peer")
 
 
 def not_taken(events: DataFrame, system: System) -> DataFrame:

@@ -101,6 +101,7 @@ class TraceWriter:
         self.path, self.system, self.side = Path(path), system, side
         self.run = run or system.run.name
         self.digest, self.events = 0, 0
+        self._waiting: list[pa.Table] = []
         self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,9 +134,18 @@ class TraceWriter:
     def append_table(self, table: pa.Table) -> None:
         """Add rows as they are; the digest then has to be given to `finish`."""
         assert self._file is not None, "the trace is finished"
+        self._waiting.append(table.cast(SCHEMA))
+        self.events += len(table)
+        if sum(map(len, self._waiting)) >= _ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what has been collected: small pieces would make small row groups, which are slow to read."""
+        assert self._file is not None
+        table = pa.concat_tables(self._waiting) if self._waiting else SCHEMA.empty_table()
+        self._waiting.clear()
         if len(table):
-            self._file.write_table(table.cast(SCHEMA), row_group_size=_ROW_GROUP)
-            self.events += len(table)
+            self._file.write_table(table, row_group_size=_ROW_GROUP)
 
     def finish(self, *, cycles: int, drained: bool, digest: int | None = None, counters: dict | None = None) -> Meta:
         """Complete the file and give it its name.
@@ -153,6 +163,7 @@ class TraceWriter:
             run=self.run, side=self.side, config=dump(self.system), cycles=cycles, drained=drained,
             digest=self.digest if digest is None else digest, events=self.events, counters=counters or {},
         )  # fmt: skip
+        self._flush()
         self._file.add_key_value_metadata({_KEY.decode(): json.dumps(asdict(meta))})
         self._file.close()
         self._file = None
