@@ -33,8 +33,8 @@ class Action(wiring.Component):
         The receiver, in *c−1*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
         The internal requests in their order; taken in *c−1*.
-    next_rung : In
-        The rung that the token in ``ack_hold`` goes to.
+    repeat_rung, next_rung : In
+        The rungs that the tokens in ``repeat_hold`` and ``ack_hold`` go to.
     dump : In(stream), dumped : Out
         A read of slot and set ``dump.payload``, taken in *c−1* while ``quiesce``; ``dumped`` answers in *c*.
     granted_new, granted : In
@@ -78,7 +78,8 @@ class Action(wiring.Component):
                 "finish": In(stream.Signature(records.finish)),
                 "repeat_hold": In(stream.Signature(records.token)),
                 "ack_hold": In(stream.Signature(records.ack_token)),
-                "next_rung": In(range(max(2, system.rungs))),
+                "repeat_rung": In(records.rung),
+                "next_rung": In(records.rung),
                 "cancel": In(stream.Signature(records.cancel)),
                 "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
                 "dumped": Out(records.dump),
@@ -103,10 +104,10 @@ class Action(wiring.Component):
                 "ack_room": In(1),
                 "push": Out(1),
                 "token": Out(records.ack_token),
-                "rung": Out(range(max(2, system.rungs))),
+                "rung": Out(records.rung),
                 "eve": Out(system.time_bits),
                 "reply": Out(stream.Signature(records.reply)),
-                "repeat": Out(stream.Signature(records.token)),
+                "repeat": Out(stream.Signature(records.repeat)),
                 "completes": Out(1),
                 "completion": Out(records.completion),
                 "lost_reply": Out(1),
@@ -222,6 +223,7 @@ class Action(wiring.Component):
         old_tries = at_c(self.repeat_hold.payload.tries, "old_tries")
         status = at_c(self.finish.payload.status, "finish_status")
         finish_cause = at_c(self.finish.payload.cause, "finish_cause")
+        repeat_rung = at_c(self.repeat_rung, "repeat_rung_at_c")
         rung, eve_delay = at_c(rung, "rung_at_c"), at_c(eve_delay, "eve_delay_at_c")
         fifo = fifo_of(system, cls)
         looked, entries, ready = self.looked, self.entries, self.ready
@@ -282,6 +284,7 @@ class Action(wiring.Component):
             self.repeat.payload.slot.eq(slot),
             self.repeat.payload.generation.eq(generation),
             self.repeat.payload.tries.eq(next_tries),
+            self.repeat.payload.rung.eq(repeat_rung),
         ]
 
         # Receive side.

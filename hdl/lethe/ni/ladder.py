@@ -1,5 +1,7 @@
 """A ladder of constant-delay FIFOs: the repeat timers (cycle contract, section 4.6)."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
@@ -87,7 +89,7 @@ class Ladder(wiring.Component):
         # Pointers and flags per rung; the level is a difference of pointers, worked out only for the rung that moves.
         heads, tails = (Array(Signal(pointer_bits, name=f"{n}{q}") for q in range(rungs)) for n in ("head", "tail"))
         some, ripe, eligible = (Signal(rungs, name=n) for n in ("some", "ripe", "eligible"))
-        # over[i]: the rungs with level ≥ depth − i.  A successor needs two free places: a token may be on its way there.
+        # over[i]: the rungs with level ≥ depth − i.  A successor needs two places: a token may be on its way there.
         over = [Signal(rungs, name=f"over{i}") for i in range(self._spare)]
 
         pop, popped = Signal(), Signal(range(max(2, rungs)))
@@ -157,7 +159,5 @@ class Ladder(wiring.Component):
             with m.If(joins & ~leaves):
                 m.d.sync += [flag[q].eq(level >= depth - 1 - i) for i, flag in enumerate(over)]
             with m.Elif(leaves & ~joins):
-                m.d.sync += [
-                    flag[q].eq(below[q] if i else 0) for i, (flag, below) in enumerate(zip(over, [None, *over[:-1]]))
-                ]
+                m.d.sync += [over[0][q].eq(0), *(flag[q].eq(below[q]) for below, flag in pairwise(over))]
         return m

@@ -19,7 +19,7 @@ class Records:
 
     Attributes
     ----------
-    slot, set : numbers
+    slot, set, rung : numbers
     send : the host's request
     deliver : what goes before a delivered payload
     beat : a delivered payload flit
@@ -27,7 +27,8 @@ class Records:
     cancel, free : a slot in one of its lives
     accepted : the accept event, ``valid`` for one cycle
     launch : an entry of the new queue
-    token : {slot, generation, tries} of the Send ladder and the repeat queue
+    token : {slot, generation, tries} of the Send ladder
+    repeat : an entry of the repeat queue: the token, and the rung it will wait on
     ack_token : a token of the Ack ladder
     reply : an Ack or Forget that waits for the link
     finish : a datagram that ends by itself
@@ -46,6 +47,7 @@ class Records:
         self.way_bits = max(1, (system.ni.ways - 1).bit_length())
         uid = {"source": form.node_bits, **life, "incarnation": form.incarnation_bits}
         self.slot = range(system.ni.slots)
+        self.rung = range(max(2, system.rungs))
         self.set = range(max(2, system.ni.sets))
         self.send = data.StructLayout(
             {
@@ -74,6 +76,7 @@ class Records:
         self.cancel = self.free = self.launch = data.StructLayout(own_slot)
         self.accepted = data.StructLayout({"valid": 1, **own_slot, "tag": system.wire.tag_bits})
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
+        self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})
         self.ack_token = data.StructLayout(
             {**uid, "set": self.set, "way": self.way_bits, "try": form.try_bits, "tries": TRIES_BITS}
         )

@@ -125,7 +125,7 @@ class Ni(wiring.Component):
         inner.submodules.received = received = ReceiveTable(system)
         inner.submodules.free = free = FreeSlots(system)
         inner.submodules.news = news = Queue(records.launch, slots)
-        inner.submodules.repeats = repeats = Queue(records.token, slots)
+        inner.submodules.repeats = repeats = Queue(records.repeat, slots)
         inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
         inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
@@ -255,6 +255,7 @@ class Ni(wiring.Component):
             received.joins.eq(action.joins),
             received.leaves.eq(action.leaves),
             action.ack_room.eq(ack_ladder.room),
+            action.repeat_rung.eq(send_ladder.next_rung),
             action.next_rung.eq(ack_ladder.next_rung),
             completions.push.eq(action.completes),
             completions.entry.eq(action.completion),

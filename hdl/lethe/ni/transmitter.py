@@ -73,7 +73,7 @@ class Transmitter(wiring.Component):
                 "node": In(form.node_bits),
                 "incarnation": In(form.incarnation_bits),
                 "replies": In(stream.Signature(records.reply)),
-                "repeats": In(stream.Signature(records.token)),
+                "repeats": In(stream.Signature(records.repeat)),
                 "news": In(stream.Signature(records.launch)),
                 "peek": Out(slot),
                 "peeked": In(records.peeked),
@@ -85,7 +85,7 @@ class Transmitter(wiring.Component):
                 "jitter": In(max(1, system.timers.jitter_bits)),
                 "push": Out(1),
                 "token": Out(records.token),
-                "rung": Out(range(max(2, system.rungs))),
+                "rung": Out(records.rung),
                 "eve": Out(system.time_bits),
                 "finish": Out(stream.Signature(records.finish)),
                 "flying": Out(1),
@@ -152,21 +152,21 @@ class Transmitter(wiring.Component):
             sent.eq(judging & alive & ~record.refused),
             killed.eq(judging & ~alive),
             self.push.eq(sent & ~record.best_effort),
-            self.token.eq(token),
+            self.token.slot.eq(token.slot),
+            self.token.generation.eq(token.generation),
+            self.token.tries.eq(token.tries),
             serialiser.start.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
             serialiser.flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
             serialiser.payload.eq(self.payload),
             self.link_o.eq(serialiser.link_o),
         ]
-        # Due one cycle after the eve: its delay is counted from the worm's first flit.
-        steps, classes = self._system.timers.backoff_steps, self._system.graph.distance_classes
-        m.d.comb += self.rung.eq(record.distance)
-        if steps:
-            repeats = classes - 1 + Mux(token.tries < steps, token.tries, steps)
-            m.d.comb += self.rung.eq(Mux(token.tries == 0, record.distance, repeats))
+        # Due one cycle after the eve: the delay is counted from the worm's first flit.
         delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
-        m.d.comb += self.eve.eq(self.time + delay + self.jitter)
+        m.d.comb += [
+            self.rung.eq(Mux(is_new, record.distance, token.rung)),
+            self.eve.eq((self.time + self.jitter) + delay),
+        ]
         # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
         waits = judging if form.control_flits == 1 else judging | is_reply
         m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))
