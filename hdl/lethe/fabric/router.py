@@ -201,8 +201,7 @@ class Router(wiring.Component):
         ]
 
         flit = Signal.like(self.o[o], name=f"flit{o}")
-        bits = len(self.o[o].as_value())
-        passing = [self.i[i].as_value() & select[n].replicate(bits) for n, i in enumerate(sources)]
+        passing = [Mux(select[n], self.i[i].as_value(), 0) for n, i in enumerate(sources)]
         m.d.sync += flit.eq(_any_of(passing))
         for stage in range(1, self._latency):
             later = Signal.like(flit, name=f"flit{o}_{stage}")
