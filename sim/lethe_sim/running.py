@@ -28,7 +28,7 @@ class Ran:
     ----------
     meta : metadata of its trace
     seconds : how long it took, without compiling or loading the model
-    wrong : wrong bits of payload that the checkers saw
+    wrong : datagrams in whose payload the checkers saw a wrong bit
     received : the file, if it carried one
     words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
     """

@@ -131,17 +131,9 @@ def _faults(system, fail, within) -> None:
         for i, fault in enumerate(scheduled):
             if not 0 <= fault.start < fault.end:
                 fail(f"faults.{name}[{i}].end", "must come after start", "give both, start first, from cycle 0 on")
-    ended: dict[int, int] = {}
-    for i, reset in sorted(enumerate(faults.resets), key=lambda numbered: numbered[1].start):
+    for i, reset in enumerate(faults.resets):
         if not (1 <= reset.cycles <= LAST_CYCLE and 0 <= reset.start <= LAST_CYCLE):
             fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
-        if reset.start <= ended.get(reset.node, -1):
-            fail(
-                f"faults.resets[{i}].start",
-                f"node {reset.node} is still in its reset before",
-                f"start in cycle {ended[reset.node] + 1} or later",
-            )
-        ended[reset.node] = reset.start + reset.cycles
 
 
 def _workload(system, fail, within) -> None:
