@@ -78,7 +78,7 @@ ERRORS = [
     ("[timers]\nbackoff_steps = 17", "timers.backoff_steps", "must be 0 to 16", "in that range"),
     ("[timers]\njitter_bits = 13", "timers.jitter_bits", "must be 0 to 12", "in that range"),
     ("[timers]\nwrap_guard = -1", "timers.wrap_guard", "must be 0 to 65536", "in that range"),
-    ("[timers]\ntimer_depth = 3", "timers.timer_depth", "must be 4 to 131072, not 3", "leave it at 0"),
+    ("[timers]\ntimer_depth = 3", "timers.timer_depth", "must be 5 to 131072, not 3", "leave it at 0"),
     ("[timers]\nack_limit = 256", "timers.ack_limit", "must be 0 to 255", "in that range"),
     ("[timers]\nack_limit = 5", "timers.ack_limit", "repeats for ever (delivered twice)", "set workload.retry_limit"),
     (
