@@ -65,7 +65,7 @@ def shared(platform, name: str, make, *arguments):
 class _Plain(wiring.Component):
     """A component whose ports are plain: ``send.payload.tag`` becomes ``send_tag``, ``link_o.data`` ``link_o_data``."""
 
-    def __init__(self, component: wiring.Component):
+    def __init__(self, component):
         self._component = component
         self._parts = {}
         for path, member, value in component.signature.flatten(component):
@@ -141,7 +141,7 @@ def _widened(found: re.Match) -> str:
         own = int(found[port.lower()])
         if own == width:
             continue
-        operand = re.search(rf"connect \\{port} (.*)", text)[1]
+        operand = text.partition(f"connect \\{port} ")[2].partition("\n")[0]
         sign = "0"
         if found["signed"] == "1":
             if not re.fullmatch(r"\d+'[01]+", operand):

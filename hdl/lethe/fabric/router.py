@@ -251,7 +251,7 @@ def _chosen(values: list[Value], number: Value) -> Value:
 
 def _by_count(m, name: str, asks: list[Value], draw: Value) -> list[Value]:
     """The same for many contenders, where tables would be too large: number ``draw · total >> 8``."""
-    running = [Const(0, 1)]
+    running: list[Value] = [Const(0, 1)]
     for i, ask in enumerate(asks):
         running.append(Signal(range(i + 2), name=f"{name}_to{i}"))
         m.d.comb += running[-1].eq(running[-2] + ask)
@@ -275,7 +275,7 @@ def _paired(m, asks, turn_in: Value, free, turn_out: Value) -> dict[tuple[int, i
 def _ranks(m, name: str, bits: dict[int, Value], turn: Value) -> dict[int, Value]:
     """For each bit how many set ones precede it in the order that begins with the ``turn``-th, and goes around."""
     order = list(bits)
-    ranks = {key: Signal(range(max(2, len(bits))), name=f"{name}{key}_rank") for key in order}
+    ranks: dict[int, Value] = {key: Signal(range(max(2, len(bits))), name=f"{name}{key}_rank") for key in order}
     with m.Switch(turn):
         for start in range(1, len(order)):
             with m.Case(start):

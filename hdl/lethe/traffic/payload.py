@@ -9,7 +9,7 @@ NODE_BITS = 12
 NUMBER_BITS = KEY_BITS - NODE_BITS
 
 
-def _word(key: Value, number: Value, odd: Value) -> Value:
+def _word(key: Value, number: Value, odd: Value | int) -> Value:
     """32-bit word ``number`` (8 bits count): the key XOR the number in every byte, complemented if odd."""
     plain = key ^ Cat(*[number[:8]] * 4)
     return Mux(odd, ~plain, plain)
