@@ -1,5 +1,6 @@
 """`Golden`: a system under the golden model, and `Script`: what its hosts are to send."""
 
+import mmap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -317,11 +318,21 @@ class Golden:
         return found
 
 
+def zeros(rows: int, width: int, dtype: type) -> np.ndarray:
+    """A matrix of zeros of which only what is used takes memory, page by small page if it is large."""
+    size = 8 * rows * width
+    if size < 1 << 28 or not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros((rows, width), dtype)
+    memory = mmap.mmap(-1, size)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype).reshape(rows, width)
+
+
 def state(system: System, k: np.ndarray, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The rows of all NIs (or of one) before their reset: numbers, incarnations and seeds are in place."""
     nodes = np.arange(system.nodes) if only is None else np.array([only])
-    ni = np.zeros((len(nodes), int(k[NI_WIDTH])), np.int64)
-    data = np.zeros((len(nodes), int(k[DATA_WIDTH])), np.uint64)
+    ni = zeros(len(nodes), int(k[NI_WIDTH]), np.int64)
+    data = zeros(len(nodes), int(k[DATA_WIDTH]), np.uint64)
     ni[:, NUMBER] = nodes
     ni[:, INCARNATION_NOW] = 1
     ni[:, RANDOM] = [seed_for(system.run.seed, UNIT_NI, node) for node in nodes.tolist()]
