@@ -71,24 +71,28 @@ def test_a_worm_passes_and_frees_its_output_for_the_next_cycle():
     bench.run(testbench)
 
 
-def test_contention_has_one_winner_and_discards_whole_worms():
-    bench = Bench(system("crossbar"))
+@pytest.mark.parametrize("nodes", [4, 9])
+def test_contention_has_one_winner_and_discards_whole_worms(nodes):
+    bench = Bench(system("crossbar", nodes=nodes))
+    target = nodes - 1
 
     async def testbench(ctx):
         state = SEED
-        for _ in range(40):
-            events, shown = await bench.step(ctx, {i: head(3, i << 8) for i in range(3)})
+        quiet = [(0, 0)] * nodes
+        for turn in range(60):
+            asking = [i for i in range(target) if turn % 2 == 0 or i % 3 != turn % 3]
+            events, shown = await bench.step(ctx, {i: head(target, i << 8) for i in asking})
             state = advance(state)
-            winner = scale(state & 0xFF, 8, 3)
-            assert [event for event, _ in events] == [
-                Event.FORWARD if i == winner else Event.DISCARD_CONTENTION for i in range(3)
-            ] + [0]
-            assert shown == {3: head(3, winner << 8)}
-            assert await bench.step(ctx, {i: flit(i) for i in range(3)}) == ([(0, 0)] * 4, {3: flit(winner)})
-            tail = {i: flit(i, last=True) for i in range(3)}
-            assert await bench.step(ctx, tail) == ([(0, 0)] * 4, {3: tail[winner]})
-            assert await bench.events(ctx, {(winner + 1) % 3: flit(9)}) == [
-                Event.STRAY if i == (winner + 1) % 3 else 0 for i in range(4)
+            winner = asking[scale(state & 0xFF, 8, len(asking))]
+            fates = {i: Event.FORWARD if i == winner else Event.DISCARD_CONTENTION for i in asking}
+            assert [event for event, _ in events] == [fates.get(i, 0) for i in range(nodes)]
+            assert shown == {target: head(target, winner << 8)}
+            assert await bench.step(ctx, {i: flit(i) for i in asking}) == (quiet, {target: flit(winner)})
+            tail = {i: flit(i, last=True) for i in asking}
+            assert await bench.step(ctx, tail) == (quiet, {target: tail[winner]})
+            loser = next(i for i in asking if i != winner)
+            assert await bench.events(ctx, {loser: flit(9)}) == [
+                Event.STRAY if i == loser else 0 for i in range(nodes)
             ]  # swallowing ended with `last`
 
     bench.run(testbench)

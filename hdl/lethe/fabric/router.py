@@ -14,7 +14,7 @@ from .routes import Rule
 
 __all__ = ["Router"]
 
-#: Up to so many contenders the winner is looked up in tables, which is faster.
+#: Up to so many ports the winner of an output is looked up in tables, which is faster.
 SMALL = 8
 
 
@@ -78,7 +78,7 @@ class Router(wiring.Component):
         forwarding = Signal(rule.ports)
         swallowing = Signal(rule.ports)
         count = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
-        # Outputs: the worm that holds one comes from input number `owner` of those that can reach it.
+        # Outputs: held by a worm, or free.
         held = Signal(rule.ports)
 
         head = Signal(rule.ports)
@@ -111,7 +111,7 @@ class Router(wiring.Component):
         m.d.comb += chance.take.eq(routed.any())
 
         granted = {}  # (input, output): this head wins this output
-        picks = self._picks(m, chance) if first_up <= SMALL else None
+        picks = self._picks(m, chance) if rule.ports <= SMALL else None
         for o in range(first_up):
             contenders = {i: asks[i, o] for i in inputs if (i, o) in asks}
             if picks is None:
@@ -142,30 +142,24 @@ class Router(wiring.Component):
                 count[i].eq(Mux(head[i], 1, count[i] + 1)),
             ]
 
-            busy = Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i).any()
-            event = Signal(8, name=f"event{i}")
-            detail = Signal(range(rule.ports), name=f"detail{i}")
-            with m.If(won[i]):
-                m.d.comb += [event.eq(Event.FORWARD), detail.eq(_number(grants))]
-            with m.Elif(head[i] & ~routed[i]):
-                m.d.comb += event.eq(Event.DISCARD_ROUTE)
-            if i in climbs:
-                with m.Elif(climbs[i]):
-                    m.d.comb += event.eq(Event.DISCARD_UP)
-            with m.Elif(head[i] & busy):
-                m.d.comb += event.eq(Event.DISCARD_BUSY)
-            with m.Elif(head[i]):
-                m.d.comb += event.eq(Event.DISCARD_CONTENTION)
-            with m.Elif(overlong[i]):
-                m.d.comb += event.eq(Event.OVERLONG)
-            with m.Elif(forwarding[i] & ~body[i]):
-                m.d.comb += event.eq(Event.FRAGMENT)
-            with m.Elif(body[i] & ~forwarding[i] & ~swallowing[i]):
-                m.d.comb += event.eq(Event.STRAY)
+            fixed = Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i)
+            fates = [
+                (won[i], Event.FORWARD),
+                (head[i] & ~routed[i], Event.DISCARD_ROUTE),
+                (climbs.get(i, Const(0, 1)), Event.DISCARD_UP),
+                (head[i] & fixed.any(), Event.DISCARD_BUSY),
+                (head[i], Event.DISCARD_CONTENTION),
+                (overlong[i], Event.OVERLONG),
+                (forwarding[i] & ~body[i], Event.FRAGMENT),
+                (body[i] & ~forwarding[i] & ~swallowing[i], Event.STRAY),
+            ]
+            event = Const(0, 8)
+            for happens, code in reversed(fates):
+                event = Mux(happens, code, event)
             word = self.watch.word_select(i, WORD_BITS)
             m.d.comb += [
                 word[:8].eq(event),
-                word[8:HEAD_SHIFT].eq(detail),
+                word[8:HEAD_SHIFT].eq(_number(grants)),
                 word[HEAD_SHIFT:].eq(Mux(head[i], self.i[i].data[:HEAD_BITS], 0)),
             ]
 
