@@ -10,7 +10,7 @@ from make_trace import write_trace
 def spark():
     from lethe_sim.pipeline.session import session
 
-    with session(master="local[1]", name="tests", memory="1g") as live:
+    with session(master="local[1]", name="tests", memory="1g", brief=True) as live:
         # Small frames: one partition is quickest.
         live.conf.set("spark.sql.shuffle.partitions", "1")
         live.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from make_trace import Account, small_system, tamper, write_trace
 
 from lethe.spec.events import Event
 from lethe.spec.wire import unpack_uid
+from lethe_sim.pipeline import transformations as T
 from lethe_sim.pipeline.audit import BROKEN, ONCE, UNFINISHED, AuditResult
-from lethe_sim.pipeline.jobs import audit_trace
-from lethe_sim.trace import TraceWriter
+from lethe_sim.pipeline.findings import findings
+from lethe_sim.pipeline.jobs import audit_trace, read_events
+from lethe_sim.trace import SCHEMA, TraceWriter, open_trace
 
 Rows = list[dict]
 
@@ -58,119 +62,133 @@ def test_lossless_run_takes_three_messages(spark, tmp_path):
     assert m.messages_per_datagram == 3 and m.repeats == 0 and m.overtaken == 0
 
 
-def test_deleted_delivery_is_lost(audit):
-    def delete(rows: Rows) -> None:
-        rows.remove(first(rows, Event.DELIVER))
-
-    result = audit(delete)
-    assert result.verdict == BROKEN and result.exit_code == 1
-    assert {"lost", "untaken"} <= found(result)
+def _delete(event: Event):
+    return lambda rows: rows.remove(first(rows, event))
 
 
-def test_deleted_launch_is_disorder(audit):
-    result = audit(lambda rows: rows.remove(first(rows, Event.ACK)))
-    assert found(result) == {"disordered"}
+def _delete_last_forgotten(rows: Rows) -> None:
+    rows.remove(max((r for r in rows if r["event"] == Event.FORGOTTEN), key=lambda r: r["cycle"]))
 
 
-def test_deleted_completion_holds_the_slot(audit):
-    result = audit(lambda rows: rows.remove(first(rows, Event.COMPLETE)))
-    assert found(result) == {"held"}
+def _deliver_a_duplicate(rows: Rows) -> None:
+    first(rows, Event.DUPLICATE)["event"] = int(Event.DELIVER)
 
 
-def test_deleted_forgotten_is_remembered(audit):
-    gone = {}
-
-    def delete(rows: Rows) -> None:
-        last = max((r for r in rows if r["event"] == Event.FORGOTTEN), key=lambda r: r["cycle"])
-        gone.update(last)
-        rows.remove(last)
-
-    result = audit(delete)
-    (finding,) = result.findings
-    assert finding.name == "remembered"
-    (case,) = finding.examples
-    assert (case.uid, case.unit, case.peer) == (gone["uid"], gone["unit"], gone["peer"])
+def _double_a_row(rows: Rows) -> None:
+    rows.append(dict(first(rows, Event.DELIVER)))
 
 
-def test_doubled_delivery(audit):
-    """A delivery again, where a duplicate had been recognised."""
-    changed = {}
+def _swap_datagrams(rows: Rows) -> None:
+    a = first(rows, Event.DELIVER)
+    b = next(r for r in rows if r["event"] == Event.DELIVER and r["unit"] == a["unit"] and r["uid"] != a["uid"])
+    a["uid"], b["uid"] = b["uid"], a["uid"]
+
+
+def _overtake(rows: Rows) -> None:
+    """An Ack arrives a cycle before the fabric could have brought it."""
+    first(rows, Event.RELEASE)["cycle"] -= 1
+
+
+def _other_length(rows: Rows) -> None:
+    first(rows, Event.DELIVER)["length"] += 1
+
+
+def _other_source(rows: Rows) -> None:
+    first(rows, Event.DELIVER, peer=1)["peer"] = 0
+
+
+def _other_destination(rows: Rows) -> None:
+    row = first(rows, Event.DELIVER)
+    row["unit"] = next(n for n in range(4) if n not in (row["unit"], row["peer"]))
+
+
+def _contradict_completion(rows: Rows) -> None:
+    first(rows, Event.COMPLETE)["detail"] = 3 << 4 | 3
+
+
+def _send_after_the_end(rows: Rows) -> None:
+    end = first(rows, Event.RELEASE)
+    rows.append(dict(first(rows, Event.SEND, uid=end["uid"])) | {"cycle": end["cycle"] + 3})
+
+
+def _give_up(rows: Rows) -> None:
+    """Ended without an Ack: delivered or not, it is not lost."""
+    end = first(rows, Event.RELEASE)
+    first(rows, Event.COMPLETE, uid=end["uid"])["detail"] = 1 << 4 | 1
+    end |= {"event": int(Event.GIVE_UP), "detail": 1}
+
+
+#: What is done to a trace → findings it must have, findings it may have as well.
+TAMPERINGS: dict[str, tuple[Callable[[Rows], object], set[str], set[str]]] = {
+    "nothing": (lambda rows: None, set(), set()),
+    "deliver deleted": (_delete(Event.DELIVER), {"lost", "untaken"}, {"invented"}),
+    "launch deleted": (_delete(Event.ACK), {"disordered"}, set()),
+    "completion deleted": (_delete(Event.COMPLETE), {"held"}, set()),
+    "forgotten deleted": (_delete_last_forgotten, {"remembered"}, set()),
+    "take deleted": (_delete(Event.TAKE), {"untaken"}, set()),
+    "acceptance deleted": (_delete(Event.ACCEPT), {"invented"}, set()),
+    "duplicate delivered": (_deliver_a_duplicate, {"doubled", "untaken"}, {"remembered"}),
+    "row doubled": (_double_a_row, {"doubled", "disordered", "untaken"}, set()),
+    "datagrams swapped": (_swap_datagrams, {"disordered"}, {"altered", "invented"}),
+    "overtaken": (_overtake, {"disordered"}, set()),
+    "length altered": (_other_length, {"altered", "untaken"}, {"disordered"}),
+    "source altered": (_other_source, {"altered", "disordered", "untaken"}, set()),
+    "destination altered": (_other_destination, {"altered", "disordered", "untaken"}, {"remembered"}),
+    "completion altered": (_contradict_completion, {"misreported"}, set()),
+    "sent after the end": (_send_after_the_end, {"late"}, set()),
+    "given up": (_give_up, set(), set()),
+}
+
+
+@pytest.fixture(scope="module")
+def tampered(spark, good, tmp_path_factory) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """(rows, findings) of each tampering; all are runs of one frame, and judged in one go."""
+    trace = open_trace(good)
+    runs: dict[str, Rows] = {}
+    for name, (change, _, _) in TAMPERINGS.items():
+        rows = trace.table().to_pylist()
+        change(rows)
+        runs[name] = [row | {"run": name} for row in rows]
+    path = tmp_path_factory.mktemp("tampered") / "runs.parquet"
+    pq.write_table(pa.Table.from_pylist([row for rows in runs.values() for row in rows], schema=SCHEMA), path)
+    events, system = read_events(spark, path), trace.meta.system
+    datagrams = T.datagrams(T.about_datagrams(events, system, wraps=False))
+    judged = T.touched_by_reset(datagrams, system, trace.meta.cycles)
+    found: dict[str, Rows] = {name: [] for name in runs}
+    for row in findings(events, judged, system, drained=True).collect():
+        found[row["run"]].append(row.asDict())
+    return runs, found
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_tampering_is_named(tampered, name):
+    _, must, may = TAMPERINGS[name]
+    names = {case["finding"] for case in tampered[1][name]}
+    assert must <= names <= must | may
+
+
+def test_findings_name_datagram_cycle_and_nodes(tampered):
+    before, after = (tampered[0][name] for name in ("nothing", "forgotten deleted"))
+    (gone,) = [row for row in before if row | {"run": ""} not in [other | {"run": ""} for other in after]]
+    (case,) = tampered[1]["forgotten deleted"]
+    assert (case["uid"], case["unit"], case["peer"]) == (gone["uid"], gone["unit"], gone["peer"])
+    delivered = first(after, Event.DELIVER, uid=gone["uid"])
+    assert case["cycle"] == delivered["cycle"]
+
+
+def test_broken_audit_in_words(audit):
+    changed: Rows = []
 
     def double(rows: Rows) -> None:
-        row = first(rows, Event.DUPLICATE)
-        row["event"] = int(Event.DELIVER)
-        changed.update(row)
+        changed.append(first(rows, Event.DUPLICATE))
+        _deliver_a_duplicate(rows)
 
     result = audit(double)
-    assert {"doubled", "untaken", "remembered"} >= found(result) >= {"doubled", "untaken"}
+    assert result.verdict == BROKEN and result.exit_code == 1
     doubled = result.findings[0]
-    assert doubled.count == 1 and doubled.examples[0].uid == changed["uid"]
-    source, *_ = unpack_uid(changed["uid"])
+    assert (doubled.name, doubled.count, doubled.examples[0].uid) == ("doubled", 1, changed[0]["uid"])
+    source, *_ = unpack_uid(changed[0]["uid"])
     assert f"ni{source}" in result.text() and "delivered 2 times" in result.text()
-
-
-def test_doubled_row(audit):
-    result = audit(lambda rows: rows.append(dict(first(rows, Event.DELIVER))))
-    assert {"doubled", "disordered"} <= found(result)
-
-
-def test_swapped_uids(audit):
-    """Two deliveries of one receiver exchange their datagrams."""
-
-    def swap(rows: Rows) -> None:
-        a = first(rows, Event.DELIVER)
-        b = next(r for r in rows if r["event"] == Event.DELIVER and r["unit"] == a["unit"] and r["uid"] != a["uid"])
-        a["uid"], b["uid"] = b["uid"], a["uid"]
-
-    assert {"disordered"} <= found(audit(swap))
-
-
-def test_swapped_times_are_disorder(audit):
-    """An Ack overtakes: it arrives a cycle before the fabric could have brought it."""
-
-    def hurry(rows: Rows) -> None:
-        first(rows, Event.RELEASE)["cycle"] -= 1
-
-    assert found(audit(hurry)) == {"disordered"}
-
-
-@pytest.mark.parametrize("column, change", [("length", 1), ("peer", -1)])
-def test_altered_delivery(audit, column, change):
-    def alter(rows: Rows) -> None:
-        first(rows, Event.DELIVER, peer=1)[column] += change
-
-    result = audit(alter)
-    assert "altered" in found(result)
-
-
-def test_delivered_elsewhere(audit):
-    def misdeliver(rows: Rows) -> None:
-        row = first(rows, Event.DELIVER)
-        row["unit"] = next(n for n in range(4) if n not in (row["unit"], row["peer"]))
-
-    assert "altered" in found(audit(misdeliver))
-
-
-def test_never_accepted(audit):
-    assert "invented" in found(audit(lambda rows: rows.remove(first(rows, Event.ACCEPT))))
-
-
-def test_contradicted_completion(audit):
-    def contradict(rows: Rows) -> None:
-        first(rows, Event.COMPLETE)["detail"] = 3 << 4 | 3
-
-    assert found(audit(contradict)) == {"misreported"}
-
-
-def test_late_send(audit):
-    """T6: a worm of a datagram that has long ended."""
-
-    def resurrect(rows: Rows) -> None:
-        end = first(rows, Event.RELEASE)
-        send = dict(first(rows, Event.SEND, uid=end["uid"]))
-        rows.append(send | {"cycle": end["cycle"] + 3})
-
-    assert found(audit(resurrect)) == {"late"}
 
 
 def test_events_outside(audit):
@@ -199,24 +217,8 @@ def test_unfinished(spark, tmp_path):
 
 
 def test_unfinished_but_broken(audit):
-    def double(rows: Rows) -> None:
-        first(rows, Event.DUPLICATE)["event"] = int(Event.DELIVER)
-
-    result = audit(double, drained=False)
+    result = audit(_deliver_a_duplicate, drained=False)
     assert found(result) == {"doubled"} and result.verdict == BROKEN
-
-
-def test_unknown_may_be_delivered_or_not(audit):
-    """A datagram given up is not lost, whether it was delivered or not."""
-
-    def give_up(rows: Rows) -> None:
-        end = first(rows, Event.RELEASE)
-        uid = end["uid"]
-        end |= {"event": int(Event.GIVE_UP), "detail": 1}
-        first(rows, Event.COMPLETE, uid=uid)["detail"] = 1 << 4 | 1
-
-    result = audit(give_up)
-    assert not result.findings and result.metrics.unknown == 1
 
 
 def test_reset_is_listed_not_judged(spark, tmp_path):

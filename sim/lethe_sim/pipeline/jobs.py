@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 EXAMPLES = 20
 #: Units of the largest network whose tallies are kept apart by unit.
 MOST_UNITS = 20_000
+#: Fewer events than this are audited before compiled code would pay.
+BRIEF = 2_000_000
 _GOODPUT_BINS = 120
 _DIGEST_RANGES = 512
 _ROWS_AROUND = 24
@@ -47,12 +49,12 @@ def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSes
     that cannot be read, `PipelineError` where Spark cannot run.
     """
     trace = open_trace(path)
-    with _spark(spark, master, "lethe audit") as live:
+    with _spark(spark, master, "lethe audit", trace.meta.events) as live:
         return audit_events(read_events(live, trace.path), trace.meta)
 
 
-def _spark(spark: "SparkSession | None", master: str | None, name: str):
-    return nullcontext(spark) if spark is not None else session(master, name)
+def _spark(spark: "SparkSession | None", master: str | None, name: str, events: int):
+    return nullcontext(spark) if spark is not None else session(master, name, brief=events < BRIEF)
 
 
 def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
@@ -222,7 +224,7 @@ def compare_traces(
     alike = metas[0].digest == metas[1].digest and metas[0].events == metas[1].events
     if alike and not rows:
         return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
-    with _spark(spark, master, "lethe compare") as live:
+    with _spark(spark, master, "lethe compare", max(meta.events for meta in metas)) as live:
         frames = [read_events(live, side.path) for side in sides]
         return compare_events(frames[0], frames[1], *metas, notes=notes)
 

@@ -26,7 +26,9 @@ class PipelineError(RuntimeError):
 
 
 @contextmanager
-def session(master: str | None = None, name: str = "lethe", memory: str = "2g") -> Iterator["SparkSession"]:
+def session(
+    master: str | None = None, name: str = "lethe", memory: str = "2g", *, brief: bool = False
+) -> Iterator["SparkSession"]:
     """A Spark session, stopped at the end.
 
     Parameters
@@ -34,27 +36,30 @@ def session(master: str | None = None, name: str = "lethe", memory: str = "2g") 
     master : Spark master URL; None is ``local[*]``, inside this process's machine
     name : application name
     memory : heap of the driver (which does all the work when local)
+    brief : the work is small: compile little, since it is over before compiled code would pay
 
     Raises `PipelineError` if PySpark or a usable Java is missing, or the master does not answer.
     """
-    spark = _start(master, name, memory)
+    spark = _start(master, name, memory, brief)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def _start(master: str | None, name: str, memory: str) -> "SparkSession":
+def _start(master: str | None, name: str, memory: str, brief: bool) -> "SparkSession":
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is missing; `pip install 'pyspark>=4.3,<5'`")
     from pyspark.sql import SparkSession
 
-    logging = Path(__file__).with_name("log4j2.properties")
+    options = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    if brief:
+        options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     builder = (
         SparkSession.builder.appName(name)
         .master(master or "local[*]")
         .config("spark.driver.memory", memory)
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
+        .config("spark.driver.extraJavaOptions", options)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")

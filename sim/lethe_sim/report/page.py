@@ -72,7 +72,7 @@ def report(
 
     trace = open_trace(path)
     if spark is None:
-        with session(master, "lethe report") as live:
+        with session(master, "lethe report", brief=trace.meta.events < jobs.BRIEF) as live:
             return report(path, against=against, spark=live)
     audit = jobs.audit_trace(path, spark=spark)
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
