@@ -12,6 +12,7 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def _sources() -> str:
             if isinstance(value, int | tuple | wire.Crc):
                 digest.update(f"{name}={value}".encode())
             elif isinstance(value, enum.EnumType):
-                digest.update(f"{name}={[int(member) for member in value]}".encode())
+                digest.update(f"{name}={[*value.__members__.items()]}".encode())
     return digest.hexdigest()[:16]
 
 
@@ -52,20 +53,35 @@ def _cache_directory() -> str:
     return tempfile.mkdtemp(prefix="lethe-")
 
 
+def _plain(function):
+    return function
+
+
+def _slice(start, offset):
+    return start[offset:]
+
+
+#: A decorator: the function compiled on first call and cached on disk, or as it is with the compiler off.
+jit: Any = _plain
+#: ``pointer(array)``: where an array's memory begins, passed on at no cost and indexed like the array.
+pointer: Any = np.asarray
+#: ``at(start, offset)``: the memory from element ``offset`` on.
+at: Any = _slice
+
 if JIT:
     import numba
     from numba import types
     from numba.extending import intrinsic
 
+    _config: Any = getattr(numba, "config")  # noqa: B009 (not in its type hints)
     _DIRECTORY = _cache_directory()
 
-    def jit(function):
-        """``function`` compiled on first call and cached on disk."""
-        kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _DIRECTORY
+    def _compiled(function):
+        kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
-            compiled = numba.njit(cache=True, error_model="numpy")(function)
+            compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
         finally:
-            numba.config.CACHE_DIR = kept
+            _config.CACHE_DIR = kept
         # One version for all constants that an argument may be, instead of one for each: half the compile time.
         template = compiled.get_call_template
         compiled.get_call_template = lambda args, kws: template(
@@ -73,31 +89,16 @@ if JIT:
         )
         return compiled
 
-    @intrinsic
-    def pointer(typing, array):
-        """Where an array's memory begins: passed on at no cost, and indexed like the array."""
-
+    def _pointer(typing, array):
         def generate(context, builder, signature, args):
             return context.make_array(signature.args[0])(context, builder, args[0]).data
 
         return types.CPointer(array.dtype)(array), generate
 
-    @intrinsic
-    def at(typing, start, offset):
-        """The memory from element ``offset`` on."""
-
+    def _at(typing, start, offset):
         def generate(context, builder, signature, args):
             return builder.gep(args[0], [args[1]])
 
         return start(start, types.intp), generate
 
-else:
-    pointer = np.asarray
-
-    def at(start, offset):
-        """The memory from element ``offset`` on."""
-        return start[offset:]
-
-    def jit(function):
-        """``function`` as it is: the compiler is off."""
-        return function
+    jit, pointer, at = _compiled, intrinsic(_pointer), intrinsic(_at)

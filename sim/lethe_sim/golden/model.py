@@ -141,11 +141,12 @@ class Golden:
         self.k = parameters(system, host)
         self._fabric = fabric.build(system, self.k)
         self._ni, self._data = state(system, self.k)
-        if host == SCRIPT:
+        given = {}
+        if script is not None:
             self._ni[:, HOST_NUMBER], self._ni[:, ITEMS_END] = script.first[:-1], script.first[1:]
+            given = {"items": script.rows.reshape(-1), "item_data": script.data}
         schedule = fault_schedule(system)
         routers, links = int(self.k[ROUTER_COUNT]), int(self.k[LINK_COUNT])
-        given = {"items": script.rows.reshape(-1), "item_data": script.data} if host == SCRIPT else {}
         self._plant = machine.fresh(
             self.k,
             self._ni.reshape(-1),
