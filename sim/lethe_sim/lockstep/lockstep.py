@@ -124,22 +124,26 @@ class Lockstep:
             self._seen[i] = words
 
     async def compare_counters(self) -> int:
-        """Read every counter of every NI and router out of the RTL, one a cycle, while both sides go on.
+        """Read every counter of every NI and router out of the RTL, one a cycle, while both sides go on (unrecorded).
 
         Returns how many agreed (0 if the configuration has no statistics); raises `DivergenceError`.
         """
         if not self.system.ni.statistics:
             return 0
+        self._record = None
         names = [f"ni{n} {c.name}" for n in range(self.system.nodes) for c in Counter]
         names += [f"router{r} {c.name}" for r in range(self.system.graph.routers) for c in RouterCounter]
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
+        ni_counters = self.golden.counters.ravel().copy()
         for i in range(len(names) + latency):
             await self._begin_cycle()
             if i < len(names):
-                counters = np.concatenate([self.golden.counters.ravel(), self.golden.router_counters.ravel()])
+                # A NI counts an event one cycle after it shows it, so its counters are those of a cycle ago.
+                counters = np.concatenate([ni_counters, self.golden.router_counters.ravel()])
                 expected.append(int(counters[i]) & 0xFFFF_FFFF)
                 self.dut.counter_address.value = i
+            ni_counters = self.golden.counters.ravel().copy()
             await self._chunk(1, False)
             if i >= latency:
                 actual = self.dut.counter_data.value.to_unsigned()
