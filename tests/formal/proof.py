@@ -25,10 +25,10 @@ def prove(specification, folder, *, cycles: int):
     Every `AnySeq` and `AnyConst` is free; assumptions hold in all cycles.  The domain has no reset.
     """
     m = Module()
-    m.domains.sync = ClockDomain(reset_less=True)
+    m.domains.sync = sync = ClockDomain(reset_less=True)
     m.submodules.specification = specification
-    (folder / "top.il").write_text(rtlil.convert(m, name="top", ports=[]))
+    (folder / "top.il").write_text(rtlil.convert(m, name="top", ports=[sync.clk]))
     steps = ("read_rtlil top.il", "prep -flatten -top top", "memory_nordff", "async2sync", "chformal -lower")
-    steps += ("dffunmap", "opt -full", "write_smt2 -wires top.smt2")
+    steps += ("opt -full", "dffunmap", "opt_clean", "write_smt2 -wires top.smt2")
     _run("yosys", "-q", "-p", "; ".join(steps), cwd=folder)
     _run("smtbmc", "-s", "yices", "--presat", "-t", str(cycles), "-m", "top", "top.smt2", cwd=folder)
