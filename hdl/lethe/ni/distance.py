@@ -43,5 +43,5 @@ def distance_class(m: Module, graph: Topology, a: Value, b: Value) -> Signal:
         case "mesh":
             c, n = graph.columns, graph.nodes
             span = _apart(_remainder(a, c, n), _remainder(b, c, n)) + _apart(_quotient(a, c, n), _quotient(b, c, n))
-            m.d.comb += result.eq((span << 1) > c + graph.rows - 2)
+            m.d.comb += result.eq(span > (c + graph.rows - 2) // 2)
     return result
