@@ -272,6 +272,7 @@ class Ni:
         flit = flit or Flit()
         self.plant.stimulus[:] = stimulus
         self.plant.events[0] = 0
+        self.plant.lists[:] = 0  # nobody else empties them
         row = np.zeros(NI_WORDS, np.uint64)
         _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
         self.cycle += 1
