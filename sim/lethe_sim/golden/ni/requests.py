@@ -10,6 +10,7 @@ from lethe_sim.golden.state import (
     ACK_REQUEST,
     AT_SLOTS,
     CANCEL_REQUEST,
+    CAUSE,
     DEADLINE,
     END,
     FINISH,
@@ -37,7 +38,6 @@ from lethe_sim.golden.state import (
     SLOT_DESTINATION,
     SLOT_FIELDS,
     SLOT_GENERATION,
-    SLOT_MODE,
     SLOTS,
     TIME_ZERO,
 )  # fmt: skip  # isort: skip
@@ -112,7 +112,7 @@ def act(k, ni, ev, cycle, request, a, b):
             tries = min(tries + 1, 255)
             queue.push(k, ni, REPEATS, entry << 8 | tries, 0, cycle)
             slot_event(k, ni, ev, cycle, slot, _REPEAT, tries)
-    elif ni[at + SLOT_MODE] <= 1:
+    elif ni[at + CAUSE] == 0:  # a refused record completes as REJECTED
         status = _UNKNOWN if ni[at + LAUNCHED] else _NEVER_SENT
         end(k, ni, ev, cycle, slot, status, _CANCELLED)
 
