@@ -1,0 +1,85 @@
+"""The cocotb bench behind `block_groups.hold`; runs inside the simulator, reads its job from ``$LETHE_JOB``."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from .block_groups import GROUPS
+from .blocks import Block
+
+
+@cocotb.test()
+async def hold(dut):
+    """Every seed in turn, until a block differs; the outcome goes to ``outcome.json`` beside the job."""
+    job_path = Path(os.environ["LETHE_JOB"])
+    job = json.loads(job_path.read_text())
+    blocks = GROUPS[job["group"]]()
+    seen: Counter[str] = Counter()
+    report, ran = "", 0
+    Clock(dut.clk, 10, unit="ns", impl="gpi").start()
+    for seed in range(job["seeds"]):
+        dut.i.value = 0
+        dut.rst.value = 1
+        for _ in range(3):
+            await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        report, cycles = await _compare(dut, blocks, seed, job["cycles"], seen)
+        ran += cycles
+        if report:
+            report += f"\nreproduce: {job['reproduce'].format(seeds=seed + 1)}"
+            break
+    job_path.with_name("outcome.json").write_text(json.dumps({"report": report, "cycles": ran, "seen": seen}))
+
+
+async def _compare(dut, blocks: dict[str, Block], seed: int, cycles: int, seen: Counter[str]) -> tuple[str, int]:
+    """One seed from system reset on, whose first cycle begins now: (report or "", cycles compared)."""
+    plays = [block.play(seed) for block in blocks.values()]
+    history: list[tuple[str, int, list[str]]] = []
+    for cycle in range(cycles):
+        if cycle:
+            await RisingEdge(dut.clk)
+        given = expected = given_bits = expected_bits = 0
+        outputs = []
+        for block, play in zip(blocks.values(), plays, strict=True):
+            i, o = next(play)
+            given |= i << given_bits
+            expected |= o << expected_bits
+            given_bits += block.inputs
+            expected_bits += block.output_bits
+            outputs.append(o)
+        dut.i.value = given
+        await FallingEdge(dut.clk)
+        value = dut.o.value
+        if not value.is_resolvable:
+            return f"X or Z on an output in cycle {cycle} of seed {seed}", cycle
+        if value.to_unsigned() != expected:
+            return _report(blocks, seed, cycle, value.to_unsigned(), expected, history), cycle
+        for (name, block), o in zip(blocks.items(), outputs, strict=True):
+            happened = block.seen(o)
+            seen.update(happened)
+            if happened:
+                history.append((name, cycle, happened))
+    return "", cycles
+
+
+def _report(
+    blocks: dict[str, Block], seed: int, cycle: int, rtl: int, golden: int, history: list[tuple[str, int, list[str]]]
+) -> str:
+    """Every part that differs, both sides of it, and what its block did before."""
+    lines, at = [f"RTL and golden model part in cycle {cycle} of seed {seed}"], 0
+    for name, block in blocks.items():
+        before = len(lines)
+        for part in block.outputs:
+            ours, theirs = (side >> at & (1 << part.bits) - 1 for side in (golden, rtl))
+            at += part.bits
+            if ours != theirs:
+                lines += [f"  {name}, {part.label}:", f"    golden {part.say(ours)}", f"    rtl    {part.say(theirs)}"]
+        if len(lines) > before:
+            past = [f"{when} {', '.join(what)}" for who, when, what in history if who == name]
+            lines.append(f"  {name} before: {'; '.join(past[-12:]) or 'nothing'}")
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""The groups of blocks that are held against their models, and how a group is run."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lethe import verilog
+from lethe.spec.config import System
+
+from . import simulators
+from .blocks import Block, Group, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
+
+TOP = "lethe_blocks"
+BENCH = "lethe_sim.lockstep.block_bench"
+
+
+def _system(kind: str, flit_bits: int, *, latency: int = 1, **sections) -> System:
+    """A small system of ``kind`` whose numbers leave room for nodes that do not exist."""
+    sizes = {
+        "wire": {}, "crossbar": {"nodes": 5}, "fly": {"arity": 2, "levels": 3}, "fly3": {"arity": 3, "levels": 2},
+        "tree": {"arity": 2, "levels": 2}, "tree3": {"arity": 3, "levels": 3}, "mesh": {"columns": 3, "rows": 3},
+    }[kind]  # fmt: skip
+    topology = {"kind": kind.rstrip("3"), **sizes}
+    nodes = System.make(topology=topology).nodes
+    wire = {"flit_bits": flit_bits, "node_bits": nodes.bit_length() + 1, "mtu": 24, **sections.pop("wire", {})}
+    timers = {"wrap_guard": 0, **sections.pop("timers", {})}
+    workload = {"min_length": 4, "max_length": 4, **sections.pop("workload", {})}
+    return System.make(
+        topology=topology, wire=wire, timers=timers, workload=workload, router={"latency": latency}, **sections
+    )
+
+
+def _links() -> dict[str, Block]:
+    return {
+        "all faults, 16": LinkBlock(_system("wire", 16, faults={"loss": 0.3, "flip": 0.1})),
+        "all faults, 128": LinkBlock(_system("wire", 128, faults={"loss": 0.1, "flip": 0.4})),
+        "loss, 32": LinkBlock(_system("wire", 32, faults={"loss": 0.5}), mortal=False),
+        "flips, 64": LinkBlock(_system("wire", 64, faults={"flip": 0.5}), mortal=False),
+        "death, 64": LinkBlock(_system("wire", 64)),
+        "none, 32": LinkBlock(_system("wire", 32), mortal=False),
+    }
+
+
+def _routers() -> dict[str, Block]:
+    return {
+        "tree level 0": RouterBlock(_system("tree", 16), 1),
+        "tree top": RouterBlock(_system("tree", 32, latency=2), 2),
+        "3-ary tree level 0": RouterBlock(_system("tree3", 64, latency=3), 4),
+        "3-ary tree level 1": RouterBlock(_system("tree3", 16), 11),
+        "mesh middle": RouterBlock(_system("mesh", 64, latency=4), 4),
+        "mesh corner": RouterBlock(_system("mesh", 16), 8),
+        "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
+        "3-ary fly": RouterBlock(_system("fly3", 32), 1),
+        "crossbar": RouterBlock(_system("crossbar", 16, latency=2), 0),
+    }
+
+
+def _queues() -> dict[str, Block]:
+    return {f"depth {depth}": QueueBlock(depth) for depth in (2, 3, 4, 7, 16)}
+
+
+def _ladders() -> dict[str, Block]:
+    short = {"slack": 0, "timer_depth": 5}
+    found: dict[str, Block] = {}
+    for ladder in (0, 1):
+        whose = "Acks" if ladder else "Sends"
+        fixed = _system("tree3", 64, timers={**short, "backoff_steps": 0, "jitter_bits": 3})
+        doubling = _system("tree", 128, timers={**short, "backoff_steps": 2, "jitter_bits": 0})
+        deep = _system("wire", 64, timers={"slack": 0, "timer_depth": 9, "backoff_steps": 3, "jitter_bits": 6})
+        found |= {f"{whose}, fixed": LadderBlock(fixed, ladder), f"{whose}, doubling": LadderBlock(doubling, ladder)}
+        found |= {f"{whose}, deep": LadderBlock(deep, ladder)}
+    return found
+
+
+def _ni(flit_bits: int, kind: str = "tree", *, mtu: int, ni: dict, timers: dict, workload: dict | None = None):
+    widths = {"mtu": mtu, "generation_bits": 3, "incarnation_bits": 2, "slot_bits": 3}
+    tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
+    return {
+        f"ni {flit_bits}": NiBlock(
+            _system(
+                kind,
+                flit_bits,
+                wire=widths,
+                ni=tables,
+                timers={"timer_depth": 5, "slack": 0, **timers},
+                workload=workload or {},
+            )
+        )
+    }
+
+
+#: A group is one design; its blocks by name.
+GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
+    "links": _links,
+    "routers": _routers,
+    "queues": _queues,
+    "ladders": _ladders,
+    "ni16": lambda: _ni(
+        16, mtu=12, ni={"control_classes": 1, "deliver_flits": 7}, timers={"backoff_steps": 1, "jitter_bits": 0}
+    ),
+    "ni32": lambda: _ni(
+        32,
+        "crossbar",
+        mtu=9,
+        ni={"slots": 3, "sets": 8, "ways": 2, "reply_depth": 3, "deliver_flits": 4},
+        timers={"backoff_steps": 0, "jitter_bits": 4},
+    ),
+    "ni64": lambda: _ni(
+        64,
+        mtu=24,
+        ni={"ways": 2, "control_classes": 2, "reserved_slots": 1, "deliver_flits": 3},
+        timers={"backoff_steps": 2, "jitter_bits": 3, "ack_limit": 4, "quarantine": 700},
+        workload={"retry_limit": 1},
+    ),
+    "ni128": lambda: _ni(
+        128,
+        "mesh",
+        mtu=33,
+        ni={"slots": 4, "sets": 2, "control_classes": 1},
+        timers={"backoff_steps": 3, "jitter_bits": 2},
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a run found: ``report`` is empty if every output agreed in every cycle; ``seen`` counts what happened."""
+
+    report: str
+    cycles: int
+    seen: dict[str, int]
+
+
+def hold(group: str, seeds: int, cycles: int, *, reproduce: str = "") -> Held:
+    """Hold every block of ``group`` against its model for ``cycles`` cycles of seeds 0 … ``seeds``−1.
+
+    ``{seeds}`` in ``reproduce`` becomes the number of seeds that reach the one that differs.  Raises `ToolError` if
+    a tool is missing or fails.
+    """
+    directory = simulators.build(verilog.emit(Group(GROUPS[group]()), TOP), TOP)
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        workspace = Path(scratch)
+        job = {"group": group, "seeds": seeds, "cycles": cycles, "reproduce": reproduce}
+        (workspace / "job.json").write_text(json.dumps(job))
+        simulators.run(directory, TOP, BENCH, "verilator", workspace, {"LETHE_JOB": str(workspace / "job.json")})
+        outcome = workspace / "outcome.json"
+        if not outcome.exists():
+            raise simulators.ToolError("the bench ended early:\n" + (workspace / "simulation.log").read_text()[-3000:])
+        return Held(**json.loads(outcome.read_text()))

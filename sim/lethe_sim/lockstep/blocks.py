@@ -1,0 +1,418 @@
+"""Single RTL blocks beside their golden models: links, routers, queues, ladders, NIs, under hostile input.
+
+Blocks of one group are one design with one wide input and one wide output, so that a cycle costs the
+simulator's interface two calls.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.fabric.fault import LinkFault
+from lethe.fabric.router import Router
+from lethe.fabric.routes import Rule
+from lethe.ni.ladder import Ladder
+from lethe.ni.ni import Ni
+from lethe.ni.queue import Queue
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import COUNTED, Counter, Drop, Event, RouterCounter
+from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
+from lethe.system import _drive
+from lethe_sim.golden import blocks as golden
+from lethe_sim.golden import ladder as golden_ladder
+from lethe_sim.golden.state import EXTRA_FRAGMENTS, REPLIES_DROPPED
+
+from . import divergence
+from .hostile import GAP, Host, Network, worms
+
+_COUNTERS = {(int(event), int(drop)): counter for counter, (event, drop) in COUNTED.items()}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A slice of a block's output: what it is, its bits, and how a person would say it."""
+
+    label: str
+    bits: int
+    say: Callable[[int], str] = hex
+
+
+def pack(*fields: tuple[int, int]) -> int:
+    """(value, bits) pairs as one number, the first lowest."""
+    word, at = 0, 0
+    for value, bits in fields:
+        assert value >> bits == 0
+        word |= value << at
+        at += bits
+    return word
+
+
+def _flit_fields(flit: golden.Flit, bits: int) -> list[tuple[int, int]]:
+    return [(flit.valid, 1), (flit.first, 1), (flit.last, 1), (flit.data, bits)]
+
+
+def _slices(word: Value, *widths: int) -> list[Value]:
+    found, at = [], 0
+    for width in widths:
+        found.append(word[at : at + width])
+        at += width
+    return found
+
+
+class Block:
+    """One RTL block and its model.
+
+    ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first.
+    """
+
+    inputs: int
+    outputs: tuple[Part, ...]
+
+    @property
+    def output_bits(self) -> int:
+        return sum(part.bits for part in self.outputs)
+
+    def build(self, m: Module, name: str, i: Value, o: Value) -> None:
+        """Put the RTL into ``m`` as submodule ``name``, between ``i`` and ``o``."""
+        raise NotImplementedError
+
+    def play(self, seed: int) -> Iterator[tuple[int, int]]:
+        """(input, expected output) of every cycle from system reset on."""
+        raise NotImplementedError
+
+    def seen(self, output: int) -> list[str]:
+        """What happened in a cycle, by name."""
+        return []
+
+
+class LinkBlock(Block):
+    """The fault element of a link."""
+
+    def __init__(self, system: System, *, mortal: bool = True):
+        self._system, self._mortal = system, mortal
+        self._bits = system.format.flit_bits
+        self.inputs = 3 + self._bits + 1 + 64
+        self.outputs = (Part("flit", 3 + self._bits), Part("event", 8))
+
+    def build(self, m, name, i, o):
+        system = self._system
+        m.submodules[name] = link = LinkFault(
+            system.format, system.loss_threshold, system.flip_threshold, mortal=self._mortal
+        )
+        flit, dead, loss, flip = _slices(i, 3 + self._bits, 1, 32, 32)
+        m.d.comb += [
+            Value.cast(link.i).eq(flit),
+            link.dead.eq(dead),
+            link.loss_seed.eq(loss),
+            link.flip_seed.eq(flip),
+            o.eq(Cat(Value.cast(link.o), link.watch)),
+        ]
+
+    def play(self, seed):
+        chance = random.Random(seed)
+        system = self._system.replace(run={"seed": seed})
+        model = golden.LinkFault(system, number=1)
+        seeds = [(seed_for(seed, unit, 1), 32) for unit in (UNIT_LINK_LOSS, UNIT_LINK_FLIP)]
+        heard = worms(chance, system.format, system.nodes)
+        flit, dead = GAP, False  # generators have their seeds from cycle 1 on
+        while True:
+            passed, event = model.step(flit, dead)
+            yield (
+                pack(*_flit_fields(flit, self._bits), (dead, 1), *seeds),
+                pack(*_flit_fields(passed, self._bits), (event & 0xFF, 8)),
+            )
+            flit = next(heard)
+            if self._mortal and chance.random() < 0.05:
+                dead = not dead
+
+    def seen(self, output):
+        event = output >> 3 + self._bits
+        return [Event(event).name] if event else []
+
+
+class RouterBlock(Block):
+    """A router, its trace words and its counts."""
+
+    def __init__(self, system: System, number: int):
+        self._system, self._number = system, number
+        self._rule = Rule.of(system.graph, number)
+        self._bits, self._ports = system.format.flit_bits, system.graph.ports(number)
+        self._count_bits = Router.count_bits(self._rule)
+        self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32
+        base = trace.router_base(system.graph, number)
+        self.outputs = (
+            *(Part(f"output {port}", 3 + self._bits) for port in range(self._ports)),
+            *(Part(f"input {port}", 64, self._say(base + port)) for port in range(self._ports)),
+            *(Part(f"count {counter.name}", self._count_bits, str) for counter in RouterCounter),
+        )
+
+    def _say(self, index: int) -> Callable[[int], str]:
+        return lambda word: divergence.describe_word(self._system.graph, index, word)
+
+    def build(self, m, name, i, o):
+        m.submodules[name] = router = Router(self._system.format, self._rule, self._system.router.latency)
+        *flits, position, seed = _slices(i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32)
+        m.d.comb += [
+            *(Value.cast(port).eq(flit) for port, flit in zip(router.i, flits, strict=True)),
+            router.position.eq(position),
+            router.seed.eq(seed),
+            o.eq(Cat(*(Value.cast(port) for port in router.o), router.watch, router.counts)),
+        ]
+
+    def play(self, seed):
+        system = self._system.replace(run={"seed": seed})
+        model = golden.Router(system, self._number)
+        constants = [
+            (self._rule.position(self._number), self._rule.position_bits),
+            (seed_for(seed, UNIT_ROUTER, self._number), 32),
+        ]
+        heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
+        flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
+        while True:
+            shown, words = model.step(flits)
+            yield (
+                pack(*(field for flit in flits for field in _flit_fields(flit, self._bits)), *constants),
+                pack(
+                    *(field for flit in shown for field in _flit_fields(flit, self._bits)),
+                    *((word, 64) for word in words),
+                    *((count, self._count_bits) for count in counts),
+                ),
+            )
+            events = [word & 0xFF for word in words]
+            counts = [events.count(Event.FORWARD + counter) for counter in RouterCounter]
+            extra = int(model.tables.routers[EXTRA_FRAGMENTS])
+            counts[RouterCounter.FRAGMENT] += extra - fragments
+            fragments = extra
+            flits = [next(port) for port in heard]
+
+    def seen(self, output):
+        words = output >> self._ports * (3 + self._bits)
+        codes = [words >> 64 * port & 0xFF for port in range(self._ports)]
+        return [Event(code).name for code in codes if code]
+
+
+class QueueBlock(Block):
+    """A queue of 20-bit entries."""
+
+    def __init__(self, depth: int):
+        self._depth, self._level_bits = depth, depth.bit_length()
+        self.inputs = 22
+        self.outputs = (
+            Part("ready", 1), Part("valid", 1), Part("payload", 20), Part("level", self._level_bits, str),
+            Part("empty", 1),
+        )  # fmt: skip
+
+    def build(self, m, name, i, o):
+        m.submodules[name] = queue = Queue(20, self._depth)
+        m.d.comb += [
+            Cat(queue.i.valid, queue.o.ready, queue.i.payload).eq(i),
+            o.eq(Cat(queue.i.ready, queue.o.valid, Mux(queue.o.valid, queue.o.payload, 0), queue.level, queue.empty)),
+        ]
+
+    def play(self, seed):
+        chance = random.Random(seed)
+        model, offers, takes = golden.Queue(self._depth), 0.5, 0.5
+        while True:
+            if chance.random() < 0.05:
+                offers, takes = chance.choice((0.1, 0.5, 1.0)), chance.choice((0.1, 0.5, 1.0))
+            offer, take, entry = chance.random() < offers, chance.random() < takes, chance.getrandbits(20)
+            ready, valid = model.level < self._depth, model.output is not None
+            output, level = model.step(entry if offer and ready else None, take and valid)
+            yield (
+                pack((offer, 1), (take, 1), (entry, 20)),
+                pack(
+                    (ready, 1), (valid, 1), (output or 0, 20), (level, self._level_bits), (not valid and not level, 1)
+                ),
+            )
+
+
+class LadderBlock(Block):
+    """A ladder, pushed to as the NI does: ``number`` 0 as for Sends, 1 as for Acks."""
+
+    TOKEN_BITS = 24
+
+    def __init__(self, system: System, number: int):
+        self._system, self._number = system, number
+        self._rung_bits = max(1, (system.rungs - 1).bit_length())
+        self.inputs = 3 + self.TOKEN_BITS + self._rung_bits + 2 * system.time_bits
+        self.outputs = (
+            Part("room", 1), Part("hold.valid", 1), Part("hold", self.TOKEN_BITS), Part("next_rung", self._rung_bits)
+        )  # fmt: skip
+
+    def build(self, m, name, i, o):
+        m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare=2 + self._number)
+        m.d.comb += [
+            Cat(ladder.push, ladder.hold.ready, ladder.advance, ladder.token, ladder.rung, ladder.eve, ladder.time).eq(
+                i
+            ),
+            o.eq(
+                Cat(
+                    ladder.room,
+                    ladder.hold.valid,
+                    Mux(ladder.hold.valid, Cat(ladder.hold.payload, ladder.next_rung), 0),
+                )
+            ),
+        ]
+
+    def play(self, seed):
+        chance, system = random.Random(seed), self._system
+        model = golden.Ladder(system, self._number)
+        modulus = 1 << system.time_bits
+        time, serial = chance.choice((0, modulus - 700)), 0
+        eager, takes = 0.5, 0.5
+        had_room, pushed, again = False, False, None
+        while True:
+            if chance.random() < 0.02:
+                eager, takes = chance.choice((0.05, 0.4, 1.0)), chance.choice((0.05, 0.5, 1.0))
+            take, advance = chance.random() < takes, chance.random() < 0.9
+            # A Send is granted by the room of the cycle before, and never in two cycles running.
+            room = bool(golden_ladder.has_room(model.row, self._number))
+            may = room and again is None if self._number else had_room and not pushed
+            rung = None
+            if again is not None and chance.random() < 0.8:
+                rung = again
+            elif may and chance.random() < eager:
+                rung = chance.randrange(system.graph.distance_classes if self._number else system.rungs)
+            token, eve = 0, 0
+            if rung is not None:
+                serial += 1
+                token = rung | (serial & 0xFFFF) << 8
+                jitter = chance.getrandbits(system.timers.jitter_bits) if self._number == 0 else -1
+                eve = time + system.delays[rung] + jitter
+            push = None if rung is None else golden.Token(rung, eve + 1, token)
+            hold, room = model.step(time, push, take)
+            after = system.rung_after(hold[0] & 0xFF) if hold else 0
+            yield (
+                pack(
+                    (push is not None, 1), (take, 1), (advance, 1), (token, self.TOKEN_BITS),
+                    (rung or 0, self._rung_bits), (eve % modulus, system.time_bits),
+                    (time % modulus, system.time_bits),
+                ),
+                pack(
+                    (room, 1), (hold is not None, 1), (hold[0] if hold else 0, self.TOKEN_BITS),
+                    (after, self._rung_bits),
+                ),
+            )  # fmt: skip
+            had_room, pushed = room, push is not None
+            again = after if self._number and hold and take else None
+            time += advance
+
+
+class NiBlock(Block):
+    """A network interface: its trace words, which hold everything it says and does, and its counters."""
+
+    ADDRESS_BITS = (len(Counter) - 1).bit_length()
+
+    def __init__(self, system: System):
+        self._system, self._form = system, system.format
+        self._widths = (
+            64 * trace.STIMULUS_WORDS, 3 + self._form.flit_bits, self._form.node_bits, 32, self._form.incarnation_bits,
+            1, self.ADDRESS_BITS,
+        )  # fmt: skip
+        self.inputs = sum(self._widths)
+        self.outputs = (
+            *(Part(divergence.place(system.graph, word)[1], 64, self._say(word)) for word in range(trace.NI_WORDS)),
+            Part("counter", 32, str),
+        )
+
+    def _say(self, word: int) -> Callable[[int], str]:
+        return lambda value: divergence.describe_word(self._system.graph, word, value)
+
+    def build(self, m, name, i, o):
+        m.submodules[name] = ni = Ni(self._system)
+        stimulus, flit, node, seed, incarnation, reset, address = _slices(i, *self._widths)
+        _drive(m, self._system, ni, stimulus, 0)
+        m.d.comb += [
+            Value.cast(ni.link_i).eq(flit),
+            ni.node.eq(node),
+            ni.seed.eq(seed),
+            ni.incarnation.eq(incarnation),
+            ni.reset.eq(reset),
+            ni.completion.ready.eq(1),
+            ni.counter_address.eq(address),
+            o.eq(Cat(ni.watch, ni.counter_data)),
+        ]
+
+    def play(self, seed):
+        chance = random.Random(seed)
+        system, form = self._system.replace(run={"seed": seed}), self._form
+        node = chance.randrange(system.nodes)
+        model = golden.Ni(system, node)
+        network, host = Network(chance, system, node), Host(chance, system, node)
+        incarnation, reset = 1, 0
+        # An event is counted one cycle later, and read out one cycle after its address.
+        counted, before = [0] * len(Counter), [0] * len(Counter)
+        address, counter = 0, 0
+        constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
+        while True:
+            flit, words = network.next(), host.next()
+            shown = model.step(flit, words, incarnation=incarnation, reset=reset > 0)
+            yield (
+                pack(
+                    *((word, 64) for word in words),
+                    *_flit_fields(flit, form.flit_bits),
+                    *constants,
+                    (incarnation, form.incarnation_bits),
+                    (reset > 0, 1),
+                    (address, self.ADDRESS_BITS),
+                ),
+                pack(*((word, 64) for word in shown), (counter, 32)),
+            )
+            counter, address = before[address], chance.randrange(len(Counter))
+            before, counted = counted, self._counted(counted, shown, int(model.plant.ni[REPLIES_DROPPED]))
+            network.hear(shown)
+            host.hear(words, shown, reset > 0)
+            if reset:
+                reset -= 1
+            elif chance.random() < 1 / 600:
+                reset = chance.choice((1, 2, 20))
+                incarnation = incarnation % ((1 << form.incarnation_bits) - 1) + 1
+                network.incarnation = incarnation
+
+    @staticmethod
+    def _counted(before: list[int], words: list[int], replies_dropped: int) -> list[int]:
+        """The counters after a cycle with these trace words."""
+        counters = list(before)
+        for word in words[: trace.NI_FLAGS : 2]:
+            detail = word >> 8 & 0xFF if word & 0xFF == Event.DROP else 0
+            counter = _COUNTERS.get((word & 0xFF, detail))
+            if counter is not None:
+                counters[counter] += 1
+        counters[Counter.REPLIES_DROPPED] = replies_dropped
+        return counters
+
+    def seen(self, output):
+        found = []
+        for lane in range(trace.LANES):
+            word = output >> 128 * lane & trace.MASK64
+            if word:
+                event, detail = Event(word & 0xFF), word >> 8 & 0xFF
+                found.append(f"DROP {Drop(detail).name}" if event == Event.DROP else event.name)
+        return found
+
+
+class Group(wiring.Component):
+    """The RTL of several blocks, side by side between one input and one output vector."""
+
+    def __init__(self, blocks: dict[str, Block]):
+        self._blocks = blocks
+        super().__init__(
+            {
+                "i": In(sum(block.inputs for block in blocks.values())),
+                "o": Out(sum(block.output_bits for block in blocks.values())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        blocks = self._blocks.values()
+        inputs = _slices(self.i, *(block.inputs for block in blocks))
+        outputs = _slices(self.o, *(block.output_bits for block in blocks))
+        for number, (block, i, o) in enumerate(zip(blocks, inputs, outputs, strict=True)):
+            block.build(m, f"block{number}", i, o)
+        return m

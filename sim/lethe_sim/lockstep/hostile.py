@@ -1,0 +1,229 @@
+"""Hostile neighbours: worms no transmitter would send, and a host and a network that torment one NI."""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import Event, Kind
+from lethe.spec.wire import KIND_BITS, Wire, unpack_uid
+from lethe_sim.golden.blocks import Flit
+
+GAP = Flit()
+
+
+def flits(words: list[int]) -> list[Flit]:
+    """A worm with these data words."""
+    return [Flit(1, int(i == 0), int(i == len(words) - 1), word) for i, word in enumerate(words)]
+
+
+def spoiled(chance: random.Random, form: Wire, worm: list[Flit]) -> list[Flit]:
+    """The worm with one thing wrong: cut, stretched, torn, without its ends, or with a head in its middle."""
+    at = chance.randrange(len(worm))
+
+    def junk() -> Flit:
+        return Flit(1, 0, 0, chance.getrandbits(form.flit_bits))
+
+    match chance.randrange(9):
+        case 0:  # one bit is wrong
+            worm[at] = worm[at]._replace(data=worm[at].data ^ 1 << chance.randrange(form.flit_bits))
+        case 1:  # cut, with a proper end
+            worm = [*worm[:at], worm[at]._replace(last=1)]
+        case 2:  # cut by a gap
+            worm = [*worm[: max(1, at)], GAP] if worm[max(1, at) - 1].last == 0 else [worm[0]._replace(last=0), GAP]
+        case 3:  # a gap within
+            worm = [*worm[:at], GAP, *worm[at:]]
+        case 4:  # no end
+            worm[-1] = worm[-1]._replace(last=0)
+        case 5:  # no beginning
+            worm[0] = worm[0]._replace(first=0)
+        case 6:  # a head in the middle
+            worm[at] = worm[at]._replace(first=1)
+        case 7:  # too long by a few flits, or far too long
+            more = max(0, form.max_flits - len(worm)) + chance.randrange(-1, 4)
+            worm = [*worm[:-1], *(junk() for _ in range(more)), worm[-1]._replace(first=0)]
+            if worm[0].first == 0:
+                worm[0] = worm[0]._replace(first=1)
+        case _:  # flits of nothing
+            worm = [Flit(1, chance.getrandbits(1), chance.getrandbits(1), junk().data) for _ in range(1 + at)]
+    return worm
+
+
+def worms(chance: random.Random, form: Wire, nodes: int) -> Iterator[Flit]:
+    """What one input of a router hears: heads to any node or none, in bursts and pauses, a third of them spoiled."""
+    busy, hot = 0.5, 0
+    while True:
+        if chance.random() < 0.1:
+            busy, hot = chance.choice((0.1, 0.5, 0.9, 1.0)), chance.randrange(nodes)
+        if chance.random() > busy:
+            yield from [GAP] * chance.randrange(1, 8)
+        to = chance.choice((hot, chance.randrange(nodes), chance.randrange(nodes), chance.getrandbits(form.node_bits)))
+        length = chance.choice((1, 1, 2, 3, chance.randrange(1, form.max_flits + 1), form.max_flits))
+        words = [chance.getrandbits(form.flit_bits) for _ in range(length)]
+        words[0] = words[0] & ~(((1 << form.node_bits) - 1) << KIND_BITS) | to << KIND_BITS
+        worm = flits(words)
+        yield from spoiled(chance, form, worm) if chance.random() < 0.33 else worm
+
+
+class Network:
+    """What a NI hears on ``link_i``: answers to what it said, new and old messages, and rubbish.
+
+    It knows the NI only by its trace words (`hear`), and the messages it sent itself.
+    """
+
+    def __init__(self, chance: random.Random, system: System, node: int):
+        self.chance, self.system, self.form, self.node = chance, system, system.format, node
+        self.incarnation = 1
+        self._pending: deque[Flit] = deque()
+        self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams
+        self._received: deque[dict[str, int]] = deque(maxlen=3)  # identities of datagrams sent to it
+        self._busy, self._stuck = 0.5, False
+
+    def hear(self, words: list[int]) -> None:
+        """One cycle's trace words."""
+        if words[0] & 0xFF in (Event.SEND, Event.BE):
+            _, incarnation, slot, generation = unpack_uid(words[1])
+            peer = words[0] >> trace.PEER[0] & 0xFFFF
+            self._sent.append({"source": peer, "slot": slot, "generation": generation, "incarnation": incarnation})
+
+    def next(self) -> Flit:
+        """The flit of the next cycle."""
+        if not self._pending:
+            chance = self.chance
+            if chance.random() < 0.05:
+                self._busy = chance.choice((0.05, 0.3, 0.9, 1.0))
+            if chance.random() < self._busy:
+                count = chance.choice((1, 1, 1, 2, 4, 8))
+                self._stuck = chance.random() < 0.5  # all of them are about one datagram
+                for _ in range(count):
+                    self._pending.extend(self._worm())
+            else:
+                self._pending.extend([GAP] * chance.randrange(1, 12))
+        return self._pending.popleft() if self._pending else GAP
+
+    def _worm(self) -> list[Flit]:
+        chance, form = self.chance, self.form
+        fields = self._message()
+        for field in form.send:
+            if chance.random() < 0.008:
+                fields[field.name] = chance.getrandbits(field.width)
+        length = fields["length"]
+        if chance.random() < 0.03:
+            length = chance.randrange(form.mtu + 1)
+        worm = flits(form.flits(fields, chance.randbytes(length)))
+        return spoiled(chance, form, worm) if chance.random() < 0.12 else worm
+
+    def _message(self) -> dict[str, int]:
+        """All fields of the next message, still in order."""
+        chance, form = self.chance, self.form
+        fields = {field.name: 0 for field in form.send}
+        fields |= {"destination": self.node, "try": chance.getrandbits(form.try_bits)}
+        fields["kind"] = chance.choice((Kind.SEND,) * 6 + (Kind.ACK,) * 5 + (Kind.FORGET,) * 5 + (Kind.BE,) * 2)
+        if fields["kind"] == Kind.ACK and self._sent:
+            fields |= self._one_of(self._sent)
+            fields["peer_incarnation"] = chance.randrange(1, 3)
+            return fields
+        if fields["kind"] == Kind.FORGET and self._received and chance.random() < 0.9:
+            return fields | self._one_of(self._received) | {"peer_incarnation": self.incarnation}
+        if fields["kind"] == Kind.SEND and self._received and chance.random() < (0.9 if self._stuck else 0.3):
+            fields |= self._one_of(self._received)
+        else:
+            identity = {
+                "source": chance.choice([n for n in range(self.system.nodes) if n != self.node]),
+                "slot": chance.randrange(min(4, 1 << form.slot_bits)),
+                "generation": chance.randrange(min(4, 1 << form.generation_bits)),
+                "incarnation": chance.randrange(1, 3),
+            }
+            fields |= identity
+            if fields["kind"] == Kind.SEND:
+                self._received.append(identity)
+        fields["peer_incarnation"] = chance.choice((0, 0, self.incarnation))
+        fields["length"] = chance.choice((0, chance.randrange(form.mtu + 1), form.mtu))
+        fields["class"] = chance.getrandbits(form.class_bits)
+        fields["mode"] = int(fields["kind"] == Kind.BE)
+        return fields
+
+    def _one_of(self, identities: deque[dict[str, int]]) -> dict[str, int]:
+        return identities[-1] if self._stuck else self.chance.choice(identities)
+
+
+class Host:
+    """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held."""
+
+    def __init__(self, chance: random.Random, system: System, node: int):
+        self.chance, self.system, self.node = chance, system, node
+        self._record: list[int] | None = None
+        self._beats = 0
+        self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
+        self._held = dict.fromkeys(("quiesce", "link_disable", "deliver_stall"), 0)
+        self._eager = 0.5
+
+    def next(self) -> list[int]:
+        """The words of the next cycle."""
+        chance = self.chance
+        if self._record is None or chance.random() < 0.002:
+            self._record = self._draw()
+        if chance.random() < 0.01:
+            self._eager = chance.choice((0.02, 0.2, 1.0))
+        bits = {"send.valid": self._beats == 0 and chance.random() < self._eager}
+        bits["send_data.valid"] = chance.random() < (0.8 if self._beats else 0.1)
+        bits["cancel.valid"] = chance.random() < 0.03
+        for name, left in self._held.items():
+            if left == 0 and chance.random() < 0.003:
+                left = chance.choice((1, 10, 60))
+            bits[name] = left > 0
+            self._held[name] = max(0, left - 1)
+        if self._accepted and chance.random() < 0.7:
+            slot, generation = chance.choice(self._accepted)
+        else:
+            slot = chance.randrange(self.system.ni.slots)
+            generation = chance.getrandbits(self.system.format.generation_bits)
+        word = sum(bits[name] << i for i, name in enumerate(trace.STIMULUS_BITS))
+        data = chance.getrandbits(self.system.format.flit_bits)
+        return [word, *self._record, data & trace.MASK64, data >> 64, slot | generation << 16]
+
+    def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
+        """What became of the words offered."""
+        if reset:
+            self._beats = 0
+            return
+        flags = words[trace.NI_FLAGS]
+        if self._beats:
+            self._beats -= offered[0] >> 1 & flags >> 5 & 1
+        elif offered[0] & flags >> 4 & 1:
+            self._beats = self.system.format.payload_flits(offered[1] >> 32 & 0xFFFF)
+            self._record = None
+        if words[4]:
+            _, _, slot, generation = unpack_uid(words[5])
+            self._accepted.append((slot, generation))
+
+    def _draw(self) -> list[int]:
+        chance, mtu = self.chance, self.system.format.mtu
+        record = {
+            "destination": chance.choice([n for n in range(self.system.nodes) if n != self.node]),
+            "class": chance.choice((0, chance.getrandbits(8), 255)),
+            "mode": int(chance.random() < 0.2),
+            "length": chance.choice((0, 1, chance.randrange(mtu + 1), mtu)),
+            "tag": chance.getrandbits(16),
+        }
+        if chance.random() < 0.1:
+            record["destination"] = chance.choice((self.node, chance.getrandbits(4), chance.getrandbits(16)))
+        if chance.random() < 0.05:
+            record["mode"] = chance.getrandbits(8)
+        if chance.random() < 0.05:
+            record["length"] = mtu + chance.randrange(1, 40)
+        limits = {
+            "deadline": chance.choice((0, 0, chance.randrange(1, 300), chance.getrandbits(32))),
+            "retry_limit": chance.choice((0, 1, 2, 255)),
+            "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
+        }
+        return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
+
+
+def _packed(values: dict[str, int], table: tuple[tuple[str, int], ...]) -> int:
+    word, at = 0, 0
+    for name, width in table:
+        word |= values[name] << at
+        at += width
+    return word
