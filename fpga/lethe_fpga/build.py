@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -88,11 +89,12 @@ def _read(board: str, directory: Path) -> BuildReport:
 
 @contextlib.contextmanager
 def _tools():
-    """Amaranth finds its tools by environment variables; set only those that are not set yet."""
-    added = {name: tool for name, tool in _TOOLS.items() if name not in os.environ}
-    os.environ.update(added)
+    """Amaranth finds its tools by environment variables, the shell by PATH: those beside this Python will do."""
+    before = dict(os.environ)
+    os.environ.update({name: tool for name, tool in _TOOLS.items() if name not in before})
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before.get("PATH", os.defpath)])
     try:
         yield
     finally:
-        for name in added:
-            del os.environ[name]
+        os.environ.clear()
+        os.environ.update(before)

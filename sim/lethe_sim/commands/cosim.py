@@ -4,13 +4,14 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from .common import Progress, add_config, read_config
+from .common import Mistake, Progress, add_config, read_config, write_bytes
 from .verilog import refuse_large
 
 EXAMPLES = """\
   lethe cosim my.toml
   lethe cosim my.toml --cycles 5000 --seed 7
   lethe cosim my.toml --trace rtl.parquet --golden-trace golden.parquet
+  lethe cosim file.toml --output received.bin    a file workload: what the RTL delivered
 """
 
 
@@ -22,15 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
+    parser.add_argument("--output", metavar="FILE", help="file workload: write what the RTL delivered there")
     parser.add_argument("--whole", action="store_true", help="run all cycles, even when everything has drained")
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
 
 
 def run(args: argparse.Namespace) -> int:
     from lethe_sim.lockstep.cosim import cosim
-    from lethe_sim.workloads.file import file_path
+    from lethe_sim.workloads.file import file_path, read, reassemble
 
     system = read_config(args)
+    if args.output and system.workload.kind != "file":
+        raise Mistake(f"--output: {args.config} carries no file; set workload.kind and workload.path, or leave it out")
     refuse_large(system)
     if system.workload.kind == "file":
         # The bench runs in a directory of its own.
@@ -64,4 +68,11 @@ def run(args: argparse.Namespace) -> int:
         f"  {'drained' if result.drained else 'not drained'}; built in {result.build_seconds:.0f} s, "
         f"ran in {result.seconds:.1f} s"
     )
-    return 0
+    good = result.drained or args.whole
+    if system.workload.kind == "file":
+        received = reassemble(system, read(system), result.deliveries)
+        print(f"  {received.text()}")
+        good &= received.good
+        if args.output:
+            write_bytes(args.output, received.data)
+    return 0 if good else 1

@@ -13,6 +13,12 @@ from pathlib import Path
 
 SIMULATORS = ("verilator", "icarus")
 
+# The stock build fails on precompiled headers unless the output is not split.  Without inlining, units of one kind
+# share their code, which compiles in a third of the time.
+_VERILATOR = ("--output-split", "0", "-Wno-fatal", "-fno-inline")
+# -O1 compiles hardly slower than -O0 and runs twice as fast.
+_OPTIMISE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
+
 
 class ToolError(RuntimeError):
     """Something the machine lacks, or a tool that failed; the message says what to install or read."""
@@ -58,7 +64,8 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
     require(simulator)
     from cocotb_tools.runner import get_runner
 
-    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, sys.version]).encode()).hexdigest()[:20]
+    recipe = [_VERILATOR, _OPTIMISE] if simulator == "verilator" else []
+    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe, sys.version]).encode()).hexdigest()[:20]
     directory = cache_directory() / f"{simulator}-{key}"
     if (directory / "built").exists():
         return directory
@@ -71,10 +78,7 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
         raise ToolError(
             f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can"
         ) from None
-    arguments = []
-    if simulator == "verilator":
-        # The stock build fails on precompiled headers unless the output is not split.
-        arguments = ["--output-split", "0", "-Wno-fatal"]
+    arguments = list(_VERILATOR) if simulator == "verilator" else []
     log = directory / "build.log"
     runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
     sources = [source]
@@ -147,10 +151,9 @@ def _verilator_runner():
     class PortsOnly(Verilator):
         def _build_command(self):
             verilate, make = super()._build_command()
-            # Unoptimised C++ compiles in a fifth of the time; a bench driven from Python hardly runs slower.
             return [
                 [word for word in verilate if word != "--public-flat-rw"],
-                [*make, "OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"],
+                [*make, *_OPTIMISE],
             ]
 
     return PortsOnly
