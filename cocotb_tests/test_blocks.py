@@ -38,7 +38,7 @@ def test_block(group, held):
 
 
 @pytest.mark.parametrize(
-    ("groups", "wanted"), [(["links"], LINK), (["routers"], ROUTER), (NIS, NI)], ids=["links", "routers", "nis"]
+    ("groups", "wanted"), [(["small"], LINK), (["routers"], ROUTER), (NIS, NI)], ids=["links", "routers", "nis"]
 )
 def test_nothing_is_missed(groups, wanted, held):
     """The input reaches every event and every reason for a drop: else the agreement says little."""

@@ -19,8 +19,8 @@ BENCH = "lethe_sim.lockstep.block_bench"
 def _system(kind: str, flit_bits: int, *, latency: int = 1, **sections) -> System:
     """A small system of ``kind`` whose numbers leave room for nodes that do not exist."""
     sizes = {
-        "wire": {}, "crossbar": {"nodes": 5}, "fly": {"arity": 2, "levels": 3}, "fly3": {"arity": 3, "levels": 2},
-        "tree": {"arity": 2, "levels": 2}, "tree3": {"arity": 3, "levels": 3}, "mesh": {"columns": 3, "rows": 3},
+        "wire": {}, "crossbar": {"nodes": 5}, "fly": {"arity": 2, "levels": 3}, "tree": {"arity": 2, "levels": 2},
+        "tree3": {"arity": 3, "levels": 3}, "mesh": {"columns": 3, "rows": 3},
     }[kind]  # fmt: skip
     topology = {"kind": kind.rstrip("3"), **sizes}
     nodes = System.make(topology=topology).nodes
@@ -34,12 +34,12 @@ def _system(kind: str, flit_bits: int, *, latency: int = 1, **sections) -> Syste
 
 def _links() -> dict[str, Block]:
     return {
-        "all faults, 16": LinkBlock(_system("wire", 16, faults={"loss": 0.3, "flip": 0.1})),
-        "all faults, 128": LinkBlock(_system("wire", 128, faults={"loss": 0.1, "flip": 0.4})),
-        "loss, 32": LinkBlock(_system("wire", 32, faults={"loss": 0.5}), mortal=False),
-        "flips, 64": LinkBlock(_system("wire", 64, faults={"flip": 0.5}), mortal=False),
-        "death, 64": LinkBlock(_system("wire", 64)),
-        "none, 32": LinkBlock(_system("wire", 32), mortal=False),
+        "link, all faults, 16": LinkBlock(_system("wire", 16, faults={"loss": 0.3, "flip": 0.1})),
+        "link, all faults, 128": LinkBlock(_system("wire", 128, faults={"loss": 0.1, "flip": 0.4})),
+        "link, loss, 32": LinkBlock(_system("wire", 32, faults={"loss": 0.5}), mortal=False),
+        "link, flips, 64": LinkBlock(_system("wire", 64, faults={"flip": 0.5}), mortal=False),
+        "link, death, 64": LinkBlock(_system("wire", 64)),
+        "link, none, 32": LinkBlock(_system("wire", 32), mortal=False),
     }
 
 
@@ -47,25 +47,22 @@ def _routers() -> dict[str, Block]:
     return {
         "tree level 0": RouterBlock(_system("tree", 16), 1),
         "tree top": RouterBlock(_system("tree", 32, latency=2), 2),
-        "3-ary tree level 0": RouterBlock(_system("tree3", 64, latency=3), 4),
-        "3-ary tree level 1": RouterBlock(_system("tree3", 16), 11),
+        "3-ary tree level 1": RouterBlock(_system("tree3", 64, latency=3), 11),
         "mesh middle": RouterBlock(_system("mesh", 64, latency=4), 4),
-        "mesh corner": RouterBlock(_system("mesh", 16), 8),
         "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
-        "3-ary fly": RouterBlock(_system("fly3", 32), 1),
         "crossbar": RouterBlock(_system("crossbar", 16, latency=2), 0),
     }
 
 
 def _queues() -> dict[str, Block]:
-    return {f"depth {depth}": QueueBlock(depth) for depth in (2, 3, 4, 7, 16)}
+    return {f"queue of {depth}": QueueBlock(depth) for depth in (2, 3, 4, 7, 16)}
 
 
 def _ladders() -> dict[str, Block]:
     short = {"slack": 0, "timer_depth": 5}
     found: dict[str, Block] = {}
     for ladder in (0, 1):
-        whose = "Acks" if ladder else "Sends"
+        whose = "ladder of Acks" if ladder else "ladder of Sends"
         fixed = _system("tree3", 64, timers={**short, "backoff_steps": 0, "jitter_bits": 3})
         doubling = _system("tree", 128, timers={**short, "backoff_steps": 2, "jitter_bits": 0})
         deep = _system("wire", 64, timers={"slack": 0, "timer_depth": 9, "backoff_steps": 3, "jitter_bits": 6})
@@ -74,7 +71,9 @@ def _ladders() -> dict[str, Block]:
     return found
 
 
-def _ni(flit_bits: int, kind: str = "tree", *, mtu: int, ni: dict, timers: dict, workload: dict | None = None):
+def _ni(
+    flit_bits: int, kind: str = "tree", *, mtu: int, ni: dict, timers: dict, workload: dict | None = None
+) -> dict[str, Block]:
     widths = {"mtu": mtu, "generation_bits": 3, "incarnation_bits": 2, "slot_bits": 3}
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
     return {
@@ -93,10 +92,8 @@ def _ni(flit_bits: int, kind: str = "tree", *, mtu: int, ni: dict, timers: dict,
 
 #: A group is one design; its blocks by name.
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
-    "links": _links,
+    "small": lambda: _links() | _queues() | _ladders(),
     "routers": _routers,
-    "queues": _queues,
-    "ladders": _ladders,
     "ni16": lambda: _ni(
         16, mtu=12, ni={"control_classes": 1, "deliver_flits": 7}, timers={"backoff_steps": 1, "jitter_bits": 0}
     ),

@@ -4,6 +4,9 @@ Blocks of one group are one design with one wide input and one wide output, so t
 simulator's interface two calls.
 """
 
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
