@@ -3,8 +3,8 @@
 """Measures what Lethe promises in numbers, and prints each figure beside its target.
 
 The table goes to standard output as Markdown, progress to standard error.  A missed target is a row that says so, not
-a failure: the exit code is 0 unless a tool is missing (3) or an argument is wrong (2).  Seconds are seconds of one
-core (CPU time), so that other load on the machine hardly shows.
+a failure: the exit code is 0 unless a tool is missing (3), an argument is wrong (2) or it is interrupted (130, after
+the table of what was measured until then).  Speeds are per second of CPU time, so that other load shows less.
 """
 
 import argparse
@@ -477,6 +477,10 @@ def main(arguments: list[str] | None = None) -> int:
         if figures:
             print(table(figures))
         return 3
+    except KeyboardInterrupt:
+        say("interrupted")
+        print(table(figures))
+        return 130
     print(table(figures))
     if chosen.json:
         machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
