@@ -24,6 +24,8 @@ SYSTEM = {
     "faults": {"loss": 0.3},
 }
 
+COSIM = ["cosim", "demo.toml", "--output", "received.bin", "--trace", "rtl.parquet", "--golden-trace", "golden.parquet"]
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -41,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         ("The golden model carries the file", ["run", "demo.toml", "--no-audit", "--output", "golden.bin"]),
         (
             "RTL (Verilator, driven by cocotb) carries it, the golden model in lockstep",
-            "cosim demo.toml --trace rtl.parquet --golden-trace golden.parquet --output received.bin".split(),
+            COSIM,
         ),
         ("Spark audits the golden model's trace", ["report", "golden.parquet", "-o", "golden.html"]),
         (

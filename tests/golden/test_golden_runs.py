@@ -183,7 +183,8 @@ def test_4096_nodes():
 def test_sleeping_changes_nothing(name):
     """An NI that is not looked at would have done nothing: waking all of them in every cycle gives the same."""
     faults = {
-        "loss": 0.1, "links": [{"link": 1, "start": 90, "end": 130}], "resets": [{"node": 1, "start": 250, "cycles": 3}],
+        "loss": 0.1, "links": [{"link": 1, "start": 90, "end": 130}],
+        "resets": [{"node": 1, "start": 250, "cycles": 3}],
         "stalls": [{"node": 0, "start": 100, "end": 300}],
     }  # fmt: skip
     system = make(name, faults=faults, workload={"load": 0.6, "count": 0}, ni={"slots": 3})

@@ -10,6 +10,7 @@ from lethe.spec.events import Drop, Event
 from lethe.spec.topology import Topology
 from lethe.spec.wire import unpack_uid
 
+_EVENTS, _DROPS = frozenset(map(int, Event)), frozenset(map(int, Drop))
 LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
 
 
@@ -78,7 +79,7 @@ def describe_event(word: int) -> str:
         word >> s & (1 << w) - 1 for s, w in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH)
     )
     text = f"{_event(code)} peer {peer} length {length}"
-    if code == Event.DROP and detail in iter(Drop):
+    if code == Event.DROP and detail in _DROPS:
         return f"{text} reason {Drop(detail).name}"
     return f"{text} detail {detail}"
 
@@ -89,7 +90,7 @@ def describe_uid(uid: int) -> str:
 
 
 def _event(code: int) -> str:
-    return Event(code).name if code in iter(Event) else f"event {code}?"
+    return Event(code).name if code in _EVENTS else f"event {code}?"
 
 
 def report(

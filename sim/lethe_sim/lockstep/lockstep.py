@@ -140,15 +140,14 @@ class Lockstep:
         names += [f"router{r} {c.name}" for r in range(self.system.graph.routers) for c in RouterCounter]
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
-        ni_counters = self.golden.counters.ravel().copy()
+        counters = self._counters()
         for i in range(len(names) + latency):
             await self._begin_cycle()
             if i < len(names):
-                # A NI counts an event one cycle after it shows it, so its counters are those of a cycle ago.
-                counters = np.concatenate([ni_counters, self.golden.router_counters.ravel()])
+                # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago.
                 expected.append(int(counters[i]) & 0xFFFF_FFFF)
                 self.dut.counter_address.value = i
-            ni_counters = self.golden.counters.ravel().copy()
+            counters = self._counters()
             await self._chunk(1, False)
             if i >= latency:
                 actual = self.dut.counter_data.value.to_unsigned()
@@ -161,3 +160,6 @@ class Lockstep:
                         f"rtl {actual}\nreproduce: {self.reproduce}",
                     )
         return len(names)
+
+    def _counters(self) -> np.ndarray:
+        return np.concatenate([self.golden.counters.ravel(), self.golden.router_counters.ravel()])

