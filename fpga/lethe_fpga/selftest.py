@@ -55,6 +55,6 @@ class SelfTest(wiring.Component):
         if platform is not None:
             for number, level in enumerate((self.running, self.passed)):
                 pin = platform.request("led", number, dir="-")
-                m.submodules[f"led{number}"] = led = io.Buffer("o", pin)
+                m.submodules[f"led{number}"] = led = io.Buffer(io.Direction.Output, pin)
                 m.d.comb += led.o.eq(level)
         return m

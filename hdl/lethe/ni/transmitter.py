@@ -201,7 +201,7 @@ class Transmitter(wiring.Component):
                 "generation": either(queued.generation, token.generation),
                 "incarnation": either(queued.incarnation, self.incarnation),
                 "peer_incarnation": either(queued.peer_incarnation, record.expect),
-                "try": either(queued["try"], token.tries[: form.try_bits]),
+                "try": either(getattr(queued, "try"), token.tries[: form.try_bits]),
                 "length": either(0, record.length),
                 "class": either(0, record.cls),
                 "mode": either(0, record.best_effort),

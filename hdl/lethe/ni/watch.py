@@ -1,6 +1,6 @@
 """The NI's trace words (cycle contract, section 7)."""
 
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Const, Value, ValueLike
 
 from lethe.spec.trace import WORD_BITS
 from lethe.spec.wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
@@ -24,7 +24,9 @@ def _placed(parts) -> Value:
     return Cat(*pieces, Const(0, WORD_BITS - at))
 
 
-def event_word(event, *, detail=Const(0, 1), peer=Const(0, 1), length=Const(0, 1), extra=Const(0, 1)) -> Value:
+def event_word(
+    event: ValueLike, *, detail: ValueLike = 0, peer: ValueLike = 0, length: ValueLike = 0, extra: ValueLike = 0
+) -> Value:
     """First word of a lane."""
     return Cat(padded(event, 8), padded(detail, 8), padded(peer, 16), padded(length, 16), padded(extra, 16))
 

@@ -48,7 +48,8 @@ def mutate(verilog: str, blocks: dict[str, tuple[str, int]], seed: int) -> tuple
         _yosys(
             directory,
             # Optimised first: a change to a bit that nothing reads is no change.
-            f"read_verilog in.v; hierarchy -top {TOP}; proc; flatten; opt_expr -full; opt_merge; opt_muxtree; opt_reduce; opt_expr -full; opt_clean -purge; "
+            f"read_verilog in.v; hierarchy -top {TOP}; proc; flatten; "
+            "opt_expr -full; opt_merge; opt_muxtree; opt_reduce; opt_expr -full; opt_clean -purge; "
             "write_rtlil flat.il; "
             f"mutate -list 6000 -seed {seed} -o list.txt",
         )
