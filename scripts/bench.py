@@ -79,22 +79,9 @@ class Unwatched(wiring.Component):
         return m
 
 
-class Nowhere:
-    """Stands for a port that nobody reads: any part of it may be assigned, to no effect."""
-
-    def __getitem__(self, _):
-        return self
-
-    def eq(self, _):
-        return []
-
-
 def unwatched_system(system: System) -> wiring.Component:
     """A `SystemTop` with generators and without trace port, which simulators would otherwise have to compute."""
-    core = SystemTop(system)
-    top = Unwatched(core)
-    core.watch = Nowhere()
-    return top
+    return Unwatched(SystemTop(system), tuple(trace.watch_ports(system.graph)))
 
 
 # Rates and latencies, in Verilator's RTL.

@@ -60,7 +60,12 @@ def build(board: str, directory: Path, *, system: System | None = None, seed: in
     log = directory / "build.log"
     with _tools():
         plan = platform.prepare(
-            design, NAME, nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}", ecppack_opts="--compress"
+            design,
+            NAME,
+            # Wide multiplexers of LUTs cost this design far more LUTs than they save.
+            synth_opts="-nowidelut",
+            nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}",
+            ecppack_opts="--compress",
         )
         plan.extract(str(directory))
         with open(log, "w") as sink:

@@ -1,6 +1,6 @@
 """A whole network: hosts, NIs, fabric, faults (cycle contract, sections 5 to 8)."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,15 +12,15 @@ from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import (
     NI_WORDS,
+    PORT_WORDS,
     STIMULUS_BITS,
     STIMULUS_CANCEL,
     STIMULUS_LIMITS,
     STIMULUS_RECORD,
     STIMULUS_WORDS,
     WORD_BITS,
-    link_base,
-    router_base,
     trace_words,
+    watch_ports,
 )
 from lethe.statistics import Statistics
 from lethe.traffic.checker import Checker
@@ -49,7 +49,7 @@ class SystemTop(wiring.Component):
 
     Members
     -------
-    watch : Out(64 · trace_words)
+    watch, watch1, … : Out(64 · trace_words), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest.
     idle : Out(1)
         Every NI is idle.
@@ -71,7 +71,10 @@ class SystemTop(wiring.Component):
             raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {host!r}")
         self._system, self._host = system, host
         graph = system.graph
-        members = {"watch": Out(WORD_BITS * trace_words(graph)), "idle": Out(1)}
+        words = trace_words(graph)
+        members = {"idle": Out(1)}
+        for part, name in enumerate(watch_ports(graph)):
+            members[name] = Out(WORD_BITS * min(PORT_WORDS, words - part * PORT_WORDS))
         if host == "stimulus":
             members["stimulus"] = In(WORD_BITS * STIMULUS_WORDS * graph.nodes)
         else:
@@ -101,18 +104,15 @@ class SystemTop(wiring.Component):
                 ni.link_i.eq(fabric.o[node]),
                 fabric.i[node].eq(ni.link_o),
                 ni.completion.ready.eq(1),
-                self.watch[node * NI_WORDS * WORD_BITS :][: NI_WORDS * WORD_BITS].eq(ni.watch),
             ]
-        m.d.comb += [
-            self.idle.eq(_all(ni.idle for ni in nis)),
-            *(
-                self.watch[router_base(graph, r) * WORD_BITS :][: rule.ports * WORD_BITS].eq(
-                    getattr(fabric, f"watch{r}")
-                )
-                for r, rule in enumerate(fabric.rules)
-            ),
-            self.watch[link_base(graph) * WORD_BITS :][: len(fabric.watch_links)].eq(fabric.watch_links),
-        ]
+        m.d.comb += self.idle.eq(_all(ni.idle for ni in nis))
+        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(NI_WORDS)]
+        for r, rule in enumerate(fabric.rules):
+            watched += [getattr(fabric, f"watch{r}").word_select(port, WORD_BITS) for port in range(rule.ports)]
+        links = fabric.watch_links
+        watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
+        for part, name in enumerate(watch_ports(graph)):
+            m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
 
         if self._host == "stimulus":
             for node, ni in enumerate(nis):

@@ -106,8 +106,8 @@ MISTAKES = [
     (("report", "none.parquet"), "none.parquet: no such file"),
     (("ladder", "none.parquet"), "none.parquet: no such file"),
     (("ladder", "other.parquet"), "other.parquet: is Parquet, but not a trace of Lethe"),
-    (("fpga", "--board", "abacus"), "no such board 'abacus'; known are ulx3s_25f"),
-    (("fpga", "none.toml", "--board", "ulx3s_25f"), "none.toml: no such file"),
+    (("fpga", "build", "--board", "abacus"), "no such board 'abacus'; known are ulx3s_25f"),
+    (("fpga", "build", "none.toml", "--board", "ulx3s_25f"), "none.toml: no such file"),
 ]  # fmt: skip
 
 

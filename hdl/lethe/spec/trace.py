@@ -54,6 +54,15 @@ def trace_words(graph: Topology) -> int:
     return link_base(graph) + -(-len(graph.links) // LINKS_PER_WORD)
 
 
+#: Words of one trace port: a wire of RTLIL has less than 65,536 bits.
+PORT_WORDS = 1000
+
+
+def watch_ports(graph: Topology) -> list[str]:
+    """Names of the ports that carry a system's trace words: ``watch``, and ``watch1`` … for what it has no room for."""
+    return ["watch", *(f"watch{part}" for part in range(1, -(-trace_words(graph) // PORT_WORDS)))]
+
+
 def mix64(x: int) -> int:
     """The finaliser of splitmix64; the digest of a run is the sum of `event_hash` over its events."""
     x = (x ^ x >> 30) * 0xBF58_476D_1CE4_E5B9 & MASK64

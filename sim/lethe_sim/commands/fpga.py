@@ -5,19 +5,20 @@ from pathlib import Path
 
 from lethe.spec.config import load
 
-from .common import write_text
+from .common import Mistake, write_text
 from .verilog import refuse_large
 
 EXAMPLES = """\
-  lethe fpga --board list
-  lethe fpga --board ulx3s_25f
-  lethe fpga my.toml --board ulx3s_85f --output build/my --seed 3
+  lethe fpga boards
+  lethe fpga build --board ulx3s_25f
+  lethe fpga build my.toml --board ulx3s_85f --output build/my --seed 3
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("build", "boards"), help="make a bitstream, or list the boards")
     parser.add_argument("config", metavar="FILE", nargs="?", help="configuration (default: the small self-test)")
-    parser.add_argument("--board", metavar="NAME", required=True, help="board to build for, or `list`")
+    parser.add_argument("--board", metavar="NAME", help="board to build for")
     parser.add_argument("-o", "--output", metavar="DIR", default="build/fpga", help="directory (default: build/fpga)")
     parser.add_argument("--seed", type=int, metavar="N", default=1, help="seed of the place and route (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write the report there as well, - for stdout")
@@ -26,10 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lethe_fpga.boards import BOARDS
 
-    if args.board == "list":
+    if args.action == "boards":
         for name, board in BOARDS.items():
             print(f"{name:<16}{board.about}")
         return 0
+    if not args.board:
+        raise Mistake(f"--board: name the board to build for: {', '.join(BOARDS)}")
     from lethe_fpga.build import build
 
     system = load(args.config) if args.config else None

@@ -50,6 +50,8 @@ class Lockstep:
         self.golden = Golden(system, script, record=record_golden)
         self.reproduce = reproduce
         self.words = trace.trace_words(system.graph)
+        self._watch = [(getattr(dut, name), 8 * trace.PORT_WORDS) for name in trace.watch_ports(system.graph)]
+        self._watch[-1] = (self._watch[-1][0], 8 * (self.words - trace.PORT_WORDS * (len(self._watch) - 1)))
         self._scripted = script is not None
         self._record = record
         self._progress = progress
@@ -116,7 +118,7 @@ class Lockstep:
         await FallingEdge(self.dut.clk)
         self._looked = True
         try:
-            actual = self.dut.watch.value.to_unsigned().to_bytes(self.words * 8, "little")
+            actual = b"".join(port.value.to_unsigned().to_bytes(size, "little") for port, size in self._watch)
         except ValueError:
             raise AssertionError(
                 f"the RTL shows X or Z on watch in cycle {start + i}\nreproduce: {self.reproduce}"
