@@ -97,7 +97,7 @@ class Event(enum.IntEnum):
     OVERLONG = 39  # a worm longer than any legal one was cut
     LOST = 40  # random loss on the link
     DEAD = 41  # the link was dead
-    FLIP = 42  # a bit was flipped; detail: bit position
+    FLIP = 42  # a bit was flipped
 
 
 #: Router and link events by which a worm disappears.

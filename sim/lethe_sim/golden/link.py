@@ -52,7 +52,7 @@ def flip(k, f, ev, cycle, unit, link, flags, low, high):
     f.links[at] = draw
     if draw & 0xFFFFFF < k[FLIP]:
         position = scale(draw >> 24, 8, k[FLIT_BITS] + 2)
-        emit(ev, cycle, unit, 0, _FLIP | position << 8, 0)
+        emit(ev, cycle, unit, 0, _FLIP, 0)
         if position == k[FLIT_BITS]:
             flags ^= FIRST
         elif position > k[FLIT_BITS]:

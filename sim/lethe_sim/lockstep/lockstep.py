@@ -143,6 +143,8 @@ class Lockstep:
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
         counters = self._counters()
+        await self._begin_cycle()
+        await self._chunk(1, False)
         for i in range(len(names) + latency):
             await self._begin_cycle()
             if i < len(names):
