@@ -73,14 +73,12 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
     try:
         directory.mkdir(parents=True)
         source = directory / f"{top}.v"
-        # Icarus runs an `always @*` only when something changes, an `always_comb` at the start too.
-        text = verilog.replace("always @*", "always_comb") if simulator == "icarus" else verilog
-        source.write_text(text, encoding="utf-8")
+        source.write_text(_woken(verilog) if simulator == "icarus" else verilog, encoding="utf-8")
     except OSError as error:
         raise ToolError(
             f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can"
         ) from None
-    arguments = list(_VERILATOR) if simulator == "verilator" else ["-g2012"]
+    arguments = list(_VERILATOR) if simulator == "verilator" else []
     log = directory / "build.log"
     runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
     sources = [source]
@@ -144,6 +142,14 @@ def run(
     if not results.exists():
         raise ToolError(f"the simulation ended without a result; see {log}")
     return results
+
+
+def _woken(verilog: str) -> str:
+    """The text with every ``always @*`` run once at the start, for Icarus, which otherwise waits for a change.
+
+    Yosys gives each such block a variable for that; here it changes when all blocks are already waiting.
+    """
+    return re.sub(r"\breg (\\\$auto\$verilog_backend\S+)\s*= 0;", r"reg \1 ; initial #0 \1 = 0;", verilog)
 
 
 def _verilator_runner():
