@@ -253,8 +253,8 @@ def test_link_faults():
     for _ in range(64):
         flit, event = link.step(BODY)
         changed = (flit.data ^ BODY.data) | (flit.first ^ BODY.first) << 64 | (flit.last ^ BODY.last) << 65
-        assert changed == (1 << (event >> 8) if event else 0)
-        assert event & 0xFF in (0, Event.FLIP)
+        assert event in (0, Event.FLIP)
+        assert changed.bit_count() == (1 if event else 0)
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
