@@ -62,8 +62,6 @@ def build(board: str, directory: Path, *, system: System | None = None, seed: in
         plan = platform.prepare(
             design,
             NAME,
-            # Wide multiplexers of LUTs cost this design far more LUTs than they save.
-            synth_opts="-nowidelut",
             nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}",
             ecppack_opts="--compress",
         )
