@@ -421,6 +421,7 @@ def _native_speed(program: Path, nodes: int) -> float:
 
 def _amaranth_speed(system: System) -> float:
     period = 1e-6
+    sys.set_int_max_str_digits(0)  # the simulator writes masks as decimal text, and trace ports are wide
     simulator = Simulator(unwatched_system(system))
     simulator.add_clock(period)
     simulator.run_until(20.5 * period)
