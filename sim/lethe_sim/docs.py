@@ -124,7 +124,7 @@ def _seen_at(event: events.Event) -> str:
     lanes = {names.ACCEPT: "accept", names.COMPLETE: "complete", names.TAKE: "take", names.RESET: "rx"}
     if event in lanes:
         return f"NI lane {lanes[event]}"
-    return "router" if event < names.LOST else "link"
+    return "link" if event in (names.LOST, names.DEAD, names.FLIP) else "router"
 
 
 def counters() -> str:

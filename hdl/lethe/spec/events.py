@@ -98,6 +98,7 @@ class Event(enum.IntEnum):
     LOST = 40  # random loss on the link
     DEAD = 41  # the link was dead
     FLIP = 42  # a bit was flipped
+    DISCARD_FULL = 43  # the queue of its input is full
 
 
 #: Router and link events by which a worm disappears.
@@ -106,6 +107,7 @@ DISCARDS = (
     Event.DISCARD_CONTENTION,
     Event.DISCARD_UP,
     Event.DISCARD_ROUTE,
+    Event.DISCARD_FULL,
     Event.LOST,
     Event.DEAD,
 )

@@ -9,6 +9,7 @@ UNIT_LINK_LOSS = 3
 UNIT_LINK_FLIP = 4
 UNIT_GENERATOR = 5
 UNIT_STALL = 6
+UNIT_SALT = 7  # not a generator: the salt of pinned up-ports
 
 
 def advance(state: int) -> int:
