@@ -29,9 +29,9 @@ def test_permutations_spread_over_the_up_ports_of_two_levels(to):
 
 
 def test_the_salt_moves_paths():
-    wire = SYSTEM.format
-    paths = {
-        tuple(pinned(key_hash(wire, salt_for(seed), kind=Kind.SEND, source=1, destination=60, slot=s), 0, 4) for s in range(8))
-        for seed in range(8)
-    }  # fmt: skip
-    assert len(paths) > 1
+    def path(seed: int) -> tuple[int, ...]:
+        salt = salt_for(seed)
+        keys = [key_hash(SYSTEM.format, salt, kind=Kind.SEND, source=1, destination=60, slot=slot) for slot in range(8)]
+        return tuple(pinned(key, 0, 4) for key in keys)
+
+    assert len({path(seed) for seed in range(8)}) > 1

@@ -11,7 +11,7 @@ def salt_for(seed: int) -> int:
 
 
 def key_hash(wire: Wire, salt: int, *, kind: int, source: int, destination: int, slot: int) -> int:
-    """16 bits that are the same for Send, Ack and Forget of one datagram, and for every datagram of its slot and pair."""
+    """16 bits that are the same for the Sends, Acks and Forgets of all datagrams of a pair and slot."""
     if kind == Kind.ACK:
         source, destination = destination, source
     key = source | destination << wire.node_bits | slot << 2 * wire.node_bits
