@@ -1,0 +1,189 @@
+"""The rows of the metrics table, their units and meanings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lethe.spec.config import System
+from lethe.spec.events import DISCARDS, Drop, Event, Status
+from lethe_sim.trace import RAW_EVENT, TraceReader, open_trace
+
+from . import account as A
+from .account import Account
+from .places import NODES
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+
+#: Every metric: unit, meaning.  ``*`` stands for a percentile, or for reason and place.
+METRICS: dict[str, tuple[str, str]] = {
+    "cycles": ("cycles", "the run lasted"),
+    "measured": ("cycles", "of them were measured: the window"),
+    "drained": ("1", "1 if everything had come to rest at the end"),
+    "accepted": ("datagrams", "accepted from the hosts"),
+    "delivered": ("datagrams", "delivered to the hosts"),
+    "unfinished": ("datagrams", "accepted, but not completed when the run ended"),
+    "by_reset": ("datagrams", "accepted by a node that was reset before they completed"),
+    "unknown": ("datagrams", "completed UNKNOWN: given up, or best effort"),
+    "rejected": ("datagrams", "completed REJECTED"),
+    "never_sent": ("datagrams", "completed NEVER_SENT"),
+    "late": ("datagrams", "delivered after their sender had given them up; their latency is not counted"),
+    "lost": ("datagrams", "completed ACCEPTED without a delivery: 0 unless something is broken"),
+    "doubled": ("datagrams", "delivered again while their sender waited: 0 unless a receiver was reset"),
+    "wrong": ("datagrams", "with a wrong bit in the payload, of the whole run; only where a checker looked"),
+    "offered": ("flits/node/cycle", "payload that the hosts want to send; absent where nothing says"),
+    "taken": ("flits/node/cycle", "payload accepted from the hosts"),
+    "goodput": ("flits/node/cycle", "payload delivered, repeats not counted"),
+    "throughput": ("bytes/node/cycle", "payload delivered, in bytes"),
+    "latency_mean": ("cycles", "from acceptance to delivery, mean"),
+    "latency_*": ("cycles", "from acceptance to delivery, percentiles p50, p90, p99, p99.9, and max"),
+    "completion_mean": ("cycles", "from acceptance to the completion of an ACCEPTED datagram, mean"),
+    "completion_*": ("cycles", "from acceptance to that completion, percentiles p50, p90, p99, p99.9, and max"),
+    "messages": ("messages", "Sends, Acks, Forgets and best efforts launched"),
+    "messages_per_datagram": ("messages", "launched for each datagram delivered; 3 is the least"),
+    "repeats": ("messages", "Sends that were not the first of their datagram"),
+    "repeats_per_datagram": ("messages", "of them for each datagram delivered"),
+    "most_sends": ("messages", "Sends of the datagram that was sent most often"),
+    "duplicates": ("messages", "Sends that arrived although an earlier one had"),
+    "discards": ("messages", "discarded by the fabric, lost by links, dropped or cut off at nodes"),
+    "discards_per_message": ("1", "of them for each message launched"),
+    "discards.*": ("messages", "by reason and place: discards.busy.level1, discards.lost.injection"),
+    "slots_mean": ("slots", "in use at a node (accepted, not completed), averaged over time and nodes"),
+    "slots_max": ("slots", "in use at one node at most, in the whole run"),
+    "entries_mean": ("entries", "in a receive table (delivered, not forgotten), averaged over time and nodes"),
+    "entries_max": ("entries", "in one receive table at most, in the whole run"),
+    "fairness": ("1", "Jain's index of the payload delivered from each node: 1 is even, 1/nodes one node alone"),
+    "fairness_receivers": ("1", "Jain's index of the payload delivered to each node"),
+}
+
+_LAUNCHES = (Event.SEND, Event.ACK, Event.FORGET, Event.BE)
+
+
+class Metric(NamedTuple):
+    """One row, but for the run."""
+
+    metric: str
+    value: float
+    unit: str
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric by its full name; raises KeyError for one that does not exist."""
+    if metric in METRICS:
+        return METRICS[metric][0]
+    for name, (unit, _) in METRICS.items():
+        if name.endswith("*") and metric.startswith(name[:-1]):
+            return unit
+    raise KeyError(metric)
+
+
+def table(account: Account, *, cycles: int, drained: bool, wrong: int | None = None) -> list[Metric]:
+    """The rows of a run that lasted ``cycles``; ``wrong`` as the checkers counted, if they did."""
+    rows = dict(_rows(account, cycles))
+    rows["drained"] = float(drained)
+    if wrong is not None:
+        rows["wrong"] = float(wrong)
+    order = {name: place for place, name in enumerate(METRICS)}
+    found = [Metric(name, value, unit_of(name)) for name, value in rows.items()]
+    return sorted(found, key=lambda row: (order.get(row.metric, order.get(_family(row.metric), 0)), _rank(row.metric)))
+
+
+def _family(metric: str) -> str:
+    return metric.split(".", 1)[0] + ".*" if metric.startswith("discards.") else metric.split("_", 1)[0] + "_*"
+
+
+def _rank(metric: str) -> tuple[int, str]:
+    """Percentiles in their order, everything else by name."""
+    return (list(PERCENTILES).index(name), "") if (name := metric.partition("_")[2]) in PERCENTILES else (0, metric)
+
+
+def _rows(account: Account, cycles: int) -> Iterator[tuple[str, float]]:
+    system, totals = account.system, account.totals
+    nodes, span = system.nodes, account.span(cycles)
+    count = {e: int(account.fates[account.places.index(NODES), e]) for e in Event}
+    delivered, messages = int(totals[A.DELIVERED]), sum(count[e] for e in _LAUNCHES)
+    yield "cycles", cycles
+    yield "measured", span
+    for name, total in (
+        ("accepted", A.ACCEPTED), ("delivered", A.DELIVERED), ("unfinished", A.OPEN), ("by_reset", A.BY_RESET),
+        ("late", A.LATE), ("lost", A.LOST), ("doubled", A.DOUBLED), ("most_sends", A.MOST_SENDS),
+    ):  # fmt: skip
+        yield name, int(totals[total])
+    for status in (Status.UNKNOWN, Status.REJECTED, Status.NEVER_SENT):
+        yield status.name.lower(), int(account.statuses[status])
+    if (offered := _offered(system)) is not None:
+        yield "offered", offered
+    if span:
+        yield "taken", int(totals[A.ACCEPTED_FLITS]) / (nodes * span)
+        yield "goodput", int(totals[A.DELIVERED_FLITS]) / (nodes * span)
+        yield "throughput", int(totals[A.DELIVERED_BYTES]) / (nodes * span)
+        yield "slots_mean", account.level_time(A.SLOT_TIME, cycles) / (nodes * span)
+        yield "entries_mean", account.level_time(A.ENTRY_TIME, cycles) / (nodes * span)
+    yield "slots_max", account.most(A.SLOTS_NOW)
+    yield "entries_max", account.most(A.ENTRIES_NOW)
+    for which, (name, total) in enumerate((("latency", A.LATENCY), ("completion", A.COMPLETION))):
+        if totals[total + 1]:
+            yield f"{name}_mean", int(totals[total]) / int(totals[total + 1])
+            for percentile, share in PERCENTILES.items():
+                yield f"{name}_{percentile}", account.percentile(which, share)
+    yield "messages", messages
+    yield "repeats", account.repeats
+    yield "duplicates", count[Event.DUPLICATE]
+    if delivered:
+        yield "messages_per_datagram", messages / delivered
+        yield "repeats_per_datagram", account.repeats / delivered
+    discards = dict(_discards(account))
+    yield "discards", sum(discards.values())
+    if messages:
+        yield "discards_per_message", sum(discards.values()) / messages
+    yield from discards.items()
+    for name, column in (("fairness", A.SENT_FLITS), ("fairness_receivers", A.RECEIVED_FLITS)):
+        shares = account.nodes[:, column].tolist()
+        if squares := sum(x * x for x in shares):
+            yield name, sum(shares) ** 2 / (len(shares) * squares)
+
+
+def _offered(system: System) -> float | None:
+    """What the hardware generators are set to; a load of 1 or more is as much as they can."""
+    load = system.workload
+    return load.load if load.kind == "generator" and load.load < 1 else None
+
+
+def _discards(account: Account) -> Iterator[tuple[str, int]]:
+    """(``discards.reason.place``, count) of all that happened."""
+    for place, fates in zip(account.places, account.fates.tolist(), strict=True):
+        if place == NODES:
+            yield from ((f"discards.{d.name.lower()}.{NODES}", n) for d in Drop if d and (n := int(account.drops[d])))
+            if fates[Event.FRAGMENT]:
+                yield f"discards.fragment.{NODES}", fates[Event.FRAGMENT]
+        else:
+            yield from (
+                (f"discards.{e.name.removeprefix('DISCARD_').lower()}.{place}", fates[e]) for e in DISCARDS if fates[e]
+            )
+
+
+def of_trace(path: str | Path, *, warmup: int = 0, window: int = 0) -> list[Metric]:
+    """The rows of the run whose trace is at ``path``; raises `TraceError`."""
+    trace = open_trace(path)
+    account = account_of(trace, warmup=warmup, window=window)
+    wrong = trace.meta.counters.get("sums", {}).get("wrong")
+    return table(account, cycles=trace.meta.cycles, drained=trace.meta.drained, wrong=wrong)
+
+
+def account_of(trace: TraceReader, *, warmup: int = 0, window: int = 0) -> Account:
+    """The account of a whole trace, read in pieces."""
+    account = Account(trace.meta.system, warmup=warmup, window=window)
+    for batch in trace.batches(["cycle", "unit", "port", "event", "uid", "peer", "length", "detail"]):
+        events = np.zeros(len(batch), RAW_EVENT)
+        column = {name: batch[name].fill_null(0).to_numpy() for name in batch.schema.names}
+        events["cycle"], events["unit"], events["lane"] = column["cycle"], column["unit"], column["port"]
+        events["uid"] = column["uid"].astype(np.uint64)
+        events["word"] = (
+            column["event"].astype(np.uint64)
+            | column["detail"].astype(np.uint64) << np.uint64(8)
+            | column["peer"].astype(np.uint64) << np.uint64(16)
+            | column["length"].astype(np.uint64) << np.uint64(32)
+        )
+        account.append(events)
+    return account
