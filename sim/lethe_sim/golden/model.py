@@ -1,9 +1,7 @@
-"""`Golden`: a system under the golden model, and `Script`: what its hosts are to send."""
+"""`Golden`: a system under the golden model."""
 
 import mmap
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from lethe.spec.trace import STIMULUS_WORDS, trace_words
 from . import fabric, traffic
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
+from .script import Delivery, GoldenError, Item, Letters, Script
 from .state import (
     BUSY,
     DATA_WIDTH,
@@ -41,83 +40,21 @@ from .state import (
     parameters,
 )  # fmt: skip  # isort: skip
 
+__all__ = [
+    "EVENT",
+    "Delivery",
+    "Golden",
+    "GoldenError",
+    "Item",
+    "Letters",
+    "Script",
+    "fault_schedule",
+    "state",
+    "zeros",
+]
+
 #: What `Golden.take_events` gives: an event as on the trace, with its cycle.
 EVENT = np.dtype([("cycle", np.int64), ("unit", np.int32), ("lane", np.int16), ("word", np.uint64), ("uid", np.uint64)])
-
-
-class GoldenError(ValueError):
-    """The model was asked for something that it cannot do; the message says what to do instead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    """One datagram that a node's host offers from cycle ``not_before`` on, in the order of its list."""
-
-    node: int
-    destination: int
-    payload: bytes = b""
-    not_before: int = 0
-    cls: int = 0
-    mode: int = 0
-    deadline: int = 0
-    retry_limit: int = 0
-    tag: int = 0
-    expect: int = 0
-
-
-class Delivery(NamedTuple):
-    """A datagram that a script host has taken: at ``node``, its record in ``cycle``."""
-
-    node: int
-    source: int
-    cls: int
-    length: int
-    payload: bytes
-    cycle: int
-
-
-class Script:
-    """What the script hosts of a system play: a list of datagrams per node.
-
-    Attributes
-    ----------
-    rows, first, data : the arrays the model reads (`traffic.ITEM_COLUMNS`; items of node n from ``first[n]`` on)
-    """
-
-    def __init__(self, rows: np.ndarray, first: np.ndarray, data: np.ndarray):
-        self.rows, self.first, self.data = rows, first, data
-
-    @classmethod
-    def from_items(cls, system: System, items: Iterable[Item]) -> "Script":
-        """A script from items in any order of nodes; raises `GoldenError` for one that cannot be offered."""
-        form = system.format
-        limits = {
-            "node": system.nodes, "destination": 1 << 16, "not_before": 1 << 60, "cls": 1 << form.class_bits,
-            "mode": 1 << form.mode_bits, "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
-            "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits,
-        }  # fmt: skip
-        lists: list[list[Item]] = [[] for _ in range(system.nodes)]
-        for number, item in enumerate(items):
-            for name, limit in limits.items():
-                if not 0 <= getattr(item, name) < limit:
-                    raise GoldenError(f"item {number}: {name} must be 0 to {limit - 1}, not {getattr(item, name)!r}")
-            if len(item.payload) >= 1 << 16:
-                raise GoldenError(f"item {number}: payload must have fewer than 65536 bytes; cut it up")
-            lists[item.node].append(item)
-        first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
-        rows = np.zeros((int(first[-1]) + 1, traffic.ITEM_COLUMNS), np.uint64)
-        chunks, at = [], 0
-        for row, item in enumerate(item for items in lists for item in items):
-            length = len(item.payload)
-            record = item.destination | item.cls << 16 | item.mode << 24 | length << 32 | item.tag << 48
-            limit_word = item.deadline | item.retry_limit << 32 | item.expect << 40
-            rows[row] = item.not_before, record, limit_word, length, at
-            step = max(8, form.flit_bytes)
-            words = -(-length // step) * step // 8
-            chunks.append(item.payload.ljust(8 * words, b"\0"))
-            at += words
-        data = np.frombuffer(b"".join(chunks) + bytes(16), "<u8").astype(np.uint64)
-        return cls(rows, first, data)
 
 
 class Golden:
@@ -306,17 +243,49 @@ class Golden:
         self._plant.events[0] = 0
         return events
 
+    def extend(self, script: Script) -> None:
+        """Script mode: give the hosts further datagrams, behind those they still have."""
+        if self.k[HOST] != SCRIPT:
+            raise GoldenError("only script hosts take further datagrams; make the model with a script")
+        at, end = self._ni[:, HOST_NUMBER].copy(), self._ni[:, ITEMS_END].copy()
+        old = self._plant.items.reshape(-1, traffic.ITEM_COLUMNS)
+        added = script.rows.copy()
+        if (at < end).any():
+            data = np.concatenate([self._plant.item_data, script.data])
+            added[:, traffic.ITEM_PAYLOAD] += np.uint64(len(self._plant.item_data))
+        else:
+            data = script.data
+        parts = []
+        for node, (start, stop) in enumerate(pairwise(script.first.tolist())):
+            parts += [old[at[node] : end[node]], added[start:stop]]
+        first = np.concatenate([[0], np.cumsum(end - at + np.diff(script.first))])
+        rows = np.concatenate([*parts, np.zeros((1, traffic.ITEM_COLUMNS), np.uint64)])
+        self._ni[:, HOST_NUMBER], self._ni[:, ITEMS_END] = first[:-1], first[1:]
+        self._plant = self._plant._replace(items=rows.reshape(-1), item_data=data)
+        np.minimum(self._plant.look, self.cycle, out=self._plant.look)
+
+    def letters(self, first: int = 0) -> Letters:
+        """Script mode: the datagrams accepted for delivery, from the ``first``-th on, in the order of their acceptance.
+
+        ``cycle`` is that in which the host took the record, −1 if it has not yet.
+        """
+        letters = self._plant.letters.reshape(-1, traffic.LETTER_COLUMNS)
+        rows = letters[1 + first : int(letters[0, 0]) + 1].copy()
+        columns = ("NODE", "SOURCE", "CLASS", "LENGTH", "CYCLE", "PAYLOAD")
+        return Letters(*(rows[:, getattr(traffic, f"LETTER_{name}")] for name in columns), data=self._plant.letter_data)
+
     @property
     def deliveries(self) -> list[Delivery]:
         """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
-        letters, raw = self._plant.letters.reshape(-1, traffic.LETTER_COLUMNS), self._plant.letter_data
-        found = []
-        for row in letters[1 : int(letters[0, 0]) + 1]:
-            node, source, datagram_class, length, cycle, at = map(int, row)
-            if cycle >= 0:
-                payload = raw[at : at + -(-length // 8)].astype("<u8").tobytes()[:length]
-                found.append(Delivery(node, source, datagram_class, length, payload, cycle))
-        return found
+        found = self.letters()
+        return [
+            Delivery(
+                *(int(column[i]) for column in found.columns[:4]),
+                payload=found.payload(int(i)),
+                cycle=int(found.cycle[i]),
+            )
+            for i in np.flatnonzero(found.cycle >= 0)
+        ]
 
 
 def zeros(rows: int, width: int, dtype: type) -> np.ndarray:

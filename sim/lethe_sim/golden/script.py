@@ -1,0 +1,205 @@
+"""What the script hosts of a system are to send, `Script`, and what they have taken, `Letters`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lethe.spec.config import System
+
+from . import traffic
+
+
+class GoldenError(ValueError):
+    """The model was asked for something that it cannot do; the message says what to do instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One datagram that a node's host offers from cycle ``not_before`` on, in the order of its list."""
+
+    node: int
+    destination: int
+    payload: bytes = b""
+    not_before: int = 0
+    cls: int = 0
+    mode: int = 0
+    deadline: int = 0
+    retry_limit: int = 0
+    tag: int = 0
+    expect: int = 0
+
+
+class Delivery(NamedTuple):
+    """A datagram that a script host has taken: at ``node``, its record in ``cycle``."""
+
+    node: int
+    source: int
+    cls: int
+    length: int
+    payload: bytes
+    cycle: int
+
+
+@dataclass(frozen=True, eq=False)
+class Letters:
+    """Delivered datagrams in columns, one place each; `payload` cuts one out.
+
+    Attributes
+    ----------
+    node, source, cls, length, cycle : int64[n]
+    at : int64[n], the word of ``data`` where the payload begins
+    data : uint64[words], payloads; each begins with a word of its own
+    """
+
+    node: np.ndarray
+    source: np.ndarray
+    cls: np.ndarray
+    length: np.ndarray
+    cycle: np.ndarray
+    at: np.ndarray
+    data: np.ndarray
+
+    def __len__(self) -> int:
+        """Datagrams."""
+        return len(self.node)
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """All but the payloads."""
+        return self.node, self.source, self.cls, self.length, self.cycle, self.at
+
+    def payload(self, i: int) -> bytes:
+        at, length = int(self.at[i]), int(self.length[i])
+        return self.data[at : at + -(-length // 8)].astype("<u8").tobytes()[:length]
+
+    def select(self, rows: np.ndarray) -> "Letters":
+        """The datagrams that ``rows`` (numbers or a mask) chooses."""
+        return Letters(*(column[rows] for column in self.columns), data=self.data)
+
+    @classmethod
+    def from_bytes(cls, found: Sequence[tuple[int, int, int, bytes]]) -> "Letters":
+        """Letters from (node, source, cycle, payload)."""
+        node, source, cycle = (np.array([row[i] for row in found], np.int64) for i in range(3))
+        length = np.array([len(row[3]) for row in found], np.int64)
+        at = np.cumsum(-(-length // 8)) - -(-length // 8)
+        data = np.frombuffer(b"".join(_padded(row[3], 8) for row in found), "<u8").astype(np.uint64)
+        return cls(node, source, np.zeros(len(found), np.int64), length, cycle, at, data)
+
+
+def _padded(payload: bytes, step: int) -> bytes:
+    return payload.ljust(-(-len(payload) // step) * step, b"\0")
+
+
+class Script:
+    """What the script hosts of a system play: a list of datagrams per node.
+
+    Attributes
+    ----------
+    rows, first, data : the arrays the model reads (`traffic.ITEM_COLUMNS`; items of node n from ``first[n]`` on)
+    """
+
+    def __init__(self, rows: np.ndarray, first: np.ndarray, data: np.ndarray):
+        self.rows, self.first, self.data = rows, first, data
+
+    def __len__(self) -> int:
+        """Datagrams."""
+        return int(self.first[-1])
+
+    @property
+    def source(self) -> np.ndarray:
+        """int64[datagrams]: the node that sends each."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    @property
+    def destination(self) -> np.ndarray:
+        """int64[datagrams]."""
+        return (self.rows[:-1, traffic.ITEM_RECORD] & np.uint64(0xFFFF)).astype(np.int64)
+
+    @property
+    def length(self) -> np.ndarray:
+        """int64[datagrams], in bytes."""
+        return self.rows[:-1, traffic.ITEM_LENGTH].astype(np.int64)
+
+    @property
+    def at(self) -> np.ndarray:
+        """int64[datagrams]: the word of ``data`` where the payload begins."""
+        return self.rows[:-1, traffic.ITEM_PAYLOAD].astype(np.int64)
+
+    @classmethod
+    def from_items(cls, system: System, items: Iterable[Item]) -> "Script":
+        """A script from items in any order of nodes; raises `GoldenError` for one that cannot be offered."""
+        items = list(items)
+        for number, item in enumerate(items):
+            if len(item.payload) >= 1 << 16:
+                raise GoldenError(f"item {number}: payload must have fewer than 65536 bytes; cut it up")
+        step = max(8, system.format.flit_bytes)
+        chunks = [_padded(item.payload, step) for item in items]
+        data = np.frombuffer(b"".join(chunks), "<u8").astype(np.uint64)
+        words = np.array([len(chunk) // 8 for chunk in chunks], np.int64)
+        columns = {
+            name: np.array([getattr(item, name) for item in items], object)
+            for name in ("node", "destination", "not_before", "cls", "mode", "deadline", "retry_limit", "tag", "expect")
+        }
+        length = np.array([len(item.payload) for item in items], np.int64)
+        return cls.from_columns(system, length=length, data=data, at=np.cumsum(words) - words, **columns)
+
+    @staticmethod
+    def from_columns(
+        system: System,
+        *,
+        node: np.ndarray,
+        destination: np.ndarray,
+        length: np.ndarray,
+        data: np.ndarray,
+        at: np.ndarray,
+        **others: np.ndarray | int,
+    ) -> "Script":
+        """A script from one array (or one number for all) for each field of `Item`, in any order of nodes.
+
+        Parameters
+        ----------
+        node, destination, length : whole numbers [datagrams]
+        data : uint64[words], payload bytes, little endian; the bytes of the last flit beyond the length must be 0
+        at : int64[datagrams], the word where each payload begins: even, if a flit has 128 bits
+        others : ``not_before``, ``cls``, ``mode``, ``deadline``, ``retry_limit``, ``tag``, ``expect``; 0 if not given
+
+        Raises `GoldenError` for a datagram that cannot be offered.
+        """
+        form, count = system.format, len(node)
+        limits = {
+            "node": system.nodes, "destination": 1 << 16, "not_before": 1 << 60, "cls": 1 << form.class_bits,
+            "mode": 1 << form.mode_bits, "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
+            "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits, "length": 1 << 16,
+        }  # fmt: skip
+        given = {"node": node, "destination": destination, "length": length, **others}
+        columns = {}
+        for name, limit in limits.items():
+            column = np.broadcast_to(np.asarray(given.pop(name, 0)), count)
+            bad = np.flatnonzero((column < 0) | (column >= limit))
+            if len(bad):
+                raise GoldenError(f"item {bad[0]}: {name} must be 0 to {limit - 1}, not {column[bad[0]]}")
+            columns[name] = column.astype(np.uint64)
+        if given:
+            raise GoldenError(f"an item has no {', '.join(given)}; known are {', '.join(limits)}")
+        order = np.argsort(columns["node"], kind="stable")
+        first = np.concatenate([[0], np.cumsum(np.bincount(columns["node"].astype(np.int64), minlength=system.nodes))])
+        c = {name: column[order] for name, column in columns.items()}
+        rows = np.zeros((count + 1, traffic.ITEM_COLUMNS), np.uint64)
+        rows[:-1, traffic.NOT_BEFORE] = c["not_before"]
+        rows[:-1, traffic.ITEM_RECORD] = _packed(
+            c, ("destination", 0), ("cls", 16), ("mode", 24), ("length", 32), ("tag", 48)
+        )
+        rows[:-1, traffic.ITEM_LIMITS] = _packed(c, ("deadline", 0), ("retry_limit", 32), ("expect", 40))
+        rows[:-1, traffic.ITEM_LENGTH] = c["length"]
+        rows[:-1, traffic.ITEM_PAYLOAD] = np.asarray(at, np.int64)[order].astype(np.uint64)
+        # The model reads a flit with the word behind it.
+        return Script(rows, first.astype(np.int64), np.concatenate([data, np.zeros(2, np.uint64)]))
+
+
+def _packed(columns: dict[str, np.ndarray], *fields: tuple[str, int]) -> np.ndarray:
+    word = np.zeros(len(columns["node"]), np.uint64)
+    for name, offset in fields:
+        word |= columns[name] << np.uint64(offset)
+    return word
