@@ -27,7 +27,7 @@ from lethe.traffic.checker import Checker
 from lethe.traffic.generator import Generator
 from lethe.verilog import shared
 
-__all__ = ["HOSTS", "SystemTop"]
+__all__ = ["HOSTS", "SystemTop", "control_ports", "drive_host"]
 
 #: Who plays the hosts: generators and checkers in the RTL, or words from outside.
 HOSTS = ("generator", "stimulus")
@@ -117,7 +117,7 @@ class SystemTop(wiring.Component):
         if self._host == "stimulus":
             for node, ni in enumerate(nis):
                 words = self.stimulus[node * STIMULUS_WORDS * WORD_BITS :][: STIMULUS_WORDS * WORD_BITS]
-                _drive(m, system, ni, words, schedule.stalled[node])
+                drive_host(m, system, ni, words, schedule.stalled[node])
         else:
             self._generate(m, platform, nis, schedule)
         if system.ni.statistics:
@@ -160,7 +160,7 @@ class SystemTop(wiring.Component):
                 checker.data.payload.eq(ni.deliver_data.payload),
                 ni.deliver_data.ready.eq(checker.data.ready),
             ]
-            m.d.comb += [port.ready.eq(~schedule.stalled[node]) for port in _control_ports(system, ni)]
+            m.d.comb += [port.ready.eq(~schedule.stalled[node]) for port in control_ports(system, ni)]
 
         m.d.comb += self.done.eq(_all(generator.done for generator in generators))
         for name in SUMS:
@@ -218,15 +218,18 @@ def _total(m, name: str, terms: list):
     return terms[0]
 
 
-def _control_ports(system: System, ni):
+def control_ports(system: System, ni):
     """Record and data ports of the deliver FIFOs of control classes."""
     for i in range(1, system.ni.control_classes + 1):
         yield getattr(ni, f"deliver_control{i}")
         yield getattr(ni, f"deliver_control{i}_data")
 
 
-def _drive(m, system: System, ni, words, stalled):
-    """Connects one node's stimulus words (section 8) to the host side of its NI."""
+def drive_host(m, system: System, ni, words, stalled):
+    """Connects one node's stimulus words (section 8) to the host side of its NI.
+
+    Fields wider than their ports are cut off.  While ``stalled`` no deliver port is ready.
+    """
     word = [words.word_select(i, WORD_BITS) for i in range(STIMULUS_WORDS)]
     bit = {name: word[0][i] for i, name in enumerate(STIMULUS_BITS)}
 
@@ -252,4 +255,4 @@ def _drive(m, system: System, ni, words, stalled):
         ni.deliver.ready.eq(ready),
         ni.deliver_data.ready.eq(ready),
     ]
-    m.d.comb += [port.ready.eq(ready) for port in _control_ports(system, ni)]
+    m.d.comb += [port.ready.eq(ready) for port in control_ports(system, ni)]

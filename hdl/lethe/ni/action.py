@@ -179,7 +179,7 @@ class Action(wiring.Component):
         ]
 
         with m.If(takes["dump"]):
-            m.d.comb += self.look_set.eq(self.dump.payload)
+            m.d.comb += self.look_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
 
         # The rung and delay of the token this action may push to the Ack ladder.
         rung, eve_delay = Signal.like(self.rung), Signal(range(max(system.delays) + 1))
@@ -229,8 +229,14 @@ class Action(wiring.Component):
         looked, entries, ready = self.looked, self.entries, self.ready
 
         # Send side.
-        alive = Signal()
-        m.d.comb += alive.eq(looked.live & (looked.generation == generation))
+        alive, live = Signal(), Signal()
+        slots = system.ni.slots
+        # A host may name a slot that does not exist, if their number is no power of two.
+        exists = slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
+        m.d.comb += [
+            live.eq(looked.live & exists),
+            alive.eq(live & (looked.generation == generation)),
+        ]
         release, gives_up, repeats = Signal(), Signal(), Signal()
         cause, ended_status = Signal(Cause), Signal(Status)
         spent = (looked.retry_limit != 0) & (old_tries >= looked.retry_limit)
@@ -369,7 +375,7 @@ class Action(wiring.Component):
         # State dump.
         m.d.comb += [
             self.dumped_valid.eq(dumping),
-            self.dumped.live.eq(looked.live),
+            self.dumped.live.eq(live),
             self.dumped.generation.eq(looked.generation),
             self.dumped.destination.eq(looked.destination),
             self.dumped.entries.eq(entries),

@@ -70,8 +70,9 @@ class Ni(wiring.Component):
     cancel : In(stream {slot, generation})
         Ends a datagram that is live; any other is taken without effect.
     dump : In(stream, index), dumped, dumped_valid : Out
-        State dump, answered only while ``quiesce``: slot and set ``index`` (modulo their number), in the cycle after
-        the index is taken: {live, generation, destination, entries}.
+        State dump, answered only while ``quiesce``: the slot and the set that the low bits of ``index`` name, in the
+        cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid means
+        nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
         Counts survive a node reset.

@@ -10,19 +10,29 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
+from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS, NI_WORDS, STIMULUS_BITS, STIMULUS_WORDS
 
 from . import fabric, ladder, link, queue, router
 from . import system as machine
 from .compile import jit, pointer
 from .events import COLUMNS
 from .model import state
+from .ni import deliver, receiver, transmitter
 from .ni import ni as interface
-from .ni import transmitter
 from .state import (
+    AT_DATA,
+    AT_LAST,
+    AT_QUEUES,
+    AT_SLOTS,
+    AT_TABLE,
+    COMPLETION,
     DEAD_COUNT,
+    DELIVER,
     DRAWS,
+    END,
     EXTERNAL,
+    FIFOS,
+    FINISH_FROM,
     FIRST,
     FIRST_PORT,
     FLIP,
@@ -38,16 +48,27 @@ from .state import (
     LAST,
     LEVEL,
     LINK_COUNT,
+    LIVE,
     LOSS_RANDOM,
+    NEVER,
+    NONE,
     OUT_LINK,
     PHASES,
     PORT_COLUMNS,
     PORT_COUNT,
     QUEUE,
+    READY_FROM,
     ROUTER_COUNT,
+    SLOT_DESTINATION,
+    SLOT_FIELDS,
+    SLOT_GENERATION,
+    TAG,
+    TIME_ZERO,
     UNDER_WAY,
     VALID,
     VISIBLE,
+    WAYS,
+    WORDS,
     parameters,
 )  # fmt: skip  # isort: skip
 from .topology import place_router
@@ -226,8 +247,52 @@ class Router:
         return shown, words
 
 
+class Record(NamedTuple):
+    """What goes before a delivered payload."""
+
+    source: int
+    cls: int
+    length: int
+
+
+class Completion(NamedTuple):
+    """How a datagram ended."""
+
+    slot: int
+    generation: int
+    destination: int
+    tag: int
+    status: int
+    cause: int
+    peer_incarnation: int
+
+
+class Ports(NamedTuple):
+    """What a NI's ports show in one cycle beside the trace words; None where nothing is valid.
+
+    ``deliver`` and ``deliver_data`` have an item for each deliver FIFO; a beat is (data, last).
+    """
+
+    ready: bool
+    time: int
+    cancel_ready: bool
+    dump_ready: bool
+    completion: Completion | None
+    deliver: list[Record | None]
+    deliver_data: list[tuple[int, int] | None]
+
+
+class Dumped(NamedTuple):
+    """A slot, and the packed UIDs of a set's entries (None: the way is empty)."""
+
+    live: bool
+    generation: int
+    destination: int
+    entries: list[int | None]
+
+
 @jit
-def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row):
+def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row, taken):
     p = machine.pointers(plant)
     k, ni = p.k, machine.ni_of(p, 0)
     if reset and not ni[IN_RESET]:
@@ -239,7 +304,18 @@ def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row):
         transmitter.shown(k, ni, p.events, cycle)
         if flags or ni[UNDER_WAY]:
             machine.hear(p, cycle, 0, flags, low, high)
+    seen = False
+    for fifo in range(k[FIFOS] if not reset and len(taken) > 0 else 0):
+        if taken[2 * fifo] and queue.present(k, ni, DELIVER + fifo, cycle):
+            deliver.take_record(k, ni, p.events, cycle, fifo, seen)
+            seen = True
+        if taken[2 * fifo + 1] and deliver.beat_present(k, ni, fifo, cycle):
+            deliver.take_beat(k, ni, fifo, cycle)
     machine.step_node(p, cycle, 0)
+
+
+#: Stimulus bit that keeps the host of the whole system from taking, where a bench says what is taken.
+_STALL = np.uint64(1 << STIMULUS_BITS.index("deliver_stall"))
 
 
 class Ni:
@@ -264,22 +340,84 @@ class Ni:
         *,
         incarnation: int = 1,
         reset: bool = False,
+        deliver_ready: list[tuple[int, int]] | None = None,
+        completion_ready: bool = True,
     ) -> list[int]:
         """One cycle: returns the trace words (section 7), of which 12 to 14 show `link_o` and the ports.
 
         ``flit`` is on `link_i`; ``stimulus`` also carries cancel, quiesce, link_disable and deliver_stall.
+        ``deliver_ready`` instead says of each deliver FIFO which of its ports, record and data, are ready.
         """
         flit = flit or Flit()
         self.plant.stimulus[:] = stimulus
         self.plant.events[0] = 0
         self.plant.lists[:] = 0  # nobody else empties them
         row = np.zeros(NI_WORDS, np.uint64)
-        _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
+        taken = np.array(deliver_ready or (), np.int64).ravel()
+        if deliver_ready is not None:
+            self.plant.stimulus[0] |= _STALL
+        # A completion that is not taken is to the model one that is not there yet.
+        completions = int(self.k[AT_QUEUES]) + 3 * COMPLETION
+        held = not completion_ready and not reset and queue.present(self.k, self.plant.ni, COMPLETION, self.cycle)
+        if held:
+            visible = int(self.plant.ni[completions + VISIBLE])
+            self.plant.ni[completions + VISIBLE] = NEVER
+        _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row, taken)
+        if held:
+            self.plant.ni[completions + VISIBLE] = visible
+            row[NI_FLAGS] |= np.uint64(1 << NI_FLAG_BITS.index("completion.valid"))
         self.cycle += 1
         for event in self.plant.events.reshape(-1, COLUMNS)[1 : int(self.plant.events[0]) + 1]:
             lane = 2 * (int(event[1]) & 0xFF)
             row[lane], row[lane + 1] = event[2], event[3]
         return [int(word) for word in row]
+
+    def ports(self, *, cancel: bool = False, quiesce: bool = False) -> Ports:
+        """What the other ports show in the cycle that the next `step` will be, if that is none of reset.
+
+        ``cancel`` and ``quiesce`` are what it will be given; only ``dump_ready`` depends on them.
+        """
+        k, ni, cycle, fifos = self.k, self.plant.ni, self.cycle, range(int(self.k[FIFOS]))
+        ready = bool(cycle >= ni[READY_FROM])
+        free = ready and not ni[receiver.stage(cycle + 1)] & END and ni[FINISH_FROM] > cycle
+        free = free and not any(ni[LADDER + LADDER_FIELDS * number + HOLD] for number in (0, 1))
+        ended = None
+        if queue.present(k, ni, COMPLETION, cycle):
+            entry, result = (int(word) for word in ni[queue.oldest(k, ni, COMPLETION) :][:2])
+            slot = int(k[AT_SLOTS]) + (entry >> 20) * SLOT_FIELDS
+            ended = Completion(
+                entry >> 20, entry & 0xFFFFF, int(ni[slot + SLOT_DESTINATION]), int(ni[slot + TAG]),
+                result >> 4 & 0xF, result & 0xF, result >> 8,
+            )  # fmt: skip
+        return Ports(
+            ready, cycle - int(ni[TIME_ZERO]), bool(free), bool(free and quiesce and not cancel), ended,
+            [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos],
+        )  # fmt: skip
+
+    def _record(self, fifo: int) -> Record | None:
+        k, ni = self.k, self.plant.ni
+        if not queue.present(k, ni, DELIVER + fifo, self.cycle):
+            return None
+        record = int(ni[queue.oldest(k, ni, DELIVER + fifo)])
+        return Record(record >> 24, record >> 16 & 0xFF, record & 0xFFFF)
+
+    def _beat(self, fifo: int) -> tuple[int, int] | None:
+        k, ni = self.k, self.plant.ni
+        if not deliver.beat_present(k, ni, fifo, self.cycle):
+            return None
+        place, words = int(deliver.place_of(k, ni, fifo, 0)), int(k[WORDS])
+        halves = self.plant.data[int(k[AT_DATA]) + place * words :][:words]
+        return sum(int(half) << 64 * i for i, half in enumerate(halves)), int(ni[int(k[AT_LAST]) + place])
+
+    def dumped(self, slot: int, number: int) -> Dumped:
+        """A slot and set ``number`` of the receive table, as at the start of the cycle that the next `step` will be."""
+        k, ni = self.k, self.plant.ni
+        at, ways = int(k[AT_SLOTS]) + slot * SLOT_FIELDS, int(k[WAYS])
+        entries = [int(entry) for entry in ni[int(k[AT_TABLE]) + number * ways :][:ways]]
+        return Dumped(
+            bool(ni[at + LIVE]), int(ni[at + SLOT_GENERATION]), int(ni[at + SLOT_DESTINATION]),
+            [None if entry == NONE else entry for entry in entries],
+        )  # fmt: skip
 
     @staticmethod
     def link_o(words: list[int]) -> Flit:

@@ -115,7 +115,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         128,
         "mesh",
         mtu=33,
-        ni={"slots": 4, "sets": 2, "control_classes": 1},
+        ni={"slots": 5, "sets": 2, "control_classes": 1, "reserved_slots": 1},
         timers={"backoff_steps": 3, "jitter_bits": 2},
     ),
 }

@@ -8,30 +8,32 @@ simulator's interface two calls.
 # pyright: reportAttributeAccessIssue=false
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.fabric.fault import LinkFault
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ladder import Ladder
+from lethe.ni.layouts import Records
 from lethe.ni.ni import Ni
 from lethe.ni.queue import Queue
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import COUNTED, Counter, Drop, Event, RouterCounter
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
-from lethe.system import _drive
+from lethe.spec.wire import unpack_uid
+from lethe.system import control_ports, drive_host
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden import ladder as golden_ladder
 from lethe_sim.golden.state import EXTRA_FRAGMENTS, REPLIES_DROPPED
 
 from . import divergence
-from .hostile import GAP, Host, Network, worms
+from .hostile import GAP, Host, Network, Taker, worms
 
 _COUNTERS = {(int(event), int(drop)): counter for counter, (event, drop) in COUNTED.items()}
 
@@ -57,6 +59,12 @@ def pack(*fields: tuple[int, int]) -> int:
 
 def _flit_fields(flit: golden.Flit, bits: int) -> list[tuple[int, int]]:
     return [(flit.valid, 1), (flit.first, 1), (flit.last, 1), (flit.data, bits)]
+
+
+def _record(values: Sequence[int] | None, layout: data.StructLayout) -> list[tuple[int, int]]:
+    """The fields of a record, all 0 if there is none."""
+    widths = [field.width for _, field in layout]
+    return list(zip(values or [0] * len(widths), widths, strict=True))
 
 
 def _slices(word: Value, *widths: int) -> list[Value]:
@@ -307,54 +315,104 @@ class LadderBlock(Block):
 
 
 class NiBlock(Block):
-    """A network interface: its trace words, which hold everything it says and does, and its counters."""
+    """A network interface: its trace words, its counters, and every port that the trace words leave out."""
 
     ADDRESS_BITS = (len(Counter) - 1).bit_length()
 
     def __init__(self, system: System):
-        self._system, self._form = system, system.format
+        self._system, self._form, self._records = system, system.format, Records(system)
+        self._fifos = 1 + system.ni.control_classes
+        self._index_bits = (max(system.ni.slots, system.ni.sets) - 1).bit_length()
         self._widths = (
             64 * trace.STIMULUS_WORDS, 3 + self._form.flit_bits, self._form.node_bits, 32, self._form.incarnation_bits,
-            1, self.ADDRESS_BITS,
+            1, self.ADDRESS_BITS, 1, 2 * self._fifos, 1, self._index_bits,
         )  # fmt: skip
         self.inputs = sum(self._widths)
+        records = self._records
         self.outputs = (
             *(Part(divergence.place(system.graph, word)[1], 64, self._say(word)) for word in range(trace.NI_WORDS)),
             Part("counter", 32, str),
+            *(Part(name, 1) for name in ("ready", "cancel.ready", "dump.ready")),
+            Part("time", system.time_bits, str),
+            *self._stream("accepted", records.accepted.size - 1),
+            *self._stream("completion", records.completion.size),
+            *(
+                part
+                for fifo in range(self._fifos)
+                for part in (
+                    *self._stream(f"deliver {fifo}", records.deliver.size),
+                    *self._stream(f"deliver {fifo} data", records.beat.size),
+                )
+            ),
+            *self._stream("dumped", 1 + self._form.generation_bits + 16),
+            *(part for way in range(system.ni.ways) for part in self._stream(f"way {way}", records.entry.size - 1)),
         )
+
+    @staticmethod
+    def _stream(name: str, bits: int) -> tuple[Part, Part]:
+        return Part(f"{name} valid", 1), Part(name, bits)
 
     def _say(self, word: int) -> Callable[[int], str]:
         return lambda value: divergence.describe_word(self._system.graph, word, value)
 
     def build(self, m, name, i, o):
         m.submodules[name] = ni = Ni(self._system)
-        stimulus, flit, node, seed, incarnation, reset, address = _slices(i, *self._widths)
-        _drive(m, self._system, ni, stimulus, 0)
+        stimulus, flit, node, seed, incarnation, reset, address, completing, delivering, dump, index = _slices(
+            i, *self._widths
+        )
+        drive_host(m, self._system, ni, stimulus, 0)
+        ports = [ni.deliver, ni.deliver_data, *control_ports(self._system, ni)]
+        accepted, dumped = ni.accepted, ni.dumped
+        shown = [
+            *((port.valid, port.payload) for port in (ni.completion, *ports)),
+            # What a slot names that is not live, or an entry that is not valid, means nothing.
+            (ni.dumped_valid, Cat(dumped.live, Mux(dumped.live, Cat(dumped.generation, dumped.destination), 0))),
+            *((ni.dumped_valid & entry.valid, entry.as_value()[1:]) for entry in dumped.entries),
+        ]
         m.d.comb += [
             Value.cast(ni.link_i).eq(flit),
             ni.node.eq(node),
             ni.seed.eq(seed),
             ni.incarnation.eq(incarnation),
             ni.reset.eq(reset),
-            ni.completion.ready.eq(1),
+            ni.completion.ready.eq(completing),
+            *(port.ready.eq(delivering[number]) for number, port in enumerate(ports)),
+            ni.dump.valid.eq(dump),
+            ni.dump.payload.eq(index),
             ni.counter_address.eq(address),
-            o.eq(Cat(ni.watch, ni.counter_data)),
-        ]
+            o.eq(
+                Cat(
+                    ni.watch, ni.counter_data, ni.ready, ni.cancel.ready, ni.dump.ready, ni.time,
+                    accepted.valid, Mux(accepted.valid, accepted.as_value()[1:], 0),
+                    *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown),
+                )
+            ),
+        ]  # fmt: skip
 
     def play(self, seed):
         chance = random.Random(seed)
         system, form = self._system.replace(run={"seed": seed}), self._form
         node = chance.randrange(system.nodes)
         model = golden.Ni(system, node)
-        network, host = Network(chance, system, node), Host(chance, system, node)
-        incarnation, reset = 1, 0
+        network, host, taker = Network(chance, system, node), Host(chance, system, node), Taker(chance, system)
+        incarnation, reset, asked = 1, 0, None
         # An event is counted one cycle later, and read out one cycle after its address.
         counted, before = [0] * len(Counter), [0] * len(Counter)
         address, counter = 0, 0
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
         while True:
             flit, words = network.next(), host.next()
-            shown = model.step(flit, words, incarnation=incarnation, reset=reset > 0)
+            takes = taker.next()
+            ports = answer = None
+            if not reset:
+                bits = [words[0] >> trace.STIMULUS_BITS.index(name) & 1 == 1 for name in ("cancel.valid", "quiesce")]
+                ports = model.ports(cancel=bits[0], quiesce=bits[1])
+                answer = None if asked is None else self._dumped(model, asked)
+            asked = takes.index if takes.dump and ports and ports.dump_ready else None
+            shown = model.step(
+                flit, words, incarnation=incarnation, reset=reset > 0, completion_ready=takes.completion,
+                deliver_ready=takes.deliver,
+            )  # fmt: skip
             yield (
                 pack(
                     *((word, 64) for word in words),
@@ -363,8 +421,12 @@ class NiBlock(Block):
                     (incarnation, form.incarnation_bits),
                     (reset > 0, 1),
                     (address, self.ADDRESS_BITS),
+                    (takes.completion, 1),
+                    *((ready, 1) for fifo in takes.deliver for ready in fifo),
+                    (takes.dump, 1),
+                    (takes.index, self._index_bits),
                 ),
-                pack(*((word, 64) for word in shown), (counter, 32)),
+                pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
             )
             counter, address = before[address], chance.randrange(len(Counter))
             before, counted = counted, self._counted(counted, shown, int(model.plant.ni[REPLIES_DROPPED]))
@@ -376,6 +438,37 @@ class NiBlock(Block):
                 reset = chance.choice((1, 2, 20))
                 incarnation = incarnation % ((1 << form.incarnation_bits) - 1) + 1
                 network.incarnation = incarnation
+
+    def _dumped(self, model: golden.Ni, index: int) -> golden.Dumped:
+        """What a dump of ``index`` says; a slot that does not exist is not live."""
+        ni = self._system.ni
+        slot = index & (1 << (ni.slots - 1).bit_length()) - 1
+        found = model.dumped(min(slot, ni.slots - 1), index & ni.sets - 1)
+        return found if slot < ni.slots and found.live else found._replace(live=False, generation=0, destination=0)
+
+    def _shown(
+        self, ports: golden.Ports | None, dumped: golden.Dumped | None, words: list[int]
+    ) -> Iterator[tuple[int, int]]:
+        """The parts behind the counter: of the ports, of the event lane of accept, and of a state dump."""
+        records = self._records
+        yield from ((bit, 1) for bit in ((ports.ready, ports.cancel_ready, ports.dump_ready) if ports else (0, 0, 0)))
+        yield ports.time % (1 << self._system.time_bits) if ports else 0, self._system.time_bits
+        _, _, slot, generation = unpack_uid(words[5])
+        yield from _record((1, slot, generation, words[4] >> trace.EXTRA[0]) if words[4] else None, records.accepted)
+        offers = [(ports and ports.completion, records.completion)]
+        for fifo in range(self._fifos):
+            offers += [
+                (ports and ports.deliver[fifo], records.deliver),
+                (ports and ports.deliver_data[fifo], records.beat),
+            ]
+        for offered, layout in offers:
+            yield offered is not None, 1
+            yield from _record(offered, layout)
+        yield dumped is not None, 1
+        yield from zip(dumped[:3] if dumped else (0, 0, 0), (1, self._form.generation_bits, 16), strict=True)
+        for entry in dumped.entries if dumped else [None] * self._system.ni.ways:
+            source, incarnation, slot, generation = unpack_uid(entry or 0)
+            yield from _record(None if entry is None else (1, source, slot, generation, incarnation), records.entry)
 
     @staticmethod
     def _counted(before: list[int], words: list[int], replies_dropped: int) -> list[int]:

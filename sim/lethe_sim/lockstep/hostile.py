@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from lethe.spec import trace
 from lethe.spec.config import System
@@ -140,7 +141,8 @@ class Network:
                 self._received.append(identity)
         fields["peer_incarnation"] = chance.choice((0, 0, self.incarnation))
         fields["length"] = chance.choice((0, chance.randrange(form.mtu + 1), form.mtu))
-        fields["class"] = chance.getrandbits(form.class_bits)
+        top = (1 << form.class_bits) - 1
+        fields["class"] = chance.choice((chance.getrandbits(form.class_bits), top, top - chance.randrange(2)))
         fields["mode"] = int(fields["kind"] == Kind.BE)
         return fields
 
@@ -177,7 +179,7 @@ class Host:
         if self._accepted and chance.random() < 0.7:
             slot, generation = chance.choice(self._accepted)
         else:
-            slot = chance.randrange(self.system.ni.slots)
+            slot = chance.getrandbits(chance.choice((1, 2, 4, 16)))
             generation = chance.getrandbits(self.system.format.generation_bits)
         word = sum(bits[name] << i for i, name in enumerate(trace.STIMULUS_BITS))
         data = chance.getrandbits(self.system.format.flit_bits)
@@ -202,7 +204,7 @@ class Host:
         chance, mtu = self.chance, self.system.format.mtu
         record = {
             "destination": chance.choice([n for n in range(self.system.nodes) if n != self.node]),
-            "class": chance.choice((0, chance.getrandbits(8), 255)),
+            "class": chance.choice((0, chance.getrandbits(8), 254, 255)),
             "mode": int(chance.random() < 0.2),
             "length": chance.choice((0, 1, chance.randrange(mtu + 1), mtu)),
             "tag": chance.getrandbits(16),
@@ -219,6 +221,40 @@ class Host:
             "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
         }
         return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
+
+
+class Takes(NamedTuple):
+    """What a host's side of a NI shows in one cycle, beside the stimulus words.
+
+    ``deliver`` has (record, data) of each deliver FIFO.
+    """
+
+    completion: bool
+    deliver: list[tuple[int, int]]
+    dump: int
+    index: int
+
+
+class Taker:
+    """A host that takes completions, records and beats each in its own fits, and asks for the state."""
+
+    def __init__(self, chance: random.Random, system: System):
+        self._chance, ni = chance, system.ni
+        self._index_bits = (max(ni.slots, ni.sets) - 1).bit_length()
+        self._eager = [1.0] * (3 + 2 * ni.control_classes)
+
+    def next(self) -> Takes:
+        """The ports of the next cycle."""
+        chance, eager = self._chance, self._eager
+        if chance.random() < 0.03:
+            eager[chance.randrange(len(eager))] = chance.choice((0.0, 0.1, 0.5, 1.0, 1.0, 1.0))
+        ready = [int(chance.random() < share) for share in eager]
+        return Takes(
+            bool(ready[0]),
+            list(zip(ready[1::2], ready[2::2], strict=True)),
+            int(chance.random() < 0.3),
+            chance.getrandbits(self._index_bits),
+        )
 
 
 def _packed(values: dict[str, int], table: tuple[tuple[str, int], ...]) -> int:

@@ -34,7 +34,7 @@ def take(k, ni, ev, cycle):
         release(k, ni, cycle, time)
         return False
     column = queue.oldest(k, ni, COMPLETION)
-    entry, result = ni[column], ni[column + 1]
+    entry, result = ni[column], ni[column + 1] & 0xFF
     queue.pop(k, ni, COMPLETION, cycle)
     slot, generation = entry >> 20, entry & 0xFFFFF
     at = k[AT_SLOTS] + slot * SLOT_FIELDS

@@ -314,17 +314,18 @@ def act_ack(k, ni, cycle, at, source, uid):
         and ni[place + CAUSE] == 0
     ):
         event = _RELEASE
-        complete(k, ni, cycle, slot, _ACCEPTED, _NO_CAUSE)
+        complete(k, ni, cycle, slot, _ACCEPTED, _NO_CAUSE, responder)
     reply(k, ni, cycle, _FORGET, source, uid, responder, ni[at + TRY])
     return event
 
 
 @jit
-def complete(k, ni, cycle, slot, status, cause):
-    """The slot is not live any more; its completion is queued."""
+def complete(k, ni, cycle, slot, status, cause, responder):
+    """The slot is not live any more; its completion is queued, with the incarnation that acknowledged, or 0."""
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
     ni[at + LIVE] = 0
-    queue.push(k, ni, COMPLETION, slot << 20 | ni[at + SLOT_GENERATION], status << 4 | cause, cycle)
+    result = responder << 8 | status << 4 | cause
+    queue.push(k, ni, COMPLETION, slot << 20 | ni[at + SLOT_GENERATION], result, cycle)
 
 
 @jit

@@ -16,6 +16,7 @@ from lethe_sim.golden.state import (
     FINISH,
     FINISH_FROM,
     FINISH_REQUEST,
+    GENERATION_MASK,
     HOLD,
     HOLD_A,
     HOLD_B,
@@ -58,6 +59,14 @@ _ACK_FIELDS = LADDER + LADDER_FIELDS * ACK_LADDER
 
 
 @jit
+def all_ones(number):
+    """The largest number of as many bits as ``number``, which is less than 2^16."""
+    for shift in (1, 2, 4, 8):
+        number |= number >> shift
+    return number
+
+
+@jit
 def choose(k, ni, stimulus, cycle):
     """Choose what may act in ``cycle`` + 1, and poll the ladders; returns with the request in `REQUEST`."""
     time = cycle - ni[TIME_ZERO]
@@ -84,7 +93,9 @@ def choose(k, ni, stimulus, cycle):
         ni[_ACK_FIELDS + HOLD] = 0
     elif bit(stimulus[0], CANCEL_VALID):
         ni[REQUEST] = CANCEL_REQUEST
-        ni[REQUEST_A] = part(stimulus[5], 0, 16) << 20 | part(stimulus[5], 16, 20)
+        # The port has the widths of the configuration.
+        slot, generation = part(stimulus[5], 0, 16), part(stimulus[5], 16, 20)
+        ni[REQUEST_A] = (slot & all_ones(k[SLOTS] - 1)) << 20 | generation & k[GENERATION_MASK]
 
 
 @jit
@@ -129,7 +140,7 @@ def slot_event(k, ni, ev, cycle, slot, event, detail):
 @jit
 def end(k, ni, ev, cycle, slot, status, cause):
     """End a datagram without an Ack."""
-    complete(k, ni, cycle, slot, status, cause)
+    complete(k, ni, cycle, slot, status, cause, 0)
     slot_event(k, ni, ev, cycle, slot, _GIVE_UP, cause)
 
 
