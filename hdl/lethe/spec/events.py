@@ -202,3 +202,16 @@ class RouterCounter(enum.IntEnum):
     STRAY = 5
     FRAGMENT = 6
     OVERLONG = 7
+
+
+#: What each router counter counts.  FRAGMENT has more: a worm that a head cut short.
+ROUTER_COUNTED: dict[RouterCounter, Event] = {
+    RouterCounter.FORWARDED: Event.FORWARD,
+    RouterCounter.BUSY: Event.DISCARD_BUSY,
+    RouterCounter.CONTENTION: Event.DISCARD_CONTENTION,
+    RouterCounter.UP: Event.DISCARD_UP,
+    RouterCounter.ROUTE: Event.DISCARD_ROUTE,
+    RouterCounter.STRAY: Event.STRAY,
+    RouterCounter.FRAGMENT: Event.FRAGMENT,
+    RouterCounter.OVERLONG: Event.OVERLONG,
+}
