@@ -156,13 +156,24 @@ def _faults(system: System) -> Iterator[str]:
 
 def _workload(system: System) -> Iterator[str]:
     load = system.workload
-    if load.kind == "file":
-        yield f"the file {load.path}"
-        return
     size = f"{load.min_length}" if load.min_length == load.max_length else f"{load.min_length} to {load.max_length}"
     many = f"{load.count:,} datagrams" if load.count else "datagrams without end"
     until = f", none from cycle {load.stop:,} on" if load.stop else ""
-    yield f"{many} of {size} bytes from each node, load {load.load:g}{until}; seed {system.run.seed}"
+    traffic = f"{many} of {size} bytes from each node, load {load.load:g}{until}; seed {system.run.seed}"
+    timing = "at their times" if load.timing == "kept" else "as fast as the network takes them"
+    match load.kind:
+        case "file":
+            yield f"the file {load.path}"
+        case "pattern":
+            yield f"{load.pattern}, {load.arrivals}: {traffic}"
+        case "capture":
+            yield f"the packets of {load.path}, {timing}; a cycle is {load.cycle_ns:g} ns"
+        case "trace":
+            yield f"the datagrams of {load.path}, {timing}"
+        case "kernel":
+            yield f"kernel {load.kernel}, size {load.size:,}; seed {system.run.seed}"
+        case _:
+            yield traffic
 
 
 def _cycles(count: int) -> str:

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from lethe.spec import config
 from lethe.spec.config import ConfigError, System, example, load, parse
+from lethe.spec.sections import KERNELS, PATTERNS, WORKLOADS
 from lethe.spec.toml import dump
 from lethe.spec.topology import KINDS
 
 TREE = '[topology]\nkind = "tree"\n'
 
 # TOML text, key, part of what is wrong, part of the cure.
+PATTERN = '[workload]\nkind = "pattern"\n'
+CAPTURE = '[workload]\nkind = "capture"\npath = "x.pcap"\n'
+KERNEL = '[workload]\nkind = "kernel"\n'
 ERRORS = [
     ("[rnu]\nseed = 1", "rnu", "no such section", "did you mean run?"),
     ("[zzz]", "zzz", "no such section", "known are run, topology"),
@@ -107,7 +111,7 @@ ERRORS = [
     ("[[faults.resets]]\nnode = -1", "faults.resets[0].node", "no node -1", "has 0 to 15"),
     ("[[faults.resets]]\ncycles = 0", "faults.resets[0].cycles", "must be at least 1", "mend both"),
     ("[[faults.resets]]\nstart = -1", "faults.resets[0].cycles", "from a cycle ≥ 0", "mend both"),
-    ('[workload]\nkind = "ping"', "workload.kind", "no such workload 'ping'", "generator or file"),
+    ('[workload]\nkind = "ping"', "workload.kind", "no such workload 'ping'", "trace or kernel"),
     ('[workload]\nkind = "file"', "workload.path", "needs a file", "name it"),
     ('[workload]\nkind = "file"\npath = "a\\u0000"', "workload.path", "a zero byte", "name a file"),
     ("[workload]\nload = 0", "workload.load", "must be 1e-06 to 1000000.0", "in that range"),
@@ -116,6 +120,31 @@ ERRORS = [
     ("[workload]\ncount = -1", "workload.count", "must be 0 to", "in that range"),
     ("[workload]\nstop = -1", "workload.stop", "must be 0 to", "in that range"),
     ("[workload]\ndeadline = 1048576", "workload.deadline", "must be 0 to 1048575", "in that range"),
+    (PATTERN + 'pattern = "star"', "workload.pattern", "no such pattern 'star'", "incast or all-to-all"),
+    (PATTERN + 'arrivals = "late"', "workload.arrivals", "no such arrivals 'late'", "bernoulli or bursty"),
+    (PATTERN + "node = 16", "workload.node", "must be 0 to 15, not 16", "in that range"),
+    (PATTERN + "fraction = 1.5", "workload.fraction", "must be 0.0 to 1.0", "in that range"),
+    (PATTERN + "burst = 0.5", "workload.burst", "must be 1.0 to", "in that range"),
+    (PATTERN + "count = 0", "workload.count", "a pattern without an end", "workload.stop with a load below 1"),
+    (PATTERN + "count = 0\nstop = 9\nload = 1", "workload.count", "without an end", "set it"),
+    (PATTERN + "count = 0\nstop = 1000000000", "workload.count", "comes to 800,000,000 datagrams", "lower it"),
+    (
+        PATTERN + 'pattern = "transpose"\n[topology]\nkind = "crossbar"\nnodes = 8',
+        "workload.pattern", "a square number of nodes, not 8", "choose another",
+    ),
+    (
+        PATTERN + 'pattern = "bit-reverse"\n[topology]\nkind = "crossbar"\nnodes = 9',
+        "workload.pattern", "a power of two of nodes, not 9", "choose another",
+    ),
+    ('[workload]\nkind = "capture"', "workload.path", "a capture workload needs a file", "name it"),
+    (CAPTURE + "cycle_ns = 0", "workload.cycle_ns", "must be 0.001 to", "in that range"),
+    (CAPTURE + 'timing = "fast"', "workload.timing", "no such timing 'fast'", "kept or compressed"),
+    (CAPTURE + 'hosts = "drop"', "workload.hosts", "no such rule 'drop'", "wrap or refuse"),
+    (KERNEL + 'kernel = "lu"', "workload.kernel", "no such kernel 'lu'", "reduce or bfs"),
+    (KERNEL + "size = 0", "workload.size", "must be 1 to 1048576 for this kernel, not 0", "change it"),
+    (KERNEL + 'kernel = "fft"\nsize = 15', "workload.size", "must be 16 to 8192 for this kernel, not 15", "change it"),
+    (KERNEL + "steps = 0", "workload.steps", "must be 1 to 65536", "in that range"),
+    (KERNEL + "[wire]\nmtu = 19", "wire.mtu", "at least 20 bytes, not 19", "raise it"),
     ("[workload]\nretry_limit = 256", "workload.retry_limit", "must be 0 to 255", "in that range"),
 ]  # fmt: skip
 
@@ -231,11 +260,14 @@ SECTIONS = {
     ),
     "timers": ("slack", "backoff_steps", "jitter_bits", "timer_depth", "wrap_guard", "ack_limit", "quarantine"),
     "faults": ("loss", "flip", "links", "stalls", "resets"),
-    "workload": ("kind", "load", "min_length", "max_length", "count", "stop", "path", "deadline", "retry_limit"),
+    "workload": (
+        "kind", "load", "min_length", "max_length", "count", "stop", "pattern", "node", "fraction", "arrivals", "burst",
+        "path", "timing", "cycle_ns", "hosts", "kernel", "size", "steps", "deadline", "retry_limit",
+    ),
 }  # fmt: skip
 scalars = st.one_of(
     st.integers(0, 20), st.sampled_from([0, 1, 2, 16, 32, 64, 128, 255, 256, 4096, 65536, 2**31, 2**62, 2**63]),
-    st.integers(), st.floats(), st.booleans(), st.sampled_from([*KINDS, "generator", "file", "x"]), st.text(max_size=5),
+    st.integers(), st.floats(), st.booleans(), st.sampled_from([*KINDS, *WORKLOADS, *PATTERNS, *KERNELS, "x"]), st.text(max_size=5),
 )  # fmt: skip
 fault = st.dictionaries(st.sampled_from(["link", "node", "start", "end", "cycles", "x"]), scalars, max_size=4)
 values = st.one_of(scalars, scalars, scalars, st.lists(st.one_of(fault, scalars), max_size=3), fault)
@@ -280,7 +312,8 @@ ints = st.integers(0, 40)
 
 def near(keys: tuple[str, ...]):
     """Keys that exist with values that are often good, so that the later checks are reached."""
-    plain = [key for key in keys if key not in ("links", "stalls", "resets", "loss", "flip", "kind", "name", "path")]
+    others = ("links", "stalls", "resets", "loss", "flip", "name", "path", "pattern", "arrivals", "timing", "hosts")
+    plain = [key for key in keys if key not in (*others, "kind", "kernel")]
     small = st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 20, 32, 64])
     return st.dictionaries(st.sampled_from(plain or ["x"]), small, max_size=2)
 

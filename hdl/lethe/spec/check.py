@@ -3,12 +3,19 @@
 ``fail(key, what, cure)`` never returns; `config` makes it a `ConfigError` that also names the file.
 """
 
+import math
+
 from .partition import cut_pair
+from .sections import ARRIVALS, HOSTS, KERNELS, PATTERNS, TIMINGS, WORKLOADS
 from .topology import KINDS
 from .wire import FLIT_WIDTHS
 
 #: Cycles of schedules and runs are far below 2^63, and so are their sums.
 LAST_CYCLE = 1 << 62
+#: A script of so many takes some gigabytes.
+MOST_DATAGRAMS = 1 << 25
+#: Room for a place and one complex number.
+KERNEL_MTU = 20
 
 
 def ranges(system, fail) -> None:
@@ -138,22 +145,65 @@ def _faults(system, fail, within) -> None:
 
 def _workload(system, fail, within) -> None:
     load, w = system.workload, system.wire
-    if load.kind not in ("generator", "file"):
-        fail("workload.kind", f"no such workload {load.kind!r}", "choose generator or file")
+
+    def one_of(key: str, known: tuple[str, ...], what: str) -> None:
+        value = getattr(load, key)
+        if value not in known:
+            fail(f"workload.{key}", f"no such {what} {value!r}", f"choose {', '.join(known[:-1])} or {known[-1]}")
+
+    one_of("kind", WORKLOADS, "workload")
+    one_of("pattern", PATTERNS, "pattern")
+    one_of("arrivals", ARRIVALS, "arrivals")
+    one_of("timing", TIMINGS, "timing")
+    one_of("hosts", HOSTS, "rule")
+    one_of("kernel", KERNELS, "kernel")
     within("workload.retry_limit", 0, 255)
     within("workload.deadline", 0, (1 << system.ni.deadline_bits) - 1)
-    if load.kind == "file" and not load.path:
-        fail("workload.path", "a file workload needs a file", "name it")
+    if load.kind in ("file", "capture", "trace") and not load.path:
+        fail("workload.path", f"a {load.kind} workload needs a file", "name it")
     if "\0" in load.path:
         fail("workload.path", "holds a zero byte, which no file name does", "name a file")
-    if load.kind == "generator":
+    if load.kind in ("generator", "pattern"):
         if w.mtu < 4:
-            fail("wire.mtu", "the generator needs payloads of at least 4 bytes", "raise it")
+            fail("wire.mtu", f"the {load.kind} needs payloads of at least 4 bytes", "raise it")
         within("workload.min_length", 4, w.mtu)
         within("workload.max_length", load.min_length, w.mtu)
         within("workload.load", 1e-6, 1e6)
         within("workload.count", 0, 1 << 20)
         within("workload.stop", 0, 1 << 40)
+    match load.kind:
+        case "pattern":
+            _pattern(system, fail, within)
+        case "capture":
+            within("workload.cycle_ns", 1e-3, 1e9)
+        case "kernel":
+            _kernel(system, fail, within)
+
+
+def _pattern(system, fail, within) -> None:
+    load, nodes = system.workload, system.nodes
+    within("workload.node", 0, nodes - 1)
+    within("workload.fraction", 0.0, 1.0)
+    within("workload.burst", 1.0, 1e6)
+    if not load.count and (load.load >= 1 or not load.stop):
+        fail("workload.count", "a pattern without an end", "set it, or workload.stop with a load below 1")
+    most = nodes * (load.count or load.stop * load.load)
+    if most > MOST_DATAGRAMS:
+        fail("workload.count", f"comes to {most:,.0f} datagrams, more than {MOST_DATAGRAMS:,}", "lower it, or stop")
+    if load.pattern == "transpose" and math.isqrt(nodes) ** 2 != nodes:
+        fail("workload.pattern", f"transpose needs a square number of nodes, not {nodes}", "choose another")
+    if load.pattern == "bit-reverse" and nodes & (nodes - 1):
+        fail("workload.pattern", f"bit-reverse needs a power of two of nodes, not {nodes}", "choose another")
+
+
+def _kernel(system, fail, within) -> None:
+    load, nodes = system.workload, system.nodes
+    if system.wire.mtu < KERNEL_MTU:
+        fail("wire.mtu", f"a kernel needs payloads of at least {KERNEL_MTU} bytes, not {system.wire.mtu}", "raise it")
+    least, most = {"sort": (1, 1 << 20), "reduce": (1, 1 << 20), "bfs": (2, 1 << 20)}.get(load.kernel, (nodes, 1 << 13))
+    if not least <= load.size <= most:
+        fail("workload.size", f"must be {least} to {most} for this kernel, not {load.size}", "change it")
+    within("workload.steps", 1, 1 << 16)
 
 
 def promises(system, fail) -> None:

@@ -283,7 +283,7 @@ def _check(system: System) -> None:
     check.promises(system, fail)
 
 
-def example(kind: str = "tree") -> str:
+def example(kind: str = "tree", workload: str = "generator") -> str:
     """A commented TOML with every key at its default: what `lethe new` writes."""
     lines = [
         "# A Lethe system: one file drives RTL, golden model, bitstream and pipeline.",
@@ -301,11 +301,18 @@ def example(kind: str = "tree") -> str:
                     value = {"start": 1000, "end": 2000, "cycles": 10}.get(g.name, g.default)
                     lines.append(f"# {g.name} = {literal(value)}  # {g.metadata['about']}")
                 continue
-            value = kind if (name, f.name) == ("topology", "kind") else f.default
+            value = {
+                ("topology", "kind"): kind,
+                ("workload", "kind"): workload,
+                ("workload", "path"): _EXAMPLE_FILES.get(workload, ""),
+            }.get((name, f.name), f.default)
             if (name, f.name, kind) == ("topology", "nodes", "crossbar"):
                 value = 16
             lines.append(f"{f.name} = {literal(value)}  # {about}")
     return "\n".join(lines) + "\n"
+
+
+_EXAMPLE_FILES = {"file": "file.bin", "capture": "capture.pcap", "trace": "trace.csv"}
 
 
 def literal(value: typing.Any) -> str:

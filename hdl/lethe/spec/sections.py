@@ -93,15 +93,38 @@ class FaultsSection:
     resets: tuple[ResetFault, ...] = _key((), "[[faults.resets]]: nodes that are reset")
 
 
+WORKLOADS = ("generator", "pattern", "file", "capture", "trace", "kernel")
+PATTERNS = ("uniform", "hotspot", "transpose", "bit-reverse", "neighbour", "incast", "all-to-all")
+ARRIVALS = ("bernoulli", "bursty")
+TIMINGS = ("kept", "compressed")
+HOSTS = ("wrap", "refuse")
+KERNELS = ("sort", "fft", "halo", "reduce", "bfs")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkloadSection:
-    kind: str = _key("generator", "generator (uniform random destinations) or file (ship a file around)")
-    load: float = _key(0.05, "generator: payload flits offered per node per cycle; 1 or more saturates")
-    min_length: int = _key(32, "generator: shortest payload in bytes, at least 4")
-    max_length: int = _key(32, "generator: longest payload in bytes")
-    count: int = _key(100, "generator: datagrams per node; 0: no limit")
-    stop: int = _key(0, "generator: no new datagram from this cycle on; 0: no limit")
-    path: str = _key("", "file: the file to carry, relative to this TOML")
+    kind: str = _key("generator", "generator (in hardware), pattern, file, capture, trace or kernel")
+    load: float = _key(
+        0.05, "generator, pattern: payload flits offered per sending node and cycle; 1 or more saturates"
+    )
+    min_length: int = _key(32, "generator, pattern: shortest payload in bytes, at least 4")
+    max_length: int = _key(32, "generator, pattern: longest payload in bytes")
+    count: int = _key(100, "generator, pattern: datagrams per node; 0: no limit")
+    stop: int = _key(0, "generator, pattern: no new datagram from this cycle on; 0: no limit")
+    pattern: str = _key("uniform", "pattern: uniform, hotspot, transpose, bit-reverse, neighbour, incast or all-to-all")
+    node: int = _key(0, "hotspot, incast: the node that they send to")
+    fraction: float = _key(0.2, "hotspot: share of the datagrams that go to that node; the rest is uniform")
+    arrivals: str = _key("bernoulli", "pattern: bernoulli, or bursty (incast: all nodes burst at once)")
+    burst: float = _key(8.0, "bursty: mean number of datagrams in a burst, which come at load 1")
+    path: str = _key("", "file, capture (pcap, pcapng), trace (Parquet, CSV): the file, relative to this TOML")
+    timing: str = _key("kept", "capture, trace: kept, or compressed (as fast as the network takes them)")
+    cycle_ns: float = _key(1.0, "capture: nanoseconds in a cycle")
+    hosts: str = _key("wrap", "capture with more hosts than nodes: wrap (host i on node i mod nodes) or refuse")
+    kernel: str = _key("sort", "kernel: sort, fft, halo, reduce or bfs")
+    size: int = _key(
+        64, "sort: keys per node; fft, halo: rows and columns in all; reduce: numbers per node; bfs: vertices in all"
+    )
+    steps: int = _key(8, "halo: steps of the stencil")
     deadline: int = _key(0, "cycles after which a datagram is given up; 0: never")
     retry_limit: int = _key(0, "repeats after which a datagram is given up; 0: never, at most 255")
 

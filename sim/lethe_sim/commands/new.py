@@ -3,6 +3,7 @@
 import argparse
 
 from lethe.spec.config import example
+from lethe.spec.sections import WORKLOADS
 from lethe.spec.topology import KINDS
 
 from .common import write_text
@@ -10,6 +11,7 @@ from .common import write_text
 EXAMPLES = """\
   lethe new my.toml                      a 16-node fat tree
   lethe new mesh.toml --topology mesh    a 4 by 4 mesh
+  lethe new sort.toml --workload kernel  a parallel sort instead of generated traffic
   lethe new - | less                     look before writing
 """
 
@@ -17,9 +19,12 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="file to write; - for stdout")
     parser.add_argument("--topology", choices=KINDS, default="tree", help="kind of network (default: tree)")
+    parser.add_argument(
+        "--workload", choices=WORKLOADS, default="generator", help="what the hosts send (default: generator)"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
 
 
 def run(args: argparse.Namespace) -> int:
-    write_text(args.file, example(args.topology), force=args.force)
+    write_text(args.file, example(args.topology, args.workload), force=args.force)
     return 0
