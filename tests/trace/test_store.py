@@ -1,6 +1,11 @@
 """Trace files: what is written is read, all or nothing, and whatever is wrong is named with its cure."""
 
+import errno
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +14,16 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_TX, Counter, Event
-from lethe_sim.trace import RAW_EVENT, SCHEMA, TraceError, TraceWriter, digest, open_trace, summed_counters
+from lethe_sim.trace import (
+    RAW_EVENT,
+    SCHEMA,
+    TraceError,
+    TraceWriteError,
+    TraceWriter,
+    digest,
+    open_trace,
+    summed_counters,
+)
 
 SYSTEM = System.make(topology={"kind": "wire"}, faults={"resets": [{"node": 1, "start": 9}]}, run={"name": "a run"})
 
@@ -115,7 +129,7 @@ def broken(path, how: str) -> None:
     "how, told",
     [
         ("missing", "no such file; `lethe run` writes a trace"),
-        ("directory", "is a directory; name a trace file in it"),
+        ("directory", "is a directory without _trace.json; name a trace in it"),
         ("text", "is not Parquet .*; write the trace again"),
         ("empty", "is not Parquet .*; write the trace again"),
         ("truncated", "is cut off .*; write the trace again"),
@@ -155,3 +169,238 @@ def test_unwritable(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TraceError, match="cannot be written"):
         TraceWriter(tmp_path / "file" / "t.parquet", SYSTEM)
+
+
+# Traces in parts.
+
+
+def write_parts(path, chunk: int = 7, **arguments):
+    """30 events, one in each cycle but for the tenth, which has three; parts of at least eight."""
+    rows = events(0, 30)
+    rows["cycle"][10:13] = 10
+    with TraceWriter(path, SYSTEM, "rtl", part_events=8, **arguments) as writer:
+        for start in (0, 13, 20) if chunk == 7 else (0,):
+            end = {0: 13, 13: 20, 20: 30}[start] if chunk == 7 else 30
+            writer.append(rows[start:end])
+        meta = writer.finish(cycles=30, drained=True, digest=digest(rows))
+    return rows, meta
+
+
+def test_a_large_trace_is_a_directory_of_parts(tmp_path):
+    path = tmp_path / "t.parquet"
+    rows, meta = write_parts(path)
+    trace = open_trace(path)
+    assert trace.meta == meta and meta.events == 30 and meta.digest == digest(rows)
+    assert sorted(p.name for p in path.iterdir()) == ["_trace.json", *(part.name for part in trace.parts)]
+    assert [(part.first, part.last, part.events) for part in trace.parts] == [
+        (0, 7, 8),
+        (8, 15, 8),
+        (16, 23, 8),
+        (24, 29, 6),
+    ]
+    assert sum(part.digest or 0 for part in trace.parts) % 2**64 == meta.digest
+    assert trace.table()["cycle"].to_pylist() == rows["cycle"].tolist()
+    assert trace.table(columns=["cycle"], filters=[("cycle", ">=", 23)])["cycle"].to_pylist() == [*range(23, 30)]
+    assert sum(len(batch) for batch in trace.batches()) == 30
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_parts_end_with_a_cycle(tmp_path):
+    rows = events(0, 20)
+    rows["cycle"] = [0] * 3 + [5] * 9 + [6] * 8
+    with TraceWriter(tmp_path / "t", SYSTEM, part_events=4) as writer:
+        writer.append(rows[::-1])
+        writer.finish(cycles=9, drained=True)
+    assert [(p.first, p.last, p.events) for p in open_trace(tmp_path / "t").parts] == [(0, 5, 12), (6, 6, 8)]
+
+
+def test_parts_do_not_depend_on_how_events_came(tmp_path):
+    write_parts(tmp_path / "a", chunk=7)
+    write_parts(tmp_path / "b", chunk=30)
+    assert open_trace(tmp_path / "a").parts == open_trace(tmp_path / "b").parts
+
+
+def test_cycles_come_in_order(tmp_path):
+    with (
+        pytest.raises(TraceError, match="cycle 3 came after cycle 7 was complete; append every event"),
+        TraceWriter(tmp_path / "t", SYSTEM, part_events=8) as writer,
+    ):
+        writer.append(events(0, 9))
+        writer.append(events(3, 1))
+    with (
+        pytest.raises(TraceError, match="rows are not ordered by cycle"),
+        TraceWriter(tmp_path / "t", SYSTEM, part_events=2) as writer,
+    ):
+        writer.append_table(pa.concat_tables([open_rows(tmp_path).slice(4), open_rows(tmp_path).slice(0, 4)]))
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def open_rows(tmp_path) -> pa.Table:
+    path = tmp_path / "rows.parquet"
+    if not path.exists():
+        write(path)
+    return open_trace(path).table()
+
+
+@pytest.mark.parametrize("before, after", [("file", "parts"), ("parts", "file"), ("parts", "parts")])
+def test_a_trace_replaces_another(tmp_path, before, after):
+    path = tmp_path / "t.parquet"
+    for kind in (before, after):
+        write_parts(path, chunk=30) if kind == "parts" else write(path)
+    assert open_trace(path).meta.events == (30 if after == "parts" else 10)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_a_directory_of_something_else_is_kept(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(TraceError, match="is a directory that holds no trace; choose another name"):
+        TraceWriter(tmp_path / "thesis", SYSTEM)
+    assert (tmp_path / "thesis").is_dir()
+
+
+def spoil(path, how: str) -> str:
+    """Damage a trace in parts; returns the name of the file that the error has to name."""
+    part = open_trace(path).parts[1]
+    file = path / part.name
+    match how:
+        case "missing":
+            file.unlink()
+        case "truncated":
+            file.write_bytes(file.read_bytes()[:-30])
+        case "rows":
+            data = pq.read_table(file)
+            pq.write_table(data.slice(1), file)
+        case "swapped":
+            shutil.copy(path / open_trace(path).parts[0].name, file)
+        case "other run":
+            write_parts(path.with_name("other"), run="another run")
+            shutil.copy(path.with_name("other") / part.name, file)
+        case "added":
+            shutil.copy(file, path / "cycles=7.parquet")
+            return "cycles=7.parquet"
+        case "manifest":
+            (path / "_trace.json").write_text("{")
+            return "_trace.json"
+    return part.name
+
+
+@pytest.mark.parametrize(
+    "how, told",
+    [
+        ("missing", "this part of the trace is missing; put it back, or write the trace again"),
+        ("truncated", "is not what was written there; put it back, or write the trace again"),
+        ("rows", "is not what was written there; put it back"),
+        ("swapped", "is not what was written there; put it back"),
+        ("other run", "is not what was written there; put it back"),
+        ("added", "is no part of this trace; take it away"),
+        ("manifest", "is damaged .*; write the trace again"),
+    ],
+)
+def test_part_errors(tmp_path, how, told):
+    path = tmp_path / "t.parquet"
+    write_parts(path)
+    name = spoil(path, how)
+    with pytest.raises(TraceError, match=f"{name}: .*{told}"):
+        open_trace(path)
+
+
+def test_a_rotten_part_is_named_or_does_no_harm(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_parts(path)
+    trace, rows = open_trace(path), open_trace(path).table()
+    written, named = trace.files[2].read_bytes(), 0
+    for place in range(4, len(written), 23):
+        trace.files[2].write_bytes(written[:place] + bytes([written[place] ^ 1]) + written[place + 1 :])
+        try:
+            assert open_trace(path).table() == rows
+        except TraceError as error:
+            named += 1
+            assert str(error).startswith(str(trace.files[2])) and "again" in str(error)
+    assert named > 50
+
+
+def test_a_part_alone_is_no_trace(tmp_path):
+    write_parts(tmp_path / "t.parquet")
+    trace = open_trace(tmp_path / "t.parquet")
+    with pytest.raises(TraceError, match=r"is one part of a trace; name its directory, .*t.parquet"):
+        open_trace(trace.files[0])
+
+
+class FullDisk:
+    """Stands in for a file of Parquet on a disk with room for ``room`` tables."""
+
+    def __init__(self, room: int, writer):
+        self.room, self.writer = room, writer
+
+    def write_table(self, *arguments, **named):
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= 1
+        self.writer.write_table(*arguments, **named)
+
+    def __getattr__(self, name):
+        return getattr(self.writer, name)
+
+
+@pytest.mark.parametrize("room", [0, 2])
+def test_a_full_disk_leaves_the_old_trace(tmp_path, monkeypatch, room):
+    path = tmp_path / "t.parquet"
+    write(path)
+    real, disk = pq.ParquetWriter, []
+
+    def opened(*arguments, **named):
+        disk.append(FullDisk(disk[-1].room if disk else room, real(*arguments, **named)))
+        return disk[-1]
+
+    monkeypatch.setattr(pq, "ParquetWriter", opened)
+    with pytest.raises(
+        TraceWriteError, match=r"t.parquet: cannot be written to its end: No space left on device; .*make"
+    ):
+        write_parts(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"] and open_trace(path).meta.events == 10
+
+
+_LIMITED = """
+import resource, sys
+sys.path[:0] = {path!r}
+import test_store as t
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    t.write({target!r})
+except t.TraceWriteError as error:
+    print(error)
+"""
+
+
+def script(text: str, target) -> subprocess.CompletedProcess:
+    text = text.format(path=[os.path.dirname(__file__)], target=str(target))
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_real_disk_that_refuses_is_told_of(tmp_path):
+    """A limit on the size of files: the error comes from Arrow as that of a full disk does."""
+    told = script(_LIMITED, tmp_path / "t.parquet")
+    assert "t.parquet: cannot be written to its end: File too large; nothing is left of it" in told.stdout, told.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+_KILLED = """
+import os, signal, sys
+sys.path[:0] = {path!r}
+import test_store as t
+with t.TraceWriter({target!r}, t.SYSTEM, part_events=8) as writer:
+    writer.append(t.events(0, 20))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_looks_like_no_trace_and_goes(tmp_path):
+    path = tmp_path / "t.parquet"
+    killed = script(_KILLED, path)
+    assert killed.returncode == -9, killed.stderr
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".t.parquet.") and left.suffix == ".part"
+    with pytest.raises(TraceError, match=r"is a directory without _trace.json"):
+        open_trace(left)
+    write(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]

@@ -37,9 +37,9 @@ _DIGEST_RANGES = 512
 _ROWS_AROUND = 24
 
 
-def read_events(spark: "SparkSession", path: Path) -> DataFrame:
-    """The events of a trace file whose footer `open_trace` has checked."""
-    return check_events(spark.read.schema(EVENTS).parquet(str(Path(path).resolve())))
+def read_events(spark: "SparkSession", *files: Path) -> DataFrame:
+    """The events of files of a trace, which `open_trace` has checked."""
+    return check_events(spark.read.schema(EVENTS).parquet(*(str(file.resolve()) for file in files)))
 
 
 def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSession | None" = None) -> AuditResult:
@@ -50,7 +50,7 @@ def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSes
     """
     trace = open_trace(path)
     with _spark(spark, master, "lethe audit", trace.meta.events) as live:
-        return audit_events(read_events(live, trace.path), trace.meta)
+        return audit_events(read_events(live, *trace.files), trace.meta)
 
 
 def _spark(spark: "SparkSession | None", master: str | None, name: str, events: int):
@@ -225,7 +225,7 @@ def compare_traces(
     if alike and not rows:
         return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
     with _spark(spark, master, "lethe compare", max(meta.events for meta in metas)) as live:
-        frames = [read_events(live, side.path) for side in sides]
+        frames = [read_events(live, *side.files) for side in sides]
         return compare_events(frames[0], frames[1], *metas, notes=notes)
 
 

@@ -5,15 +5,26 @@ files, `ladder` draws one datagram's life, `vcd` a run's waveform.
 """
 
 from .events import RAW_EVENT, SCHEMA, decode, digest
-from .store import Meta, TraceError, TraceReader, TraceWriter, open_trace, summed_counters
+from .store import (
+    Meta,
+    Part,
+    TraceError,
+    TraceReader,
+    TraceWriteError,
+    TraceWriter,
+    open_trace,
+    summed_counters,
+)
 from .words import events_from_words
 
 __all__ = [
     "RAW_EVENT",
     "SCHEMA",
     "Meta",
+    "Part",
     "TraceError",
     "TraceReader",
+    "TraceWriteError",
     "TraceWriter",
     "decode",
     "digest",

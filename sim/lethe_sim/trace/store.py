@@ -1,14 +1,19 @@
-"""Trace files: Parquet with the event schema, and who wrote it in the file's metadata.
+"""Traces on disk: Parquet with the event schema, and who wrote it.
 
-A file holds one run of one side.  It appears under its name only when it is complete (written beside it, then
-renamed), so a reader never sees half a trace.
+A trace holds one run of one side.  A small one is a file, with `Meta` in its footer; a large one a directory of
+files, one for each range of cycles, with `Meta` and their digests in `MANIFEST`.  Either appears under its name only
+when it is complete (written beside it, then renamed), so a reader never sees half a trace.
 """
 
 import contextlib
+import glob
 import json
 import os
+import platform
+import shutil
+import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,7 +30,12 @@ from .events import SCHEMA, decode, digest
 
 #: Version of the trace schema; a reader refuses another.
 VERSION = "1"
-_KEY = b"lethe.trace"
+#: Events of a part of a large trace, and of the largest trace that is one file.
+PART_EVENTS = 1 << 22
+#: What a large trace says of itself and its parts; Spark passes over names that begin so.
+MANIFEST = "_trace.json"
+_KEY, _PART_KEY = b"lethe.trace", b"lethe.part"
+_UNNAMED, _WORK_SUFFIX = "open.parquet", ".part"
 _ROW_GROUP = 1 << 18
 _FEW_VALUES = ["run", "unit", "port", "event", "detail"]
 SIDES = ("golden", "rtl")
@@ -33,6 +43,10 @@ SIDES = ("golden", "rtl")
 
 class TraceError(ValueError):
     """A trace that cannot be used.  The message is ``file: what is wrong; cure``."""
+
+
+class TraceWriteError(OSError):
+    """A trace that cannot be written to its end, for want of room, say.  The message is like the other's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,34 +98,73 @@ def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None)
     return totals
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One file of a large trace: the events of a range of cycles.
+
+    Attributes
+    ----------
+    name : file in the trace's directory
+    first, last : cycles of its first and last event; no other part has events in between
+    events : rows
+    digest : of its raw events, mod 2^64; None if they were not known when it was written
+    footer : CRC-32 of the file from the start of its footer on, since a reader trusts what it finds there
+    """
+
+    name: str
+    first: int
+    last: int
+    events: int
+    digest: int | None
+    footer: int = 0
+
+
 class TraceWriter:
     """Writes one trace; use it as a context manager and `finish` it, or nothing is left behind.
 
+    A trace of at most ``part_events`` events is one file.  A larger one is a directory of that name: a part for each
+    range of cycles, cut at the first end of a cycle at which it has ``part_events``, and `MANIFEST`.
+
     Parameters
     ----------
-    path : file to write; its directory is made
+    path : file or directory to write; the one it lies in is made
     system : the run's configuration
     side : ``golden`` or ``rtl``
     run : name of the run; by default the configuration's
+    part_events : events of a part, at least 1
+
+    Raises `TraceError` if ``path`` cannot be a trace, and `TraceWriteError` if the disk is full or fails.
     """
 
-    def __init__(self, path: str | Path, system: System, side: str = "golden", run: str | None = None):
+    def __init__(
+        self,
+        path: str | Path,
+        system: System,
+        side: str = "golden",
+        run: str | None = None,
+        *,
+        part_events: int = PART_EVENTS,
+    ):
         if side not in SIDES:
             raise ValueError(f"side must be one of {', '.join(SIDES)}, not {side!r}")
-        self.path, self.system, self.side = Path(path), system, side
+        if part_events < 1:
+            raise ValueError(f"part_events must be at least 1, not {part_events!r}")
+        self.path, self.system, self.side, self.part_events = Path(path), system, side, part_events
         self.run = run or system.run.name
         self.digest, self.events = 0, 0
+        self.parts: list[Part] = []
         self._waiting: list[pa.Table] = []
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        self._file: pq.ParquetWriter | None = None
+        self._open = True
+        if self.path.is_dir() and not (self.path / MANIFEST).exists():
+            raise TraceError(f"{path}: is a directory that holds no trace; choose another name")
+        self._work = self.path.with_name(f"{_work_prefix(self.path)}{os.getpid()}{_WORK_SUFFIX}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = pq.ParquetWriter(
-                self._part,
-                SCHEMA,
-                compression="zstd",
-                use_dictionary=_FEW_VALUES,  # pyright: ignore[reportArgumentType]
-            )
+            self._work.mkdir(parents=True, exist_ok=True)
+            _sweep(self.path)
+            self._start_part()
         except OSError as error:
+            self._discard()
             raise TraceError(
                 f"{path}: cannot be written: {error.strerror or error}; choose another directory"
             ) from None
@@ -120,24 +173,94 @@ class TraceWriter:
         return self
 
     def __exit__(self, *_) -> None:
+        self._discard()
+
+    def _discard(self) -> None:
+        """Leave nothing of what is not finished."""
+        self._open = False
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
-            with contextlib.suppress(FileNotFoundError):
-                self._part.unlink()
+        shutil.rmtree(self._work, ignore_errors=True)
 
     def append(self, events: np.ndarray) -> None:
-        """Add raw events of whole cycles, later than all before (any order among themselves)."""
-        self.digest = (self.digest + digest(events)) % 2**64
-        self.append_table(decode(events, self.system, self.run))
+        """Add raw events, whole cycles at a time."""
+        room = self._room()
+        if len(events) > room:
+            events = events[np.argsort(events["cycle"], kind="stable")]
+        for piece in self._pieces(events["cycle"]):
+            self._append(decode(events[piece], self.system, self.run), digest(events[piece]))
 
     def append_table(self, table: pa.Table) -> None:
-        """Add rows as they are; the digest then has to be given to `finish`."""
-        assert self._file is not None, "the trace is finished"
-        self._waiting.append(table.cast(SCHEMA))
+        """Add rows, ordered by cycle, as they are; the digest then has to be given to `finish`."""
+        table = table.cast(SCHEMA)
+        for piece in self._pieces(table["cycle"].to_numpy()):
+            self._append(table.slice(piece.start, piece.stop - piece.start), None)
+
+    def _room(self) -> int:
+        return self.part_events - self._part_events
+
+    def _pieces(self, cycles: np.ndarray) -> Iterator[slice]:
+        """Where to cut rows so that each piece lies in one part; parts are closed on the way."""
+        assert self._open, "the trace is finished"
+        start = 0
+        while start < len(cycles):
+            if self._room() <= 0:
+                with self._writing():
+                    self._close_part()
+                    self._start_part()
+            rest = cycles[start:]
+            size = len(rest)
+            if size > self._room():
+                if np.any(rest[1:] < rest[:-1]):
+                    raise TraceError(f"{self.path}: rows are not ordered by cycle; append them in their order")
+                size = int(np.searchsorted(rest, rest[self._room() - 1], side="right"))
+            first = int(rest[:size].min())
+            if self.parts and first <= self.parts[-1].last:
+                raise TraceError(
+                    f"{self.path}: cycle {first} came after cycle {self.parts[-1].last} was complete; "
+                    "append every event, whole cycles at a time"
+                )
+            self._first, self._last = min(self._first, first), max(self._last, int(rest[:size].max()))
+            yield slice(start, start + size)
+            start += size
+
+    def _append(self, table: pa.Table, piece_digest: int | None) -> None:
+        if piece_digest is None or self._part_digest is None:
+            self._part_digest = None
+        else:
+            self._part_digest = (self._part_digest + piece_digest) % 2**64
+        self.digest = (self.digest + (piece_digest or 0)) % 2**64
+        self._waiting.append(table)
+        self._part_events += len(table)
         self.events += len(table)
         if sum(map(len, self._waiting)) >= _ROW_GROUP:
-            self._flush()
+            with self._writing():
+                self._flush()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+            raise TraceWriteError(
+                f"{self.path}: cannot be written to its end: {reason}; nothing is left of it, make room or choose "
+                "another disk, and run again"
+            ) from None
+
+    def _start_part(self) -> None:
+        self._part_events, self._part_digest = 0, 0
+        self._first, self._last = 1 << 62, -1
+        self._file = pq.ParquetWriter(
+            self._work / _UNNAMED,
+            SCHEMA,
+            compression="zstd",
+            use_dictionary=_FEW_VALUES,  # pyright: ignore[reportArgumentType]
+            # A part that has rotted is noticed by whoever reads it.
+            write_page_checksum=True,
+        )
 
     def _flush(self) -> None:
         """Write what has been collected: small pieces would make small row groups, which are slow to read."""
@@ -147,13 +270,30 @@ class TraceWriter:
         if len(table):
             self._file.write_table(table, row_group_size=_ROW_GROUP)
 
+    def _close_part(self) -> None:
+        part = Part(
+            name=f"cycles={self._first:012d}-{self._last:012d}.parquet",
+            first=self._first, last=self._last, events=self._part_events, digest=self._part_digest,
+        )  # fmt: skip
+        self._close(_PART_KEY, {"run": self.run, "side": self.side} | asdict(part))
+        os.replace(self._work / _UNNAMED, self._work / part.name)
+        self.parts.append(replace(part, footer=_footer_crc(self._work / part.name)))
+
+    def _close(self, key: bytes, metadata: dict) -> None:
+        self._flush()
+        assert self._file is not None
+        self._file.add_key_value_metadata({key.decode(): json.dumps(metadata)})
+        # A writer whose closing fails would try it again when it is collected.
+        file, self._file = self._file, None
+        file.close()
+
     def finish(self, *, cycles: int, drained: bool, digest: int | None = None, counters: dict | None = None) -> Meta:
-        """Complete the file and give it its name.
+        """Complete the trace and give it its name.
 
         Raises `TraceError` if ``digest``, the run's own, is not that of the events appended: some were lost
         between run and file.
         """
-        assert self._file is not None, "the trace is finished"
+        assert self._open, "the trace is finished"
         if digest is not None and self.digest and digest != self.digest:
             raise TraceError(
                 f"{self.path}: events were lost on the way (digest {self.digest:016x}, the run's is {digest:016x}); "
@@ -163,36 +303,92 @@ class TraceWriter:
             run=self.run, side=self.side, config=dump(self.system), cycles=cycles, drained=drained,
             digest=self.digest if digest is None else digest, events=self.events, counters=counters or {},
         )  # fmt: skip
-        self._flush()
-        self._file.add_key_value_metadata({_KEY.decode(): json.dumps(asdict(meta))})
-        self._file.close()
-        self._file = None
-        os.replace(self._part, self.path)
+        with self._writing():
+            if self.parts:
+                self._close_part()
+                parts = [asdict(part) for part in self.parts]
+                text = json.dumps({"trace": asdict(meta), "parts": parts}, indent=1)
+                (self._work / MANIFEST).write_text(text + "\n", encoding="utf-8")
+                _replace(self._work, self.path)
+            else:
+                self._close(_KEY, asdict(meta))
+                _replace(self._work / _UNNAMED, self.path)
+        self._discard()
         return meta
+
+
+def _work_prefix(path: Path) -> str:
+    return f".{path.name}.{platform.node()}."
+
+
+def _sweep(path: Path) -> None:
+    """Remove what writers of ``path`` left that were killed on this machine."""
+    prefix = _work_prefix(path)
+    for left in path.parent.glob(f"{glob.escape(prefix)}*{_WORK_SUFFIX}"):
+        pid = left.name[len(prefix) : -len(_WORK_SUFFIX)]
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Give ``new`` the name ``path``; a trace of that name is replaced, be it a file or a directory."""
+    if not path.is_dir() and not (new.is_dir() and path.exists()):
+        os.replace(new, path)
+        return
+    # A directory cannot be replaced in one step: the old one keeps its name until the new one is ready for it.
+    old = path.with_name(f"{_work_prefix(path)}{os.getpid()}.old{_WORK_SUFFIX}")
+    os.replace(path, old)
+    try:
+        os.replace(new, path)
+    except OSError:
+        os.replace(old, path)
+        raise
+    shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceReader:
-    """An open, validated trace: its `meta`, and its rows in pieces or at once."""
+    """An open, validated trace: its `meta`, its files, and its rows in pieces or at once.
+
+    ``parts`` has one entry for each of ``files`` of a large trace; it is empty if the trace is one file.
+    """
 
     path: Path
     meta: Meta
+    files: tuple[Path, ...]
+    parts: tuple[Part, ...] = ()
 
     def table(self, *, columns: list[str] | None = None, filters=None) -> pa.Table:
         """Rows that pass ``filters`` (as `pyarrow.parquet.read_table` takes them), in trace order."""
-        with _reading(self.path):
-            # A directory named like ``seed=3`` is no column.
-            return pq.read_table(
-                self.path,
-                columns=columns,
-                filters=filters,
-                partitioning=None,  # pyright: ignore[reportArgumentType]
-            )
+        tables = []
+        for file in self.files:
+            with _reading(file):
+                # A directory named like ``seed=3`` is no column.
+                table = pq.read_table(
+                    file,
+                    columns=columns,
+                    filters=filters,
+                    partitioning=None,  # pyright: ignore[reportArgumentType]
+                    page_checksum_verification=True,
+                )
+            tables.append(table)
+        return pa.concat_tables(tables)
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, a bounded piece at a time."""
-        with _reading(self.path), pq.ParquetFile(self.path) as file:
-            yield from file.iter_batches(columns=columns)
+        for path in self.files:
+            with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+                yield from file.iter_batches(columns=columns)
 
 
 @contextlib.contextmanager
@@ -205,25 +401,80 @@ def _reading(path: Path):
 
 
 def open_trace(path: str | Path) -> TraceReader:
-    """The trace at ``path``, its schema and metadata checked; raises `TraceError`."""
+    """The trace at ``path``, a file or a directory of parts, its schema and metadata checked; raises `TraceError`.
+
+    No row is read: what lies inside the pages of a file has checksums, which are looked at when they are read.
+    """
     path = Path(path)
     if not path.exists():
         raise TraceError(f"{path}: no such file; `lethe run` writes a trace")
     if path.is_dir():
-        raise TraceError(f"{path}: is a directory; name a trace file in it")
+        return _open_parts(path)
+    metadata, rows, runs = _footer(path)
+    if _PART_KEY in metadata:
+        raise TraceError(f"{path}: is one part of a trace; name its directory, {path.parent}")
+    if _KEY not in metadata:
+        raise TraceError(f"{path}: is Parquet, but not a trace of Lethe; name a file that `lethe run` wrote")
+    meta = _meta(path, metadata[_KEY])
+    _check_rows(path, rows, meta.events)
+    _check_run(path, runs, meta.run)
+    return TraceReader(path=path, meta=meta, files=(path,))
+
+
+def _open_parts(path: Path) -> TraceReader:
+    manifest = path / MANIFEST
+    try:
+        values = json.loads(manifest.read_text(encoding="utf-8"))
+        trace, parts = json.dumps(values["trace"]).encode(), tuple(Part(**part) for part in values["parts"])
+    except FileNotFoundError:
+        raise TraceError(f"{path}: is a directory without {MANIFEST}; name a trace in it") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise TraceError(f"{manifest}: is damaged ({error}); write the trace again") from None
+    meta = _meta(manifest, trace)
+    cure = "put it back, or write the trace again with `lethe run`"
+    for part in parts:
+        file = path / part.name
+        if not file.exists():
+            raise TraceError(f"{file}: this part of the trace is missing; {cure}")
+        if _footer_crc(file) != part.footer:
+            raise TraceError(f"{file}: is not what was written there; {cure}")
+    for file in sorted(path.glob("*.parquet")):
+        if file.name not in {part.name for part in parts}:
+            raise TraceError(f"{file}: is no part of this trace; take it away")
+    _check_rows(manifest, sum(part.events for part in parts), meta.events)
+    return TraceReader(path=path, meta=meta, files=tuple(path / part.name for part in parts), parts=parts)
+
+
+def _footer_crc(path: Path) -> int:
+    """CRC-32 of a file of Parquet from its footer on, whose length stands before its last four bytes."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 8, 0))
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(max(size - 8 - length, 0))
+        return zlib.crc32(file.read())
+
+
+def _footer(path: Path) -> tuple[dict[bytes, bytes], int, set[str]]:
+    """(metadata, rows, names of runs) of a Parquet file with the trace's schema."""
     try:
         with pq.ParquetFile(path) as file:
-            schema, metadata, rows = file.schema_arrow, file.metadata.metadata or {}, file.metadata.num_rows
+            schema, footer = file.schema_arrow, file.metadata
+            metadata, rows = footer.metadata or {}, footer.num_rows
     except pa.ArrowInvalid as error:
         what = "is cut off" if _starts_like_parquet(path) else "is not Parquet"
         reason = str(error).splitlines()[0]
         raise TraceError(f"{path}: {what} ({reason}); write the trace again with `lethe run`") from None
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror or error}; check the file") from None
-    if _KEY not in metadata:
-        raise TraceError(f"{path}: is Parquet, but not a trace of Lethe; name a file that `lethe run` wrote")
-    _check_schema(path, schema)
-    return TraceReader(path=path, meta=_meta(path, metadata[_KEY], rows))
+    if not {_KEY, _PART_KEY}.isdisjoint(metadata):
+        _check_schema(path, schema)
+    runs: set[str] = set()
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(0).statistics
+        if statistics is not None and statistics.has_min_max:
+            runs |= {statistics.min, statistics.max}
+    return metadata, rows, runs
 
 
 def _starts_like_parquet(path: Path) -> bool:
@@ -244,7 +495,7 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
             raise TraceError(f"{path}: column {name}: is not of this schema; {cure}")
 
 
-def _meta(path: Path, text: bytes, rows: int) -> Meta:
+def _meta(path: Path, text: bytes) -> Meta:
     try:
         values = json.loads(text)
         if values.get("version") != VERSION:
@@ -257,8 +508,16 @@ def _meta(path: Path, text: bytes, rows: int) -> Meta:
         if isinstance(error, TraceError):
             raise
         raise TraceError(f"{path}: its metadata is damaged ({error}); write the trace again") from None
-    if meta.events != rows:
-        raise TraceError(
-            f"{path}: has {rows} rows, but was written with {meta.events}; rows were removed or added, write it again"
-        )
     return meta
+
+
+def _check_rows(path: Path, rows: int, written: int) -> None:
+    if rows != written:
+        raise TraceError(
+            f"{path}: has {rows} rows, but was written with {written}; rows were removed or added, write it again"
+        )
+
+
+def _check_run(path: Path, runs: set[str], run: str) -> None:
+    for other in sorted(runs - {run}):
+        raise TraceError(f"{path}: has rows of run {other!r} in the trace of run {run!r}; write it again")
