@@ -1,0 +1,67 @@
+"""`lethe sweep`: many runs of the golden model, their tables and their page."""
+
+import argparse
+from pathlib import Path
+
+from .common import Progress, duration, note
+from .compare import add_master
+
+EXAMPLES = """\
+  lethe sweep load.toml                       what is finished is not done again
+  lethe sweep load.toml -o results --workers 1
+  lethe sweep load.toml --master spark://host:7077
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sweep", metavar="FILE", help="sweep (TOML): base, axes, replicas; see docs/sweep.md")
+    parser.add_argument("-o", "--output", metavar="DIR", help="directory of its results (default: FILE without .toml)")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="runs at a time (default: one for each core)")
+    parser.add_argument("--no-report", action="store_true", help="write the tables only, no page")
+    parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
+    add_master(parser)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    from lethe_sim.sweep.jobs import sweep
+
+    progress = Progress(args.progress)
+
+    def told(text: str) -> None:
+        progress.clear()
+        note(text)
+
+    try:
+        swept = sweep(args.sweep, args.output, master=args.master, workers=args.workers, say=progress.show, note=told)
+    finally:
+        progress.clear()
+    before = f", {swept.before:,} of them before" if swept.before else ""
+    print(f"{swept.sweep.name}: {swept.runs:,} runs of {swept.points:,} points{before}, in {duration(swept.seconds)}")
+    where = Path(args.output or Path(args.sweep).with_suffix("").name)
+    print(f"  tables {where / 'summary.parquet'}, metrics, configuration, runs, points")
+    if swept.again:
+        print(f"  {swept.again:,} tasks were done again because their worker died")
+    if not args.no_report:
+        from lethe_sim.report import sweep_report
+
+        swept.store.write_text("report.html", sweep_report(swept.store.root))
+        print(f"  page {where / 'report.html'}")
+    if swept.unfinished:
+        note(f"{_some(swept.unfinished)} ended with datagrams under way (metric `unfinished`); raise run.cycles")
+    if swept.broken:
+        print(f"broken: datagrams lost, doubled or altered in {_some(swept.broken)}")
+        return 1
+    print("no datagram lost, doubled or altered")
+    return 0
+
+
+def _some(runs: tuple[str, ...]) -> str:
+    more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""
+    return f"run {runs[0]}{more}"
