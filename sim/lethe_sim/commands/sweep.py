@@ -63,5 +63,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _some(runs: tuple[str, ...]) -> str:
-    more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""
-    return f"run {runs[0]}{more}"
+    first, *others = runs
+    return f"run {first}" + (f" and {len(others):,} more" if others else "")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,12 @@ class PipelineError(RuntimeError):
 
 @contextmanager
 def session(
-    master: str | None = None, name: str = "lethe", memory: str = "2g", *, brief: bool = False
+    master: str | None = None,
+    name: str = "lethe",
+    memory: str = "2g",
+    *,
+    brief: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator["SparkSession"]:
     """A Spark session, stopped at the end.
 
@@ -37,17 +42,20 @@ def session(
     name : application name
     memory : heap of the driver (which does all the work when local)
     brief : the work is small: compile little, since it is over before compiled code would pay
+    options : further settings of Spark
 
     Raises `PipelineError` if PySpark or a usable Java is missing, or the master does not answer.
     """
-    spark = _start(master, name, memory, brief)
+    spark = _start(master, name, memory, brief, options or {})
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def _start(master: str | None, name: str, memory: str, brief: bool) -> "SparkSession":
+def _start(
+    master: str | None, name: str, memory: str, brief: bool, settings: Mapping[str, str]
+) -> "SparkSession":
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is missing; `pip install 'pyspark>=4.3,<5'`")
     from pyspark.sql import SparkSession
@@ -72,6 +80,8 @@ def _start(master: str | None, name: str, memory: str, brief: bool) -> "SparkSes
     )
     if master is None or master.startswith("local"):
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         with _java_home(usable_java()):

@@ -4,7 +4,8 @@
 
     runs/NAME.parquet       metrics of a run: run, metric, value, unit; the rest in the file's metadata
     events/NAME.parquet     its trace, if the sweep keeps events
-    metrics.parquet         all metrics; configuration.parquet, runs.parquet, points.parquet and summary.parquet beside it
+    metrics.parquet         the metrics of all runs
+    configuration.parquet, runs.parquet, points.parquet, summary.parquet
     report.html             the page
 
 A file appears under its name when it is complete, and never changes after that.
