@@ -79,7 +79,8 @@ if JIT:
     def _compiled(function):
         kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
-            compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
+            # All in one piece: a cycle is many small functions, and calls with their arguments were a quarter of it.
+            compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=True)(function)
         finally:
             _config.CACHE_DIR = kept
         # One version for all constants that an argument may be, instead of one for each: half the compile time.
