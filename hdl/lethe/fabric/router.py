@@ -60,11 +60,13 @@ class Router(wiring.Component):
             raise ValueError(f"a router must have at most 255 ports, not {rule.ports!r}")
         if queue < 0:
             raise ValueError(f"queue must be at least 0, not {queue!r}")
+        if max_wait < 0:
+            raise ValueError(f"max_wait must be at least 0, not {max_wait!r}")
         self._wire, self._rule, self._latency = wire, rule, latency
+        self._queue, self._max_wait = queue, max_wait
         self._pins = self.pins(rule, queue)
         if self._pins:
             pin.check(wire)
-        self.queues = [InputQueue(wire, queue, max_wait) for _ in range(rule.ports)] if queue else []
         flit = flit_layout(wire)
         super().__init__(
             {
@@ -102,7 +104,8 @@ class Router(wiring.Component):
         m.d.comb += chance.seed.eq(self.seed)
 
         presented = list(self.i)
-        for i, queue in enumerate(self.queues):
+        queues = [InputQueue(wire, self._queue, self._max_wait) for _ in inputs] if self._queue else []
+        for i, queue in enumerate(queues):
             m.submodules[f"queue{i}"] = queue
             m.d.comb += queue.i.eq(self.i[i])
             presented[i] = queue.o
@@ -190,8 +193,8 @@ class Router(wiring.Component):
                 (forwarding[i] & ~body[i], Event.FRAGMENT),
             ]
             decided = head[i]
-            if self.queues:
-                queue = self.queues[i]
+            if queues:
+                queue = queues[i]
                 m.d.comb += queue.refused.eq(routed[i] & ~won[i])
                 fates = [(queue.stays, Event.NOTHING), *fates]
                 decided = head[i] & ~queue.stays
@@ -206,7 +209,7 @@ class Router(wiring.Component):
 
         for counter, event in ROUTER_COUNTED.items():
             # With queues, what these two count is seen at their backs.
-            first = rule.ports if self.queues and event in (Event.DISCARD_FULL, Event.STRAY) else 0
+            first = rule.ports if queues and event in (Event.DISCARD_FULL, Event.STRAY) else 0
             happened = [self.watch.word_select(first + i, WORD_BITS)[:8] == event for i in inputs]
             if counter == RouterCounter.FRAGMENT:
                 happened = [now | (head[i] & forwarding[i]) for i, now in enumerate(happened)]
