@@ -60,7 +60,7 @@ def latency(metrics: Metrics) -> Markup | None:
     for start, end, count in bars:
         span = f"{start:,} cycles" if end == start + 1 else f"{start:,} to {end - 1:,} cycles"
         frame.bar(math.log2(start), math.log2(max(end, start + 1)), count, f"{span}: {count:,} datagrams")
-    for value in _round_between(bars[0][0], max(bars[-1][1], bars[0][0] * 2)):
+    for value in round_between(bars[0][0], max(bars[-1][1], bars[0][0] * 2)):
         frame.x_tick(math.log2(value), short(value))
     for name, label in (("median", "half"), ("p99", "99 %")):
         value = metrics.latency[name]
@@ -75,7 +75,7 @@ def latency(metrics: Metrics) -> Markup | None:
     return picture(WIDTH, HEIGHT, frame.parts, "Histogram of delivery latency")
 
 
-def _round_between(low: float, high: float) -> list[int]:
+def round_between(low: float, high: float) -> list[int]:
     """Round numbers for a logarithmic axis, at most six."""
     for series in ((1, 2, 5), (1, 3), (1,)):
         found = [m * 10**e for e in range(13) for m in series if low <= m * 10**e <= high]

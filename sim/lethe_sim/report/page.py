@@ -1,14 +1,8 @@
 """The page: words and numbers around the pictures, for somebody who has never seen the project."""
 
-import csv
-import io
-from base64 import b64encode
 from collections import Counter as Multiset
 from pathlib import Path
 from typing import NamedTuple
-
-import jinja2
-from markupsafe import Markup
 
 from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, Drop, Event
@@ -20,6 +14,7 @@ from lethe_sim.trace import ladder as ladders
 
 from . import charts, fabric
 from . import ladder as ladder_picture
+from .html import csv_uri, data_uri, environment
 
 _REASONS = {
     Event.DISCARD_BUSY: ("its way out was busy with another message", "fabric"),
@@ -101,43 +96,40 @@ def render(
     system, metrics = meta.system, audit.metrics
     load = system.workload.load if system.workload.kind == "generator" and system.workload.load < 1 else None
     reasons = _reasons(audit)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lethe_sim.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["n"] = lambda value: f"{value:,}"
-    return environment.get_template("page.html").render(
-        audit=audit,
-        meta=meta,
-        system=system,
-        metrics=metrics,
-        state={ONCE: "good", BROKEN: "bad"}.get(audit.verdict, "open"),
-        headline=_headline(audit),
-        sentence=_sentence(audit, reasons),
-        figures=_figures(audit, reasons),
-        topology=_TOPOLOGY[system.topology.kind].format_map(vars(system.topology) | {"nodes": system.nodes}),
-        network=fabric.network(metrics, audit.graph),
-        fabric=fabric.Load(metrics, audit.graph),
-        latency=charts.latency(metrics),
-        goodput=charts.goodput(metrics, meta.cycles, load),
-        messages=charts.messages(metrics),
-        discards=charts.discards(reasons),
-        reasons=reasons,
-        ladder=ladder,
-        ladder_picture=ladder_picture.draw(ladder) if ladder else None,
-        compare=compare,
-        rules=[
-            (rule, about, next((f for f in audit.findings if f.name == rule), None)) for rule, about in FINDINGS.items()
-        ],
-        example=lambda case: case.text(audit.graph),
-        faults=_faults(system),
-        counters=meta.counters,
-        data=_data(audit, reasons),
-        toml=_uri(meta.config, "application/toml"),
-        name=name,
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            audit=audit,
+            meta=meta,
+            system=system,
+            metrics=metrics,
+            state={ONCE: "good", BROKEN: "bad"}.get(audit.verdict, "open"),
+            headline=_headline(audit),
+            sentence=_sentence(audit, reasons),
+            figures=_figures(audit, reasons),
+            topology=_TOPOLOGY[system.topology.kind].format_map(vars(system.topology) | {"nodes": system.nodes}),
+            network=fabric.network(metrics, audit.graph),
+            fabric=fabric.Load(metrics, audit.graph),
+            latency=charts.latency(metrics),
+            goodput=charts.goodput(metrics, meta.cycles, load),
+            messages=charts.messages(metrics),
+            discards=charts.discards(reasons),
+            reasons=reasons,
+            ladder=ladder,
+            ladder_picture=ladder_picture.draw(ladder) if ladder else None,
+            compare=compare,
+            rules=[
+                (rule, about, next((f for f in audit.findings if f.name == rule), None))
+                for rule, about in FINDINGS.items()
+            ],
+            example=lambda case: case.text(audit.graph),
+            faults=_faults(system),
+            counters=meta.counters,
+            data=_data(audit, reasons),
+            toml=data_uri(meta.config, "application/toml"),
+            name=name,
+        )
     )
 
 
@@ -250,16 +242,4 @@ def _data(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> dict[str, 
             ],
         ),
     }
-    return {name: _uri(_csv(head, rows), "text/csv") for name, (head, rows) in tables.items()}
-
-
-def _csv(head: tuple[str, ...], rows) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _uri(content: str, kind: str) -> Markup:
-    return Markup(f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}")
+    return {name: csv_uri(head, rows) for name, (head, rows) in tables.items()}

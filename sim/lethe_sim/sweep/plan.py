@@ -53,7 +53,9 @@ class Range:
     def at(self, share: float) -> int | float:
         """The value at ``share`` of the way, 0 … 1."""
         if self.logarithmic:
-            value = self.low * (self.high / self.low) ** share
+            # Three digits, so that the steps can be written down.
+            value = float(f"{self.low * (self.high / self.low) ** share:.3g}") if 0 < share < 1 else self.low
+            value = self.high if share >= 1 else value
         else:
             value = self.low + (self.high - self.low) * share
         return self._as(min(max(value, self.low), self.high))

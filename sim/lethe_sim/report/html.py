@@ -1,0 +1,66 @@
+"""What the pages share: their templates, downloads as data, pictures that stand alone."""
+
+import csv
+import io
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def environment() -> jinja2.Environment:
+    """Templates of the pages; ``n`` writes whole numbers with commas."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters["n"] = lambda value: f"{value:,}"
+    return made
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def csv_uri(head: Iterable[str], rows: Iterable[Iterable]) -> Markup:
+    """A table as the address of a download."""
+    return data_uri(csv_text(head, rows), "text/csv")
+
+
+def data_uri(content: str, kind: str) -> Markup:
+    """The address of a download that is in the page itself."""
+    return Markup(f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}")
+
+
+def standalone(picture: str) -> str:
+    """A picture of a page as an SVG file, in the light colours, for a paper or a slide."""
+    sheet = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+    colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet[: sheet.index("}")]))
+    rules = "".join(line for line in sheet.splitlines() if line.startswith("svg "))
+    rules = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], re.sub(r"svg (?=[.:\w])", "", rules))
+    rules = re.sub(r"[^{}]*\{[^{}]*(var\(|color-mix)[^{}]*\}", "", rules)
+    mixed = re.sub(r'style="--share:(\d+)%"', lambda found: f'style="fill:{_mixed(colours, int(found[1]))}"', picture)
+    _, _, width, height = re.search(r'viewBox="([^"]*)"', mixed)[1].split()  # pyright: ignore[reportOptionalSubscript]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+    style = f"<style>svg {{ font-family: {colours['sans']}; }}{rules}</style>"
+    return mixed.replace("<svg ", head, 1).replace(
+        ">", f'>{style}<rect width="{width}" height="{height}" fill="#fff"/>', 1
+    )
+
+
+def _mixed(colours: dict[str, str], share: int) -> str:
+    """The colour at ``share`` percent of the way from cool to water: a cell of a heat map."""
+    ends = [[int(colours[name][at : at + 2], 16) for at in (1, 3, 5)] for name in ("cell", "water")]
+    return "#" + "".join(f"{round(a + (b - a) * share / 100):02x}" for a, b in zip(*ends, strict=True))
