@@ -21,6 +21,10 @@ from .state import (
     NEVER,
     NEXT_DUE,
     OVER,
+    RUNG_DUE,
+    RUNG_FIELDS,
+    RUNG_HEAD,
+    RUNG_LEVEL,
     RUNGS,
     STEPS,
     TIMER_DEPTH,
@@ -59,24 +63,54 @@ def has_room(ni, ladder):
 
 
 @jit
+def rung_at(k, ladder, rung):
+    """Where a rung's fields begin."""
+    return k[AT_RUNGS] + RUNG_FIELDS * (ladder * k[RUNGS] + rung)
+
+
+@jit
+def token_at(k, ladder, rung, place):
+    """Where a token's fields begin."""
+    return k[AT_TOKENS] + ((ladder * k[RUNGS] + rung) * k[TIMER_DEPTH] + place) * TOKEN_FIELDS
+
+
+@jit
 def push(k, ni, ladder, rung, due, a, b):
     """Put a token on a rung."""
-    at = k[AT_RUNGS] + 2 * (ladder * k[RUNGS] + rung)
-    head, count = ni[at], ni[at + 1]
+    at = rung_at(k, ladder, rung)
+    count = ni[at + RUNG_LEVEL]
     depth = k[TIMER_DEPTH]
-    place = head + count
+    place = ni[at + RUNG_HEAD] + count
     if place >= depth:
         place -= depth
-    token = k[AT_TOKENS] + ((ladder * k[RUNGS] + rung) * depth + place) * TOKEN_FIELDS
+    token = token_at(k, ladder, rung, place)
     ni[token + DUE] = due
     ni[token + TOKEN_A] = a
     ni[token + TOKEN_B] = b
-    ni[at + 1] = count + 1
+    ni[at + RUNG_LEVEL] = count + 1
     fields = LADDER + LADDER_FIELDS * ladder
     if count == 0:
+        ni[at + RUNG_DUE] = due
         ni[fields + NEXT_DUE] = min(ni[fields + NEXT_DUE], due)
     if count + 1 == depth - 1 - ladder:
         ni[fields + OVER] += 1
+
+
+@jit
+def pop(k, ni, ladder, rung):
+    """Move a rung's oldest token into the hold register."""
+    at, fields = rung_at(k, ladder, rung), LADDER + LADDER_FIELDS * ladder
+    head, left = ni[at + RUNG_HEAD], ni[at + RUNG_LEVEL] - 1
+    token = token_at(k, ladder, rung, head)
+    ni[fields + HOLD] = 1
+    ni[fields + HOLD_A] = ni[token + TOKEN_A]
+    ni[fields + HOLD_B] = ni[token + TOKEN_B]
+    head = 0 if head + 1 == k[TIMER_DEPTH] or left == 0 else head + 1
+    ni[at + RUNG_HEAD] = head
+    ni[at + RUNG_LEVEL] = left
+    ni[at + RUNG_DUE] = ni[token_at(k, ladder, rung, head) + DUE] if left > 0 else NEVER
+    if left == k[TIMER_DEPTH] - 2 - ladder:
+        ni[fields + OVER] -= 1
 
 
 @jit
@@ -85,31 +119,18 @@ def poll(k, ni, ladder, time):
     fields = LADDER + LADDER_FIELDS * ladder
     if ni[fields + NEXT_DUE] > time:
         return
-    first = ladder * k[RUNGS]
-    depth = k[TIMER_DEPTH]
-    popped = False
-    next_due = NEVER
-    for rung in range(k[RUNGS]):
-        at = k[AT_RUNGS] + 2 * (first + rung)
-        if ni[at + 1] == 0:
-            continue
-        token = k[AT_TOKENS] + ((first + rung) * depth + ni[at]) * TOKEN_FIELDS
-        if not popped and ni[token + DUE] <= time:
+    rungs, first = k[RUNGS], rung_at(k, ladder, 0)
+    rung = 0
+    while rung < rungs:
+        if ni[first + RUNG_FIELDS * rung + RUNG_DUE] <= time:
             after = rung_after(k, rung)
-            if after == rung or ni[k[AT_RUNGS] + 2 * (first + after) + 1] < depth - 1:
-                popped = True
-                ni[fields + HOLD] = 1
-                ni[fields + HOLD_A] = ni[token + TOKEN_A]
-                ni[fields + HOLD_B] = ni[token + TOKEN_B]
-                ni[at + 1] -= 1
-                head = ni[at] + 1
-                ni[at] = 0 if head == depth or ni[at + 1] == 0 else head
-                if ni[at + 1] == depth - 2 - ladder:
-                    ni[fields + OVER] -= 1
-                if ni[at + 1] == 0:
-                    continue
-                token = k[AT_TOKENS] + ((first + rung) * depth + ni[at]) * TOKEN_FIELDS
-        next_due = min(next_due, ni[token + DUE])
+            if after == rung or ni[first + RUNG_FIELDS * after + RUNG_LEVEL] < k[TIMER_DEPTH] - 1:
+                pop(k, ni, ladder, rung)
+                break
+        rung += 1
+    next_due = NEVER
+    for rung in range(rungs):
+        next_due = min(next_due, ni[first + RUNG_FIELDS * rung + RUNG_DUE])
     ni[fields + NEXT_DUE] = next_due
 
 
@@ -121,5 +142,8 @@ def clear(k, ni):
         ni[fields + HOLD] = 0
         ni[fields + NEXT_DUE] = NEVER
         ni[fields + OVER] = 0
-    for i in range(4 * k[RUNGS]):
-        ni[k[AT_RUNGS] + i] = 0
+        for rung in range(k[RUNGS]):
+            at = rung_at(k, ladder, rung)
+            ni[at + RUNG_HEAD] = 0
+            ni[at + RUNG_LEVEL] = 0
+            ni[at + RUNG_DUE] = NEVER

@@ -78,6 +78,8 @@ MESSAGE_FLITS, MESSAGE_GOOD, MESSAGE_FIELDS = 12, 13, 14
 HOLD, HOLD_A, HOLD_B, NEXT_DUE, OVER, LADDER_FIELDS = range(6)
 SEND_LADDER, ACK_LADDER = range(2)
 DUE, TOKEN_A, TOKEN_B, TOKEN_FIELDS = range(4)
+# Fields of a rung: the place of its oldest token, how many there are, when the oldest is due (`NEVER` without one).
+RUNG_HEAD, RUNG_LEVEL, RUNG_DUE, RUNG_FIELDS = range(4)
 # What a transmitter shows in one cycle.
 SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
 # Flit flags.
@@ -154,7 +156,7 @@ def parameters(system: System, host: int) -> np.ndarray:
         area(QUEUE + 2 * queue, 2 * (depth + 1))
     area(AT_SLOTS, ni.slots * SLOT_FIELDS)
     area(AT_TABLE, ni.sets * ni.ways)
-    area(AT_RUNGS, 2 * 2 * system.rungs)
+    area(AT_RUNGS, 2 * RUNG_FIELDS * system.rungs)
     area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
     k[NI_WIDTH] = at
     at = 0

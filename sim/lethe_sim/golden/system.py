@@ -51,7 +51,7 @@ class Plant(NamedTuple):
     data: np.ndarray
     look: np.ndarray  # per node: the next cycle in which it must be stepped
     heard: np.ndarray  # per node: the last cycle in which a flit arrived
-    lists: np.ndarray  # nodes whose transmitter shows something; nodes with a message under way, even and odd cycles
+    lists: np.ndarray  # nodes whose transmitter shows something; with a message under way, even and odd cycles; to step
     stimulus: np.ndarray  # per node: its six words
     items: np.ndarray  # script: what is to be sent
     item_data: np.ndarray
@@ -68,7 +68,7 @@ class Plant(NamedTuple):
 
 CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, CLOCK_COLUMNS = range(8)
 LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
-SHOWING, HEARING = 0, 1
+SHOWING, HEARING, STEPPING = 0, 1, 3
 
 
 @jit
@@ -230,6 +230,18 @@ def step_node(p, cycle, node):
 
 
 @jit
+def step_all(p, cycle):
+    """Step every NI that is to be looked at.  They are listed first, without a branch that nobody could foretell."""
+    stepping = at(p.lists, STEPPING * (p.k[NODES] + 1))
+    count = 0
+    for node in range(p.k[NODES]):
+        stepping[count] = node
+        count += p.look[node] <= cycle
+    for i in range(count):
+        step_node(p, cycle, stepping[i])
+
+
+@jit
 def all_drained(p, f, cycle):
     """Whether all is done at the start of ``cycle``: hosts finished, NIs idle, nothing on any wire."""
     if p.lists[0] > 0 or not fabric.quiet(p.k, f):
@@ -304,9 +316,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
         show(p, f, cycle)
         carry(p, f, cycle)
         hear_gaps(p, cycle)
-        for node in range(k[NODES]):
-            if p.look[node] <= cycle:
-                step_node(p, cycle, node)
+        step_all(p, cycle)
         settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters)
         if traced:
             write_words(k, ev, start, f.routers, row)
@@ -325,7 +335,7 @@ def fresh(k: np.ndarray, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) 
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
-        "lists": np.zeros(3 * (nodes + 1), np.int64),
+        "lists": np.zeros(4 * (nodes + 1), np.int64),
         "stimulus": np.zeros(nodes * STIMULUS_WORDS, np.uint64),
         "items": np.zeros(1, np.uint64),
         "item_data": np.zeros(2, np.uint64),

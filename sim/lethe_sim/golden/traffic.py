@@ -117,8 +117,9 @@ def start_host(k, ni):
 def present(k, ni, stimulus, items, item_data, cycle):
     """Put what the host offers in ``cycle`` on its stimulus words."""
     state = ni[HOST_STATE]
-    for word in range(5):
-        stimulus[word] = U0
+    if stimulus[0] != U0:  # as it was left; without an offer all words are 0
+        for word in range(5):
+            stimulus[word] = U0
     if k[HOST] == GENERATOR:
         if state == RECORD:
             tag = ni[HOST_NUMBER] & k[TAG_MASK]
