@@ -349,6 +349,27 @@ def area(quick: bool) -> Iterator[Figure]:
         )
 
 
+def queues(quick: bool) -> Iterator[Figure]:
+    """What input queues cost a router on an ECP5, with a patience of 64 cycles."""
+    mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
+    tree = System.make()
+    routers = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
+    for name, system, number in routers[: 1 if quick else None]:
+        for worms in (0, 1) if quick else (0, 1, 2, 4):
+            say(f"queues: {name}, {worms} worms (Yosys, nextpnr)")
+            rule = Rule.of(system.graph, number)
+            found = size(Router(system.format, rule, queue=worms, max_wait=64), place=True)
+            fast = found.mhz >= 100
+            yield Figure(
+                section="queues",
+                quantity=f"{name}, queues of {worms} worms of {system.format.max_flits} flits",
+                measured=f"{found.lut4:,} LUT4 ({found.comb:,} COMB), {found.flip_flops:,} FF, "
+                f"{found.block_rams} DP16KD, {found.lut_rams} DPR16X4, {found.mhz:.0f} MHz",
+                target="≥ 100 MHz" if system is mesh else "",
+                met=fast if system is mesh else None,
+            )
+
+
 # Speed of the simulations.
 
 
@@ -432,7 +453,7 @@ def _amaranth_speed(system: System) -> float:
     return cycles * system.nodes / (time.process_time() - started)
 
 
-SECTIONS = {"rates": rates, "slots": slots, "speed": speed, "area": area}
+SECTIONS = {"rates": rates, "slots": slots, "speed": speed, "area": area, "queues": queues}
 
 
 def table(figures: list[Figure]) -> str:
