@@ -79,7 +79,8 @@ class DeliverFifo(wiring.Component):
             self.room.eq(~overflow & records.i.ready),
             records.i.valid.eq(self.commit),
             records.i.payload.eq(self.record),
-            write.en.eq(put),
+            # Equal addresses mean a memory that is full or empty: never both.  Here synthesis sees it.
+            write.en.eq(put & ~(refill & (head == tail))),
             write.addr.eq(tail),
             write.data.eq(self.beat),
             read.en.eq(refill),

@@ -117,7 +117,8 @@ class Ladder(wiring.Component):
             level.eq(tail + ~heads[self.rung] + ~(moving & (moved == self.rung))),
             token_write.addr.eq(Cat(tail, self.rung)),
             token_write.data.eq(self.token),
-            token_write.en.eq(self.push),
+            # Equal addresses mean a rung that is full or empty: never both.  Here synthesis sees it.
+            token_write.en.eq(self.push & ~(pop & (token_read.addr == token_write.addr))),
             eve_write.addr.eq(Cat(tail, self.rung)),
             eve_write.data.eq(self.eve),
             eve_write.en.eq(self.push),

@@ -19,7 +19,7 @@ class PayloadStore(wiring.Component):
     write, write_slot, write_beat, flit : In
         Store a flit.
     slot, beat : In
-        Address of a read; its flit is at ``data`` one cycle later.
+        Address of a read; its flit is at ``data`` one cycle later, unless this slot was written in the same cycle.
     """
 
     write: Signal
@@ -52,6 +52,8 @@ class PayloadStore(wiring.Component):
             write.addr.eq(Cat(self.write_beat[:beat_bits], self.write_slot)),
             write.data.eq(self.flit),
             read.addr.eq(Cat(self.beat[:beat_bits], self.slot)),
+            # A slot that is being written holds no datagram yet: what is read of it goes nowhere.
+            read.en.eq(~(self.write & (self.write_slot == self.slot))),
             self.data.eq(read.data),
         ]
         return m

@@ -62,30 +62,33 @@ class Queue(wiring.Component):
         m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         head, tail = Signal(range(self._depth)), Signal(range(self._depth))
-        # Both flags follow the level, so that nobody waits for a comparison.
-        full, some = Signal(), Signal()
+        # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
+        # and synthesis sees it in these lines.
+        equal, full = Signal(), Signal()
         push, refill = Signal(), Signal()
 
         m.d.comb += [
+            equal.eq(head == tail),
             self.i.ready.eq(~full),
             push.eq(self.i.valid & ~full),
-            refill.eq(some & (~self.o.valid | self.o.ready)),
+            refill.eq((full | ~equal) & (~self.o.valid | self.o.ready)),
             write.addr.eq(tail),
             write.data.eq(self.i.payload),
             write.en.eq(push),
             read.addr.eq(head),
             read.en.eq(refill),
             self.o.payload.eq(read.data),
-            self.empty.eq(~some & ~self.o.valid),
+            self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
+            self.empty.eq(equal & ~full & ~self.o.valid),
         ]
+        after_tail = step(tail, self._depth)
         with m.If(push):
-            m.d.sync += tail.eq(step(tail, self._depth))
+            m.d.sync += tail.eq(after_tail)
         with m.If(refill):
-            m.d.sync += [head.eq(step(head, self._depth)), self.o.valid.eq(1)]
-        with m.Elif(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
-        with m.If(push & ~refill):
-            m.d.sync += [self.level.eq(self.level + 1), some.eq(1), full.eq(self.level == self._depth - 1)]
-        with m.Elif(refill & ~push):
-            m.d.sync += [self.level.eq(self.level - 1), some.eq(self.level != 1), full.eq(0)]
+            m.d.sync += [head.eq(step(head, self._depth)), self.o.valid.eq(1), full.eq(0)]
+        with m.Else():
+            with m.If(self.o.ready):
+                m.d.sync += self.o.valid.eq(0)
+            with m.If(push):
+                m.d.sync += full.eq(after_tail == head)
         return m
