@@ -11,8 +11,8 @@ from lethe.spec.events import Event
 from lethe.spec.wire import unpack_uid
 from lethe_sim.pipeline import transformations as T
 from lethe_sim.pipeline.audit import BROKEN, ONCE, UNFINISHED, AuditResult
-from lethe_sim.pipeline.findings import findings
 from lethe_sim.pipeline.jobs import audit_trace, read_events
+from lethe_sim.pipeline.judging import judgement
 from lethe_sim.trace import SCHEMA, TraceWriter, open_trace
 
 Rows = list[dict]
@@ -152,10 +152,11 @@ def tampered(spark, good, tmp_path_factory) -> tuple[dict[str, Rows], dict[str, 
     path = tmp_path_factory.mktemp("tampered") / "runs.parquet"
     pq.write_table(pa.Table.from_pylist([row for rows in runs.values() for row in rows], schema=SCHEMA), path)
     events, system = read_events(spark, path), trace.meta.system
-    datagrams = T.datagrams(T.about_datagrams(events, system, wraps=False))
-    judged = T.touched_by_reset(datagrams, system, trace.meta.cycles)
+    tally = T.tallies(events, system)
+    with judgement(events, tally, system, trace.meta.cycles, drained=True, wraps=False) as judged:
+        cases = judged.found.collect()
     found: dict[str, Rows] = {name: [] for name in runs}
-    for row in findings(events, judged, system, drained=True).collect():
+    for row in cases:
         found[row["run"]].append(row.asDict())
     return runs, found
 

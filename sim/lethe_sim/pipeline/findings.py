@@ -1,7 +1,5 @@
 """What the audit looks for: each finding is a rule over datagrams, worms, entries or pairs, in one frame."""
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -42,16 +40,21 @@ FOUND = T.StructType(
 )
 
 
-def findings(events: DataFrame, judged: DataFrame, system: System, *, drained: bool) -> DataFrame:
-    """Everything wrong with the runs of ``events``, as `FOUND`.
+def findings(events: DataFrame, datagrams: DataFrame, system: System, *, drained: bool) -> DataFrame:
+    """What breaks a rule of a datagram, as `FOUND`.
 
-    ``judged`` holds their datagrams, but for those a reset touched.  What only the end of a run can tell is looked
-    for if it is ``drained``.
+    ``datagrams`` are those to hold against the rules, `transformations.touched_by_reset`, and ``events`` those of their
+    UIDs.  What only the end of a run can tell is looked for if it is ``drained``.  A datagram that a reset touched is
+    not judged, but its worms are.
     """
-    frames = [_about_datagrams(judged, drained), _disordered(events, system)]
-    if drained:
-        frames += [_remembered(events, system), _untaken(events, system)]
-    return reduce(DataFrame.unionByName, frames)
+    judged = datagrams.where(~F.col("by_reset"))
+    return _about_datagrams(judged, drained).unionByName(_disordered(events, system))
+
+
+def at_the_end(events: DataFrame, tally: DataFrame, system: System, *, entries: bool) -> DataFrame:
+    """What a drained run left behind, as `FOUND`; ``entries`` says whether any entry may be among it."""
+    found = _untaken(tally, system)
+    return found.unionByName(_remembered(events, system)) if entries else found
 
 
 def _about_datagrams(judged: DataFrame, drained: bool) -> DataFrame:
@@ -169,12 +172,12 @@ def _remembered(events: DataFrame, system: System) -> DataFrame:
     return _found(entries_left(events, system), "remembered", F.lit("neither forgotten nor reclaimed after this"))
 
 
-def _untaken(events: DataFrame, system: System) -> DataFrame:
+def _untaken(tally: DataFrame, system: System) -> DataFrame:
     note = F.concat(
         F.lit("delivered "), F.col("delivered"), F.lit(" datagrams of "), F.col("delivered_bytes"),
         F.lit(" bytes; taken "), F.col("taken"), F.lit(" of "), F.col("taken_bytes"),
     )  # fmt: skip
-    frame = not_taken(events, system).withColumn("uid", F.lit(None).cast("long"))
+    frame = not_taken(tally, system).withColumn("uid", F.lit(None).cast("long"))
     return _found(frame, "untaken", note)
 
 

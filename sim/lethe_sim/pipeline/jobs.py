@@ -19,7 +19,8 @@ from . import transformations as T
 from .accounts import miscounted
 from .audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
 from .compare import CompareResult, Row
-from .findings import FINDINGS, findings
+from .findings import FINDINGS
+from .judging import judgement
 from .schema import EVENTS, check_events
 from .session import session
 
@@ -60,24 +61,21 @@ def _spark(spark: "SparkSession | None", master: str | None, name: str, events: 
 def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     """Audit the events of one run, as ``meta`` describes it."""
     system = meta.system
-    tallies, run_findings = _tally(events, meta)
-    accepted = Multiset()
-    for unit, event, _, count in tallies:
-        accepted[unit] += count if event == Event.ACCEPT else 0
-    named = T.about_datagrams(events, system, wraps=_may_wrap(system, max(accepted.values(), default=0)))
-    frame = T.touched_by_reset(T.datagrams(named), system, meta.cycles)
-    frame = measuring.with_metrics(frame, system).persist(StorageLevel.MEMORY_AND_DISK)
-    judged = frame.where(~F.col("by_reset")) if system.faults.resets else frame
-    found = findings(events, judged, system, drained=meta.drained).persist(StorageLevel.MEMORY_AND_DISK)
+    # The one run's name, where every row has it: to group by it then costs nothing.
+    events = events.withColumn("run", F.lit(meta.run))
+    tally = T.tallies(events, system).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counts = {row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()}
-        examples = _examples(found) if counts else {}
-        metrics = _measure(frame, meta, tallies)
-        touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
-        by_reset = frame.where("by_reset").count() if touched else 0
+        tallies, run_findings = _tally(tally, meta)
+        wraps = _may_wrap(tally, system)
+        with judgement(events, tally, system, meta.cycles, drained=meta.drained, wraps=wraps) as judged:
+            found, frame = judged.found, judged.datagrams
+            counts = {row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()}
+            examples = _examples(found) if counts else {}
+            metrics = _measure(frame, meta, tallies)
+            touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
+            by_reset = frame.where("by_reset").count() if touched else 0
     finally:
-        found.unpersist()
-        frame.unpersist()
+        tally.unpersist()
     for finding, cases in run_findings.items():
         counts[finding] = counts.get(finding, 0) + len(cases)
         examples.setdefault(finding, [])[:0] = cases
@@ -99,9 +97,9 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
                 run=row["run"],
                 uid=row["uid"],
                 cycle=row["accepted_at"],
-                unit=row["accepted_by"],
+                unit=row["source"],
                 peer=row["destination"],
-                note=f"deliveries: {row['delivers'] + row['deliver_bes']}",
+                note="delivered" if row["delivered_at"] is not None else "not delivered",
             )
             for row in touched
         ),
@@ -109,13 +107,13 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     )
 
 
-def _may_wrap(system: System, most_accepted: int) -> bool:
+def _may_wrap(tally: DataFrame, system: System) -> bool:
     """Whether a UID may have come twice: a slot's generations, or a node's incarnations, have gone round."""
     wire = system.format
     resets = Multiset(reset.node for reset in system.faults.resets)
-    return (
-        most_accepted > 1 << wire.generation_bits or max(resets.values(), default=0) >= (1 << wire.incarnation_bits) - 1
-    )
+    slots = tally.where(T.is_event(Event.ACCEPT)).groupBy("run", "unit", "part").agg(F.sum("count").alias("accepted"))
+    most = slots.agg(F.max("accepted")).collect()[0][0] or 0
+    return most > 1 << wire.generation_bits or max(resets.values(), default=0) >= (1 << wire.incarnation_bits) - 1
 
 
 def _examples(found: DataFrame) -> dict[str, list[Example]]:
@@ -131,19 +129,16 @@ def _examples(found: DataFrame) -> dict[str, list[Example]]:
     return cases
 
 
-def _tally(events: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]]]:
+def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]]]:
     """(unit, event, detail, count) of all events, and the findings that follow from them alone."""
     graph = meta.system.graph
     units = graph.nodes + graph.routers + graph.link_count
-    frame = T.tallies(events)
-    if units > MOST_UNITS:
-        frame = frame.groupBy("event", "detail").agg(
-            F.lit(-1).alias("unit"),
-            F.sum("count").alias("count"),
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
-        )
-    rows = frame.collect()
+    frame = tally if units <= MOST_UNITS else tally.withColumn("unit", F.lit(-1))
+    rows = (
+        frame.groupBy("unit", "event", "detail")
+        .agg(F.sum("count").alias("count"), F.min("first").alias("first"), F.max("last").alias("last"))
+        .collect()
+    )
     cases: dict[str, list[Example]] = {}
 
     def found(finding: str, note: str, unit: int | None = None, cycle: int | None = None) -> None:
@@ -172,30 +167,37 @@ def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, in
     total = measuring.totals(frame).collect()[0].asDict()
     width = -(-cycles // _GOODPUT_BINS)
     bars: dict[str, list[tuple[int, int]]] = {"latency": [], "messages": [], "goodput": []}
+    latencies: list[tuple[int, int]] = []
     for row in measuring.histograms(frame, width).collect():
         bars[row["series"]].append((row["bin"], row["value"]))
+        if row["series"] == "latency":
+            latencies.append((row["of"], row["value"]))
     flits = dict(bars["goodput"])
     octave = measuring.BINS_PER_OCTAVE
-    latency = {}
-    if total["latency_percentiles"]:
-        names = ("median", "p90", "p99", "p99.9", "greatest")
+    latency, long = {}, Multiset()
+    for bar, count in bars["latency"]:
+        long[bar] += count
+    if latencies:
+        names = ("median", "p90", "p99", "p99.9")
         latency = {"least": total["latency_least"], "mean": total["latency_mean"]}
-        latency |= dict(zip(names, total["latency_percentiles"], strict=True))
+        latency |= dict(zip(names, measuring.percentiles(latencies), strict=True))
+        latency["greatest"] = total["latency_greatest"]
     counts = {
         name: total[name]
         for name in (
             "datagrams", "delivered", "once", "best_effort", "accepted", "unknown", "rejected", "never_sent",
-            "flits", "bytes", "messages", "repeats", "repeated", "most_sends", "unlucky",
+            "flits", "bytes", "messages", "repeated", "most_sends", "unlucky",
         )
     }  # fmt: skip
     return Metrics(
         **counts,
+        repeats=sum(count for unit, event, _, count in tallies if event == Event.REPEAT),
         goodput=total["flits"] / (nodes * cycles),
         messages_per_datagram=total["messages"] / max(total["delivered"], 1),
         overtaken=measuring.overtaken(frame).count(),
         latency=latency,
         latency_bars=tuple(
-            (round(2 ** (b / octave)), round(2 ** ((b + 1) / octave)), n) for b, n in sorted(bars["latency"])
+            (round(2 ** (b / octave)), round(2 ** ((b + 1) / octave)), n) for b, n in sorted(long.items())
         ),
         goodput_bars=tuple(
             (b * width, flits.get(b, 0) / (nodes * min(width, cycles - b * width))) for b in range(-(-cycles // width))

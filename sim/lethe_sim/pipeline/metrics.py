@@ -2,81 +2,147 @@
 
 from functools import reduce
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
 from lethe.spec.events import Kind, Status
 
+from .transformations import divided
+
 #: Bins of the latency histogram in each doubling.
 BINS_PER_OCTAVE = 4
 #: Messages of a datagram beyond which they share a bar.
 MOST_MESSAGES = 64
-PERCENTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
+PERCENTILES = (0.5, 0.9, 0.99, 0.999)
+#: Leading bits of a latency that percentiles keep: they are exact up to 4,096 cycles, and within 0.05 % beyond.
+LATENCY_BITS = 12
 
 
-def with_metrics(frame: DataFrame, system: System) -> DataFrame:
-    """Datagrams with latency (acceptance to delivery), messages, and flits (of payload, if delivered)."""
-    flit_bytes = system.format.flit_bytes
-    return frame.withColumns(
-        {
-            "latency": F.col("delivered_at") - F.col("accepted_at"),
-            "messages": F.col("sends") + F.col("best_efforts") + F.col("acks") + F.col("forgets"),
-            "flits": F.when(
-                F.col("delivers") + F.col("deliver_bes") > 0,
-                F.ceil(F.col("delivered_length.least") / F.lit(flit_bytes)).cast("long"),
-            ).otherwise(F.lit(0)),
-        }
+def datagram(
+    system: System,
+    *,
+    accepted_at: Column,
+    delivered_at: Column,
+    source: Column,
+    destination: Column,
+    length: Column,
+    best_effort: Column,
+    status: Column,
+    sends: Column,
+    messages: Column,
+    once: Column,
+    by_reset: Column,
+) -> tuple[Column, ...]:
+    """The columns that metrics are made of.
+
+    ``accepted_at``, ``delivered_at`` and ``status`` are null if it was not accepted, delivered or completed; ``length``
+    is in bytes, ``latency`` in cycles from acceptance to delivery; ``flits`` of payload and ``bytes`` are 0 if it was
+    not delivered.
+    """
+    came = delivered_at.isNotNull()
+    flits = divided(length + system.format.flit_bytes - 1, system.format.flit_bytes)
+    return (
+        accepted_at.alias("accepted_at"),
+        delivered_at.alias("delivered_at"),
+        (delivered_at - accepted_at).alias("latency"),
+        source.alias("source"),
+        destination.alias("destination"),
+        F.when(came, length).otherwise(0).cast("long").alias("bytes"),
+        F.when(came, flits).otherwise(0).cast("long").alias("flits"),
+        best_effort.alias("best_effort"),
+        status.cast("int").alias("status"),
+        sends.cast("int").alias("sends"),
+        messages.cast("int").alias("messages"),
+        once.alias("once"),
+        by_reset.alias("by_reset"),
+    )
+
+
+def measured(frame: DataFrame, system: System) -> DataFrame:
+    """Run, uid, and the columns of `datagram`, from `transformations.touched_by_reset`."""
+    c = F.col
+    return frame.select(
+        "run",
+        "uid",
+        *datagram(
+            system,
+            accepted_at=c("accepted_at"),
+            delivered_at=c("delivered_at"),
+            source=c("accepted_by"),
+            destination=c("destination"),
+            length=F.coalesce("delivered_length.least", F.lit(0)),
+            best_effort=c("kind") == int(Kind.BE),
+            status=F.when(c("completes") > 0, F.shiftright("completion", 4)),
+            sends=c("sends"),
+            messages=c("sends") + c("best_efforts") + c("acks") + c("forgets"),
+            once=c("delivers") + c("deliver_bes") == 1,
+            by_reset=c("by_reset"),
+        ),
     )
 
 
 def totals(frame: DataFrame) -> DataFrame:
-    """One row over the datagrams of `with_metrics`."""
+    """One row over the datagrams of `measured`."""
     c = F.col
-    status = F.shiftright(c("completion"), 4)
-    ended = c("completes") > 0
-    judged = ~c("by_reset")
     return frame.agg(
-        F.count_if(c("accepts") > 0).alias("datagrams"),
-        F.count_if(c("delivers") + c("deliver_bes") > 0).alias("delivered"),
-        F.count_if(judged & (c("delivers") + c("deliver_bes") == 1)).alias("once"),
-        F.count_if(c("kind") == int(Kind.BE)).alias("best_effort"),
-        *(F.count_if(ended & (status == int(s))).alias(s.name.lower()) for s in Status),
-        F.count_if(c("by_reset")).alias("by_reset"),
-        F.coalesce(F.sum("flits"), F.lit(0)).alias("flits"),
-        F.coalesce(F.sum("delivered_length.least"), F.lit(0)).alias("bytes"),
-        F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
-        F.coalesce(F.sum("repeats"), F.lit(0)).alias("repeats"),
+        F.count("accepted_at").alias("datagrams"),
+        F.count("delivered_at").alias("delivered"),
+        F.count_if(~c("by_reset") & c("once")).alias("once"),
+        F.count_if("best_effort").alias("best_effort"),
+        *(F.count_if(c("status") == int(s)).alias(s.name.lower()) for s in Status),
+        F.count_if("by_reset").alias("by_reset"),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("flits", "bytes", "messages")),
         F.count_if(c("sends") > 1).alias("repeated"),
         F.coalesce(F.max("sends"), F.lit(0)).alias("most_sends"),
-        F.max_by(F.col("uid"), F.col("sends")).alias("unlucky"),
+        F.max_by("uid", "sends").alias("unlucky"),
         F.avg("latency").alias("latency_mean"),
         F.min("latency").alias("latency_least"),
-        F.percentile_approx("latency", list(PERCENTILES), 10000).alias("latency_percentiles"),
+        F.max("latency").alias("latency_greatest"),
     )
 
 
 def histograms(frame: DataFrame, bin_cycles: int) -> DataFrame:
-    """Bars (series, bin, value): ``latency`` by `BINS_PER_OCTAVE`, ``messages``, and ``goodput`` in payload flits.
+    """Bars (series, bin, value, of): ``latency`` by `BINS_PER_OCTAVE`, ``messages``, and ``goodput`` in payload flits.
 
-    ``bin_cycles`` is the width of a goodput bin in cycles.
+    ``bin_cycles`` is the width of a goodput bin in cycles.  A bar of latencies comes in pieces: ``of`` is the latency,
+    of a long one the `LATENCY_BITS` leading bits.
     """
     delivered = frame.where(F.col("delivered_at").isNotNull())
-    latency = F.floor(F.log2(F.greatest("latency", F.lit(1))) * BINS_PER_OCTAVE)
+    bar = F.floor(F.log2(F.greatest("latency", F.lit(1))) * BINS_PER_OCTAVE)
+    spare = F.greatest(F.floor(F.log2(F.greatest("latency", F.lit(1)))) - (LATENCY_BITS - 1), F.lit(0)).cast("int")
+    latency = F.expr("shiftleft(shiftright(latency, spare), spare)")
     messages = F.least("messages", F.lit(MOST_MESSAGES))
 
-    def bars(series: str, of: DataFrame, key, value) -> DataFrame:
-        grouped = of.groupBy(key.cast("long").alias("bin")).agg(value.cast("long").alias("value"))
-        return grouped.select(F.lit(series).alias("series"), "bin", "value")
+    def bars(series: str, of: DataFrame, key: Column, value: Column, piece: Column) -> DataFrame:
+        grouped = of.groupBy(key.cast("long").alias("bin"), piece.cast("long").alias("of"))
+        return grouped.agg(value.cast("long").alias("value")).select(
+            F.lit(series).alias("series"), "bin", "value", "of"
+        )
 
+    nothing = F.lit(0)
     return reduce(
         DataFrame.unionByName,
         (
-            bars("latency", delivered, latency, F.count("*")),
-            bars("messages", delivered, messages, F.count("*")),
-            bars("goodput", delivered, F.floor(F.col("delivered_at") / bin_cycles), F.sum("flits")),
+            bars("latency", delivered.withColumn("spare", spare), bar, F.count("*"), latency),
+            bars("messages", delivered, messages, F.count("*"), nothing),
+            bars("goodput", delivered, F.floor(F.col("delivered_at") / bin_cycles), F.sum("flits"), nothing),
         ),
     )
+
+
+def percentiles(latencies: list[tuple[int, int]]) -> list[int]:
+    """The latency at each of `PERCENTILES`, from (latency, datagrams): the least that so many do not exceed."""
+    latencies = sorted(latencies)
+    total = sum(count for _, count in latencies)
+    found, passed, rest = [], 0, iter(latencies)
+    value = 0
+    for part in PERCENTILES:
+        while passed < part * total:
+            value, count = next(rest)
+            passed += count
+        found.append(value)
+    return found
 
 
 def overtaken(frame: DataFrame) -> DataFrame:
@@ -85,7 +151,7 @@ def overtaken(frame: DataFrame) -> DataFrame:
     Expected under loss (IMP-03): a metric, not a finding.
     """
     earlier = (
-        Window.partitionBy("run", "accepted_by", "destination")
+        Window.partitionBy("run", "source", "destination")
         .orderBy("accepted_at")
         .rowsBetween(Window.unboundedPreceding, -1)
     )

@@ -4,6 +4,8 @@ All runs of a frame share one `System` but for seed, faults and workload.  Group
 rows lie close together in a trace, so that most of each aggregation happens before the shuffle.
 """
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -90,6 +92,8 @@ def datagrams(named: DataFrame) -> DataFrame:
         most("detail", Event.GIVE_UP).alias("cause"),
         times(Event.COMPLETE).alias("completes"),
         most("detail", Event.COMPLETE).alias("completion"),
+        most("cycle", Event.FORGOTTEN, Event.ORPHAN).alias("left_at"),
+        both("unit", Event.FORGOTTEN, Event.ORPHAN).alias("left"),
         F.min("cycle").alias("first"),
         F.max("cycle").alias("last"),
     )
@@ -102,31 +106,18 @@ def unmatched_worms(events: DataFrame, system: System) -> DataFrame:
     (`launch_cycle`).  If each arrival has its launch there, no worm has overtaken another of its pair, and none has
     come from nowhere (guarantee 3 of the memo).
     """
-    event, detail = F.col("event"), F.col("detail")
-    dropped = event == int(Event.DROP)
-    full = detail.isin([int(Drop.TABLE_FULL), int(Drop.TIMER_FULL), int(Drop.DELIVER_FULL), int(Drop.INCARNATION)])
-    family = (
-        F.when(is_event(Event.SEND, Event.BE), F.lit(int(Kind.SEND)))
-        .when(is_event(Event.DELIVER, Event.DELIVER_BE, Event.DUPLICATE) | (dropped & full), F.lit(int(Kind.SEND)))
-        .when(is_event(Event.ACK, Event.RELEASE, Event.ACK_IGNORED), F.lit(int(Kind.ACK)))
-        .when(is_event(Event.FORGET, Event.FORGOTTEN, Event.FORGET_IGNORED), F.lit(int(Kind.FORGET)))
-    )
-    launch = is_event(Event.SEND, Event.BE, Event.ACK, Event.FORGET)
-    unit, peer = F.col("unit"), F.col("peer")
+    found = worm(system)
     worms = (
-        events.where((unit < system.nodes) & F.col("uid").isNotNull())
-        .withColumn("family", family)
-        .where(F.col("family").isNotNull())
+        events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull())
+        .where(found.family.isNotNull())
         .select(
             "run",
             "uid",
-            "family",
-            F.when(launch, unit).otherwise(peer).alias("sender"),
-            F.when(launch, peer).otherwise(unit).alias("receiver"),
-            F.when(launch, F.col("cycle"))
-            .otherwise(launch_cycle(system, F.col("cycle"), F.col("family"), peer, unit, F.col("length")))
-            .alias("launched"),
-            launch.alias("launch"),
+            found.family.alias("family"),
+            found.sender.alias("sender"),
+            found.receiver.alias("receiver"),
+            found.launched.alias("launched"),
+            found.launch.alias("launch"),
             "cycle",
         )
     )
@@ -140,15 +131,58 @@ def unmatched_worms(events: DataFrame, system: System) -> DataFrame:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Worm:
+    """Columns over NI events that name a datagram: which worm they launch or receive.
+
+    ``family`` is the Kind it belongs to (Send for best effort), null for other events; ``launch`` tells a launch from
+    an arrival; ``launched`` is the cycle of its first flit, between ``sender`` and ``receiver``.
+    """
+
+    family: Column
+    launch: Column
+    sender: Column
+    receiver: Column
+    launched: Column
+
+
+def worm(system: System) -> Worm:
+    """The worm of an event, as expressions over its columns."""
+    cycle, unit, peer, detail = (F.col(name) for name in ("cycle", "unit", "peer", "detail"))
+    full = detail.isin([int(Drop.TABLE_FULL), int(Drop.TIMER_FULL), int(Drop.DELIVER_FULL), int(Drop.INCARNATION)])
+    family = (
+        F.when(is_event(Event.SEND, Event.BE), F.lit(int(Kind.SEND)))
+        .when(is_event(*_DELIVERS, Event.DUPLICATE) | (is_event(Event.DROP) & full), F.lit(int(Kind.SEND)))
+        .when(is_event(Event.ACK, Event.RELEASE, Event.ACK_IGNORED), F.lit(int(Kind.ACK)))
+        .when(is_event(Event.FORGET, Event.FORGOTTEN, Event.FORGET_IGNORED), F.lit(int(Kind.FORGET)))
+    )
+    launch = is_event(Event.SEND, Event.BE, Event.ACK, Event.FORGET)
+    arrived = launch_cycle(system, cycle, family, peer, unit, F.col("length"))
+    return Worm(
+        family=family,
+        launch=launch,
+        sender=F.when(launch, unit).otherwise(peer),
+        receiver=F.when(launch, peer).otherwise(unit),
+        launched=F.when(launch, cycle).otherwise(arrived),
+    )
+
+
 def launch_cycle(
     system: System, cycle: Column, family: Column, sender: Column, receiver: Column, length: Column
 ) -> Column:
     """Cycle of a worm's first flit, from the cycle in which its arrival acts: it acts two after its last flit."""
     wire = system.format
-    payload = F.ceil(F.coalesce(length, F.lit(0)) / F.lit(wire.flit_bytes)).cast("long")
+    payload = divided(F.coalesce(length, F.lit(0)) + wire.flit_bytes - 1, wire.flit_bytes)
     data = F.lit(wire.header_flits + wire.crc_flits) + payload
     flits = F.when(family == int(Kind.SEND), data).otherwise(F.lit(wire.control_flits))
     return cycle - 2 - (flits - 1) - hops(system.graph, sender, receiver) * system.router.latency
+
+
+def divided(value: Column, by: int) -> Column:
+    """A number of at least 0, divided and rounded down; a shift where that will do."""
+    if by & (by - 1) == 0:
+        return F.shiftright(value, by.bit_length() - 1)
+    return F.floor(value / by)
 
 
 def hops(graph: Topology, a: Column, b: Column) -> Column:
@@ -158,13 +192,13 @@ def hops(graph: Topology, a: Column, b: Column) -> Column:
             meeting = F.lit(2 * graph.levels - 1)
             for level in reversed(range(graph.levels - 1)):
                 below = graph.arity ** (level + 1)
-                together = F.floor(a / below) == F.floor(b / below)
+                together = divided(a, below) == divided(b, below)
                 meeting = F.when(together, F.lit(2 * level + 1)).otherwise(meeting)
             return meeting
         case "mesh":
             columns = graph.columns
             across = F.abs(a % columns - b % columns)
-            along = F.abs(F.floor(a / columns) - F.floor(b / columns))
+            along = F.abs(divided(a, columns) - divided(b, columns))
             return across + along + 1
         case _:
             return F.lit(graph.hops(0, 1))
@@ -204,22 +238,34 @@ def entries_left(events: DataFrame, system: System) -> DataFrame:
     return entries.select("run", packed.alias("uid"), "cycle", "unit", "peer")
 
 
-def not_taken(events: DataFrame, system: System) -> DataFrame:
+def entry_is_open() -> Column:
+    """Whether the entry of a datagram of `datagrams` may outlive the run, if no other takes its place."""
+    where, left = F.col("delivered_to"), F.col("left")
+    once = (F.col("delivers") == 1) & (where["least"] == left["least"]) & (where["most"] == left["most"])
+    closed = once & (where["least"] == where["most"]) & (F.col("left_at") > F.col("delivered_at"))
+    return (F.col("delivers") > 0) & ~F.coalesce(closed, F.lit(False))
+
+
+def not_taken(tally: DataFrame, system: System) -> DataFrame:
     """Pairs whose host took other than what was delivered: run, unit, peer, delivered, taken, cycle, and bytes of both.
 
-    Nodes that were reset are left out: what a reset loses is reported by its event.
+    From `tallies`.  Nodes that were reset are left out: what a reset loses is reported by its event.
     """
     delivered, taken = is_event(*_DELIVERS), is_event(Event.TAKE)
+
+    def total(column: str, which: Column) -> Column:
+        return F.coalesce(F.sum(F.when(which, F.col(column))), F.lit(0))
+
     pairs = (
-        events.where((F.col("unit") < system.nodes) & (delivered | taken))
+        tally.where((F.col("unit") < system.nodes) & (delivered | taken))
         .where(~F.col("unit").isin([reset.node for reset in system.faults.resets]))
-        .groupBy("run", "unit", "peer")
+        .groupBy("run", "unit", F.col("part").alias("peer"))
         .agg(
-            F.count_if(delivered).alias("delivered"),
-            F.count_if(taken).alias("taken"),
-            F.sum(F.when(delivered, F.col("length")).otherwise(0)).alias("delivered_bytes"),
-            F.sum(F.when(taken, F.col("length")).otherwise(0)).alias("taken_bytes"),
-            F.max("cycle").alias("cycle"),
+            total("count", delivered).alias("delivered"),
+            total("count", taken).alias("taken"),
+            total("bytes", delivered).alias("delivered_bytes"),
+            total("bytes", taken).alias("taken_bytes"),
+            F.max("last").alias("cycle"),
         )
     )
     return pairs.where((F.col("delivered") != F.col("taken")) | (F.col("delivered_bytes") != F.col("taken_bytes")))
@@ -236,9 +282,15 @@ def touched_by_reset(frame: DataFrame, system: System, cycles: int) -> DataFrame
     return frame.withColumn("by_reset", touched)
 
 
-def tallies(events: DataFrame) -> DataFrame:
-    """Events by run, unit, event and detail: count, first and last cycle, sum of lengths."""
-    return events.groupBy("run", "unit", "event", "detail").agg(
+def tallies(events: DataFrame, system: System) -> DataFrame:
+    """Events by run, unit, event, detail and part: count, first and last cycle, sum of lengths (``bytes``).
+
+    ``part`` is the peer of what is delivered and taken at an NI, the slot of what is accepted there, else −1.
+    """
+    at_ni = F.col("unit") < system.nodes
+    part = F.when(at_ni & is_event(*_DELIVERS, Event.TAKE), F.coalesce("peer", F.lit(-1)))
+    part = part.when(at_ni & is_event(Event.ACCEPT), F.coalesce(uid_slot(F.col("uid")), F.lit(-1))).otherwise(-1)
+    return events.groupBy("run", "unit", "event", "detail", part.alias("part")).agg(
         F.count("*").alias("count"),
         F.min("cycle").alias("first"),
         F.max("cycle").alias("last"),
