@@ -8,7 +8,7 @@ from lethe.fabric.fabric import Fabric
 from lethe.fabric.schedule import Schedule
 from lethe.ni.ni import Ni
 from lethe.spec.config import System
-from lethe.spec.events import Counter, RouterCounter
+from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import (
     NI_WORDS,
@@ -63,7 +63,7 @@ class SystemTop(wiring.Component):
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         The counter as of the cycle of the address, two cycles later.  NI n's `Counter` c is at 32·n + c, router
-        r's `RouterCounter` c at 32·nodes + 8·r + c.
+        r's `RouterCounter` c at 32·nodes + 16·r + c.
     """
 
     def __init__(self, system: System, host: str = "generator"):
@@ -80,7 +80,7 @@ class SystemTop(wiring.Component):
         else:
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:
-            addresses = graph.nodes * len(Counter) + graph.routers * len(RouterCounter)
+            addresses = graph.nodes * len(Counter) + graph.routers * ROUTER_COUNTER_STEP
             members |= {"counter_address": In(range(addresses)), "counter_data": Out(32)}
         super().__init__(members)
 
@@ -107,8 +107,8 @@ class SystemTop(wiring.Component):
             ]
         m.d.comb += self.idle.eq(_all(ni.idle for ni in nis))
         watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(NI_WORDS)]
-        for r, rule in enumerate(fabric.rules):
-            watched += [getattr(fabric, f"watch{r}").word_select(port, WORD_BITS) for port in range(rule.ports)]
+        for r in range(graph.routers):
+            watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
         links = fabric.watch_links
         watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
         for part, name in enumerate(watch_ports(graph)):
@@ -176,14 +176,16 @@ class SystemTop(wiring.Component):
 
     def _count(self, m, platform, nis, fabric):
         """All counters behind one address."""
-        step = len(RouterCounter)
+        step = ROUTER_COUNTER_STEP
         units = []  # for every ``step`` addresses
         for ni in nis:
             m.d.comb += ni.counter_address.eq(self.counter_address)
             units += [ni.counter_data] * (len(Counter) // step)
+        # FULL, the last, is only there with queues.
+        counters = len(RouterCounter) if self._system.graph.queued else int(RouterCounter.FULL)
         for r, rule in enumerate(fabric.rules):
             statistics, m.submodules[f"statistics{r}"] = shared(
-                platform, f"statistics{rule.ports}", Statistics, 32, step, rule.ports
+                platform, f"statistics{rule.ports}", Statistics, 32, counters, rule.ports
             )
             m.d.comb += [
                 statistics.pulse.eq(getattr(fabric, f"counts{r}")),

@@ -140,8 +140,7 @@ def counters() -> str:
 def router_counters() -> str:
     def rows():
         for counter in events.RouterCounter:
-            event = events.Event(int(counter) + int(events.Event.FORWARD))
-            yield int(counter), f"`{counter.name}`", f"`{event.name}`"
+            yield int(counter), f"`{counter.name}`", f"`{events.ROUTER_COUNTED[counter].name}`"
 
     return table(("address", "counter", "counts"), rows())
 

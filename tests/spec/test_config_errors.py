@@ -66,6 +66,8 @@ ERRORS = [
     ("[wire]\nmtu = 3", "wire.mtu", "at least 4 bytes", "raise it"),
     ("[wire]\ntag_bits = 0", "wire.tag_bits", "must be 1 to 16", "in that range"),
     ("[router]\nlatency = 5", "router.latency", "must be 1 to 4", "in that range"),
+    ("[router]\nqueue = 3", "router.queue", "must be 0, 1, 2 or 4, not 3", "one of these"),
+    ("[router]\nmax_wait = 0", "router.max_wait", "must be 1 to 65535, not 0", "in that range"),
     ("[ni]\nslots = 1", "ni.slots", "must be 2 to 65536", "in that range"),
     ("[ni]\nsets = 0", "ni.sets", "must be 1 to 65536", "in that range"),
     ("[ni]\nsets = 12", "ni.sets", "must be a power of two, not 12", "take 16"),
@@ -267,7 +269,8 @@ SECTIONS = {
 }  # fmt: skip
 scalars = st.one_of(
     st.integers(0, 20), st.sampled_from([0, 1, 2, 16, 32, 64, 128, 255, 256, 4096, 65536, 2**31, 2**62, 2**63]),
-    st.integers(), st.floats(), st.booleans(), st.sampled_from([*KINDS, *WORKLOADS, *PATTERNS, *KERNELS, "x"]), st.text(max_size=5),
+    st.integers(), st.floats(), st.booleans(), st.sampled_from([*KINDS, *WORKLOADS, *PATTERNS, *KERNELS, "x"]),
+    st.text(max_size=5),
 )  # fmt: skip
 fault = st.dictionaries(st.sampled_from(["link", "node", "start", "end", "cycles", "x"]), scalars, max_size=4)
 values = st.one_of(scalars, scalars, scalars, st.lists(st.one_of(fault, scalars), max_size=3), fault)

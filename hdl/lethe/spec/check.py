@@ -12,6 +12,12 @@ from .wire import FLIT_WIDTHS
 
 #: Cycles of schedules and runs are far below 2^63, and so are their sums.
 LAST_CYCLE = 1 << 62
+#: Worms that can wait at a router input.
+QUEUES = (0, 1, 2, 4)
+#: A trace numbers the lanes of a router, two for each input, with 8 bits.
+MOST_QUEUES = 128
+#: The first fields of a header: kind, destination, source and slot.
+FIELDS_OF_KEY = 4
 #: A script of so many takes some gigabytes.
 MOST_DATAGRAMS = 1 << 25
 #: Room for a place and one complex number.
@@ -85,6 +91,27 @@ def _wire(system, fail, within) -> None:
         fail("wire.slot_bits", f"{form.slot_bits} bits cannot number {system.ni.slots} slots", "leave it at 0")
     if 3 + form.node_bits > form.flit_bits:
         fail("wire.node_bits", "kind and destination must fit the first flit", "widen wire.flit_bits")
+    _queues(system, fail, within)
+
+
+def _queues(system, fail, within) -> None:
+    """Input queues: their sizes, and that a router can read the key of a pinned path from a first flit."""
+    router, graph, form = system.router, system.graph, system.format
+    if router.queue not in QUEUES:
+        fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
+    within("router.max_wait", 1, 65535)
+    if not router.queue:
+        return
+    if graph.max_ports > MOST_QUEUES:
+        fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
+    key = form.common[FIELDS_OF_KEY - 1]
+    if graph.up_ports(0) and key.offset + key.width > form.flit_bits:
+        wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
+        fail(
+            "router.queue",
+            f"kind, destination, source and slot must fit the first flit, but take {key.offset + key.width} bits",
+            f"set wire.flit_bits = {wider}",
+        )
 
 
 def _interface(system, fail, within) -> None:
@@ -233,6 +260,7 @@ def promises(system, fail) -> None:
             )
     for_ever = {fault.link for fault in system.faults.links if fault.end >= system.run.cycles}
     if for_ever and not limit and not system.workload.deadline:
+        _pinned(system, for_ever, fail)
         cut = cut_pair(system.graph, for_ever)
         if cut:
             fail(
@@ -240,6 +268,21 @@ def promises(system, fail) -> None:
                 f"no path is left from node {cut[0]} to node {cut[1]}, which would repeat for ever",
                 "let a link heal, or set workload.retry_limit",
             )
+
+
+def _pinned(system, dead: set[int], fail) -> None:
+    """A tree with queues has one path for a pair and slot, so each link between routers is the only way of some."""
+    graph = system.graph
+    if not (graph.queued and graph.kind == "tree"):
+        return
+    between = [link for link in sorted(dead) if link >= 2 * graph.nodes]
+    if between:
+        fail(
+            "faults.links",
+            f"with router.queue paths are pinned, and those over link {between[0]} ({graph.link_name(between[0])}) "
+            "would repeat for ever",
+            "let the link heal, or set workload.retry_limit",
+        )
 
 
 def _generations(system, fail) -> None:

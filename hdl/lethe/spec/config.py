@@ -70,16 +70,16 @@ class System:
 
     @cached_property
     def graph(self) -> Topology:
-        t = self.topology
+        t, queued = self.topology, self.router.queue > 0
         match t.kind:
             case "wire":
-                return Topology(kind="wire", nodes=2)
+                return Topology(kind="wire", nodes=2, queued=queued)
             case "crossbar":
-                return Topology(kind="crossbar", nodes=t.nodes)
+                return Topology(kind="crossbar", nodes=t.nodes, queued=queued)
             case "mesh":
-                return Topology(kind="mesh", nodes=t.columns * t.rows, columns=t.columns, rows=t.rows)
+                return Topology(kind="mesh", nodes=t.columns * t.rows, columns=t.columns, rows=t.rows, queued=queued)
             case _:
-                return Topology(kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels)
+                return Topology(kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued)
 
     @property
     def nodes(self) -> int:
@@ -199,10 +199,16 @@ class System:
         return self.reuse_time << self.wire.generation_bits
 
     @property
+    def longest_wait(self) -> int:
+        """The most cycles a worm can spend in the queue of a router input."""
+        queue, flits = self.router.queue, self.format.max_flits
+        return queue * (self.router.max_wait + flits + 3) + flits + 2 if queue else 0
+
+    @property
     def packet_life(self) -> int:
         """The most cycles a worm can spend between its first flit and its action at the receiver."""
         longest = self.graph.class_hops(self.graph.distance_classes - 1)
-        return longest * self.router.latency + self.format.max_flits + 2
+        return longest * (self.router.latency + self.longest_wait) + self.format.max_flits + 2
 
 
 def load(path: str | Path) -> System:

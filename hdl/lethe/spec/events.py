@@ -117,7 +117,7 @@ TRACE_COLUMNS = (
     ("run", "string", False, "name of the run; one file may hold several"),
     ("cycle", "int64", False, "cycle in which the event is visible, 0 is the first after reset"),
     ("unit", "int32", False, "NIs 0 … N−1, then routers, then links (Topology.unit_name)"),
-    ("port", "int16", False, "NI: lane; router: input port; link: 0"),
+    ("port", "int16", False, "NI: lane; router: input port, ports + input port for what its queue refuses; link: 0"),
     ("event", "int16", False, "spec.events.Event"),
     ("uid", "int64", True, "packed UID (spec.wire.pack_uid); null where the unit cannot know it"),
     ("peer", "int32", True, "the other node: destination at the sender, source at the receiver"),
@@ -192,7 +192,7 @@ COUNTED: dict[Counter, tuple[Event, Drop]] = {
 
 
 class RouterCounter(enum.IntEnum):
-    """Router counters; the same numbering as the fabric events from FORWARD on."""
+    """Router counters; the index is the address in the statistics block.  FULL is only there with input queues."""
 
     FORWARDED = 0
     BUSY = 1
@@ -202,6 +202,7 @@ class RouterCounter(enum.IntEnum):
     STRAY = 5
     FRAGMENT = 6
     OVERLONG = 7
+    FULL = 8
 
 
 #: What each router counter counts.  FRAGMENT has more: a worm that a head cut short.
@@ -214,4 +215,8 @@ ROUTER_COUNTED: dict[RouterCounter, Event] = {
     RouterCounter.STRAY: Event.STRAY,
     RouterCounter.FRAGMENT: Event.FRAGMENT,
     RouterCounter.OVERLONG: Event.OVERLONG,
+    RouterCounter.FULL: Event.DISCARD_FULL,
 }
+
+#: Counter addresses of a router.
+ROUTER_COUNTER_STEP = 16

@@ -36,6 +36,8 @@ class WireSection:
 @dataclass(frozen=True, kw_only=True)
 class RouterSection:
     latency: int = _key(1, "cycles a flit spends in a router, 1 to 4")
+    queue: int = _key(0, "worms that can wait at a router input: 0 (none wait), 1, 2 or 4")
+    max_wait: int = _key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ class Topology:
     nodes : number of NIs (wire: 2)
     arity, levels : k and n of a k-ary n-fly or n-tree, else 0
     columns, rows : of a mesh, else 0
+    queued : router inputs have queues, so a router shows events on two lanes for each
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Topology:
     levels: int = 0
     columns: int = 0
     rows: int = 0
+    queued: bool = False
 
     @property
     def routers(self) -> int:
@@ -83,6 +85,10 @@ class Topology:
                 return self.arity if self.level(router) == self.levels - 1 else 2 * self.arity
             case _:
                 return self.arity
+
+    def lanes(self, router: int) -> int:
+        """Lanes a router shows events on: its inputs' fronts, then with queues their backs."""
+        return self.ports(router) << self.queued
 
     def up_ports(self, router: int) -> int:
         """How many of a router's ports (the last ones) are up-ports."""

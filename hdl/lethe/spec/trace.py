@@ -40,8 +40,8 @@ STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
 
 
 def router_base(graph: Topology, router: int) -> int:
-    """Index of a router's first trace word (one word per port)."""
-    return graph.nodes * NI_WORDS + sum(graph.ports(r) for r in range(router))
+    """Index of a router's first trace word (one word per lane)."""
+    return graph.nodes * NI_WORDS + sum(graph.lanes(r) for r in range(router))
 
 
 def link_base(graph: Topology) -> int:
@@ -73,7 +73,7 @@ def mix64(x: int) -> int:
 def event_hash(cycle: int, unit: int, lane: int, word: int, uid: int) -> int:
     """Contribution of one event to a run's digest (a sum mod 2^64, so order does not matter).
 
-    ``unit`` is the trace unit number, ``lane`` the NI lane, router port or 0 for a link, ``word`` the
+    ``unit`` is the trace unit number, ``lane`` the NI lane, router lane or 0 for a link, ``word`` the
     event word as traced (a link's: its event byte), ``uid`` the second word of a NI lane, else 0.
     """
     h = mix64(cycle * 0x9E37_79B9_7F4A_7C15 + (unit << 8 | lane) & MASK64)

@@ -5,13 +5,13 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 
 import numpy as np
 
-from lethe.spec.events import Counter, Drop, Event, RouterCounter
+from lethe.spec.events import ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
 from lethe.spec.trace import NI_WORDS
 
 from .compile import jit
 from .state import FIRST_PORT, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
 
-_BY_EVENT, _BY_REASON = np.full(64, -1, np.int64), np.full(64, -1, np.int64)
+_BY_EVENT, _BY_REASON, _BY_ROUTER_EVENT = (np.full(64, -1, np.int64) for _ in range(3))
 for _event, _counter in {
     Event.SEND: 0, Event.ACK: 1, Event.FORGET: 2, Event.BE: 3, Event.KILLED: 4, Event.DELIVER: 5, Event.DELIVER_BE: 6,
     Event.DUPLICATE: 7, Event.RELEASE: 8, Event.ACK_IGNORED: 9, Event.FORGOTTEN: 10, Event.FORGET_IGNORED: 11,
@@ -22,6 +22,8 @@ for _event, _counter in {
 for _reason in Drop:
     if _reason != Drop.NONE:
         _BY_REASON[_reason] = 15 + _reason
+for _router_counter, _event in ROUTER_COUNTED.items():
+    _BY_ROUTER_EVENT[_event] = _router_counter
 DROP = int(Event.DROP)
 FORWARD, LOST = int(Event.FORWARD), int(Event.LOST)
 COLUMNS = 4
@@ -84,7 +86,7 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
             if counter >= 0:
                 counters[unit * NI_COUNTERS + counter] += np.uint64(1)
         elif unit < nodes + routers:
-            router_counters[(unit - nodes) * ROUTER_COUNTERS + event - FORWARD] += np.uint64(1)
+            router_counters[(unit - nodes) * ROUTER_COUNTERS + _BY_ROUTER_EVENT[event]] += np.uint64(1)
         else:
             link_counters[(unit - nodes - routers) * LINK_COUNTERS + event - LOST] += np.uint64(1)
     digest[0] = total

@@ -203,7 +203,7 @@ class Golden:
 
     @property
     def router_counters(self) -> np.ndarray:
-        """uint64[routers, 8], by `spec.events.RouterCounter`."""
+        """uint64[routers, 9], by `spec.events.RouterCounter`."""
         counters = self._plant.router_counters.reshape(-1, len(RouterCounter)).copy()
         extra = self._fabric.routers.reshape(-1, ROUTER_COLUMNS)[:, EXTRA_FRAGMENTS]
         counters[:, RouterCounter.FRAGMENT] += extra.astype(np.uint64)

@@ -24,7 +24,7 @@ from lethe.ni.ni import Ni
 from lethe.ni.queue import Queue
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import COUNTED, Counter, Drop, Event, RouterCounter
+from lethe.spec.events import COUNTED, ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import unpack_uid
 from lethe.system import control_ports, drive_host
@@ -195,7 +195,7 @@ class RouterBlock(Block):
                 ),
             )
             events = [word & 0xFF for word in words]
-            counts = [events.count(Event.FORWARD + counter) for counter in RouterCounter]
+            counts = [events.count(ROUTER_COUNTED[counter]) for counter in RouterCounter]
             extra = int(model.tables.routers[EXTRA_FRAGMENTS])
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra

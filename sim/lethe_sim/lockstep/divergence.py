@@ -46,7 +46,8 @@ def place(graph: Topology, index: int) -> tuple[str, str]:
         for router in reversed(range(graph.routers)):
             base = trace.router_base(graph, router)
             if index >= base:
-                return f"router{router}", f"input {index - base}"
+                back, port = divmod(index - base, graph.ports(router))
+                return f"router{router}", f"input {port}" + (", back" if back else "")
     first = (index - trace.link_base(graph)) * trace.LINKS_PER_WORD
     return "links", f"{first} to {first + trace.LINKS_PER_WORD - 1}"
 

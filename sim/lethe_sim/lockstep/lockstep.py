@@ -8,7 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import Counter, RouterCounter
+from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, RouterCounter
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report
@@ -138,8 +138,8 @@ class Lockstep:
         if not self.system.ni.statistics:
             return 0
         self._record = None
-        names = [f"ni{n} {c.name}" for n in range(self.system.nodes) for c in Counter]
-        names += [f"router{r} {c.name}" for r in range(self.system.graph.routers) for c in RouterCounter]
+        places = self._counter_places()
+        names = list(places)
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
         counters = self._counters()
@@ -149,8 +149,9 @@ class Lockstep:
             await self._begin_cycle()
             if i < len(names):
                 # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago.
-                expected.append(int(counters[i]) & 0xFFFF_FFFF)
-                self.dut.counter_address.value = i
+                address, index = places[names[i]]
+                expected.append(int(counters[index]) & 0xFFFF_FFFF)
+                self.dut.counter_address.value = address
             counters = self._counters()
             await self._chunk(1, False)
             if i >= latency:
@@ -164,6 +165,18 @@ class Lockstep:
                         f"rtl {actual}\nreproduce: {self.reproduce}",
                     )
         return len(names)
+
+    def _counter_places(self) -> dict[str, tuple[int, int]]:
+        """Name of each counter → its address in the RTL, its place in `_counters`."""
+        graph = self.system.graph
+        nis = [f"ni{n} {c.name}" for n in range(graph.nodes) for c in Counter]
+        places = {name: (i, i) for i, name in enumerate(nis)}
+        for r in range(graph.routers):
+            for c in RouterCounter:
+                if graph.queued or c is not RouterCounter.FULL:
+                    address = len(nis) + ROUTER_COUNTER_STEP * r + c
+                    places[f"router{r} {c.name}"] = address, len(nis) + len(RouterCounter) * r + c
+        return places
 
     def _counters(self) -> np.ndarray:
         return np.concatenate([self.golden.counters.ravel(), self.golden.router_counters.ravel()])

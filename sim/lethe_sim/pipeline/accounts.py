@@ -3,7 +3,7 @@
 from collections import Counter as Multiset
 from collections.abc import Iterator
 
-from lethe.spec.events import Counter, Drop, Event, RouterCounter
+from lethe.spec.events import ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
 from lethe_sim.trace import Meta
 
 _NI_COUNTERS = {
@@ -63,7 +63,7 @@ def _counters(meta: Meta, counted: Multiset) -> Iterator[tuple[str, int, int]]:
     # A router counts a fragment that a head cuts short, but shows the head's fate: FRAGMENT is left out.
     for counter in RouterCounter:
         if counter.name in routers and counter is not RouterCounter.FRAGMENT:
-            yield counter.name, routers[counter.name], counted[int(Event.FORWARD) + int(counter)]
+            yield counter.name, routers[counter.name], counted[int(ROUTER_COUNTED[counter])]
     for name, event in (("LOST", Event.LOST), ("DEAD", Event.DEAD), ("FLIPS", Event.FLIP)):
         if name in links:
             yield name, links[name], counted[event]

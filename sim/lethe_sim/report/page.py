@@ -21,6 +21,7 @@ _REASONS = {
     Event.DISCARD_CONTENTION: ("lost the draw against one that came at the same time", "fabric"),
     Event.DISCARD_UP: ("every way up was busy", "fabric"),
     Event.DISCARD_ROUTE: ("had nowhere to go (damaged address)", "fabric"),
+    Event.DISCARD_FULL: ("the queue it came to was full", "fabric"),
     Event.LOST: ("lost at random on a link (injected fault)", "fault"),
     Event.DEAD: ("ran into a dead link (injected fault)", "fault"),
 }

@@ -13,7 +13,7 @@ from lethe.spec.config import System
 from lethe.spec.events import TRACE_COLUMNS, Drop, Event, Kind
 from lethe.spec.wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
-#: One raw event.  ``lane`` is the NI's lane, the router's input port, or 0; ``uid`` is 0 outside NIs.
+#: One raw event.  ``lane`` is the NI's lane, the router's lane, or 0; ``uid`` is 0 outside NIs.
 RAW_EVENT = np.dtype([("cycle", "<i8"), ("unit", "<i4"), ("lane", "<i2"), ("word", "<u8"), ("uid", "<u8")])
 
 _ARROW = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
@@ -30,6 +30,7 @@ _NO_PEER = (Event.RESET, Event.FRAGMENT)
 _NO_PEER_DROPS = (Drop.RESETTING, Drop.CRC, Drop.KIND, Drop.LENGTH)
 _HEAD_FATES = (
     Event.FORWARD, Event.DISCARD_BUSY, Event.DISCARD_CONTENTION, Event.DISCARD_UP, Event.DISCARD_ROUTE,
+    Event.DISCARD_FULL,
 )  # fmt: skip
 
 

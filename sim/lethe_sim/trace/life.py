@@ -19,6 +19,7 @@ _DISCARDS = {
     Event.DISCARD_CONTENTION: "lost the draw",
     Event.DISCARD_UP: "no up-port free",
     Event.DISCARD_ROUTE: "no route",
+    Event.DISCARD_FULL: "queue full",
 }
 
 

@@ -82,7 +82,7 @@ class Meta:
 
 
 def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None) -> dict:
-    """Totals by name from the arrays a run leaves: NI [nodes, 32], routers [routers, 8], links [links, 3]."""
+    """Totals by name from the arrays a run leaves: NI [nodes, 32], routers [routers, 9], links [links, 3]."""
     named = {
         "ni": (ni, [c.name for c in Counter]),
         "routers": (routers, [c.name for c in RouterCounter]),

@@ -74,8 +74,12 @@ class _Wave:
         """(text, uid, peer, detail) of one lane, input port or link; a fabric unit has no peer column of its own."""
         scope = self.graph.unit_name(unit)
         at_ni = unit < self.graph.nodes
-        lane = LANE_NAMES[port] if at_ni and port < len(LANE_NAMES) else f"in{port}"
-        if unit >= self.graph.nodes + self.graph.routers:
+        if at_ni:
+            lane = LANE_NAMES[port]
+        elif unit < self.graph.nodes + self.graph.routers:
+            back, port = divmod(port, self.graph.ports(unit - self.graph.nodes))
+            lane = f"in{port}" + ("_back" if back else "")
+        else:
             lane = "fault"
         scope = f"lethe.{scope}"
         names = [lane, f"{lane}_uid", f"{lane}_peer", f"{lane}_detail"]

@@ -38,13 +38,13 @@ def _ni_events(words: np.ndarray, graph: Topology) -> np.ndarray:
 
 
 def _router_events(words: np.ndarray, graph: Topology) -> np.ndarray:
-    ports = [graph.ports(r) for r in range(graph.routers)]
-    router = np.repeat(np.arange(graph.routers), ports)
-    port = np.concatenate([np.arange(p) for p in ports]) if ports else np.zeros(0, np.int64)
+    lanes = [graph.lanes(r) for r in range(graph.routers)]
+    router = np.repeat(np.arange(graph.routers), lanes)
+    lane = np.concatenate([np.arange(count) for count in lanes]) if lanes else np.zeros(0, np.int64)
     start = graph.nodes * layout.NI_WORDS
     event = words[:, start : start + len(router)]
     cycle, column = np.nonzero(event & np.uint64(0xFF))
-    return _rows(cycle, graph.nodes + router[column], port[column], event[cycle, column], 0)
+    return _rows(cycle, graph.nodes + router[column], lane[column], event[cycle, column], 0)
 
 
 def _link_events(words: np.ndarray, graph: Topology) -> np.ndarray:

@@ -1,0 +1,74 @@
+"""Input queues in a configuration: what they need, and what they change."""
+
+import pytest
+
+from lethe.spec.config import ConfigError, System
+from lethe.spec.trace import link_base, router_base, trace_words
+
+TREE = {"kind": "tree", "arity": 4, "levels": 2}
+
+
+def refused(**sections) -> str:
+    with pytest.raises(ConfigError) as error:
+        System.make(**sections)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("router", "said"),
+    [
+        ({"queue": 3}, "router.queue: must be 0, 1, 2 or 4, not 3; choose one of these"),
+        ({"queue": 8}, "router.queue: must be 0, 1, 2 or 4, not 8; choose one of these"),
+        ({"queue": 1, "max_wait": 0}, "router.max_wait: must be 1 to 65535, not 0; choose a value in that range"),
+        ({"max_wait": 65536}, "router.max_wait: must be 1 to 65535, not 65536; choose a value in that range"),
+    ],
+)
+def test_sizes(router, said):
+    assert refused(router=router) == f"(configuration): {said}"
+
+
+def test_the_key_of_a_pinned_path_is_in_the_first_flit():
+    """3 bits of kind, 4 of each node, 6 of the slot: 17."""
+    sections = {"topology": TREE, "wire": {"flit_bits": 16}, "ni": {"slots": 64}}
+    System.make(**sections)
+    said = refused(**sections, router={"queue": 1})
+    assert "must fit the first flit, but take 17 bits; set wire.flit_bits = 32" in said
+    System.make(topology=TREE, wire={"flit_bits": 16}, ni={"slots": 32}, router={"queue": 1})
+    # Where no path is pinned, nothing reads the key.
+    for kind in ({"kind": "mesh"}, {"kind": "fly"}, {"kind": "tree", "arity": 16, "levels": 1}):
+        System.make(**{**sections, "topology": kind}, router={"queue": 1})
+
+
+def test_lanes_of_a_crossbar_are_numbered_with_eight_bits():
+    System.make(topology={"kind": "crossbar", "nodes": 128}, router={"queue": 1})
+    said = refused(topology={"kind": "crossbar", "nodes": 129}, router={"queue": 1})
+    assert "router.queue: needs routers of at most 128 ports, not 129; leave it at 0" in said
+
+
+def test_a_link_that_dies_for_ever_cuts_pinned_paths():
+    """Without queues another way up is left; with them some pair and slot has none."""
+    link = next(
+        number
+        for number, end in enumerate(System.make(topology=TREE).graph.links)
+        if not end.source_is_node and not end.target_is_node
+    )
+    dead = {"links": [{"link": link, "start": 10, "end": 1 << 41}]}
+    System.make(topology=TREE, faults=dead)
+    said = refused(topology=TREE, faults=dead, router={"queue": 1})
+    assert f"faults.links: with router.queue paths are pinned, and those over link {link} (router" in said
+    for ends in ({"retry_limit": 5}, {"deadline": 5000}):
+        System.make(topology=TREE, faults=dead, router={"queue": 1}, workload=ends)
+    System.make(topology=TREE, faults={"links": [{"link": link, "start": 10, "end": 500}]}, router={"queue": 1})
+
+
+def test_packet_life_counts_the_wait():
+    plain, queued = (System.make(topology=TREE, router={"queue": queue, "max_wait": 50}) for queue in (0, 2))
+    flits, hops = plain.format.max_flits, 3
+    assert queued.packet_life - plain.packet_life == hops * (2 * (50 + flits + 3) + flits + 2)
+
+
+def test_two_lanes_an_input():
+    plain, queued = (System.make(topology=TREE, router={"queue": queue}).graph for queue in (0, 1))
+    assert [plain.lanes(0), queued.lanes(0)] == [8, 16]
+    assert router_base(queued, 1) - router_base(queued, 0) == 16
+    assert trace_words(queued) - link_base(queued) == trace_words(plain) - link_base(plain)
