@@ -66,18 +66,18 @@ class BackSpecification(wiring.Component):
             refused.eq(AnySeq(1)),
             queue.refused.eq(refused & queue.o.valid & queue.o.first),
         ]
-        flits, came = queue.flits, queue.o.data[:COUNT]
+        level, came = Signal(COUNT), queue.o.data[:COUNT]
+        m.d.sync += level.eq(level + queue.push - queue.refill)
         m.d.comb += [
-            Assert(flits.i.ready | ~flits.i.valid),
-            Assert(flits.level <= self._worms * MAX_FLITS - self._spare),
+            Assert(level <= self._worms * MAX_FLITS - self._spare),
             Assert(queue.o.valid | ~queue.stays),
         ]
         with m.If(queue.o.valid):
             m.d.comb += [Assert(now - came <= self._longest), Assert(~presented | (came >= previous))]
             m.d.sync += [previous.eq(came + ~queue.stays), presented.eq(1)]
         # What passes an empty queue does not mix with what was in it.
-        with m.If(queue.o.valid & ~flits.o.valid):
-            m.d.comb += [Assert(flits.empty), Assert(came == now)]
+        with m.If(queue.o.valid & ~queue.stored.valid):
+            m.d.comb += [Assert(level == 0), Assert(came == now)]
         return m
 
 

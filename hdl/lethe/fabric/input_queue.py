@@ -1,14 +1,18 @@
 """The queue at a router's input: room for whole worms, cut through when empty (cycle contract, section 3.1)."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.ni.queue import Queue
+from lethe.ni.queue import step
 from lethe.spec.wire import Wire
 
 __all__ = ["InputQueue"]
+
+#: Up to so many flits the memory is made of look-up tables.
+SHALLOW = 64
 
 
 class InputQueue(wiring.Component):
@@ -16,8 +20,11 @@ class InputQueue(wiring.Component):
 
     While the queue is empty a worm passes in the cycle in which it comes.  A head that then is refused, and every
     worm that comes while there is something in the queue, is stored; what finds ``worms`` heads waiting is discarded,
-    whole.  Flits of one worm are presented in cycles that follow each other.  One flit can be stored and one can leave
-    in each cycle: one write and one read port.
+    whole.  Flits of one worm are presented in cycles that follow each other.
+
+    It is the ``Queue`` of section 1, written for what is late here, ``refused``.  Between the memory's entries and its
+    depth there is always a place to spare, so it never is full, and a flit that may have to be stored is written in any
+    case; ``refused`` only says whether the pointer moves on.  One write and one read port.
 
     Parameters
     ----------
@@ -30,7 +37,10 @@ class InputQueue(wiring.Component):
     i : In(flit)
         The link, after its fault element.
     o : Out(flit)
-        The presented flit, in the cycle of ``i`` when nothing waits; its other bits mean nothing without ``valid``.
+        The presented flit: ``stored`` if it is valid, else what comes on ``i`` if it passes the empty queue.  Its other
+        bits mean nothing without ``valid``.
+    stored : Out(flit)
+        The output register.
     refused : In(1)
         The presented flit is a head that asks for an existing route and does not get it.
     stays : Out(1)
@@ -47,11 +57,14 @@ class InputQueue(wiring.Component):
         if max_wait < 0:
             raise ValueError(f"max_wait must be at least 0, not {max_wait!r}")
         self._worms, self._max_wait, self._max_flits = worms, max_wait, wire.max_flits
-        self.flits = Queue(data.StructLayout({"first": 1, "last": 1, "data": wire.flit_bits}), worms * wire.max_flits)
+        self._flit_bits = wire.flit_bits
+        #: A flit enters the memory, and one moves to the output register.
+        self.push, self.refill = Signal(), Signal()
         super().__init__(
             {
                 "i": In(flit_layout(wire)),
                 "o": Out(flit_layout(wire)),
+                "stored": Out(flit_layout(wire)),
                 "refused": In(1),
                 "stays": Out(1),
                 "full": Out(1),
@@ -61,65 +74,83 @@ class InputQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.flits = flits = self.flits
+        depth = self._worms * self._max_flits
+        entry = data.StructLayout({"first": 1, "last": 1, "data": self._flit_bits})
+        # The register of a block RAM is slow.
+        attributes = {"ram_style": "distributed"} if depth <= SHALLOW else {}
+        m.submodules.memory = memory = Memory(shape=entry, depth=depth, init=[], attrs=attributes)
+        write, read = memory.write_port(), memory.read_port()
+        first, end = Signal(range(depth)), Signal(range(depth))  # the oldest entry, the next one
+        some = Signal()  # in memory
+        queued = Signal()  # in the output register
 
         # What becomes of the worm that is arriving; none of these between worms.
         direct, storing, swallowing = Signal(), Signal(), Signal()
         count = Signal(range(self._max_flits + 1))
         waiting = Signal(range(self._worms + 1))
 
-        head, body = Signal(), Signal()
-        passes = Signal()  # past the empty queue
-        refused_at_once = Signal()
-        enters, discards = Signal(), Signal()  # a head
+        head, body, empty, room = Signal(), Signal(), Signal(), Signal()
+        passes = Signal()
+        refused_at_once, enters, discards = Signal(), Signal(), Signal()  # a head
         cut = Signal()
         m.d.comb += [
             head.eq(self.i.valid & self.i.first),
             body.eq(self.i.valid & ~self.i.first),
-            passes.eq((head & flits.empty) | (body & direct)),
-            refused_at_once.eq(head & flits.empty & self.refused),
-            discards.eq(head & ~flits.empty & (waiting == self._worms)),
-            enters.eq(refused_at_once | (head & ~flits.empty & (waiting != self._worms))),
-            cut.eq(storing & (count == self._max_flits - 1)),
-            flits.i.valid.eq(enters | (body & storing)),
-            flits.i.payload.first.eq(self.i.first),
-            flits.i.payload.last.eq(self.i.last),
-            flits.i.payload.data.eq(self.i.data),
+            empty.eq(~some & ~queued),
+            room.eq(waiting != self._worms),
+            passes.eq((head & empty) | (body & direct)),
+            refused_at_once.eq(head & empty & self.refused),
+            enters.eq(refused_at_once | (head & ~empty & room)),
+            discards.eq(head & ~empty & ~room),
+            cut.eq(count == self._max_flits - 1),
             self.full.eq(discards),
             self.stray.eq(body & ~(direct | storing | swallowing)),
         ]
         m.d.sync += [
             direct.eq(passes & ~refused_at_once & ~self.i.last),
             storing.eq((enters | (body & storing & ~cut)) & ~self.i.last),
-            swallowing.eq((discards | (body & (swallowing | cut))) & ~self.i.last),
+            swallowing.eq((discards | (body & (swallowing | (storing & cut)))) & ~self.i.last),
             count.eq(Mux(head, 1, count + 1)),
         ]
 
-        queued = flits.o.valid
-        over = self._patience(m, queued)
-        leaves = Signal()  # a head
+        kept, leaves = Signal(), Signal()
         m.d.comb += [
+            self.stays.eq(self.refused & ~(queued & self._patience(m, kept))),
+            kept.eq(queued & self.stays),
+            leaves.eq(queued & self.stored.first & ~self.stays),
+            self.push.eq(enters | (body & storing)),
+            self.refill.eq(some & ~kept),
+            write.addr.eq(end),
+            write.data.eq(Cat(self.i.first, self.i.last, self.i.data)),
+            write.en.eq((head & (empty | room)) | (body & storing)),
+            read.addr.eq(first),
+            read.en.eq(self.refill),
+            Value.cast(self.stored).eq(Cat(queued, read.data)),
+            Value.cast(self.o).eq(Mux(queued, self.stored, self.i)),
             self.o.valid.eq(queued | passes),
-            self.o.first.eq(Mux(queued, flits.o.payload.first, self.i.first)),
-            self.o.last.eq(Mux(queued, flits.o.payload.last, self.i.last)),
-            self.o.data.eq(Mux(queued, flits.o.payload.data, self.i.data)),
-            self.stays.eq(self.refused & ~(queued & over)),
-            flits.o.ready.eq(~self.stays),
-            leaves.eq(queued & flits.o.payload.first & ~self.stays),
         ]
+        after_first = step(first, depth)
+        m.d.sync += [
+            queued.eq(self.refill | kept),
+            some.eq(self.push | (some & ~(self.refill & (after_first == end)))),
+        ]
+        with m.If(self.push):
+            m.d.sync += end.eq(step(end, depth))
+        with m.If(self.refill):
+            m.d.sync += first.eq(after_first)
         with m.If(enters & ~leaves):
             m.d.sync += waiting.eq(waiting + 1)
         with m.Elif(leaves & ~enters):
             m.d.sync += waiting.eq(waiting - 1)
         return m
 
-    def _patience(self, m, queued):
+    def _patience(self, m, kept):
         """Whether the head in the output register has been refused there ``max_wait`` times before."""
         if self._max_wait == 0:
             return Const(1, 1)
         patience = Signal(range(self._max_wait + 1))
         over = Signal()
-        with m.If(queued & self.stays):
+        with m.If(kept):
             m.d.sync += [patience.eq(patience + 1), over.eq(patience == self._max_wait - 1)]
         with m.Else():
             m.d.sync += [patience.eq(0), over.eq(0)]

@@ -134,13 +134,10 @@ class Router(wiring.Component):
         climbs = {}  # input: the head asks for any up-port
         routed = Signal(rule.ports)
         for i in inputs:
-            header = Value.cast(presented[i].data)
-            destination = header[KIND_BITS : KIND_BITS + wire.node_bits]
-            fixed, up = rule.route(i, destination, self.position)
-            if self._pins and up is not None:
-                pinned = pin.pinned(m, f"pin{i}", wire, header, self.salt, rule.level, rule.up_ports)
-                fixed |= {first_up + n: up & (pinned == n) for n in range(rule.up_ports)}
-                up = None
+            fixed, up = self._route(m, f"link{i}", i, self.i[i])
+            if queues:  # routed before it is known which flit is presented, which is faster
+                waiting, _ = self._route(m, f"queue{i}", i, queues[i].stored)
+                fixed = {o: Mux(queues[i].stored.valid, waiting[o], wanted) for o, wanted in fixed.items()}
             for o, wanted in fixed.items():
                 asks[i, o] = Signal(name=f"ask{i}_{o}")
                 m.d.comb += asks[i, o].eq(head[i] & wanted)
@@ -226,6 +223,16 @@ class Router(wiring.Component):
             word[:8].eq(event),
             word[HEAD_SHIFT:].eq(Mux(decided, flit.data[:HEAD_BITS], 0)),
         ]
+
+    def _route(self, m, name: str, came_from: int, flit) -> tuple[dict[int, Value], Value | None]:
+        """`Rule.route` of a head; if the router pins, the up-ports are among the fixed outputs."""
+        rule, wire, header = self._rule, self._wire, Value.cast(flit.data)
+        fixed, up = rule.route(came_from, header[KIND_BITS : KIND_BITS + wire.node_bits], self.position)
+        if not self._pins or up is None:
+            return fixed, up
+        port = pin.pinned(m, name, wire, header, self.salt, rule.level, rule.up_ports)
+        first_up = rule.ports - rule.up_ports
+        return fixed | {first_up + n: up & (port == n) for n in range(rule.up_ports)}, None
 
     def _picks(self, m, chance: Draws) -> dict[tuple[int, int], Signal]:
         """Registers beside the draw: (n, p) is 1 if of n contenders the one with p before it wins."""
