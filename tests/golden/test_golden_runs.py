@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from lethe.spec.config import ConfigError
 from lethe.spec.events import Counter, Event, RouterCounter
-from lethe.spec.trace import event_hash
+from lethe.spec.trace import event_hash, trace_words
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.state import WHOLE
 
 LIMIT = 30_000_000
 
@@ -177,6 +178,25 @@ def test_4096_nodes():
     golden = Golden(system)
     golden.run(20_000, until_drained=True)
     assert_once(golden)
+
+
+@pytest.mark.parametrize(("loss", "load", "latency"), [(0.0, 1.0, 1), (0.1, 0.2, 4)])
+@pytest.mark.parametrize("name", [*TOPOLOGIES])
+def test_worms_may_travel_whole(name, loss, load, latency):
+    """Where nothing can break a worm its head stands for it; with a reset to come, though never, every flit travels."""
+    found = []
+    for resets in ([], [{"node": 1, "start": 10**8, "cycles": 1}]):
+        system = make(name, router={"latency": latency}, faults={"loss": loss, "resets": resets},
+                      workload={"load": load})  # fmt: skip
+        golden = Golden(system, record=True)
+        assert golden.k[WHOLE] == (not resets)
+        words = np.zeros((1500, trace_words(system.graph)), np.uint64)
+        golden.run(1500, words=words)
+        golden.run(LIMIT, until_drained=True)
+        assert_once(golden)
+        counted = [golden.counters.tolist(), golden.router_counters.tolist(), golden.link_counters.tolist()]
+        found.append((golden.cycle, golden.digest, counted, golden.take_events().tobytes(), words.tobytes()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", [*TOPOLOGIES])

@@ -26,6 +26,7 @@ from .state import (
     ROUTER_COUNT,
     TARGET,
     VALID,
+    WHOLE,
     parameters,
 )
 
@@ -67,6 +68,7 @@ def stage_acceptance(system: System, load: float, cycles: int) -> tuple[np.ndarr
     """
     graph = system.graph
     k = parameters(system, EXTERNAL)
+    k[WHOLE] = 0
     tables = fabric.build(system, k)
     width = graph.width or graph.routers
     stages = int(k[ROUTER_COUNT]) // width

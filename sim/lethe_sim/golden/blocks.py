@@ -68,6 +68,7 @@ from .state import (
     VALID,
     VISIBLE,
     WAYS,
+    WHOLE,
     WORDS,
     parameters,
 )  # fmt: skip  # isort: skip
@@ -220,6 +221,7 @@ class Router:
         self.k, self.cycle = parameters(system, EXTERNAL), 0
         self.ports = system.graph.ports(number)
         self.k[ROUTER_COUNT], self.k[PORT_COUNT], self.k[LINK_COUNT] = 1, self.ports, self.ports
+        self.k[WHOLE] = 0  # its inputs may do what no network does
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
         place_router(self.k, self.tables.routers, 0, number)
         self.tables.routers[DRAWS] = seed_for(system.run.seed, UNIT_ROUTER, number)

@@ -37,8 +37,11 @@ from .state import (
     PORTS,
     ROUTER,
     ROUTER_COLUMNS,
+    TAG_FLITS,
+    TAG_FLITS_MASK,
     TOPOLOGY,
     TREE,
+    WHOLE,
 )  # fmt: skip  # isort: skip
 from .topology import route
 
@@ -64,9 +67,21 @@ def release(f, cycle, at):
 
 
 @jit
+def arrive_head(k, f, port, flags, low, high):
+    """A head is on input ``port``; it waits until all are known."""
+    f.ports[port * PORT_COLUMNS + INPUT_FLAGS] = flags
+    f.port_flit[2 * port] = low
+    f.port_flit[2 * port + 1] = high
+    add_head(k, f, f.ports[port * PORT_COLUMNS + ROUTER], port)
+
+
+@jit
 def arrive(k, f, ev, cycle, port, flags, low, high):
     """A flit is on input ``port`` in ``cycle``."""
     ports, at = f.ports, port * PORT_COLUMNS
+    if k[WHOLE]:
+        arrive_head(k, f, port, flags, low, high)
+        return
     heard = list_at(k, cycle & 1)
     f.lists[heard] += 1
     f.lists[heard + f.lists[heard]] = port
@@ -76,10 +91,7 @@ def arrive(k, f, ev, cycle, port, flags, low, high):
         if mode == FORWARDING:
             release(f, cycle, at)
             f.routers[ports[at + ROUTER] * ROUTER_COLUMNS + EXTRA_FRAGMENTS] += 1
-        ports[at + INPUT_FLAGS] = flags
-        f.port_flit[2 * port] = low
-        f.port_flit[2 * port + 1] = high
-        add_head(k, f, ports[at + ROUTER], port)
+        arrive_head(k, f, port, flags, low, high)
     elif mode == FORWARDING:
         let_out(k, f, cycle, ports[at + INPUT_OUT], flags, low, high)
         ports[at + INPUT_COUNT] += 1
@@ -251,7 +263,9 @@ def forward(k, f, ev, cycle, port, output, number):
     ports, at = f.ports, port * PORT_COLUMNS
     flags = ports[at + INPUT_FLAGS]
     let_out(k, f, cycle, output, flags, f.port_flit[2 * port], f.port_flit[2 * port + 1])
-    if flags & LAST:
+    if k[WHOLE]:
+        ports[output * PORT_COLUMNS + FREE_FROM] = cycle + (flags >> TAG_FLITS & TAG_FLITS_MASK)
+    elif flags & LAST:
         ports[at + INPUT_MODE] = IDLE
         ports[output * PORT_COLUMNS + FREE_FROM] = cycle + 1
     else:

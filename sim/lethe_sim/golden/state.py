@@ -24,9 +24,9 @@ NONE = -1
     RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
     AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
     AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
-    FLIT_SHIFT, ARITY_SHIFT,
+    FLIT_SHIFT, ARITY_SHIFT, WHOLE,
     PARAMETERS,
-) = range(81)  # fmt: skip
+) = range(82)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -50,13 +50,13 @@ EXTERNAL, GENERATOR, SCRIPT = range(3)
     NUMBER, INCARNATION_NOW, RANDOM, READY_FROM, TIME_ZERO, IN_RESET, STALLED, BUSY, ENTRIES, REPLIES_DROPPED,
     ACCEPT_SLOT, ACCEPT_BEATS, ACCEPT_BEAT,
     NEXT_GRANT, TX_CLEAR, TX_SLOT, TX_FROM, TX_UNTIL, TX_END, TX_LISTED, LAUNCH, FINISH_FROM, FINISH,
-    UNDER_WAY, RX_COUNT, RX_STATE, RX_STATE_BEFORE, RX_FLIT, RX_FIFO, RX_PAYLOAD, OFFERED, UNCOMMITTED, OVERFLOW,
-    REQUEST, REQUEST_A, REQUEST_B,
+    UNDER_WAY, RX_COUNT, RX_TAG, RX_STATE, RX_STATE_BEFORE, RX_FLIT, RX_FIFO, RX_PAYLOAD, OFFERED, UNCOMMITTED,
+    OVERFLOW, REQUEST, REQUEST_A, REQUEST_B,
     HOST_STATE, HOST_NUMBER, HOST_UNTIL, HOST_DESTINATION, HOST_LENGTH, HOST_BEAT, GENERATOR_RANDOM,
     CHECK_STATE, CHECK_BEAT, CHECK_LENGTH, CHECK_KEY, CHECK_WRONG,
     SENT, SENT_SUM, RECEIVED, RECEIVED_SUM, WRONG, ITEMS_END,
     COLUMNS_NAMED,
-) = range(55)  # fmt: skip
+) = range(56)  # fmt: skip
 STAGE = COLUMNS_NAMED  # what the receiver does in cycle c, at STAGE + c mod 4
 LADDER = STAGE + 4  # HOLD … OVER of the Send ladder, then of the Ack ladder
 NI_COLUMNS = LADDER + 10
@@ -84,6 +84,11 @@ RUNG_HEAD, RUNG_LEVEL, RUNG_DUE, RUNG_FIELDS = range(4)
 SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
 # Flit flags.
 VALID, FIRST, LAST = 1, 2, 4
+# A head in a transmitter's ring has the flits of its worm beside its flags; where worms travel whole (k[WHOLE]), a head
+# on its way also has the node it comes from and its place there.
+TAG_FLITS, TAG_NODE, TAG_PLACE = 3, 16, 32
+TAG_FLITS_MASK, TAG_NODE_MASK = (1 << TAG_NODE - TAG_FLITS) - 1, (1 << TAG_PLACE - TAG_NODE) - 1
+LONGEST_WAY = 64  # cycles in the fabric up to which a transmitter's ring keeps worms that travel whole
 # Internal requests.
 NO_REQUEST, FINISH_REQUEST, SEND_REQUEST, ACK_REQUEST, CANCEL_REQUEST = range(5)
 # Columns of the fabric's tables, whose rows are routers, ports (of all routers, in the order of the trace words) and
@@ -99,12 +104,30 @@ def _power(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
+def longest_way(system: System) -> int:
+    """Cycles in which a flit is in routers on the longest way through the fabric."""
+    graph = system.graph
+    return system.router.latency * graph.class_hops(graph.distance_classes - 1)
+
+
+def worms_stay_whole(system: System) -> bool:
+    """Whether nothing can break a worm: its head then stands for all of it until it reaches an NI.
+
+    What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
+    reset leave pieces, which travel flit by flit.
+    """
+    faults = system.faults
+    return not system.flip_threshold and not faults.links and not faults.resets and longest_way(system) <= LONGEST_WAY
+
+
 def parameters(system: System, host: int) -> np.ndarray:
     """``k`` for a system whose hosts are of kind ``host``."""
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     fifos = 1 + ni.control_classes
     queues = DELIVER + fifos
     k = np.zeros(QUEUE + 2 * queues, np.int64)
+    whole = worms_stay_whole(system)
+    ring = form.max_flits + 4 + (longest_way(system) if whole else 0)
     words = 2 if form.flit_bits == 128 else 1
     slot_words = -(-system.slot_flits * form.flit_bits // 64)
     values = {
@@ -126,7 +149,7 @@ def parameters(system: System, host: int) -> np.ndarray:
         FLIP: system.flip_threshold, LATENCY: system.router.latency, PHASES: _power(system.router.latency + 1),
         HOST: host, MIN_LENGTH: load.min_length, LENGTHS: load.max_length - load.min_length + 1, COUNT: load.count,
         STOP: load.stop, DEADLINE_GIVEN: load.deadline, RETRY_GIVEN: load.retry_limit,
-        TX_RING: _power(form.max_flits + 4), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
+        WHOLE: whole, TX_RING: _power(ring), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
         DATA_RING: system.deliver_flits + 1, FLIT_SHIFT: form.flit_bytes.bit_length() - 1,
         ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
     }  # fmt: skip

@@ -22,23 +22,33 @@ from .state import (
     DATA_WIDTH,
     DEAD_COUNT,
     EXTERNAL,
+    FIRST,
     FLIP,
     HOST,
     IN_RESET,
+    LAST,
     LINK_COLUMNS,
     LINK_COUNT,
     NI_WIDTH,
     NODES,
     PHASES,
     ROUTER_COUNT,
+    RX_COUNT,
+    RX_TAG,
     SCRIPT,
     STALLED,
+    TAG_FLITS,
+    TAG_FLITS_MASK,
+    TAG_NODE,
+    TAG_NODE_MASK,
+    TAG_PLACE,
     TARGET,
     TX_END,
     TX_LISTED,
     TX_RING,
     UNDER_WAY,
     VALID,
+    WHOLE,
     WORDS,
 )  # fmt: skip  # isort: skip
 
@@ -66,7 +76,7 @@ class Plant(NamedTuple):
     link_counters: np.ndarray
 
 
-CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, CLOCK_COLUMNS = range(8)
+CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, FLIGHTS_END, CLOCK_COLUMNS = range(9)
 LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
 SHOWING, HEARING, STEPPING = 0, 1, 3
 
@@ -130,6 +140,14 @@ def apply_schedule(p, f, cycle):
 
 
 @jit
+def sent(p, node, cycle):
+    """Words of the flit that a transmitter shows or has shown in ``cycle``."""
+    k, data = p.k, data_of(p, node)
+    place = k[AT_TX_DATA] + (cycle & (k[TX_RING] - 1)) * k[WORDS]
+    return data[place], data[place + 1] if k[WORDS] == 2 else U0
+
+
+@jit
 def show(p, f, cycle):
     """What the transmitters show: their flits enter the injection links."""
     k, showing = p.k, p.lists
@@ -139,11 +157,10 @@ def show(p, f, cycle):
         ni = ni_of(p, node)
         if not ni[IN_RESET]:
             flags = transmitter.shown(k, ni, p.events, cycle)
-            if flags & VALID:
-                data = data_of(p, node)
-                place = k[AT_TX_DATA] + (cycle & (k[TX_RING] - 1)) * k[WORDS]
-                high = data[place + 1] if k[WORDS] == 2 else U0
-                fabric.fly(k, f, cycle, node, flags, data[place], high)
+            if flags & FIRST or (flags & VALID and not k[WHOLE]):
+                low, high = sent(p, node, cycle)
+                tag = flags | node << TAG_NODE | (cycle & (k[TX_RING] - 1)) << TAG_PLACE
+                fabric.fly(k, f, cycle, node, tag, low, high)
             if ni[TX_END] > cycle:
                 kept += 1
                 showing[kept] = node
@@ -163,6 +180,8 @@ def carry(p, f, cycle):
     for row in range(first, first + 2 * f.lists[count], 2):
         number, flags = f.flight[row], f.flight[row + 1]
         low, high = f.flight_data[row], f.flight_data[row + 1]
+        if k[WHOLE]:
+            p.clock[FLIGHTS_END] = max(p.clock[FLIGHTS_END], cycle + (flags >> TAG_FLITS & TAG_FLITS_MASK))
         if not link.survives(k, f, ev, cycle, first_unit + number, number, flags):
             continue
         if k[FLIP] > 0:
@@ -184,6 +203,8 @@ def hear(p, cycle, node, flags, low, high):
     if ni[IN_RESET]:
         return
     p.heard[node] = cycle
+    if flags & FIRST:
+        ni[RX_TAG] = flags
     receiver.arrive(p.k, ni, data_of(p, node), cycle, flags, low, high)
     if ni[receiver.stage(cycle + 2)]:
         p.look[node] = min(p.look[node], cycle + 1)
@@ -192,12 +213,24 @@ def hear(p, cycle, node, flags, low, high):
 
 
 @jit
-def hear_gaps(p, cycle):
-    """NIs whose message went on in the cycle before and have no flit now."""
+def hear_next(p, cycle, node):
+    """The next flit of a worm that travels whole: its words are still where its transmitter shows them."""
+    ni = ni_of(p, node)
+    tag, count = ni[RX_TAG], ni[RX_COUNT]
+    low, high = sent(p, tag >> TAG_NODE & TAG_NODE_MASK, (tag >> TAG_PLACE) + count)
+    last = LAST if count + 1 == tag >> TAG_FLITS & TAG_FLITS_MASK else 0
+    hear(p, cycle, node, VALID | last, low, high)
+
+
+@jit
+def hear_more(p, cycle):
+    """NIs whose message went on in the cycle before and have no flit now: the next of a whole worm, or a gap."""
     before = (HEARING + (cycle & 1 ^ 1)) * (p.k[NODES] + 1)
     for i in range(before + 1, before + p.lists[before] + 1):
         node = p.lists[i]
-        if p.heard[node] != cycle:
+        if p.k[WHOLE]:
+            hear_next(p, cycle, node)
+        elif p.heard[node] != cycle:
             hear(p, cycle, node, 0, U0, U0)
     p.lists[before] = 0
 
@@ -244,7 +277,7 @@ def step_all(p, cycle):
 @jit
 def all_drained(p, f, cycle):
     """Whether all is done at the start of ``cycle``: hosts finished, NIs idle, nothing on any wire."""
-    if p.lists[0] > 0 or not fabric.quiet(p.k, f):
+    if p.lists[0] > 0 or cycle < p.clock[FLIGHTS_END] or not fabric.quiet(p.k, f):
         return False
     for node in range(p.k[NODES]):
         ni = ni_of(p, node)
@@ -315,7 +348,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
                     interface.outputs(k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * NI_WORDS)
         show(p, f, cycle)
         carry(p, f, cycle)
-        hear_gaps(p, cycle)
+        hear_more(p, cycle)
         step_all(p, cycle)
         settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters)
         if traced:

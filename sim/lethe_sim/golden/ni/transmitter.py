@@ -67,6 +67,7 @@ from lethe_sim.golden.state import (
     SLOT_MODE,
     SLOT_WORDS,
     SOURCE,
+    TAG_FLITS,
     TIME_ZERO,
     TRY,
     TRY_MASK,
@@ -146,7 +147,7 @@ def show_worm(k, ni, data, cycle, payload_at, payload_count):
                 high |= crc << np.uint64(48)
             else:
                 low |= crc << np.uint64(flit_bits - 16)
-            show_flit(k, ni, data, cycle, FIRST | LAST, low, high)
+            show_flit(k, ni, data, cycle, FIRST | LAST | 1 << TAG_FLITS, low, high)
             return 1
     for j in range(header + payload_count):
         if j < header:
@@ -156,7 +157,7 @@ def show_worm(k, ni, data, cycle, payload_at, payload_count):
             low = flit_low(data, payload_at, flit_bits, j - header)
             high = flit_high(data, payload_at, flit_bits, j - header)
         state = crc32_flit(state, low, high, flit_bits)
-        show_flit(k, ni, data, cycle + n, FIRST if n == 0 else 0, low, high)
+        show_flit(k, ni, data, cycle + n, FIRST | total << TAG_FLITS if n == 0 else 0, low, high)
         n += 1
     crc = np.uint64(state ^ ONES32)
     for j in range(k[CRC_FLITS]):
