@@ -32,7 +32,11 @@ METRICS: dict[str, tuple[str, str]] = {
     "lost": ("datagrams", "completed ACCEPTED without a delivery: 0 unless something is broken"),
     "doubled": ("datagrams", "delivered again while their sender waited: 0 unless a receiver was reset"),
     "wrong": ("datagrams", "with a wrong bit in the payload, of the whole run; only where a checker looked"),
-    "offered": ("flits/node/cycle", "payload that the hosts want to send; absent where nothing says"),
+    "right": ("1", "1 if what was received is right, 0 if not; only of a drained run whose workload can say"),
+    "offered": (
+        "flits/node/cycle",
+        "payload that the hardware generators are set to; absent elsewhere",
+    ),
     "taken": ("flits/node/cycle", "payload accepted from the hosts"),
     "goodput": ("flits/node/cycle", "payload delivered, repeats not counted"),
     "throughput": ("bytes/node/cycle", "payload delivered, in bytes"),
@@ -78,12 +82,16 @@ def unit_of(metric: str) -> str:
     raise KeyError(metric)
 
 
-def table(account: Account, *, cycles: int, drained: bool, wrong: int | None = None) -> list[Metric]:
-    """The rows of a run that lasted ``cycles``; ``wrong`` as the checkers counted, if they did."""
+def table(
+    account: Account, *, cycles: int, drained: bool, wrong: int | None = None, right: bool | None = None
+) -> list[Metric]:
+    """The rows of a run that lasted ``cycles``; ``wrong`` and ``right`` as checkers or workload found, if they did."""
     rows = dict(_rows(account, cycles))
     rows["drained"] = float(drained)
     if wrong is not None:
         rows["wrong"] = float(wrong)
+    if right is not None:
+        rows["right"] = float(right)
     order = {name: place for place, name in enumerate(METRICS)}
     found = [Metric(name, value, unit_of(name)) for name, value in rows.items()]
     return sorted(found, key=lambda row: (order.get(row.metric, order.get(_family(row.metric), 0)), _rank(row.metric)))

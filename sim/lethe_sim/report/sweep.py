@@ -18,6 +18,7 @@ from lethe.spec.wire import unpack_uid
 from lethe_sim.metrics import METRICS
 from lethe_sim.metrics.table import PERCENTILES
 from lethe_sim.sweep.store import Result, Store
+from lethe_sim.sweep.summary import broken
 from lethe_sim.trace import TraceError
 from lethe_sim.trace import ladder as ladders
 
@@ -243,8 +244,7 @@ def _each(kept: Kept, metric: str) -> Iterator[float]:
 
 def _broken(result: Result) -> bool:
     value = {row.metric: row.value for row in result.metrics}
-    resets = bool(parse(result.config, result.run).faults.resets)
-    return bool(value["lost"] or value.get("wrong", 0) or (value["doubled"] and not resets))
+    return broken(parse(result.config, result.run), value)
 
 
 def _about(axis: str) -> str:

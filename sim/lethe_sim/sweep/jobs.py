@@ -16,7 +16,7 @@ from lethe_sim.pipeline.session import session
 
 from .plan import Run, Sweep, configuration, load, told
 from .store import Result, Store, scan
-from .summary import summary
+from .summary import broken, summary
 from .work import DONE, FULL, Task, task, tasks
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def sweep(
         before=len(kept),
         seconds=seconds,
         again=again,
-        broken=tuple(run.name for run in runs if _broken(run.system, value[run.name])),
+        broken=tuple(run.name for run in runs if broken(run.system, value[run.name])),
         unfinished=tuple(run.name for run in runs if value[run.name]["unfinished"]),
     )
 
@@ -130,12 +130,6 @@ def _finished(store: Store, runs: Sequence[Run]) -> int:
     return sum(store.run_file(run.name).exists() for run in runs)
 
 
-def _broken(system: System, value: Mapping[str, float]) -> bool:
-    """Whether exactly once was broken, as far as counting can see; a reset may deliver a datagram again."""
-    doubled = 0 if system.faults.resets else value["doubled"]
-    return bool(doubled or value["lost"] or value.get("wrong", 0))
-
-
 def _spark(
     work: list[Task], runs: list[Run], store: Store, *, master: str | None, workers: int | None, say: Say
 ) -> int:
@@ -147,24 +141,26 @@ def _spark(
     chosen = f"local[{min(cores, len(work))},{TRIES}]" if local else master
     options = {} if local or workers is None else {"spark.cores.max": str(workers)}
     say("starting Spark", "", 0, 0)
-    with session(chosen, "lethe sweep", memory="1g", options=options) as spark:
-        # Workers that die are told of in our words; their stack traces help nobody.
-        spark.sparkContext.setLogLevel("OFF")
-        parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
-        if workers is not None:
-            parallel = min(parallel, workers)
-        job = _Job(spark, work, max(1, parallel))
-        try:
-            while not job.wait(_LOOK_SECONDS):
-                done = _finished(store, runs)
-                say("running", f"{done:,} of {_count(len(work), 'run')}", done, len(work))
-        except BaseException:
-            with contextlib.suppress(Exception):
-                spark.sparkContext.cancelAllJobs()
-            raise
-        again = job.repeated
-        if job.error is not None:
-            raise SweepFailed(_died(job.error, store, runs)) from None
+    try:
+        with session(chosen, "lethe sweep", memory="1g", options=options) as spark:
+            # Workers that die are told of in our words; their stack traces help nobody.
+            spark.sparkContext.setLogLevel("OFF")
+            parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
+            job = _Job(spark, work, max(1, min(parallel, workers or parallel)))
+            try:
+                while not job.wait(_LOOK_SECONDS):
+                    done = _finished(store, runs)
+                    say("running", f"{done:,} of {_count(len(work), 'run')}", done, len(work))
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    spark.sparkContext.cancelAllJobs()
+                raise
+            if job.error is not None:
+                raise SweepFailed(_died(job.error, store, runs)) from None
+            again = job.repeated
+    except (ConnectionError, EOFError):
+        # Spark itself is gone, and with it the way to stop it.
+        raise SweepFailed(_gone(store, runs)) from None
     _told(job.outcomes, runs, store)
     return again
 
@@ -227,12 +223,9 @@ def _told(outcomes: list[tuple[int, float, str, str]], runs: list[Run], store: S
     if not bad:
         return
     number, kind, error = next((row for row in bad if row[1] == FULL), bad[0])
-    finished = _finished(store, runs)
     cure = f"make room on the disk, then {_ON}" if kind == FULL else f"mend that; {_ON}"
     what = f"{runs[number].name} ({label(runs[number])}): {error}"
-    raise SweepFailed(
-        f"{_count(len(bad), 'run')} could not be done, {finished:,} finished and kept; first {what}; {cure}"
-    )
+    raise SweepFailed(f"{_count(len(bad), 'run')} could not be done; {_kept(store, runs)}; first {what}; {cure}")
 
 
 def label(run: Run) -> str:
@@ -243,18 +236,25 @@ def label(run: Run) -> str:
 
 def _died(error: BaseException, store: Store, runs: list[Run]) -> str:
     """What to say when Spark gave up: a worker died too often, or a bug of ours."""
-    text = str(error)
-    kept = f"{_count(_finished(store, runs), 'run')} finished and kept"
+    words = f"{type(error).__name__} {error}"
     for sign in ("worker exited unexpectedly", "ExecutorLostFailure", "Python worker failed", "EOFException"):
-        if sign in text:
+        if sign in words:
             return (
-                f"workers died {TRIES} times over the same work, perhaps for want of memory; {kept}; use fewer "
-                f"--workers, then {_ON}"
+                f"workers died {TRIES} times over the same work, perhaps for want of memory; {_kept(store, runs)}; "
+                f"use fewer --workers, then {_ON}"
             )
-    for sign in ("cancelled", "SparkContext was shut down", "Job aborted due to stage failure: Master removed"):
-        if sign in text:
-            return f"Spark stopped before the sweep was over; {kept}; {_ON}"
+    for sign in ("cancelled", "SparkContext was shut down", "Master removed", "Py4JNetworkError", "Connection"):
+        if sign in words:
+            return _gone(store, runs)
     raise error
+
+
+def _gone(store: Store, runs: Sequence[Run]) -> str:
+    return f"Spark stopped before the sweep was over; {_kept(store, runs)}; {_ON}"
+
+
+def _kept(store: Store, runs: Sequence[Run]) -> str:
+    return f"{_count(_finished(store, runs), 'run')} finished and kept"
 
 
 def write_tables(store: Store, runs: Sequence[Run], results: Mapping[str, Result]) -> None:

@@ -2,7 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+from lethe.spec.config import System
 
 CONFIDENCE = 0.95
 
@@ -17,6 +19,12 @@ def summary(rows: Iterable[tuple[int, str, float, str]]) -> Iterator[tuple]:
         found[point, metric, unit].append(value)
     for (point, metric, unit), values in found.items():
         yield point, metric, unit, *interval(values)
+
+
+def broken(system: System, value: Mapping[str, float]) -> bool:
+    """Whether a run with these metrics broke its promise, as far as counting sees; a reset may deliver twice."""
+    doubled = 0 if system.faults.resets else value["doubled"]
+    return bool(doubled or value["lost"] or value.get("wrong", 0) or not value.get("right", 1))
 
 
 def interval(values: list[float]) -> tuple[int, float, float | None, float | None, float | None]:

@@ -25,6 +25,7 @@ from .store import Result, Store, StoreError
 
 if TYPE_CHECKING:
     from lethe_sim.golden.model import Golden
+    from lethe_sim.workloads import Play
 
 #: What a task tells of a run: its number in the list, and what kept it from finishing ("" if nothing did).
 OUTCOME = pa.schema([("number", pa.int64()), ("seconds", pa.float64()), ("kind", pa.string()), ("error", pa.string())])
@@ -102,12 +103,12 @@ def perform(of: Task, store: Store) -> Result:
     system = of.system
     began = time.monotonic()
     account = Account(system, warmup=of.measure.warmup, window=of.measure.window)
-    golden, wrong_counted = model(system)
-    limit, chunk, events = system.run.cycles, chunk_cycles(system.nodes), 0
+    golden, play = model(system)
+    limit, chunk, events, going = system.run.cycles, chunk_cycles(system.nodes), 0, True
     trace = store.events_file(of.run)
     with TraceWriter(trace, system) if of.events else contextlib.nullcontext() as writer:
-        while golden.cycle < limit and not golden.drained and not account.settled(golden.cycle):
-            golden.run(min(chunk, limit - golden.cycle), until_drained=True)
+        while going and golden.cycle < limit and not account.settled(golden.cycle):
+            going = advance(golden, play, min(chunk, limit - golden.cycle))
             taken = golden.take_events()
             events += len(taken)
             account.append(taken)
@@ -116,10 +117,12 @@ def perform(of: Task, store: Store) -> Result:
         cycles, drained, sums = golden.cycle, golden.drained, golden.sums
         if writer is not None:
             counters = summed_counters(
-                golden.counters, golden.router_counters, golden.link_counters, sums=sums if wrong_counted else None
+                golden.counters, golden.router_counters, golden.link_counters, sums=None if play else sums
             )
             writer.finish(cycles=cycles, drained=drained, digest=golden.digest, counters=counters)
-    wrong = int(sums["wrong"].sum()) if wrong_counted else None
+    # The generators' checkers look at every payload; other workloads judge what they received, if all of it was.
+    wrong = None if play else int(sums["wrong"].sum())
+    right = play.verdict(golden).good if play and drained else None
     return Result(
         run=of.run,
         config=of.config,
@@ -130,7 +133,7 @@ def perform(of: Task, store: Store) -> Result:
         seconds=time.monotonic() - began,
         slowest=tuple(account.slowest),
         unlucky=tuple(account.unlucky),
-        metrics=tuple(table(account, cycles=cycles, drained=drained, wrong=wrong)),
+        metrics=tuple(table(account, cycles=cycles, drained=drained, wrong=wrong, right=right)),
     )
 
 
@@ -139,11 +142,23 @@ def chunk_cycles(nodes: int) -> int:
     return max(16, min(8192, (1 << 20) // nodes))
 
 
-def model(system: System) -> "tuple[Golden, bool]":
-    """The model of a system with its hosts, and whether checkers look at its payloads."""
+def model(system: System) -> "tuple[Golden, Play | None]":
+    """The model of a system, and its workload under way unless that is the hardware generators'."""
     from lethe_sim.golden.model import Golden
-    from lethe_sim.workloads import file
+    from lethe_sim.workloads import Play, build
 
-    if system.workload.kind == "generator":
-        return Golden(system, record=True), True
-    return Golden(system, file.script_for(system), record=True), False
+    workload = build(system)
+    play = Play(workload) if workload else None
+    return Golden(system, play.script if play else None, record=True), play
+
+
+def advance(golden: "Golden", play: "Play | None", cycles: int) -> bool:
+    """Run up to ``cycles`` cycles; whether there is anything left to do."""
+    if play is None:
+        golden.run(cycles, until_drained=True)
+        return not golden.drained
+    ran, going = 0, True
+    while going and ran < cycles:
+        ran += golden.run(play.stride(golden, cycles - ran), until_drained=play.last)
+        going = play.go_on(golden)
+    return going
