@@ -1,4 +1,4 @@
-"""A run of the golden model: in chunks, its events streamed to a trace, its deliveries put together."""
+"""A run of the golden model: in chunks, its events streamed to a trace, its workload judged."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from lethe.spec.trace import trace_words
 
 from .golden.model import Golden
 from .trace import Meta, TraceWriter, summed_counters
-from .workloads import file
+from .workloads import Play, Verdict, build
 
 #: Trace words of a run that are kept for its waveform, in bytes; a longer run's waveform has no flits.
 MOST_WORD_BYTES = 512 << 20
@@ -29,14 +29,14 @@ class Ran:
     meta : metadata of its trace
     seconds : how long it took, without compiling or loading the model
     wrong : datagrams in whose payload the checkers saw a wrong bit
-    received : the file, if it carried one
+    verdict : whether the workload came out right; None for the generator, whose checkers say it
     words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
     """
 
     meta: Meta
     seconds: float
     wrong: int
-    received: file.Received | None = None
+    verdict: Verdict | None = None
     words: np.ndarray | None = None
 
 
@@ -53,17 +53,18 @@ def run(
     the run is interrupted.  Raises `WorkloadError` and `TraceError`.
     """
     say = progress or (lambda phase, what, done, total: None)
-    data = file.read(system) if system.workload.kind == "file" else None
-    script = file.script_for(system) if data is not None else None
+    workload = build(system)
+    play = Play(workload) if workload else None
     started = time.monotonic()
     limit, kept, words = system.run.cycles, 0, []
-    expected = _expected(system, data)
+    expected = workload.expected if workload else _expected(system)
     with TraceWriter(trace, system) as writer:
         say("compiling the model (once)", "", 0, 0)
-        golden = Golden(system, script, record=True)
+        golden = Golden(system, play.script if play else None, record=True)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
         chunk = 1
-        while golden.cycle < limit and not golden.drained:
+        going = True
+        while going and golden.cycle < limit:
             chunk = min(chunk, limit - golden.cycle)
             rows = None
             if keep_words:
@@ -71,7 +72,12 @@ def run(
                 kept += rows.nbytes
                 keep_words = kept <= MOST_WORD_BYTES
             began = time.monotonic()
-            ran = golden.run(chunk, until_drained=True, words=rows)
+            ran = 0
+            while going and ran < chunk:
+                size = play.stride(golden, chunk - ran) if play else chunk
+                part = None if rows is None else rows[ran : ran + size]
+                ran += golden.run(size, until_drained=play is None or play.last, words=part)
+                going = play.go_on(golden) if play else not golden.drained
             writer.append(golden.take_events())
             if rows is not None:
                 words.append(rows[:ran])
@@ -92,25 +98,20 @@ def run(
                 golden.counters,
                 golden.router_counters,
                 golden.link_counters,
-                sums=sums if script is None else None,
+                sums=sums if play is None else None,
             ),
         )
-    received = None
-    if data is not None:
-        received = file.reassemble(system, data, ((d.node, d.source, d.payload) for d in golden.deliveries))
     return Ran(
         meta=meta,
         seconds=time.monotonic() - started,
         wrong=int(sums["wrong"].sum()),
-        received=received,
+        verdict=play.verdict(golden) if play else None,
         words=np.concatenate(words) if words and keep_words else None,
     )
 
 
-def _expected(system: System, data: bytes | None) -> int:
-    """Datagrams that will be sent; 0 if that is not known."""
-    if data is not None:
-        return sum(1 for _ in file.cut(system, data))
+def _expected(system: System) -> int:
+    """Datagrams that the generators will send; 0 if that is not known."""
     load = system.workload
     return 0 if load.stop else load.count * system.nodes
 

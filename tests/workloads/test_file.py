@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from lethe.spec.config import System
-from lethe_sim.workloads.file import WorkloadError, cut, read, reassemble
+from lethe_sim.workloads.file import FileWorkload, cut, reassemble
+from lethe_sim.workloads.workload import WorkloadError
 
 SYSTEM = System.make(
     "here/file.toml",
@@ -75,7 +76,7 @@ def test_what_went_wrong_is_told(change, missing, doubled, strange):
 def test_the_file_is_beside_the_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkloadError, match=r"here/file\.toml: workload\.path: no such file here/a\.bin"):
-        read(SYSTEM)
+        FileWorkload(SYSTEM)
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a.bin").write_bytes(b"abc")
-    assert read(SYSTEM) == b"abc"
+    assert FileWorkload(SYSTEM).data == b"abc"

@@ -5,8 +5,12 @@ import dataclasses
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lethe.spec.config import ConfigError, System, load
+
+if TYPE_CHECKING:
+    from lethe_sim.workloads import Verdict
 
 
 class Mistake(Exception):
@@ -31,6 +35,23 @@ def read_config(args: argparse.Namespace) -> System:
         return dataclasses.replace(system, run=dataclasses.replace(system.run, **changes))
     except ConfigError as error:
         raise ConfigError(f"{error} (given on the command line)") from None
+
+
+def refuse_output(args: argparse.Namespace, system: System) -> None:
+    """``--output`` is for workloads whose outcome is a file."""
+    if args.output and system.workload.kind not in ("file", "capture"):
+        raise Mistake(
+            f"--output: {args.config} carries no file; set workload.kind (file or capture) and workload.path, "
+            "or leave it out"
+        )
+
+
+def tell_verdict(verdict: "Verdict", output: str | None) -> bool:
+    """Print the verdict of a workload, write what it received, and say whether it is good."""
+    print(f"  {verdict.text}")
+    if output and verdict.data is not None:
+        write_bytes(output, verdict.data)
+    return verdict.good
 
 
 def write_text(path: str, text: str, *, force: bool = True) -> None:

@@ -1,17 +1,16 @@
 """`lethe cosim`: the RTL in a simulator, the golden model beside it, every trace word compared in every cycle."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 
-from .common import Mistake, Progress, add_config, read_config, write_bytes
+from .common import Progress, add_config, read_config, refuse_output, tell_verdict
 from .verilog import refuse_large
 
 EXAMPLES = """\
   lethe cosim my.toml
   lethe cosim my.toml --cycles 5000 --seed 7
   lethe cosim my.toml --trace rtl.parquet --golden-trace golden.parquet
-  lethe cosim file.toml --output received.bin    a file workload: what the RTL delivered
+  lethe cosim file.toml --output received.bin    a file or a capture: what the RTL delivered
 """
 
 
@@ -23,23 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
-    parser.add_argument("--output", metavar="FILE", help="file workload: write what the RTL delivered there")
+    parser.add_argument("--output", metavar="FILE", help="file or capture: write what the RTL delivered there")
     parser.add_argument("--whole", action="store_true", help="run all cycles, even when everything has drained")
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
 
 
 def run(args: argparse.Namespace) -> int:
     from lethe_sim.lockstep.cosim import cosim
-    from lethe_sim.workloads.file import file_path, read, reassemble
+    from lethe_sim.workloads import anchored, build, judge
 
     system = read_config(args)
-    if args.output and system.workload.kind != "file":
-        raise Mistake(f"--output: {args.config} carries no file; set workload.kind and workload.path, or leave it out")
+    refuse_output(args, system)
     refuse_large(system)
-    if system.workload.kind == "file":
-        # The bench runs in a directory of its own.
-        path = str(file_path(system).resolve())
-        system = dataclasses.replace(system, workload=dataclasses.replace(system.workload, path=path))
+    workload = build(system)
     progress = Progress(args.progress)
 
     def show(phase: str, done: int, total: int) -> None:
@@ -47,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         result = cosim(
-            system,
+            anchored(system),  # the bench runs in a directory of its own
             simulator=args.simulator,
             until_drained=not args.whole,
             rtl_trace=Path(args.trace) if args.trace else None,
@@ -69,10 +64,6 @@ def run(args: argparse.Namespace) -> int:
         f"ran in {result.seconds:.1f} s"
     )
     good = result.drained or args.whole
-    if system.workload.kind == "file":
-        received = reassemble(system, read(system), result.deliveries)
-        print(f"  {received.text()}")
-        good &= received.good
-        if args.output:
-            write_bytes(args.output, received.data)
+    if workload is not None:
+        good &= tell_verdict(judge(workload, result.letters), args.output)
     return 0 if good else 1

@@ -3,14 +3,14 @@
 import argparse
 from pathlib import Path
 
-from .common import Mistake, Progress, add_config, note, read_config, write_bytes
+from .common import Progress, add_config, note, read_config, refuse_output, tell_verdict
 from .compare import add_master
 
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
   lethe run my.toml --seed 7 --cycles 50000
   lethe run my.toml --no-audit --vcd my.vcd    without Spark; with a waveform
-  lethe run file.toml --output received.bin    a file workload: what arrived
+  lethe run file.toml --output received.bin    a file or a capture: what arrived
 """
 
 
@@ -21,15 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-audit", action="store_true", help="write the trace only")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
-    parser.add_argument("--output", metavar="FILE", help="file workload: write what was received there")
+    parser.add_argument("--output", metavar="FILE", help="file or capture: write what was received there")
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
     add_master(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     system = read_config(args)
-    if args.output and system.workload.kind != "file":
-        raise Mistake(f"--output: {args.config} carries no file; set workload.kind and workload.path, or leave it out")
+    refuse_output(args, system)
     trace = Path(args.trace or Path(args.config).with_suffix(".parquet").name)
     if not args.no_audit:
         # Before a long run, not after it.
@@ -48,11 +47,8 @@ def run(args: argparse.Namespace) -> int:
     good = ran.meta.drained and not ran.wrong
     if args.vcd:
         _waveform(args.vcd, trace, ran)
-    if ran.received is not None:
-        print(f"  {ran.received.text()}")
-        good &= ran.received.good
-        if args.output:
-            write_bytes(args.output, ran.received.data)
+    if ran.verdict is not None:
+        good &= tell_verdict(ran.verdict, args.output)
     if args.no_audit:
         return 0 if good else 1
     from lethe_sim.pipeline.jobs import audit_trace

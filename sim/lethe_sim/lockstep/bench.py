@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.config import parse
 from lethe_sim.trace import TraceWriter, digest, events_from_words, summed_counters
-from lethe_sim.workloads.file import script_for
+from lethe_sim.workloads import Play, build
 
 from .deliveries import Deliveries
 from .divergence import DivergenceError
@@ -23,10 +23,11 @@ async def lockstep(dut):
     job_path = Path(os.environ["LETHE_JOB"])
     job = json.loads(job_path.read_text())
     system = parse(job["toml"], job["source"])
-    scripted = system.workload.kind == "file"
+    workload = build(system)
+    play = Play(workload) if workload else None
     progress = job_path.with_name("progress")
     outcome = {"equal": True, "digest": 0, "events": 0}
-    deliveries = Deliveries(system) if scripted else None
+    deliveries = Deliveries(system) if play else None
     rows_kept: list[np.ndarray] = []
     with contextlib.ExitStack() as stack:
         rtl = stack.enter_context(TraceWriter(job["rtl_trace"], system, "rtl")) if job["rtl_trace"] else None
@@ -54,7 +55,7 @@ async def lockstep(dut):
         bench = Lockstep(
             dut,
             system,
-            script=script_for(system) if scripted else None,
+            script=play.script if play else None,
             reproduce=job["reproduce"],
             record=record,
             progress=after_chunk,
@@ -63,7 +64,7 @@ async def lockstep(dut):
         golden = bench.golden
         try:
             await bench.start()
-            await bench.run(job["cycles"], until_drained=job["until_drained"])
+            await _run(bench, play, job["cycles"], job["until_drained"])
             outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
             totals = summed_counters(golden.counters, golden.router_counters, golden.link_counters, golden.sums)
             for writer in (rtl, golden_trace):
@@ -83,9 +84,24 @@ async def lockstep(dut):
     if deliveries:
         np.savez(
             job_path.with_name("deliveries.npz"),
-            where=np.array([(d.node, d.source, len(d.payload)) for d in deliveries.complete], np.int64).reshape(-1, 3),
+            where=np.array(
+                [(d.node, d.source, d.cycle, len(d.payload)) for d in deliveries.complete], np.int64
+            ).reshape(-1, 4),
             payload=np.frombuffer(b"".join(d.payload for d in deliveries.complete), np.uint8),
         )
     if job["rows"]:
         np.save(job["rows"], np.concatenate(rows_kept))
     job_path.with_name("outcome.json").write_text(json.dumps(outcome))
+
+
+async def _run(bench: Lockstep, play: Play | None, cycles: int, until_drained: bool) -> None:
+    """Compare up to ``cycles`` cycles; the golden model's hosts get the next phase when one is over."""
+    golden, going = bench.golden, True
+    while going and golden.cycle < cycles:
+        size = cycles - golden.cycle
+        if play:
+            size = play.stride(golden, size)
+        await bench.run(size, until_drained=until_drained and (play is None or play.last))
+        going = not until_drained
+        if play:
+            going |= play.go_on(golden)

@@ -12,6 +12,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.toml import dump
+from lethe_sim.golden.script import Letters
 
 from . import simulators
 
@@ -25,7 +26,7 @@ class CosimResult:
 
     ``equal`` is True if every trace word of every cycle agreed and so did every counter; otherwise
     ``report`` says where they part.  ``digest`` and ``events`` are the RTL's own; ``deliveries`` are
-    (node, source, payload) of every datagram the RTL handed to a scripted host.
+    (node, source, cycle, payload) of every datagram the RTL handed to a scripted host.
     """
 
     equal: bool
@@ -39,7 +40,12 @@ class CosimResult:
     seconds: float = 0.0
     build_seconds: float = 0.0
     events: int = 0
-    deliveries: list[tuple[int, int, bytes]] = field(default_factory=list)
+    deliveries: list[tuple[int, int, int, bytes]] = field(default_factory=list)
+
+    @property
+    def letters(self) -> Letters:
+        """The deliveries, as a workload is judged by them."""
+        return Letters.from_bytes(self.deliveries)
 
 
 def emit(system: System, *, scripted: bool) -> str:
@@ -79,7 +85,7 @@ def cosim(
     """
     limit = system.run.cycles if cycles is None else cycles
     simulators.require(simulator)
-    scripted = system.workload.kind == "file"
+    scripted = system.workload.kind != "generator"
     say = progress or (lambda phase, done, total: None)
     say("verilog", 0, limit)
     started = time.monotonic()
@@ -115,12 +121,12 @@ def cosim(
     return CosimResult(seconds=time.monotonic() - built, build_seconds=built - started, **found)
 
 
-def _deliveries(path: Path) -> list[tuple[int, int, bytes]]:
+def _deliveries(path: Path) -> list[tuple[int, int, int, bytes]]:
     with np.load(path) as saved:
         where, payload = saved["where"], saved["payload"].tobytes()
     found, at = [], 0
-    for node, source, length in where.tolist():
-        found.append((node, source, payload[at : at + length]))
+    for node, source, cycle, length in where.tolist():
+        found.append((node, source, cycle, payload[at : at + length]))
         at += length
     return found
 

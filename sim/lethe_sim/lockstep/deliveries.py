@@ -11,10 +11,11 @@ from lethe.spec.events import LANE_TAKE, Event
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """One datagram as its host received it."""
+    """One datagram as its host received it, its last beat in ``cycle``."""
 
     node: int
     source: int
+    cycle: int
     payload: bytes
 
 
@@ -46,13 +47,15 @@ class Deliveries:
                 if beat[i] and not self._stalled(node, first + i):
                     data = int(words[i, trace.NI_BEAT]) | int(words[i, trace.NI_BEAT + 1]) << 64
                     self._bytes[node] += data.to_bytes(16, "little")[:step]
-                self._close(node)
+                self._close(node, first + i)
 
-    def _close(self, node: int) -> None:
+    def _close(self, node: int, cycle: int) -> None:
         waiting = self._open[node]
         while waiting and len(self._bytes[node]) >= waiting[0][1]:
             source, length = waiting.pop(0)
-            self.complete.append(Delivery(node=node, source=source, payload=bytes(self._bytes[node][:length])))
+            self.complete.append(
+                Delivery(node=node, source=source, cycle=cycle, payload=bytes(self._bytes[node][:length]))
+            )
             padded = self._system.format.payload_flits(length) * self._system.format.flit_bytes
             del self._bytes[node][:padded]
 

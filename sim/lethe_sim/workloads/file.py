@@ -6,21 +6,18 @@ of the file.  Node and offset rotate by seed, so that after nodes − 1 rounds e
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lethe.spec.config import System
 
+from .workload import Verdict, Workload
+
 if TYPE_CHECKING:
-    from lethe_sim.golden.model import Script
+    from lethe_sim.golden.script import Letters, Script
 
 NUMBER_BYTES = 4
-
-
-class WorkloadError(ValueError):
-    """A file that cannot be sent with this configuration.  The message is ``file: key: what; cure``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,27 +62,39 @@ class Received:
         )
 
 
-def file_path(system: System) -> Path:
-    """Where the file is: ``workload.path``, relative to the configuration."""
-    return Path(system.source).parent / system.workload.path
+class FileWorkload(Workload):
+    """The file that ``workload.path`` names."""
 
+    def __init__(self, system: System):
+        super().__init__(system)
+        if system.wire.mtu <= NUMBER_BYTES:
+            raise self.fail("wire.mtu", f"a piece of a file needs more than {NUMBER_BYTES} bytes", "raise it")
+        self.data = self.read()
 
-def read(system: System) -> bytes:
-    """The file's bytes; raises `WorkloadError`."""
-    where = f"{system.source}: workload.path"
-    if system.wire.mtu <= NUMBER_BYTES:
-        raise WorkloadError(
-            f"{system.source}: wire.mtu: a piece of a file needs more than {NUMBER_BYTES} bytes; raise it"
-        )
-    path = file_path(system)
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise WorkloadError(f"{where}: no such file {path}; the path is relative to the configuration") from None
-    except IsADirectoryError:
-        raise WorkloadError(f"{where}: {path} is a directory; name a file in it") from None
-    except OSError as error:
-        raise WorkloadError(f"{where}: {path} cannot be read: {error.strerror}; check its permissions") from None
+    @property
+    def expected(self) -> int:
+        return max(1, -(-len(self.data) // (self.system.wire.mtu - NUMBER_BYTES)))
+
+    def phases(self) -> "Generator[Script, Letters, Verdict]":
+        letters = yield self.script()
+        found = zip(letters.node.tolist(), letters.source.tolist(), range(len(letters)), strict=True)
+        deliveries = ((node, source, letters.payload(i)) for node, source, i in found)
+        received = reassemble(self.system, self.data, deliveries)
+        return Verdict(good=received.good, text=received.text(), data=received.data)
+
+    def script(self) -> "Script":
+        """What the hosts send."""
+        from lethe_sim.golden.script import Item, Script
+
+        load, tags = self.system.workload, 1 << self.system.wire.tag_bits
+        items = (
+            Item(
+                node=piece.source, destination=piece.destination, payload=piece.payload,
+                deadline=load.deadline, retry_limit=load.retry_limit, tag=number % tags,
+            )
+            for number, piece in enumerate(cut(self.system, self.data))
+        )  # fmt: skip
+        return Script.from_items(self.system, items)
 
 
 def cut(system: System, data: bytes) -> Iterator[Piece]:
@@ -108,21 +117,6 @@ def _pairs(nodes: int, seed: int) -> Iterator[tuple[int, int]]:
             chance.shuffle(sources)
             for source in sources:
                 yield source, (source + offset) % nodes
-
-
-def script_for(system: System) -> "Script":
-    """What the hosts send, for the golden model and for the RTL beside it."""
-    from lethe_sim.golden.model import Item, Script
-
-    load, tags = system.workload, 1 << system.wire.tag_bits
-    items = [
-        Item(
-            node=piece.source, not_before=0, destination=piece.destination, payload=piece.payload,
-            deadline=load.deadline, retry_limit=load.retry_limit, tag=number % tags,
-        )
-        for number, piece in enumerate(cut(system, read(system)))
-    ]  # fmt: skip
-    return Script.from_items(system, items)
 
 
 def reassemble(system: System, data: bytes, deliveries: Iterable[tuple[int, int, bytes]]) -> Received:

@@ -1,0 +1,1 @@
+"""The programs of `lethe_sim.workloads.kernel`; each module has one as KERNEL."""

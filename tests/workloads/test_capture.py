@@ -1,0 +1,250 @@
+"""Captures: hosts on nodes, packets as datagrams, and a capture again; broken files are named with their offset."""
+
+import io
+import struct
+from pathlib import Path
+
+import dpkt
+import pytest
+from perfect_network import played
+
+from lethe.spec.config import System
+from lethe_sim import running
+from lethe_sim.workloads import WorkloadError
+from lethe_sim.workloads.capture import CaptureWorkload
+from lethe_sim.workloads.capture_file import CaptureError, parse
+
+REAL = Path(__file__).parents[2] / "examples" / "loopback.pcap"
+SYSTEM = System.make(
+    "c.toml", topology={"kind": "crossbar", "nodes": 4}, workload={"kind": "capture", "path": "c.pcap"},
+    run={"cycles": 10**6}, wire={"mtu": 40},
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def frame(source: int, destination: int, size: int = 0) -> bytes:
+    """An Ethernet frame with an UDP packet from host to host."""
+    data = bytes(i % 251 for i in range(size))
+    udp = dpkt.udp.UDP(sport=1, dport=2, data=data, ulen=8 + size)
+    packet = dpkt.ip.IP(
+        src=bytes([10, 0, 0, source]), dst=bytes([10, 0, 0, destination]), p=17, data=udp, len=28 + size
+    )
+    return bytes(dpkt.ethernet.Ethernet(src=b"sender", dst=b"getter", data=packet))
+
+
+FRAMES = [(0.0, frame(1, 2)), (0.000002, frame(2, 3, 300)), (0.00001, frame(1, 2, 5)), (0.0005, frame(4, 1, 77))]
+
+
+def pcap(frames=FRAMES, **keys) -> bytes:
+    file = io.BytesIO()
+    writer = dpkt.pcap.Writer(file, **keys)
+    for time, data in frames:
+        writer.writepkt(data, 1000 + time)
+    return file.getvalue()
+
+
+def pcapng(frames=FRAMES, **keys) -> bytes:
+    file = io.BytesIO()
+    writer = dpkt.pcapng.Writer(file, **keys)
+    for time, data in frames:
+        writer.writepkt(data, 1000 + time)
+    return file.getvalue()
+
+
+def big_endian(frames=FRAMES) -> bytes:
+    """As another machine writes it, with nanoseconds."""
+    parts = [struct.pack(">IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
+    for time, data in frames:
+        parts.append(struct.pack(">IIII", 1000, round(time * 1e9), len(data), len(data) + 9) + data)
+    return b"".join(parts)
+
+
+def capture(data: bytes, system: System = SYSTEM, **workload) -> CaptureWorkload:
+    Path("c.pcap").write_bytes(data)
+    return CaptureWorkload(system.replace(workload={"cycle_ns": 1.0} | workload))
+
+
+@pytest.mark.parametrize("form", [pcap, pcapng, big_endian])
+@pytest.mark.parametrize("timing", ["kept", "compressed"])
+def test_what_comes_out_is_the_capture(form, timing):
+    workload = capture(form(), timing=timing)
+    verdict = played(workload)
+    assert verdict.good and verdict.data, verdict.text
+    size = sum(len(data) for _, data in FRAMES)
+    assert verdict.text.startswith(f"capture: 4 packets, {size} bytes, received as sent, each once")
+    assert len(verdict.data) == len(form())
+    again = parse(verdict.data)
+    assert (again.kind, again.order) == (workload.capture.kind, workload.capture.order)
+    assert sorted(packet.data for packet in again.packets) == sorted(data for _, data in FRAMES)
+
+
+@pytest.mark.parametrize("form", [pcap, pcapng, big_endian])
+def test_times_become_cycles(form):
+    ways = capture(form(), cycle_ns=4.0).ways
+    assert [way.cycle for way in ways] == [0, 500, 2500, 125_000]
+    # Hosts 1, 2, 3, 4 are nodes 0, 1, 2, 3.
+    assert [(way.source, way.destination) for way in ways] == [(0, 1), (1, 2), (0, 1), (3, 0)]
+
+
+def test_the_hosts_that_others_wrote():
+    """Every reader of captures must read what is written: here dpkt's."""
+    verdict = played(capture(pcapng()))
+    assert verdict.data
+    with io.BytesIO(verdict.data) as file:
+        assert sorted(data for _, data in dpkt.pcapng.Reader(file)) == sorted(data for _, data in FRAMES)
+
+
+def test_more_hosts_than_nodes():
+    frames = [(0, frame(host, host + 1)) for host in range(1, 6)] + [(0, frame(1, 5))]
+    workload = capture(pcap(frames))
+    assert [(way.source, way.destination) for way in workload.ways] == [(0, 1), (1, 2), (2, 3), (3, 0), (0, 1), (0, 0)]
+    verdict = played(workload)
+    assert verdict.good and verdict.text.endswith("1 stayed on their node") and verdict.data
+    assert len(parse(verdict.data).packets) == 6
+    with pytest.raises(
+        WorkloadError, match=r"^c.toml: workload.hosts: c.pcap has 6 hosts, and the topology 4 nodes; choose a larger"
+    ):
+        capture(pcap(frames), hosts="refuse")
+
+
+def test_packets_without_ip_go_by_ethernet_and_vlans_are_seen_through():
+    arp = bytes(dpkt.ethernet.Ethernet(src=b"aaaaaa", dst=b"bbbbbb", type=0x88B5, data=b"x"))
+    tagged = frame(1, 2)
+    tagged = tagged[:12] + b"\x81\x00\x00\x07" + tagged[12:]
+    packets = parse(pcap([(0, arp), (0, tagged), (0, b""), (0, b"short")])).packets
+    assert [packet.hosts for packet in packets] == [
+        (b"aaaaaa", b"bbbbbb"), (b"\x0a\0\0\x01", b"\x0a\0\0\x02"), (b"", b""), (b"", b"")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("link", "before"), [(101, 0), (12, 0), (228, 0), (0, 4), (113, 16), (276, 20)])
+def test_link_types(link, before):
+    start = {113: b"\0\0\0\1\0\6" + bytes(8) + b"\x08\0", 276: b"\x08\0" + bytes(18)}.get(link, bytes(before))
+    assert len(start) == before
+    packet = parse(pcap([(0, start + frame(7, 9)[14:])], linktype=link)).packets[0]
+    assert packet.hosts == (bytes([10, 0, 0, 7]), bytes([10, 0, 0, 9]))
+
+
+def test_the_order_within_a_pair_is_told():
+    def late(phase, rows):
+        # The first packet of host 1 to host 2 comes after its second.
+        rows[:] = [
+            (node, source, 99 if int.from_bytes(payload[:4], "little") == 0 else cycle, payload)
+            for node, source, cycle, payload in rows
+        ]
+
+    frames = [(0, frame(1, 2)), (0, frame(1, 2, 5)), (0, frame(2, 1)), (0, frame(1, 2, 7))]
+    assert "\n  0 came after" in played(capture(pcap(frames))).text
+    verdict = played(capture(pcap(frames)), late)
+    assert verdict.good and "\n  1 came after a later one of the same two hosts" in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("meddle", "text"),
+    [
+        (lambda rows: rows.pop(3), "1 packets missing, 0 altered; 0 pieces more than once, 0 of no packet"),
+        (lambda rows: rows.append(rows[3]), "0 packets missing, 0 altered; 1 pieces more than once, 0 of no packet"),
+        (
+            # The last piece of the last packet becomes one of no packet.
+            lambda rows: rows.append((*rows[-1][:3], b"\x04" + rows.pop()[3][1:])),
+            "1 packets missing, 0 altered; 0 pieces more than once, 1 of no packet",
+        ),
+        (lambda rows: rows.append((0, 1, 0, b"\xff" * 9)), "0 altered; 0 pieces more than once, 1 of no packet"),
+        (lambda rows: rows.append((0, 1, 0, b"")), "0 altered; 0 pieces more than once, 1 of no packet"),
+        (lambda rows: rows.append((2, *rows.pop(0)[1:])), "missing, 0 altered; 0 pieces more than once, 1 of no"),
+        (lambda rows: rows.clear(), "4 packets missing"),
+    ],
+    ids=["lost", "doubled", "number altered", "unknown", "empty", "misrouted", "nothing"],
+)
+def test_what_went_wrong_is_told(meddle, text):
+    verdict = played(capture(pcap()), lambda phase, rows: meddle(rows) and None)
+    assert not verdict.good and text in verdict.text, verdict.text
+
+
+def test_an_altered_byte_is_found():
+    def alter(phase, rows):
+        node, source, cycle, payload = rows[2]
+        rows[2] = node, source, cycle, payload[:-1] + bytes([payload[-1] ^ 1])
+
+    verdict = played(capture(pcap()), alter)
+    assert not verdict.good and "1 altered" in verdict.text
+
+
+def test_a_real_capture_on_the_golden_model(tmp_path):
+    system = System.make(
+        str(REAL.with_suffix(".toml")), faults={"loss": 0.1}, run={"cycles": 10**6}, wire={"mtu": 64},
+        workload={"kind": "capture", "path": REAL.name, "timing": "compressed"},
+    )  # fmt: skip
+    ran = running.run(system, tmp_path / "c.parquet")
+    assert ran.verdict and ran.verdict.good and ran.verdict.data, ran.verdict
+    came, sent = parse(ran.verdict.data), parse(REAL.read_bytes())
+    assert ran.verdict.text.startswith("capture: 100 packets, ")
+    assert sorted(packet.data for packet in came.packets) == sorted(packet.data for packet in sent.packets)
+    assert [packet.time for packet in came.packets] == sorted(packet.time for packet in came.packets)
+
+
+WHOLE, NG = pcap(), pcapng()
+FIRST_NG = 28 + 20  # section and interface
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty; capture again"),
+        (b"\xd4", "is neither pcap nor pcapng"),
+        (b"GARBAGE!" * 9, r"is neither pcap nor pcapng \(it begins with 47 41 52 42\); give a capture"),
+        (b"\x1f\x8b\x08" + bytes(99), "is compressed; unpack it first"),
+        (WHOLE[:20], "ends within the file header at byte 0, 4 bytes short"),
+        (WHOLE[:30], "ends within the packet header at byte 24, 10 bytes short; copy it again, or keep its first 24"),
+        (WHOLE[:50], "ends within the packet at byte 24, 32 bytes short; copy it again, or keep its first 24 bytes"),
+        (WHOLE[:-1], "ends within the packet at byte 503, 1 bytes short"),
+        (WHOLE[:24] + b"\xff" * 99, "the packet at byte 24 claims 4,294,967,295 bytes; copy it again"),
+        (WHOLE[:28] + b"\xff" * 4 + WHOLE[32:], "the packet at byte 24 has a time of 4,294,967,295 parts"),
+        (NG[:10], "the section header at byte 0 has no byte order"),
+        (NG[:-3], "ends within the block at byte 580, 3 bytes short"),
+        (NG[:FIRST_NG] + b"\xff" * 99, "the block at byte 48 claims a length of 4,294,967,295"),
+        (NG[:FIRST_NG] + bytes(99), "the block at byte 48 claims a length of 0"),
+        (NG[:28] + NG[FIRST_NG:], "the packet at byte 28 is of interface 0, which has not been described"),
+        (NG + NG, r"has a second section at byte 732; give each as a file of its own"),
+        (NG[:68] + b"\xff\xff\1\0" + NG[72:], "the packet at byte 48 claims 131,071 bytes in a block of"),
+        (NG[: FIRST_NG + 70] + bytes(6) + NG[FIRST_NG + 76 :], "the block at byte 48 gives two lengths"),
+        (pcap([]), "none of its 0 packets goes from one node to another; capture between several"),
+        (pcap([(0, frame(1, 1))]), "none of its 1 packets goes from one node to another"),
+    ],
+)
+def test_broken_captures(data, message):
+    with pytest.raises(WorkloadError, match=f"^c.pcap: .*{message}"):
+        capture(data)
+
+
+@pytest.mark.parametrize("form", [pcap, pcapng])
+def test_any_damage_is_a_clear_error_or_another_capture(form):
+    data = form()
+    for at in range(len(data)):
+        for value in (0, 0xFF, data[at] ^ 0x80):
+            damaged = data[:at] + bytes([value]) + data[at + 1 :]
+            try:
+                packets = parse(damaged).packets
+            except CaptureError as error:
+                assert "; " in str(error)
+            else:
+                [packet.hosts for packet in packets]
+        try:
+            parse(data[:at])
+        except CaptureError as error:
+            assert "; " in str(error)
+
+
+def test_a_run_that_is_too_short_for_it():
+    with pytest.raises(
+        WorkloadError, match=r"^c.toml: workload.cycle_ns: the capture lasts 500,000 cycles, longer than"
+    ):
+        capture(pcap(), SYSTEM.replace(run={"cycles": 10_000}))
+    with pytest.raises(
+        WorkloadError, match=r"^c.toml: wire.mtu: a piece of a packet needs more than 6 bytes; raise it"
+    ):
+        capture(pcap(), SYSTEM.replace(wire={"mtu": 6}))
