@@ -1,10 +1,12 @@
 """Comparing traces finds the first event at which they part."""
 
+import numpy as np
 import pytest
-from make_trace import small_system, tamper, write_trace
+from make_trace import Account, small_system, tamper, write_trace
 
 from lethe.spec.events import Event
-from lethe_sim.pipeline.jobs import compare_traces
+from lethe_sim.pipeline.jobs import audit_trace, compare_traces
+from lethe_sim.trace import TraceError, TraceWriter, open_trace
 
 
 def test_equal_by_digest_needs_no_spark(good, tmp_path):
@@ -66,3 +68,76 @@ def test_other_configuration_is_noted(spark, good, tmp_path):
     write_trace(other, small_system(run={"seed": 6, "cycles": 50_000}))
     result = compare_traces(good, other, spark=spark)
     assert not result.equal and "different configurations" in result.text()
+
+
+# Traces in parts.
+
+
+def write_parts(path, side: str = "golden", change=None, late: int = 0):
+    """The good trace's events in parts of 300, those after the first ``late`` given to ``change``."""
+    account = Account(small_system())
+    events = account.events
+    events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
+    if change is not None:
+        change(events[late:])
+    with TraceWriter(path, account.system, side, part_events=300) as writer:
+        writer.append(events)
+        writer.finish(cycles=account.cycles, drained=True)
+    return open_trace(path)
+
+
+def one_more_detail(events):
+    events["word"][0] += 1 << 8
+
+
+def test_a_trace_in_parts_equals_the_same_in_one_file(spark, good, tmp_path):
+    trace = write_parts(tmp_path / "parts.parquet")
+    assert len(trace.parts) > 3
+    assert compare_traces(good, trace.path, rows=True, spark=spark).equal
+
+
+def test_equal_parts_are_not_read(spark, tmp_path):
+    """What the first parts hold is not looked at, so damage there does no harm; the difference is found behind them."""
+    left, right = write_parts(tmp_path / "left"), write_parts(tmp_path / "right", "rtl", one_more_detail, 700)
+    assert [a.digest == b.digest for a, b in zip(left.parts, right.parts, strict=True)][:4] == [True, True, False, True]
+    for side in (left, right):
+        file = side.files[0]
+        rotten = bytearray(file.read_bytes())
+        rotten[4:200] = bytes(196)
+        file.write_bytes(rotten)
+    result = compare_traces(left.path, right.path, spark=spark)
+    assert not result.equal
+    assert (result.left_rows[0].detail + 1, result.cycle) == (result.right_rows[0].detail, result.left_rows[0].cycle)
+
+
+def test_a_difference_is_found_whatever_the_parts(spark, good, tmp_path):
+    other = write_parts(tmp_path / "parts.parquet", "rtl", one_more_detail, 700)
+    whole = compare_traces(good, other.path, spark=spark)
+    parts = compare_traces(write_parts(tmp_path / "left").path, other.path, spark=spark)
+    assert not whole.equal and (whole.cycle, whole.unit, whole.left_rows) == (parts.cycle, parts.unit, parts.left_rows)
+
+
+def test_parts_that_only_look_different_are_followed_by_the_rest(spark, tmp_path):
+    """Tags are in digests, not in rows: the first part differs in a tag, the third in a row."""
+
+    def tag(events):
+        place = np.flatnonzero((events["word"] & np.uint64(0xFF)) == Event.ACCEPT)[0]
+        events["word"][place] += 1 << 48
+        one_more_detail(events[700:])
+
+    left, right = write_parts(tmp_path / "left"), write_parts(tmp_path / "right", "rtl", tag)
+    assert left.parts[0].digest != right.parts[0].digest
+    result = compare_traces(left.path, right.path, spark=spark)
+    assert not result.equal and result.cycle is not None and result.cycle >= left.parts[2].first
+
+
+def test_a_rotten_part_is_an_error_with_its_name(spark, tmp_path):
+    left, right = write_parts(tmp_path / "left"), write_parts(tmp_path / "right", "rtl", one_more_detail, 700)
+    file = right.files[2]
+    rotten = bytearray(file.read_bytes())
+    rotten[4:400] = bytes(396)
+    file.write_bytes(rotten)
+    with pytest.raises(TraceError, match=f"{file.name}: cannot be read to its end .*write the trace again"):
+        compare_traces(left.path, right.path, spark=spark)
+    with pytest.raises(TraceError, match=f"{file.name}: cannot be read to its end"):
+        audit_trace(right.path, spark=spark)

@@ -1,13 +1,15 @@
-"""Where two traces part: digests of ranges of cycles first, then only the rows of the first range that differs."""
+"""Where two traces part: digests of their parts first, then of ranges of cycles, then only the rows of one range."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.spec.events import TRACE_COLUMNS, Event
 from lethe.spec.topology import Topology
-from lethe_sim.trace import Meta
+from lethe_sim.trace import Meta, Part, TraceReader
 
 from .audit import uid_text
 
@@ -39,6 +41,56 @@ def differing_rows(left: DataFrame, right: DataFrame) -> DataFrame:
     sides = left.select(*COMPARED, F.lit(1).alias("side")).unionAll(right.select(*COMPARED, F.lit(0).alias("side")))
     counted = sides.groupBy(*COMPARED).agg(F.sum("side").alias("left"), F.sum(1 - F.col("side")).alias("right"))
     return counted.where(F.col("left") != F.col("right")).orderBy("cycle", "unit", "port", F.col("left").desc())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A range of cycles to compare: from ``first`` on, up to and with ``last`` (None: to the end).
+
+    ``files`` are those of each side that have events there, ``events`` the rows of the larger side's.
+    """
+
+    first: int
+    last: int | None
+    files: tuple[tuple[Path, ...], tuple[Path, ...]]
+    events: int
+
+    def cycles(self) -> Column:
+        within = F.col("cycle") >= self.first
+        return within if self.last is None else within & (F.col("cycle") <= self.last)
+
+
+def steps(left: TraceReader, right: TraceReader, *, rows: bool) -> Iterator[Step]:
+    """What to compare, in order, until a difference is found: equal leading parts are left out unless ``rows``.
+
+    Parts with the same cycles, number of events and digest are equal.  The first that differs from its counterpart is
+    a step, for the difference is in it; whatever follows is another, for parts that only look different.
+    """
+    sides = left.parts, right.parts
+    first, end = 0, None
+    if not rows:
+        for a, b in zip(*sides, strict=False):
+            if a.digest is None or replace(a, footer=0) != replace(b, footer=0):
+                if a.digest is not None and b.digest is not None:
+                    end = max(a.last, b.last)
+                break
+            first = a.last + 1
+    for last in [None] if end is None else [end, None]:
+        chosen = [[part for part in parts if _overlaps(part, first, last)] for parts in sides]
+        files = [
+            tuple(side.path / part.name for part in parts) if side.parts else side.files
+            for side, parts in zip((left, right), chosen, strict=True)
+        ]
+        events = [
+            sum(part.events for part in parts) if side.parts else side.meta.events
+            for side, parts in zip((left, right), chosen, strict=True)
+        ]
+        yield Step(first=first, last=last, files=(files[0], files[1]), events=max(events))
+        first = (last or 0) + 1
+
+
+def _overlaps(part: Part, first: int, last: int | None) -> bool:
+    return part.last >= first and (last is None or part.first <= last)
 
 
 @dataclass(frozen=True, kw_only=True)

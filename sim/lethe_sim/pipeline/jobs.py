@@ -1,17 +1,20 @@
 """What reads, collects and writes: the audit of a trace and the comparison of two."""
 
 from collections import Counter as Multiset
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
-from lethe_sim.trace import Meta, open_trace
+from lethe_sim.trace import Meta, TraceReader, open_trace
 
 from . import compare as comparing
 from . import metrics as measuring
@@ -22,7 +25,7 @@ from .compare import CompareResult, Row
 from .findings import FINDINGS
 from .judging import judgement
 from .schema import EVENTS, check_events
-from .session import session
+from .session import PipelineError, first_line, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +42,11 @@ _ROWS_AROUND = 24
 
 
 def read_events(spark: "SparkSession", *files: Path) -> DataFrame:
-    """The events of files of a trace, which `open_trace` has checked."""
-    return check_events(spark.read.schema(EVENTS).parquet(*(str(file.resolve()) for file in files)))
+    """The events of files of a trace, which `open_trace` has checked; none without files."""
+    if not files:
+        return spark.createDataFrame([], EVENTS)
+    reader = spark.read.schema(EVENTS).option("parquet.page.verify-checksum.enabled", "true")
+    return check_events(reader.parquet(*(str(file.resolve()) for file in files)))
 
 
 def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSession | None" = None) -> AuditResult:
@@ -50,12 +56,38 @@ def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSes
     that cannot be read, `PipelineError` where Spark cannot run.
     """
     trace = open_trace(path)
-    with _spark(spark, master, "lethe audit", trace.meta.events) as live:
+    with _spark(spark, master, "lethe audit", trace.meta.events) as live, _told(trace):
         return audit_events(read_events(live, *trace.files), trace.meta)
 
 
 def _spark(spark: "SparkSession | None", master: str | None, name: str, events: int):
     return nullcontext(spark) if spark is not None else session(master, name, brief=events < BRIEF)
+
+
+@contextmanager
+def _told(*traces: TraceReader) -> Iterator[None]:
+    """What fails in Spark because of a file or the machine is told as `TraceError` or `PipelineError`."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise _in_words(str(error.java_exception), traces) from None
+    except PySparkException as error:
+        raise _in_words(str(error), traces) from None
+
+
+def _in_words(reason: str, traces: tuple[TraceReader, ...]) -> Exception:
+    if "No space left on device" in reason:
+        return PipelineError(
+            "no room left on the disk for what Spark puts down meanwhile; make room, or set SPARK_LOCAL_DIRS to a "
+            "directory on a larger disk"
+        )
+    if "OutOfMemoryError" in reason:
+        return PipelineError("not enough memory for this trace; free some, or use a cluster with --master")
+    # Some file cannot be read: which one, and why, is told best by reading it here.
+    for trace in traces:
+        for batch in trace.batches():
+            del batch
+    return PipelineError(f"Spark failed: {first_line(reason)}; try again, and report it if it fails again")
 
 
 def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
@@ -217,8 +249,8 @@ def compare_traces(
 ) -> CompareResult:
     """Where the traces part, if they do.
 
-    Traces whose digests and numbers of events agree are equal, and no row is read unless ``rows``.  Raises
-    `TraceError` and `PipelineError` as `audit_trace`.
+    Traces whose digests and numbers of events agree are equal, and no row is read unless ``rows``.  So are leading
+    parts of large traces.  Raises `TraceError` and `PipelineError` as `audit_trace`.
     """
     sides = open_trace(left), open_trace(right)
     metas = sides[0].meta, sides[1].meta
@@ -226,9 +258,15 @@ def compare_traces(
     alike = metas[0].digest == metas[1].digest and metas[0].events == metas[1].events
     if alike and not rows:
         return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
-    with _spark(spark, master, "lethe compare", max(meta.events for meta in metas)) as live:
-        frames = [read_events(live, *side.files) for side in sides]
-        return compare_events(frames[0], frames[1], *metas, notes=notes)
+    steps = list(comparing.steps(*sides, rows=rows))
+    size = sum(step.events for step in steps)
+    with _spark(spark, master, "lethe compare", size) as live, _told(*sides):
+        for step in steps:
+            frames = [read_events(live, *files).where(step.cycles()) for files in step.files]
+            result = compare_events(frames[0], frames[1], *metas, first=step.first, notes=notes)
+            if not result.equal and result.cycle is not None:
+                return result
+    return _no_row_differs(*metas, notes)
 
 
 def _notes(left: Meta, right: Meta) -> tuple[str, ...]:
@@ -242,20 +280,20 @@ def _notes(left: Meta, right: Meta) -> tuple[str, ...]:
 
 
 def compare_events(
-    left: DataFrame, right: DataFrame, left_meta: Meta, right_meta: Meta, notes: tuple[str, ...] = ()
+    left: DataFrame,
+    right: DataFrame,
+    left_meta: Meta,
+    right_meta: Meta,
+    *,
+    first: int = 0,
+    notes: tuple[str, ...] = (),
 ) -> CompareResult:
-    """Compare the events of two runs."""
-    width = max(1, -(-max(left_meta.cycles, right_meta.cycles) // _DIGEST_RANGES))
+    """Compare the events of two runs; none is before cycle ``first``."""
+    width = max(1, -(-(max(left_meta.cycles, right_meta.cycles) - first) // _DIGEST_RANGES))
     digests = [comparing.range_digests(frame, width) for frame in (left, right)]
     different = comparing.differing_ranges(*digests).first()
     if different is None:
-        same = left_meta.digest == right_meta.digest
-        if not same:
-            notes = (
-                *notes,
-                "every row agrees, but the digests do not: they differ in what no column holds, such as tags",
-            )
-        return CompareResult(equal=same, left=left_meta, right=right_meta, notes=notes)
+        return _no_row_differs(left_meta, right_meta, notes)
     start = different["block"] * width
     within = [frame.where(F.col("cycle").between(start, start + width - 1)) for frame in (left, right)]
     rows = comparing.differing_rows(*within).limit(200).collect()
@@ -273,6 +311,13 @@ def compare_events(
         right_around=_around(right, cycle, unit),
         notes=notes,
     )
+
+
+def _no_row_differs(left: Meta, right: Meta, notes: tuple[str, ...]) -> CompareResult:
+    same = left.digest == right.digest
+    if not same:
+        notes = (*notes, "every row agrees, but the digests do not: they differ in what no column holds, such as tags")
+    return CompareResult(equal=same, left=left, right=right, notes=notes)
 
 
 def _around(events: DataFrame, cycle: int, unit: int) -> tuple[Row, ...]:

@@ -53,9 +53,7 @@ def session(
         spark.stop()
 
 
-def _start(
-    master: str | None, name: str, memory: str, brief: bool, settings: Mapping[str, str]
-) -> "SparkSession":
+def _start(master: str | None, name: str, memory: str, brief: bool, settings: Mapping[str, str]) -> "SparkSession":
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is missing; `pip install 'pyspark>=4.3,<5'`")
     from pyspark.sql import SparkSession
@@ -91,11 +89,14 @@ def _start(
     except Exception as error:
         # Py4J wraps whatever the JVM throws: a master URL it cannot parse, a cluster that does not answer.
         where = master or "local[*]"
-        raise PipelineError(f"Spark does not start on {where}: {_first_line(error)}; check --master and Java") from None
+        raise PipelineError(
+            f"Spark does not start on {where}: {first_line(str(error))}; check --master and Java"
+        ) from None
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+def first_line(text: str) -> str:
+    """The line of a Java error that says most."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if "Exception" in line]
     return (causes or lines or ["no reason given"])[0]
 
