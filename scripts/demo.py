@@ -1,4 +1,4 @@
-"""The demonstration: a real file through 16 nodes of RTL whose links each lose 30 % of the worms that cross them.
+"""The demonstration: a real file, then real packets, through 16 nodes of RTL whose links each lose 30 % of the worms.
 
 Runs the same commands a user would, in order, and says which: golden model first (it is fast), then RTL and golden
 model in lockstep, then audit, comparison and report.  Everything it makes is in the output directory.
@@ -27,6 +27,10 @@ SYSTEM = {
 COSIM = ["cosim", "demo.toml", "--output", "received.bin", "--trace", "rtl.parquet", "--golden-trace", "golden.parquet"]
 
 
+#: What tcpdump saw on a loopback interface: names and web pages, eight hosts.
+CAPTURE = Path(__file__).parents[1] / "examples" / "loopback.pcap"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="the file to carry")
@@ -37,14 +41,19 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.file.is_file():
         parser.error(f"{chosen.file}: no such file; name a file to carry")
     shutil.copyfile(chosen.file, out / "sent.bin")
-    system = System.make(source="demo.toml", **SYSTEM, workload={"kind": "file", "path": "sent.bin"})
-    (out / "demo.toml").write_text(dump(system))
+    shutil.copyfile(CAPTURE, out / "sent.pcap")
+    for name, workload in (
+        ("demo", {"kind": "file", "path": "sent.bin"}),
+        ("packets", {"kind": "capture", "path": "sent.pcap", "timing": "compressed"}),
+    ):
+        (out / f"{name}.toml").write_text(dump(System.make(source=f"{name}.toml", **SYSTEM, workload=workload)))
     steps = (
         ("The golden model carries the file", ["run", "demo.toml", "--no-audit", "--output", "golden.bin"]),
         (
             "RTL (Verilator, driven by cocotb) carries it, the golden model in lockstep",
             COSIM,
         ),
+        ("The same RTL carries the packets of a capture", ["cosim", "packets.toml", "--output", "received.pcap"]),
         ("Spark audits the golden model's trace", ["report", "golden.parquet", "-o", "golden.html"]),
         (
             "Spark audits the RTL's trace and compares the two",
@@ -63,7 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not filecmp.cmp(out / "sent.bin", out / "received.bin", shallow=False):
         print("demo: the file was altered on its way", file=sys.stderr)
         return 1
-    print(f"\nEvery byte intact, each datagram once.  The report: {(out / 'report.html').resolve()}")
+    print(
+        f"\nEvery byte and every packet intact, each datagram once.  The packets as they came: {out / 'received.pcap'}"
+    )
+    print(f"The report: {(out / 'report.html').resolve()}")
     return 0
 
 
