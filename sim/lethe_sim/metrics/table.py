@@ -87,13 +87,13 @@ def table(
 ) -> list[Metric]:
     """The rows of a run that lasted ``cycles``; ``wrong`` and ``right`` as checkers or workload found, if they did."""
     rows = dict(_rows(account, cycles))
-    rows["drained"] = float(drained)
+    rows["drained"] = drained
     if wrong is not None:
-        rows["wrong"] = float(wrong)
+        rows["wrong"] = wrong
     if right is not None:
-        rows["right"] = float(right)
+        rows["right"] = right
     order = {name: place for place, name in enumerate(METRICS)}
-    found = [Metric(name, value, unit_of(name)) for name, value in rows.items()]
+    found = [Metric(name, float(value), unit_of(name)) for name, value in rows.items()]
     return sorted(found, key=lambda row: (order.get(row.metric, order.get(_family(row.metric), 0)), _rank(row.metric)))
 
 

@@ -14,6 +14,7 @@ A file appears under its name when it is complete, and never changes after that.
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -125,7 +126,7 @@ class Store:
         meta = asdict(result) | {"version": VERSION}
         meta.pop("metrics")
         rows = [(result.run, *row) for row in result.metrics]
-        _write(self.run_file(result.run), "metrics", rows, {_KEY: json.dumps(meta)})
+        _write(self.run_file(result.run), "metrics", rows, {_KEY: json.dumps(meta | {"check": _check(meta, rows)})})
 
     def read_run(self, run: str) -> Result:
         """A finished run; raises FileNotFoundError, or `StoreError` for a file that is damaged."""
@@ -135,11 +136,12 @@ class Store:
         table = _read(path, "metrics")
         try:
             meta = json.loads((table.schema.metadata or {})[_KEY])
+            columns = [table[name].to_pylist() for name in ("run", "metric", "value", "unit")]
+            # Parquet's checksums are of its pages; this one is of all that is read.
+            if meta.pop("check") != _check(meta, list(zip(*columns, strict=True))):
+                raise ValueError("its check sum is wrong")
             if meta.pop("version") != VERSION or meta["run"] != run:
                 raise ValueError("it is of another run or version")
-            columns = [table[name].to_pylist() for name in ("run", "metric", "value", "unit")]
-            if not columns[0] or set(columns[0]) != {run}:
-                raise ValueError("its rows are of another run")
             meta["slowest"], meta["unlucky"] = tuple(meta["slowest"]), tuple(meta["unlucky"])
             return Result(**meta, metrics=tuple(map(Metric, *columns[1:])))
         except (KeyError, TypeError, ValueError) as error:
@@ -184,6 +186,10 @@ class Store:
                 with contextlib.suppress(OSError):
                     left.unlink()
             yield
+
+
+def _check(meta: Mapping[str, Any], rows: list[tuple]) -> str:
+    return hashlib.sha256((json.dumps(meta, sort_keys=True) + repr(rows)).encode()).hexdigest()
 
 
 _CURE = "delete it, and `lethe sweep` runs it again"

@@ -1,6 +1,7 @@
 """Replicas put together: the mean of each metric at each point, with the confidence interval of the mean."""
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -30,11 +31,11 @@ def broken(system: System, value: Mapping[str, float]) -> bool:
 def interval(values: list[float]) -> tuple[int, float, float | None, float | None, float | None]:
     """(n, mean, standard deviation, low, high) of at least one value; one alone has neither deviation nor interval."""
     n = len(values)
-    # Sums that do not depend on the order of the runs.
-    mean = math.fsum(values) / n
+    # Computed exactly, so that neither depends on the order of the runs.
+    mean = statistics.mean(values)
     if n == 1:
         return n, mean, None, None, None
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    deviation = statistics.stdev(values)
     half = student(n - 1) * deviation / math.sqrt(n)
     return n, mean, deviation, mean - half, mean + half
 
