@@ -219,18 +219,18 @@ class Router:
 
     def __init__(self, system: System, number: int):
         self.k, self.cycle = parameters(system, EXTERNAL), 0
-        self.ports = system.graph.ports(number)
+        self.ports, self.lanes = system.graph.ports(number), system.graph.lanes(number)
         self.k[ROUTER_COUNT], self.k[PORT_COUNT], self.k[LINK_COUNT] = 1, self.ports, self.ports
         self.k[WHOLE] = 0  # its inputs may do what no network does
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
         place_router(self.k, self.tables.routers, 0, number)
         self.tables.routers[DRAWS] = seed_for(system.run.seed, UNIT_ROUTER, number)
         self.tables.ports.reshape(-1, PORT_COLUMNS)[:, OUT_LINK] = np.arange(self.ports)
-        self.events = np.zeros((self.ports + 4) * COLUMNS, np.uint64)
+        self.events = np.zeros((self.lanes + 4) * COLUMNS, np.uint64)
         assert self.tables.routers[FIRST_PORT] == 0
 
     def step(self, flits: list[Flit]) -> tuple[list[Flit], list[int]]:
-        """One cycle: returns (flits visible at the outputs in it, trace word of each input)."""
+        """One cycle: returns (flits visible at the outputs in it, trace word of each lane)."""
         shown = [Flit() for _ in range(self.ports)]
         phase = self.cycle & int(self.k[PHASES]) - 1
         first = 2 * phase * self.ports
@@ -243,7 +243,7 @@ class Router:
         self.events[0] = 0
         _step_router(self.tables, self.k, self.events, flags, data, self.cycle)
         self.cycle += 1
-        words = [0] * self.ports
+        words = [0] * self.lanes
         for row in self.events.reshape(-1, COLUMNS)[1 : int(self.events[0]) + 1]:
             words[int(row[1]) & 0xFF] = int(row[2])
         return shown, words

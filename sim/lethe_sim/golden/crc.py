@@ -11,6 +11,7 @@ from lethe.spec.wire import CRC16, CRC32
 from .compile import jit
 
 ONES16, ONES32 = CRC16.ones, CRC32.ones
+POLYNOMIAL16 = CRC16.polynomial
 
 
 def _tables(crc) -> np.ndarray:
@@ -35,6 +36,19 @@ def update16(state, word, count):
             byte ^= state >> 8 * i & 0xFF
         result ^= TABLE16[count - 1 - i, byte]
     return result
+
+
+@jit
+def update16_bits(state, value, bits):
+    """The CRC-16 register after the ``bits`` lowest bits of ``value``."""
+    while bits >= 8:
+        state = state >> 8 ^ TABLE16[0, (state ^ value) & 0xFF]
+        value >>= 8
+        bits -= 8
+    for i in range(bits):
+        feedback = (state ^ value >> i) & 1
+        state = state >> 1 ^ (POLYNOMIAL16 if feedback else 0)
+    return state
 
 
 @jit

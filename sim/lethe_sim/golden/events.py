@@ -9,7 +9,7 @@ from lethe.spec.events import ROUTER_COUNTED, Counter, Drop, Event, RouterCounte
 from lethe.spec.trace import NI_WORDS
 
 from .compile import jit
-from .state import FIRST_PORT, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
+from .state import FIRST_PORT, INPUT_WORMS, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
 
 _BY_EVENT, _BY_REASON, _BY_ROUTER_EVENT = (np.full(64, -1, np.int64) for _ in range(3))
 for _event, _counter in {
@@ -96,14 +96,15 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
 def write_words(k, ev, start, routers_of, row):
     """Put the events from row ``start`` on into the trace words of their cycle."""
     nodes, routers = k[NODES], k[ROUTER_COUNT]
-    fabric_at = nodes * NI_WORDS
+    fabric_at, queued = nodes * NI_WORDS, k[INPUT_WORMS] > 0
+    links_at = fabric_at + (k[PORT_COUNT] << queued)
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
         unit, lane = np.int64(ev[n + 1] >> np.uint64(8)), np.int64(ev[n + 1] & np.uint64(0xFF))
         if unit < nodes:
             place = unit * NI_WORDS + 2 * lane
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
-            row[fabric_at + routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] + lane] = ev[n + 2]
+            row[fabric_at + (routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] << queued) + lane] = ev[n + 2]
         else:
             link = unit - nodes - routers
-            row[fabric_at + k[PORT_COUNT] + (link >> 3)] |= (ev[n + 2] & np.uint64(0xFF)) << np.uint64(8 * (link & 7))
+            row[links_at + (link >> 3)] |= (ev[n + 2] & np.uint64(0xFF)) << np.uint64(8 * (link & 7))

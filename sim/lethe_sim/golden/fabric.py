@@ -18,18 +18,20 @@ from .state import (
     FLIP,
     FLIP_RANDOM,
     INPUT_HEARD,
+    INPUT_RING,
+    INPUT_WORMS,
     LATENCY,
     LINK_COLUMNS,
     LINK_COUNT,
     LOSS,
     LOSS_RANDOM,
-    NODES,
     NONE,
     OUT_LINK,
     PHASES,
     PORT_COLUMNS,
     PORT_COUNT,
     PORTS,
+    QUEUE_COLUMNS,
     ROUTER_COLUMNS,
     ROUTER_COUNT,
 )  # fmt: skip  # isort: skip
@@ -43,10 +45,13 @@ class Fabric(NamedTuple):
     ports: np.ndarray
     links: np.ndarray
     heads: np.ndarray  # per router: how many of its inputs have a head, and which
-    lists: np.ndarray  # inputs with a flit, even and odd cycles; routers with a head; flights per phase
+    lists: np.ndarray  # inputs with a flit, even and odd cycles; routers with a head; flights per phase; queued flits
     flight: np.ndarray  # per phase and flit: link, flags
     port_flit: np.ndarray  # per input: words of a head
     flight_data: np.ndarray  # per phase and flit: its words
+    queues: np.ndarray  # per input with a queue: its row
+    queue_flags: np.ndarray  # per flit in a queue: its flags
+    queue_flits: np.ndarray  # per flit in a queue: its words
 
 
 @jit
@@ -54,7 +59,8 @@ def pointers(f):
     """The tables as the functions of a cycle take them."""
     return Fabric(
         pointer(f.routers), pointer(f.ports), pointer(f.links), pointer(f.heads), pointer(f.lists), pointer(f.flight),
-        pointer(f.port_flit), pointer(f.flight_data),
+        pointer(f.port_flit), pointer(f.flight_data), pointer(f.queues), pointer(f.queue_flags),
+        pointer(f.queue_flits),
     )  # fmt: skip
 
 
@@ -90,15 +96,19 @@ def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
     table = np.zeros((count, PORT_COLUMNS), np.int64)
     table[:, INPUT_HEARD] = NONE
     table[:, OUT_LINK] = NONE
+    queues = count if k[INPUT_WORMS] else 0
     return Fabric(
         routers=routers.reshape(-1),
         ports=table.reshape(-1),
         links=np.zeros(links * LINK_COLUMNS, np.int64),
         heads=np.zeros(count + len(sizes), np.int64),
-        lists=np.zeros(3 * (count + 1) + phases, np.int64),
+        lists=np.zeros(3 * (count + 1) + phases + 1, np.int64),
         flight=np.zeros(phases * links * 2, np.int64),
         port_flit=np.zeros(2 * count, np.uint64),
         flight_data=np.zeros(phases * links * 2, np.uint64),
+        queues=np.zeros(queues * QUEUE_COLUMNS, np.int64),
+        queue_flags=np.zeros(queues * int(k[INPUT_RING]), np.int64),
+        queue_flits=np.zeros(2 * queues * int(k[INPUT_RING]), np.uint64),
     )
 
 
@@ -106,6 +116,12 @@ def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
 def list_at(k, number):
     """Where list ``number`` begins, with its length: 0 and 1 inputs, 2 routers, 3 the flights of the phases."""
     return number * (k[PORT_COUNT] + 1)
+
+
+@jit
+def buffered_at(k):
+    """Where in the lists the number of flits in all queues is."""
+    return list_at(k, 3) + k[PHASES]
 
 
 @jit
@@ -133,4 +149,4 @@ def quiet(k, f):
     for phase in range(k[PHASES]):
         if f.lists[list_at(k, 3) + phase] > 0:
             return False
-    return k[NODES] > 0
+    return f.lists[buffered_at(k)] == 0

@@ -103,7 +103,7 @@ class Golden:
     @property
     def _most_events(self) -> int:
         """More events than one cycle can have."""
-        return 6 * self.system.nodes + int(self.k[PORT_COUNT] + self.k[LINK_COUNT]) + 8
+        return 6 * self.system.nodes + int(2 * self.k[PORT_COUNT] + self.k[LINK_COUNT]) + 8
 
     def _size_events(self, rows: int) -> None:
         """Room for ``rows`` events beyond those of one cycle."""

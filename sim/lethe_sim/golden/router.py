@@ -1,4 +1,4 @@
-"""The router (section 3): bufferless, discarding whole worms by their heads.
+"""The router (section 3): discarding whole worms by their heads, at once or, with input queues, when they are full.
 
 Inputs with a flit are handled as they come; heads wait until all of them are known, then each router that
 has any decides.  Outputs remember from when they are free, so the order within a cycle does not matter.
@@ -9,10 +9,12 @@ import numpy as np
 from lethe.spec.events import Event
 from lethe.spec.topology import NOWHERE, UP
 
+from . import input_queue
 from .bits import mask
 from .compile import jit
 from .events import emit, extend
 from .fabric import let_out, list_at
+from .pin import pinned
 from .random import advance, scale
 from .state import (
     ARITY,
@@ -27,21 +29,27 @@ from .state import (
     INPUT_HEARD,
     INPUT_MODE,
     INPUT_OUT,
+    INPUT_WORMS,
     LAST,
     MAX_FLITS,
     NEVER,
     NODE_BITS,
     NODE_OFFSET,
     NODES,
+    PATIENCE,
     PORT_COLUMNS,
     PORTS,
+    QUEUE_COLUMNS,
     ROUTER,
     ROUTER_COLUMNS,
+    ROUTER_NUMBER,
     TAG_FLITS,
     TAG_FLITS_MASK,
     TOPOLOGY,
     TREE,
+    WANTED,
     WHOLE,
+    WIDTH,
 )  # fmt: skip  # isort: skip
 from .topology import route
 
@@ -78,19 +86,32 @@ def arrive_head(k, f, port, flags, low, high):
 @jit
 def arrive(k, f, ev, cycle, port, flags, low, high):
     """A flit is on input ``port`` in ``cycle``."""
-    ports, at = f.ports, port * PORT_COLUMNS
     if k[WHOLE]:
         arrive_head(k, f, port, flags, low, high)
-        return
+    elif k[INPUT_WORMS] == 0 or input_queue.lets_by(k, f, ev, cycle, port, flags, low, high):
+        present(k, f, ev, cycle, port, flags, low, high)
+
+
+@jit
+def enlist(k, f, cycle, port):
+    """Have a look at an input in the next cycle."""
     heard = list_at(k, cycle & 1)
     f.lists[heard] += 1
     f.lists[heard + f.lists[heard]] = port
+
+
+@jit
+def present(k, f, ev, cycle, port, flags, low, high):
+    """A flit is presented to the front of input ``port`` (without queues: has arrived there) in ``cycle``."""
+    ports, at = f.ports, port * PORT_COLUMNS
+    enlist(k, f, cycle, port)
     ports[at + INPUT_HEARD] = cycle
     mode = ports[at + INPUT_MODE]
     if flags & FIRST:
         if mode == FORWARDING:
             release(f, cycle, at)
             f.routers[ports[at + ROUTER] * ROUTER_COLUMNS + EXTRA_FRAGMENTS] += 1
+            ports[at + INPUT_MODE] = IDLE
         arrive_head(k, f, port, flags, low, high)
     elif mode == FORWARDING:
         let_out(k, f, cycle, ports[at + INPUT_OUT], flags, low, high)
@@ -134,18 +155,33 @@ def add_head(k, f, router, port):
 
 @jit
 def gaps(k, f, ev, cycle):
-    """Inputs that had a flit in the cycle before and have none now: their worms have ended."""
+    """Inputs that had a flit in the cycle before: what their queues show now; without a flit their worms have ended."""
     before = list_at(k, cycle & 1 ^ 1)
     ports = f.ports
     for i in range(before + 1, before + f.lists[before] + 1):
         port = f.lists[i]
         at = port * PORT_COLUMNS
+        if k[INPUT_WORMS] and not input_queue.empty(f, port):
+            if input_queue.shows(f, cycle, port):
+                present_oldest(k, f, ev, cycle, port)
+                continue
+            enlist(k, f, cycle, port)
         if ports[at + INPUT_MODE] != IDLE and ports[at + INPUT_HEARD] != cycle:
             if ports[at + INPUT_MODE] == FORWARDING:
                 release(f, cycle, at)
                 lane_event(k, f, ev, cycle, port, _FRAGMENT)
             ports[at + INPUT_MODE] = IDLE
     f.lists[before] = 0
+
+
+@jit
+def present_oldest(k, f, ev, cycle, port):
+    """The flit in the output register of an input's queue is presented; a head stays there until it is decided."""
+    place = input_queue.oldest(k, f, port)
+    flags, low, high = f.queue_flags[place], f.queue_flits[2 * place], f.queue_flits[2 * place + 1]
+    if flags & FIRST == 0:
+        input_queue.pop(k, f, cycle, port)
+    present(k, f, ev, cycle, port, flags, low, high)
 
 
 @jit
@@ -170,8 +206,7 @@ def decide(k, f, ev, cycle, router):
     climbing = False
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
-        destination = np.int64(f.port_flit[2 * port] >> np.uint64(k[NODE_OFFSET]) & mask(k[NODE_BITS]))
-        ask = route(k, f.routers, row, port - first, destination)
+        ask = asks_for(k, f, row, port)
         f.ports[port * PORT_COLUMNS + ASKS] = ask
         wanted = wanted or ask != NOWHERE
         climbing = climbing or ask == UP
@@ -187,9 +222,25 @@ def decide(k, f, ev, cycle, router):
             discard(k, f, ev, cycle, port, _ROUTE)
         elif ask >= 0:
             if f.ports[(first + ask) * PORT_COLUMNS + FREE_FROM] > cycle:
-                discard(k, f, ev, cycle, port, _BUSY)
+                refuse(k, f, ev, cycle, port, _BUSY)
             else:
                 contend(k, f, ev, cycle, first, ask, i, at + count + 1, draw)
+
+
+@jit
+def asks_for(k, f, row, port):
+    """The output that a head asks for, `UP` or `NOWHERE`; the router's row is at ``row``."""
+    if k[INPUT_WORMS] and f.queues[port * QUEUE_COLUMNS + PATIENCE] > 0:
+        return f.queues[port * QUEUE_COLUMNS + WANTED]
+    low = f.port_flit[2 * port]
+    destination = np.int64(low >> np.uint64(k[NODE_OFFSET]) & mask(k[NODE_BITS]))
+    ask = route(k, f.routers, row, port - f.routers[row + FIRST_PORT], destination)
+    if k[INPUT_WORMS]:
+        if ask == UP:
+            level = f.routers[row + ROUTER_NUMBER] // k[WIDTH]
+            ask = k[ARITY] + pinned(k, low, level, f.routers[row + PORTS] - k[ARITY])
+        f.queues[port * QUEUE_COLUMNS + WANTED] = ask
+    return ask
 
 
 @jit
@@ -207,7 +258,7 @@ def contend(k, f, ev, cycle, first, ask, begin, end, draw):
             if n == winner:
                 forward(k, f, ev, cycle, port, first + ask, ask)
             else:
-                discard(k, f, ev, cycle, port, _CONTENTION)
+                refuse(k, f, ev, cycle, port, _CONTENTION)
             n += 1
 
 
@@ -249,9 +300,27 @@ def head_event(k, f, ev, cycle, port, event):
 
 
 @jit
+def refuse(k, f, ev, cycle, port, event):
+    """A head does not get its output: it stays if it has a queue and patience, else it is discarded."""
+    if k[INPUT_WORMS] and input_queue.patient(k, f, port):
+        low, high = f.port_flit[2 * port], f.port_flit[2 * port + 1]
+        input_queue.keep(k, f, cycle, port, f.ports[port * PORT_COLUMNS + INPUT_FLAGS], low, high)
+    else:
+        discard(k, f, ev, cycle, port, event)
+
+
+@jit
+def take(k, f, cycle, port):
+    """A head is decided on and leaves its queue, if it was there."""
+    if k[INPUT_WORMS] and not input_queue.empty(f, port):
+        input_queue.pop(k, f, cycle, port)
+
+
+@jit
 def discard(k, f, ev, cycle, port, event):
     """A head, and with it its worm, vanishes."""
     head_event(k, f, ev, cycle, port, event)
+    take(k, f, cycle, port)
     at = port * PORT_COLUMNS
     f.ports[at + INPUT_MODE] = IDLE if f.ports[at + INPUT_FLAGS] & LAST else SWALLOW
 
@@ -260,6 +329,7 @@ def discard(k, f, ev, cycle, port, event):
 def forward(k, f, ev, cycle, port, output, number):
     """A head passes output ``number`` of its router."""
     head_event(k, f, ev, cycle, port, _FORWARD | number << 8)
+    take(k, f, cycle, port)
     ports, at = f.ports, port * PORT_COLUMNS
     flags = ports[at + INPUT_FLAGS]
     let_out(k, f, cycle, output, flags, f.port_flit[2 * port], f.port_flit[2 * port + 1])

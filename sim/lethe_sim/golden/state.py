@@ -9,6 +9,7 @@ is never used is never touched, so 65,536 nodes fit in memory.
 import numpy as np
 
 from lethe.spec.config import System
+from lethe.spec.random import UNIT_SALT, seed_for
 from lethe.spec.topology import KINDS
 
 NEVER = 1 << 62
@@ -24,9 +25,9 @@ NONE = -1
     RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
     AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
     AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
-    FLIT_SHIFT, ARITY_SHIFT, WHOLE,
+    FLIT_SHIFT, ARITY_SHIFT, WHOLE, INPUT_WORMS, INPUT_RING, MAX_WAIT, SALT,
     PARAMETERS,
-) = range(82)  # fmt: skip
+) = range(86)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -97,6 +98,9 @@ FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, PLACE, PLACE_SHIFT, AB
 (
     ROUTER, OUT_LINK, INPUT_MODE, INPUT_COUNT, INPUT_OUT, INPUT_HEARD, INPUT_FLAGS, ASKS, FREE_FROM, PORT_COLUMNS,
 ) = range(10)  # fmt: skip
+# An input's queue: HEAD, LEVEL and VISIBLE, then its back, when a flit was last pushed, how many heads are in it, how
+# often the one in front was refused, and what that asks for.
+BACK, BACK_COUNT, BACK_HEARD, PUSHED, WAITING, PATIENCE, WANTED, QUEUE_COLUMNS = range(3, 11)
 TARGET, DEAD_COUNT, SWALLOWING, LOSS_RANDOM, FLIP_RANDOM, LINK_COLUMNS = range(6)
 
 
@@ -114,10 +118,11 @@ def worms_stay_whole(system: System) -> bool:
     """Whether nothing can break a worm: its head then stands for all of it until it reaches an NI.
 
     What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
-    reset leave pieces, which travel flit by flit.
+    reset leave pieces, which travel flit by flit, as all do that wait in queues.
     """
-    faults = system.faults
-    return not system.flip_threshold and not faults.links and not faults.resets and longest_way(system) <= LONGEST_WAY
+    if system.router.queue or system.flip_threshold or system.faults.links or system.faults.resets:
+        return False
+    return longest_way(system) <= LONGEST_WAY
 
 
 def parameters(system: System, host: int) -> np.ndarray:
@@ -152,6 +157,8 @@ def parameters(system: System, host: int) -> np.ndarray:
         WHOLE: whole, TX_RING: _power(ring), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
         DATA_RING: system.deliver_flits + 1, FLIT_SHIFT: form.flit_bytes.bit_length() - 1,
         ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
+        INPUT_WORMS: system.router.queue, INPUT_RING: system.router.queue * form.max_flits + 1,
+        MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
     }  # fmt: skip
     for index, value in values.items():
         k[index] = value
