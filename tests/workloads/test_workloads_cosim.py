@@ -1,0 +1,53 @@
+"""Every kind of workload in lockstep: one small design, built once; the verdict comes from what the RTL delivered."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from test_capture import FRAMES, pcapng
+
+from lethe.spec.config import System
+from lethe.spec.sections import KERNELS
+from lethe_sim import running
+from lethe_sim.lockstep.cosim import cosim
+from lethe_sim.workloads import anchored, build, judge
+
+WORKLOADS = {
+    "file": {"kind": "file", "path": "file.bin"},
+    "pattern": {"kind": "pattern", "pattern": "hotspot", "count": 20, "load": 0.3, "arrivals": "bursty"},
+    "capture": {"kind": "capture", "path": "c.pcapng", "cycle_ns": 500.0},
+    "trace": {"kind": "trace", "path": "trace.csv"},
+} | {name: {"kind": "kernel", "kernel": name, "size": 6, "steps": 2} for name in KERNELS}
+
+#: The others differ from these in what is computed, not in how it gets into the RTL.
+NORMAL = ("pattern", "capture", "trace", "sort")
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="the simulator needs a C++ compiler")
+@pytest.mark.parametrize(
+    "name", [name if name in NORMAL else pytest.param(name, marks=pytest.mark.full) for name in WORKLOADS]
+)
+def test_in_lockstep(name, tmp_path: Path):
+    (tmp_path / "file.bin").write_bytes(bytes(range(200)))
+    (tmp_path / "c.pcapng").write_bytes(pcapng())
+    (tmp_path / "trace.csv").write_text("cycle,source,destination,length\n40,0,1,32\n0,3,2,0\n90,2,1,9\n")
+    system = System.make(
+        str(tmp_path / "w.toml"), topology={"kind": "crossbar", "nodes": 4}, faults={"loss": 0.1},
+        ni={"slots": 4, "sets": 4, "ways": 2, "statistics": False}, run={"cycles": 30_000}, workload=WORKLOADS[name],
+        wire={"generation_bits": 14},
+    )  # fmt: skip
+    workload = build(system)
+    assert workload
+    result = cosim(anchored(system))
+    assert result.equal, result.report
+    assert result.drained and len(result.letters) == sum(1 for _ in result.deliveries) > 0
+    verdict = judge(workload, result.letters)
+    assert verdict.good, verdict.text
+    # The golden model alone is given the same in the same cycles, and comes to the same.
+    ran = running.run(system, tmp_path / "w.parquet")
+    assert (ran.meta.digest, ran.meta.cycles) == (result.digest, result.cycles)
+    assert ran.verdict and ran.verdict.text.split("\n")[0] == verdict.text.split("\n")[0]
+    if name == "capture":
+        assert verdict.data and len(verdict.data) == len(pcapng(FRAMES))
+    # One datagram less in the RTL's deliveries, and the verdict is another.
+    assert not judge(workload, result.letters.select(slice(1, None))).good
