@@ -60,10 +60,14 @@ def say(what: str) -> None:
 
 
 class Unwatched(wiring.Component):
-    """``component`` without its members named in ``without``: what only feeds those vanishes."""
+    """``component`` without its members named in ``without``: what only feeds those vanishes.
 
-    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",)):
+    The input ``registered`` comes from registers, so that the paths from there count when it is placed.
+    """
+
+    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",), registered: str = ""):
         self._component: Any = component
+        self._registered = registered
         members = component.signature.members
         super().__init__({name: member for name, member in members.items() if name not in without})
 
@@ -75,7 +79,8 @@ class Unwatched(wiring.Component):
             for step in path:
                 inner = inner[step] if isinstance(step, int) else getattr(inner, step)
             outside, inside = Value.cast(value), Value.cast(inner)
-            m.d.comb += inside.eq(outside) if member.flow == In else outside.eq(inside)
+            domain = m.d.sync if path[0] == self._registered else m.d.comb
+            domain += inside.eq(outside) if member.flow == In else outside.eq(inside)
         return m
 
 
@@ -268,11 +273,11 @@ class Size:
     mhz: float = 0.0
 
 
-def size(component: wiring.Component, *, place: bool, wide: bool = False) -> Size:
+def size(component: wiring.Component, *, place: bool, wide: bool = False, registered: str = "") -> Size:
     """Synthesise (and place and route, out of context, LFE5U-25F, speed grade 6, seed 1) without ``watch``."""
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         cwd = Path(scratch)
-        text = verilog.emit(Unwatched(component, ("watch", "counts")), "top")
+        text = verilog.emit(Unwatched(component, ("watch", "counts"), registered), "top")
         (cwd / "top.v").write_text(text, encoding="utf-8")
         option = "" if wide else "-nowidelut "
         script = (
@@ -350,7 +355,10 @@ def area(quick: bool) -> Iterator[Figure]:
 
 
 def queues(quick: bool) -> Iterator[Figure]:
-    """What input queues cost a router on an ECP5, with a patience of 64 cycles."""
+    """What input queues cost a router on an ECP5, with a patience of 64 cycles.
+
+    The clock is that of a router between others, whose output registers are its inputs; they are not counted.
+    """
     mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
     tree = System.make()
     routers = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
@@ -358,12 +366,14 @@ def queues(quick: bool) -> Iterator[Figure]:
         for worms in (0, 1) if quick else (0, 1, 2, 4):
             say(f"queues: {name}, {worms} worms (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
-            found = size(Router(system.format, rule, queue=worms, max_wait=64), place=True)
+            router = Router(system.format, rule, queue=worms, max_wait=64)
+            found = size(router, place=True, registered="i")
+            registers = found.flip_flops - rule.ports * (system.format.flit_bits + 3)
             fast = found.mhz >= 100
             yield Figure(
                 section="queues",
-                quantity=f"{name}, queues of {worms} worms of {system.format.max_flits} flits",
-                measured=f"{found.lut4:,} LUT4 ({found.comb:,} COMB), {found.flip_flops:,} FF, "
+                quantity=f"{name}, queues for {worms} worms of {system.format.max_flits} flits",
+                measured=f"{found.lut4:,} LUT4 ({found.comb:,} COMB), {registers:,} FF, "
                 f"{found.block_rams} DP16KD, {found.lut_rams} DPR16X4, {found.mhz:.0f} MHz",
                 target="≥ 100 MHz" if system is mesh else "",
                 met=fast if system is mesh else None,
@@ -403,9 +413,11 @@ def speed(quick: bool) -> Iterator[Figure]:
 
     say(f"speed: Amaranth's simulator, {nodes} nodes")
     yield beside("Amaranth's simulator", _amaranth_speed(system))
-    say(f"speed: Verilator, {nodes} nodes: building it takes minutes, many for 64 nodes, the first time")
-    program = simulators.native(verilog.emit(unwatched_system(system), "lethe_system"), "lethe_system")
-    yield beside("Verilator in C++", _native_speed(program, nodes))
+    say(f"speed: Verilator, {nodes} nodes: building it takes minutes the first time")
+    text = verilog.emit(unwatched_system(system), "lethe_system")
+    # Flat, 64 nodes are a hundred megabytes of C++.
+    program = simulators.native(text, "lethe_system", hierarchical=nodes > 16)
+    yield beside(f"Verilator in C++{', by module' if nodes > 16 else ''}", _native_speed(program, nodes))
 
 
 def _rate(rate: float, nodes: int) -> str:
@@ -453,7 +465,73 @@ def _amaranth_speed(system: System) -> float:
     return cycles * system.nodes / (time.process_time() - started)
 
 
-SECTIONS = {"rates": rates, "slots": slots, "speed": speed, "area": area, "queues": queues}
+# Traces.
+
+
+def pipeline(quick: bool, events: int = 0) -> Iterator[Figure]:
+    """Audit and comparison of a large trace on Spark, and how many times as long as DuckDB they take.
+
+    ``events`` is the size of the trace, about; 0 stands for 5 million, or 300,000 if ``quick``.
+    """
+    import pipeline_bench  # only this section needs DuckDB
+
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        left, right = Path(scratch) / "left.parquet", Path(scratch) / "right.parquet"
+        wanted = events or (300_000 if quick else 5_000_000)
+        say(f"pipeline: a run of about {wanted:,} events (golden model)")
+        started = time.process_time()
+        meta = pipeline_bench.write_trace(left, wanted)
+        rate = meta.events / (time.process_time() - started)
+        files = sorted(left.glob("*.parquet")) if left.is_dir() else [left]
+        yield Figure(
+            section="pipeline",
+            quantity="events of the trace; files, bytes an event, events written per second of CPU time",
+            measured=f"{meta.events:,}; {len(files)}, {sum(f.stat().st_size for f in files) / meta.events:.2f}, "
+            f"{rate / 1e6:.2f} M",
+        )
+        yield from _beside_duckdb(pipeline_bench, "audit", left)
+        say("pipeline: a copy with one row changed")
+        pipeline_bench.alter(left, right)
+        yield from _beside_duckdb(pipeline_bench, "compare", left, right)
+
+
+def _beside_duckdb(bench, question: str, *traces: Path) -> Iterator[Figure]:
+    costs = ("start", "seconds", "cpu", "memory")
+    found = {}
+    for engine in ("duckdb", "spark"):
+        say(f"pipeline: {question} ({engine})")
+        found[engine] = bench.measure(engine, question, *traces)
+    spark, duckdb = found["spark"], found["duckdb"]
+    answers = [{name: value for name, value in answer.items() if name not in costs} for answer in (spark, duckdb)]
+    yield Figure(
+        section="pipeline",
+        quantity=f"{question}: Spark and DuckDB agree",
+        measured="yes" if answers[0] == answers[1] else f"no: {answers[0]} and {answers[1]}",
+        target="yes",
+        met=answers[0] == answers[1],
+    )
+    for name, unit in (("seconds", "s"), ("cpu", "s of CPU time")):
+        yield Figure(
+            section="pipeline",
+            quantity=f"{question}: Spark, DuckDB, ratio",
+            measured=f"{spark[name]:.1f} {unit}, {duckdb[name]:.1f} {unit}, {spark[name] / duckdb[name]:.1f}"
+            + (f" (without {spark['start']:.1f} s to start a session)" if name == "seconds" else ""),
+        )
+    yield Figure(
+        section="pipeline",
+        quantity=f"{question}: most memory held, Spark (driver and JVM), DuckDB",
+        measured=f"{spark['memory'] / 2**20:,.0f} MB, {duckdb['memory'] / 2**20:,.0f} MB",
+    )
+
+
+SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
+    "rates": rates,
+    "slots": slots,
+    "speed": speed,
+    "area": area,
+    "queues": queues,
+    "pipeline": pipeline,
+}
 
 
 def table(figures: list[Figure]) -> str:
@@ -473,13 +551,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=SECTIONS, help="this section; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller systems and fewer cycles")
+    parser.add_argument("--events", type=int, default=0, metavar="N", help="pipeline: size of the trace, about")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     chosen = parser.parse_args(arguments)
     figures = []
     try:
         for name in chosen.only or SECTIONS:
             # One by one: what was measured before a tool is missed is kept.
-            for figure in SECTIONS[name](chosen.quick):
+            more = {"events": chosen.events} if name == "pipeline" else {}
+            for figure in SECTIONS[name](chosen.quick, **more):
                 figures.append(figure)
     except (ToolError, verilog.VerilogError) as error:
         print(f"bench: {error}", file=sys.stderr)

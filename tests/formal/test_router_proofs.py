@@ -53,7 +53,7 @@ class BackSpecification(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = InputQueue(crossbar(2).format, self._worms, self._max_wait)
+        m.submodules.queue = queue = InputQueue(crossbar(2).format, 1, self._worms, self._max_wait)
         now, valid, refused = Signal(COUNT), Signal(), Signal()
         previous, presented = Signal(COUNT), Signal()
         m.d.sync += now.eq(now + 1)
@@ -76,7 +76,7 @@ class BackSpecification(wiring.Component):
             m.d.comb += [Assert(now - came <= self._longest), Assert(~presented | (came >= previous))]
             m.d.sync += [previous.eq(came + ~queue.stays), presented.eq(1)]
         # What passes an empty queue does not mix with what was in it.
-        with m.If(queue.o.valid & ~queue.stored.valid):
+        with m.If(queue.o.valid & ~queue.queued):
             m.d.comb += [Assert(level == 0), Assert(came == now)]
         return m
 
@@ -90,7 +90,7 @@ class StraySpecification(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = InputQueue(crossbar(2).format, self._worms, self._max_wait)
+        m.submodules.queue = queue = InputQueue(crossbar(2).format, 1, self._worms, self._max_wait)
         valid, first, last, refused = (Signal(name=name) for name in ("valid", "first", "last", "refused"))
         number, place = Signal(COUNT), Signal(COUNT)  # of the worm on the link
         follows, next_number, next_place = Signal(), Signal(COUNT), Signal(COUNT)

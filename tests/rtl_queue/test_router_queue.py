@@ -281,7 +281,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="queue must be at least 0, not -1"):
         Router(configured.format, rule, queue=-1)
     with pytest.raises(ValueError, match="worms must be at least 1, not 0"):
-        InputQueue(configured.format, 0, 1)
+        InputQueue(configured.format, 1, 0, 1)
     with pytest.raises(ValueError, match="max_wait must be at least 0, not -1"):
         Router(configured.format, rule, queue=1, max_wait=-1)
     narrow = system("tree", arity=4, levels=3, wire={"flit_bits": 16, "mtu": 4, "slot_bits": 4})

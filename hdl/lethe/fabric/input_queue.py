@@ -1,6 +1,6 @@
 """The queue at a router's input: room for whole worms, cut through when empty (cycle contract, section 3.1)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -22,13 +22,15 @@ class InputQueue(wiring.Component):
     worm that comes while there is something in the queue, is stored; what finds ``worms`` heads waiting is discarded,
     whole.  Flits of one worm are presented in cycles that follow each other.
 
-    It is the ``Queue`` of section 1, written for what is late here, ``refused``.  Between the memory's entries and its
-    depth there is always a place to spare, so it never is full, and a flit that may have to be stored is written in any
-    case; ``refused`` only says whether the pointer moves on.  One write and one read port.
+    It is the ``Queue`` of section 1, written for what is late here, ``refused``.  Its memory is never full: a flit that
+    may have to be stored is written in any case, and ``refused`` only says whether the pointer moves on.  The place
+    that is always free is the output register of a shallow memory: what is registered is its address, not its data.
+    What a head asks for is found out once, on arrival, and stored beside it.  One write and one read port.
 
     Parameters
     ----------
     wire : format of the flits
+    routes : bits of a route
     worms : how many worms can wait, at least 1
     max_wait : how often the head at the queue's output is refused before it is discarded
 
@@ -39,8 +41,10 @@ class InputQueue(wiring.Component):
     o : Out(flit)
         The presented flit: ``stored`` if it is valid, else what comes on ``i`` if it passes the empty queue.  Its other
         bits mean nothing without ``valid``.
-    stored : Out(flit)
-        The output register.
+    route, asks : In(routes), Out(routes)
+        What the flit on ``i`` asks for if it is a head; what the presented flit asks for, 0 unless it is a head.
+    queued : Out(1)
+        The presented flit is that of the output register.
     refused : In(1)
         The presented flit is a head that asks for an existing route and does not get it.
     stays : Out(1)
@@ -51,20 +55,22 @@ class InputQueue(wiring.Component):
     Reset empties it.
     """
 
-    def __init__(self, wire: Wire, worms: int, max_wait: int):
+    def __init__(self, wire: Wire, routes: int, worms: int, max_wait: int):
         if worms < 1:
             raise ValueError(f"worms must be at least 1, not {worms!r}")
         if max_wait < 0:
             raise ValueError(f"max_wait must be at least 0, not {max_wait!r}")
         self._worms, self._max_wait, self._max_flits = worms, max_wait, wire.max_flits
-        self._flit_bits = wire.flit_bits
-        #: A flit enters the memory, and one moves to the output register.
-        self.push, self.refill = Signal(), Signal()
+        self._flit_bits, self._routes = wire.flit_bits, routes
+        #: A flit may have to enter the memory, enters it, and moves from it to the output register.
+        self.write, self.push, self.refill = Signal(), Signal(), Signal()
         super().__init__(
             {
                 "i": In(flit_layout(wire)),
                 "o": Out(flit_layout(wire)),
-                "stored": Out(flit_layout(wire)),
+                "route": In(routes),
+                "asks": Out(routes),
+                "queued": Out(1),
                 "refused": In(1),
                 "stays": Out(1),
                 "full": Out(1),
@@ -75,14 +81,11 @@ class InputQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         depth = self._worms * self._max_flits
-        entry = data.StructLayout({"first": 1, "last": 1, "data": self._flit_bits})
-        # The register of a block RAM is slow.
-        attributes = {"ram_style": "distributed"} if depth <= SHALLOW else {}
-        m.submodules.memory = memory = Memory(shape=entry, depth=depth, init=[], attrs=attributes)
-        write, read = memory.write_port(), memory.read_port()
+        push, refill = self.push, self.refill
         first, end = Signal(range(depth)), Signal(range(depth))  # the oldest entry, the next one
+        stored = self._memory(m, depth, first, end)
         some = Signal()  # in memory
-        queued = Signal()  # in the output register
+        queued = self.queued
 
         # What becomes of the worm that is arriving; none of these between worms.
         direct, storing, swallowing = Signal(), Signal(), Signal()
@@ -117,26 +120,24 @@ class InputQueue(wiring.Component):
         m.d.comb += [
             self.stays.eq(self.refused & ~(queued & self._patience(m, kept))),
             kept.eq(queued & self.stays),
-            leaves.eq(queued & self.stored.first & ~self.stays),
-            self.push.eq(enters | (body & storing)),
-            self.refill.eq(some & ~kept),
-            write.addr.eq(end),
-            write.data.eq(Cat(self.i.first, self.i.last, self.i.data)),
-            write.en.eq((head & (empty | room)) | (body & storing)),
-            read.addr.eq(first),
-            read.en.eq(self.refill),
-            Value.cast(self.stored).eq(Cat(queued, read.data)),
-            Value.cast(self.o).eq(Mux(queued, self.stored, self.i)),
+            leaves.eq(queued & stored.first & ~self.stays),
+            push.eq(enters | (body & storing)),
+            refill.eq(some & ~kept),
+            self.write.eq((head & (empty | room)) | (body & storing)),
             self.o.valid.eq(queued | passes),
+            self.o.first.eq(Mux(queued, stored.first, self.i.first)),
+            self.o.last.eq(Mux(queued, stored.last, self.i.last)),
+            self.o.data.eq(Mux(queued, stored.data, self.i.data)),
+            self.asks.eq(Mux(queued, stored.route, self.route & (head & ~some).replicate(self._routes))),
         ]
         after_first = step(first, depth)
         m.d.sync += [
-            queued.eq(self.refill | kept),
-            some.eq(self.push | (some & ~(self.refill & (after_first == end)))),
+            queued.eq(refill | kept),
+            some.eq(push | (some & ~(refill & (after_first == end)))),
         ]
-        with m.If(self.push):
+        with m.If(push):
             m.d.sync += end.eq(step(end, depth))
-        with m.If(self.refill):
+        with m.If(refill):
             m.d.sync += first.eq(after_first)
         with m.If(enters & ~leaves):
             m.d.sync += waiting.eq(waiting + 1)
@@ -144,14 +145,48 @@ class InputQueue(wiring.Component):
             m.d.sync += waiting.eq(waiting - 1)
         return m
 
+    def _memory(self, m, depth: int, first: Signal, end: Signal):
+        """The output register, of a memory that is written at ``end`` and read at ``first``."""
+        shallow = depth <= SHALLOW
+        fields = {"first": 1, "last": 1, "route": self._routes}
+        incoming = {
+            "first": self.i.first,
+            "last": self.i.last,
+            "route": self.route & self.i.first.replicate(self._routes),
+            "data": self.i.data,
+        }
+        stored = Signal(data.StructLayout(fields | {"data": self._flit_bits}))
+        shown = Signal(range(depth))
+        with m.If(self.refill):
+            m.d.sync += shown.eq(first)
+        parts = {"flags": fields, "data": {"data": self._flit_bits}}
+        for name, part in parts.items():
+            # The flags are on the longest paths, so they have registers.  Those of a block RAM are slow.
+            memory = Memory(
+                shape=data.StructLayout(part),
+                depth=depth,
+                init=[],
+                attrs={"ram_style": "distributed"} if shallow else {},
+            )
+            m.submodules[name] = memory
+            write = memory.write_port()
+            m.d.comb += [write.addr.eq(end), write.en.eq(self.write)]
+            if shallow and name == "data":
+                read = memory.read_port(domain="comb")
+                m.d.comb += read.addr.eq(shown)
+            else:
+                read = memory.read_port()
+                m.d.comb += [read.addr.eq(first), read.en.eq(self.refill)]
+            for field in part:
+                m.d.comb += [write.data[field].eq(incoming[field]), stored[field].eq(read.data[field])]
+        return stored
+
     def _patience(self, m, kept):
         """Whether the head in the output register has been refused there ``max_wait`` times before."""
         if self._max_wait == 0:
             return Const(1, 1)
-        patience = Signal(range(self._max_wait + 1))
-        over = Signal()
-        with m.If(kept):
-            m.d.sync += [patience.eq(patience + 1), over.eq(patience == self._max_wait - 1)]
-        with m.Else():
-            m.d.sync += [patience.eq(0), over.eq(0)]
-        return over
+        again, over = Signal(), Signal()  # it has been refused before; without it the others mean nothing
+        refusals = Signal(range(self._max_wait + 1))
+        before = Mux(again, refusals, 0)
+        m.d.sync += [again.eq(kept), refusals.eq(before + 1), over.eq(before == self._max_wait - 1)]
+        return again & over

@@ -104,11 +104,13 @@ class Router(wiring.Component):
         m.d.comb += chance.seed.eq(self.seed)
 
         presented = list(self.i)
-        queues = [InputQueue(wire, self._queue, self._max_wait) for _ in inputs] if self._queue else []
-        for i, queue in enumerate(queues):
-            m.submodules[f"queue{i}"] = queue
-            m.d.comb += queue.i.eq(self.i[i])
+        routes = [self._route(m, i) for i in inputs]
+        queues = []
+        for i, (fixed, _) in enumerate(routes if self._queue else []):
+            queue = m.submodules[f"queue{i}"] = InputQueue(wire, len(fixed), self._queue, self._max_wait)
+            m.d.comb += [queue.i.eq(self.i[i]), queue.route.eq(Cat(fixed.values()))]
             presented[i] = queue.o
+            queues.append(queue)
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
@@ -133,14 +135,10 @@ class Router(wiring.Component):
         asks = {}  # (input, output): the head asks for this fixed output
         climbs = {}  # input: the head asks for any up-port
         routed = Signal(rule.ports)
-        for i in inputs:
-            fixed, up = self._route(m, f"link{i}", i, self.i[i])
-            if queues:  # routed before it is known which flit is presented, which is faster
-                waiting, _ = self._route(m, f"queue{i}", i, queues[i].stored)
-                fixed = {o: Mux(queues[i].stored.valid, waiting[o], wanted) for o, wanted in fixed.items()}
-            for o, wanted in fixed.items():
+        for i, (fixed, up) in enumerate(routes):
+            for n, (o, wanted) in enumerate(fixed.items()):
                 asks[i, o] = Signal(name=f"ask{i}_{o}")
-                m.d.comb += asks[i, o].eq(head[i] & wanted)
+                m.d.comb += asks[i, o].eq(queues[i].asks[n] if queues else head[i] & wanted)
             if up is not None:
                 climbs[i] = Signal(name=f"climb{i}")
                 m.d.comb += climbs[i].eq(head[i] & up)
@@ -224,13 +222,13 @@ class Router(wiring.Component):
             word[HEAD_SHIFT:].eq(Mux(decided, flit.data[:HEAD_BITS], 0)),
         ]
 
-    def _route(self, m, name: str, came_from: int, flit) -> tuple[dict[int, Value], Value | None]:
-        """`Rule.route` of a head; if the router pins, the up-ports are among the fixed outputs."""
-        rule, wire, header = self._rule, self._wire, Value.cast(flit.data)
+    def _route(self, m, came_from: int) -> tuple[dict[int, Value], Value | None]:
+        """`Rule.route` of a head on the link; if the router pins, the up-ports are among the fixed outputs."""
+        rule, wire, header = self._rule, self._wire, Value.cast(self.i[came_from].data)
         fixed, up = rule.route(came_from, header[KIND_BITS : KIND_BITS + wire.node_bits], self.position)
         if not self._pins or up is None:
             return fixed, up
-        port = pin.pinned(m, name, wire, header, self.salt, rule.level, rule.up_ports)
+        port = pin.pinned(m, f"pin{came_from}", wire, header, self.salt, rule.level, rule.up_ports)
         first_up = rule.ports - rule.up_ports
         return fixed | {first_up + n: up & (port == n) for n in range(rule.up_ports)}, None
 
