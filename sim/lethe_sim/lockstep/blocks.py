@@ -25,6 +25,7 @@ from lethe.ni.queue import Queue
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import COUNTED, ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
+from lethe.spec.pin import salt_for
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import unpack_uid
 from lethe.system import control_ports, drive_host
@@ -153,21 +154,32 @@ class RouterBlock(Block):
         self._system, self._number = system, number
         self._rule = Rule.of(system.graph, number)
         self._bits, self._ports = system.format.flit_bits, system.graph.ports(number)
-        self._count_bits = Router.count_bits(self._rule)
-        self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32
+        self._lanes, self._queue = system.graph.lanes(number), system.router.queue
+        self._count_bits, self._pins = Router.count_bits(self._rule), Router.pins(self._rule, self._queue)
+        self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
         base = trace.router_base(system.graph, number)
         self.outputs = (
             *(Part(f"output {port}", 3 + self._bits) for port in range(self._ports)),
-            *(Part(f"input {port}", 64, self._say(base + port)) for port in range(self._ports)),
+            *(Part(self._lane(base + lane), 64, self._say(base + lane)) for lane in range(self._lanes)),
             *(Part(f"count {counter.name}", self._count_bits, str) for counter in RouterCounter),
         )
+
+    def _lane(self, index: int) -> str:
+        return divergence.place(self._system.graph, index)[1]
 
     def _say(self, index: int) -> Callable[[int], str]:
         return lambda word: divergence.describe_word(self._system.graph, index, word)
 
     def build(self, m, name, i, o):
-        m.submodules[name] = router = Router(self._system.format, self._rule, self._system.router.latency)
-        *flits, position, seed = _slices(i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32)
+        settings = self._system.router
+        m.submodules[name] = router = Router(
+            self._system.format, self._rule, settings.latency, settings.queue, settings.max_wait
+        )
+        *flits, position, seed, salt = _slices(
+            i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32, 16 * self._pins
+        )
+        if self._pins:
+            m.d.comb += router.salt.eq(salt)
         m.d.comb += [
             *(Value.cast(port).eq(flit) for port, flit in zip(router.i, flits, strict=True)),
             router.position.eq(position),
@@ -181,6 +193,7 @@ class RouterBlock(Block):
         constants = [
             (self._rule.position(self._number), self._rule.position_bits),
             (seed_for(seed, UNIT_ROUTER, self._number), 32),
+            (salt_for(seed), 16) if self._pins else (0, 0),
         ]
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
@@ -203,7 +216,7 @@ class RouterBlock(Block):
 
     def seen(self, output):
         words = output >> self._ports * (3 + self._bits)
-        codes = [words >> 64 * port & 0xFF for port in range(self._ports)]
+        codes = [words >> 64 * lane & 0xFF for lane in range(self._lanes)]
         return [Event(code).name for code in codes if code]
 
 
