@@ -2,6 +2,8 @@
 
 import pytest
 
+from lethe.spec.config import System
+from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim
 from lethe_sim.lockstep.matrix import KINDS, draw
 from lethe_sim.lockstep.simulators import has_icarus
@@ -33,3 +35,21 @@ def test_second_simulator():
     system = draw(0, cycles=1000)
     result = cosim(system, cycles=1000, until_drained=False, simulator="icarus")
     assert result.equal, result.report
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("load", (0.05, 1.0))
+def test_sixty_four_nodes(load):
+    """The benchmark's 4-ary 3-tree, from the first record until it has drained; building it takes minutes."""
+    system = System.make(
+        source=f"64 nodes, load {load:g}",
+        topology={"kind": "tree", "arity": 4, "levels": 3},
+        workload={"load": load, "min_length": 32, "max_length": 32, "count": 3},
+    )
+    result = cosim(system, cycles=20_000)
+    assert result.equal, result.report
+    assert result.drained
+    golden = Golden(system)
+    golden.run(20_000, until_drained=True)
+    assert result.digest == golden.digest
+    assert result.cycles == golden.cycle

@@ -11,7 +11,7 @@ from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
-__all__ = ["VerilogError", "emit", "shared", "to_rtlil"]
+__all__ = ["VerilogError", "emit", "run_yosys", "shared", "to_rtlil"]
 
 #: Prefix of the names of modules that units share.
 PREFIX = "lethe_"
@@ -142,15 +142,37 @@ def _widened(found: re.Match) -> str:
         if own == width:
             continue
         operand = text.partition(f"connect \\{port} ")[2].partition("\n")[0]
-        sign = "0"
-        if found["signed"] == "1":
-            if not re.fullmatch(r"\d+'[01]+", operand):
-                continue
-            sign = operand.split("'")[1][0]
-        wide = f"{{ {width - own}'{sign * (width - own)} {operand} }}"
+        sign = _sign(operand, own) if found["signed"] == "1" else "1'0"
+        if not sign:
+            continue
+        wide = f"{{ {' '.join([sign] * (width - own))} {operand} }}"
         text = text.replace(f"connect \\{port} {operand}", f"connect \\{port} {wide}")
         text = text.replace(f"parameter \\{port}_WIDTH {own}\n", f"parameter \\{port}_WIDTH {width}\n")
     return text
+
+
+def _sign(operand: str, width: int) -> str:
+    """The highest bit of an operand of ``width`` bits, if that is plain to see, else nothing."""
+    if found := re.match(r"(?:\{ )?\d+'([01])", operand):
+        return f"1'{found[1]}"
+    if re.fullmatch(r"[\\$]\S+", operand):
+        return f"{operand} [{width - 1}]"
+    if found := re.fullmatch(r"([\\$]\S+ \[\d+)(?::\d+)?\]", operand):
+        return f"{found[1]}]"
+    return ""
+
+
+def run_yosys(directory: Path, commands: str) -> None:
+    """Run Yosys on files in ``directory``, the only place YoWASP's sees; raises `VerilogError` if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", _YOSYS, "-q", "-p", commands],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise VerilogError(f"yosys failed: {(done.stderr or done.stdout)[-2000:].strip()}")
 
 
 def emit(component: wiring.Component, name: str) -> str:
@@ -162,23 +184,14 @@ def emit(component: wiring.Component, name: str) -> str:
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
         (directory / "in.il").write_text(to_rtlil(component, name), encoding="utf-8")
-        # YoWASP sees only the working directory.
-        script = (
+        run_yosys(
+            directory,
             f"read_rtlil in.il; hierarchy -check -top {name}; proc -noopt -nomux -norom; memory_collect; opt_clean; "
             "attrmap -remove src -remove generator -remove top -remove hdlname "
             "-remove amaranth.hierarchy -remove amaranth.decoding; "
             "attrmap -modattr -remove src -remove generator -remove top -remove amaranth.hierarchy; "
-            "write_verilog -norename out.v"
+            "write_verilog -norename out.v",
         )
-        done = subprocess.run(
-            [sys.executable, "-c", _YOSYS, "-q", "-p", script],
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise VerilogError(f"yosys failed: {(done.stderr or done.stdout)[-2000:].strip()}")
         return _polished((directory / "out.v").read_text(encoding="utf-8"))
 
 

@@ -1,8 +1,10 @@
 """The cocotb bench behind `block_groups.hold`; runs inside the simulator, reads its job from ``$LETHE_JOB``."""
 
+import itertools
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import cocotb
@@ -23,11 +25,7 @@ async def hold(dut):
     report, ran = "", 0
     Clock(dut.clk, 10, unit="ns", impl="gpi").start()
     for seed in range(job["seeds"]):
-        dut.i.value = 0
-        dut.rst.value = 1
-        for _ in range(3):
-            await RisingEdge(dut.clk)
-        dut.rst.value = 0
+        await restart(dut)
         report, cycles = await _compare(dut, blocks, seed, job["cycles"], seen)
         ran += cycles
         if report:
@@ -36,13 +34,19 @@ async def hold(dut):
     job_path.with_name("outcome.json").write_text(json.dumps({"report": report, "cycles": ran, "seen": seen}))
 
 
-async def _compare(dut, blocks: dict[str, Block], seed: int, cycles: int, seen: Counter[str]) -> tuple[str, int]:
-    """One seed from system reset on, whose first cycle begins now: (report or "", cycles compared)."""
+async def restart(dut) -> None:
+    """System reset; returns at the beginning of cycle 0."""
+    dut.i.value = 0
+    dut.rst.value = 1
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+    dut.rst.value = 0
+
+
+def side_by_side(blocks: dict[str, Block], seed: int) -> Iterator[tuple[int, int, list[int]]]:
+    """Input and expected output of the whole group, and the output of each block, for every cycle of a seed."""
     plays = [block.play(seed) for block in blocks.values()]
-    history: list[tuple[str, int, list[str]]] = []
-    for cycle in range(cycles):
-        if cycle:
-            await RisingEdge(dut.clk)
+    while True:
         given = expected = given_bits = expected_bits = 0
         outputs = []
         for block, play in zip(blocks.values(), plays, strict=True):
@@ -52,6 +56,15 @@ async def _compare(dut, blocks: dict[str, Block], seed: int, cycles: int, seen: 
             given_bits += block.inputs
             expected_bits += block.output_bits
             outputs.append(o)
+        yield given, expected, outputs
+
+
+async def _compare(dut, blocks: dict[str, Block], seed: int, cycles: int, seen: Counter[str]) -> tuple[str, int]:
+    """One seed from system reset on, whose first cycle begins now: (report or "", cycles compared)."""
+    history: list[tuple[str, int, list[str]]] = []
+    for cycle, (given, expected, outputs) in enumerate(itertools.islice(side_by_side(blocks, seed), cycles)):
+        if cycle:
+            await RisingEdge(dut.clk)
         dut.i.value = given
         await FallingEdge(dut.clk)
         value = dut.o.value

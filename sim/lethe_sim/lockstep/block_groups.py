@@ -1,6 +1,5 @@
 """The groups of blocks that are held against their models, and how a group is run."""
 
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,6 +89,23 @@ def _ni(
     }
 
 
+def hostile_ni() -> Block:
+    """A small NI with everything a NI can have."""
+    (block,) = _ni(
+        64,
+        mtu=24,
+        ni={"slots": 4, "sets": 2, "ways": 2, "reply_depth": 3, "control_classes": 1, "reserved_slots": 1},
+        timers={"backoff_steps": 2, "jitter_bits": 2, "ack_limit": 4, "quarantine": 400},
+        workload={"retry_limit": 1},
+    ).values()
+    return block
+
+
+def hostile_router() -> Block:
+    """A switch with down-ports and up-ports."""
+    return RouterBlock(_system("tree", 16), 1)
+
+
 #: A group is one design; its blocks by name.
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "small": lambda: _links() | _queues() | _ladders(),
@@ -138,11 +154,5 @@ def hold(group: str, seeds: int, cycles: int, *, reproduce: str = "") -> Held:
     """
     directory = simulators.build(verilog.emit(Group(GROUPS[group]()), TOP), TOP)
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
-        workspace = Path(scratch)
         job = {"group": group, "seeds": seeds, "cycles": cycles, "reproduce": reproduce}
-        (workspace / "job.json").write_text(json.dumps(job))
-        simulators.run(directory, TOP, BENCH, "verilator", workspace, {"LETHE_JOB": str(workspace / "job.json")})
-        outcome = workspace / "outcome.json"
-        if not outcome.exists():
-            raise simulators.ToolError("the bench ended early:\n" + (workspace / "simulation.log").read_text()[-3000:])
-        return Held(**json.loads(outcome.read_text()))
+        return Held(**simulators.outcome(directory, TOP, BENCH, Path(scratch), job))

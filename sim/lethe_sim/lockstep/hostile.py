@@ -79,7 +79,7 @@ class Network:
         self._pending: deque[Flit] = deque()
         self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams
         self._received: deque[dict[str, int]] = deque(maxlen=3)  # identities of datagrams sent to it
-        self._busy, self._stuck = 0.5, False
+        self._busy, self._stuck, self._acks = 0.5, False, 5
 
     def hear(self, words: list[int]) -> None:
         """One cycle's trace words."""
@@ -120,7 +120,10 @@ class Network:
         chance, form = self.chance, self.form
         fields = {field.name: 0 for field in form.send}
         fields |= {"destination": self.node, "try": chance.getrandbits(form.try_bits)}
-        fields["kind"] = chance.choice((Kind.SEND,) * 6 + (Kind.ACK,) * 5 + (Kind.FORGET,) * 5 + (Kind.BE,) * 2)
+        if chance.random() < 0.02:
+            self._acks = chance.choice((0, 1, 5, 5, 20))
+        kinds = (Kind.SEND,) * 6 + (Kind.ACK,) * self._acks + (Kind.FORGET,) * 5 + (Kind.BE,) * 2
+        fields["kind"] = chance.choice(kinds)
         if fields["kind"] == Kind.ACK and self._sent:
             fields |= self._one_of(self._sent)
             fields["peer_incarnation"] = chance.randrange(1, 3)
@@ -159,7 +162,7 @@ class Host:
         self._beats = 0
         self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
         self._held = dict.fromkeys(("quiesce", "link_disable", "deliver_stall"), 0)
-        self._eager = 0.5
+        self._eager, self._favourite = 0.5, {}
 
     def next(self) -> list[int]:
         """The words of the next cycle."""
@@ -209,6 +212,11 @@ class Host:
             "length": chance.choice((0, 1, chance.randrange(mtu + 1), mtu)),
             "tag": chance.getrandbits(16),
         }
+        if chance.random() < 0.03:  # for a while, many short ones to one neighbour
+            peers = [n for n in range(self.system.nodes) if n != self.node]
+            few = {"destination": chance.choice(peers), "length": chance.choice((0, 1))}
+            self._favourite = chance.choice(({}, few, few | {"class": 255}))
+        record |= self._favourite
         if chance.random() < 0.1:
             record["destination"] = chance.choice((self.node, chance.getrandbits(4), chance.getrandbits(16)))
         if chance.random() < 0.05:

