@@ -129,6 +129,66 @@ def test_link_types(link, before):
     assert packet.hosts == (bytes([10, 0, 0, 7]), bytes([10, 0, 0, 9]))
 
 
+def test_ipv6():
+    addresses = bytes(range(16)), bytes(range(16, 32))
+    inner = dpkt.ip6.IP6(src=addresses[0], dst=addresses[1], nxt=59)
+    for link, before in ((1, bytes(12) + b"\x86\xdd"), (101, b""), (229, b"")):
+        assert parse(pcap([(0, before + bytes(inner))], linktype=link)).packets[0].hosts == addresses
+
+
+def test_garbage_has_no_hosts_or_some():
+    for link in (1, 12, 0, 113, 276, 99):
+        for data in (b"", b"\xf0", b"\x45", b"\x60" * 41, bytes(60)):
+            source, destination = parse(pcap([(0, data)], linktype=link)).packets[0].hosts
+            assert len(source) == len(destination) and (source == b"" or len(data) > 12)
+
+
+def block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
+
+
+def section(*interfaces: bytes) -> bytes:
+    """The start of a pcapng file whose interfaces (Ethernet, 50 bytes of each packet) have these options."""
+    head = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, 4711))
+    end = b"\0\0\0\0"
+    return head + b"".join(block(1, struct.pack("<HHI", 1, 0, 50) + options + end) for options in interfaces)
+
+
+def enhanced(tick: int, data: bytes, interface: int = 0) -> bytes:
+    return block(6, struct.pack("<IIIII", interface, tick >> 32, tick & 0xFFFF_FFFF, len(data), len(data)) + data)
+
+
+def test_clocks_of_pcapng():
+    """Option 9 is the resolution, option 14 the time of tick 0; microseconds from 0 without them."""
+    nano, binary, late = b"\x09\0\x01\0\x09\0\0\0", b"\x09\0\x01\0\x8a\0\0\0", b"\x0e\0\x08\0" + struct.pack("<q", 1000)
+    data = section(b"", nano, binary, nano + late)
+    for interface, tick in enumerate((1_000_000_000_007, 1_000_000_000_007_000, 1_024_000, 7_000)):
+        data += enhanced(tick, frame(1, 2, interface), interface)
+    # Two and three: a name resolution block, kept, and statistics, dropped.
+    workload = capture(data + block(4, bytes(8)) + block(5, bytes(12)), timing="compressed")
+    times = [packet.time for packet in workload.capture.packets]
+    assert times == [10**15 + 7000, 10**15 + 7000, 10**12, 10**12 + 7000]
+    written = workload.capture.written((packet.time + 2000, packet, packet.data) for packet in workload.capture.packets)
+    again = parse(written)
+    # 1/1024 s is the best that interface 2 can tell.
+    assert [packet.time for packet in again.packets] == [times[0] + 2000, times[1] + 2000, times[2], times[3] + 2000]
+    assert len(written) == len(data) + len(block(4, bytes(8)))
+
+
+def test_other_packets_of_pcapng():
+    """Simple packets have no time and are cut at the interface's length; the old packet block has one."""
+    simple = block(3, struct.pack("<I", 60) + frame(2, 1, 8)[:50])
+    old = block(2, struct.pack("<HHIIII", 0, 0, 0, 5000, 42, 42) + frame(3, 1))
+    verdict = played(capture(section(b"") + enhanced(1000, frame(1, 2)) + simple + old, timing="compressed"))
+    assert verdict.good and verdict.data
+    packets = parse(verdict.data).packets
+    assert sorted(packet.data for packet in packets) == sorted([frame(1, 2), frame(2, 1, 8)[:50], frame(3, 1)])
+    assert [packet.time for packet in parse(section(b"") + enhanced(9, frame(1, 2)) + simple + old).packets] == [
+        9000, 9000, 5_000_000
+    ]  # fmt: skip
+
+
 def test_the_order_within_a_pair_is_told():
     def late(phase, rows):
         # The first packet of host 1 to host 2 comes after its second.
@@ -228,11 +288,12 @@ def test_any_damage_is_a_clear_error_or_another_capture(form):
         for value in (0, 0xFF, data[at] ^ 0x80):
             damaged = data[:at] + bytes([value]) + data[at + 1 :]
             try:
-                packets = parse(damaged).packets
+                found = parse(damaged)
             except CaptureError as error:
                 assert "; " in str(error)
             else:
-                [packet.hosts for packet in packets]
+                assert all(len(packet.hosts) == 2 for packet in found.packets)
+                found.written((packet.time + 5, packet, packet.data) for packet in found.packets)
         try:
             parse(data[:at])
         except CaptureError as error:

@@ -52,7 +52,7 @@ class Packet:
         """Source and destination: IP addresses, else Ethernet's; two empty ones if it has neither."""
         try:
             return _hosts(self.link, self.data)
-        except (dpkt.Error, ValueError, IndexError, AttributeError, struct.error):
+        except (dpkt.Error, ValueError, LookupError, AttributeError, struct.error):
             return b"", b""
 
 
@@ -82,10 +82,10 @@ class Capture:
             record[packet.start : packet.start + len(packet.data)] = data
             ticks, zero = self.clocks[packet.interface]
             if self.kind == "pcap":
-                second, rest = divmod(time, 10**9)
+                second, rest = divmod(min(time, (1 << 32) * 10**9 - 1), 10**9)
                 struct.pack_into(f"{self.order}II", record, 0, second, rest * ticks // 10**9)
             elif struct.unpack_from(f"{self.order}I", record)[0] != _SIMPLE_PACKET:
-                tick = (time - zero * 10**9) * ticks // 10**9
+                tick = min(max(0, (time - zero * 10**9) * ticks // 10**9), (1 << 64) - 1)
                 struct.pack_into(f"{self.order}II", record, 12, tick >> 32, tick & 0xFFFF_FFFF)
             parts.append(bytes(record))
         return b"".join(parts)
