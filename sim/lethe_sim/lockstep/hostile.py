@@ -135,7 +135,9 @@ class Network:
         else:
             identity = {
                 "source": chance.choice([n for n in range(self.system.nodes) if n != self.node]),
-                "slot": chance.randrange(min(4, 1 << form.slot_bits)),
+                "slot": chance.choice(
+                    (chance.randrange(min(4, 1 << form.slot_bits)), chance.getrandbits(form.slot_bits))
+                ),
                 "generation": chance.randrange(min(4, 1 << form.generation_bits)),
                 "incarnation": chance.randrange(1, 3),
             }
