@@ -104,7 +104,7 @@ def unmatched_worms(events: DataFrame, system: System) -> DataFrame:
 
     All paths of a pair have one length, so a worm that arrives in *c* was launched in exactly one cycle
     (`launch_cycle`).  If each arrival has its launch there, no worm has overtaken another of its pair, and none has
-    come from nowhere (guarantee 3 of the memo).
+    come from nowhere (guarantee 3 of the memo).  Where routers have queues only the latter is shown.
     """
     found = worm(system)
     worms = (
@@ -136,7 +136,7 @@ class Worm:
     """Columns over NI events that name a datagram: which worm they launch or receive.
 
     ``family`` is the Kind it belongs to (Send for best effort), null for other events; ``launch`` tells a launch from
-    an arrival; ``launched`` is the cycle of its first flit, between ``sender`` and ``receiver``.
+    an arrival; ``launched`` is the cycle of its first flit between ``sender`` and ``receiver``, 0 with queues.
     """
 
     family: Column
@@ -158,12 +158,14 @@ def worm(system: System) -> Worm:
     )
     launch = is_event(Event.SEND, Event.BE, Event.ACK, Event.FORGET)
     arrived = launch_cycle(system, cycle, family, peer, unit, F.col("length"))
+    # A worm that may have waited in a queue does not tell when it was launched.
+    known = system.router.queue == 0
     return Worm(
         family=family,
         launch=launch,
         sender=F.when(launch, unit).otherwise(peer),
         receiver=F.when(launch, peer).otherwise(unit),
-        launched=F.when(launch, cycle).otherwise(arrived),
+        launched=F.when(launch, cycle).otherwise(arrived) if known else F.lit(0).cast("long"),
     )
 
 

@@ -1,0 +1,63 @@
+"""`scripts/bench --only pipeline`: DuckDB answers as the audit does, for traces good and bad."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from golden_trace import write_golden
+from make_trace import tamper
+
+from lethe.spec.events import Event
+from lethe_sim.pipeline.jobs import audit_trace, compare_traces
+
+pytest.importorskip("duckdb")
+SCRIPT = Path(__file__).parents[2] / "scripts" / "pipeline_bench.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("pipeline_bench", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def trace(bench, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("bench") / "t.parquet"
+    write_golden(path, bench.large_system(20_000))
+    return path
+
+
+def lose_and_double(rows):
+    delivered = [row for row in rows if row["event"] == Event.DELIVER]
+    rows.remove(delivered[3])
+    rows.append(dict(delivered[50]))
+
+
+@pytest.mark.parametrize("change", [None, lose_and_double])
+def test_both_audits_agree(spark, bench, trace, tmp_path, change):
+    path = trace
+    if change is not None:
+        path = tmp_path / "bad.parquet"
+        tamper(path, trace, change, counters={})
+    ours, theirs = audit_trace(path, spark=spark), bench.duckdb_audit(path)
+    assert {finding.name: finding.count for finding in ours.findings} == theirs["findings"]
+    assert bool(ours.findings) == (change is not None)
+    m = ours.metrics
+    names = ("datagrams", "delivered", "once", "repeated", "overtaken")
+    assert [getattr(m, name) for name in names] == [theirs[name] for name in names]
+    assert (m.latency["median"], m.latency["greatest"]) == (theirs["median"], theirs["greatest"])
+
+
+def test_both_comparisons_agree(spark, bench, trace, tmp_path):
+    cycle = bench.alter(trace, tmp_path / "other.parquet")
+    ours, theirs = (
+        compare_traces(trace, tmp_path / "other.parquet", spark=spark),
+        bench.duckdb_compare(trace, tmp_path / "other.parquet"),
+    )
+    assert ours.cycle == theirs["cycle"] == cycle and theirs["left"] == theirs["right"] == 1
