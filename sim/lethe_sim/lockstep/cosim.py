@@ -78,7 +78,7 @@ def cosim(
     rtl_trace, golden_trace : write each side's events there, as Parquet
     vcd : write the simulator's own waveform there (Verilator)
     rows : save the RTL's trace words there as a NumPy array uint64[cycles, words]
-    verilog : use this text instead of the one the RTL gives (mutation tests)
+    verilog : use this text instead of the one the RTL gives, such as RTL changed by hand
     progress : called with (phase, done, total)
 
     Raises `ToolError` if a simulator, compiler or Java is missing or fails.
