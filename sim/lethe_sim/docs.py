@@ -173,6 +173,29 @@ def _key(field: dataclasses.Field) -> tuple[str, str, str]:
     return f"`{field.name}`", default, field.metadata["about"]
 
 
+def metrics() -> str:
+    from lethe_sim.metrics import METRICS
+
+    return table(("metric", "unit", "meaning"), ((f"`{name}`", unit, about) for name, (unit, about) in METRICS.items()))
+
+
+def sweep_tables() -> str:
+    """The columns of each table of a sweep."""
+    from lethe_sim.sweep.store import SCHEMAS, TABLES
+
+    return "\n".join(
+        f"### {name}.parquet\n\n"
+        + table(
+            ("column", "type", "may be null", "meaning"),
+            (
+                (f"`{column}`", kind, "yes" if SCHEMAS[name].field(column).nullable else "no", about)
+                for column, kind, about in columns
+            ),
+        )
+        for name, columns in TABLES.items()
+    )
+
+
 REGIONS = {
     "budget": budget,
     "header": header,
@@ -185,6 +208,8 @@ REGIONS = {
     "router-counters": router_counters,
     "columns": columns,
     "keys": keys,
+    "metrics": metrics,
+    "tables": sweep_tables,
 }
 
 
