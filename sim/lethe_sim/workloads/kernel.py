@@ -43,6 +43,7 @@ class Kernel(ABC):
     Attributes
     ----------
     room : bytes of a datagram
+    about : what it computes, for the verdict
     """
 
     about: str
@@ -50,9 +51,8 @@ class Kernel(ABC):
     def __init__(self, system: System):
         self.nodes, self.room = system.nodes, system.wire.mtu
         self.size, self.steps = system.workload.size, system.workload.steps
-        # PCG64 is one of NumPy's generators whose stream is kept.
-        self.chance = np.random.Generator(np.random.PCG64(system.run.seed))
-        self.system = system
+        # The old generator, because its numbers are the same in every version of NumPy.
+        self.chance = np.random.RandomState(system.run.seed)
 
     @abstractmethod
     def program(self) -> Program:

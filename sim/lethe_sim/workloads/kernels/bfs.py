@@ -20,7 +20,7 @@ class Bfs(Kernel):
     def __init__(self, system):
         super().__init__(system)
         self.about = f"breadth-first search of {self.size:,} vertices"
-        ends = self.chance.integers(0, self.size, (DEGREE * self.size // 2, 2))
+        ends = self.chance.randint(0, self.size, (DEGREE * self.size // 2, 2), dtype=np.int64)
         ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
         self.tail, self.head = np.concatenate([ends, ends[:, ::-1]]).T
 

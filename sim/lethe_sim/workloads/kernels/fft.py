@@ -12,7 +12,7 @@ class Fft(Kernel):
     low bit; the result with `numpy.fft.fft2`, within `TOLERANCE`.
     """
 
-    #: Of the largest number: both round at every butterfly, some ten units in the last place.
+    #: Of the largest number.  NumPy 2 rounds as the program does, and the two are equal; others need not.
     TOLERANCE = 1e-12
 
     def __init__(self, system):

@@ -12,8 +12,8 @@ WEST, EAST, NORTH, SOUTH = range(4)
 class Halo(Kernel):
     """``size`` × ``size`` cells, ``steps`` of the five-point stencil; whole numbers mod 2^32, so nothing rounds away.
 
-    The answer holds each node's rims as received in the last step too, and the sum of all of them: what is added there
-    cannot cancel out.
+    The answer also has, for each node, what it received as rims, all steps together, each three times the one before:
+    3 is odd, so no change of one step is lost mod 2^32, whatever the stencil makes of it.
     """
 
     def __init__(self, system):
@@ -21,7 +21,7 @@ class Halo(Kernel):
         self.about = f"{self.steps} steps of a stencil on {self.size:,} × {self.size:,} cells"
         self.across = max(d for d in range(1, math.isqrt(self.nodes) + 1) if self.nodes % d == 0)
         self.down = self.nodes // self.across
-        self.cells = self.chance.integers(1, 1 << 32, (self.size, self.size), dtype=np.uint32)
+        self.cells = self.chance.randint(1, 1 << 32, (self.size, self.size), dtype=np.uint32)
         self.columns, self.rows = blocks(self.size, self.across), blocks(self.size, self.down)
 
     def program(self) -> Program:

@@ -11,7 +11,7 @@ class Reduce(Kernel):
     def __init__(self, system):
         super().__init__(system)
         self.about = f"sum of {self.nodes:,} vectors of {self.size:,} numbers, known to all"
-        self.vectors = self.chance.integers(1, 1 << 64, (self.nodes, self.size), dtype=np.uint64)
+        self.vectors = self.chance.randint(1, 1 << 64, (self.nodes, self.size), dtype=np.uint64)
 
     def program(self) -> Program:
         sums = self.vectors.copy()

@@ -11,7 +11,7 @@ class SampleSort(Kernel):
     def __init__(self, system):
         super().__init__(system)
         self.about = f"sample sort of {self.size * self.nodes:,} keys"
-        self.keys = self.chance.integers(0, 1 << 32, (self.nodes, self.size), dtype=np.uint32)
+        self.keys = self.chance.randint(0, 1 << 32, (self.nodes, self.size), dtype=np.uint32)
 
     def program(self) -> Program:
         nodes = range(self.nodes)
