@@ -8,8 +8,11 @@ room on the disk); 130 interrupted; 141 whoever read the output went away.
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import lethe
 
@@ -76,8 +79,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; only a bug of ours gives a traceback."""
     try:
-        chosen = parser().parse_args(arguments)
-        code = chosen.run(chosen)
+        with _terminable():
+            chosen = parser().parse_args(arguments)
+            code = chosen.run(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -96,6 +100,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"lethe: {told(error)}", file=sys.stderr)
         return code
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what is half written goes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def exit_code(error: Exception) -> int | None:

@@ -217,14 +217,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
         assert running.stderr.read() == b""
 
 
-def test_an_interrupt_is_exit_130(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_exit_130(tmp_path, number):
     """A FIFO as configuration keeps the command waiting until it is interrupted."""
     os.mkfifo(tmp_path / "my.toml")
     command = [sys.executable, "-m", "lethe_sim.cli", "check", "my.toml"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         # Opening for writing returns once the command reads: it is then inside its work.
         with open(tmp_path / "my.toml", "w"):
-            running.send_signal(signal.SIGINT)
+            running.send_signal(number)
             code = running.wait(60)
         assert running.stderr is not None
         assert (code, running.stderr.read()) == (cli.INTERRUPTED, "lethe: interrupted\n")

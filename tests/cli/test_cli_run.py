@@ -108,7 +108,8 @@ def test_file_workloads_that_cannot_be(lethe, tmp_path, small):
     assert told.code == cli.MISTAKE and "small.toml carries no file" in told.err
 
 
-def test_an_interrupted_run_leaves_no_trace(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_trace(tmp_path, number):
     (tmp_path / "long.toml").write_text("[run]\ncycles = 1000000000\n[workload]\ncount = 0\n")
     command = [sys.executable, "-m", "lethe_sim.cli", "run", "long.toml", "--no-audit", "--progress"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
@@ -117,7 +118,7 @@ def test_an_interrupted_run_leaves_no_trace(tmp_path):
             if "delivered" in line:
                 break
         time.sleep(0.1)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         assert running.wait(120) == cli.INTERRUPTED
         assert running.stderr.read().endswith("lethe: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["long.toml"]
