@@ -35,7 +35,7 @@ def test_tables_are_varied_together(sweep):
         '[axes]\ntopology = [{ kind = "wire", nodes = 0 }, { kind = "mesh", nodes = 0, columns = 3, rows = 2 }]\n'
     )
     assert [run.system.nodes for run in plan.runs] == [2, 6]
-    assert told(plan.runs[1].settings["topology"]) == "kind mesh, nodes 0, columns 3, rows 2"
+    assert told(plan.runs[1].settings["topology"]) == "mesh, 0, 3, 2"
 
 
 def test_lists_of_faults_are_varied(sweep):

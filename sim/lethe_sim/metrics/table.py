@@ -74,12 +74,16 @@ class Metric(NamedTuple):
 
 def unit_of(metric: str) -> str:
     """The unit of a metric by its full name; raises KeyError for one that does not exist."""
-    if metric in METRICS:
-        return METRICS[metric][0]
-    for name, (unit, _) in METRICS.items():
-        if name.endswith("*") and metric.startswith(name[:-1]):
-            return unit
-    raise KeyError(metric)
+    return _known(metric)[0]
+
+
+def about_metric(metric: str) -> str:
+    """What a metric means, by its full name."""
+    return _known(metric)[1]
+
+
+def _known(metric: str) -> tuple[str, str]:
+    return METRICS[metric] if metric in METRICS else METRICS[_family(metric)]
 
 
 def table(

@@ -1,11 +1,14 @@
 """The page: words and numbers around the pictures, for somebody who has never seen the project."""
 
 from collections import Counter as Multiset
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, Drop, Event
+from lethe_sim.metrics import Metric
+from lethe_sim.metrics.table import about_metric, account_of, table
 from lethe_sim.pipeline.audit import BROKEN, ONCE, AuditResult, uid_text
 from lethe_sim.pipeline.compare import CompareResult
 from lethe_sim.pipeline.findings import FINDINGS
@@ -74,7 +77,24 @@ def report(
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
     unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
     life = ladders.find(path, unlucky) if unlucky else None
-    return render(audit, trace.meta, ladder=life, compare=compare, name=Path(path).name), audit
+    account = account_of(trace)
+    slow = next((uid_text(worst["uid"]) for worst in account.slowest if uid_text(worst["uid"]) != unlucky), None)
+    rows = table(
+        account,
+        cycles=trace.meta.cycles,
+        drained=trace.meta.drained,
+        wrong=trace.meta.counters.get("sums", {}).get("wrong"),
+    )
+    page = render(
+        audit,
+        trace.meta,
+        ladder=life,
+        slowest=ladders.find(path, slow) if slow else None,
+        rows=rows,
+        compare=compare,
+        name=Path(path).name,
+    )
+    return page, audit
 
 
 def render(
@@ -82,6 +102,8 @@ def render(
     meta: Meta,
     *,
     ladder: ladders.Ladder | None = None,
+    slowest: ladders.Ladder | None = None,
+    rows: Sequence[Metric] = (),
     compare: CompareResult | None = None,
     name: str = "run.parquet",
 ) -> str:
@@ -90,7 +112,8 @@ def render(
     Parameters
     ----------
     audit, meta : what was found in a trace, and what the trace says of itself
-    ladder : the life of one datagram; shown if given
+    ladder, slowest : the lives of the datagram sent most often, and of the slowest; shown if given
+    rows : the metrics of the run; shown if given
     compare : the comparison with the other side's trace; shown if given
     name : file name of the trace, for the commands that reproduce the page
     """
@@ -118,7 +141,13 @@ def render(
             discards=charts.discards(reasons),
             reasons=reasons,
             ladder=ladder,
-            ladder_picture=ladder_picture.draw(ladder) if ladder else None,
+            lives=[
+                (what, life, ladder_picture.draw(life), csv_uri(*_life(life)))
+                for what, life in (("unluckiest", ladder), ("slowest", slowest))
+                if life
+            ],
+            rows=[(row, about_metric(row.metric)) for row in rows],
+            rows_csv=csv_uri(("metric", "value", "unit"), rows),
             compare=compare,
             rules=[
                 (rule, about, next((f for f in audit.findings if f.name == rule), None))
@@ -223,6 +252,18 @@ def _faults(system: System) -> list[str]:
         if scheduled:
             told.append(f"{len(scheduled)} {one if len(scheduled) == 1 else many}")
     return told
+
+
+def _life(life: ladders.Ladder) -> tuple[tuple[str, ...], list[tuple]]:
+    """A ladder as a table: what was launched or noted, where, when, and what became of it."""
+    rows: list[tuple] = [
+        (n.cycle, life.sender if n.at_sender else life.receiver, n.text, None, None) for n in life.notes
+    ]
+    for worm in life.worms:
+        rows.append(
+            (worm.launched, life.sender if worm.from_sender else life.receiver, worm.name, worm.arrived, worm.fate)
+        )
+    return ("cycle", "node", "what", "arrived", "fate"), sorted(rows, key=lambda row: row[0])
 
 
 def _data(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> dict[str, str]:

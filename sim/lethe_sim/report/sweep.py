@@ -251,7 +251,7 @@ def _about(axis: str) -> str:
     """What an axis means, in the words of the configuration."""
     section, _, key = axis.partition(".")
     known = {f.name: f.metadata["about"] for f in dataclasses.fields(SECTIONS[section])}
-    return known.get(key, f"several keys of [{section}] together")
+    return known.get(key, f"choice of keys in [{section}]")
 
 
 # Which axis is drawn how.

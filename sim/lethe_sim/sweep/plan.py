@@ -190,7 +190,7 @@ class Sweep:
 def told(value: Any) -> str:
     """A value of an axis, as a label."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {told(part)}" for key, part in value.items())
+        return ", ".join(told(part) for part in value.values())
     if isinstance(value, str):
         return value
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)

@@ -1,0 +1,155 @@
+"""The page of a sweep stands alone, is well formed, and draws whatever was varied; its pictures can be taken away."""
+
+import csv
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from test_report import Balance
+
+from lethe_sim import cli
+from lethe_sim.report import figures, sweep_report
+from lethe_sim.report.curves import Cell, Dot, Line, Scale, curves, heat_map
+from lethe_sim.sweep import jobs, work
+from lethe_sim.sweep.plan import load
+from lethe_sim.sweep.store import Result, Store
+
+SVG = "{http://www.w3.org/2000/svg}"
+BASE = "[base.workload]\ncount = 3\n[base.topology]\nkind = 'crossbar'\nnodes = 4\n"
+SWEEPS = {
+    "two axes": "replicas = 3\nevents = true\n[axes]\nworkload.load = [0.02, 0.1, 0.5]\nfaults.loss = [0, 0.1]",
+    "one axis": "replicas = 2\n[axes]\nfaults.loss = { from = 0, to = 0.3, steps = 3 }",
+    "three axes": "[axes]\nni.slots = [4, 8, 16]\nfaults.loss = [0, 0.1]\nwire.flit_bits = [32, 64]",
+    "words": "[axes]\ntopology = [{ kind = 'wire', nodes = 0 }, { kind = 'crossbar', nodes = 3 }]\nni.slots = [4, 8]",
+    "random": "design = 'random'\nsamples = 8\n[axes]\nworkload.load = { from = 0.02, to = 0.5 }\n"
+    "faults.loss = { from = 0, to = 0.2 }\nni.slots = [4, 8]",
+    "nothing varied": "replicas = 2",
+}
+
+
+def swept(directory: Path, text: str) -> Store:
+    """A sweep done in this process."""
+    path = directory / "sweep.toml"
+    path.write_text(text)
+    plan, store = load(path), Store(directory)
+    with store.locked():
+        for run in plan.runs:
+            task = work.task(run.name, run.system, store.root, plan.measure, plan.events)
+            assert work.attempt(task)[1:] == (work.DONE, "")
+        jobs.write_tables(store, plan.runs, {run.name: store.read_run(run.name) for run in plan.runs})
+    return store
+
+
+@pytest.fixture(scope="module", params=SWEEPS)
+def page(request, tmp_path_factory) -> tuple[str, str]:
+    store = swept(tmp_path_factory.mktemp("sweep"), SWEEPS[request.param] + "\n" + BASE)
+    return request.param, sweep_report(store.root)
+
+
+def downloads(page: str) -> dict[str, str]:
+    found = re.findall(r'download="([\w.-]+)" href="data:[^,]*,([^"]*)"', page)
+    assert len({name for name, _ in found}) == len(found), "two downloads of one name"
+    return {name: b64decode(data).decode() for name, data in found}
+
+
+def test_the_page_stands_alone_and_is_well_formed(page):
+    _, text = page
+    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)"', text))
+    assert "<script" not in text and "@import" not in text and "url(" not in text
+    balance = Balance()
+    balance.VOID = Balance.VOID | {"polygon"}
+    balance.feed(text)
+    assert balance.open == []
+    for picture in re.findall(r"<svg.*?</svg>", text, re.S):
+        ElementTree.fromstring(picture)
+    assert "Nothing lost, nothing twice." in text
+
+
+def test_every_picture_can_be_taken_away(page):
+    name, text = page
+    files = downloads(text)
+    pictures = [file for file in files if file.endswith(".svg")]
+    assert len(pictures) == {
+        "two axes": 11, "one axis": 8, "three axes": 22, "words": 11, "random": 24, "nothing varied": 0,
+    }[name]  # fmt: skip
+    for file in pictures:
+        root = ElementTree.fromstring(files[file])
+        assert root.tag == f"{SVG}svg" and "var(" not in files[file] and "color-mix" not in files[file]
+        numbers = list(csv.reader(io.StringIO(files[file.replace(".svg", ".csv")])))
+        marks = [e for e in root.iter() if e.get("class", "").startswith(("dot", "cell"))]
+        assert len(marks) == len(numbers) - 1, file
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for shape in root:
+            assert all(0 <= float(shape.get(key, 0)) <= width for key in ("x", "cx", "x1", "x2"))
+            assert all(0 <= float(shape.get(key, 0)) <= height for key in ("y", "cy", "y1", "y2"))
+    summary = list(csv.DictReader(io.StringIO(files["summary.csv"])))
+    assert {"goodput", "latency_p99.9"} <= {row["metric"] for row in summary}
+
+
+def test_the_numbers_are_those_of_the_summary(tmp_path):
+    store = swept(tmp_path, SWEEPS["two axes"] + "\n" + BASE)
+    text = sweep_report(store.root)
+    rows = list(csv.DictReader(io.StringIO(downloads(text)["latency_p50.csv"])))
+    summary = store.read_table("summary").to_pylist()
+    means = [row["mean"] for row in summary if row["metric"] == "latency_p50"]
+    assert [float(row["mean"]) for row in rows] == means and len(means) == 6
+    assert [row["faults.loss"] for row in rows[:2]] == ["0", "0.1"] and rows[0]["workload.load"] == "0.02"
+    # The worst datagrams are drawn from the events that were kept.
+    assert "The slowest" in text and "The unluckiest" in text and "accepted" in text
+    files = figures(store.root, tmp_path / "figures")
+    assert len(files) == 22 and all(path.stat().st_size for path in files)
+    assert (tmp_path / "figures" / "latency_p50.csv").read_text() == downloads(text)["latency_p50.csv"]
+
+
+def test_a_broken_promise_is_the_headline(tmp_path):
+    store = swept(tmp_path, BASE)
+    (name,) = store.read_table("runs")["run"].to_pylist()
+    result = store.read_run(name)
+    rows = tuple(row._replace(value=2.0) if row.metric == "lost" else row for row in result.metrics)
+    store.write_run(Result(**(vars(result) | {"metrics": rows})))
+    text = sweep_report(store.root)
+    assert "The promise was broken." in text and "2 datagrams were lost" in text and name in text
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    store = swept(tmp_path, BASE)
+    assert cli.main(["report", str(tmp_path)]) == cli.GOOD
+    assert (tmp_path / "report.html").read_text() == sweep_report(store.root)
+    assert cli.main(["report", str(tmp_path), "--against", "x"]) == cli.MISTAKE
+    (name,) = store.read_table("runs")["run"].to_pylist()
+    store.run_file(name).write_bytes(b"")
+    assert cli.main(["report", str(tmp_path)]) == cli.MISTAKE
+    assert "is damaged" in capsys.readouterr().err
+    store.table_file("runs").unlink()
+    assert cli.main(["report", str(tmp_path)]) == cli.MISTAKE
+    assert "finish the sweep first" in capsys.readouterr().err
+
+
+def test_an_unfinished_point_is_an_empty_dot():
+    dots = (Dot(0, 1, 0.5, 1.5, 3, True), Dot(1, 2, None, None, 1, False))
+    picture = curves([Line(label="a", dots=dots)], x_label="x", y_label="y")
+    assert picture.count('class="dot s0"') == 1 and picture.count('class="dot s0 open"') == 1
+    assert "1 (3 runs)" not in picture and "95 % confidence interval 0.5 to 1.5 (3 runs)" in picture
+    assert "2 (1 run, not all finished)" in picture
+
+
+def test_scales():
+    linear = Scale([2, 8], 0, 100, zero=True)
+    assert linear(0) == 0 and linear(8) == 100 and linear.ticks[-1] == 8
+    doubling = Scale([1, 10, 100], 0, 100, zero=True)
+    assert doubling.logarithmic and doubling(10) == pytest.approx(50) and doubling(0) == 0
+    assert not Scale([0, 1, 100], 0, 100, zero=True).logarithmic
+    assert Scale([5, 5], 0, 100, zero=False)(5) == 50
+    small = Scale([0.001, 0.1], 0, 100, zero=True)
+    assert small.logarithmic and 0.01 in small.ticks
+
+
+def test_a_map_of_one_value_and_of_many_columns():
+    picture = heat_map([Cell(0, 0, 5.0)], ["a"], ["b"], x_label="x", y_label="y", unit="cycles")
+    assert "--share:0%" in picture and ">5<" in picture
+    many = [Cell(column, 0, float(column)) for column in range(40)]
+    picture = heat_map(many, [str(c) for c in range(40)], ["b"], x_label="x", y_label="y", unit="cycles")
+    assert picture.count('class="cell"') == 40 and "--share:70%" in picture
