@@ -25,13 +25,16 @@ print(test_golden_compile.fingerprint())
 def fingerprint():
     """Digest, counters and a sum over all trace words of a few eventful runs."""
     found = []
-    for name, flit_bits in (("tree", 64), ("mesh", 16), ("crossbar", 128), ("wire", 32)):
+    for name, flit_bits, queue in (
+        ("tree", 64, 0), ("mesh", 16, 0), ("crossbar", 128, 0), ("wire", 32, 0), ("tree", 32, 1), ("mesh", 128, 4),
+    ):  # fmt: skip
         faults = {
             "loss": 0.1, "flip": 0.005, "links": [{"link": 1, "start": 90, "end": 130}],
             "resets": [{"node": 1, "start": 250, "cycles": 3}], "stalls": [{"node": 0, "start": 100, "end": 300}],
         }  # fmt: skip
-        system = make(name, wire={"flit_bits": flit_bits}, faults=faults, workload={"load": 1.0, "count": 0})
-        golden = Golden(system)
+        workload, router = {"load": 1.0, "count": 0}, {"queue": queue, "max_wait": 9}
+        golden = Golden(make(name, wire={"flit_bits": flit_bits}, faults=faults, workload=workload, router=router))
+        system = golden.system
         words = np.zeros((CYCLES, trace_words(system.graph)), np.uint64)
         golden.run(CYCLES, words=words)
         weights = np.arange(words.size, dtype=np.uint64).reshape(words.shape) * np.uint64(2654435761) | np.uint64(1)
