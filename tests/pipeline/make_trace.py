@@ -24,6 +24,7 @@ from lethe.spec.events import (
 )
 from lethe.spec.wire import pack_uid
 from lethe_sim.trace import RAW_EVENT, Meta, TraceWriter
+from lethe_sim.trace.store import PART_EVENTS
 
 _ARRIVALS = {Kind.SEND: Event.DELIVER, Kind.ACK: Event.RELEASE, Kind.FORGET: Event.FORGOTTEN}
 
@@ -141,7 +142,8 @@ def tamper(path: Path, good: Path, change, **meta) -> None:
     rows = trace.table().to_pylist()
     change(rows)
     rows.sort(key=lambda row: (row["cycle"], row["unit"], row["port"]))
-    with TraceWriter(path, trace.meta.system, meta.pop("side", trace.meta.side)) as writer:
+    part_events = meta.pop("part_events", PART_EVENTS)
+    with TraceWriter(path, trace.meta.system, meta.pop("side", trace.meta.side), part_events=part_events) as writer:
         writer.append_table(pa.Table.from_pylist(rows, schema=SCHEMA))
         keep = {"cycles": trace.meta.cycles, "drained": trace.meta.drained, "digest": trace.meta.digest ^ 1}
         writer.finish(**(keep | {"counters": trace.meta.counters} | meta))

@@ -177,6 +177,15 @@ def test_findings_name_datagram_cycle_and_nodes(tampered):
     assert case["cycle"] == delivered["cycle"]
 
 
+@pytest.mark.parametrize("name", ["nothing", "deliver deleted", "row doubled", "datagrams swapped", "length altered"])
+def test_findings_in_parts(spark, good, tmp_path, name):
+    """A datagram's events lie in several parts."""
+    change, must, may = TAMPERINGS[name]
+    tamper(tmp_path / "t.parquet", good, change, part_events=100, counters={})
+    assert len(open_trace(tmp_path / "t.parquet").parts) > 5
+    assert must <= found(audit_trace(tmp_path / "t.parquet", spark=spark)) <= must | may
+
+
 def test_broken_audit_in_words(audit):
     changed: Rows = []
 
