@@ -10,6 +10,7 @@ import pytest
 import lethe
 from lethe.spec.config import parse
 from lethe_sim import cli, docs
+from lethe_sim.sweep.plan import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("**/*.md"), *ROOT.glob("*.md")])
@@ -87,9 +88,13 @@ def test_named_commands_and_options_exist(page):
             cli.parser().parse_args(command.split()[1:])
 
 
-def test_configurations_in_documents_are_good(page):
+def test_configurations_in_documents_are_good(page, tmp_path):
     for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        parse(block, page.name)
+        if "[axes]" in block:
+            (tmp_path / "sweep.toml").write_text(re.sub("^base = .*", "", block, flags=re.MULTILINE))
+            assert load(tmp_path / "sweep.toml").runs
+        else:
+            parse(block, page.name)
 
 
 def test_one_version():

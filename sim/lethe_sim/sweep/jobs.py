@@ -142,7 +142,7 @@ def _spark(
     options = {} if local or workers is None else {"spark.cores.max": str(workers)}
     say("starting Spark", "", 0, 0)
     try:
-        with session(chosen, "lethe sweep", memory="1g", options=options) as spark:
+        with session(chosen, "lethe sweep", memory="1g", brief=True, options=options) as spark:
             # Workers that die are told of in our words; their stack traces help nobody.
             spark.sparkContext.setLogLevel("OFF")
             parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
