@@ -21,6 +21,7 @@ TREE = '[topology]\nkind = "tree"\n'
 PATTERN = '[workload]\nkind = "pattern"\n'
 CAPTURE = '[workload]\nkind = "capture"\npath = "x.pcap"\n'
 KERNEL = '[workload]\nkind = "kernel"\n'
+CREDITS = '[router]\nflow = "credits"\n'
 ERRORS = [
     ("[rnu]\nseed = 1", "rnu", "no such section", "did you mean run?"),
     ("[zzz]", "zzz", "no such section", "known are run, topology"),
@@ -72,6 +73,23 @@ ERRORS = [
     ("[ni]\nsets = 0", "ni.sets", "must be 1 to 65536", "in that range"),
     ("[ni]\nsets = 12", "ni.sets", "must be a power of two, not 12", "take 16"),
     ("[ni]\nways = 9", "ni.ways", "must be 1 to 8", "in that range"),
+    ('[router]\nflow = "deflect"', "router.flow", "no such flow control 'deflect'", "choose discard or credits"),
+    ("[router]\ncredit_flits = 0", "router.credit_flits", "must be 1 to 4096, not 0", "in that range"),
+    ("[router]\ncredit_delay = 9", "router.credit_delay", "must be 1 to 8, not 9", "in that range"),
+    (CREDITS + '[topology]\nkind = "wire"', "router.flow", "a wire has no routers", 'set flow = "discard"'),
+    (CREDITS + "queue = 1", "router.queue", "credits have their own buffers", "leave it at 0"),
+    (
+        CREDITS + "[ni]\nslots = 64\n[wire]\nflit_bits = 16",
+        "router.flow", "must fit the first flit, but take 17 bits", "set wire.flit_bits = 32",
+    ),
+    (CREDITS + "[faults]\nloss = 0.1", "faults.loss", "credits that are lost", "leave it out"),
+    (CREDITS + "[faults]\nflip = 0.1", "faults.flip", "credits that are lost", "leave it out"),
+    (CREDITS + "[[faults.links]]\nend = 9", "faults.links", "credits that are lost", "leave it out"),
+    (CREDITS + "[[faults.resets]]", "faults.resets", "credits that are lost", "leave it out"),
+    (
+        CREDITS + "[timers]\nack_limit = 12\n[workload]\nretry_limit = 2",
+        "timers.ack_limit", "nothing bounds how long a worm is under way", "leave it at 0",
+    ),
     ("[ni]\nreply_depth = 1", "ni.reply_depth", "must be 2 to 65536", "in that range"),
     ("[ni]\ndeliver_records = 1", "ni.deliver_records", "must be 2 to 65536", "in that range"),
     ("[ni]\ndeliver_flits = 3", "ni.deliver_flits", "one payload of 4 flits", "leave it at 0"),

@@ -14,6 +14,8 @@ from .wire import FLIT_WIDTHS
 LAST_CYCLE = 1 << 62
 #: Worms that can wait at a router input.
 QUEUES = (0, 1, 2, 4)
+#: What happens to a worm that cannot go on.
+FLOWS = ("discard", "credits")
 #: A trace numbers the lanes of a router, two for each input, with 8 bits.
 MOST_QUEUES = 128
 #: The first fields of a header: kind, destination, source and slot.
@@ -95,23 +97,49 @@ def _wire(system, fail, within) -> None:
 
 
 def _queues(system, fail, within) -> None:
-    """Input queues: their sizes, and that a router can read the key of a pinned path from a first flit."""
+    """What waits at router inputs: its sizes, and that a router can read the key of a pinned path from a first flit."""
     router, graph, form = system.router, system.graph, system.format
     if router.queue not in QUEUES:
         fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
     within("router.max_wait", 1, 65535)
-    if not router.queue:
+    if router.flow not in FLOWS:
+        fail("router.flow", f"no such flow control {router.flow!r}", f"choose {' or '.join(FLOWS)}")
+    within("router.credit_flits", 1, 4096)
+    within("router.credit_delay", 1, 8)
+    if system.credits:
+        _credits(system, fail)
+    elif not router.queue:
         return
-    if graph.max_ports > MOST_QUEUES:
+    if router.queue and graph.max_ports > MOST_QUEUES:
         fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
     key = form.common[FIELDS_OF_KEY - 1]
     if graph.up_ports(0) and key.offset + key.width > form.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
         fail(
-            "router.queue",
+            "router.queue" if router.queue else "router.flow",
             f"kind, destination, source and slot must fit the first flit, but take {key.offset + key.width} bits",
             f"set wire.flit_bits = {wider}",
         )
+
+
+def _credits(system, fail) -> None:
+    """A network with credits discards nothing, and so cannot do with what tears worms or takes credits away."""
+    faults = system.faults
+    if system.topology.kind == "wire":
+        fail("router.flow", "a wire has no routers that could give credits", 'set flow = "discard"')
+    if system.router.queue:
+        fail("router.queue", "credits have their own buffers, of router.credit_flits", "leave it at 0")
+    torn = (
+        ("faults.loss", faults.loss),
+        ("faults.flip", faults.flip),
+        ("faults.links", faults.links),
+        ("faults.resets", faults.resets),
+    )
+    for key, given in torn:
+        if given:
+            fail(key, "credits that are lost with a flit never come back", "leave it out")
+    if system.timers.ack_limit:
+        fail("timers.ack_limit", "with credits nothing bounds how long a worm is under way", "leave it at 0")
 
 
 def _interface(system, fail, within) -> None:

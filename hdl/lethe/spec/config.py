@@ -103,6 +103,11 @@ class System:
         )
 
     @property
+    def credits(self) -> int:
+        """Flits that a router input buffers under credits; 0: the network discards."""
+        return self.router.credit_flits if self.router.flow == "credits" else 0
+
+    @property
     def slot_flits(self) -> int:
         """Payload flits a slot stores."""
         return self.format.payload_flits(self.wire.mtu)

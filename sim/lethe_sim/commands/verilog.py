@@ -37,6 +37,11 @@ def run(args: argparse.Namespace) -> int:
 
 def refuse_large(system: System, *, alone: bool = False) -> None:
     """Systems that only the golden model can run; a NI ``alone`` is of one size."""
+    if system.credits:
+        raise Mistake(
+            f'{system.source}: router.flow: "credits" is a reference that there is no RTL of; '
+            'set flow = "discard", or `lethe run` for the golden model'
+        )
     if system.nodes > MOST_NODES and not alone:
         raise Mistake(
             f"{system.source}: topology: {system.nodes:,} nodes are too many for RTL (at most {MOST_NODES}); "

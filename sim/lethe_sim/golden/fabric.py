@@ -13,6 +13,8 @@ from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_
 
 from .compile import jit, pointer
 from .state import (
+    BUFFER_COLUMNS,
+    CREDIT_FLITS,
     DRAWS,
     FIRST_PORT,
     FLIP,
@@ -25,6 +27,7 @@ from .state import (
     LINK_COUNT,
     LOSS,
     LOSS_RANDOM,
+    NODES,
     NONE,
     OUT_LINK,
     PHASES,
@@ -32,8 +35,10 @@ from .state import (
     PORT_COUNT,
     PORTS,
     QUEUE_COLUMNS,
+    RETURN_PHASES,
     ROUTER_COLUMNS,
     ROUTER_COUNT,
+    SOURCE_RING,
 )  # fmt: skip  # isort: skip
 from .topology import ports, wire_up
 
@@ -52,6 +57,10 @@ class Fabric(NamedTuple):
     queues: np.ndarray  # per input with a queue: its row
     queue_flags: np.ndarray  # per flit in a queue: its flags
     queue_flits: np.ndarray  # per flit in a queue: its words
+    buffers: np.ndarray  # credits: per port, then per source queue: its row
+    buffer_flags: np.ndarray  # per flit in a buffer: its flags
+    buffer_flits: np.ndarray  # per flit in a buffer: its words
+    returning: np.ndarray  # the most flits in a source queue; per phase: how many credits come back, and where to
 
 
 @jit
@@ -60,7 +69,8 @@ def pointers(f):
     return Fabric(
         pointer(f.routers), pointer(f.ports), pointer(f.links), pointer(f.heads), pointer(f.lists), pointer(f.flight),
         pointer(f.port_flit), pointer(f.flight_data), pointer(f.queues), pointer(f.queue_flags),
-        pointer(f.queue_flits),
+        pointer(f.queue_flits), pointer(f.buffers), pointer(f.buffer_flags), pointer(f.buffer_flits),
+        pointer(f.returning),
     )  # fmt: skip
 
 
@@ -97,6 +107,9 @@ def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
     table[:, INPUT_HEARD] = NONE
     table[:, OUT_LINK] = NONE
     queues = count if k[INPUT_WORMS] else 0
+    sources = int(k[NODES]) if k[CREDIT_FLITS] else 0
+    buffers = count if k[CREDIT_FLITS] else 0
+    places = buffers * int(k[CREDIT_FLITS]) + sources * int(k[SOURCE_RING])
     return Fabric(
         routers=routers.reshape(-1),
         ports=table.reshape(-1),
@@ -109,6 +122,10 @@ def empty(k: np.ndarray, sizes: np.ndarray) -> Fabric:
         queues=np.zeros(queues * QUEUE_COLUMNS, np.int64),
         queue_flags=np.zeros(queues * int(k[INPUT_RING]), np.int64),
         queue_flits=np.zeros(2 * queues * int(k[INPUT_RING]), np.uint64),
+        buffers=np.zeros((buffers + sources) * BUFFER_COLUMNS, np.int64),
+        buffer_flags=np.zeros(places, np.int64),
+        buffer_flits=np.zeros(2 * places, np.uint64),
+        returning=np.zeros(1 + int(k[RETURN_PHASES]) * (buffers + 1), np.int64),
     )
 
 

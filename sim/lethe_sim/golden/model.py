@@ -10,12 +10,13 @@ from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import STIMULUS_WORDS, trace_words
 
-from . import fabric, traffic
+from . import credits, fabric, traffic
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import Delivery, GoldenError, Item, Letters, Script
 from .state import (
     BUSY,
+    CREDIT_FLITS,
     DATA_WIDTH,
     ENTRIES,
     EXTERNAL,
@@ -77,6 +78,8 @@ class Golden:
         self.system, self.record = system, record
         self.k = parameters(system, host)
         self._fabric = fabric.build(system, self.k)
+        if system.credits:
+            credits.start(self.k, self._fabric)
         self._ni, self._data = state(system, self.k)
         given = {}
         if script is not None:
@@ -174,6 +177,8 @@ class Golden:
             self._size_events(2 * int(clock[machine.EVENT_ROOM]) + 2)
         if letters[0] > clock[machine.LETTER_ROOM] or letters[1] > clock[machine.LETTER_WORD_ROOM]:
             self._size_letters(2 * int(clock[machine.LETTER_ROOM]) + 2)
+        if self.k[CREDIT_FLITS] and credits.crowded(self.k, self._fabric):
+            self._fabric = credits.grow(self.k, self._fabric)
 
     @property
     def _external(self) -> bool:
@@ -229,6 +234,11 @@ class Golden:
     def busy(self) -> np.ndarray:
         """int64[nodes]: slots in use at each sender."""
         return self._ni[:, BUSY].copy()
+
+    @property
+    def source_depths(self) -> np.ndarray:
+        """int64[nodes], with credits: the most flits that have waited in each source queue."""
+        return credits.deepest(self.k, self._fabric)
 
     def take_events(self) -> np.ndarray:
         """The events (dtype `EVENT`) since the last call, in the order of their cycles; needs ``record``."""

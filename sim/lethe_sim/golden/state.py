@@ -26,8 +26,9 @@ NONE = -1
     AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
     AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
     FLIT_SHIFT, ARITY_SHIFT, WHOLE, INPUT_WORMS, INPUT_RING, MAX_WAIT, SALT,
+    CREDIT_FLITS, CREDIT_DELAY, RETURN_PHASES, SOURCE_RING, ROUTE_DELAY, GRANT_DELAY, PINNED,
     PARAMETERS,
-) = range(86)  # fmt: skip
+) = range(93)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -101,6 +102,13 @@ FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, PLACE, PLACE_SHIFT, AB
 # An input's queue: HEAD, LEVEL and VISIBLE, then its back, when a flit was last pushed, how many heads are in it, how
 # often the one in front was refused, and what that asks for.
 BACK, BACK_COUNT, BACK_HEARD, PUSHED, WAITING, PATIENCE, WANTED, QUEUE_COLUMNS = range(3, 11)
+# Of credits: an input's buffer and from when what is in front of it may act, where its credits go; an output's own
+# credits, the number of the input that it prefers, the best that asks for it or has it; of a source
+# queue also the most flits it has held.
+(
+    BUFFER_HEAD, BUFFER_LEVEL, SWITCH_FROM, UPSTREAM, CREDITS, TURN, BEST, DEEPEST, BUFFER_COLUMNS,
+) = range(9)  # fmt: skip
+SOURCE_FLITS, MOST_SOURCE_FLITS = 64, 1 << 17  # memory of a source queue: at first, and at most
 TARGET, DEAD_COUNT, SWALLOWING, LOSS_RANDOM, FLIP_RANDOM, LINK_COLUMNS = range(6)
 
 
@@ -120,7 +128,7 @@ def worms_stay_whole(system: System) -> bool:
     What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
     reset leave pieces, which travel flit by flit, as all do that wait in queues.
     """
-    if system.router.queue or system.flip_threshold or system.faults.links or system.faults.resets:
+    if system.router.queue or system.credits or system.flip_threshold or system.faults.links or system.faults.resets:
         return False
     return longest_way(system) <= LONGEST_WAY
 
@@ -159,6 +167,8 @@ def parameters(system: System, host: int) -> np.ndarray:
         ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
         INPUT_WORMS: system.router.queue, INPUT_RING: system.router.queue * form.max_flits + 1,
         MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
+        CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
+        RETURN_PHASES: _power(system.router.credit_delay + 1),
     }  # fmt: skip
     for index, value in values.items():
         k[index] = value

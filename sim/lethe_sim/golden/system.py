@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
 
-from . import fabric, link, router, traffic
+from . import credits, fabric, link, router, traffic
 from .bits import U0
 from .compile import at, jit, pointer
 from .events import settle, write_words
@@ -19,6 +19,7 @@ from .ni import receiver, transmitter
 from .ni.accept import DELIVER_STALL, bit
 from .state import (
     AT_TX_DATA,
+    CREDIT_FLITS,
     DATA_WIDTH,
     DEAD_COUNT,
     EXTERNAL,
@@ -159,14 +160,20 @@ def show(p, f, cycle):
             flags = transmitter.shown(k, ni, p.events, cycle)
             if flags & FIRST or (flags & VALID and not k[WHOLE]):
                 low, high = sent(p, node, cycle)
-                tag = flags | node << TAG_NODE | (cycle & (k[TX_RING] - 1)) << TAG_PLACE
-                fabric.fly(k, f, cycle, node, tag, low, high)
+                if k[CREDIT_FLITS]:
+                    credits.enqueue(k, f, node, flags, low, high)
+                else:
+                    tag = flags | node << TAG_NODE | (cycle & (k[TX_RING] - 1)) << TAG_PLACE
+                    fabric.fly(k, f, cycle, node, tag, low, high)
             if ni[TX_END] > cycle:
                 kept += 1
                 showing[kept] = node
                 continue
         ni[TX_LISTED] = 0
     showing[0] = kept
+    if k[CREDIT_FLITS]:
+        credits.take_back(k, f, cycle)
+        credits.feed(k, f, cycle)
 
 
 @jit
@@ -187,13 +194,18 @@ def carry(p, f, cycle):
         if k[FLIP] > 0:
             flags, low, high = link.flip(k, f, ev, cycle, first_unit + number, number, flags, low, high)
         target = f.links[number * LINK_COLUMNS + TARGET]
-        if target >= 0:
-            router.arrive(k, f, ev, cycle, target, flags, low, high)
-        else:
+        if target < 0:
             hear(p, cycle, -1 - target, flags, low, high)
+        elif k[CREDIT_FLITS]:
+            credits.arrive(k, f, cycle, target, flags, low, high)
+        else:
+            router.arrive(k, f, ev, cycle, target, flags, low, high)
     f.lists[count] = 0
-    router.gaps(k, f, ev, cycle)
-    router.decide_all(k, f, ev, cycle)
+    if k[CREDIT_FLITS]:
+        credits.step(k, f, ev, cycle)
+    else:
+        router.gaps(k, f, ev, cycle)
+        router.decide_all(k, f, ev, cycle)
 
 
 @jit
@@ -224,13 +236,16 @@ def hear_next(p, cycle, node):
 
 @jit
 def hear_more(p, cycle):
-    """NIs whose message went on in the cycle before and have no flit now: the next of a whole worm, or a gap."""
+    """NIs whose message went on in the cycle before and have no flit now: the next of a whole worm, or a gap.
+
+    With credits worms pause, and are never cut short: to a NI a pause is no gap.
+    """
     before = (HEARING + (cycle & 1 ^ 1)) * (p.k[NODES] + 1)
     for i in range(before + 1, before + p.lists[before] + 1):
         node = p.lists[i]
         if p.k[WHOLE]:
             hear_next(p, cycle, node)
-        elif p.heard[node] != cycle:
+        elif p.heard[node] != cycle and p.k[CREDIT_FLITS] == 0:
             hear(p, cycle, node, 0, U0, U0)
     p.lists[before] = 0
 
@@ -332,7 +347,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
         cycle = clock[CYCLE]
         if not clock[KEEP_EVENTS]:
             ev[0] = U0
-        if full(p):
+        if full(p) or (k[CREDIT_FLITS] and credits.full(k, f)):
             return ran
         start = np.int64(ev[0]) + 1
         apply_schedule(p, f, cycle)
