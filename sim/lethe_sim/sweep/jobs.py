@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lethe.spec.config import System
-from lethe_sim.pipeline.session import session
+from lethe_sim.pipeline.session import session, usable_java
 
 from .plan import Run, Sweep, configuration, load, told
 from .store import Result, Store, scan
@@ -134,6 +134,8 @@ def _spark(
     work: list[Task], runs: list[Run], store: Store, *, master: str | None, workers: int | None, say: Say
 ) -> int:
     """Do the work; returns how many tasks were repeated because a worker died."""
+    # Before the model is compiled, which may take long.
+    usable_java()
     say("compiling the model (once)", "", 0, 0)
     compile_model()
     local = master is None
