@@ -25,7 +25,6 @@ from lethe_sim.golden.state import (
     FREE,
     INCARNATION_MASK,
     INCARNATION_NOW,
-    LAUNCHED,
     LIVE,
     MTU,
     NEW,
@@ -115,7 +114,6 @@ def store_record(k, ni, ev, stimulus, cycle, entry):
         cause = _BAD_LENGTH
     ni[at + SLOT_GENERATION] = entry & 0xFFFFF
     ni[at + LIVE] = 0
-    ni[at + LAUNCHED] = 0
     ni[at + SLOT_DESTINATION] = destination
     ni[at + SLOT_CLASS] = part(record, 16, 8) & k[CLASS_MASK]
     ni[at + SLOT_MODE] = mode

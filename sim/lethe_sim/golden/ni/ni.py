@@ -28,6 +28,7 @@ from lethe_sim.golden.state import (
     FIRST,
     FRAGMENTED,
     FREE,
+    GENERATION_MASK,
     HOLD,
     INCARNATION_MASK,
     INCARNATION_NOW,
@@ -36,6 +37,7 @@ from lethe_sim.golden.state import (
     LADDER_FIELDS,
     LAST,
     LAUNCH,
+    LAUNCHED,
     LEVEL,
     LIVE,
     NEVER,
@@ -128,6 +130,7 @@ def reset(k, ni, cycle):
         ni[k[AT_FIFOS] + i] = 0
     for slot in range(k[SLOTS]):
         ni[k[AT_SLOTS] + slot * SLOT_FIELDS + LIVE] = 0
+        ni[k[AT_SLOTS] + slot * SLOT_FIELDS + LAUNCHED] = k[GENERATION_MASK]
         queue.push(k, ni, FREE, slot << 20, 0, cycle)  # one a cycle; nobody looks before it is Ready
     for i in range(k[WAYS] << k[SETS_LOG]):
         ni[k[AT_TABLE] + i] = NONE

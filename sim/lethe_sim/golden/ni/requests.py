@@ -124,7 +124,7 @@ def act(k, ni, ev, cycle, request, a, b):
             queue.push(k, ni, REPEATS, entry << 8 | tries, 0, cycle)
             slot_event(k, ni, ev, cycle, slot, _REPEAT, tries)
     elif ni[at + CAUSE] == 0:  # a refused record completes as REJECTED
-        status = _UNKNOWN if ni[at + LAUNCHED] else _NEVER_SENT
+        status = _UNKNOWN if ni[at + LAUNCHED] == ni[at + SLOT_GENERATION] else _NEVER_SENT
         end(k, ni, ev, cycle, slot, status, _CANCELLED)
 
 

@@ -228,6 +228,8 @@ def grant_send(k, ni, data, cycle, entry, tries):
     at = k[AT_SLOTS] + slot * SLOT_FIELDS
     peer, incarnation = ni[at + SLOT_DESTINATION], ni[INCARNATION_NOW]
     uid = pack_uid(ni[NUMBER], incarnation, slot, generation)
+    if tries == 0:
+        ni[at + LAUNCHED] = generation
     if not ni[at + LIVE] or ni[at + SLOT_GENERATION] != generation:
         show_event(k, ni, cycle + 2, event_word(_KILLED, 0, peer, 0), uid)
         ni[NEXT_GRANT] = cycle + 2
@@ -247,7 +249,6 @@ def grant_send(k, ni, data, cycle, entry, tries):
     payload_at = k[AT_PAYLOAD] + slot * k[SLOT_WORDS]
     n = show_worm(k, ni, data, cycle + 2, payload_at, payload_flits(k, length))
     show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
-    ni[at + LAUNCHED] = 1
     ni[NEXT_GRANT] = cycle + n
     ni[TX_CLEAR] = cycle + n + 2
     ni[TX_END] = cycle + 1 + n
