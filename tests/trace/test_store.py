@@ -175,9 +175,10 @@ def test_unwritable(tmp_path):
 
 
 def write_parts(path, chunk: int = 7, **arguments):
-    """30 events, one in each cycle but for the tenth, which has three; parts of at least eight."""
+    """30 events, one in each cycle but for two of three; parts of at least eight, of which the second ends in one."""
     rows = events(0, 30)
     rows["cycle"][10:13] = 10
+    rows["cycle"][15:18] = 15
     with TraceWriter(path, SYSTEM, "rtl", part_events=8, **arguments) as writer:
         for start in (0, 13, 20) if chunk == 7 else (0,):
             end = {0: 13, 13: 20, 20: 30}[start] if chunk == 7 else 30
@@ -194,9 +195,9 @@ def test_a_large_trace_is_a_directory_of_parts(tmp_path):
     assert sorted(p.name for p in path.iterdir()) == ["_trace.json", *(part.name for part in trace.parts)]
     assert [(part.first, part.last, part.events) for part in trace.parts] == [
         (0, 7, 8),
-        (8, 15, 8),
-        (16, 23, 8),
-        (24, 29, 6),
+        (8, 15, 10),
+        (18, 25, 8),
+        (26, 29, 4),
     ]
     assert sum(part.digest or 0 for part in trace.parts) % 2**64 == meta.digest
     assert trace.table()["cycle"].to_pylist() == rows["cycle"].tolist()
@@ -218,6 +219,17 @@ def test_parts_do_not_depend_on_how_events_came(tmp_path):
     write_parts(tmp_path / "a", chunk=7)
     write_parts(tmp_path / "b", chunk=30)
     assert open_trace(tmp_path / "a").parts == open_trace(tmp_path / "b").parts
+
+
+def test_a_part_that_is_full_takes_the_rest_of_its_cycle(tmp_path):
+    write_parts(tmp_path / "a")
+    rows = open_trace(tmp_path / "a").table()
+    with TraceWriter(tmp_path / "b", SYSTEM, "rtl", part_events=8) as writer:
+        for row in range(len(rows)):
+            writer.append_table(rows.slice(row, 1))
+        writer.finish(cycles=30, drained=True, digest=1)
+    parts = [[(p.first, p.last, p.events) for p in open_trace(tmp_path / name).parts] for name in "ab"]
+    assert parts[0] == parts[1] and open_trace(tmp_path / "b").table() == rows
 
 
 def test_cycles_come_in_order(tmp_path):

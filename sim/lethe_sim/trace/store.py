@@ -206,16 +206,19 @@ class TraceWriter:
         assert self._open, "the trace is finished"
         start = 0
         while start < len(cycles):
-            if self._room() <= 0:
-                with self._writing():
-                    self._close_part()
-                    self._start_part()
             rest = cycles[start:]
             size = len(rest)
             if size > self._room():
                 if np.any(rest[1:] < rest[:-1]):
                     raise TraceError(f"{self.path}: rows are not ordered by cycle; append them in their order")
-                size = int(np.searchsorted(rest, rest[self._room() - 1], side="right"))
+                # A full part still takes what its last cycle lacks.
+                end = rest[self._room() - 1] if self._room() > 0 else self._last
+                size = int(np.searchsorted(rest, end, side="right"))
+            if size == 0:
+                with self._writing():
+                    self._close_part()
+                    self._start_part()
+                continue
             first = int(rest[:size].min())
             if self.parts and first <= self.parts[-1].last:
                 raise TraceError(
