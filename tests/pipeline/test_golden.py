@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from golden_trace import write_golden
+from make_trace import tamper
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
@@ -28,6 +29,13 @@ RUNS = {
     "reset": {
         "topology": {"kind": "tree", "arity": 2, "levels": 2},
         "faults": {"loss": 0.05, "resets": [{"node": 1, "start": 150, "cycles": 9}, {"node": 2, "start": 400}]},
+    },
+    "queued": {
+        "topology": {"kind": "tree", "arity": 2, "levels": 3}, "router": {"queue": 2, "max_wait": 20},
+        "faults": {"loss": 0.1}, "workload": {"load": 1.0},
+    },
+    "queued mesh": {
+        "topology": {"kind": "mesh", "columns": 3, "rows": 2}, "router": {"queue": 1}, "faults": {"flip": 2e-4},
     },
     "wrapping": {
         "topology": {"kind": "wire"}, "wire": {"generation_bits": 2}, "ni": {"slots": 2}, "timers": {"wrap_guard": 0},
@@ -69,6 +77,23 @@ def test_every_datagram_once(spark, traces, name):
         assert m.unknown > 0 and m.delivered < m.datagrams
     else:
         assert m.once == m.datagrams == 40 * system.nodes
+
+
+def test_overtaking_in_queues_is_named(spark, traces, tmp_path):
+    """Two messages of a datagram change places behind the last queue of their path."""
+    changed = []
+
+    def swap(rows):
+        row = next(r for r in rows if r["event"] == Event.DUPLICATE)
+        here = [r for r in rows if (r["unit"], r["peer"], r["uid"]) == (row["unit"], row["peer"], row["uid"])]
+        forgotten = next(r for r in here if r["event"] == Event.FORGOTTEN)
+        row["cycle"], forgotten["cycle"] = forgotten["cycle"], row["cycle"]
+        changed.append(row)
+
+    tamper(tmp_path / "t.parquet", traces("queued").path, swap)
+    result = audit_trace(tmp_path / "t.parquet", spark=spark)
+    (finding,) = [finding for finding in result.findings if finding.name == "disordered"]
+    assert changed[0]["uid"] in {example.uid for example in finding.examples}
 
 
 def test_cut_short_is_unfinished(spark, tmp_path):

@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 from lethe.spec.config import System
 from lethe.spec.events import Kind, Status
 
-from .transformations import entries_left, not_taken, uid_source, unmatched_worms
+from .transformations import entries_left, not_taken, overtaking_worms, uid_source, unmatched_worms
 
 #: Name of a finding → what it means, for those who read a report.
 FINDINGS = {
@@ -166,6 +166,12 @@ def _about_datagrams(judged: DataFrame, drained: bool) -> DataFrame:
 def _disordered(events: DataFrame, system: System) -> DataFrame:
     note = F.concat(F.col("arrivals"), F.lit(" arrived of "), F.col("launches"), F.lit(" launched"))
     return _found(unmatched_worms(events, system), "disordered", note)
+
+
+def overtaking(events: DataFrame, system: System) -> DataFrame:
+    """Worms that overtook where routers have queues, as `FOUND`; ``events`` are all of the runs'."""
+    note = F.lit("arrived before one that was launched earlier on its path, or long after it can have been launched")
+    return _found(overtaking_worms(events, system), "disordered", note)
 
 
 def _remembered(events: DataFrame, system: System) -> DataFrame:

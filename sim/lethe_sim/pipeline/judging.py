@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lethe.spec.config import System
 
 from . import transformations as T
-from .findings import FOUND, at_the_end, findings
+from .findings import FOUND, at_the_end, findings, overtaking
 from .ledger import judged, ledger, wrapping
 from .metrics import measured
 
@@ -79,7 +79,10 @@ def judgement(
         if drained:
             end = at_the_end(events, tally, system, entries=entries)
             found = keep(end if found is None else found.unionByName(end))
-        elif found is None:
+        if system.router.queue:
+            order = overtaking(events, system)
+            found = keep(order if found is None else found.unionByName(order))
+        if found is None:
             found = events.sparkSession.createDataFrame([], FOUND)
         yield Judgement(datagrams=datagrams, found=found, suspects=suspects)
     finally:

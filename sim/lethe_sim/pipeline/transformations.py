@@ -104,7 +104,8 @@ def unmatched_worms(events: DataFrame, system: System) -> DataFrame:
 
     All paths of a pair have one length, so a worm that arrives in *c* was launched in exactly one cycle
     (`launch_cycle`).  If each arrival has its launch there, no worm has overtaken another of its pair, and none has
-    come from nowhere (guarantee 3 of the memo).  Where routers have queues only the latter is shown.
+    come from nowhere (guarantee 3 of the memo).  Where routers have queues only the latter is shown; the former is
+    then for `overtaking_worms`.
     """
     found = worm(system)
     worms = (
@@ -128,6 +129,47 @@ def unmatched_worms(events: DataFrame, system: System) -> DataFrame:
     )
     return matched.where(F.col("arrivals") > F.col("launches")).select(
         "run", "uid", "cycle", F.col("receiver").alias("unit"), F.col("sender").alias("peer"), "arrivals", "launches"
+    )
+
+
+def overtaking_worms(events: DataFrame, system: System) -> DataFrame:
+    """Where routers have queues, arrivals that broke their order: run, uid, cycle, unit (receiver), peer (sender).
+
+    A worm waits at most `System.packet_life`, so that some launches of its datagram and kind come into question.  It
+    has overtaken if the latest of them is not behind the earliest of one that arrived before it on the same path.  A
+    pair has one path, but one for each slot and direction through a fat tree (`lethe.spec.pin`).
+    """
+    found = worm(system)
+    family, launch, cycle = found.family, found.launch, F.col("cycle")
+    arrived = launch_cycle(system, cycle, family, F.col("peer"), F.col("unit"), F.col("length"))
+    paths = ["run", "sender", "receiver"]
+    if system.graph.kind == "tree":
+        paths += ["slot", "answers"]
+    worms = events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull() & family.isNotNull()).select(
+        "run",
+        "uid",
+        "cycle",
+        family.alias("family"),
+        launch.alias("launch"),
+        found.sender.alias("sender"),
+        found.receiver.alias("receiver"),
+        F.when(launch, cycle).otherwise(arrived).alias("at"),
+        uid_slot(F.col("uid")).alias("slot"),
+        (family == int(Kind.ACK)).alias("answers"),
+    )
+    same = Window.partitionBy("run", "uid", "family", "sender", "receiver").orderBy("at")
+    possible = same.rangeBetween(-system.packet_life, Window.currentRow)
+    launched = F.when(F.col("launch"), F.col("cycle"))
+    arrivals = worms.select(
+        "*", F.min(launched).over(possible).alias("earliest"), F.max(launched).over(possible).alias("latest")
+    ).where(~F.col("launch"))
+    before = Window.partitionBy(*paths).orderBy("cycle").rowsBetween(Window.unboundedPreceding, -1)
+    behind = F.max("earliest").over(before)
+    broken = F.coalesce(F.col("latest") <= F.col("behind"), F.col("latest").isNull())
+    return (
+        arrivals.withColumn("behind", behind)
+        .where(broken)
+        .select("run", "uid", "cycle", F.col("receiver").alias("unit"), F.col("sender").alias("peer"))
     )
 
 
