@@ -136,6 +136,16 @@ def test_a_trace_gives_the_same_rows(tmp_path):
     assert [row.metric for row in rows[:4]] == ["cycles", "measured", "drained", "accepted"]
 
 
+def test_every_run_of_a_system_has_the_same_rows(run):
+    """A discard that never happened is a row of 0: an average over replicas must not leave it out."""
+    system, events, cycles = run
+    rows, none = rows_of(*run), rows_of(system, events[:0], cycles)
+    found = {name for name in rows if name.startswith("discards.")}
+    assert found == {name for name in none if name.startswith("discards.")}
+    assert sum(rows[name] for name in found) == rows["discards"] > 0 == none["discards"]
+    assert "discards.crc.nodes" in found and ("discards.busy.level1" in found) == (system.topology.kind == "tree")
+
+
 def test_every_row_is_documented(run):
     for name in rows_of(*run):
         assert unit_of(name)

@@ -163,16 +163,16 @@ def _offered(system: System) -> float | None:
 
 
 def _discards(account: Account) -> Iterator[tuple[str, int]]:
-    """(``discards.reason.place``, count) of all that happened."""
+    """(``discards.reason.place``, count) of all that can happen: what did not counts as 0 in an average."""
+    routers = {name for name in account.places if name.startswith(("level", "stage", "routers"))}
     for place, fates in zip(account.places, account.fates.tolist(), strict=True):
         if place == NODES:
-            yield from ((f"discards.{d.name.lower()}.{NODES}", n) for d in Drop if d and (n := int(account.drops[d])))
-            if fates[Event.FRAGMENT]:
-                yield f"discards.fragment.{NODES}", fates[Event.FRAGMENT]
-        else:
-            yield from (
-                (f"discards.{e.name.removeprefix('DISCARD_').lower()}.{place}", fates[e]) for e in DISCARDS if fates[e]
-            )
+            yield from ((f"discards.{drop.name.lower()}.{NODES}", int(account.drops[drop])) for drop in Drop if drop)
+            yield f"discards.fragment.{NODES}", fates[Event.FRAGMENT]
+            continue
+        for event in DISCARDS:
+            if (event in (Event.LOST, Event.DEAD)) != (place in routers):
+                yield f"discards.{event.name.removeprefix('DISCARD_').lower()}.{place}", fates[event]
 
 
 def of_trace(path: str | Path, *, warmup: int = 0, window: int = 0) -> list[Metric]:
