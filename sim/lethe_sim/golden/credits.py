@@ -16,6 +16,7 @@ from .fabric import Fabric, buffered_at, fly, let_out
 from .pin import pinned
 from .random import advance, scale
 from .router import HEAD_BITS, lane_event
+from .script import GoldenError
 from .state import (
     ARITY,
     BEST,
@@ -94,10 +95,13 @@ def crowded(k: np.ndarray, fabric: Fabric) -> bool:
 
 
 def grow(k: np.ndarray, fabric: Fabric) -> Fabric:
-    """The fabric with twice the memory for its source queues; raises `MemoryError` if that is beyond all reason."""
+    """The fabric with twice the memory for its source queues; raises `GoldenError` if that is beyond all reason."""
     old, ports, nodes = int(k[SOURCE_RING]), int(k[PORT_COUNT]), int(k[NODES])
     if 2 * old > MOST_SOURCE_FLITS:
-        raise MemoryError
+        raise GoldenError(
+            f"router.flow: a source queue holds {old:,} flits, so the NIs repeat faster than the network carries; "
+            "raise timers.slack or timers.backoff_steps"
+        )
     first = ports * int(k[CREDIT_FLITS])
     flags = np.zeros(first + nodes * 2 * old, np.int64)
     flits = np.zeros(2 * len(flags), np.uint64)
