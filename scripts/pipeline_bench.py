@@ -72,7 +72,7 @@ def alter(path: Path, to: Path) -> int:
 def spark_audit(path: Path) -> dict:
     from lethe_sim.pipeline.jobs import audit_trace
 
-    result, cost = _on_spark(lambda spark: audit_trace(path, spark=spark))
+    result, cost = _on_spark(lambda spark: audit_trace(path, spark=spark), path)
     m = result.metrics
     return cost | {
         "verdict": result.verdict, "findings": {f.name: f.count for f in result.findings}, "datagrams": m.datagrams,
@@ -85,15 +85,19 @@ def spark_audit(path: Path) -> dict:
 def spark_compare(left: Path, right: Path) -> dict:
     from lethe_sim.pipeline.jobs import compare_traces
 
-    result, cost = _on_spark(lambda spark: compare_traces(left, right, spark=spark))
+    result, cost = _on_spark(lambda spark: compare_traces(left, right, spark=spark), left)
     return cost | {"cycle": result.cycle, "left": len(result.left_rows), "right": len(result.right_rows)}
 
 
-def _on_spark(job) -> tuple:
+def _on_spark(job, trace: Path) -> tuple:
+    from lethe_sim.pipeline.jobs import BRIEF
     from lethe_sim.pipeline.session import session
 
+    # As the commands would start it.
+    brief = open_trace(trace).meta.events < BRIEF
+
     started = time.monotonic()
-    with session(None, "lethe bench", _MEMORY) as spark:
+    with session(None, "lethe bench", _MEMORY, brief=brief) as spark:
         ready = time.monotonic()
         result = job(spark)
         done = time.monotonic()
