@@ -126,7 +126,7 @@ def test_words_and_recorded_events_agree():
     assert events_from_words(words, system.graph).tolist() == events.tolist()
 
 
-@pytest.mark.parametrize("name", ["tree", "narrow", "mesh", "wire"])
+@pytest.mark.parametrize("name", ["tree", "narrow", "mesh", "wire", "queued"])
 def test_ladders_explain_every_worm(traces, name):
     """Where a worm of the unluckiest datagram died is always known, even when heads hold no UID."""
     trace = traces(name)
@@ -137,6 +137,15 @@ def test_ladders_explain_every_worm(traces, name):
     assert life.worms[-1].fate in ("forgotten", "nothing to forget") or life.worms[-1].arrived is None
     text = life.text()
     assert life.title in text and "accepted" in text and "completed accepted" in text
+
+
+def test_ladders_without_uids_in_queues(tmp_path):
+    system = system_of("narrow").replace(router={"queue": 1}, workload={"count": 5})
+    write_golden(tmp_path / "narrow.parquet", system)
+    life = find(tmp_path / "narrow.parquet", "unlucky")
+    assert {worm.fate for worm in life.worms} == {
+        "not known: a first flit does not hold the UID, and queues keep it for a while"
+    }
 
 
 def test_head_uids_are_those_of_nis(traces):

@@ -1,9 +1,11 @@
 """One datagram's life, read from a trace: its worms, each with its fate, and what else happened at its two nodes.
 
 A worm is followed hop by hop: the fabric's latency says in which cycle its head meets each router, and the trace
-what happened there.  So its fate is known even where a router cannot see whom it carries.
+what happened there.  So its fate is known even where a router cannot see whom it carries.  Where routers have queues a
+head is decided later, and its UID says which it was; the heads of one datagram stay in their order.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +13,11 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Status
 from lethe.spec.wire import unpack_uid
 
+from .events import head_fields
 from .store import TraceError, TraceReader
 
 _LAUNCHES = (Event.SEND, Event.BE, Event.ACK, Event.FORGET)
+_UID_FIELDS = {"source", "slot", "generation", "incarnation"}
 _DISCARDS = {
     Event.DISCARD_BUSY: "output busy",
     Event.DISCARD_CONTENTION: "lost the draw",
@@ -78,7 +82,7 @@ class Life:
         self.sender, self.receiver, self.length = accept["unit"], accept["peer"], accept["length"]
         self.by_place = {(row["cycle"], row["unit"], row["port"]): row for row in self.rows}
 
-    @property
+    @cached_property
     def worms(self) -> tuple[Worm, ...]:
         return tuple(self._worm(row) for row in self.rows if row["event"] in _LAUNCHES)
 
@@ -118,12 +122,18 @@ class Life:
             name = f"Send (repeat {row['detail']})"
         known = 0 <= target < self.system.nodes and target != origin
         hops = self.system.graph.hops(origin, target) if known else 0
-        acts = row["cycle"] + flits - 1 + hops * self.system.router.latency + 2
-        arrival = self.by_place.get((acts, target, 1))
+        queued, death = self.system.router.queue > 0, None
+        there = row["cycle"] + hops * self.system.router.latency
+        if queued:
+            death, there = self._way(row["cycle"], origin, target, hops)
+        acts = there + flits - 1 + 2
+        arrival = None if death else self.by_place.get((acts, target, 1))
         if arrival is not None:
             outcome, progress, arrived = _arrival(arrival), 1.0, acts
         else:
-            outcome, progress = self._death(row["cycle"], origin, target, acts, hops)
+            if not queued:
+                death, _ = self._way(row["cycle"], origin, target, hops)
+            outcome, progress = death or self._end(target, acts)
             arrived = None
         return Worm(
             name=name,
@@ -137,10 +147,8 @@ class Life:
     @cached_property
     def fabric(self) -> dict[tuple[int, int, int], tuple[int, int]]:
         """(cycle, unit, port) → (event, detail) of all that happened when a worm of this life was under way."""
-        graph, latency = self.system.graph, self.system.router.latency
-        far = graph.class_hops(graph.distance_classes - 1) * latency + self.system.format.max_flits + 2
         windows = [
-            [("cycle", ">=", row["cycle"]), ("cycle", "<=", row["cycle"] + far)]
+            [("cycle", ">=", row["cycle"]), ("cycle", "<=", row["cycle"] + self.system.packet_life)]
             for row in self.rows
             if row["event"] in _LAUNCHES
         ]
@@ -160,25 +168,55 @@ class Life:
             for number, end in enumerate(self.system.graph.links)
         }
 
-    def _death(self, launched: int, origin: int, target: int, acts: int, hops: int) -> tuple[str, float]:
-        """Where and of what a worm that never acted died, and how far it had come."""
+    @cached_property
+    def turns(self) -> dict[tuple[int, int, int], list[tuple[int, int, int]]]:
+        """(unit, port, destination) → (cycle, event, detail) of this datagram's heads there, those not yet followed."""
+        nodes = self.system.nodes
+        own = [("uid", "=", self.uid), ("unit", ">=", nodes), ("unit", "<", nodes + self.system.graph.routers)]
+        found = defaultdict(list)
+        for row in self.trace.table(filters=own).to_pylist():
+            place = row["unit"], row["port"], row["peer"]
+            found[place].append((row["cycle"], row["event"], row["detail"]))
+        return found
+
+    def _turn(self, cycle: int, router: int, port: int, target: int) -> tuple[int, int, int]:
+        """(cycle, event, detail) of the decision on a head that comes to a router's input in ``cycle``."""
+        unit = self.system.nodes + router
+        if not self.system.router.queue:
+            return cycle, *self.fabric.get((cycle, unit, port), (0, 0))
+        refused = cycle, int(Event.DISCARD_FULL), 0
+        if refused in self.turns.get((unit, self.system.graph.ports(router) + port, target), ()):
+            return refused
+        here = self.turns.get((unit, port, target), [])
+        turn = next((turn for turn in here if cycle <= turn[0] <= cycle + self.system.longest_wait), (cycle, 0, 0))
+        if turn in here:
+            here.remove(turn)
+        return turn
+
+    def _way(self, launched: int, origin: int, target: int, hops: int) -> tuple[tuple[str, float] | None, int]:
+        """(where and of what a worm died and how far it had come, or None; the cycle in which its head was there)."""
         graph, latency = self.system.graph, self.system.router.latency
         place, cycle, crossed = (-1, origin), launched, 0
+        if self.system.router.queue and not _UID_FIELDS <= head_fields(self.system).keys():
+            return ("not known: a first flit does not hold the UID, and queues keep it for a while", 0.5), cycle
         while True:
             number, router, port = self.links[place]
             happened, _ = self.fabric.get((cycle, graph.nodes + graph.routers + number, 0), (0, 0))
             if happened in (Event.LOST, Event.DEAD):
                 what = "lost on" if happened == Event.LOST else "died on dead"
-                return f"{what} link{number} {graph.link_name(number)}", (crossed + 0.5) / (hops + 1)
+                return (f"{what} link{number} {graph.link_name(number)}", (crossed + 0.5) / (hops + 1)), cycle
             if router is None:
-                break
+                return None, cycle
             crossed += 1
-            happened, output = self.fabric.get((cycle, graph.nodes + router, port), (0, 0))
+            cycle, happened, output = self._turn(cycle, router, port, target)
             if happened in _DISCARDS:
-                return f"router{router}: {_DISCARDS[Event(happened)]}", crossed / (hops + 1)
+                return (f"router{router}: {_DISCARDS[Event(happened)]}", crossed / (hops + 1)), cycle
             if happened != Event.FORWARD or (router, output) not in self.links:
-                return f"vanished at router{router}", crossed / (hops + 1)
+                return (f"vanished at router{router}", crossed / (hops + 1)), cycle
             place, cycle = (router, output), cycle + latency
+
+    def _end(self, target: int, acts: int) -> tuple[str, float]:
+        """What became of a worm that reached its node in one piece or less and did nothing there."""
         happened, reason = self.fabric.get((acts, target, 1), (0, 0))
         if happened == Event.DROP:
             return f"dropped by node {target}: {_words(Drop, reason)}", 1.0
