@@ -197,7 +197,7 @@ class Life:
         """(where and of what a worm died and how far it had come, or None; the cycle in which its head was there)."""
         graph, latency = self.system.graph, self.system.router.latency
         place, cycle, crossed = (-1, origin), launched, 0
-        if self.system.router.queue and not _UID_FIELDS <= head_fields(self.system).keys():
+        if self.system.router.queue and _UID_FIELDS - head_fields(self.system).keys():
             return ("not known: a first flit does not hold the UID, and queues keep it for a while", 0.5), cycle
         while True:
             number, router, port = self.links[place]
