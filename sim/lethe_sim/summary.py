@@ -75,6 +75,9 @@ def _nodes(system: System) -> Iterator[str]:
         f"{system.nodes:,}: {topology_name(system)}, {graph.routers:,} routers, {graph.link_count:,} links; "
         f"{path} router{'' if hops[-1] == 1 else 's'} on a path, {_cycles(system.router.latency)} each"
     )
+    if system.router.queue:
+        count = "one worm" if system.router.queue == 1 else f"{system.router.queue} worms"
+        yield f"each router input has room for {count}, for {system.longest_wait:,} cycles at most"
 
 
 def _wire(system: System) -> Iterator[str]:

@@ -4,6 +4,7 @@ import pytest
 
 from lethe.spec.config import ConfigError, System
 from lethe.spec.trace import link_base, router_base, trace_words
+from lethe_sim.summary import summary
 
 TREE = {"kind": "tree", "arity": 4, "levels": 2}
 
@@ -72,3 +73,10 @@ def test_two_lanes_an_input():
     assert [plain.lanes(0), queued.lanes(0)] == [8, 16]
     assert router_base(queued, 1) - router_base(queued, 0) == 16
     assert trace_words(queued) - link_base(queued) == trace_words(plain) - link_base(plain)
+
+
+def test_the_summary_tells_of_queues():
+    told = [list(summary(System.make(topology=TREE, router={"queue": queue, "max_wait": 50}))) for queue in (0, 1, 2)]
+    assert not any("room for" in line for line in told[0])
+    assert any("room for one worm, for 67 cycles at most" in line for line in told[1])
+    assert any("room for 2 worms, for 126 cycles at most" in line for line in told[2])
