@@ -37,6 +37,8 @@ class ConfigError(ValueError):
 
 # Cycle numbers travel as 64-bit integers; nothing else comes near.
 _LARGEST = (1 << 63) - 1
+# Longer than any run.
+_NO_BOUND = 1 << 42
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +206,15 @@ class System:
         return self.reuse_time << self.wire.generation_bits
 
     @property
+    def worms_wait(self) -> bool:
+        """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
+        return self.router.queue > 0 or self.credits > 0
+
+    @property
     def longest_wait(self) -> int:
-        """The most cycles a worm can spend in the queue of a router input."""
+        """The most cycles a worm can spend in the queue of a router input; credits have no such bound."""
+        if self.credits:
+            return _NO_BOUND
         queue, flits = self.router.queue, self.format.max_flits
         return queue * (self.router.max_wait + flits + 3) + flits + 2 if queue else 0
 

@@ -79,7 +79,7 @@ def judgement(
         if drained:
             end = at_the_end(events, tally, system, entries=entries)
             found = keep(end if found is None else found.unionByName(end))
-        if system.router.queue:
+        if system.worms_wait:
             order = overtaking(events, system)
             found = keep(order if found is None else found.unionByName(order))
         if found is None:

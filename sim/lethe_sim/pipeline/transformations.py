@@ -200,8 +200,8 @@ def worm(system: System) -> Worm:
     )
     launch = is_event(Event.SEND, Event.BE, Event.ACK, Event.FORGET)
     arrived = launch_cycle(system, cycle, family, peer, unit, F.col("length"))
-    # A worm that may have waited in a queue does not tell when it was launched.
-    known = system.router.queue == 0
+    # A worm that may have waited does not tell when it was launched.
+    known = not system.worms_wait
     return Worm(
         family=family,
         launch=launch,

@@ -17,6 +17,16 @@ from .events import head_fields
 from .store import TraceError, TraceReader
 
 _LAUNCHES = (Event.SEND, Event.BE, Event.ACK, Event.FORGET)
+_ARRIVALS = (
+    Event.DELIVER,
+    Event.DELIVER_BE,
+    Event.DUPLICATE,
+    Event.DROP,
+    Event.RELEASE,
+    Event.ACK_IGNORED,
+    Event.FORGOTTEN,
+    Event.FORGET_IGNORED,
+)
 _UID_FIELDS = {"source", "slot", "generation", "incarnation"}
 _DISCARDS = {
     Event.DISCARD_BUSY: "output busy",
@@ -122,11 +132,13 @@ class Life:
             name = f"Send (repeat {row['detail']})"
         known = 0 <= target < self.system.nodes and target != origin
         hops = self.system.graph.hops(origin, target) if known else 0
-        queued, death = self.system.router.queue > 0, None
+        queued, death = self.system.worms_wait, None
         there = row["cycle"] + hops * self.system.router.latency
         if queued:
             death, there = self._way(row["cycle"], origin, target, hops)
         acts = there + flits - 1 + 2
+        if self.system.credits and not death:
+            acts = self._paused(acts, target)
         arrival = None if death else self.by_place.get((acts, target, 1))
         if arrival is not None:
             outcome, progress, arrived = _arrival(arrival), 1.0, acts
@@ -143,6 +155,11 @@ class Life:
             fate=outcome,
             progress=progress,
         )
+
+    def _paused(self, acts: int, target: int) -> int:
+        """When a worm acts that does so in ``acts`` at the earliest and may have paused: no other comes in between."""
+        here = (row for row in self.rows if (row["unit"], row["port"]) == (target, 1) and row["event"] in _ARRIVALS)
+        return next((row["cycle"] for row in here if row["cycle"] >= acts), acts)
 
     @cached_property
     def fabric(self) -> dict[tuple[int, int, int], tuple[int, int]]:
@@ -182,7 +199,7 @@ class Life:
     def _turn(self, cycle: int, router: int, port: int, target: int) -> tuple[int, int, int]:
         """(cycle, event, detail) of the decision on a head that comes to a router's input in ``cycle``."""
         unit = self.system.nodes + router
-        if not self.system.router.queue:
+        if not self.system.worms_wait:
             return cycle, *self.fabric.get((cycle, unit, port), (0, 0))
         refused = cycle, int(Event.DISCARD_FULL), 0
         if refused in self.turns.get((unit, self.system.graph.ports(router) + port, target), ()):
@@ -197,7 +214,7 @@ class Life:
         """(where and of what a worm died and how far it had come, or None; the cycle in which its head was there)."""
         graph, latency = self.system.graph, self.system.router.latency
         place, cycle, crossed = (-1, origin), launched, 0
-        if self.system.router.queue and _UID_FIELDS - head_fields(self.system).keys():
+        if self.system.worms_wait and _UID_FIELDS - head_fields(self.system).keys():
             return ("not known: a first flit does not hold the UID, and queues keep it for a while", 0.5), cycle
         while True:
             number, router, port = self.links[place]
