@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lethe.spec.config import System
 from lethe_sim.pipeline.session import session, usable_java
 
-from .plan import Run, Sweep, configuration, load, told
+from .plan import Measure, Run, Sweep, configuration, load, told
 from .store import Result, Store, scan
 from .summary import broken, summary
 from .work import DONE, FULL, Task, task, tasks
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 #: Spark gives a task up after it has killed so many workers.
 TRIES = 4
-#: Tasks for each worker: enough that none waits long for the last, few enough that starting them costs nothing.
-_TASKS_PER_WORKER = 64
+#: Tasks for each worker, at least and at most: the more there are, the less one waits for the last, but each costs
+#: Spark some 50 ms.  In between, a task is about a second's work.
+_TASKS_PER_WORKER = (8, 64)
+_NODE_CYCLES_PER_SECOND = 5e6
 _LOOK_SECONDS = 0.25
 
 #: Called with a phase, its state in words, how much is done, and of how much.
@@ -97,7 +99,7 @@ def sweep(
         if left:
             work = [task(run.name, run.system, store.root, plan.measure, plan.events) for run in left]
             try:
-                again = _spark(work, left, store, master=master, workers=workers, say=say)
+                again = _spark(work, left, store, plan.measure, master=master, workers=workers, say=say)
             except KeyboardInterrupt:
                 note(f"{_count(_finished(store, runs), 'run')} of {len(runs):,} finished and kept; {_ON}")
                 raise
@@ -131,7 +133,14 @@ def _finished(store: Store, runs: Sequence[Run]) -> int:
 
 
 def _spark(
-    work: list[Task], runs: list[Run], store: Store, *, master: str | None, workers: int | None, say: Say
+    work: list[Task],
+    runs: list[Run],
+    store: Store,
+    measure: Measure,
+    *,
+    master: str | None,
+    workers: int | None,
+    say: Say,
 ) -> int:
     """Do the work; returns how many tasks were repeated because a worker died."""
     # Before the model is compiled, which may take long.
@@ -148,7 +157,13 @@ def _spark(
             # Workers that die are told of in our words; their stack traces help nobody.
             spark.sparkContext.setLogLevel("OFF")
             parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
-            job = _Job(spark, work, max(1, min(parallel, workers or parallel)))
+            slices = _slices(
+                sum(run.cost(measure) for run in runs), len(runs), max(1, min(parallel, workers or parallel))
+            )
+            # Each slice gets some of the long runs and some of the short ones.
+            order = [number for first in range(slices) for number in range(first, len(runs), slices)]
+            work, runs = [work[number] for number in order], [runs[number] for number in order]
+            job = _Job(spark, work, slices)
             try:
                 while not job.wait(_LOOK_SECONDS):
                     done = _finished(store, runs)
@@ -167,13 +182,17 @@ def _spark(
     return again
 
 
+def _slices(cost: float, runs: int, workers: int) -> int:
+    """Tasks to make of runs of a total cost in node-cycles."""
+    least, most = _TASKS_PER_WORKER
+    return min(runs, max(least * workers, min(most * workers, round(cost / _NODE_CYCLES_PER_SECOND))))
+
+
 class _Job:
     """The job in a thread of its own, so that this one can show progress and be interrupted."""
 
-    def __init__(self, spark: "SparkSession", work: list[Task], workers: int):
+    def __init__(self, spark: "SparkSession", work: list[Task], slices: int):
         self.spark, self.error, self.outcomes = spark, None, []
-        # Small tasks balance best; so many that starting them took longer than their work would be too many.
-        slices = min(len(work), max(_TASKS_PER_WORKER * workers, 1))
         self._frame = spark.range(0, len(work), 1, slices).mapInArrow(
             partial(_tasks, runs=spark.sparkContext.broadcast(work)),
             "number long, seconds double, kind string, error string",
