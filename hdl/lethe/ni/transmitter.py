@@ -148,7 +148,8 @@ class Transmitter(wiring.Component):
         finishes = record.refused | record.best_effort
         m.d.comb += [
             judging.eq(is_repeat | is_new),
-            alive.eq(record.live & (record.generation == token.generation)),
+            # A repeat whose slot ends by itself belongs to an earlier life, so early did its generation recur.
+            alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
             sent.eq(judging & alive & ~record.refused),
             killed.eq(judging & ~alive),
             self.push.eq(sent & ~record.best_effort),

@@ -71,9 +71,16 @@ def _ladders() -> dict[str, Block]:
 
 
 def _ni(
-    flit_bits: int, kind: str = "tree", *, mtu: int, ni: dict, timers: dict, workload: dict | None = None
+    flit_bits: int,
+    kind: str = "tree",
+    *,
+    mtu: int,
+    ni: dict,
+    timers: dict,
+    workload: dict | None = None,
+    generation_bits: int = 3,
 ) -> dict[str, Block]:
-    widths = {"mtu": mtu, "generation_bits": 3, "incarnation_bits": 2, "slot_bits": 3}
+    widths = {"mtu": mtu, "generation_bits": generation_bits, "incarnation_bits": 2, "slot_bits": 3}
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
     return {
         f"ni {flit_bits}": NiBlock(
@@ -119,6 +126,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         mtu=9,
         ni={"slots": 3, "sets": 8, "ways": 2, "reply_depth": 3, "deliver_flits": 4},
         timers={"backoff_steps": 0, "jitter_bits": 4},
+        generation_bits=1,
     ),
     "ni64": lambda: _ni(
         64,

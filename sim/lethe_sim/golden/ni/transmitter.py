@@ -230,7 +230,8 @@ def grant_send(k, ni, data, cycle, entry, tries):
     uid = pack_uid(ni[NUMBER], incarnation, slot, generation)
     if tries == 0:
         ni[at + LAUNCHED] = generation
-    if not ni[at + LIVE] or ni[at + SLOT_GENERATION] != generation:
+    strange = tries > 0 and (ni[at + SLOT_MODE] == 1 or ni[at + CAUSE] != 0)
+    if not ni[at + LIVE] or ni[at + SLOT_GENERATION] != generation or strange:
         show_event(k, ni, cycle + 2, event_word(_KILLED, 0, peer, 0), uid)
         ni[NEXT_GRANT] = cycle + 2
         ni[TX_END] = cycle + 2
