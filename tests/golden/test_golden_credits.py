@@ -21,6 +21,9 @@ from lethe_sim.golden.state import (
     SOURCE_RING,
     UPSTREAM,
 )
+from lethe_sim.running import run
+from lethe_sim.trace.life import Life
+from lethe_sim.trace.store import open_trace
 
 ROUTED = [name for name in TOPOLOGIES if name != "wire"]
 
@@ -187,6 +190,27 @@ def test_saturation_as_booksim(flits, size, routing, delay, expected):
     system = System.make(topology={"kind": "tree", "arity": 4, "levels": 3}, router=router, timers={"wrap_guard": 0})
     found = plain_packets(system, 1.0, size, 5000, warm_up=3000, route_delay=routing, grant_delay=1)
     assert found.accepted == pytest.approx(expected, rel=0.05)  # 2.5 % at most was seen
+
+
+def test_a_crossbar_reaches_the_limit_of_input_queues():
+    """2 − √2 flits per input and cycle, for many ports (Karol, Hluchyj and Morgan 1987); 64 of them come to 0.588."""
+    router = {"flow": "credits", "credit_flits": 8}
+    system = System.make(topology={"kind": "crossbar", "nodes": 64}, router=router, timers={"wrap_guard": 0})
+    found = plain_packets(system, 1.0, 1, 10_000, warm_up=2000)
+    assert found.accepted == pytest.approx(2 - 2**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["tree4", "mesh"])
+def test_every_worm_of_a_life_arrives(name, tmp_path):
+    """Ladders follow worms that wait and pause: each that was sent acts, and no two in one event."""
+    run(credited(name, 2, workload={"load": 1.0}), tmp_path / "run.parquet")
+    trace = open_trace(tmp_path / "run.parquet")
+    uids = set(trace.table(columns=["uid"])["uid"].to_pylist()) - {None}
+    for uid in sorted(uids)[:40]:
+        worms = Life(trace, uid).worms
+        assert len(worms) >= 3
+        places = {(worm.arrived, worm.from_sender) for worm in worms}
+        assert len(places) == len(worms) and all(arrived is not None for arrived, _ in places)
 
 
 def test_latency_of_a_packet_that_meets_nobody():
