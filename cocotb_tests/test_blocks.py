@@ -8,6 +8,7 @@ from lethe_sim.lockstep.block_groups import GROUPS, hold
 CYCLES = 3000
 
 ROUTER = {event.name for event in Event if Event.FORWARD <= event <= Event.OVERLONG}
+QUEUED = ROUTER - {Event.DISCARD_UP.name} | {Event.DISCARD_FULL.name}
 LINK = {Event.LOST.name, Event.DEAD.name, Event.FLIP.name}
 NI = {event.name for event in Event if event and event < Event.FORWARD and event != Event.DROP}
 NI |= {f"DROP {drop.name}" for drop in Drop if drop}
@@ -38,7 +39,9 @@ def test_block(group, held):
 
 
 @pytest.mark.parametrize(
-    ("groups", "wanted"), [(["small"], LINK), (["routers"], ROUTER), (NIS, NI)], ids=["links", "routers", "nis"]
+    ("groups", "wanted"),
+    [(["small"], LINK), (["routers"], ROUTER), (["queued routers"], QUEUED), (NIS, NI)],
+    ids=["links", "routers", "queued routers", "nis"],
 )
 def test_nothing_is_missed(groups, wanted, held):
     """The input reaches every event and every reason for a drop: else the agreement says little."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lethe.spec.check import QUEUES
 from lethe.spec.config import System
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim
@@ -27,6 +28,13 @@ def test_every_topology_takes_its_turn():
     """Ten seeds give every topology twice, so 20,000 cycles each."""
     kinds = [draw(seed).topology.kind for seed in range(10)]
     assert {kind: kinds.count(kind) for kind in KINDS} == dict.fromkeys(KINDS, 2)
+
+
+def test_every_topology_has_every_queue():
+    """Within twenty seeds; within ten each has some."""
+    drawn = [draw(seed) for seed in range(20)]
+    assert {(s.topology.kind, s.router.queue) for s in drawn} == {(kind, queue) for kind in KINDS for queue in QUEUES}
+    assert {s.topology.kind for s in drawn[:10] if s.router.queue} == {*KINDS}
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")

@@ -53,6 +53,18 @@ def _routers() -> dict[str, Block]:
     }
 
 
+def _queued_routers() -> dict[str, Block]:
+    def queued(system: System, number: int, queue: int, max_wait: int) -> Block:
+        return RouterBlock(system.replace(router={"queue": queue, "max_wait": max_wait}), number)
+
+    return {
+        "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
+        "3-ary tree level 1, queues of 2": queued(_system("tree3", 64, latency=3), 11, 2, 9),
+        "mesh middle, queues of 4": queued(_system("mesh", 128, latency=2), 4, 4, 40),
+        "crossbar, queues of 1": queued(_system("crossbar", 32), 0, 1, 2),
+    }
+
+
 def _queues() -> dict[str, Block]:
     return {f"queue of {depth}": QueueBlock(depth) for depth in (2, 3, 4, 7, 16)}
 
@@ -117,6 +129,7 @@ def hostile_router() -> Block:
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "small": lambda: _links() | _queues() | _ladders(),
     "routers": _routers,
+    "queued routers": _queued_routers,
     "ni16": lambda: _ni(
         16, mtu=12, ni={"control_classes": 1, "deliver_flits": 7}, timers={"backoff_steps": 1, "jitter_bits": 0}
     ),

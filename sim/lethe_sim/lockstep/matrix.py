@@ -5,6 +5,7 @@ Tables are small because coverage is best there; every topology, flit width and 
 
 import random
 
+from lethe.spec.check import QUEUES
 from lethe.spec.config import ConfigError, System
 
 TOPOLOGIES = (
@@ -27,15 +28,27 @@ KINDS = ("wire", "crossbar", "fly", "tree", "mesh")
 def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000) -> System:
     """The system of ``seed``: traffic for ``cycles`` cycles, faults spread over them.
 
-    Topologies take turns by seed unless ``kind`` fixes one, so a few seeds cover them all.
+    Topologies and sizes of input queues take turns by seed (unless ``kind`` fixes the former), so a few seeds cover
+    them all.
     """
     chance = random.Random(f"lethe {seed}")
     wanted = kind or KINDS[seed % len(KINDS)]
     while True:
         try:
-            return System.make(source=f"matrix seed {seed}", **_sections(chance, wanted, seed, cycles))
+            sections = _sections(chance, wanted, seed, cycles)
+            sections["router"] |= _queue(seed)
+            return System.make(source=f"matrix seed {seed}", **sections)
         except ConfigError:
             continue  # an impossible combination; draw on
+
+
+def _queue(seed: int) -> dict:
+    """The queues of a seed, drawn apart; by place and by round, so that no topology always has the same."""
+    chance = random.Random(f"lethe queue {seed}")
+    return {
+        "queue": QUEUES[(seed % len(KINDS) + seed // len(KINDS)) % len(QUEUES)],
+        "max_wait": chance.choice((1, 5, 40, 300)),
+    }
 
 
 def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
