@@ -1,6 +1,7 @@
 """`lethe verilog`: the RTL of a configuration, for other tools."""
 
 import argparse
+from pathlib import Path
 
 from lethe.spec.config import System, load
 
@@ -9,6 +10,7 @@ from .common import Mistake, add_config, write_text
 EXAMPLES = """\
   lethe verilog my.toml -o system.v                 the whole system with its traffic generators
   lethe verilog my.toml --block ni -o ni.v          one network interface
+  lethe verilog my.toml -o system.v --waivers system.vlt && verilator --lint-only -Wall system.vlt system.v
   lethe verilog my.toml --block router --router 4   one router, to stdout
 """
 
@@ -22,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", choices=tuple(_TOPS), default="system", help="what to write (default: system)")
     parser.add_argument("--router", type=int, metavar="N", default=0, help="which router (default: 0)")
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write (default: stdout)")
+    parser.add_argument(
+        "--waivers", metavar="FILE", help="write waivers for Verilator's lint there: one a line, each with its reason"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +34,16 @@ def run(args: argparse.Namespace) -> int:
     refuse_large(system, alone=args.block == "ni")
     if args.block == "router" and not 0 <= args.router < system.graph.routers:
         raise Mistake(f"{args.config}: --router {args.router}: no such router; the topology has {system.graph.routers}")
+    if args.waivers and args.output == "-":
+        raise Mistake("--waivers: waivers name the file that they are for; give it with -o")
     from lethe import verilog
 
-    write_text(args.output, verilog.emit(_component(system, args), _TOPS[args.block]))
+    text = verilog.emit(_component(system, args), _TOPS[args.block])
+    write_text(args.output, text)
+    if args.waivers:
+        from lethe_sim.lockstep.waivers import waivers
+
+        write_text(args.waivers, waivers(text, _TOPS[args.block], Path(args.output).name))
     return 0
 
 
@@ -63,4 +75,7 @@ def _component(system: System, args: argparse.Namespace):
             from lethe.fabric.router import Router
             from lethe.fabric.routes import Rule
 
-            return Router(system.format, Rule.of(system.graph, args.router), system.router.latency)
+            router = system.router
+            return Router(
+                system.format, Rule.of(system.graph, args.router), router.latency, router.queue, router.max_wait
+            )
