@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import logging
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,31 @@ def session(
 
     Raises `PipelineError` if PySpark or a usable Java is missing, or the master does not answer.
     """
+    logging.getLogger().addFilter(_not_py4j)
     spark = _start(master, name, memory, brief, options or {})
     try:
         yield spark
+    except Exception as error:
+        # Tidying up after Ctrl-C fails where the JVM is gone; it was Ctrl-C all the same.
+        if _interrupted(error):
+            raise KeyboardInterrupt from None
+        raise
     finally:
-        spark.stop()
+        # Ctrl-C reaches the JVM as well, which may be gone; what is gone has stopped.
+        with suppress(Exception):
+            spark.stop()
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an error came of an interrupt."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """What goes wrong is told in words: Py4J would log it before, with its traceback."""
+    return record.module not in ("java_gateway", "clientserver")
 
 
 def _start(master: str | None, name: str, memory: str, brief: bool, settings: Mapping[str, str]) -> "SparkSession":
