@@ -1,9 +1,6 @@
 """`scripts/bench`: that it can be run, what it prints, and that it counts what it says it counts."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,19 +8,10 @@ import pytest
 from lethe.spec.config import System
 from lethe_sim.lockstep.simulators import ToolError
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "bench.py"
-
 
 @pytest.fixture(scope="module")
-def bench():
-    spec = importlib.util.spec_from_file_location("bench_script", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def bench(script):
+    return script("bench")
 
 
 def figures(bench, *, met):

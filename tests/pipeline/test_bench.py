@@ -1,7 +1,5 @@
 """`scripts/bench --only pipeline`: DuckDB answers as the audit does, for traces good and bad."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,19 +9,10 @@ from make_trace import tamper
 from lethe.spec.events import Event
 from lethe_sim.pipeline.jobs import audit_trace, compare_traces
 
-pytest.importorskip("duckdb")
-SCRIPT = Path(__file__).parents[2] / "scripts" / "pipeline_bench.py"
-
 
 @pytest.fixture(scope="module")
-def bench():
-    spec = importlib.util.spec_from_file_location("pipeline_bench", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def bench(script):
+    return script("pipeline_bench")
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,12 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
+from sweeping import alone
 from test_report import Balance
 
 from lethe_sim import cli
 from lethe_sim.report import figures, sweep_report
 from lethe_sim.report.curves import Cell, Dot, Line, Scale, curves, heat_map
-from lethe_sim.sweep import jobs, work
-from lethe_sim.sweep.plan import load
 from lethe_sim.sweep.store import Result, Store
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -34,13 +33,7 @@ def swept(directory: Path, text: str) -> Store:
     """A sweep done in this process."""
     path = directory / "sweep.toml"
     path.write_text(text)
-    plan, store = load(path), Store(directory)
-    with store.locked():
-        for run in plan.runs:
-            task = work.task(run.name, run.system, store.root, plan.measure, plan.events)
-            assert work.attempt(task)[1:] == (work.DONE, "")
-        jobs.write_tables(store, plan.runs, {run.name: store.read_run(run.name) for run in plan.runs})
-    return store
+    return alone(path, directory)
 
 
 @pytest.fixture(scope="module", params=SWEEPS)

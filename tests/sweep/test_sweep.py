@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from sweeping import alone
 
 from lethe_sim import cli
-from lethe_sim.sweep import jobs, work
-from lethe_sim.sweep.plan import load
 from lethe_sim.sweep.store import TABLES, Store
 
 SWEEP = """\
@@ -26,17 +25,6 @@ count = {count}
 faults.loss = [0, 0.02]
 workload.load = {loads}
 """
-
-
-def alone(path: Path, root: Path) -> Store:
-    """The same sweep without Spark, one run after the other."""
-    plan, store = load(path), Store(root)
-    with store.locked():
-        for run in plan.runs:
-            task = work.task(run.name, run.system, store.root, plan.measure, plan.events)
-            assert work.attempt(task)[1:] == (work.DONE, "")
-        jobs.write_tables(store, plan.runs, {run.name: store.read_run(run.name) for run in plan.runs})
-    return store
 
 
 def same_tables(left: Store, right: Store) -> None:

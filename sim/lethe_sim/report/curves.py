@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 430, 280
 _LEFT, _RIGHT, _BOTTOM = 52, 14, 44
 _LEGEND_LINE = 17
 #: Lines that can be told apart in one chart.
-MOST_LINES = 6
+MOST_LINES = 8
 #: Columns of a heat map whose cells have room for their numbers.
 _MOST_NUMBERS = 10
 
