@@ -532,6 +532,40 @@ def _beside_duckdb(bench, question: str, *traces: Path) -> Iterator[Figure]:
     )
 
 
+_SWEEP = """\
+replicas = {replicas}
+warmup = 2000
+window = 60000
+base = {{ topology.levels = 3, workload.count = 0, run.cycles = 100000 }}
+axes = {{ workload.load = [0.05, 0.1, 0.2, 1.0] }}
+"""
+
+
+def sweep(quick: bool) -> Iterator[Figure]:
+    """A sweep with one worker and with two, from the command to its tables."""
+    runs = 4 * (5 if quick else 80)
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        plan = Path(scratch) / "load.toml"
+        plan.write_text(_SWEEP.format(replicas=runs // 4))
+        seconds = {}
+        for workers in (1, 2):
+            say(f"sweep: {runs} runs, {workers} at a time")
+            before = time.monotonic()
+            arguments = (str(plan), "-o", str(plan.with_name(f"by{workers}")), "--workers", str(workers), "--no-report")
+            command = [sys.executable, "-m", "lethe_sim.cli", "sweep", *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ToolError(f"lethe sweep failed: {done.stderr.strip()}")
+            seconds[workers] = time.monotonic() - before
+    yield Figure(
+        section="sweep",
+        quantity=f"{runs} runs of 64 nodes: 1 worker, 2 workers; parallel efficiency",
+        measured=f"{seconds[1]:.1f} s, {seconds[2]:.1f} s; {seconds[1] / 2 / seconds[2]:.2f}",
+        target="≥ 0.9",
+        met=seconds[1] / 2 / seconds[2] >= 0.9,
+    )
+
+
 SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "rates": rates,
     "slots": slots,
@@ -539,6 +573,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "area": area,
     "queues": queues,
     "pipeline": pipeline,
+    "sweep": sweep,
 }
 
 

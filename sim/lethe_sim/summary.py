@@ -105,8 +105,10 @@ def _timers(system: System) -> Iterator[str]:
     for c in range(classes):
         hops = system.graph.class_hops(c)
         yield f"{_cycles(system.delays[c])} at first for a path of up to {hops} router{'' if hops == 1 else 's'}"
+    if system.measured:
+        yield f"then by the round trips that are measured, up to {_cycles(system.timers.ceiling)}"
     steps, jitter = system.timers.backoff_steps, (1 << system.timers.jitter_bits) - 1
-    backoff = f"doubled up to {steps} times, to {system.delays[-1]:,} at most" if steps else "never longer"
+    backoff = f"doubled up to {steps} times, to {system.longest_delays[-1]:,} at most" if steps else "never doubled"
     yield f"{backoff}; Sends wait up to {jitter:,} more (jitter)"
 
 
@@ -125,7 +127,7 @@ def _memory(system: System) -> Iterator[str]:
 
 
 def _promises(system: System) -> Iterator[str]:
-    longest = system.delays[-1]
+    longest = system.longest_delays[-1]
     yield (
         f"the same generation of a slot comes again after {system.wrap_time:,} cycles at the earliest, "
         f"{system.wrap_time / longest:.1f} of the longest Ack intervals"

@@ -168,6 +168,10 @@ def _interface(system, fail, within) -> None:
     if n.reserved_slots and not n.control_classes:
         fail("ni.reserved_slots", "nothing may use them", "set ni.control_classes, or leave it at 0")
     within("timers.slack", -1, 65536)
+    within("timers.ceiling", 0, 1 << 16)
+    first = system.delays[system.graph.distance_classes - 1]
+    if system.measured and system.timers.ceiling < first:
+        fail("timers.ceiling", f"is below the first time-out of {first} cycles", "raise it, or lower timers.slack")
     within("timers.backoff_steps", 0, 16)
     within("timers.jitter_bits", 0, 12)
     within("timers.wrap_guard", 0, 65536)
@@ -319,7 +323,7 @@ def _generations(system, fail) -> None:
     An entry whose Forget was lost is cleared by the answer to its next Ack, so `wrap_guard` longest Ack
     intervals are as many more chances.  It makes the mistake improbable; it does not exclude it.
     """
-    needed = system.timers.wrap_guard * system.delays[-1]
+    needed = system.timers.wrap_guard * system.longest_delays[-1]
     if system.wrap_time >= needed:
         return
     bits = next((b for b in range(system.wire.generation_bits, 21) if system.reuse_time << b >= needed), None)

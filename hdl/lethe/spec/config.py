@@ -142,19 +142,39 @@ class System:
 
     @cached_property
     def delays(self) -> tuple[int, ...]:
-        """Delay of each rung in cycles: round trip of the class and slack, then doublings of the last."""
+        """Delay of each rung in cycles: round trip of the class and slack, then doublings of the last.
+
+        With measured round trips the delays of a class are at least its own and those doublings of it.
+        """
         form, hop = self.format, self.router.latency
-        slack = self.timers.slack if self.timers.slack >= 0 else 2 * form.max_flits + 8
         first = [
-            2 * hop * self.graph.class_hops(c) + form.max_flits + form.control_flits + 10 + slack
+            2 * hop * self.graph.class_hops(c) + form.max_flits + form.control_flits + 10 + self.slack
             for c in range(self.graph.distance_classes)
         ]
         return (*first, *(first[-1] << r for r in range(1, self.timers.backoff_steps + 1)))
 
     @property
+    def slack(self) -> int:
+        """Cycles in a first time-out beyond the shortest round trip."""
+        return self.timers.slack if self.timers.slack >= 0 else 2 * self.format.max_flits + 8
+
+    @property
+    def measured(self) -> bool:
+        """Whether time-outs follow measured round trips."""
+        return self.timers.ceiling > 0
+
+    @cached_property
+    def longest_delays(self) -> tuple[int, ...]:
+        """The most that the delay of each rung can be."""
+        if not self.measured:
+            return self.delays
+        classes, steps = self.graph.distance_classes, self.timers.backoff_steps
+        return (*[self.timers.ceiling] * classes, *(self.timers.ceiling << r for r in range(1, steps + 1)))
+
+    @property
     def time_bits(self) -> int:
         """Width of the NI's time base: every due time and deadline is compared within half its range."""
-        longest = self.delays[-1] + (1 << self.timers.jitter_bits) + self.timers.quarantine
+        longest = self.longest_delays[-1] + (1 << self.timers.jitter_bits) + self.timers.quarantine
         return max(longest.bit_length() + 2, self.ni.deadline_bits + 2, 16)
 
     @property
@@ -182,13 +202,17 @@ class System:
         """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats."""
         last = self.graph.distance_classes - 1
         jitter = 1 << self.timers.jitter_bits
-        return sum(self.delays[self.rung(last, r)] + jitter for r in range(retry_limit + 1))
+        return sum(self.longest_delays[self.rung(last, r)] + jitter for r in range(retry_limit + 1))
 
     @property
     def orphan_time(self) -> int:
         """The shortest time in cycles from acceptance to reclaim; 0 if entries are never reclaimed."""
-        limit = self.timers.ack_limit
-        return sum(self.delays[self.rung(0, r)] for r in range(limit + 1)) if limit else 0
+        limit, steps = self.timers.ack_limit, self.timers.backoff_steps
+        if not limit:
+            return 0
+        if self.measured:
+            return sum(self.delays[0] << min(r, steps) for r in range(limit + 1))
+        return sum(self.delays[self.rung(0, r)] for r in range(limit + 1))
 
     @property
     def reuse_time(self) -> int:

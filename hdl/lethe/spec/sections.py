@@ -60,6 +60,7 @@ class NiSection:
 @dataclass(frozen=True, kw_only=True)
 class TimersSection:
     slack: int = _key(-1, "cycles added to the shortest round trip for the first time-out; -1: two worms and 8")
+    ceiling: int = _key(0, "first time-outs follow measured round trips, up to so many cycles; 0: they are fixed (T15)")
     backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
     jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
     timer_depth: int = _key(0, "tokens in each rung of a ladder; 0: twice the larger of slots and entries, at least 16")
