@@ -99,6 +99,12 @@ ERRORS = [
     ("[ni]\nreserved_slots = 16", "ni.reserved_slots", "must be 0 to 15, not 16", "leave a slot for data"),
     ("[ni]\nreserved_slots = 2", "ni.reserved_slots", "nothing may use them", "set ni.control_classes"),
     ("[timers]\nslack = -2", "timers.slack", "must be -1 to 65536", "in that range"),
+    ("[timers]\nceiling = -1", "timers.ceiling", "must be 0 to 65536", "in that range"),
+    ("[timers]\nceiling = 42", "timers.ceiling", "is below the first time-out of 43 cycles", "lower timers.slack"),
+    (
+        "[timers]\nceiling = 2000", "wire.generation_bits", "16 of the longest Ack intervals are 2048000",
+        "set wire.generation_bits = 17",
+    ),
     ("[timers]\nbackoff_steps = 17", "timers.backoff_steps", "must be 0 to 16", "in that range"),
     ("[timers]\njitter_bits = 13", "timers.jitter_bits", "must be 0 to 12", "in that range"),
     ("[timers]\nwrap_guard = -1", "timers.wrap_guard", "must be 0 to 65536", "in that range"),
@@ -273,12 +279,14 @@ SECTIONS = {
         "flit_bits", "node_bits", "slot_bits", "generation_bits", "incarnation_bits", "try_bits", "class_bits",
         "mode_bits", "ext_bits", "mtu", "tag_bits",
     ),
-    "router": ("latency",),
+    "router": ("latency", "queue", "max_wait", "flow", "credit_flits", "credit_delay"),
     "ni": (
         "slots", "sets", "ways", "reply_depth", "deliver_flits", "deliver_records", "control_classes",
         "reserved_slots", "deadline_bits", "statistics",
     ),
-    "timers": ("slack", "backoff_steps", "jitter_bits", "timer_depth", "wrap_guard", "ack_limit", "quarantine"),
+    "timers": (
+        "slack", "ceiling", "backoff_steps", "jitter_bits", "timer_depth", "wrap_guard", "ack_limit", "quarantine",
+    ),
     "faults": ("loss", "flip", "links", "stalls", "resets"),
     "workload": (
         "kind", "load", "min_length", "max_length", "count", "stop", "pattern", "node", "fraction", "arrivals", "burst",

@@ -5,11 +5,13 @@
 also for the two Ack tokens that may be on their way (in the hold register and in an acting request).
 """
 
+from . import round_trip
 from .compile import jit
 from .state import (
     ACK_LADDER,
     AT_RUNGS,
     AT_TOKENS,
+    CEILING,
     CLASSES,
     DELAY,
     DUE,
@@ -51,8 +53,10 @@ def rung_after(k, rung):
 
 
 @jit
-def delay_of(k, distance_class, tries):
-    """How long try number ``tries`` waits, in cycles."""
+def delay_of(k, ni, cycle, distance_class, tries):
+    """How long try number ``tries`` that begins in ``cycle`` waits, in cycles."""
+    if k[CEILING] > 0:
+        return round_trip.time_out(k, ni, cycle, distance_class, tries)
     return k[DELAY + rung_of(k, distance_class, tries)]
 
 
@@ -137,6 +141,7 @@ def poll(k, ni, ladder, time):
 @jit
 def clear(k, ni):
     """Both ladders as after reset."""
+    round_trip.clear(k, ni)
     for ladder in range(ACK_LADDER + 1):
         fields = LADDER + LADDER_FIELDS * ladder
         ni[fields + HOLD] = 0

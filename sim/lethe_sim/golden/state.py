@@ -27,8 +27,9 @@ NONE = -1
     AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
     FLIT_SHIFT, ARITY_SHIFT, WHOLE, INPUT_WORMS, INPUT_RING, MAX_WAIT, SALT,
     CREDIT_FLITS, CREDIT_DELAY, RETURN_PHASES, SOURCE_RING, ROUTE_DELAY, GRANT_DELAY, PINNED,
+    CEILING, SLACK, TIME_MASK, AT_TRIPS,
     PARAMETERS,
-) = range(93)  # fmt: skip
+) = range(97)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -72,8 +73,8 @@ FREE, NEW, REPEATS, REPLY, COMPLETION, QUARANTINED, DELIVER = range(7)
 # Fields of a slot.
 (
     SLOT_GENERATION, LIVE, LAUNCHED, SLOT_DESTINATION, SLOT_CLASS, SLOT_MODE, SLOT_LENGTH, DEADLINE, RETRY_LIMIT, TAG,
-    EXPECT, CAUSE, SLOT_FIELDS,
-) = range(13)  # fmt: skip
+    EXPECT, CAUSE, STAMP, STAMP_TRY, SLOT_FIELDS,
+) = range(15)  # fmt: skip
 # A message that has ended, waiting to act: FIELDS, then these.
 MESSAGE_FLITS, MESSAGE_GOOD, MESSAGE_FIELDS = 12, 13, 14
 # Fields of a ladder, and of a token.
@@ -82,6 +83,13 @@ SEND_LADDER, ACK_LADDER = range(2)
 DUE, TOKEN_A, TOKEN_B, TOKEN_FIELDS = range(4)
 # Fields of a rung: the place of its oldest token, how many there are, when the oldest is due (`NEVER` without one).
 RUNG_HEAD, RUNG_LEVEL, RUNG_DUE, RUNG_FIELDS = range(4)
+# What is known of the round trips to a distance class: eight means, four mean deviations, and the time-out.  Behind
+# those of all classes, time-outs that are not yet used: the number of the oldest and how many there are, then a ring of
+# from when, for which class, and what.
+MEANS, DEVIATIONS, TIME_OUT, TRIP_FIELDS = range(4)
+OLDEST_LATER, LATER_COUNT, LATER_RING = range(3)
+LATER_FROM, LATER_CLASS, LATER_TIME_OUT, LATER_FIELDS = range(4)
+LATER = 8
 # What a transmitter shows in one cycle.
 SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
 # Flit flags.
@@ -168,7 +176,8 @@ def parameters(system: System, host: int) -> np.ndarray:
         INPUT_WORMS: system.router.queue, INPUT_RING: system.router.queue * form.max_flits + 1,
         MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
-        RETURN_PHASES: _power(system.router.credit_delay + 1),
+        RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: timers.ceiling, SLACK: system.slack,
+        TIME_MASK: (1 << system.time_bits) - 1,
     }  # fmt: skip
     for index, value in values.items():
         k[index] = value
@@ -197,6 +206,7 @@ def parameters(system: System, host: int) -> np.ndarray:
     area(AT_SLOTS, ni.slots * SLOT_FIELDS)
     area(AT_TABLE, ni.sets * ni.ways)
     area(AT_RUNGS, 2 * RUNG_FIELDS * system.rungs)
+    area(AT_TRIPS, TRIP_FIELDS * graph.distance_classes + LATER_RING + LATER * LATER_FIELDS if system.measured else 0)
     area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
     k[NI_WIDTH] = at
     at = 0

@@ -7,7 +7,7 @@ The assembler sees a flit in cycle t; what follows from it happens in t+2, and w
 import numpy as np
 
 from lethe.spec.events import LANE_FRAGMENT, LANE_RX, Cause, Drop, Event, Kind, Status
-from lethe_sim.golden import ladder, queue
+from lethe_sim.golden import ladder, queue, round_trip
 from lethe_sim.golden.bits import U0, get, put_flit
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.crc import ONES32, crc16_body, crc32_flit
@@ -292,7 +292,7 @@ def act_send(k, ni, cycle, at, uid, ack_room, note):
     commit(k, ni, cycle, at, note)
     reply(k, ni, cycle, _ACK, source, uid, ni[INCARNATION_NOW], attempt)
     distance = distance_class(k, ni[NUMBER], source)
-    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, distance, 0)
+    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, ni, cycle, distance, 0)
     rung = ladder.rung_of(k, distance, 0)
     ladder.push(k, ni, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8)
     return _DELIVER, 0
@@ -314,6 +314,7 @@ def act_ack(k, ni, cycle, at, source, uid):
         and ni[place + CAUSE] == 0
     ):
         event = _RELEASE
+        round_trip.sample(k, ni, cycle, slot, distance_class(k, ni[NUMBER], source), ni[at + TRY])
         complete(k, ni, cycle, slot, _ACCEPTED, _NO_CAUSE, responder)
     reply(k, ni, cycle, _FORGET, source, uid, responder, ni[at + TRY])
     return event

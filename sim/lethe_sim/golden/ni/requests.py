@@ -158,7 +158,7 @@ def act_ack_timer(k, ni, ev, cycle, uid, rest):
     reply(k, ni, cycle, _ACK, source, uid, ni[INCARNATION_NOW], attempt)
     tries = min(tries + 1, 255)
     distance = distance_class(k, number, source)
-    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, distance, tries)
+    due = cycle - ni[TIME_ZERO] + ladder.delay_of(k, ni, cycle, distance, tries)
     rung = ladder.rung_of(k, distance, tries)
     ladder.push(k, ni, ACK_LADDER, rung, due, uid, way << 16 | attempt << 8 | tries)
     emit(ev, cycle, number, LANE_RX, event_word(_ACK_REPEAT, tries, source, 0), uid)

@@ -6,7 +6,7 @@ What the NI shows in cycle c is in a ring at c mod TX_RING: flags and data of th
 import numpy as np
 
 from lethe.spec.events import LANE_TX, Cause, Event, Kind, Status
-from lethe_sim.golden import ladder, queue
+from lethe_sim.golden import ladder, queue, round_trip
 from lethe_sim.golden.bits import ALL, U0, flit_high, flit_low, mask, put
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.crc import ONES32, crc16_body, crc32_flit
@@ -275,7 +275,8 @@ def launch(k, ni, cycle, token):
         ni[RANDOM] = advance(ni[RANDOM])
         delay_jitter = ni[RANDOM] & k[JITTER]
     tries = token & 0xFF
-    peer = ni[k[AT_SLOTS] + (token >> 28) * SLOT_FIELDS + SLOT_DESTINATION]
-    distance = distance_class(k, ni[NUMBER], peer)
-    due = cycle - ni[TIME_ZERO] + 1 + ladder.delay_of(k, distance, tries) + delay_jitter
+    slot = token >> 28
+    round_trip.stamp(k, ni, cycle, slot, tries)
+    distance = distance_class(k, ni[NUMBER], ni[k[AT_SLOTS] + slot * SLOT_FIELDS + SLOT_DESTINATION])
+    due = cycle - ni[TIME_ZERO] + 1 + ladder.delay_of(k, ni, cycle, distance, tries) + delay_jitter
     ladder.push(k, ni, SEND_LADDER, ladder.rung_of(k, distance, tries), due, token, 0)
