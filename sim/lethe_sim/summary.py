@@ -75,8 +75,8 @@ def _nodes(system: System) -> Iterator[str]:
         f"{system.nodes:,}: {topology_name(system)}, {graph.routers:,} routers, {graph.link_count:,} links; "
         f"{path} router{'' if hops[-1] == 1 else 's'} on a path, {_cycles(system.router.latency)} each"
     )
-    if system.router.queue:
-        count = "one worm" if system.router.queue == 1 else f"{system.router.queue} worms"
+    if system.queue:
+        count = "one worm" if system.queue == 1 else f"{system.queue} worms"
         yield f"each router input has room for {count}, for {system.longest_wait:,} cycles at most"
 
 

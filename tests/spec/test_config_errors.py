@@ -77,7 +77,6 @@ ERRORS = [
     ("[router]\ncredit_flits = 0", "router.credit_flits", "must be 1 to 4096, not 0", "in that range"),
     ("[router]\ncredit_delay = 9", "router.credit_delay", "must be 1 to 8, not 9", "in that range"),
     (CREDITS + '[topology]\nkind = "wire"', "router.flow", "a wire has no routers", 'set flow = "discard"'),
-    (CREDITS + "queue = 1", "router.queue", "credits have their own buffers", "leave it at 0"),
     (
         CREDITS + "[ni]\nslots = 64\n[wire]\nflit_bits = 16",
         "router.flow", "must fit the first flit, but take 17 bits", "set wire.flit_bits = 32",

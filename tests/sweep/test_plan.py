@@ -2,6 +2,7 @@
 
 import pytest
 
+from lethe_sim.sweep.jobs import number
 from lethe_sim.sweep.plan import Measure, Range, SweepError, load, run_name, told
 
 
@@ -36,6 +37,23 @@ def test_tables_are_varied_together(sweep):
     )
     assert [run.system.nodes for run in plan.runs] == [2, 6]
     assert told(plan.runs[1].settings["topology"]) == "mesh, 0, 3, 2"
+
+
+def test_choices_of_several_sections_are_varied_by_name(sweep):
+    text = """
+    [axes.network]
+    "0 worms" = {}
+    "2 worms" = { router = { queue = 2 }, ni = { slots = 8 } }
+    [axes]
+    ni.ways = [1, 2]
+    """
+    found = sweep(text).runs
+    assert [(r.system.router.queue, r.system.ni.slots, r.system.ni.ways) for r in found] == [
+        (0, 16, 1), (0, 16, 2), (2, 8, 1), (2, 8, 2),
+    ]  # fmt: skip
+    assert [(told(r.settings["network"]), number(r.settings["network"])) for r in found[1:3]] == [
+        ("0 worms", 0.0), ("2 worms", 2.0),
+    ]  # fmt: skip
 
 
 def test_lists_of_faults_are_varied(sweep):
@@ -108,6 +126,10 @@ def test_a_name_sees_the_file_that_is_carried(sweep, tmp_path):
         ("[axes]\ntopology = ['tree']", "axes.topology: is a whole table"),
         ("[axes]\nfaults.links = [3]", "axes.faults.links: is a list of tables"),
         ("[axes]\nni.slots = [4]\nni = [{ slots = 4 }]", "is not TOML"),
+        ("[axes.net.one]\nrouter.queue = 1\n[axes.net.two]\nrooter.queue = 2", "axes.net.two.rooter: no such section"),
+        ("[axes.net.one]\nni.slots = 8\n[axes]\nni.slots = [4]", "axes.ni.slots: is varied twice"),
+        ("replicas = 2\n[axes.net.one]\nrun.seed = 8", "replicas: are runs with other seeds"),
+        ("[axes]\nnet.one = 1", "axes.net: no such section"),
         ('[axes]\n"ni.slots" = [4]\nni = [{ ways = 4 }]', "axes.ni.slots: is varied twice"),
         ("replicas = 2\n[axes]\nrun.seed = [1, 2]", "replicas: are runs with other seeds, but run.seed is an axis"),
         ("[axes]\nrun.name = ['a']", "axes.run.name: is set by the sweep"),
@@ -129,6 +151,7 @@ def test_mistakes_name_file_key_and_cure(sweep, tmp_path, text, message):
 @pytest.mark.parametrize(
     "text, message",
     [
+        ("[axes.net.one]\nrouter.quee = 1", "point net = one: router.quee: no such key; did you mean queue?"),
         ("[axes]\nni.slots = [4, 1]\nfaults.loss = [0.5]", "point ni.slots = 1, faults.loss = 0.5: ni.slots: must be"),
         ("[axes]\nni.slots = ['four']", "point ni.slots = four: ni.slots: must be a whole number, not 'four'"),
         ("window = 300000", "point the base: run.cycles: 200,000 end before warmup and window do"),

@@ -108,15 +108,15 @@ def _queues(system, fail, within) -> None:
     within("router.credit_delay", 1, 8)
     if system.credits:
         _credits(system, fail)
-    elif not router.queue:
+    elif not system.queue:
         return
-    if router.queue and graph.max_ports > MOST_QUEUES:
+    if system.queue and graph.max_ports > MOST_QUEUES:
         fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
     key = form.common[FIELDS_OF_KEY - 1]
     if graph.up_ports(0) and key.offset + key.width > form.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
         fail(
-            "router.queue" if router.queue else "router.flow",
+            "router.queue" if system.queue else "router.flow",
             f"kind, destination, source and slot must fit the first flit, but take {key.offset + key.width} bits",
             f"set wire.flit_bits = {wider}",
         )
@@ -127,8 +127,6 @@ def _credits(system, fail) -> None:
     faults = system.faults
     if system.topology.kind == "wire":
         fail("router.flow", "a wire has no routers that could give credits", 'set flow = "discard"')
-    if system.router.queue:
-        fail("router.queue", "credits have their own buffers, of router.credit_flits", "leave it at 0")
     torn = (
         ("faults.loss", faults.loss),
         ("faults.flip", faults.flip),

@@ -72,7 +72,7 @@ class System:
 
     @cached_property
     def graph(self) -> Topology:
-        t, queued = self.topology, self.router.queue > 0
+        t, queued = self.topology, self.queue > 0
         match t.kind:
             case "wire":
                 return Topology(kind="wire", nodes=2, queued=queued)
@@ -107,7 +107,14 @@ class System:
     @property
     def credits(self) -> int:
         """Flits that a router input buffers under credits; 0: the network discards."""
-        return self.router.credit_flits if self.router.flow == "credits" else 0
+        if self.router.flow != "credits":
+            return 0
+        return self.router.queue * self.format.max_flits or self.router.credit_flits
+
+    @property
+    def queue(self) -> int:
+        """Worms that can wait at a router input of a network that discards."""
+        return self.router.queue if self.router.flow != "credits" else 0
 
     @property
     def slot_flits(self) -> int:
@@ -232,14 +239,14 @@ class System:
     @property
     def worms_wait(self) -> bool:
         """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
-        return self.router.queue > 0 or self.credits > 0
+        return self.queue > 0 or self.credits > 0
 
     @property
     def longest_wait(self) -> int:
         """The most cycles a worm can spend in the queue of a router input; credits have no such bound."""
         if self.credits:
             return _NO_BOUND
-        queue, flits = self.router.queue, self.format.max_flits
+        queue, flits = self.queue, self.format.max_flits
         return queue * (self.router.max_wait + flits + 3) + flits + 2 if queue else 0
 
     @property

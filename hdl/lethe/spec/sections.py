@@ -38,7 +38,7 @@ class RouterSection:
     latency: int = _key(1, "cycles a flit spends in a router, 1 to 4")
     queue: int = _key(0, "worms that can wait at a router input: 0 (none wait), 1, 2 or 4")
     flow: str = _key("discard", "discard, or credits: a reference with flow control (golden model only)")
-    credit_flits: int = _key(4, "credits: flits that a router input buffers, 1 to 4096")
+    credit_flits: int = _key(4, "credits: flits that a router input buffers, 1 to 4096; with a queue: its worms")
     credit_delay: int = _key(1, "credits: cycles from a flit's leaving a buffer to the use of its place, 1 to 8")
     max_wait: int = _key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
 

@@ -136,7 +136,7 @@ def worms_stay_whole(system: System) -> bool:
     What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
     reset leave pieces, which travel flit by flit, as all do that wait in queues.
     """
-    if system.router.queue or system.credits or system.flip_threshold or system.faults.links or system.faults.resets:
+    if system.queue or system.credits or system.flip_threshold or system.faults.links or system.faults.resets:
         return False
     return longest_way(system) <= LONGEST_WAY
 
@@ -173,7 +173,7 @@ def parameters(system: System, host: int) -> np.ndarray:
         WHOLE: whole, TX_RING: _power(ring), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
         DATA_RING: system.deliver_flits + 1, FLIT_SHIFT: form.flit_bytes.bit_length() - 1,
         ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
-        INPUT_WORMS: system.router.queue, INPUT_RING: system.router.queue * form.max_flits + 1,
+        INPUT_WORMS: system.queue, INPUT_RING: system.queue * form.max_flits + 1,
         MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
         RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: timers.ceiling, SLACK: system.slack,

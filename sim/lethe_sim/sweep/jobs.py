@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lethe.spec.config import System
 from lethe_sim.pipeline.session import session, usable_java
 
-from .plan import Measure, Run, Sweep, configuration, load, told
+from .plan import Choice, Measure, Run, Sweep, configuration, load, told
 from .store import Result, Store, scan
 from .summary import broken, summary
 from .work import DONE, FULL, Task, task, tasks
@@ -310,4 +310,6 @@ def text(value: Any) -> str:
 
 def number(value: Any) -> float | None:
     """A value of an axis as a number; a table of one number, or with one that varies, is none."""
+    if isinstance(value, Choice):
+        return value.number
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

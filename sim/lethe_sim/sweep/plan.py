@@ -66,8 +66,30 @@ class Range:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A value of an axis with a name of its own: keys of any sections, set together."""
+
+    name: str
+    tables: Mapping[str, Mapping[str, Any]]
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """``("ni.slots", 4)`` and so on."""
+        for section, table in self.tables.items():
+            for key, value in table.items():
+                yield f"{section}.{key}", value
+
+    @property
+    def number(self) -> float | None:
+        """What the name begins with, if that is a number (``16 nodes``)."""
+        try:
+            return float(self.name.split()[0])
+        except (ValueError, IndexError):
+            return None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A key (``ni.slots``) or a whole table (``topology``, whose values are tables) and what it takes."""
+    """A key (``ni.slots``), a whole table (``topology``, whose values are tables) or a name, and what it takes."""
 
     key: str
     values: tuple[Any, ...] | Range
@@ -189,6 +211,8 @@ class Sweep:
 
 def told(value: Any) -> str:
     """A value of an axis, as a label."""
+    if isinstance(value, Choice):
+        return value.name
     if isinstance(value, dict):
         return ", ".join(told(part) for part in value.values())
     if isinstance(value, str):
@@ -199,11 +223,20 @@ def told(value: Any) -> str:
 def _set(base: dict, settings: Mapping[str, Any]) -> dict:
     """The base's tables with the keys of ``settings`` set."""
     tables = {name: dict(table) if isinstance(table, dict) else table for name, table in base.items()}
-    for axis, value in settings.items():
-        section, _, key = axis.partition(".")
+    flat = ((key, v) for axis, value in settings.items() for key, v in _keys(axis, value))
+    for key, value in flat:
+        section, _, key = key.partition(".")
         if isinstance(table := tables.setdefault(section, {}), dict):
             table.update({key: value} if key else value)
     return tables
+
+
+def _keys(axis: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value of an axis sets: keys, or a whole table."""
+    if isinstance(value, Choice):
+        yield from value.items()
+    else:
+        yield axis, value
 
 
 def configuration(system: System) -> dict[str, Any]:
@@ -343,6 +376,9 @@ def _base(path: Path, base: str | dict) -> tuple[dict, str]:
 def _axes(reader: _Reader, tables: dict, design: str) -> Iterator[Axis]:
     for section, value in tables.items():
         name, _, key = section.partition(".")
+        if section not in SECTIONS and isinstance(value, dict) and _are_choices(value):
+            yield Axis(key=section, values=tuple(_choices(reader, section, value)))
+            continue
         if name not in SECTIONS:
             reader.fail(f"axes.{section}", "no such section", _nearest(name, SECTIONS))
         if key or isinstance(value, list):
@@ -353,6 +389,22 @@ def _axes(reader: _Reader, tables: dict, design: str) -> Iterator[Axis]:
                 yield _axis(reader, f"{section}.{inner}", values, design)
         else:
             reader.fail(f"axes.{section}", f"must be a list of tables, not {value!r}", "list the values")
+
+
+def _are_choices(tables: dict) -> bool:
+    """Whether these are tables of sections, by their names."""
+    return bool(tables) and all(
+        isinstance(choice, dict) and all(isinstance(table, dict) for table in choice.values())
+        for choice in tables.values()
+    )
+
+
+def _choices(reader: _Reader, axis: str, tables: dict) -> Iterator[Choice]:
+    for name, choice in tables.items():
+        for section in choice:
+            if section not in SECTIONS:
+                reader.fail(f"axes.{axis}.{name}.{section}", "no such section", _nearest(section, SECTIONS))
+        yield Choice(name=name, tables=choice)
 
 
 def _axis(reader: _Reader, axis: str, value: Any, design: str) -> Axis:
@@ -400,12 +452,19 @@ def _range(reader: _Reader, where: str, table: dict, kind: Any, design: str) -> 
     return Range(low=table["from"], high=table["to"], steps=steps, logarithmic=scale == "log", whole=kind is int)
 
 
+def _varied(axis: Axis) -> dict[str, None]:
+    """What an axis sets, each key once."""
+    if isinstance(axis.values, Range):
+        return {axis.key: None}
+    return {key: None for value in axis.values for key, _ in _keys(axis.key, value)}
+
+
 def _check(sweep: Sweep, reader: _Reader) -> None:
-    if sweep.replicas > 1 and any(axis.key in (_SEED, "run") for axis in sweep.axes):
+    keys = [key for axis in sweep.axes for key in _varied(axis)]
+    if sweep.replicas > 1 and (_SEED in keys or "run" in keys):
         reader.fail("replicas", f"are runs with other seeds, but {_SEED} is an axis", "leave one of the two out")
-    if any(axis.key == "run.name" for axis in sweep.axes):
+    if "run.name" in keys:
         reader.fail("axes.run.name", "is set by the sweep", "leave it out")
-    keys = [axis.key for axis in sweep.axes]
     for key in keys:
         if keys.count(key) > 1 or ("." in key and key.split(".")[0] in keys):
             reader.fail(f"axes.{key}", "is varied twice", "leave one out")
