@@ -106,7 +106,7 @@ def _timers(system: System) -> Iterator[str]:
         hops = system.graph.class_hops(c)
         yield f"{_cycles(system.delays[c])} at first for a path of up to {hops} router{'' if hops == 1 else 's'}"
     if system.measured:
-        yield f"then by the round trips that are measured, up to {_cycles(system.timers.ceiling)}"
+        yield f"then by the round trips that are measured, up to {_cycles(system.ceiling)}"
     steps, jitter = system.timers.backoff_steps, (1 << system.timers.jitter_bits) - 1
     backoff = f"doubled up to {steps} times, to {system.longest_delays[-1]:,} at most" if steps else "never doubled"
     yield f"{backoff}; Sends wait up to {jitter:,} more (jitter)"

@@ -54,7 +54,8 @@ def test_numbers_are_those_of_the_contract(steps):
             expected[distance].sample(cycle, trip)
         cycle += 1
         for c, estimator in enumerate(expected):
-            assert round_trip.time_out(k, row, cycle, c, tries) == estimator.time_out(cycle) << min(tries, 3)
+            delays = [estimator.time_out(cycle) << s for s in range(min(tries, 3) + 1)]
+            assert round_trip.time_out(k, row, cycle, c, tries) == max(d for d in delays if d <= 1000)
 
 
 def test_a_loaded_network_is_repeated_into_less():

@@ -14,6 +14,10 @@ from .wire import FLIT_WIDTHS
 LAST_CYCLE = 1 << 62
 #: Worms that can wait at a router input.
 QUEUES = (0, 1, 2, 4)
+#: When Acks and Forgets go, and how a head chooses its up-port.
+REPLIES, PATHS = ("first", "last"), ("free", "blind", "pinned")
+#: A trace numbers the ports of a router with 8 bits.
+MOST_PORTS = 256
 #: What happens to a worm that cannot go on.
 FLOWS = ("discard", "credits")
 #: A trace numbers the lanes of a router, two for each input, with 8 bits.
@@ -38,6 +42,7 @@ def ranges(system, fail) -> None:
     _topology(system, fail, within)
     _wire(system, fail, within)
     _interface(system, fail, within)
+    _study(system, fail, within)
     _faults(system, fail, within)
     _workload(system, fail, within)
     within("run.cycles", 1, 1 << 40)
@@ -98,7 +103,7 @@ def _wire(system, fail, within) -> None:
 
 def _queues(system, fail, within) -> None:
     """What waits at router inputs: its sizes, and that a router can read the key of a pinned path from a first flit."""
-    router, graph, form = system.router, system.graph, system.format
+    router, graph = system.router, system.graph
     if router.queue not in QUEUES:
         fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
     within("router.max_wait", 1, 65535)
@@ -112,11 +117,17 @@ def _queues(system, fail, within) -> None:
         return
     if system.queue and graph.max_ports > MOST_QUEUES:
         fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
+    _key_fits(system, "router.queue" if system.queue else "router.flow", fail)
+
+
+def _key_fits(system, where: str, fail) -> None:
+    """Where paths are pinned a router reads kind, destination, source and slot from a first flit."""
+    form = system.format
     key = form.common[FIELDS_OF_KEY - 1]
-    if graph.up_ports(0) and key.offset + key.width > form.flit_bits:
+    if system.graph.up_ports(0) and key.offset + key.width > form.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
         fail(
-            "router.queue" if system.queue else "router.flow",
+            where,
             f"kind, destination, source and slot must fit the first flit, but take {key.offset + key.width} bits",
             f"set wire.flit_bits = {wider}",
         )
@@ -166,9 +177,9 @@ def _interface(system, fail, within) -> None:
     if n.reserved_slots and not n.control_classes:
         fail("ni.reserved_slots", "nothing may use them", "set ni.control_classes, or leave it at 0")
     within("timers.slack", -1, 65536)
-    within("timers.ceiling", 0, 1 << 16)
+    within("timers.ceiling", -1, 1 << 22)
     first = system.delays[system.graph.distance_classes - 1]
-    if system.measured and system.timers.ceiling < first:
+    if 0 < system.timers.ceiling < first:
         fail("timers.ceiling", f"is below the first time-out of {first} cycles", "raise it, or lower timers.slack")
     within("timers.backoff_steps", 0, 16)
     within("timers.jitter_bits", 0, 12)
@@ -178,6 +189,41 @@ def _interface(system, fail, within) -> None:
     depth = system.timers.timer_depth
     if depth and not 5 <= depth <= 1 << 17:
         fail("timers.timer_depth", f"must be 5 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")
+
+
+def _study(system, fail, within) -> None:
+    """Single decisions turned: which can be, and that replies which go last do go."""
+    study, graph = system.study, system.graph
+    within("study.per_destination", 0, 65536)
+    if study.replies not in REPLIES:
+        fail("study.replies", f"no such order {study.replies!r}", f"choose {' or '.join(REPLIES)}")
+    longest = system.least_longest_delay
+    if study.replies == "last" and system.ni.slots * system.format.max_flits >= longest:
+        fail(
+            "study.replies",
+            f"repeats of {system.ni.slots} slots can fill the link, {system.format.max_flits} flits each in {longest} "
+            "cycles, and replies that go last would wait for ever",
+            "raise timers.backoff_steps or timers.slack, or lower ni.slots",
+        )
+    if study.path not in PATHS:
+        fail("study.path", f"no such choice {study.path!r}", f"choose {', '.join(PATHS[:-1])} or {PATHS[-1]}")
+    if study.path != "free":
+        if graph.kind != "tree":
+            fail("study.path", f"a {graph.kind} has no up-ports to choose from", 'set path = "free"')
+        if system.worms_wait:
+            fail("study.path", "where worms wait, with router.queue or credits, paths are pinned", 'set path = "free"')
+        if study.path == "pinned":
+            _key_fits(system, "study.path", fail)
+    within("study.dilation", 1, 16)
+    if study.dilation > 1:
+        if graph.kind not in ("tree", "fly"):
+            fail("study.dilation", f"a {graph.kind} has no parallel links", "set dilation = 1, or choose a tree or fly")
+        if system.worms_wait:
+            fail("study.dilation", "routers in which worms wait have single links", "set dilation = 1")
+        if graph.ports(0) > MOST_PORTS:
+            fail(
+                "study.dilation", f"needs routers of {graph.ports(0)} ports, but {MOST_PORTS} are the most", "lower it"
+            )
 
 
 def _faults(system, fail, within) -> None:
@@ -301,15 +347,24 @@ def promises(system, fail) -> None:
 
 
 def _pinned(system, dead: set[int], fail) -> None:
-    """A tree with queues has one path for a pair and slot, so each link between routers is the only way of some."""
+    """A tree with pinned paths has one for a pair and slot, so each link between routers is the only way of some.
+
+    Of parallel links up there is but one on each path, of those down any that is left.
+    """
     graph = system.graph
-    if not (graph.queued and graph.kind == "tree"):
+    pinned = "study.path" if system.study.path == "pinned" else "router.queue" if graph.queued else None
+    if graph.kind != "tree" or not pinned:
         return
-    between = [link for link in sorted(dead) if link >= 2 * graph.nodes]
+    between = [
+        link
+        for link in sorted(dead)
+        if link >= 2 * graph.nodes
+        and (graph.link(link).source < graph.link(link).target or dead.issuperset(graph.bundle(link)))
+    ]
     if between:
         fail(
             "faults.links",
-            f"with router.queue paths are pinned, and those over link {between[0]} ({graph.link_name(between[0])}) "
+            f"with {pinned} paths are pinned, and those over link {between[0]} ({graph.link_name(between[0])}) "
             "would repeat for ever",
             "let the link heal, or set workload.retry_limit",
         )

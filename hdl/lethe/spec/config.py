@@ -22,6 +22,7 @@ from .sections import (
     NiSection,
     RouterSection,
     RunSection,
+    StudySection,
     TimersSection,
     TopologySection,
     WireSection,
@@ -53,6 +54,7 @@ class System:
     timers: TimersSection = TimersSection()
     faults: FaultsSection = FaultsSection()
     workload: WorkloadSection = WorkloadSection()
+    study: StudySection = StudySection()
     source: str = "(configuration)"
 
     def __post_init__(self):
@@ -81,7 +83,10 @@ class System:
             case "mesh":
                 return Topology(kind="mesh", nodes=t.columns * t.rows, columns=t.columns, rows=t.rows, queued=queued)
             case _:
-                return Topology(kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued)
+                return Topology(
+                    kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued,
+                    dilation=self.study.dilation,
+                )  # fmt: skip
 
     @property
     def nodes(self) -> int:
@@ -115,6 +120,19 @@ class System:
     def queue(self) -> int:
         """Worms that can wait at a router input of a network that discards."""
         return self.router.queue if self.router.flow != "credits" else 0
+
+    @property
+    def golden_only(self) -> tuple[str, str, str] | None:
+        """The first key set to something that only the golden model knows: its name, value and default, as in a TOML.
+
+        None if there is RTL of the system.
+        """
+        keys = [("router", "flow"), *(("study", f.name) for f in dataclasses.fields(StudySection))]
+        for section, name in keys:
+            value, default = getattr(getattr(self, section), name), getattr(SECTIONS[section](), name)
+            if value != default:
+                return f"{section}.{name}", literal(value), literal(default)
+        return None
 
     @property
     def slot_flits(self) -> int:
@@ -166,17 +184,27 @@ class System:
         return self.timers.slack if self.timers.slack >= 0 else 2 * self.format.max_flits + 8
 
     @property
+    def ceiling(self) -> int:
+        """The longest time-out in cycles where they follow measured round trips, else 0."""
+        if self.timers.ceiling < 0:
+            return self.delays[-1] if self.worms_wait else 0
+        return self.timers.ceiling
+
+    @property
     def measured(self) -> bool:
         """Whether time-outs follow measured round trips."""
-        return self.timers.ceiling > 0
+        return self.ceiling > 0
 
     @cached_property
     def longest_delays(self) -> tuple[int, ...]:
         """The most that the delay of each rung can be."""
-        if not self.measured:
-            return self.delays
-        classes, steps = self.graph.distance_classes, self.timers.backoff_steps
-        return (*[self.timers.ceiling] * classes, *(self.timers.ceiling << r for r in range(1, steps + 1)))
+        return (self.ceiling,) * self.rungs if self.measured else self.delays
+
+    @property
+    def least_longest_delay(self) -> int:
+        """The least that the longest time-out of a pair can be, in cycles."""
+        steps = self.timers.backoff_steps
+        return self.delays[0] << steps if self.measured or not steps else self.delays[-1]
 
     @property
     def time_bits(self) -> int:
@@ -218,7 +246,7 @@ class System:
         if not limit:
             return 0
         if self.measured:
-            return sum(self.delays[0] << min(r, steps) for r in range(limit + 1))
+            return sum(min(self.delays[0] << min(r, steps), self.ceiling >> 1) for r in range(limit + 1))
         return sum(self.delays[self.rung(0, r)] for r in range(limit + 1))
 
     @property

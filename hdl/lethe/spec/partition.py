@@ -1,5 +1,7 @@
 """Which pair of nodes a set of dead links cuts off, in time that follows the dead links, not the nodes."""
 
+from dataclasses import replace
+
 from .topology import Link, Topology
 
 
@@ -8,6 +10,8 @@ def cut_pair(graph: Topology, dead: set[int]) -> tuple[int, int] | None:
 
     Only a fat tree has more than one path for a pair.  Elsewhere every link is the only way of some pair.
     """
+    if graph.dilation > 1:
+        return cut_pair(*_single(graph, dead))
     ends = [graph.link(number) for number in sorted(dead)]
     for end in ends:
         if end.source_is_node:
@@ -22,6 +26,13 @@ def cut_pair(graph: Topology, dead: set[int]) -> tuple[int, int] | None:
         case "tree":
             return _tree_pair(graph, ends)
     return None
+
+
+def _single(graph: Topology, dead: set[int]) -> tuple[Topology, set[int]]:
+    """The network of single links, and its dead ones: those of which all parallel links are dead."""
+    first, d = 2 * graph.nodes, graph.dilation
+    whole = {first + (link - first) // d for link in dead if link >= first and dead.issuperset(graph.bundle(link))}
+    return replace(graph, dilation=1), whole | {link for link in dead if link < first}
 
 
 def _fly_pair(graph: Topology, end: Link) -> tuple[int, int]:

@@ -60,7 +60,9 @@ class NiSection:
 @dataclass(frozen=True, kw_only=True)
 class TimersSection:
     slack: int = _key(-1, "cycles added to the shortest round trip for the first time-out; -1: two worms and 8")
-    ceiling: int = _key(0, "first time-outs follow measured round trips, up to so many cycles; 0: they are fixed (T15)")
+    ceiling: int = _key(
+        0, "time-outs follow measured round trips, up to so many cycles; 0: fixed; -1: as doubled, if worms wait (T15)"
+    )
     backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
     jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
     timer_depth: int = _key(0, "tokens in each rung of a ladder; 0: twice the larger of slots and entries, at least 16")
@@ -142,6 +144,16 @@ class RunSection:
     cycles: int = _key(200_000, "a run that has not drained by then is unfinished")
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudySection:
+    """What single decisions are worth: for the golden model only."""
+
+    per_destination: int = _key(0, "datagrams of a node under way to one destination; 0: no limit (T13)")
+    replies: str = _key("first", "Acks and Forgets go first, before Sends, or last, when no Send can")
+    path: str = _key("free", "tree: a head takes any free up-port (free), one drawn (blind) or its own (pinned)")
+    dilation: int = _key(1, "tree, fly: parallel links for each channel between routers, 1 to 16")
+
+
 #: Tables by name, in the order in which they are written.
 SECTIONS = {
     "run": RunSection,
@@ -152,4 +164,5 @@ SECTIONS = {
     "timers": TimersSection,
     "faults": FaultsSection,
     "workload": WorkloadSection,
+    "study": StudySection,
 }

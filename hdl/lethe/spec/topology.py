@@ -2,6 +2,9 @@
 
 Units are numbered NIs first (0 … nodes−1), then routers, then links.  Both implementations build
 their fabric from `Topology.links` and are held against `Topology.route`.
+
+With ``dilation`` d > 1 the ports i·d … i·d + d − 1 of a router are direction i: what port i is without.  A direction
+that leads to another router has d parallel links; one that leads to a node has its first port only.
 """
 
 from dataclasses import dataclass
@@ -39,6 +42,7 @@ class Topology:
     arity, levels : k and n of a k-ary n-fly or n-tree, else 0
     columns, rows : of a mesh, else 0
     queued : router inputs have queues, so a router shows events on two lanes for each
+    dilation : parallel links for each channel between routers of a tree or fly
     """
 
     kind: str
@@ -48,6 +52,7 @@ class Topology:
     columns: int = 0
     rows: int = 0
     queued: bool = False
+    dilation: int = 1
 
     @property
     def routers(self) -> int:
@@ -82,9 +87,10 @@ class Topology:
             case "mesh":
                 return 5
             case "tree":
-                return self.arity if self.level(router) == self.levels - 1 else 2 * self.arity
+                directions = self.arity if self.level(router) == self.levels - 1 else 2 * self.arity
+                return directions * self.dilation
             case _:
-                return self.arity
+                return self.arity * self.dilation
 
     def lanes(self, router: int) -> int:
         """Lanes a router shows events on: its inputs' fronts, then with queues their backs."""
@@ -92,7 +98,17 @@ class Topology:
 
     def up_ports(self, router: int) -> int:
         """How many of a router's ports (the last ones) are up-ports."""
-        return self.ports(router) - self.arity if self.kind == "tree" else 0
+        return self.ports(router) - self.arity * self.dilation if self.kind == "tree" else 0
+
+    def parallel(self, router: int, port: int) -> int:
+        """How many ports lead where ``port`` does, from the first of its direction on."""
+        return self.dilation if self._neighbour(router, port) is not None else 1
+
+    def bundle(self, link: int) -> range:
+        """The numbers of the links that are parallel to a link, and its own."""
+        inner = link - 2 * self.nodes
+        start = link - inner % self.dilation if inner >= 0 else link
+        return range(start, start + (self.dilation if inner >= 0 else 1))
 
     @property
     def max_ports(self) -> int:
@@ -109,7 +125,15 @@ class Topology:
         return line + (digit - low) + (low - digit) * place
 
     def route(self, router: int, came_from: int, destination: int) -> int:
-        """Output port for a head that came in on port ``came_from``; `UP` for any up-port; or `NOWHERE`."""
+        """Output port for a head that came in on port ``came_from``; `UP` for any up-port; or `NOWHERE`.
+
+        Of `parallel` ports it is the first.
+        """
+        direction = self._direction(router, came_from // self.dilation, destination)
+        return direction * self.dilation if direction >= 0 else direction
+
+    def _direction(self, router: int, came_from: int, destination: int) -> int:
+        """`route` in a network of single links."""
         if not 0 <= destination < self.nodes:
             return NOWHERE
         k = self.arity
@@ -170,11 +194,12 @@ class Topology:
     def link_count(self) -> int:
         """``len(links)``, without building them."""
         n, k, c, r = self.nodes, self.arity, self.columns, self.rows
+        d = self.dilation
         inner = {
             "wire": -n,
             "crossbar": 0,
-            "fly": (self.levels - 1) * self.width * k,
-            "tree": 2 * (self.levels - 1) * self.width * k,
+            "fly": (self.levels - 1) * self.width * k * d,
+            "tree": 2 * (self.levels - 1) * self.width * k * d,
             "mesh": 2 * ((c - 1) * r + c * (r - 1)),
         }
         return 2 * n + inner[self.kind]
@@ -198,7 +223,9 @@ class Topology:
                 source_is_node=False, source=router, source_port=port,
                 target_is_node=True, target=node, target_port=0,
             )  # fmt: skip
-        router, port = self._inner_source(number - 2 * self.nodes)
+        place, parallel = divmod(number - 2 * self.nodes, self.dilation)
+        router, direction = self._inner_source(place)
+        port = direction * self.dilation + parallel
         end = self._neighbour(router, port)
         assert end is not None
         return Link(
@@ -207,7 +234,7 @@ class Topology:
         )  # fmt: skip
 
     def _inner_source(self, place: int) -> tuple[int, int]:
-        """(router, output port) of the ``place``-th link between routers."""
+        """(router, direction) of the ``place``-th channel between routers."""
         k, width = self.arity, self.width
         match self.kind:
             case "fly":
@@ -227,7 +254,7 @@ class Topology:
             place -= links
             row += 1
         for router in range(row * c, row * c + c):
-            ports = [port for port in (EAST, WEST, NORTH, SOUTH) if self._neighbour(router, port) is not None]
+            ports = [port for port in (EAST, WEST, NORTH, SOUTH) if self._across(router, port) is not None]
             if place < len(ports):
                 return router, ports[place]
             place -= len(ports)
@@ -242,12 +269,18 @@ class Topology:
             case "mesh":
                 return node, LOCAL
             case "fly" if not injection:
-                return (self.levels - 1) * self.width + node // k, node % k
+                return (self.levels - 1) * self.width + node // k, node % k * self.dilation
             case _:
-                return node // k, node % k
+                return node // k, node % k * self.dilation
 
     def _neighbour(self, router: int, port: int) -> tuple[int, int] | None:
         """(router, input port) that an output port is joined to; None for a node or nothing."""
+        direction, parallel = divmod(port, self.dilation)
+        end = self._across(router, direction)
+        return None if end is None else (end[0], end[1] * self.dilation + parallel)
+
+    def _across(self, router: int, port: int) -> tuple[int, int] | None:
+        """`_neighbour` in a network of single links."""
         k, level, index = self.arity, self.level(router), self.index(router)
         match self.kind:
             case "fly":

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from .common import Progress, add_config, read_config, refuse_output, tell_verdict
-from .verilog import refuse_large
+from .verilog import refuse_golden_only
 
 EXAMPLES = """\
   lethe cosim my.toml
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     system = read_config(args)
     refuse_output(args, system)
-    refuse_large(system)
+    refuse_golden_only(system)
     workload = build(system)
     progress = Progress(args.progress)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from lethe.spec.config import load
 
 from .common import Mistake, write_text
-from .verilog import refuse_large
+from .verilog import refuse_golden_only
 
 EXAMPLES = """\
   lethe fpga boards
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     system = load(args.config) if args.config else None
     if system:
-        refuse_large(system)
+        refuse_golden_only(system)
     report = build(args.board, Path(args.output), system=system, seed=args.seed)
     print(f"{report.bitstream}: {report.bytes:,} bytes for {report.board}")
     print(f"  {report.fmax:.1f} MHz, {report.target:.1f} wanted")

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     system = load(args.config)
-    refuse_large(system, alone=args.block == "ni")
+    refuse_golden_only(system, alone=args.block == "ni")
     if args.block == "router" and not 0 <= args.router < system.graph.routers:
         raise Mistake(f"{args.config}: --router {args.router}: no such router; the topology has {system.graph.routers}")
     if args.waivers and args.output == "-":
@@ -47,12 +47,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def refuse_large(system: System, *, alone: bool = False) -> None:
+def refuse_golden_only(system: System, *, alone: bool = False) -> None:
     """Systems that only the golden model can run; a NI ``alone`` is of one size."""
-    if system.credits:
+    if system.golden_only:
+        key, value, default = system.golden_only
         raise Mistake(
-            f'{system.source}: router.flow: "credits" is a reference that there is no RTL of; '
-            'set flow = "discard", or `lethe run` for the golden model'
+            f"{system.source}: {key}: {value} is for the golden model only, there is no RTL of it; "
+            f"set it to {default}, or `lethe run` for the golden model"
         )
     if system.nodes > MOST_NODES and not alone:
         raise Mistake(

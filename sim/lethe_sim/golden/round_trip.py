@@ -99,4 +99,8 @@ def settle(k, ni, cycle):
 def time_out(k, ni, cycle, distance, tries):
     """How long try number ``tries`` to a distance class waits that begins in ``cycle``."""
     settle(k, ni, cycle)
-    return ni[k[AT_TRIPS] + TRIP_FIELDS * distance + TIME_OUT] << min(tries, k[STEPS])
+    wait = ni[k[AT_TRIPS] + TRIP_FIELDS * distance + TIME_OUT]
+    for _ in range(min(tries, k[STEPS])):
+        if 2 * wait <= k[CEILING]:
+            wait *= 2
+    return wait

@@ -176,7 +176,7 @@ def parameters(system: System, host: int) -> np.ndarray:
         INPUT_WORMS: system.queue, INPUT_RING: system.queue * form.max_flits + 1,
         MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
-        RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: timers.ceiling, SLACK: system.slack,
+        RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: system.ceiling, SLACK: system.slack,
         TIME_MASK: (1 << system.time_bits) - 1,
     }  # fmt: skip
     for index, value in values.items():
