@@ -14,6 +14,7 @@ from .distance import distance_class
 from .layouts import TRIES_BITS, Records
 from .receive_table import set_of
 from .receiver import CHECKS, fifo_of
+from .round_trip import step_bits, step_of
 
 __all__ = ["Action"]
 
@@ -49,6 +50,9 @@ class Action(wiring.Component):
         The deliver FIFOs; ``acts``: a message acts, so what is not committed is forgotten.
     ack_room : In, push, token, rung, eve : Out
         The Ack ladder.
+    released, echo, distance, step : Out, wait : In
+        With measured round trips, in *c*: an Ack with this try ends a datagram; class and step of the token, and its
+        delay, less one.
     reply, repeat : Out(stream)
         To the reply queue (its ``ready`` may be 0) and the repeat queue.
     completes, completion : Out
@@ -65,6 +69,15 @@ class Action(wiring.Component):
         self._records = records = Records(system)
         fifos = system.ni.control_classes + 1
         slot = range(system.ni.slots)
+        members = {}
+        if system.measured:
+            members = {
+                "released": Out(1),
+                "echo": Out(form.try_bits),
+                "distance": Out(records.distance),
+                "step": Out(step_bits(system)),
+                "wait": In(system.time_bits),
+            }
         super().__init__(
             {
                 "ready": In(1),
@@ -126,6 +139,7 @@ class Action(wiring.Component):
                         }
                     )
                 ),
+                **members,
             }
         )
 
@@ -183,7 +197,7 @@ class Action(wiring.Component):
 
         # The rung and delay of the token this action may push to the Ack ladder.
         rung, eve_delay = Signal.like(self.rung), Signal(range(max(system.delays) + 1))
-        distance = distance_class(m, system.graph, self.node, header.source)
+        distance = distance_class(m, system.graph, self.node, source if system.measured else header.source)
         m.d.comb += [
             rung.eq(Mux(self.complete, distance, self.next_rung)),
             eve_delay.eq(Array(delay - 1 for delay in system.delays)[rung]),
@@ -225,6 +239,9 @@ class Action(wiring.Component):
         finish_cause = at_c(self.finish.payload.cause, "finish_cause")
         repeat_rung = at_c(self.repeat_rung, "repeat_rung_at_c")
         rung, eve_delay = at_c(rung, "rung_at_c"), at_c(eve_delay, "eve_delay_at_c")
+        if system.measured:
+            step = Mux(self.complete, 0, step_of(system, self.next_rung))
+            m.d.sync += [self.distance.eq(distance), self.step.eq(step)]
         fifo = fifo_of(system, cls)
         looked, entries, ready = self.looked, self.entries, self.ready
 
@@ -271,6 +288,8 @@ class Action(wiring.Component):
                 cause.eq(Cause.CANCELLED),
                 ended_status.eq(Mux(launched, Status.UNKNOWN, Status.NEVER_SENT)),
             ]
+        if system.measured:
+            m.d.comb += [self.released.eq(release), self.echo.eq(echo)]
         next_tries, next_ack_tries = Signal(TRIES_BITS), Signal(TRIES_BITS)
         m.d.comb += [
             next_tries.eq(Mux(old_tries == 255, 255, old_tries + 1)),
@@ -351,7 +370,7 @@ class Action(wiring.Component):
             self.token.tries.eq(Mux(acking, next_ack_tries, 0)),
             self.token.set.eq(look_set),
             self.rung.eq(rung),
-            self.eve.eq(self.time + eve_delay),
+            self.eve.eq(self.time + (self.wait if system.measured else eve_delay)),
         ]
         for i in range(len(self.commit)):
             here = (fifo == i) if len(self.commit) > 1 else 1

@@ -1,4 +1,4 @@
-"""A ladder of constant-delay FIFOs: the repeat timers (cycle contract, section 4.6)."""
+"""A ladder of FIFOs, one for each distance class and doubling: the repeat timers (cycle contract, section 4.6)."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ class Ladder(wiring.Component):
 
     Parameters
     ----------
-    system : `rungs`, `delays`, `timer_depth`, `time_bits`
+    system : `rungs`, `longest_delays`, `timer_depth`, `time_bits`
     shape : shape of a token
     spare : places that `room` leaves in every rung, for tokens on their way: 2 where a push follows its `room`
         at once, 3 where expired tokens are pushed again (one may be in hold and one acting)
@@ -139,7 +139,7 @@ class Ladder(wiring.Component):
 
         for q in range(rungs):
             # As many bits as an eve can be ahead of the time.
-            farthest = system.delays[q] + (1 << system.timers.jitter_bits) + 1
+            farthest = system.longest_delays[q] + (1 << system.timers.jitter_bits) + 1
             near = Signal(farthest.bit_length(), name=f"near{q}")
             joins, leaves, moves = (Signal(name=f"{n}{q}") for n in ("joins", "leaves", "moves"))
             m.d.comb += [

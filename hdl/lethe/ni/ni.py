@@ -21,6 +21,7 @@ from .payload_store import PayloadStore
 from .queue import Queue
 from .receive_table import ReceiveTable
 from .receiver import Receiver
+from .round_trip import RoundTrip
 from .send_table import SendTable
 from .transmitter import Transmitter
 from .watch import event_word, padded, uid_word
@@ -221,6 +222,26 @@ class Ni(wiring.Component):
                 ladder.eve.eq(unit.eve),
                 ladder.time.eq(time),
                 ladder.advance.eq(self.link_enable),
+            ]
+        if system.measured:
+            inner.submodules.round_trip = round_trip = RoundTrip(system)
+            inner.d.comb += [
+                round_trip.time.eq(time),
+                round_trip.advance.eq(self.link_enable),
+                round_trip.clear.eq(clear_slot),
+                round_trip.index.eq(index),
+                round_trip.stamp.eq(transmitter.push),
+                round_trip.stamped_slot.eq(transmitter.token.slot),
+                round_trip.stamped_try.eq(transmitter.token.tries),
+                round_trip.look.eq(action.look_slot),
+                round_trip.released.eq(action.released),
+                round_trip.echo.eq(action.echo),
+                round_trip.send_distance.eq(transmitter.distance),
+                round_trip.send_step.eq(transmitter.step),
+                round_trip.ack_distance.eq(action.distance),
+                round_trip.ack_step.eq(action.step),
+                transmitter.wait.eq(round_trip.send_wait),
+                action.wait.eq(round_trip.ack_wait),
             ]
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()

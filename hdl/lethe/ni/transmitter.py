@@ -11,6 +11,7 @@ from lethe.spec.events import Cause, Event, Kind, Status
 from lethe.spec.wire import KIND_BITS
 
 from .layouts import TRIES_BITS, Records
+from .round_trip import step_bits, step_of
 
 __all__ = ["Transmitter", "header_bits"]
 
@@ -50,6 +51,8 @@ class Transmitter(wiring.Component):
         The time base, and the draw of a Send in *g+1*.
     push, token, rung, eve : Out
         In *g+1*: a Send was launched; its token goes to the Send ladder.
+    distance, step : Out, wait : In
+        With measured round trips: class and step of that token, and its delay, less one, in the same cycle.
     finish : Out(stream)
         The finish register.
     flying, flying_slot : Out
@@ -66,6 +69,9 @@ class Transmitter(wiring.Component):
         form = system.format
         records = Records(system)
         slot = range(system.ni.slots)
+        members = {}
+        if system.measured:
+            members = {"distance": Out(records.distance), "step": Out(step_bits(system)), "wait": In(system.time_bits)}
         super().__init__(
             {
                 "open": In(1),
@@ -106,6 +112,7 @@ class Transmitter(wiring.Component):
                     )
                 ),
                 "link_o": Out(flit_layout(form)),
+                **members,
             }
         )
 
@@ -163,11 +170,17 @@ class Transmitter(wiring.Component):
             self.link_o.eq(serialiser.link_o),
         ]
         # Due one cycle after the eve: the delay is counted from the worm's first flit.
-        delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
-        m.d.comb += [
-            self.rung.eq(Mux(is_new, record.distance, token.rung)),
-            self.eve.eq((self.time + self.jitter) + delay),
-        ]
+        m.d.comb += self.rung.eq(Mux(is_new, record.distance, token.rung))
+        if self._system.measured:
+            m.d.comb += [
+                self.distance.eq(record.distance),
+                self.step.eq(Mux(is_new, 0, step_of(self._system, token.rung))),
+                # a − ~b is a + b + 1, in one adder.
+                self.eve.eq((self.time + self.jitter) - ~self.wait),
+            ]
+        else:
+            delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
+            m.d.comb += self.eve.eq((self.time + self.jitter) + delay)
         # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
         waits = judging if form.control_flits == 1 else judging | is_reply
         m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))
