@@ -6,7 +6,7 @@
 import math
 
 from .partition import cut_pair
-from .sections import ARRIVALS, HOSTS, KERNELS, PATTERNS, TIMINGS, WORKLOADS
+from .sections import ARRIVALS, HOSTS, KERNELS, PATHS, PATTERNS, REPLIES, TIMINGS, WORKLOADS
 from .topology import KINDS
 from .wire import FLIT_WIDTHS
 
@@ -14,8 +14,6 @@ from .wire import FLIT_WIDTHS
 LAST_CYCLE = 1 << 62
 #: Worms that can wait at a router input.
 QUEUES = (0, 1, 2, 4)
-#: When Acks and Forgets go, and how a head chooses its up-port.
-REPLIES, PATHS = ("first", "last"), ("free", "blind", "pinned")
 #: A trace numbers the ports of a router with 8 bits.
 MOST_PORTS = 256
 #: What happens to a worm that cannot go on.

@@ -61,7 +61,7 @@ class NiSection:
 class TimersSection:
     slack: int = _key(-1, "cycles added to the shortest round trip for the first time-out; -1: two worms and 8")
     ceiling: int = _key(
-        0, "time-outs follow measured round trips, up to so many cycles; 0: fixed; -1: as doubled, if worms wait (T15)"
+        0, "longest time-out where they follow round trips (T15); 0: fixed; -1: fixed unless worms wait"
     )
     backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
     jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
@@ -142,6 +142,10 @@ class RunSection:
     name: str = _key("run", "name of the run, the `run` column of its trace")
     seed: int = _key(1, "every draw follows from it")
     cycles: int = _key(200_000, "a run that has not drained by then is unfinished")
+
+
+REPLIES = ("first", "last")
+PATHS = ("free", "blind", "pinned")
 
 
 @dataclass(frozen=True, kw_only=True)

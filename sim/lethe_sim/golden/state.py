@@ -10,6 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_SALT, seed_for
+from lethe.spec.sections import PATHS
 from lethe.spec.topology import KINDS
 
 NEVER = 1 << 62
@@ -28,8 +29,9 @@ NONE = -1
     FLIT_SHIFT, ARITY_SHIFT, WHOLE, INPUT_WORMS, INPUT_RING, MAX_WAIT, SALT,
     CREDIT_FLITS, CREDIT_DELAY, RETURN_PHASES, SOURCE_RING, ROUTE_DELAY, GRANT_DELAY, PINNED,
     CEILING, SLACK, TIME_MASK, AT_TRIPS,
+    PER_DESTINATION, REPLIES_LAST, PATH, DILATION, AT_TAKEN,
     PARAMETERS,
-) = range(97)  # fmt: skip
+) = range(102)  # fmt: skip
 FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
 FIELD_WIDTH = FIELD_OFFSET + 12
 DELAY = FIELD_WIDTH + 12  # of each rung
@@ -44,9 +46,10 @@ FIELDS = (
 ) = range(12)  # fmt: skip
 COMMON_FIELDS = 8
 
-# k[TOPOLOGY] and k[HOST].
+# k[TOPOLOGY], k[HOST] and k[PATH].
 WIRE, CROSSBAR, FLY, TREE, MESH = range(len(KINDS))
 EXTERNAL, GENERATOR, SCRIPT = range(3)
+FREE_PATH, BLIND, PINNED_PATH = range(3)
 
 # Columns of an NI's row.
 (
@@ -144,6 +147,7 @@ def worms_stay_whole(system: System) -> bool:
 def parameters(system: System, host: int) -> np.ndarray:
     """``k`` for a system whose hosts are of kind ``host``."""
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
+    study = system.study
     fifos = 1 + ni.control_classes
     queues = DELIVER + fifos
     k = np.zeros(QUEUE + 2 * queues, np.int64)
@@ -177,7 +181,8 @@ def parameters(system: System, host: int) -> np.ndarray:
         MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
         RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: system.ceiling, SLACK: system.slack,
-        TIME_MASK: (1 << system.time_bits) - 1,
+        TIME_MASK: (1 << system.time_bits) - 1, PER_DESTINATION: study.per_destination,
+        REPLIES_LAST: study.replies == "last", PATH: PATHS.index(study.path), DILATION: graph.dilation,
     }  # fmt: skip
     for index, value in values.items():
         k[index] = value
@@ -207,6 +212,7 @@ def parameters(system: System, host: int) -> np.ndarray:
     area(AT_TABLE, ni.sets * ni.ways)
     area(AT_RUNGS, 2 * RUNG_FIELDS * system.rungs)
     area(AT_TRIPS, TRIP_FIELDS * graph.distance_classes + LATER_RING + LATER * LATER_FIELDS if system.measured else 0)
+    area(AT_TAKEN, ni.slots if study.per_destination else 0)
     area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
     k[NI_WIDTH] = at
     at = 0

@@ -13,6 +13,7 @@ from lethe_sim.golden.state import (
     ACCEPT_SLOT,
     AT_PAYLOAD,
     AT_SLOTS,
+    AT_TAKEN,
     BUSY,
     CAUSE,
     CLASS_MASK,
@@ -31,6 +32,7 @@ from lethe_sim.golden.state import (
     NODES,
     NONE,
     NUMBER,
+    PER_DESTINATION,
     READY_FROM,
     RESERVED,
     RETRY_LIMIT,
@@ -85,8 +87,19 @@ def send_ready(k, ni, stimulus, cycle):
     slot = ni[queue.oldest(k, ni, FREE)] >> 20
     if slot == ni[TX_SLOT] and ni[TX_FROM] <= cycle <= ni[TX_UNTIL]:
         return False
+    if k[PER_DESTINATION] > 0 and crowded(k, ni, part(stimulus[1], 0, 16)):
+        return False
     control = part(stimulus[1], 16, 8) & k[CLASS_MASK] >= k[FIRST_CONTROL]
     return k[RESERVED] == 0 or control or k[SLOTS] - ni[BUSY] > k[RESERVED]
+
+
+@jit
+def crowded(k, ni, destination):
+    """Whether as many datagrams as may be are under way to a destination."""
+    under_way = 0
+    for slot in range(k[SLOTS]):
+        under_way += ni[k[AT_TAKEN] + slot] == destination
+    return destination < k[NODES] and under_way >= k[PER_DESTINATION]
 
 
 @jit
@@ -123,6 +136,8 @@ def store_record(k, ni, ev, stimulus, cycle, entry):
     ni[at + TAG] = part(record, 48, 16) & k[TAG_MASK]
     ni[at + EXPECT] = part(limits, 40, 8) & k[INCARNATION_MASK]
     ni[at + CAUSE] = cause
+    if k[PER_DESTINATION] > 0:
+        ni[k[AT_TAKEN] + slot] = destination
     ni[ACCEPT_SLOT] = slot
     ni[ACCEPT_BEAT] = 0
     ni[ACCEPT_BEATS] = payload_flits(k, length)

@@ -8,12 +8,15 @@ from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word, extend, pack_uid
 from lethe_sim.golden.state import (
     AT_SLOTS,
+    AT_TAKEN,
     BUSY,
     COMPLETION,
     FREE,
     GENERATION_MASK,
     INCARNATION_NOW,
+    NONE,
     NUMBER,
+    PER_DESTINATION,
     QUARANTINE,
     QUARANTINED,
     SLOT_DESTINATION,
@@ -43,6 +46,8 @@ def take(k, ni, ev, cycle):
     emit(ev, cycle, number, LANE_COMPLETE, word, pack_uid(number, ni[INCARNATION_NOW], slot, generation))
     extend(ev, np.uint64(ni[at + TAG]) << np.uint64(48))
     ni[BUSY] -= 1
+    if k[PER_DESTINATION] > 0:
+        ni[k[AT_TAKEN] + slot] = NONE
     again = slot << 20 | generation + 1 & k[GENERATION_MASK]
     if k[QUARANTINE] > 0 and result >> 4 == _UNKNOWN and result & 0xF != _BEST_EFFORT:
         release(k, ni, cycle, time)

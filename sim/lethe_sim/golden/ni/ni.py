@@ -16,6 +16,7 @@ from lethe_sim.golden.state import (
     AT_QUEUES,
     AT_SLOTS,
     AT_TABLE,
+    AT_TAKEN,
     AT_TX,
     AT_TX_DATA,
     BUSY,
@@ -52,6 +53,7 @@ from lethe_sim.golden.state import (
     OFFER_LAST,
     OFFERED,
     OVERFLOW,
+    PER_DESTINATION,
     QUARANTINE,
     QUARANTINED,
     READY_FROM,
@@ -132,6 +134,8 @@ def reset(k, ni, cycle):
         ni[k[AT_SLOTS] + slot * SLOT_FIELDS + LIVE] = 0
         ni[k[AT_SLOTS] + slot * SLOT_FIELDS + LAUNCHED] = k[GENERATION_MASK]
         queue.push(k, ni, FREE, slot << 20, 0, cycle)  # one a cycle; nobody looks before it is Ready
+    for slot in range(k[SLOTS] if k[PER_DESTINATION] > 0 else 0):
+        ni[k[AT_TAKEN] + slot] = NONE
     for i in range(k[WAYS] << k[SETS_LOG]):
         ni[k[AT_TABLE] + i] = NONE
     ladder.clear(k, ni)
