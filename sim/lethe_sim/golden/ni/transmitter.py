@@ -52,6 +52,7 @@ from lethe_sim.golden.state import (
     RANDOM,
     READY_FROM,
     REPEATS,
+    REPLIES_LAST,
     REPLY,
     SEND_LADDER,
     SHOW_FIELDS,
@@ -187,7 +188,8 @@ def grant(k, ni, data, cycle, sends_allowed):
     """One decision of the arbiter, if one is possible in ``cycle``; returns whether something will be shown."""
     if cycle < ni[NEXT_GRANT] or cycle < ni[READY_FROM]:
         return False
-    if queue.present(k, ni, REPLY, cycle):
+    replies = queue.present(k, ni, REPLY, cycle)
+    if replies and not (k[REPLIES_LAST] and sends_allowed and send_waits(k, ni, cycle)):
         grant_reply(k, ni, data, cycle)
         return True
     if not sends_allowed:
@@ -203,6 +205,12 @@ def grant(k, ni, data, cycle, sends_allowed):
         grant_send(k, ni, data, cycle, entry, 0)
         return True
     return False
+
+
+@jit
+def send_waits(k, ni, cycle):
+    """Whether a Send could be granted, if Sends are allowed."""
+    return queue.present(k, ni, REPEATS, cycle) or (ni[FINISH_FROM] == NEVER and queue.present(k, ni, NEW, cycle))
 
 
 @jit
