@@ -19,11 +19,14 @@ from .random import advance, scale
 from .state import (
     ARITY,
     ASKS,
+    BLIND,
+    DILATION,
     DRAWS,
     EXTRA_FRAGMENTS,
     FIRST,
     FIRST_PORT,
     FREE_FROM,
+    FREE_PATH,
     INPUT_COUNT,
     INPUT_FLAGS,
     INPUT_HEARD,
@@ -36,7 +39,9 @@ from .state import (
     NODE_BITS,
     NODE_OFFSET,
     NODES,
+    PATH,
     PATIENCE,
+    PLACE,
     PORT_COLUMNS,
     PORTS,
     QUEUE_COLUMNS,
@@ -45,8 +50,6 @@ from .state import (
     ROUTER_NUMBER,
     TAG_FLITS,
     TAG_FLITS_MASK,
-    TOPOLOGY,
-    TREE,
     WANTED,
     WHOLE,
     WIDTH,
@@ -213,15 +216,20 @@ def decide(k, f, ev, cycle, router):
     if wanted:
         f.routers[row + DRAWS] = advance(f.routers[row + DRAWS])
     draw = f.routers[row + DRAWS]
-    if climbing:
-        climb(k, f, ev, cycle, router, draw)
+    if climbing and k[PATH] != FREE_PATH:
+        choose_paths(k, f, router)
+    elif climbing:
+        up = k[ARITY] * k[DILATION]
+        spread(k, f, ev, cycle, router, draw, UP, up, f.routers[row + PORTS] - up)
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         ask = f.ports[port * PORT_COLUMNS + ASKS]
         if ask == NOWHERE:
             discard(k, f, ev, cycle, port, _ROUTE)
         elif ask >= 0:
-            if f.ports[(first + ask) * PORT_COLUMNS + FREE_FROM] > cycle:
+            if k[DILATION] > 1 and is_bundle(k, f, row, ask):
+                spread(k, f, ev, cycle, router, draw, ask, ask, k[DILATION])
+            elif f.ports[(first + ask) * PORT_COLUMNS + FREE_FROM] > cycle:
                 refuse(k, f, ev, cycle, port, _BUSY)
             else:
                 contend(k, f, ev, cycle, first, ask, i, at + count + 1, draw)
@@ -237,10 +245,40 @@ def asks_for(k, f, row, port):
     ask = route(k, f.routers, row, port - f.routers[row + FIRST_PORT], destination)
     if k[INPUT_WORMS]:
         if ask == UP:
-            level = f.routers[row + ROUTER_NUMBER] // k[WIDTH]
-            ask = k[ARITY] + pinned(k, low, level, f.routers[row + PORTS] - k[ARITY])
+            ask = pinned_port(k, f, row, low)
         f.queues[port * QUEUE_COLUMNS + WANTED] = ask
     return ask
+
+
+@jit
+def pinned_port(k, f, row, low):
+    """The up-port that is pinned to the key in the low bits of a head."""
+    first = k[ARITY] * k[DILATION]
+    level = f.routers[row + ROUTER_NUMBER] // k[WIDTH]
+    return first + pinned(k, low, level, f.routers[row + PORTS] - first)
+
+
+@jit
+def choose_paths(k, f, router):
+    """Each head that asks for "up" asks for one up-port, drawn or pinned, whether it is free or not."""
+    row, at = router * ROUTER_COLUMNS, heads_at(f, router)
+    first = k[ARITY] * k[DILATION]
+    for i in range(at + 1, at + f.heads[at] + 1):
+        port = f.heads[i]
+        if f.ports[port * PORT_COLUMNS + ASKS] != UP:
+            continue
+        if k[PATH] == BLIND:
+            f.routers[row + DRAWS] = advance(f.routers[row + DRAWS])
+            chosen = first + scale(f.routers[row + DRAWS] & 0xFFFF, 16, f.routers[row + PORTS] - first)
+        else:
+            chosen = pinned_port(k, f, row, f.port_flit[2 * port])
+        f.ports[port * PORT_COLUMNS + ASKS] = chosen
+
+
+@jit
+def is_bundle(k, f, row, ask):
+    """Whether a route, with dilation, is a direction of parallel links: it leads to a router, and is no up-port."""
+    return ask < k[ARITY] * k[DILATION] and f.routers[row + PLACE] > 1
 
 
 @jit
@@ -263,33 +301,37 @@ def contend(k, f, ev, cycle, first, ask, begin, end, draw):
 
 
 @jit
-def climb(k, f, ev, cycle, router, draw):
-    """Heads that may leave on any up-port: the rotated j-th takes the rotated j-th free port."""
+def spread(k, f, ev, cycle, router, draw, ask, base, links):
+    """Heads that may leave on any of some outputs: the rotated j-th head takes the rotated j-th that is free.
+
+    The outputs are ``links`` from number ``base`` on, for the heads that ask for ``ask``.
+    """
     first, ports = f.routers[router * ROUTER_COLUMNS + FIRST_PORT], f.routers[router * ROUTER_COLUMNS + PORTS]
     at = heads_at(f, router)
     count = f.heads[at]
-    ups = ports - k[ARITY] if k[TOPOLOGY] == TREE else 0
     start = first + scale(draw >> 8 & 0xFF, 8, ports)
-    turn = scale(draw >> 16 & 0xFF, 8, ups)
+    turn = scale(draw >> 16 & 0xFF, 8, links)
     begin = 1
     while begin <= count and f.heads[at + begin] < start:
         begin += 1
-    tried = 0
+    tried, refused = 0, _UP if ask == UP else _BUSY
     for i in range(begin, begin + count):
         port = f.heads[at + (i - count if i > count else i)]
-        if f.ports[port * PORT_COLUMNS + ASKS] != UP:
+        if f.ports[port * PORT_COLUMNS + ASKS] != ask:
             continue
+        f.ports[port * PORT_COLUMNS + ASKS] = UP  # settled
         output = -1
-        while tried < ups and output < 0:
-            up = turn + tried
-            up = first + k[ARITY] + (up - ups if up >= ups else up)
-            if f.ports[up * PORT_COLUMNS + FREE_FROM] <= cycle:
-                output = up
+        while tried < links and output < 0:
+            one = turn + tried
+            one = first + base + (one - links if one >= links else one)
+            if f.ports[one * PORT_COLUMNS + FREE_FROM] <= cycle:
+                output = one
             tried += 1
         if output < 0:
-            discard(k, f, ev, cycle, port, _UP)
+            discard(k, f, ev, cycle, port, refused)
         else:
             forward(k, f, ev, cycle, port, output, output - first)
+            refused = _UP if ask == UP else _CONTENTION
 
 
 @jit

@@ -12,6 +12,7 @@ from .state import (
     ARITY_SHIFT,
     COLUMNS,
     CROSSBAR,
+    DILATION,
     FIRST_PORT,
     FLY,
     LEVELS,
@@ -55,8 +56,8 @@ def ports(k, router):
     if kind == MESH:
         return 5
     if kind == TREE and router // k[WIDTH] != k[LEVELS] - 1:
-        return 2 * k[ARITY]
-    return k[ARITY]
+        return 2 * k[ARITY] * k[DILATION]
+    return k[ARITY] * k[DILATION]
 
 
 @jit
@@ -91,7 +92,19 @@ def place_router(k, routers, at, number):
 
 @jit
 def route(k, routers, at, came_from, destination):
-    """Output port for a head that came in on ``came_from``; `UP`; or `NOWHERE`.  The router's row is at ``at``."""
+    """Output port for a head that came in on ``came_from``; `UP`; or `NOWHERE`.  The router's row is at ``at``.
+
+    Of parallel links it is the first.
+    """
+    if k[DILATION] == 1:
+        return direction(k, routers, at, came_from, destination)
+    found = direction(k, routers, at, came_from // k[DILATION], destination)
+    return found * k[DILATION] if found >= 0 else found
+
+
+@jit
+def direction(k, routers, at, came_from, destination):
+    """`route` in a network of single links."""
     if destination >= k[NODES]:
         return NOWHERE
     kind, arity = k[TOPOLOGY], k[ARITY]
@@ -142,12 +155,22 @@ def entry(k, node):
         return 0, node
     if kind == MESH:
         return node, LOCAL
-    return node // k[ARITY], node % k[ARITY]
+    return node // k[ARITY], node % k[ARITY] * k[DILATION]
 
 
 @jit
 def neighbour(k, router, port):
     """What an output port is joined to: (router, port), or (−1, node), or (−1, −1) for nothing."""
+    d = k[DILATION]
+    other, place = across(k, router, port // d)
+    if other >= 0:
+        return other, place * d + port % d
+    return -1, place if port % d == 0 else -1
+
+
+@jit
+def across(k, router, port):
+    """`neighbour` in a network of single links."""
     kind, arity, width = k[TOPOLOGY], k[ARITY], k[WIDTH]
     if kind == CROSSBAR:
         return -1, port

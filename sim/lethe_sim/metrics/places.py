@@ -41,7 +41,7 @@ def places(graph: Topology) -> tuple[list[str], np.ndarray]:
 
 def _inner(graph: Topology):
     """(name, which of the links between routers): those are ordered by source router and port."""
-    k, width = graph.arity, graph.width
+    k, width = graph.arity * graph.dilation, graph.width
     match graph.kind:
         case "fly":
             for stage in range(graph.levels - 1):
