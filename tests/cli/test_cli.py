@@ -95,9 +95,13 @@ MISTAKES = [
     (("cosim", "none.toml"), "none.toml: no such file"),
     (("cosim", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),
     (("verilog", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),
-    (("cosim", "credits.toml"), 'credits.toml: router.flow: "credits" is a reference that there is no RTL of'),
-    (("verilog", "credits.toml", "--block", "ni"), 'credits.toml: router.flow: "credits" is a reference that'),
-    (("fpga", "build", "credits.toml", "--board", "ulx3s_85f"), 'credits.toml: router.flow: "credits" is a reference'),
+    (("cosim", "credits.toml"), 'credits.toml: router.flow: "credits" is for the golden model only, there is no RTL'),
+    (("verilog", "credits.toml", "--block", "ni"), 'credits.toml: router.flow: "credits" is for the golden model'),
+    (("fpga", "build", "credits.toml", "--board", "ulx3s_85f"), 'credits.toml: router.flow: "credits" is for'),
+    (("cosim", "study.toml"), 'study.toml: study.replies: "last" is for the golden model only, there is no RTL of it; '
+     'set it to "first", or `lethe run`'),
+    (("verilog", "study.toml"), 'study.toml: study.replies: "last" is for the golden model only'),
+    (("fpga", "build", "study.toml", "--board", "ulx3s_85f"), 'study.toml: study.replies: "last" is for the golden'),
     (("verilog", "good.toml", "--block", "router", "--router", "8"), "--router 8: no such router; the topology has 8"),
     (("run", "none.toml"), "none.toml: no such file"),
     (("run", "good.toml", "--cycles", "0"), "run.cycles: must be 1 to 1099511627776, not 0"),
@@ -124,6 +128,7 @@ def files(tmp_path):
     (tmp_path / "bad.toml").write_text("[run\n")
     (tmp_path / "key.toml").write_text("[ni]\nslot = 3\n")
     (tmp_path / "large.toml").write_text("[topology]\nlevels = 4\n")
+    (tmp_path / "study.toml").write_text('[study]\nreplies = "last"\n')
     (tmp_path / "credits.toml").write_text('[router]\nflow = "credits"\n')
     pq.write_table(pa.table({"a": list(range(1000))}), tmp_path / "other.parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "other.parquet").read_bytes()[:-100])

@@ -18,10 +18,16 @@ from lethe_sim.golden.state import (
 )
 from lethe_sim.golden.topology import distance_class, place_router, route
 
+GRAPHS = [
+    *((name, 1) for name in TOPOLOGIES),
+    *((name, d) for name in ("fly", "fly3", "tree", "tree4") for d in (2, 5)),
+]
+graphs = pytest.mark.parametrize(("name", "dilation"), GRAPHS)
 
-@pytest.mark.parametrize("name", [*TOPOLOGIES])
-def test_routes_and_distances(name):
-    system = make(name)
+
+@graphs
+def test_routes_and_distances(name, dilation):
+    system = make(name, study={"dilation": dilation})
     graph, k = system.graph, parameters(system, EXTERNAL)
     row = np.zeros(ROUTER_COLUMNS, np.int64)
     for router in range(graph.routers):
@@ -35,9 +41,9 @@ def test_routes_and_distances(name):
                 assert distance_class(k, a, b) == graph.distance_class(a, b)
 
 
-@pytest.mark.parametrize("name", [*TOPOLOGIES])
-def test_wiring(name):
-    system = make(name)
+@graphs
+def test_wiring(name, dilation):
+    system = make(name, study={"dilation": dilation})
     graph, k = system.graph, parameters(system, EXTERNAL)
     tables = fabric.build(system, k)
     first = tables.routers.reshape(-1, ROUTER_COLUMNS)[:, FIRST_PORT]

@@ -37,6 +37,16 @@ RUNS = {
     "queued mesh": {
         "topology": {"kind": "mesh", "columns": 3, "rows": 2}, "router": {"queue": 1}, "faults": {"flip": 2e-4},
     },
+    "study": {
+        "topology": {"kind": "tree", "arity": 2, "levels": 3}, "faults": {"loss": 0.05}, "workload": {"load": 1.0},
+        "study": {"per_destination": 2, "replies": "last", "path": "blind", "dilation": 2},
+    },
+    "study pinned": {
+        "topology": {"kind": "tree", "arity": 2, "levels": 3}, "workload": {"load": 1.0}, "study": {"path": "pinned"},
+    },
+    "study fly": {
+        "topology": {"kind": "fly", "arity": 2, "levels": 3}, "faults": {"flip": 2e-4}, "study": {"dilation": 3},
+    },
     "wrapping": {
         "topology": {"kind": "wire"}, "wire": {"generation_bits": 2}, "ni": {"slots": 2}, "timers": {"wrap_guard": 0},
     },

@@ -89,6 +89,41 @@ ERRORS = [
         CREDITS + "[timers]\nack_limit = 12\n[workload]\nretry_limit = 2",
         "timers.ack_limit", "nothing bounds how long a worm is under way", "leave it at 0",
     ),
+    (
+        "[study]\nper_destination = -1",
+        "study.per_destination", "must be 0 to 65536, not -1", "in that range",
+    ),
+    ('[study]\nreplies = "later"', "study.replies", "no such order 'later'", "choose first or last"),
+    (
+        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 1',
+        "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 86 cycles", "raise timers",
+    ),
+    ('[study]\npath = "best"', "study.path", "no such choice 'best'", "choose free, blind or pinned"),
+    (
+        '[study]\npath = "blind"\n[topology]\nkind = "fly"',
+        "study.path", "a fly has no up-ports to choose from", 'set path = "free"',
+    ),
+    ('[study]\npath = "blind"\n[router]\nqueue = 1', "study.path", "where worms wait", 'set path = "free"'),
+    (CREDITS + '[study]\npath = "pinned"', "study.path", "where worms wait", 'set path = "free"'),
+    (
+        '[study]\npath = "pinned"\n[ni]\nslots = 64\n[wire]\nflit_bits = 16',
+        "study.path", "must fit the first flit, but take 17 bits", "set wire.flit_bits = 32",
+    ),
+    (
+        '[study]\npath = "pinned"\n[[faults.links]]\nlink = 40\nend = 200000',
+        "faults.links", "with study.path paths are pinned, and those over link 40", "let the link heal",
+    ),
+    ("[study]\ndilation = 0", "study.dilation", "must be 1 to 16, not 0", "in that range"),
+    (
+        '[study]\ndilation = 2\n[topology]\nkind = "mesh"',
+        "study.dilation", "a mesh has no parallel links", "set dilation = 1, or choose a tree or fly",
+    ),
+    ("[study]\ndilation = 2\n[router]\nqueue = 1", "study.dilation", "routers in which worms wait", "set dilation = 1"),
+    (CREDITS + "[study]\ndilation = 2", "study.dilation", "routers in which worms wait", "set dilation = 1"),
+    (
+        "[study]\ndilation = 9\n[topology]\narity = 16",
+        "study.dilation", "needs routers of 288 ports, but 256 are the most", "lower it",
+    ),
     ("[ni]\nreply_depth = 1", "ni.reply_depth", "must be 2 to 65536", "in that range"),
     ("[ni]\ndeliver_records = 1", "ni.deliver_records", "must be 2 to 65536", "in that range"),
     ("[ni]\ndeliver_flits = 3", "ni.deliver_flits", "one payload of 4 flits", "leave it at 0"),
@@ -287,6 +322,7 @@ SECTIONS = {
         "slack", "ceiling", "backoff_steps", "jitter_bits", "timer_depth", "wrap_guard", "ack_limit", "quarantine",
     ),
     "faults": ("loss", "flip", "links", "stalls", "resets"),
+    "study": ("per_destination", "replies", "path", "dilation"),
     "workload": (
         "kind", "load", "min_length", "max_length", "count", "stop", "pattern", "node", "fraction", "arrivals", "burst",
         "path", "timing", "cycle_ns", "hosts", "kernel", "size", "steps", "deadline", "retry_limit",

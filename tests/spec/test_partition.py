@@ -19,13 +19,15 @@ SMALL = (
     Topology(kind="tree", nodes=8, arity=2, levels=3),
     Topology(kind="tree", nodes=9, arity=3, levels=2),
     Topology(kind="tree", nodes=16, arity=2, levels=4),
+    Topology(kind="fly", nodes=9, arity=3, levels=2, dilation=2),
+    Topology(kind="tree", nodes=8, arity=2, levels=3, dilation=2),
     Topology(kind="mesh", nodes=6, columns=3, rows=2),
     Topology(kind="mesh", nodes=4, columns=1, rows=4),
 )
 
 
 def name(graph: Topology) -> str:
-    return f"{graph.kind}{graph.nodes}"
+    return f"{graph.kind}{graph.nodes}x{graph.dilation}"
 
 
 def reachable(graph: Topology, dead: set[int], source: int, destination: int) -> bool:
@@ -39,7 +41,11 @@ def reachable(graph: Topology, dead: set[int], source: int, destination: int) ->
             return link is not None and link.target == destination
         port = graph.route(link.target, link.target_port, destination)
         ports = graph.ports(link.target)
-        choice = range(ports - graph.up_ports(link.target), ports) if port == -1 else (port,)
+        choice = (
+            range(ports - graph.up_ports(link.target), ports)
+            if port == -1
+            else range(port, port + graph.parallel(link.target, port))
+        )
         return any(follow(onward.get((link.target, p))) for p in choice)
 
     return follow(entry)
