@@ -32,7 +32,7 @@ class RoundTrip(wiring.Component):
 
     Parameters
     ----------
-    system : with ``timers.ceiling`` above 0
+    system : with a ceiling
 
     Members
     -------
@@ -54,7 +54,7 @@ class RoundTrip(wiring.Component):
 
     def __init__(self, system: System):
         if not system.measured:
-            raise ValueError("timers.ceiling must be above 0")
+            raise ValueError("timers.ceiling must not be 0")
         self._system = system
         form, slot = system.format, range(system.ni.slots)
         distance, step = class_bits(system.graph), step_bits(system)
@@ -82,7 +82,7 @@ class RoundTrip(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         system = self._system
-        ceiling, steps = system.timers.ceiling, system.timers.backoff_steps
+        ceiling, steps = system.ceiling, system.timers.backoff_steps
         lowest = system.delays[: system.graph.distance_classes]
 
         # The stamps.  A slot is never read where it is written: what would be read is known without.
@@ -122,6 +122,11 @@ class RoundTrip(wiring.Component):
             Signal(range(4 * ceiling + 4), init=system.slack, name=f"deviations{q}") for q in range(len(lowest))
         )
         waits = Array(Signal(range(ceiling), init=d - 1, name=f"wait{q}") for q, d in enumerate(lowest))
+        # How often each can double and is not above the ceiling.
+        fitting = [[d << s <= ceiling for s in range(1, steps + 1)] for d in lowest]
+        doublings = Array(
+            Signal(step_bits(system), init=sum(fits), name=f"doublings{q}") for q, fits in enumerate(fitting)
+        )
 
         # c: the age.
         m.d.sync += age.eq(Mux(fresh, went, self.time - read.data.time))
@@ -151,15 +156,21 @@ class RoundTrip(wiring.Component):
             first = Array(lowest)[distance[4]]
             bounded = Mux(total >= ceiling, ceiling - 1, total - 1)
             m.d.sync += waits[distance[4]].eq(Mux(total <= first, first - 1, bounded))
+            most = Const(0)
+            for s in range(1, steps + 1):
+                fits = Array(f[s - 1] for f in fitting)[distance[4]] & (total <= ceiling >> s)
+                most = Mux(fits, s, most)
+            m.d.sync += doublings[distance[4]].eq(most)
 
         # Shifting ones in doubles the delay, not the delay less one.
-        def wait(distance: Value, step: Value) -> Value:
-            if not steps:
-                return waits[distance]
-            return (Cat(Const(-1, steps), waits[distance]) << step)[steps : 2 * steps + len(waits[0])]
+        def doubled(wait: Value, most: Value, step: Value) -> Value:
+            return (Cat(Const((1 << steps) - 1, steps), wait) << Mux(step > most, most, step))[steps : steps + len(wait)]
 
+        # The class of a Send comes late, so it chooses last.
         m.d.comb += [
-            self.send_wait.eq(wait(self.send_distance, self.send_step)),
-            self.ack_wait.eq(wait(self.ack_distance, self.ack_step)),
+            self.send_wait.eq(
+                Array(doubled(*own, self.send_step) for own in zip(waits, doublings, strict=True))[self.send_distance]
+            ),
+            self.ack_wait.eq(doubled(waits[self.ack_distance], doublings[self.ack_distance], self.ack_step)),
         ]
         return m
