@@ -12,8 +12,9 @@ from test_golden_blocks import message
 from test_golden_encoding import BEAT, offer, run
 from test_golden_runs import LIMIT, assert_once
 
-from lethe.spec.config import System
-from lethe.spec.events import LANE_COMPLETE, LANE_TX, Event, Kind, RouterCounter
+from lethe.spec import check
+from lethe.spec.config import ConfigError, System
+from lethe.spec.events import LANE_COMPLETE, LANE_TX, Counter, Event, Kind, RouterCounter
 from lethe.spec.pin import key_hash, pinned, salt_for
 from lethe.spec.random import UNIT_ROUTER, advance, scale, seed_for
 from lethe.spec.topology import NOWHERE, UP
@@ -92,8 +93,7 @@ def test_a_record_waits_while_its_destination_is_at_the_limit():
         assert ready_for(ni, destination)
         give(ni, destination)
         run(ni, 20)
-    # A destination that is no node is not limited.
-    assert [ready_for(ni, destination) for destination in (4, 5, 6, 7, 8)] == [True, True, False, True, True]
+    assert [ready_for(ni, destination) for destination in (4, 5, 6, 7)] == [True, True, False, True]
     assert ni.step(None, offer(6, 8))[NI_FLAGS] & SEND_READY == 0
     assert ready_for(ni, 4)  # the record was not taken
     # An Ack for the first of the two to 6, which is in slot 0.
@@ -102,6 +102,15 @@ def test_a_record_waits_while_its_destination_is_at_the_limit():
         rows.append(ni.step(None, [0, 6, 0, 0, 0, 0]))
     assert not any(row[NI_FLAGS] & SEND_READY for row in rows)
     assert ready_for(ni, 6)
+
+
+def test_a_destination_that_is_no_node_is_not_limited():
+    ni = Ni(make("tree", study={"per_destination": 1}), 3)
+    run(ni, READY)
+    give(ni, 8)
+    give(ni, 8)
+    give(ni, 3)  # it will be refused, but is a node
+    assert ready_for(ni, 8) and not ready_for(ni, 3)
 
 
 def test_a_reset_takes_all_that_was_under_way():
@@ -187,6 +196,31 @@ def test_replies_go_while_sends_are_not_allowed():
     assert launched(rows) == 4 * [Event.SEND]
     rows = [ni.step(flit, offer(6, 0)) for flit in message(Kind.SEND, length=8)] + run(ni, 10, offer(6, 0))
     assert launched(rows) == [Event.ACK]
+
+
+WIRE = {"topology": {"kind": "wire"}, "workload": {"count": 50, "load": 1.0}, "study": {"replies": "last"}}
+TREE = WIRE | {"topology": {"levels": 2}}
+
+
+@pytest.mark.parametrize(("sections", "steps", "slots"), [(TREE, 2, 28), (TREE, 1, 14), (WIRE, 2, 24), (WIRE, 1, 12)])
+def test_replies_that_go_last_go_in_the_tightest_system_there_may_be(sections, steps, slots):
+    timers = {"backoff_steps": steps, "wrap_guard": 0, "timer_depth": slots}
+    with pytest.raises(ConfigError, match=r"study\.replies: repeats of"):
+        System.make(timers=timers, ni={"slots": slots + 1}, **sections)
+    for loss in (0.0, 0.2):
+        golden = Golden(System.make(timers=timers, ni={"slots": slots}, faults={"loss": loss}, **sections))
+        golden.run(LIMIT, until_drained=True)
+        assert_once(golden)
+
+
+def test_replies_that_are_refused_to_go_last_would_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(check, "_study", lambda *_: None)
+    golden = Golden(System.make(timers={"backoff_steps": 0, "wrap_guard": 0}, **WIRE))
+    golden.run(100_000)
+    done = golden.sums["received"].sum()
+    golden.run(100_000)
+    assert golden.sums["received"].sum() == done < 100
+    assert golden.counters[:, Counter.ACKS].sum() < done + 10
 
 
 # Paths and parallel links: a router of its own, written from the documents.
