@@ -132,7 +132,7 @@ ERRORS = [
     ("[ni]\ncontrol_classes = 8", "ni.control_classes", "must be 0 to 7, not 8", "widen wire.class_bits"),
     ("[ni]\nreserved_slots = 16", "ni.reserved_slots", "must be 0 to 15, not 16", "leave a slot for data"),
     ("[ni]\nreserved_slots = 2", "ni.reserved_slots", "nothing may use them", "set ni.control_classes"),
-    ("[timers]\nslack = -2", "timers.slack", "must be -1 to 65536", "in that range"),
+    ("[timers]\nslack = -1025", "timers.slack", "must be -1024 to 65536", "in that range"),
     ("[timers]\nceiling = -2", "timers.ceiling", "must be -1 to 4194304", "in that range"),
     ("[timers]\nceiling = 42", "timers.ceiling", "is below the first time-out of 43 cycles", "lower timers.slack"),
     (

@@ -174,7 +174,7 @@ def _interface(system, fail, within) -> None:
         fail("ni.reserved_slots", f"must be 0 to {n.slots - 1}, not {n.reserved_slots}", "leave a slot for data")
     if n.reserved_slots and not n.control_classes:
         fail("ni.reserved_slots", "nothing may use them", "set ni.control_classes, or leave it at 0")
-    within("timers.slack", -1, 65536)
+    within("timers.slack", -1024, 65536)
     within("timers.ceiling", -1, 1 << 22)
     first = system.delays[system.graph.distance_classes - 1]
     if 0 < system.timers.ceiling < first:

@@ -181,13 +181,14 @@ class System:
     @property
     def slack(self) -> int:
         """Cycles in a first time-out beyond the shortest round trip."""
-        return self.timers.slack if self.timers.slack >= 0 else 2 * self.format.max_flits + 8
+        slack = self.timers.slack
+        return slack if slack >= 0 else 8 - 2 * slack * self.format.max_flits
 
     @property
     def ceiling(self) -> int:
         """The longest time-out in cycles where they follow measured round trips, else 0."""
         if self.timers.ceiling < 0:
-            return self.delays[-1] if self.worms_wait else 0
+            return 64 * self.delays[self.graph.distance_classes - 1] if self.worms_wait else 0
         return self.timers.ceiling
 
     @property

@@ -59,9 +59,9 @@ class NiSection:
 
 @dataclass(frozen=True, kw_only=True)
 class TimersSection:
-    slack: int = _key(-1, "cycles added to the shortest round trip for the first time-out; -1: two worms and 8")
+    slack: int = _key(-1, "cycles that the first time-out adds to the shortest round trip; -n: 2n worms and 8 cycles")
     ceiling: int = _key(
-        0, "longest time-out where they follow round trips (T15); 0: fixed; -1: fixed unless worms wait"
+        -1, "longest time-out, by measured round trips (T15); 0: fixed; -1: 64 first ones if worms wait, else 0"
     )
     backoff_steps: int = _key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
     jitter_bits: int = _key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")

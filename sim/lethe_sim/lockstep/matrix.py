@@ -37,7 +37,7 @@ def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000) -> System:
         try:
             sections = _sections(chance, wanted, seed, cycles)
             sections["router"] |= _queue(seed)
-            return System.make(source=f"matrix seed {seed}", **sections)
+            return _measured(System.make(source=f"matrix seed {seed}", **sections), seed)
         except ConfigError:
             continue  # an impossible combination; draw on
 
@@ -49,6 +49,12 @@ def _queue(seed: int) -> dict:
         "queue": QUEUES[(seed % len(KINDS) + seed // len(KINDS)) % len(QUEUES)],
         "max_wait": chance.choice((1, 5, 40, 300)),
     }
+
+
+def _measured(system: System, seed: int) -> System:
+    """With the ceiling of a seed, drawn apart: fixed time-outs, or so many of the first."""
+    first = system.delays[system.graph.distance_classes - 1]
+    return system.replace(timers={"ceiling": first * random.Random(f"lethe ceiling {seed}").choice((0, 0, 1, 3, 64))})
 
 
 def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
