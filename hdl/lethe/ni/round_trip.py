@@ -162,9 +162,13 @@ class RoundTrip(wiring.Component):
                 most = Mux(fits, s, most)
             m.d.sync += doublings[distance[4]].eq(most)
 
-        # Shifting ones in doubles the delay, not the delay less one.
+        # Shifting ones in doubles the delay, not the delay less one.  Selected by hand: Yosys would share a shifter
+        # between classes, which puts the choice of the class before it.
         def doubled(wait: Value, most: Value, step: Value) -> Value:
-            return (Cat(Const((1 << steps) - 1, steps), wait) << Mux(step > most, most, step))[steps : steps + len(wait)]
+            doublings = Mux(step > most, most, step)
+            for i in range(steps.bit_length()):
+                wait = Mux(doublings[i], Cat(Const(-1, 1 << i), wait)[: len(wait)], wait)
+            return wait
 
         # The class of a Send comes late, so it chooses last.
         m.d.comb += [
