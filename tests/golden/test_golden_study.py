@@ -198,6 +198,16 @@ def test_replies_go_while_sends_are_not_allowed():
     assert launched(rows) == [Event.ACK]
 
 
+def test_a_reply_goes_while_a_new_datagram_waits_for_the_finish_register():
+    """A refused record fills it for a cycle in which nothing else new may go."""
+    ni = Ni(make("tree", study={"replies": "last"}), 3)
+    run(ni, READY)
+    for destination in (3, 6):
+        ni.step(None, offer(destination, 0, extra=DISABLED))
+    run(ni, 12, [DISABLED, 0, 0, 0, 0, 0], arrivals=message(Kind.SEND, length=8))
+    assert launched(run(ni, 12)) == [Event.ACK, Event.SEND]
+
+
 WIRE = {"topology": {"kind": "wire"}, "workload": {"count": 50, "load": 1.0}, "study": {"replies": "last"}}
 TREE = WIRE | {"topology": {"levels": 2}}
 
