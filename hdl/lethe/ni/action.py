@@ -50,9 +50,9 @@ class Action(wiring.Component):
         The deliver FIFOs; ``acts``: a message acts, so what is not committed is forgotten.
     ack_room : In, push, token, rung, eve : Out
         The Ack ladder.
-    released, echo, distance, step : Out, wait : In
-        With measured round trips, in *c*: an Ack with this try ends a datagram; class and step of the token, and its
-        delay, less one.
+    distance, step, released, echo : Out, wait : In
+        With measured round trips: in *c−1* class and step of the token; in *c* whether an Ack with this try ends a
+        datagram, and the token's delay, less one.
     reply, repeat : Out(stream)
         To the reply queue (its ``ready`` may be 0) and the repeat queue.
     completes, completion : Out
@@ -241,7 +241,7 @@ class Action(wiring.Component):
         rung, eve_delay = at_c(rung, "rung_at_c"), at_c(eve_delay, "eve_delay_at_c")
         if system.measured:
             step = Mux(self.complete, 0, step_of(system, self.next_rung))
-            m.d.sync += [self.distance.eq(distance), self.step.eq(step)]
+            m.d.comb += [self.distance.eq(distance), self.step.eq(step)]
         fifo = fifo_of(system, cls)
         looked, entries, ready = self.looked, self.entries, self.ready
 

@@ -26,9 +26,10 @@ def step_of(system: System, rung: Value) -> Value:
 class RoundTrip(wiring.Component):
     """Stamps the Sends, takes each release as a sample, and keeps the time-out of each distance class.
 
-    A sample in *c* goes through five steps, one a cycle: its age, at most the ceiling; mean; deviation; their sum;
-    and the time-out, which is used from *c+6* on.  Each number is read and written in one step, so samples of one class
-    may come in successive cycles.  Reset restores the first numbers; the stamps are cleared by the walk after it.
+    A sample in *c* goes through five steps, one a cycle: its age, at most the ceiling; mean; deviation; and the
+    time-out, which readers see in *c+5* and so is used from *c+6* on.  Each number is read and written in one step, so
+    samples of one class may come in successive cycles.  Reset restores the first numbers; the stamps are cleared by the
+    walk after it.
 
     Parameters
     ----------
@@ -42,14 +43,15 @@ class RoundTrip(wiring.Component):
         Initialise the stamp of slot ``index``.
     stamp, stamped_slot, stamped_try : In
         A Send of ``stamped_slot`` starts; known to what acts in the next cycle or later.
-    look : In
-        In *c−1*: the slot that is acted on in *c*.
+    look, ack_distance, ack_step : In
+        In *c−1*, of what acts in *c*: the slot; the class of the pair; the step of a token that is pushed.
     released, echo : In
-        In *c*: an Ack with this try ends the datagram; its class is ``ack_distance``.
-    send_distance, send_step, ack_distance, ack_step : In
-        Class and step of a token that is pushed in this cycle.
-    send_wait, ack_wait : Out(time_bits)
-        In the same cycle: that token's delay, less one.
+        In *c*: an Ack with this try ends the datagram.
+    ack_wait : Out(time_bits)
+        In *c*: the delay, less one, of a token that is pushed to the Ack ladder.
+    send_step, send_distance : In, send_wait : Out(time_bits)
+        Of a token that is pushed to the Send ladder in *g+1*: its step in *g*; in *g+1* its class, and its delay, less
+        one.
     """
 
     def __init__(self, system: System):
@@ -103,12 +105,11 @@ class RoundTrip(wiring.Component):
 
         # What each step hands on.
         age = Signal(system.time_bits)
-        measured = Signal(range(ceiling + 1))
+        measured, early_mean, mean = (Signal(range(ceiling + 1), name=n) for n in ("measured", "early_mean", "mean"))
         error = Signal(signed(len(measured) + 1))
-        mean = Signal(range(ceiling + 1))
-        total = Signal(range(5 * ceiling + 4))
-        sampled = [Signal(name=f"sampled{i}") for i in range(1, 6)]
-        distance = [Signal.like(self.ack_distance, name=f"distance{i}") for i in range(1, 6)]
+        deviation = Signal(range(4 * ceiling + 4))
+        sampled = [Signal(name=f"sampled{i}") for i in range(1, 5)]
+        distance = [Signal.like(self.ack_distance, name=f"distance{i}") for i in range(5)]
         m.d.sync += [
             Cat(sampled).eq(Cat(self.released & (Mux(fresh, tried, read.data["try"]) == self.echo), *sampled)),
             Cat(distance).eq(Cat(self.ack_distance, *distance)),
@@ -135,46 +136,51 @@ class RoundTrip(wiring.Component):
         m.d.sync += measured.eq(Mux(age > ceiling, ceiling, age))
 
         # c+2: the mean.
-        eight, difference = Signal.like(means[0]), Signal.like(error)
-        m.d.comb += [eight.eq(means[distance[1]]), difference.eq(measured - (eight >> 3))]
-        m.d.sync += error.eq(difference)
+        eight, next_eight = Signal.like(means[0]), Signal.like(means[0])
+        difference = Signal.like(error)
+        m.d.comb += [
+            eight.eq(means[distance[2]]),
+            difference.eq(measured - (eight >> 3)),
+            next_eight.eq(eight + difference),
+        ]
+        m.d.sync += [error.eq(difference), early_mean.eq(next_eight >> 3)]
         with m.If(sampled[1]):
-            m.d.sync += means[distance[1]].eq(eight + difference)
+            m.d.sync += means[distance[2]].eq(next_eight)
 
-        # c+3: the deviation.  The mean after this sample is read before the next one changes it.
-        four = Signal.like(deviations[0])
-        m.d.comb += four.eq(deviations[distance[2]])
-        m.d.sync += mean.eq(means[distance[2]] >> 3)
+        # c+3: the deviation.
+        four, next_four = Signal.like(deviation), Signal.like(deviation)
+        m.d.comb += [
+            four.eq(deviations[distance[3]]),
+            next_four.eq(four - (four >> 2) + Mux(error < 0, -error, error)),
+        ]
+        m.d.sync += [deviation.eq(next_four), mean.eq(early_mean)]
         with m.If(sampled[2]):
-            m.d.sync += deviations[distance[2]].eq(four - (four >> 2) + Mux(error < 0, -error, error))
+            m.d.sync += deviations[distance[3]].eq(next_four)
 
-        # c+4: their sum.
-        m.d.sync += total.eq(mean + deviations[distance[3]])
+        # c+4: the time-out, and how often it can double.
+        total, first, most = Signal(range(5 * ceiling + 4)), Signal.like(measured), Const(0)
+        m.d.comb += [total.eq(mean + deviation), first.eq(Array(lowest)[distance[4]])]
+        for s in range(1, steps + 1):
+            fits = Array(f[s - 1] for f in fitting)[distance[4]] & (total <= ceiling >> s)
+            most = Mux(fits, s, most)
+        with m.If(sampled[3]):
+            m.d.sync += [
+                waits[distance[4]].eq(Mux(total <= first, first - 1, Mux(total >= ceiling, ceiling - 1, total - 1))),
+                doublings[distance[4]].eq(most),
+            ]
 
-        # c+5: the time-out.
-        with m.If(sampled[4]):
-            first = Array(lowest)[distance[4]]
-            bounded = Mux(total >= ceiling, ceiling - 1, total - 1)
-            m.d.sync += waits[distance[4]].eq(Mux(total <= first, first - 1, bounded))
-            most = Const(0)
-            for s in range(1, steps + 1):
-                fits = Array(f[s - 1] for f in fitting)[distance[4]] & (total <= ceiling >> s)
-                most = Mux(fits, s, most)
-            m.d.sync += doublings[distance[4]].eq(most)
-
-        # Shifting ones in doubles the delay, not the delay less one.  Selected by hand: Yosys would share a shifter
-        # between classes, which puts the choice of the class before it.
+        # Shifting ones in doubles the delay, not the delay less one.  Step by step, for Yosys would make one shifter
+        # for several classes and readers, with long paths to choose between them.
         def doubled(wait: Value, most: Value, step: Value) -> Value:
             doublings = Mux(step > most, most, step)
             for i in range(steps.bit_length()):
                 wait = Mux(doublings[i], Cat(Const(-1, 1 << i), wait)[: len(wait)], wait)
             return wait
 
-        # The class of a Send comes late, so it chooses last.
-        m.d.comb += [
-            self.send_wait.eq(
-                Array(doubled(*own, self.send_step) for own in zip(waits, doublings, strict=True))[self.send_distance]
-            ),
-            self.ack_wait.eq(doubled(waits[self.ack_distance], doublings[self.ack_distance], self.ack_step)),
-        ]
+        # A Send's class comes last, so the delays of all classes wait for it.
+        sent = Array(Signal.like(wait, name=f"sent{q}") for q, wait in enumerate(waits))
+        acked = Signal.like(waits[0])
+        m.d.sync += [own.eq(doubled(*two, self.send_step)) for own, *two in zip(sent, waits, doublings, strict=True)]
+        m.d.sync += acked.eq(doubled(waits[self.ack_distance], doublings[self.ack_distance], self.ack_step))
+        m.d.comb += [self.send_wait.eq(sent[self.send_distance]), self.ack_wait.eq(acked)]
         return m

@@ -52,7 +52,7 @@ class Transmitter(wiring.Component):
     push, token, rung, eve : Out
         In *g+1*: a Send was launched; its token goes to the Send ladder.
     distance, step : Out, wait : In
-        With measured round trips: class and step of that token, and its delay, less one, in the same cycle.
+        With measured round trips: class (*g+1*) and step (*g*) of that token, and its delay, less one (*g+1*).
     finish : Out(stream)
         The finish register.
     flying, flying_slot : Out
@@ -174,7 +174,7 @@ class Transmitter(wiring.Component):
         if self._system.measured:
             m.d.comb += [
                 self.distance.eq(record.distance),
-                self.step.eq(Mux(is_new, 0, step_of(self._system, token.rung))),
+                self.step.eq(Mux(self.repeats.valid, step_of(self._system, self.repeats.payload.rung), 0)),
                 # a − ~b is a + b + 1, in one adder.
                 self.eve.eq((self.time + self.jitter) - ~self.wait),
             ]
