@@ -11,13 +11,23 @@ from lethe.spec.config import System
 
 
 @pytest.mark.parametrize(
-    "steps, depth, freeze, slow, spare",
-    [(3, 6, 0.0, 0.0, 2), (3, 8, 0.3, 0.5, 3), (0, 5, 0.0, 0.9, 2), (2, 5, 0.1, 0.97, 3), (1, 16, 0.0, 0.99, 2)],
-)
-def test_pops(steps, depth, freeze, slow, spare):
+    "steps, depth, freeze, slow, spare, ceiling",
+    [
+        (3, 6, 0.0, 0.0, 2, 0), (3, 8, 0.3, 0.5, 3, 0), (0, 5, 0.0, 0.9, 2, 0), (2, 5, 0.1, 0.97, 3, 0),
+        (1, 16, 0.0, 0.99, 2, 0), (2, 8, 0.0, 0.5, 3, 500), (0, 16, 0.2, 0.9, 2, 100),
+    ],
+)  # fmt: skip
+def test_pops(steps, depth, freeze, slow, spare, ceiling):
     system = System.make(
         topology={"kind": "mesh", "columns": 2, "rows": 2},
-        timers={"backoff_steps": steps, "timer_depth": depth, "slack": 0, "jitter_bits": 3},
+        timers={
+            "backoff_steps": steps,
+            "timer_depth": depth,
+            "slack": 0,
+            "jitter_bits": 3,
+            "ceiling": ceiling,
+        },
+        wire={"generation_bits": 20},
     )
     ladder, draw = Ladder(system, 16, spare), random.Random(7)
     rungs = [deque() for _ in range(system.rungs)]
@@ -41,7 +51,9 @@ def test_pops(steps, depth, freeze, slow, spare):
             new = None
             if push:
                 rung = draw.randrange(system.rungs)
-                eve = time + system.delays[rung] - 1 + draw.randrange(9)
+                # Under a ceiling the tokens of a rung have delays of their own.
+                delay = draw.randint(system.delays[0], ceiling) if ceiling else system.delays[rung]
+                eve = time + delay - 1 + draw.randrange(9)
                 token = (token + 1) & 0xFFFF
                 new = (rung, eve + 1, token)
                 ctx.set(ladder.rung, rung)

@@ -179,8 +179,18 @@ class RoundTrip(wiring.Component):
 
         # A Send's class comes last, so the delays of all classes wait for it.
         sent = Array(Signal.like(wait, name=f"sent{q}") for q, wait in enumerate(waits))
-        acked = Signal.like(waits[0])
-        m.d.sync += [own.eq(doubled(*two, self.send_step)) for own, *two in zip(sent, waits, doublings, strict=True)]
-        m.d.sync += acked.eq(doubled(waits[self.ack_distance], doublings[self.ack_distance], self.ack_step))
-        m.d.comb += [self.send_wait.eq(sent[self.send_distance]), self.ack_wait.eq(acked)]
+        m.d.sync += [
+            own.eq(doubled(wait, most, self.send_step)) for own, wait, most in zip(sent, waits, doublings, strict=True)
+        ]
+        # An Ack's class comes late in the cycle before, so its delay is doubled in its own.
+        ack_wait, ack_most, ack_step = Signal.like(waits[0]), Signal.like(self.ack_step), Signal.like(self.ack_step)
+        m.d.sync += [
+            ack_wait.eq(waits[self.ack_distance]),
+            ack_most.eq(doublings[self.ack_distance]),
+            ack_step.eq(self.ack_step),
+        ]
+        m.d.comb += [
+            self.send_wait.eq(sent[self.send_distance]),
+            self.ack_wait.eq(doubled(ack_wait, ack_most, ack_step)),
+        ]
         return m
