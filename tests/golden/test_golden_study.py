@@ -54,6 +54,14 @@ def test_every_datagram_once(name, knob, faults):
         assert not golden.router_counters[:, RouterCounter.UP].any()
 
 
+@pytest.mark.parametrize("router", [{"queue": 2}, {"flow": "credits", "credit_flits": 6}])
+@pytest.mark.parametrize("study", [KNOBS["per_destination"], KNOBS["replies"]])
+def test_every_datagram_once_where_worms_wait(study, router):
+    golden = Golden(make("tree4", study=study, router=router, workload={"load": 1.0, "count": 40}))
+    golden.run(LIMIT, until_drained=True)
+    assert_once(golden)
+
+
 @pytest.mark.parametrize(("name", "knob"), [case for case in CASES if case[0] != "wire"])
 def test_links_die_and_nodes_are_reset(name, knob):
     """Fragments, and slots that were under way when their node was reset."""

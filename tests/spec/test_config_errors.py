@@ -98,6 +98,10 @@ ERRORS = [
         '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 1',
         "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 86 cycles", "raise timers",
     ),
+    (
+        '[study]\nreplies = "last"\n[timers]\nceiling = 150',
+        "study.replies", "6 flits each in 75 cycles", "raise timers.backoff_steps or timers.ceiling",
+    ),
     ('[study]\npath = "best"', "study.path", "no such choice 'best'", "choose free, blind or pinned"),
     (
         '[study]\npath = "blind"\n[topology]\nkind = "fly"',

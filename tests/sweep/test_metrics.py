@@ -207,19 +207,21 @@ def test_latencies_too_long_to_be_counted_one_by_one_are_listed():
 
 
 @pytest.mark.parametrize(
-    "topology",
+    ("topology", "dilation"),
     [
-        {"kind": "wire"},
-        {"kind": "crossbar", "nodes": 5},
-        {"kind": "fly", "arity": 2, "levels": 3},
-        {"kind": "tree", "arity": 3, "levels": 1},
-        {"kind": "tree", "arity": 2, "levels": 4},
-        {"kind": "mesh", "columns": 4, "rows": 3},
+        ({"kind": "wire"}, 1),
+        ({"kind": "crossbar", "nodes": 5}, 1),
+        ({"kind": "fly", "arity": 2, "levels": 3}, 1),
+        ({"kind": "fly", "arity": 2, "levels": 3}, 3),
+        ({"kind": "tree", "arity": 3, "levels": 1}, 1),
+        ({"kind": "tree", "arity": 2, "levels": 4}, 1),
+        ({"kind": "tree", "arity": 2, "levels": 4}, 2),
+        ({"kind": "mesh", "columns": 4, "rows": 3}, 1),
     ],
 )
-def test_places(topology):
+def test_places(topology, dilation):
     """The place of each unit follows from the graph itself."""
-    graph = System.make(topology=topology).graph
+    graph = System.make(topology=topology, study={"dilation": dilation}).graph
     names, of_unit = places(graph)
     found = [names[place] for place in of_unit]
     assert found[: graph.nodes] == ["nodes"] * graph.nodes

@@ -201,7 +201,7 @@ def _study(system, fail, within) -> None:
             "study.replies",
             f"repeats of {system.ni.slots} slots can fill the link, {system.format.max_flits} flits each in {longest} "
             "cycles, and replies that go last would wait for ever",
-            "raise timers.backoff_steps or timers.slack, or lower ni.slots",
+            f"raise timers.backoff_steps or timers.{'ceiling' if system.measured else 'slack'}, or lower ni.slots",
         )
     if study.path not in PATHS:
         fail("study.path", f"no such choice {study.path!r}", f"choose {', '.join(PATHS[:-1])} or {PATHS[-1]}")

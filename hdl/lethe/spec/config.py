@@ -204,8 +204,10 @@ class System:
     @property
     def least_longest_delay(self) -> int:
         """The least that the longest time-out of a pair can be, in cycles."""
-        steps = self.timers.backoff_steps
-        return self.delays[0] << steps if self.measured or not steps else self.delays[-1]
+        first, steps = self.delays[0], self.timers.backoff_steps
+        if self.measured:  # doubled as long as the ceiling allows
+            return max(first, min(first << steps, self.ceiling >> 1))
+        return self.delays[-1] if steps else first
 
     @property
     def time_bits(self) -> int:
