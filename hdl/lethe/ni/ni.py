@@ -233,7 +233,8 @@ class Ni(wiring.Component):
                 round_trip.stamp.eq(transmitter.push),
                 round_trip.stamped_slot.eq(transmitter.token.slot),
                 round_trip.stamped_try.eq(transmitter.token.tries),
-                round_trip.look.eq(action.look_slot),
+                # Only an Ack needs its stamp, and its slot is known early.
+                round_trip.look.eq(receiver.header.slot),
                 round_trip.released.eq(action.released),
                 round_trip.echo.eq(action.echo),
                 round_trip.send_distance.eq(transmitter.distance),

@@ -44,7 +44,8 @@ class RoundTrip(wiring.Component):
     stamp, stamped_slot, stamped_try : In
         A Send of ``stamped_slot`` starts; known to what acts in the next cycle or later.
     look, ack_distance, ack_step : In
-        In *c−1*, of what acts in *c*: the slot; the class of the pair; the step of a token that is pushed.
+        In *c−1*, of what acts in *c*: the slot, if it is an Ack; the class of the pair; the step of a token that is
+        pushed.
     released, echo : In
         In *c*: an Ack with this try ends the datagram.
     ack_wait : Out(time_bits)
