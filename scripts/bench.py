@@ -339,11 +339,13 @@ def area(quick: bool) -> Iterator[Figure]:
     """
     mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
     tree = System.make()
+    timed = System.make(timers={"ceiling": 2000})
     router = "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz"
     blocks: list[tuple[str, System, Callable[[], wiring.Component], str, int, str]] = [
         ("mesh router, 32 bit", mesh, lambda: Router(mesh.format, Rule.of(mesh.graph, 5)), "i", 5, router),
         ("4-ary tree router, level 0, 64 bit", tree, lambda: Router(tree.format, Rule.of(tree.graph, 0)), "i", 8, ""),
         ("NI, default configuration", tree, lambda: Ni(tree), "link_i", 1, "LiteEth UDP core: 3,623 LUT, 58 MHz"),
+        ("NI whose time-outs follow round trips", timed, lambda: Ni(timed), "link_i", 1, ""),
     ]
     for name, system, make, registered, links, peer in blocks[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")

@@ -19,6 +19,7 @@ from .state import (
     OLDEST_LATER,
     SLACK,
     SLOT_FIELDS,
+    SLOTS,
     STAMP,
     STAMP_TRY,
     STEPS,
@@ -50,6 +51,9 @@ def clear(k, ni):
         ni[at + DEVIATIONS] = k[SLACK]
         ni[at + TIME_OUT] = k[DELAY + distance]
     ni[later_at(k) + LATER_COUNT] = 0
+    for slot in range(k[SLOTS]):
+        ni[k[AT_SLOTS] + slot * SLOT_FIELDS + STAMP] = 0
+        ni[k[AT_SLOTS] + slot * SLOT_FIELDS + STAMP_TRY] = 0
 
 
 @jit

@@ -79,6 +79,7 @@ def _ladders() -> dict[str, Block]:
         deep = _system("wire", 64, timers={"slack": 0, "timer_depth": 9, "backoff_steps": 3, "jitter_bits": 6})
         found |= {f"{whose}, fixed": LadderBlock(fixed, ladder), f"{whose}, doubling": LadderBlock(doubling, ladder)}
         found |= {f"{whose}, deep": LadderBlock(deep, ladder)}
+        found |= {f"{whose}, measured": LadderBlock(_measured(doubling, 9), ladder)}
     return found
 
 
@@ -91,21 +92,19 @@ def _ni(
     timers: dict,
     workload: dict | None = None,
     generation_bits: int = 3,
+    ceiling: int = 0,
 ) -> dict[str, Block]:
+    """A NI with small tables; time-outs are measured up to ``ceiling`` first ones, or fixed."""
     widths = {"mtu": mtu, "generation_bits": generation_bits, "incarnation_bits": 2, "slot_bits": 3}
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
-    return {
-        f"ni {flit_bits}": NiBlock(
-            _system(
-                kind,
-                flit_bits,
-                wire=widths,
-                ni=tables,
-                timers={"timer_depth": 5, "slack": 0, **timers},
-                workload=workload or {},
-            )
-        )
-    }
+    timers = {"timer_depth": 5, "slack": 0, **timers}
+    system = _system(kind, flit_bits, wire=widths, ni=tables, timers=timers, workload=workload or {})
+    return {f"ni {flit_bits}": NiBlock(_measured(system, ceiling))}
+
+
+def _measured(system: System, ceiling: int) -> System:
+    """With time-outs of up to ``ceiling`` first ones."""
+    return system.replace(timers={"ceiling": ceiling * system.delays[system.graph.distance_classes - 1]})
 
 
 def hostile_ni() -> Block:
@@ -154,6 +153,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         mtu=33,
         ni={"slots": 5, "sets": 2, "control_classes": 1, "reserved_slots": 1},
         timers={"backoff_steps": 3, "jitter_bits": 2},
+        ceiling=3,
     ),
 }
 

@@ -307,7 +307,10 @@ class LadderBlock(Block):
                 serial += 1
                 token = rung | (serial & 0xFFFF) << 8
                 jitter = chance.getrandbits(system.timers.jitter_bits) if self._number == 0 else -1
-                eve = time + system.delays[rung] + jitter
+                delay = system.delays[rung]
+                if system.measured:
+                    delay = chance.randint(system.delays[0], system.longest_delays[rung])
+                eve = time + delay + jitter
             push = None if rung is None else golden.Token(rung, eve + 1, token)
             hold, room = model.step(time, push, take)
             after = system.rung_after(hold[0] & 0xFF) if hold else 0

@@ -65,6 +65,7 @@ CHARTS = (
     ),
     Shown("slots_mean", "Datagrams under way", "Accepted and not yet completed, at each node, averaged over time."),
     Shown("entries_mean", "Names remembered", "Delivered and not yet forgotten, at each node, averaged over time."),
+    Shown("cycles", "Time to the end", "Cycles until everything had been delivered and forgotten."),
     Shown(
         "fairness",
         "Fairness",
@@ -195,7 +196,7 @@ class Kept:
 def sweep_report(directory: str | Path) -> str:
     """The page about the sweep in ``directory``; raises `StoreError`."""
     kept = Kept.read(directory)
-    facets = list(_facets(kept))
+    drawn = list(facets(kept))
     lives = _lives(kept)
     text = kept.store.sweep_text() or ""
     system = parse(kept.results[kept.runs[0]["run"]].config, kept.runs[0]["run"])
@@ -206,7 +207,7 @@ def sweep_report(directory: str | Path) -> str:
     return environment().get_template("sweep.html").render(
         kept=kept,
         name=kept.store.root.name,
-        facets=facets,
+        facets=drawn,
         hidden=max(0, _facet_count(kept) - MOST_FACETS),
         axes=[(axis, _about(axis), kept.steps(axis)) for axis in kept.axes],
         replicas=max(run["replica"] for run in kept.runs) + 1,
@@ -229,7 +230,7 @@ def figures(directory: str | Path, output: str | Path) -> list[Path]:
     out = Path(output)
     out.mkdir(parents=True, exist_ok=True)
     kept = Kept.read(directory)
-    for facet in _facets(kept):
+    for facet in facets(kept):
         for figure in (*facet.figures, *facet.maps):
             for ending, content in (("svg", standalone(figure.picture)), ("csv", csv_text(figure.head, figure.rows))):
                 written.append(out / f"{figure.name}.{ending}")
@@ -290,14 +291,15 @@ def _facet_count(kept: Kept) -> int:
     return count
 
 
-def _facets(kept: Kept) -> Iterator[Facet]:
+def facets(kept: Kept) -> Iterator[Facet]:
+    """The charts and maps, one set for each choice of the axes that they do not show."""
     drawn, others = _drawn(kept)
     if not drawn:
         return
     if _scattered(kept):
         for axis in kept.axes:
             if len(kept.steps(axis)) > 1:
-                made = [_scatter(kept, shown, axis) for shown in CHARTS if kept.values.get(shown.metric)]
+                made = [_scatter(kept, shown, axis) for shown in CHARTS if _has(kept, shown.metric, list(kept.points))]
                 yield Facet(title=f"Over {axis}", figures=tuple(made), maps=())
         return
     choices = itertools.product(*(kept.steps(axis) for axis in others))
@@ -320,6 +322,9 @@ def _facets(kept: Kept) -> Iterator[Facet]:
 
 
 def _has(kept: Kept, metric: str, points: Sequence[int]) -> bool:
+    """Whether there is something to draw; how long runs lasted says something if they came to their ends."""
+    if metric == "cycles" and not all(kept.values["drained"][point].mean == 1 for point in points):
+        return False
     return any(point in kept.values.get(metric, {}) for point in points)
 
 
@@ -339,7 +344,7 @@ def _curves(kept: Kept, shown: Shown, drawn: Sequence[str], points: Sequence[int
         found = (kept.dot(p, shown.metric, place[kept.points[p][across]] or 0.0) for p in mine)
         dots = sorted((dot for dot in found if dot is not None), key=lambda dot: dot.x)
         if dots:
-            lines.append(Line(label="" if group is None else f"{drawn[1]} {group[0]}", dots=tuple(dots)))
+            lines.append(Line(label="" if group is None else _legend(drawn[1], group[0]), dots=tuple(dots)))
     picture = curves(
         lines,
         x_label=across,
@@ -347,6 +352,11 @@ def _curves(kept: Kept, shown: Shown, drawn: Sequence[str], points: Sequence[int
         names=() if numbers else [text for text, _ in steps],
     )
     return _figure(kept, shown, points, f"{shown.metric}{suffix}", picture)
+
+
+def _legend(axis: str, text: str) -> str:
+    """What a line is called: a value that was named by the sweep says enough."""
+    return f"{axis} {text}" if axis.partition(".")[0] in SECTIONS else text
 
 
 def _spread(steps: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:

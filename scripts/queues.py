@@ -1,0 +1,225 @@
+"""Runs the sweeps of `examples/queues` and draws the answers from them.
+
+Standard output has the tables and the hypotheses as Markdown, the directory a page with the pictures, and for each
+sweep a page of its own.  The exit code is 0 whichever way the hypotheses turn out, 1 if a datagram was lost or doubled
+anywhere, 3 if runs could not be done, and 130 if it was interrupted.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lethe_sim.report import Figure, facets
+from lethe_sim.report.html import environment
+from lethe_sim.report.sweep import Kept
+
+SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "matter")
+TITLES = {
+    "load": "Over load",
+    "payload": "Over the payload",
+    "nodes": "Over the size of the network",
+    "patterns": "Traffic that is not uniform",
+    "kernels": "Parallel kernels",
+    "matter": "What mattered",
+}
+#: What the page draws of each.
+DRAWN = {
+    "load": ("goodput", "latency_p50", "latency_p99", "messages_per_datagram"),
+    "payload": ("goodput", "latency_p50"),
+    "nodes": ("goodput", "latency_p50"),
+    "patterns": ("goodput", "latency_p50"),
+    "kernels": ("cycles",),
+}
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+class Swept:
+    """The means of a sweep, by the names of its points."""
+
+    def __init__(self, directory: Path):
+        self.kept = Kept.read(directory)
+
+    def names(self, axis: str) -> list[str]:
+        return [text for text, _ in self.kept.steps(axis)]
+
+    def mean(self, metric: str, at: dict[str, str]) -> float | None:
+        """A metric at the point with these values of all its axes; None if it has none."""
+        for point, values in self.kept.points.items():
+            if {axis: text for axis, (text, _) in values.items()} == at:
+                found = self.kept.values[metric].get(point)
+                return found.mean if found else None
+        return None
+
+    def table(self, metric: str, rows: str, columns: str, fixed: dict[str, str] | None = None) -> str:
+        """Markdown: one row for each value of one axis, one column for each of another."""
+        across = self.names(columns)
+        lines = [f"| {rows} | " + " | ".join(across) + " |", "| --- |" + " ---: |" * len(across)]
+        for row in self.names(rows):
+            means = [self.mean(metric, {rows: row, columns: column} | (fixed or {})) for column in across]
+            lines.append(f"| {row} | " + " | ".join(map(written, means)) + " |")
+        return "\n".join(lines)
+
+
+def written(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """What was expected, what was found, and whether it holds: everywhere, nowhere, or (None) here and there."""
+
+    expected: str
+    found: str
+    holds: bool | None
+
+    @property
+    def verdict(self) -> str:
+        return {True: "confirmed", False: "refuted", None: "true for some"}[self.holds]
+
+
+def judged(expected: str, ratios: Sequence[tuple[str, float]], bound: float, *, least: bool) -> Hypothesis:
+    """A hypothesis about named ratios: all of them at least, or at most, ``bound``."""
+    good = [ratio >= bound if least else ratio <= bound for _, ratio in ratios]
+    told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios)
+    return Hypothesis(expected=expected, found=told, holds=True if all(good) else None if any(good) else False)
+
+
+def hypotheses(swept: dict[str, Swept]) -> Iterator[Hypothesis]:
+    """What was expected of queues, held against the sweeps that are there."""
+    beside = [
+        (f"{at}{unit}", ratio)
+        for name, axis, unit in (("payload", "payload", ""), ("nodes", "nodes", " nodes"), ("kernels", "kernel", ""))
+        if name in swept
+        for at in swept[name].names(axis)
+        for ratio in _times(swept[name], "queue of 1 worm", "credits, 1 worm", {axis: at})
+    ]
+    if beside:
+        yield judged("One worm of queue carries twice what credits of as many bits do, or more.", beside, 2, least=True)
+    if "load" in swept:
+        s, full = swept["load"], {"workload.load": "1"}
+        yield judged(
+            "Two worms of queue carry 0.7 of what credits with 64 flits do, or more.",
+            [("saturated", ratio) for ratio in _times(s, "queue of 2 worms", "credits, 64 flits", full)],
+            0.7,
+            least=True,
+        )
+        credits = [name for name in s.names("network") if name.startswith("credits")]
+        yield judged(
+            "Credits carry 1.5 times what discarding does at saturation, or less.",
+            [(name, ratio) for name in credits for ratio in _times(s, name, "discards", full)],
+            1.5,
+            least=False,
+        )
+    if "kernels" in swept:
+        s = swept["kernels"]
+        yield judged(
+            "Kernels are twice as fast with credits of 64 flits as with discarding, or less.",
+            [(at, r) for at in s.names("kernel") for r in _times(s, "credits, 64 flits", "discards", {"kernel": at})],
+            2,
+            least=False,
+        )
+
+
+def _times(swept: Swept, one: str, other: str, at: dict[str, str]) -> Iterator[float]:
+    """How many times as much (a kernel: as fast) one network does as another; nothing if that is not known."""
+    metric = "cycles" if "kernel" in at else "goodput"
+    left, right = (swept.mean(metric, {"network": name, **at}) for name in (one, other))
+    if left and right:
+        yield right / left if metric == "cycles" else left / right
+
+
+def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
+    """(sweep, title, Markdown) of what the documents quote."""
+    rates = {"goodput": "Payload flits per node and cycle", "latency_p50": "Half are delivered within, cycles"}
+    slow = {"latency_p99": "99 of 100 are delivered within, cycles"}
+    costs = {"messages_per_datagram": "Messages per datagram"}
+    for name, rows, columns, fixed, metrics in (
+        ("load", "network", "workload.load", {}, rates | slow | costs),
+        ("payload", "network", "payload", {}, rates),
+        ("nodes", "network", "nodes", {}, rates),
+        ("patterns", "network", "pattern", {"workload.load": "1"}, rates),
+        ("patterns", "network", "pattern", {"workload.load": "0.1"}, rates),
+        ("kernels", "network", "kernel", {}, {"cycles": "Cycles to the end"}),
+        ("matter", "change", "traffic", {}, rates | slow | costs),
+    ):
+        if name in swept:
+            at = "".join(f", {axis} = {value}" for axis, value in fixed.items())
+            for metric, title in metrics.items():
+                yield name, title + at, swept[name].table(metric, rows, columns, fixed)
+
+
+def pictures(swept: Swept, metrics: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """The figures of some metrics, each with what it was drawn for."""
+    for facet in facets(swept.kept):
+        for figure in facet.figures:
+            if figure.rows[0][len(swept.kept.axes)] in metrics:
+                yield facet.title.rpartition(" = ")[2], figure
+
+
+def page(swept: dict[str, Swept]) -> str:
+    """The page that leads to all others."""
+    template = environment().from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+    return template.render(
+        hypotheses=list(hypotheses(swept)),
+        pictures=[(name, list(pictures(swept[name], drawn))) for name, drawn in DRAWN.items() if name in swept],
+        titles=TITLES,
+        matter=[(title, *_cells(table)) for name, title, table in tables(swept) if name == "matter"],
+    )
+
+
+def _cells(table: str) -> tuple[list[str], list[list[str]]]:
+    """Head (without its first cell) and rows of a Markdown table."""
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    return head[1:], rows
+
+
+def quick(text: str, base: Path) -> str:
+    """A sweep with one run at each point, a quarter as long, whose base is elsewhere."""
+    text = re.sub(r"(?m)^replicas = \d+", "replicas = 1", text)
+    text = re.sub(r"(?m)^(warmup|window) = (\d+)", lambda m: f"{m[1]} = {int(m[2]) // 4}", text)
+    return text.replace('base = "base.toml"', f"base = '{base.resolve()}'")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=SWEEPS, help="this sweep; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="one seed, shorter runs")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/queues"), metavar="DIR", help="results")
+    parser.add_argument("--sweeps", type=Path, default=_ROOT / "examples" / "queues", metavar="DIR", help="their TOMLs")
+    chosen = parser.parse_args(arguments)
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    for name in chosen.only or SWEEPS:
+        source = chosen.sweeps / f"{name}.toml"
+        if chosen.quick:
+            text = quick(source.read_text(encoding="utf-8"), source.with_name("base.toml"))
+            source = chosen.output / source.name
+            source.write_text(text, encoding="utf-8")
+        print(f"queues: {name}", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "lethe_sim.cli", "sweep", str(source), "-o", str(chosen.output / name)]
+        try:
+            code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+        except KeyboardInterrupt:
+            return 130
+        if code:
+            return code
+    there = [name for name in SWEEPS if (chosen.output / name / "summary.parquet").exists()]
+    swept = {name: Swept(chosen.output / name) for name in there}
+    for name, title, table in tables(swept):
+        print(f"\n{TITLES[name]}: {title}\n\n{table}")
+    print()
+    for found in hypotheses(swept):
+        print(f"- {found.expected} **{found.verdict.capitalize()}**: {found.found}")
+    index = chosen.output / "index.html"
+    index.write_text(page(swept), encoding="utf-8")
+    print(f"queues: page {index}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
