@@ -123,6 +123,7 @@ def perform(of: Task, store: Store) -> Result:
     # The generators' checkers look at every payload; other workloads judge what they received, if all of it was.
     wrong = None if play else int(sums["wrong"].sum())
     right = play.verdict(golden).good if play and drained else None
+    metrics = tuple(table(account, cycles=cycles, drained=drained, wrong=wrong, right=right))
     return Result(
         run=of.run,
         config=of.config,
@@ -133,7 +134,7 @@ def perform(of: Task, store: Store) -> Result:
         seconds=time.monotonic() - began,
         slowest=tuple(account.slowest),
         unlucky=tuple(account.unlucky),
-        metrics=tuple(table(account, cycles=cycles, drained=drained, wrong=wrong, right=right)),
+        metrics=metrics,
     )
 
 
