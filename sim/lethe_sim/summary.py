@@ -78,6 +78,9 @@ def _nodes(system: System) -> Iterator[str]:
     if system.queue:
         count = "one worm" if system.queue == 1 else f"{system.queue} worms"
         yield f"each router input has room for {count}, for {system.longest_wait:,} cycles at most"
+    if system.golden_only:
+        key, value, _ = system.golden_only
+        yield f"golden model only: {key} = {value}"
 
 
 def _wire(system: System) -> Iterator[str]:

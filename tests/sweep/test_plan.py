@@ -151,7 +151,7 @@ def test_mistakes_name_file_key_and_cure(sweep, tmp_path, text, message):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("[axes.net.one]\nrouter.quee = 1", "point net = one: router.quee: no such key; did you mean queue?"),
+        ("[axes.net.one]\nrouter.queues = 1", "point net = one: router.queues: no such key; did you mean queue?"),
         ("[axes]\nni.slots = [4, 1]\nfaults.loss = [0.5]", "point ni.slots = 1, faults.loss = 0.5: ni.slots: must be"),
         ("[axes]\nni.slots = ['four']", "point ni.slots = four: ni.slots: must be a whole number, not 'four'"),
         ("window = 300000", "point the base: run.cycles: 200,000 end before warmup and window do"),

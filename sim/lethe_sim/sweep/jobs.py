@@ -154,8 +154,6 @@ def _spark(
     say("starting Spark", "", 0, 0)
     try:
         with session(chosen, "lethe sweep", memory="1g", brief=True, options=options) as spark:
-            # Workers that die are told of in our words; their stack traces help nobody.
-            spark.sparkContext.setLogLevel("OFF")
             parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
             slices = _slices(
                 sum(run.cost(measure) for run in runs), len(runs), max(1, min(parallel, workers or parallel))
