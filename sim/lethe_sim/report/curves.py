@@ -13,6 +13,8 @@ from .svg import element, picture, rect, short, text, ticks, title
 WIDTH, HEIGHT = 430, 280
 _LEFT, _RIGHT, _BOTTOM = 52, 14, 44
 _LEGEND_LINE = 17
+#: More names than these have no room side by side: they are written slanting, and get so much height.
+_MOST_UPRIGHT, _SLANT_HEIGHT, _SLANT_LETTERS = 10, 110, 24
 #: Lines that can be told apart in one chart.
 MOST_LINES = 8
 #: Columns of a heat map whose cells have room for their numbers.
@@ -91,11 +93,13 @@ def curves(
     dots = [dot for line in lines for dot in line.dots]
     legend = _legend(lines) if len(lines) > 1 or lines[0].label else []
     top = 24 + _LEGEND_LINE * len(legend)
-    height = HEIGHT + _LEGEND_LINE * max(0, len(legend) - 1)
+    slanting = len(names) > _MOST_UPRIGHT
+    foot = _BOTTOM + slanting * _SLANT_HEIGHT
+    height = HEIGHT + _LEGEND_LINE * max(0, len(legend) - 1) + slanting * _SLANT_HEIGHT
     ends = [value for dot in dots for value in (dot.low, dot.y, dot.high) if value is not None]
     lowest = min(dot.y for dot in dots)
     # An interval may reach below 0 where its metric cannot.
-    y = Scale([max(end, 0.0) if lowest >= 0 else end for end in ends], height - _BOTTOM, top, zero=True)
+    y = Scale([max(end, 0.0) if lowest >= 0 else end for end in ends], height - foot, top, zero=True)
     inset = (WIDTH - _LEFT - _RIGHT) / (2 * len(names)) if names else 8
     x = Scale([dot.x for dot in dots], _LEFT + inset, WIDTH - _RIGHT - inset, zero=False)
     if names:
@@ -109,10 +113,15 @@ def curves(
             element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=at, y2=at, class_="grid"),
             text(_LEFT - 6, at + 4, short(tick), class_="tick end"),
         ]
-    base = height - _BOTTOM
+    base = height - foot
     labels = [(float(place), name) for place, name in enumerate(names)] or [(tick, short(tick)) for tick in x.ticks]
     for tick, label in labels:
-        parts.append(text(x(tick), base + 16, _fitting(label, len(labels)), class_="tick middle"))
+        if slanting:
+            at, cut = x(tick) + 4, label if len(label) <= _SLANT_LETTERS else label[: _SLANT_LETTERS - 1] + "…"
+            turn = f"rotate(-60 {at:.1f} {base + 12})"
+            parts.append(text(at, base + 12, cut, class_="tick end", transform=turn))
+        else:
+            parts.append(text(x(tick), base + 16, _fitting(label, len(labels)), class_="tick middle"))
     parts.append(text(WIDTH - _RIGHT, height - 6, x_label, class_="unit end"))
     for number, line in enumerate(lines):
         parts += _line(line, number % MOST_LINES, x, y, joined and not names)

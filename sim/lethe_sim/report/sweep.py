@@ -252,7 +252,7 @@ def _about(axis: str) -> str:
     """What an axis means, in the words of the configuration."""
     section, _, key = axis.partition(".")
     if section not in SECTIONS:
-        return "choices of this sweep, each of several keys"
+        return "choice of several keys that have a name here"
     known = {f.name: f.metadata["about"] for f in dataclasses.fields(SECTIONS[section])}
     return known.get(key, f"choice of keys in [{section}]")
 
