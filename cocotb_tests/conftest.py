@@ -1,14 +1,21 @@
 """Options of the lockstep tests."""
 
+import pytest
+
+#: Of CI: one of every topology; and of the full test: with every queue.
+SEEDS, ALL_SEEDS = 5, 20
+
 
 def pytest_addoption(parser):
     parser.addoption("--seeds", type=int, default=None, metavar="N", help="lockstep: N drawn systems instead of CI's")
 
 
 def pytest_generate_tests(metafunc):
-    """``seed`` runs over CI's ten systems, two of every topology, or over ``--seeds N``."""
+    """``seed`` runs over CI's systems, with ``--full`` over all, or over ``--seeds N``."""
     if "seed" in metafunc.fixturenames and metafunc.module.__name__.endswith("test_matrix"):
-        metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds") or 10))
+        wanted = metafunc.config.getoption("--seeds")
+        seeds = [pytest.param(s, marks=pytest.mark.full if s >= SEEDS else ()) for s in range(ALL_SEEDS)]
+        metafunc.parametrize("seed", range(wanted) if wanted else seeds)
 
 
 def pytest_terminal_summary(terminalreporter):

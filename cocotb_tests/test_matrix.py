@@ -9,11 +9,11 @@ from lethe_sim.lockstep import cosim
 from lethe_sim.lockstep.matrix import KINDS, draw
 from lethe_sim.lockstep.simulators import has_icarus
 
-CYCLES = 10_000
+CYCLES = 20_000
 
 
 def test_system(seed):
-    """Ten thousand cycles of traffic and faults, then the counters: with ten seeds, 100,000 cycles in all."""
+    """Twenty thousand cycles of traffic and faults, then the counters: with five seeds, 100,000 cycles in all."""
     system = draw(seed, cycles=CYCLES)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_system[{seed}]' --seeds {seed + 1}"
     result = cosim(system, cycles=CYCLES, until_drained=False, reproduce=again)
@@ -25,7 +25,7 @@ def test_system(seed):
 
 
 def test_every_topology_takes_its_turn():
-    """Ten seeds give every topology twice, so 20,000 cycles each."""
+    """Ten seeds give every topology twice; the five of CI once, 20,000 cycles each."""
     kinds = [draw(seed).topology.kind for seed in range(10)]
     assert {kind: kinds.count(kind) for kind in KINDS} == dict.fromkeys(KINDS, 2)
 

@@ -20,8 +20,8 @@ from lethe_sim.report.sweep import Kept
 SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "matter")
 TITLES = {
     "load": "Over load",
-    "payload": "Over the payload",
-    "nodes": "Over the size of the network",
+    "payload": "Payloads of all lengths",
+    "nodes": "Networks of all sizes",
     "patterns": "Traffic that is not uniform",
     "kernels": "Parallel kernels",
     "matter": "What mattered",
@@ -92,17 +92,22 @@ def judged(expected: str, ratios: Sequence[tuple[str, float]], bound: float, *, 
 
 def hypotheses(swept: dict[str, Swept]) -> Iterator[Hypothesis]:
     """What was expected of queues, held against the sweeps that are there."""
+    full = {"workload.load": "1"}
     beside = [
         (f"{at}{unit}", ratio)
-        for name, axis, unit in (("payload", "payload", ""), ("nodes", "nodes", " nodes"), ("kernels", "kernel", ""))
+        for name, axis, unit, fixed in (
+            ("payload", "payload", "", full),
+            ("nodes", "nodes", " nodes", full),
+            ("kernels", "kernel", "", {}),
+        )
         if name in swept
         for at in swept[name].names(axis)
-        for ratio in _times(swept[name], "queue of 1 worm", "credits, 1 worm", {axis: at})
+        for ratio in _times(swept[name], "queue of 1 worm", "credits, 1 worm", {axis: at} | fixed)
     ]
     if beside:
         yield judged("One worm of queue carries twice what credits of as many bits do, or more.", beside, 2, least=True)
     if "load" in swept:
-        s, full = swept["load"], {"workload.load": "1"}
+        s = swept["load"]
         yield judged(
             "Two worms of queue carry 0.7 of what credits with 64 flits do, or more.",
             [("saturated", ratio) for ratio in _times(s, "queue of 2 worms", "credits, 64 flits", full)],
@@ -141,8 +146,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
     costs = {"messages_per_datagram": "Messages per datagram"}
     for name, rows, columns, fixed, metrics in (
         ("load", "network", "workload.load", {}, rates | slow | costs),
-        ("payload", "network", "payload", {}, rates),
-        ("nodes", "network", "nodes", {}, rates),
+        ("payload", "network", "payload", {"workload.load": "1"}, rates),
+        ("nodes", "network", "nodes", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "0.1"}, rates),
         ("kernels", "network", "kernel", {}, {"cycles": "Cycles to the end"}),
