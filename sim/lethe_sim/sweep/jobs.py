@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 #: Spark gives a task up after it has killed so many workers.
 TRIES = 4
-#: Tasks for each worker, at least and at most: the more there are, the less one waits for the last, but each costs
-#: Spark some 50 ms.  In between, a task is about a second's work.
-_TASKS_PER_WORKER = (8, 64)
-_NODE_CYCLES_PER_SECOND = 5e6
 _LOOK_SECONDS = 0.25
 
 #: Called with a phase, its state in words, how much is done, and of how much.
@@ -94,7 +90,10 @@ def sweep(
         store.write_text("sweep.toml", Path(path).read_text(encoding="utf-8"))
         say("looking for what is finished", "", 0, 0)
         kept = scan(store, (run.name for run in runs), events=plan.events, note=note)
-        left = sorted((run for run in runs if run.name not in kept), key=lambda run: -run.cost(plan.measure))
+        # Costs are guesses; by their names, which are digests, runs of one guess are well mixed.
+        left = sorted(
+            (run for run in runs if run.name not in kept), key=lambda run: (-run.cost(plan.measure), run.name)
+        )
         began, again = time.monotonic(), 0
         if left:
             work = [task(run.name, run.system, store.root, plan.measure, plan.events) for run in left]
@@ -155,13 +154,8 @@ def _spark(
     try:
         with session(chosen, "lethe sweep", memory="1g", brief=True, options=options) as spark:
             parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
-            slices = _slices(
-                sum(run.cost(measure) for run in runs), len(runs), max(1, min(parallel, workers or parallel))
-            )
-            # Each slice gets some of the long runs and some of the short ones.
-            order = [number for first in range(slices) for number in range(first, len(runs), slices)]
-            work, runs = [work[number] for number in order], [runs[number] for number in order]
-            job = _Job(spark, work, slices)
+            starts = _starts([run.cost(measure) for run in runs], max(1, min(parallel, workers or parallel)))
+            job = _Job(spark, work, starts)
             try:
                 while not job.wait(_LOOK_SECONDS):
                     done = _finished(store, runs)
@@ -180,19 +174,29 @@ def _spark(
     return again
 
 
-def _slices(cost: float, runs: int, workers: int) -> int:
-    """Tasks to make of runs of a total cost in node-cycles."""
-    least, most = _TASKS_PER_WORKER
-    return min(runs, max(least * workers, min(most * workers, round(cost / _NODE_CYCLES_PER_SECOND))))
+def _starts(costs: Sequence[float], workers: int) -> list[int]:
+    """Where each task begins in a list of runs, and its end: each has a share of half of what is left, or one run.
+
+    A task costs Spark some 100 ms beside busy workers, so there are few; but the last ones are short, so that no worker
+    waits long for another.
+    """
+    starts, left, taken = [0], sum(costs), 0.0
+    for number, cost in enumerate(costs, 1):
+        taken += cost
+        if taken >= left / (2 * workers):
+            starts.append(number)
+            left, taken = left - taken, 0.0
+    return starts if starts[-1] == len(costs) else [*starts, len(costs)]
 
 
 class _Job:
     """The job in a thread of its own, so that this one can show progress and be interrupted."""
 
-    def __init__(self, spark: "SparkSession", work: list[Task], slices: int):
+    def __init__(self, spark: "SparkSession", work: list[Task], starts: list[int]):
         self.spark, self.error, self.outcomes = spark, None, []
-        self._frame = spark.range(0, len(work), 1, slices).mapInArrow(
-            partial(_tasks, runs=spark.sparkContext.broadcast(work)),
+        count = len(starts) - 1
+        self._frame = spark.range(0, count, 1, count).mapInArrow(
+            partial(_tasks, runs=spark.sparkContext.broadcast(work), starts=starts),
             "number long, seconds double, kind string, error string",
         )
         self._thread = threading.Thread(target=self._run, name="lethe sweep", daemon=True)
@@ -220,8 +224,8 @@ class _Job:
         return total
 
 
-def _tasks(batches, runs):
-    return tasks(batches, runs.value)
+def _tasks(batches, runs, starts):
+    return tasks(batches, runs.value, starts)
 
 
 def compile_model() -> None:

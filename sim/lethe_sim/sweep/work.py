@@ -56,10 +56,13 @@ def task(run: str, system: System, root: Path, measure: Measure, events: bool) -
     return Task(run=run, config=dump(system), source=system.source, root=str(root), measure=measure, events=events)
 
 
-def tasks(batches: Iterator[pa.RecordBatch], runs: Sequence[Task]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: numbers (column ``id``) of ``runs`` in, `OUTCOME` out, run by run."""
+def tasks(batches: Iterator[pa.RecordBatch], runs: Sequence[Task], starts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: numbers of tasks (column ``id``) in, `OUTCOME` out, run by run.
+
+    Task i does the ``runs`` from ``starts[i]`` on, up to the next one's first.
+    """
     for batch in batches:
-        for number in batch["id"].to_pylist():
+        for number in (n for i in batch["id"].to_pylist() for n in range(starts[i], starts[i + 1])):
             row = (number, *attempt(runs[number]))
             yield pa.RecordBatch.from_arrays(
                 [pa.array([value], field.type) for value, field in zip(row, OUTCOME, strict=True)], schema=OUTCOME
