@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -65,8 +66,9 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
     require(simulator)
     from cocotb_tools.runner import get_runner
 
-    recipe = [_VERILATOR, _MAKE] if simulator == "verilator" else []
-    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe, sys.version]).encode()).hexdigest()[:20]
+    recipe = [_VERILATOR, _MAKE, importlib.metadata.version("verilator")] if simulator == "verilator" else []
+    recipe += [importlib.metadata.version("cocotb"), sys.version]
+    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe]).encode()).hexdigest()[:20]
     directory = cache_directory() / f"{simulator}-{key}"
     if (directory / "built").exists():
         return directory
@@ -116,11 +118,14 @@ def run(
     waves: Path | None = None,
 ) -> Path:
     """Run cocotb test module ``module`` on a built design; returns its results file or raises `ToolError`."""
+    from cocotb_tools.config import libs_dir
     from cocotb_tools.runner import get_runner
 
     results = workspace / "results.xml"
     log = workspace / "simulation.log"
     runner = get_runner(simulator)
+    # A built design remembers where cocotb lay; the environment that built it may be gone.
+    libraries = os.pathsep.join(filter(None, [str(libs_dir), os.environ.get("LD_LIBRARY_PATH")]))
     with _tools_on_path(simulator), _quiet():
         try:
             runner.test(
@@ -130,7 +135,7 @@ def run(
                 build_dir=directory,
                 test_dir=workspace,
                 results_xml=str(results),
-                extra_env=environment,
+                extra_env={"LD_LIBRARY_PATH": libraries, **environment},
                 seed=seed,
                 waves=waves is not None,
                 plusargs=[] if waves is None else ["--trace-file", str(waves)],
