@@ -8,6 +8,8 @@ from cocotb_tools.runner import get_results
 
 from lethe_sim.lockstep import simulators
 
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="the simulator needs a C++ compiler")
+
 VERILOG = "module top(d, q);\n  input d;\n  output q;\n  assign q = ~d;\nendmodule\n"
 BENCH = """
 import cocotb
@@ -21,7 +23,6 @@ async def inverts(top):
 """
 
 
-@pytest.mark.skipif(shutil.which("c++") is None, reason="the simulator needs a C++ compiler")
 def test_a_build_outlives_the_environment_that_made_it(tmp_path, monkeypatch):
     (tmp_path / "inverter_bench.py").write_text(BENCH)
     monkeypatch.syspath_prepend(tmp_path)
@@ -35,3 +36,18 @@ def test_a_build_outlives_the_environment_that_made_it(tmp_path, monkeypatch):
     assert simulators.build(VERILOG, "top") == built
     results = simulators.run(built, "top", "inverter_bench", "verilator", tmp_path, {})
     assert get_results(results) == (1, 0)
+    assert list((tmp_path / "cache").iterdir()) == [built]
+
+
+def test_a_failed_build_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(simulators.ToolError, match="verilator failed"):
+        simulators.build(VERILOG.replace("~d", "~nobody"), "top")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(simulators.ToolError, match=r"cannot be written: .*; set LETHE_CACHE to a directory that can"):
+        simulators.build(VERILOG, "top")

@@ -10,6 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,40 +72,53 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
     recipe += [importlib.metadata.version("cocotb"), sys.version]
     key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe]).encode()).hexdigest()[:20]
     directory = cache_directory() / f"{simulator}-{key}"
-    if (directory / "built").exists():
+    if directory.exists():
         return directory
-    shutil.rmtree(directory, ignore_errors=True)
-    try:
-        directory.mkdir(parents=True)
-        source = directory / f"{top}.v"
+    with _workshop(directory) as workshop:
+        source = workshop / f"{top}.v"
         source.write_text(_woken(verilog) if simulator == "icarus" else verilog, encoding="utf-8")
-    except OSError as error:
-        raise ToolError(
-            f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can"
-        ) from None
-    arguments = list(_VERILATOR) if simulator == "verilator" else []
-    log = directory / "build.log"
-    runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
-    sources = [source]
-    if simulator == "verilator":
-        sources.append(_public_ports(directory, verilog, top))
-    with _tools_on_path(simulator), _quiet():
-        try:
-            runner.build(
-                sources=sources,
-                hdl_toplevel=top,
-                build_args=arguments,
-                build_dir=directory,
-                waves=waves,
-                timescale=("1ns", "1ps"),
-                always=True,
-                log_file=log,
-            )
-        except (RuntimeError, SystemExit, OSError) as error:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:]) if log.exists() else ""
-            raise ToolError(f"{simulator} failed ({error}); its last words:\n{tail}") from None
-    (directory / "built").touch()
+        log = workshop / "build.log"
+        runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
+        sources = [source]
+        if simulator == "verilator":
+            sources.append(_public_ports(workshop, verilog, top))
+        with _tools_on_path(simulator), _quiet():
+            try:
+                runner.build(
+                    sources=sources,
+                    hdl_toplevel=top,
+                    build_args=list(_VERILATOR) if simulator == "verilator" else [],
+                    build_dir=workshop,
+                    waves=waves,
+                    timescale=("1ns", "1ps"),
+                    always=True,
+                    log_file=log,
+                )
+            except (RuntimeError, SystemExit, OSError) as error:
+                tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:]) if log.exists() else ""
+                raise ToolError(f"{simulator} failed ({error}); its last words:\n{tail}") from None
     return directory
+
+
+@contextlib.contextmanager
+def _workshop(directory: Path) -> Iterator[Path]:
+    """A directory to build in, which becomes ``directory`` at the end: nobody finds a half-built one.
+
+    If somebody else built the same meanwhile, theirs stays.
+    """
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as scratch:
+            workshop = Path(scratch) / "built"
+            workshop.mkdir()
+            yield workshop
+            if not directory.exists():
+                workshop.rename(directory)
+    except OSError as error:
+        if not directory.exists():
+            raise ToolError(
+                f"{directory}: cannot be written: {error.strerror}; set LETHE_CACHE to a directory that can"
+            ) from None
 
 
 def run(
@@ -263,20 +278,18 @@ def native(verilog: str, top: str, *, hierarchical: bool = False) -> Path:
     key = hashlib.sha256(json.dumps([texts, arguments]).encode()).hexdigest()[:20]
     directory = cache_directory() / f"native-{key}"
     program = directory / "obj" / f"V{top}"
-    if program.exists():
+    if directory.exists():
         return program
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    for name, text in texts.items():
-        (directory / name).write_text(text, encoding="utf-8")
-    with _tools_on_path("verilator"):
+    with _workshop(directory) as workshop, _tools_on_path("verilator"):
+        for name, text in texts.items():
+            (workshop / name).write_text(text, encoding="utf-8")
         done = subprocess.run(
             [
                 "verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", *arguments,
                 "-Wno-fatal", "-CFLAGS", "-O2", "--top-module", top, "-Mdir", "obj", *sources,
             ],
-            cwd=directory, capture_output=True, text=True, check=False,
+            cwd=workshop, capture_output=True, text=True, check=False,
         )  # fmt: skip
-    if done.returncode:
-        raise ToolError(f"verilator failed: {(done.stderr or done.stdout)[-1500:]}")
+        if done.returncode:
+            raise ToolError(f"verilator failed: {(done.stderr or done.stdout)[-1500:]}")
     return program
