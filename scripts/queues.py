@@ -17,13 +17,14 @@ from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
 from lethe_sim.report.sweep import Kept
 
-SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "matter")
+SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter")
 TITLES = {
     "load": "Over load",
     "payload": "Payloads of all lengths",
     "nodes": "Networks of all sizes",
     "patterns": "Traffic that is not uniform",
     "kernels": "Parallel kernels",
+    "timeouts": "Time-outs under credits",
     "matter": "What mattered",
 }
 #: What the page draws of each.
@@ -33,6 +34,11 @@ DRAWN = {
     "nodes": ("goodput", "latency_p50"),
     "patterns": ("goodput", "latency_p50"),
     "kernels": ("cycles",),
+}
+#: What the page has tables of, and what it says of them.
+TABLED = {
+    "timeouts": "Credits throw nothing away, so what is repeated early is in the way of what was not.",
+    "matter": "A network that discards, one thing turned at a time.",
 }
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -151,6 +157,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("patterns", "network", "pattern", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "0.1"}, rates),
         ("kernels", "network", "kernel", {}, {"cycles": "Cycles to the end"}),
+        ("timeouts", "timeouts", "buffers", {"payload": "4 flits"}, rates | costs),
+        ("timeouts", "timeouts", "buffers", {"payload": "32 flits"}, rates | costs),
         ("matter", "change", "traffic", {}, rates | slow | costs),
     ):
         if name in swept:
@@ -174,7 +182,11 @@ def page(swept: dict[str, Swept]) -> str:
         hypotheses=list(hypotheses(swept)),
         pictures=[(name, list(pictures(swept[name], drawn))) for name, drawn in DRAWN.items() if name in swept],
         titles=TITLES,
-        matter=[(title, *_cells(table)) for name, title, table in tables(swept) if name == "matter"],
+        tables=[
+            (sweep, about, [(title, *_cells(table)) for name, title, table in tables(swept) if name == sweep])
+            for sweep, about in TABLED.items()
+            if sweep in swept
+        ],
     )
 
 

@@ -55,6 +55,10 @@ def state_bits(system: System) -> dict[str, int]:
     depth, time = system.timer_depth, system.time_bits
     completion = uid + wire.tag_bits + 2 + 3 + incarnation
     fifos = 1 + ni.control_classes
+    # A stamp for each slot; eight means, four mean deviations and a time-out for each distance class.
+    measured = [8 * system.ceiling + 7, 4 * system.ceiling + 3, system.ceiling]
+    numbers = system.graph.distance_classes * sum(map(int.bit_length, measured))
+    trips = ni.slots * (time + form.try_bits) + numbers
     return {
         "payload": ni.slots * system.slot_flits * form.flit_bits,
         "send table": ni.slots * send,
@@ -64,6 +68,7 @@ def state_bits(system: System) -> dict[str, int]:
         "deliver FIFOs": fifos * system.deliver_flits * (form.flit_bits + 1)
         + fifos * ni.deliver_records * (form.node_bits + form.class_bits + form.length_bits),
         "queues": ni.slots * (uid + form.slot_bits + uid + completion) + ni.reply_depth * form.common_bits,
+        **({"round trips": trips} if system.measured else {}),
     }
 
 

@@ -1,10 +1,8 @@
 """A sweep's TOML: which runs it comes to, how they are named, and what is refused."""
 
-from itertools import pairwise
-
 import pytest
 
-from lethe_sim.sweep.jobs import _starts, number
+from lethe_sim.sweep.jobs import number
 from lethe_sim.sweep.plan import Measure, Range, SweepError, load, run_name, told
 
 
@@ -173,15 +171,3 @@ def test_a_base_that_is_not_there(tmp_path):
         load(tmp_path / "c.toml")
     with pytest.raises(SweepError, match="is a directory"):
         load(tmp_path)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 8])
-@pytest.mark.parametrize("costs", [[1.0], [5.0, 1.0, 1.0], [1.0] * 160, [9.0] * 20 + [1.0] * 40])
-def test_tasks_are_few_and_the_last_are_short(costs, workers):
-    starts = _starts(costs, workers)
-    assert starts[0] == 0 and starts[-1] == len(costs) and starts == sorted(set(starts))
-    shares = [sum(costs[a:b]) / sum(costs) for a, b in pairwise(starts)]
-    # No worker begins with more than half of its share, but for a single run, and the last have one run each.
-    assert shares[0] <= 0.5 / workers + max(costs) / sum(costs)
-    assert len(costs) < 4 * workers or starts[-1] - starts[-2] == 1
-    assert len(shares) <= 2 * workers * 8

@@ -24,6 +24,9 @@ SWEEPS = {
     "load": BASE + "warmup = 100\nwindow = 200\n" + NETWORKS + "[axes]\nworkload.load = [0.1, 1.0]\n",
     "kernels": BASE + NETWORKS + "[axes.kernel]\n"
     "reduce = { workload = { kind = 'kernel', kernel = 'reduce', size = 8 } }\n",
+    "timeouts": BASE + "warmup = 100\nwindow = 200\n[axes.timeouts]\nfixed = { timers = { ceiling = 0 } }\n"
+    "[axes.buffers]\n'4 flits' = { router = { flow = 'credits' } }\n"
+    "[axes.payload]\n'4 flits' = { workload = { load = 0.2 } }\n'32 flits' = { workload = { load = 0.5 } }\n",
     "matter": BASE + "[axes.change]\nas-it-comes = { workload = { count = 3 } }\n"
     "[axes.traffic]\nuniform = { workload = { load = 0.5 } }\n",
 }  # fmt: skip
@@ -88,7 +91,7 @@ def test_a_hypothesis_is_judged_by_its_bound(queues, ratios, least, verdict):
     assert queues.judged("", [("x", ratio) for ratio in ratios], 2, least=least).verdict == verdict
 
 
-def test_the_page_has_every_picture_and_the_table_of_what_mattered(queues, swept):
+def test_the_page_has_every_picture_and_table(queues, swept):
     text = queues.page(swept)
     assert text.count("<svg") == 5 and 'href="load/report.html"' in text and 'href="payload/' not in text
     assert "as-it-comes" in text and "Payload flits per node and cycle" in text

@@ -195,7 +195,7 @@ def _study(system, fail, within) -> None:
     within("study.per_destination", 0, 65536)
     if study.replies not in REPLIES:
         fail("study.replies", f"no such order {study.replies!r}", f"choose {' or '.join(REPLIES)}")
-    longest = system.least_longest_delay
+    longest = system.least_delay(system.timers.backoff_steps)
     if study.replies == "last" and system.ni.slots * system.format.max_flits >= longest:
         fail(
             "study.replies",

@@ -201,13 +201,13 @@ class System:
         """The most that the delay of each rung can be."""
         return (self.ceiling,) * self.rungs if self.measured else self.delays
 
-    @property
-    def least_longest_delay(self) -> int:
-        """The least that the longest time-out of a pair can be, in cycles."""
-        first, steps = self.delays[0], self.timers.backoff_steps
-        if self.measured:  # doubled as long as the ceiling allows
-            return max(first, min(first << steps, self.ceiling >> 1))
-        return self.delays[-1] if steps else first
+    def least_delay(self, tries: int) -> int:
+        """The least cycles that the time-out after try number ``tries`` (0 is the first) of a pair can be."""
+        if not self.measured:
+            return self.delays[self.rung(0, tries)]
+        first = self.delays[0]
+        doubled = first << min(tries, self.timers.backoff_steps)
+        return max(first, min(doubled, self.ceiling >> 1))  # doubled as long as the ceiling allows
 
     @property
     def time_bits(self) -> int:
@@ -245,12 +245,8 @@ class System:
     @property
     def orphan_time(self) -> int:
         """The shortest time in cycles from acceptance to reclaim; 0 if entries are never reclaimed."""
-        limit, steps = self.timers.ack_limit, self.timers.backoff_steps
-        if not limit:
-            return 0
-        if self.measured:
-            return sum(min(self.delays[0] << min(r, steps), self.ceiling >> 1) for r in range(limit + 1))
-        return sum(self.delays[self.rung(0, r)] for r in range(limit + 1))
+        limit = self.timers.ack_limit
+        return sum(map(self.least_delay, range(limit + 1))) if limit else 0
 
     @property
     def reuse_time(self) -> int:

@@ -10,11 +10,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+import lethe
+
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def environment() -> jinja2.Environment:
-    """Templates of the pages; ``n`` writes whole numbers with commas."""
+    """Templates of the pages, which extend ``frame.html``; ``n`` writes whole numbers with commas."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -22,6 +24,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    made.globals["lethe"] = lethe.__version__
     made.filters["n"] = lambda value: f"{value:,}"
     return made
 

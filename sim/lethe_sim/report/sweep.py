@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-import lethe
 from lethe.spec.config import parse
 from lethe.spec.sections import SECTIONS
 from lethe.spec.wire import unpack_uid
@@ -218,7 +217,6 @@ def sweep_report(directory: str | Path) -> str:
         summary=_summary_csv(kept),
         metrics=[(name, unit, about) for name, (unit, about) in METRICS.items()],
         system=system,
-        lethe=lethe.__version__,
         toml=text,
         toml_uri=data_uri(text, "application/toml"),
     )  # fmt: skip

@@ -154,7 +154,7 @@ def _spark(
     try:
         with session(chosen, "lethe sweep", memory="1g", brief=True, options=options) as spark:
             parallel = min(cores, len(work)) if local else spark.sparkContext.defaultParallelism
-            starts = _starts([run.cost(measure) for run in runs], max(1, min(parallel, workers or parallel)))
+            starts = task_starts([run.cost(measure) for run in runs], max(1, min(parallel, workers or parallel)))
             job = _Job(spark, work, starts)
             try:
                 while not job.wait(_LOOK_SECONDS):
@@ -174,7 +174,7 @@ def _spark(
     return again
 
 
-def _starts(costs: Sequence[float], workers: int) -> list[int]:
+def task_starts(costs: Sequence[float], workers: int) -> list[int]:
     """Where each task begins in a list of runs, and its end: each has a share of half of what is left, or one run.
 
     A task costs Spark some 100 ms beside busy workers, so there are few; but the last ones are short, so that no worker
