@@ -130,5 +130,5 @@ def test_run_with_its_audit_then_a_page(process, small, tmp_path):
     assert told.code == cli.GOOD, told
     assert "every datagram once: 15 of 15 datagrams delivered" in told.out
     told = process("report", "small.parquet", "--against", "small.parquet")
-    assert (told.code, told.out) == (cli.GOOD, "small.html: every datagram once\n"), told
+    assert (told.code, told.out, told.err) == (cli.GOOD, "small.html: every datagram once\n", ""), told
     assert "<svg" in (tmp_path / "small.html").read_text()
