@@ -12,7 +12,7 @@ from lethe.spec.wire import unpack_uid
 from lethe_sim.pipeline import transformations as T
 from lethe_sim.pipeline.audit import BROKEN, ONCE, UNFINISHED, AuditResult
 from lethe_sim.pipeline.jobs import audit_trace, read_events
-from lethe_sim.pipeline.judging import judgement
+from lethe_sim.pipeline.judging import Judge, Kept
 from lethe_sim.trace import SCHEMA, TraceWriter, open_trace
 
 Rows = list[dict]
@@ -152,9 +152,10 @@ def tampered(spark, good, tmp_path_factory) -> tuple[dict[str, Rows], dict[str, 
     path = tmp_path_factory.mktemp("tampered") / "runs.parquet"
     pq.write_table(pa.Table.from_pylist([row for rows in runs.values() for row in rows], schema=SCHEMA), path)
     events, system = read_events(spark, path), trace.meta.system
-    tally = T.tallies(events, system)
-    with judgement(events, tally, system, trace.meta.cycles, drained=True, wraps=False) as judged:
-        cases = judged.found.collect()
+    with Kept() as keep:
+        judge = Judge(events, T.tallies(events, system), system, trace.meta.cycles, drained=True, keep=keep)
+        suspects, entries = judge.doubts()
+        cases = judge.judgement(suspects, entries=entries, wraps=False).found.collect()
     found: dict[str, Rows] = {name: [] for name in runs}
     for row in cases:
         found[row["run"]].append(row.asDict())

@@ -13,10 +13,10 @@ from lethe_sim.pipeline.metrics import measured
 from lethe_sim.trace import TraceWriter, open_trace
 
 
-def book_of(spark, trace, *, wraps: bool = False):
+def book_of(spark, trace):
     events, system = read_events(spark, *trace.files), trace.meta.system
     with wrapping(spark):
-        book = judged(ledger(events, system, wraps=wraps), system, drained=trace.meta.drained).cache()
+        book = judged(ledger(events, system, eras=False), system, drained=trace.meta.drained).cache()
     return events, system, book
 
 

@@ -1,13 +1,13 @@
 """What reads, collects and writes: the audit of a trace and the comparison of two."""
 
 from collections import Counter as Multiset
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -23,7 +23,7 @@ from .accounts import miscounted
 from .audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
 from .compare import CompareResult, Row
 from .findings import FINDINGS
-from .judging import judgement
+from .judging import Judge, Kept
 from .schema import EVENTS, check_events
 from .session import PipelineError, first_line, session
 
@@ -96,19 +96,27 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     system = meta.system
     # The one run's name, where every row has it: to group by it then costs nothing.
     events = events.withColumn("run", F.lit(meta.run))
-    tally = T.tallies(events, system).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        tallies, run_findings = _tally(tally, meta)
-        wraps = _may_wrap(tally, system)
-        with judgement(events, tally, system, meta.cycles, drained=meta.drained, wraps=wraps) as judged:
-            found, frame = judged.found, judged.datagrams
-            counts = {row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()}
-            examples = _examples(found) if counts else {}
-            metrics = _measure(frame, meta, tallies)
-            touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
-            by_reset = frame.where("by_reset").count() if touched else 0
-    finally:
-        tally.unpersist()
+    spark = events.sparkSession
+    with Kept() as keep:
+        tally = keep(T.tallies(events, system))
+
+        def judge() -> tuple[Judge, int, bool]:
+            judge = Judge(events, tally, system, meta.cycles, drained=meta.drained, keep=keep)
+            return judge, *judge.doubts()
+
+        told, (judge, suspects, entries) = _at_once(spark, lambda: _tally(tally, meta), judge)
+        tallies, run_findings, accepted = told
+        judged = judge.judgement(suspects, entries=entries, wraps=_may_wrap(accepted, system))
+        found, frame = judged.found, judged.datagrams
+        rows, metrics = _at_once(
+            spark,
+            lambda: found.groupBy("finding").count().collect(),
+            lambda: _measure(frame, meta, tallies),
+        )
+        counts = {row["finding"]: row["count"] for row in rows}
+        examples = _examples(found) if counts else {}
+        touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
+        by_reset = frame.where("by_reset").count() if touched else 0
     for finding, cases in run_findings.items():
         counts[finding] = counts.get(finding, 0) + len(cases)
         examples.setdefault(finding, [])[:0] = cases
@@ -140,13 +148,23 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     )
 
 
-def _may_wrap(tally: DataFrame, system: System) -> bool:
+def _at_once(spark: "SparkSession", *questions: Callable[[], Any]) -> list[Any]:
+    """The answers to questions that are put to Spark side by side: one is planned while another is computed."""
+    with ThreadPoolExecutor(len(questions)) as pool:
+        asked = [pool.submit(question) for question in questions]
+        try:
+            return [answer.result() for answer in asked]
+        except BaseException:
+            with suppress(Exception):
+                spark.sparkContext.cancelAllJobs()
+            raise
+
+
+def _may_wrap(accepted: int, system: System) -> bool:
     """Whether a UID may have come twice: a slot's generations, or a node's incarnations, have gone round."""
     wire = system.format
     resets = Multiset(reset.node for reset in system.faults.resets)
-    slots = tally.where(T.is_event(Event.ACCEPT)).groupBy("run", "unit", "part").agg(F.sum("count").alias("accepted"))
-    most = slots.agg(F.max("accepted")).collect()[0][0] or 0
-    return most > 1 << wire.generation_bits or max(resets.values(), default=0) >= (1 << wire.incarnation_bits) - 1
+    return accepted > 1 << wire.generation_bits or max(resets.values(), default=0) >= (1 << wire.incarnation_bits) - 1
 
 
 def _examples(found: DataFrame) -> dict[str, list[Example]]:
@@ -162,14 +180,22 @@ def _examples(found: DataFrame) -> dict[str, list[Example]]:
     return cases
 
 
-def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]]]:
-    """(unit, event, detail, count) of all events, and the findings that follow from them alone."""
+def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]], int]:
+    """(unit, event, detail, count) of all events, the findings that follow from them alone, and datagrams of a slot.
+
+    So many, or more, than any one slot has accepted.
+    """
     graph = meta.system.graph
     units = graph.nodes + graph.routers + graph.link_count
     frame = tally if units <= MOST_UNITS else tally.withColumn("unit", F.lit(-1))
     rows = (
         frame.groupBy("unit", "event", "detail")
-        .agg(F.sum("count").alias("count"), F.min("first").alias("first"), F.max("last").alias("last"))
+        .agg(
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
+            F.max("last").alias("last"),
+            F.max("count").alias("most"),
+        )
         .collect()
     )
     cases: dict[str, list[Example]] = {}
@@ -192,16 +218,28 @@ def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]
         counted[row["event"]] += row["count"]
     for finding, note in miscounted(meta, counted):
         found(finding, note)
-    return [(row["unit"], row["event"], row["detail"], row["count"]) for row in rows], cases
+    # Of each mode, the slot that accepted most of it.
+    accepted = Multiset()
+    for row in rows:
+        if row["event"] == Event.ACCEPT:
+            accepted[row["unit"]] += row["most"]
+    tallies = [(row["unit"], row["event"], row["detail"], row["count"]) for row in rows]
+    return tallies, cases, max(accepted.values(), default=0)
 
 
 def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, int]]) -> Metrics:
     cycles, nodes = max(meta.cycles, 1), meta.system.nodes
-    total = measuring.totals(frame).collect()[0].asDict()
     width = -(-cycles // _GOODPUT_BINS)
+    totals, histograms, overtaken = _at_once(
+        frame.sparkSession,
+        measuring.totals(frame).collect,
+        measuring.histograms(frame, width).collect,
+        measuring.overtaken(frame).count,
+    )
+    total = totals[0].asDict()
     bars: dict[str, list[tuple[int, int]]] = {"latency": [], "messages": [], "goodput": []}
     latencies: list[tuple[int, int]] = []
-    for row in measuring.histograms(frame, width).collect():
+    for row in histograms:
         bars[row["series"]].append((row["bin"], row["value"]))
         if row["series"] == "latency":
             latencies.append((row["of"], row["value"]))
@@ -227,7 +265,7 @@ def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, in
         repeats=sum(count for unit, event, _, count in tallies if event == Event.REPEAT),
         goodput=total["flits"] / (nodes * cycles),
         messages_per_datagram=total["messages"] / max(total["delivered"], 1),
-        overtaken=measuring.overtaken(frame).count(),
+        overtaken=overtaken,
         latency=latency,
         latency_bars=tuple(
             (round(2 ** (b / octave)), round(2 ** ((b + 1) / octave)), n) for b, n in sorted(long.items())

@@ -1,7 +1,5 @@
 """The verdict on every datagram: most from sums, the suspects from all their rows."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
@@ -27,19 +25,32 @@ class Judgement:
     ----------
     datagrams : run, uid and the columns of `metrics.datagram`
     found : what is wrong with them, as `findings.FOUND`
-    suspects : how many rows of sums cleared no datagram
     """
 
     datagrams: DataFrame
     found: DataFrame
-    suspects: int
 
 
-@contextmanager
-def judgement(
-    events: DataFrame, tally: DataFrame, system: System, cycles: int, *, drained: bool, wraps: bool
-) -> Iterator[Judgement]:
-    """Judge the datagrams in ``events``; what has been computed is kept until the context ends.
+class Kept:
+    """Frames that are computed once, and let go at the end of a ``with``."""
+
+    def __init__(self):
+        self._frames: list[DataFrame] = []
+
+    def __enter__(self) -> "Kept":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for frame in reversed(self._frames):
+            frame.unpersist()
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+
+class Judge:
+    """Judges the datagrams of some runs.
 
     Parameters
     ----------
@@ -47,44 +58,46 @@ def judgement(
     tally : `transformations.tallies` of them
     cycles : of the longest run
     drained : whether all of them came to rest
-    wraps : whether a UID may come twice
+    keep : what has been computed is kept here
     """
-    kept: list[DataFrame] = []
 
-    def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
-
-    try:
+    def __init__(self, events: DataFrame, tally: DataFrame, system: System, cycles: int, *, drained: bool, keep: Kept):
+        self._events, self._tally, self._system, self._cycles = events, tally, system, cycles
+        self._drained, self._keep = drained, keep
+        self._eras = cycles > system.wrap_time
         with wrapping(events.sparkSession):
-            book = keep(judged(ledger(events, system, wraps=wraps), system, drained=drained))
+            self._book = keep(judged(ledger(events, system, eras=self._eras), system, drained=drained))
+
+    def doubts(self) -> tuple[int, bool]:
+        """How many rows of sums clear no datagram; whether a datagram that is cleared has an open entry."""
         suspect = F.col("suspect")
-        counts = book.agg(F.count_if(suspect).alias("suspects"), F.count_if(F.col("open") & ~suspect).alias("open"))
-        row = counts.collect()[0]
-        suspects, entries = row["suspects"], row["open"] > 0
-        datagrams, found = book.where(~suspect).drop("suspect", "open"), None
+        counted = self._book.agg(F.count_if(suspect), F.count_if(F.col("open") & ~suspect))
+        suspects, entries = counted.collect()[0]
+        return suspects, entries > 0
+
+    def judgement(self, suspects: int, *, entries: bool, wraps: bool) -> Judgement:
+        """The verdict, after `doubts`; ``wraps`` says whether a UID may come twice."""
+        events, system, keep = self._events, self._system, self._keep
+        datagrams, found = self._book.where(~F.col("suspect")).drop("suspect", "open"), None
         if suspects:
-            names = keep(book.where(suspect).select("run", "uid").distinct())
+            names = keep(self._book.where("suspect").select("run", "uid").distinct())
             few = F.broadcast(names) if suspects < _FEW else names
             theirs = events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull())
-            theirs = theirs.join(few, ["run", "uid"], "left_semi")
+            theirs = keep(theirs.join(few, ["run", "uid"], "left_semi"))
             named = T.about_datagrams(theirs, system, wraps=wraps)
-            exact = keep(T.touched_by_reset(T.datagrams(named), system, cycles))
-            found = keep(findings(theirs, exact, system, drained=drained))
-            if wraps:
-                # The sums of a suspect's other lives may have been cleared.
+            exact = keep(T.touched_by_reset(T.datagrams(named), system, self._cycles))
+            found = keep(findings(theirs, exact, system, drained=self._drained))
+            if self._eras or wraps:
+                # The sums of a suspect's other lives, or of a part of it, may have been cleared.
                 datagrams = datagrams.join(few, ["run", "uid"], "left_anti")
             datagrams = datagrams.unionByName(measured(exact, system))
             entries = entries or not exact.where(T.entry_is_open()).isEmpty()
-        if drained:
-            end = at_the_end(events, tally, system, entries=entries)
+        if self._drained:
+            end = at_the_end(events, self._tally, system, entries=entries)
             found = keep(end if found is None else found.unionByName(end))
         if system.worms_wait:
             order = overtaking(events, system)
             found = keep(order if found is None else found.unionByName(order))
         if found is None:
             found = events.sparkSession.createDataFrame([], FOUND)
-        yield Judgement(datagrams=datagrams, found=found, suspects=suspects)
-    finally:
-        for frame in reversed(kept):
-            frame.unpersist()
+        return Judgement(datagrams=datagrams, found=found)

@@ -56,16 +56,16 @@ def wrapping(spark: SparkSession):
         spark.conf.set(name, before)
 
 
-def ledger(events: DataFrame, system: System, *, wraps: bool) -> DataFrame:
+def ledger(events: DataFrame, system: System, *, eras: bool) -> DataFrame:
     """Sums over the events of each datagram: run, uid, era, and the columns that `judged` reads.
 
-    If a UID can come twice (``wraps``), it does so no sooner than `System.wrap_time`; ``era`` counts these spans, so
-    that a row holds one datagram, or a part of one that the next row has the rest of.
+    A UID comes twice no sooner than after `System.wrap_time`.  With ``eras`` these spans are counted, so that a row
+    holds one datagram, or a part of one that the next row has the rest of.
     """
     c = F.col
     named = events.where((c("unit") < system.nodes) & c("uid").isNotNull() & ~is_event(*_PASSED_OVER))
     found = worm(system)
-    era = F.floor(c("cycle") / system.wrap_time).cast("int") if wraps else F.lit(0)
+    era = F.floor(c("cycle") / system.wrap_time).cast("int") if eras else F.lit(0)
     rows = named.select(
         "run", "uid", era.alias("era"), "event", "detail", "cycle", "unit",
         F.coalesce("peer", F.lit(-1)).alias("peer"),

@@ -1,7 +1,5 @@
 """What a run achieved, as DataFrames over datagrams: latency, goodput, messages, order of datagrams."""
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -108,27 +106,27 @@ def histograms(frame: DataFrame, bin_cycles: int) -> DataFrame:
     ``bin_cycles`` is the width of a goodput bin in cycles.  A bar of latencies comes in pieces: ``of`` is the latency,
     of a long one the `LATENCY_BITS` leading bits.
     """
-    delivered = frame.where(F.col("delivered_at").isNotNull())
-    bar = F.floor(F.log2(F.greatest("latency", F.lit(1))) * BINS_PER_OCTAVE)
-    spare = F.greatest(F.floor(F.log2(F.greatest("latency", F.lit(1)))) - (LATENCY_BITS - 1), F.lit(0)).cast("int")
-    latency = F.expr("shiftleft(shiftright(latency, spare), spare)")
-    messages = F.least("messages", F.lit(MOST_MESSAGES))
+    long = F.greatest("latency", F.lit(1))
+    spare = F.greatest(F.floor(F.log2(long)) - (LATENCY_BITS - 1), F.lit(0)).cast("int")
+    delivered = frame.where(F.col("delivered_at").isNotNull()).withColumn("spare", spare)
 
-    def bars(series: str, of: DataFrame, key: Column, value: Column, piece: Column) -> DataFrame:
-        grouped = of.groupBy(key.cast("long").alias("bin"), piece.cast("long").alias("of"))
-        return grouped.agg(value.cast("long").alias("value")).select(
-            F.lit(series).alias("series"), "bin", "value", "of"
+    def bar(series: str, key: Column, value: Column, piece: Column) -> Column:
+        return F.struct(
+            F.lit(series).alias("series"),
+            key.cast("long").alias("bin"),
+            value.cast("long").alias("value"),
+            piece.cast("long").alias("of"),
         )
 
-    nothing = F.lit(0)
-    return reduce(
-        DataFrame.unionByName,
-        (
-            bars("latency", delivered.withColumn("spare", spare), bar, F.count("*"), latency),
-            bars("messages", delivered, messages, F.count("*"), nothing),
-            bars("goodput", delivered, F.floor(F.col("delivered_at") / bin_cycles), F.sum("flits"), nothing),
-        ),
+    one, nothing = F.lit(1), F.lit(0)
+    pieces = F.expr("shiftleft(shiftright(latency, spare), spare)")
+    bars = (
+        bar("latency", F.floor(F.log2(long) * BINS_PER_OCTAVE), one, pieces),
+        bar("messages", F.least("messages", F.lit(MOST_MESSAGES)), one, nothing),
+        bar("goodput", F.floor(F.col("delivered_at") / bin_cycles), F.col("flits"), nothing),
     )
+    each = delivered.select(F.inline(F.array(*bars)))
+    return each.groupBy("series", "bin", "of").agg(F.sum("value").alias("value"))
 
 
 def percentiles(latencies: list[tuple[int, int]]) -> list[int]:
