@@ -17,23 +17,27 @@ from .audit import uid_text
 COMPARED = tuple(name for name, *_ in TRACE_COLUMNS if name != "run")
 
 
-def range_digests(events: DataFrame, width: int) -> DataFrame:
-    """One row per range of ``width`` cycles: block, rows, low, high (sums of halves of a 64-bit hash of each row)."""
-    digest = F.xxhash64(*COMPARED)
-    return events.groupBy(F.floor(F.col("cycle") / width).alias("block")).agg(
-        F.count("*").alias("rows"),
-        F.sum(digest.bitwiseAND(F.lit(0xFFFF_FFFF))).alias("low"),
-        F.sum(F.shiftrightunsigned(digest, 32)).alias("high"),
+def differing_ranges(left: DataFrame, right: DataFrame, width: int) -> DataFrame:
+    """Ranges of ``width`` cycles (``block``: which) whose rows are not the same on both sides.
+
+    A side's digest of a range is the number of its rows and the sums of both halves of a 64-bit hash of each row.
+    """
+    digest, sign = F.xxhash64(*COMPARED), F.col("sign")
+    sides = [
+        frame.select(
+            F.floor(F.col("cycle") / width).alias("block"),
+            F.lit(sign).alias("sign"),
+            digest.bitwiseAND(F.lit(0xFFFF_FFFF)).alias("low"),
+            F.shiftrightunsigned(digest, 32).alias("high"),
+        )
+        for frame, sign in ((left, 1), (right, -1))
+    ]
+    excess = (
+        F.sum(sign).alias("rows"),
+        F.sum(sign * F.col("low")).alias("low"),
+        F.sum(sign * F.col("high")).alias("high"),
     )
-
-
-def differing_ranges(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Blocks, from two frames of `range_digests`, that are not equal on both sides, in order."""
-    same = F.lit(True)
-    for name in ("rows", "low", "high"):
-        same = same & left[name].eqNullSafe(right[name])
-    joined = left.join(right, left["block"] == right["block"], "full")
-    return joined.where(~same).select(F.coalesce(left["block"], right["block"]).alias("block")).orderBy("block")
+    return sides[0].unionAll(sides[1]).groupBy("block").agg(*excess).where("rows != 0 or low != 0 or high != 0")
 
 
 def differing_rows(left: DataFrame, right: DataFrame) -> DataFrame:

@@ -4,6 +4,7 @@ from collections import Counter as Multiset
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -329,15 +330,15 @@ def compare_events(
 ) -> CompareResult:
     """Compare the events of two runs; none is before cycle ``first``."""
     width = max(1, -(-(max(left_meta.cycles, right_meta.cycles) - first) // _DIGEST_RANGES))
-    digests = [comparing.range_digests(frame, width) for frame in (left, right)]
-    different = comparing.differing_ranges(*digests).first()
-    if different is None:
+    block = comparing.differing_ranges(left, right, width).agg(F.min("block")).collect()[0][0]
+    if block is None:
         return _no_row_differs(left_meta, right_meta, notes)
-    start = different["block"] * width
+    start = block * width
     within = [frame.where(F.col("cycle").between(start, start + width - 1)) for frame in (left, right)]
     rows = comparing.differing_rows(*within).limit(200).collect()
     cycle, unit = rows[0]["cycle"], rows[0]["unit"]
     here = [row for row in rows if (row["cycle"], row["unit"]) == (cycle, unit)]
+    around = _at_once(left.sparkSession, *(partial(_around, frame, cycle, unit) for frame in (left, right)))
     return CompareResult(
         equal=False,
         left=left_meta,
@@ -346,8 +347,8 @@ def compare_events(
         unit=unit,
         left_rows=tuple(_row(row) for row in here if row["left"] > row["right"]),
         right_rows=tuple(_row(row) for row in here if row["right"] > row["left"]),
-        left_around=_around(left, cycle, unit),
-        right_around=_around(right, cycle, unit),
+        left_around=around[0],
+        right_around=around[1],
         notes=notes,
     )
 
@@ -362,7 +363,9 @@ def _no_row_differs(left: Meta, right: Meta, notes: tuple[str, ...]) -> CompareR
 def _around(events: DataFrame, cycle: int, unit: int) -> tuple[Row, ...]:
     """What happened at the unit in the 64 cycles about the divergence, and anywhere within 2; nearest first kept."""
     distance = F.abs(F.col("cycle") - cycle)
-    near = events.where((distance <= 2) | ((F.col("unit") == unit) & (distance <= 64)))
+    # In so many words, Parquet leaves out what is far off.
+    near = events.where(F.col("cycle").between(cycle - 64, cycle + 64))
+    near = near.where((distance <= 2) | (F.col("unit") == unit))
     kept = near.orderBy(F.when(F.col("unit") == unit, 0).otherwise(1), distance).limit(_ROWS_AROUND).collect()
     return tuple(sorted((_row(row) for row in kept), key=lambda row: (row.cycle, row.unit, row.port)))
 
