@@ -1,12 +1,11 @@
 """What reads, collects and writes: the audit of a trace and the comparison of two."""
 
 from collections import Counter as Multiset
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -26,7 +25,7 @@ from .compare import CompareResult, Row
 from .findings import FINDINGS
 from .judging import Judge, Kept
 from .schema import EVENTS, check_events
-from .session import PipelineError, first_line, session
+from .session import PipelineError, at_once, first_line, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,11 +104,11 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
             judge = Judge(events, tally, system, meta.cycles, drained=meta.drained, keep=keep)
             return judge, *judge.doubts()
 
-        told, (judge, suspects, entries) = _at_once(spark, lambda: _tally(tally, meta), judge)
+        told, (judge, suspects, entries) = at_once(spark, lambda: _tally(tally, meta), judge)
         tallies, run_findings, accepted = told
         judged = judge.judgement(suspects, entries=entries, wraps=_may_wrap(accepted, system))
         found, frame = judged.found, judged.datagrams
-        rows, metrics = _at_once(
+        rows, metrics = at_once(
             spark,
             lambda: found.groupBy("finding").count().collect(),
             lambda: _measure(frame, meta, tallies),
@@ -147,18 +146,6 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
         ),
         metrics=metrics,
     )
-
-
-def _at_once(spark: "SparkSession", *questions: Callable[[], Any]) -> list[Any]:
-    """The answers to questions that are put to Spark side by side: one is planned while another is computed."""
-    with ThreadPoolExecutor(len(questions)) as pool:
-        asked = [pool.submit(question) for question in questions]
-        try:
-            return [answer.result() for answer in asked]
-        except BaseException:
-            with suppress(Exception):
-                spark.sparkContext.cancelAllJobs()
-            raise
 
 
 def _may_wrap(accepted: int, system: System) -> bool:
@@ -231,7 +218,7 @@ def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]
 def _measure(frame: DataFrame, meta: Meta, tallies: list[tuple[int, int, int, int]]) -> Metrics:
     cycles, nodes = max(meta.cycles, 1), meta.system.nodes
     width = -(-cycles // _GOODPUT_BINS)
-    totals, histograms, overtaken = _at_once(
+    totals, histograms, overtaken = at_once(
         frame.sparkSession,
         measuring.totals(frame).collect,
         measuring.histograms(frame, width).collect,
@@ -338,7 +325,7 @@ def compare_events(
     rows = comparing.differing_rows(*within).limit(200).collect()
     cycle, unit = rows[0]["cycle"], rows[0]["unit"]
     here = [row for row in rows if (row["cycle"], row["unit"]) == (cycle, unit)]
-    around = _at_once(left.sparkSession, *(partial(_around, frame, cycle, unit) for frame in (left, right)))
+    around = at_once(left.sparkSession, *(partial(_around, frame, cycle, unit) for frame in (left, right)))
     return CompareResult(
         equal=False,
         left=left_meta,

@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +50,7 @@ def session(
     Raises `PipelineError` if PySpark or a usable Java is missing, or the master does not answer.
     """
     logging.getLogger().addFilter(_not_py4j)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     spark = _start(master, name, memory, brief, options or {})
     try:
         yield spark
@@ -58,8 +61,24 @@ def session(
         raise
     finally:
         # Ctrl-C reaches the JVM as well, which may be gone; what is gone has stopped.
-        with suppress(Exception):
+        with suppress(Exception), warnings.catch_warnings(action="ignore"):
             spark.stop()
+
+
+def at_once(spark: "SparkSession", *questions: Callable[[], Any]) -> list[Any]:
+    """The answers to questions that are put to Spark side by side: one is planned while another is computed."""
+    with ThreadPoolExecutor(len(questions)) as pool:
+        asked = [pool.submit(question) for question in questions]
+        try:
+            for answer in wait(asked, return_when=FIRST_EXCEPTION).done:
+                answer.result()
+            return [answer.result() for answer in asked]
+        except BaseException:
+            # Those that are being planned ask for jobs later.
+            while wait(asked, timeout=0.2).not_done:
+                with suppress(Exception):
+                    spark.sparkContext.cancelAllJobs()
+            raise
 
 
 def _interrupted(error: BaseException | None) -> bool:
