@@ -3,6 +3,7 @@
 import errno
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,24 @@ def test_check_says_the_numbers(lethe, tmp_path):
     assert "36 header bits and CRC-16, Hamming distance 6" in told
     assert "39 cycles at first for a path of up to 1 router" in told
     assert "0.3 of the worms lost on each link, 1 stall\n" in told
+
+
+@pytest.mark.parametrize(
+    ("section", "keys"),
+    [
+        ("router", ["queue = 2"]),
+        ("router", ['flow = "credits"']),
+        ("study", ["per_destination = 1"]),
+        ("study", ['replies = "last"']),
+        ("study", ['path = "blind"', "dilation = 2"]),
+        ("study", ["dilation = 2"]),
+    ],
+)
+def test_check_says_what_only_the_golden_model_has(lethe, tmp_path, section, keys):
+    """The first such key: there is no RTL while one of them is left."""
+    (tmp_path / "my.toml").write_text("\n".join([f"[{section}]", *keys]))
+    found = re.findall("golden model only: (.*)", lethe("check", "my.toml").out)
+    assert found == ([] if "queue" in keys[0] else [f"{section}.{keys[0]}"])
 
 
 def test_check_lists_links_by_the_number_that_faults_take(lethe):
