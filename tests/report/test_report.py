@@ -170,6 +170,28 @@ def test_both_sides(system, equal):
     assert equal or ("0000000000000def" in page and "different from cycle 5 on, first at ni1" in page)
 
 
+@pytest.mark.parametrize(
+    ("router", "told"),
+    [
+        ({}, "no buffers"),
+        ({"queue": 1}, "room for one message at each input"),
+        ({"queue": 2}, "room for 2 messages at each input"),
+        ({"flow": "credits"}, "throws nothing away"),
+        ({"flow": "credits", "queue": 2}, "throws nothing away"),
+    ],
+)
+def test_the_story_is_that_of_the_network(router, told):
+    system = System.make(topology=TOPOLOGIES["mesh"], router=router, timers={"wrap_guard": 0})
+    page = render(audit_of(system), meta_of(system))
+    assert re.findall(r"This network (?:has )?(no buffers|room for .* input|throws nothing away)", page) == [told]
+
+
+def test_a_full_queue_is_a_reason():
+    system = System.make(topology=TOPOLOGIES["mesh"], router={"queue": 1})
+    metrics = Metrics(datagrams=1, tallies=((system.nodes, int(Event.DISCARD_FULL), 0, 7),))
+    assert re.findall(r"queue [^<:]* full(?=: 7)", render(audit_of(system, metrics=metrics), meta_of(system)))
+
+
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_topologies(name):
     system = System.make(topology=TOPOLOGIES[name], timers={"wrap_guard": 0})
