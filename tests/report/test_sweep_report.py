@@ -12,8 +12,9 @@ from sweeping import alone
 from test_report import Balance
 
 from lethe_sim import cli
-from lethe_sim.report import figures, sweep_report
+from lethe_sim.report import facets, figures, sweep_report
 from lethe_sim.report.curves import Cell, Dot, Line, Scale, curves, heat_map
+from lethe_sim.report.sweep import Kept
 from lethe_sim.sweep.store import Result, Store
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -95,6 +96,23 @@ def test_the_numbers_are_those_of_the_summary(tmp_path):
     files = figures(store.root, tmp_path / "figures")
     assert len(files) == 24 and all(path.stat().st_size for path in files)
     assert (tmp_path / "figures" / "latency_p50.csv").read_text() == downloads(text)["latency_p50.csv"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "labels"),
+    [
+        ("[axes]\nni.slots = [4, 8]\n", ["ni.slots 4", "ni.slots 8"]),
+        ("[axes.network]\nbare = {}\nqueued = { router = { queue = 1 } }\n", ["bare", "queued"]),
+    ],
+    ids=["key", "named"],
+)
+def test_a_line_is_called_by_its_key_and_value_or_by_its_own_name(tmp_path, axis, labels):
+    store = swept(tmp_path, f"{BASE}{axis}[axes.workload]\nload = [0.02, 0.1, 0.5]\n")
+    (facet,) = facets(Kept.read(store.root))
+    for figure in facet.figures:
+        named = [text for text in re.findall(r">([^<>]+)</text>", figure.picture) if text in labels]
+        dots = re.findall(r"<title>(.*?): ", figure.picture)
+        assert named == labels and list(dict.fromkeys(dots)) == labels
 
 
 def test_a_broken_promise_is_the_headline(tmp_path):
