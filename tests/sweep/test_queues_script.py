@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sweeping import alone
@@ -22,6 +23,10 @@ NETWORKS = """
 """
 SWEEPS = {
     "load": BASE + "warmup = 100\nwindow = 200\n" + NETWORKS + "[axes]\nworkload.load = [0.1, 1.0]\n",
+    "patterns": BASE + "warmup = 100\nwindow = 200\n" + NETWORKS + "[axes.pattern]\n"
+    "uniform = { workload = { kind = 'pattern', count = 9 } }\n"
+    "hotspot = { workload = { kind = 'pattern', pattern = 'hotspot', count = 9 } }\n"
+    "[axes]\nworkload.load = [0.1, 1.0]\n",
     "kernels": BASE + NETWORKS + "[axes.kernel]\n"
     "reduce = { workload = { kind = 'kernel', kernel = 'reduce', size = 8 } }\n",
     "timeouts": BASE + "warmup = 100\nwindow = 200\n[axes.timeouts]\nfixed = { timers = { ceiling = 0 } }\n"
@@ -91,8 +96,62 @@ def test_a_hypothesis_is_judged_by_its_bound(queues, ratios, least, verdict):
     assert queues.judged("", [("x", ratio) for ratio in ratios], 2, least=least).verdict == verdict
 
 
+class Means:
+    """A sweep in which every network achieves the same everywhere."""
+
+    def __init__(self, axis, at, achieved):
+        self._names, self._achieved = {axis: [at], "network": list(achieved)}, achieved
+
+    def names(self, axis):
+        return self._names[axis]
+
+    def mean(self, metric, at):
+        achieved = self._achieved[at["network"]]
+        return 1000 / achieved if metric == "cycles" else achieved
+
+
+@pytest.mark.parametrize(
+    ("achieved", "found", "verdict"),
+    [
+        ((2, 4.1, 2.2, 2, 2.9), ["2.05", "0.76", "1.00, 1.45", "1.45"], "confirmed"),
+        ((2, 5.9, 3.4, 3.1, 5), ["1.90", "0.68", "1.55, 2.50", "2.50"], "refuted"),
+    ],
+)
+def test_each_hypothesis_is_held_against_its_ratios(queues, achieved, found, verdict):
+    networks = ("discards", "queue of 1 worm", "queue of 2 worms", "credits, 1 worm", "credits, 64 flits")
+    means = dict(zip(networks, achieved, strict=True))
+    axes = {"load": ("workload.load", "1"), "payload": ("payload", "short"), "nodes": ("nodes", "16")}
+    axes["kernels"] = "kernel", "sort"
+    judged = list(queues.hypotheses({name: Means(*axis, means) for name, axis in axes.items()}))
+    assert {h.verdict for h in judged} == {verdict}
+    ratios = [", ".join(re.findall(r"\d\.\d\d", h.found)) for h in judged]
+    assert ratios == [", ".join(found[:1] * 3), *found[1:]]
+    assert [name in judged[0].found for name in ("short ", "16 nodes ", "sort ")] == [True] * 3
+
+
+def test_a_picture_for_each_choice_of_what_it_does_not_show(queues, swept):
+    drawn = list(queues.pictures(swept["patterns"], ("goodput", "latency_p50")))
+    assert [(name, figure.name) for name, figure in drawn] == [
+        (name, f"{metric}-{name}") for name in ("uniform", "hotspot") for metric in ("goodput", "latency_p50")
+    ]
+
+
+@pytest.mark.parametrize(("codes", "ended"), [([0, 0], 0), ([1, 0], 1), ([0, 3], 3)])
+def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeypatch, capsys, codes, ended):
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        return SimpleNamespace(returncode=codes[len(commands) - 1])
+
+    monkeypatch.setattr(queues.subprocess, "run", run)
+    assert queues.main(["--only", "load", "--only", "kernels", "-o", str(tmp_path / "out")]) == ended
+    assert [Path(command[-1]).name for command in commands] == ["load", "kernels"][: 1 if codes[0] else 2]
+    assert (tmp_path / "out" / "index.html").exists() == (ended == 0)
+
+
 def test_the_page_has_every_picture_and_table(queues, swept):
     text = queues.page(swept)
-    assert text.count("<svg") == 5 and 'href="load/report.html"' in text and 'href="payload/' not in text
+    assert text.count("<svg") == 9 and 'href="load/report.html"' in text and 'href="payload/' not in text
     assert "as-it-comes" in text and "Payload flits per node and cycle" in text
     assert {name for name, _, _ in queues.tables(swept)} == set(SWEEPS)
