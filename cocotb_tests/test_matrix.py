@@ -37,6 +37,13 @@ def test_every_topology_has_every_queue():
     assert {s.topology.kind for s in drawn[:10] if s.router.queue} == {*KINDS}
 
 
+def test_time_outs_are_measured_in_some_and_fixed_in_others():
+    """Within twenty seeds with every topology; within the five of CI with queues and without."""
+    drawn = [draw(seed) for seed in range(20)]
+    assert {(s.topology.kind, s.measured) for s in drawn} == {(kind, m) for kind in KINDS for m in (False, True)}
+    assert len({(s.measured, s.router.queue > 0) for s in drawn[:5]}) == 4
+
+
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
 def test_second_simulator():
     """The same lockstep under Icarus: four-valued logic, another scheduler."""
