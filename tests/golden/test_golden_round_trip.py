@@ -1,12 +1,16 @@
 """Time-outs that follow measured round trips (cycle contract, section 4.6.1)."""
 
 import numpy as np
+from golden_systems import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_golden_blocks import message
+from test_golden_encoding import BEAT, offer, run
 
 from lethe.spec.config import System
-from lethe.spec.events import Event
+from lethe.spec.events import LANE_TX, Event, Kind
 from lethe_sim.golden import ladder, round_trip
+from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import EXTERNAL, NI_WIDTH, TIME_ZERO, parameters
 
@@ -56,6 +60,45 @@ def test_numbers_are_those_of_the_contract(steps):
         for c, estimator in enumerate(expected):
             delays = [estimator.time_out(cycle) << s for s in range(min(tries, 3) + 1)]
             assert round_trip.time_out(k, row, cycle, c, tries) == max(d for d in delays if d <= 1000)
+
+
+def test_a_reset_forgets_all_that_was_measured():
+    """Stamps, too: an Ack may come for a datagram that was accepted since and not yet sent."""
+    system = System.make(**TREE, timers={"ceiling": 1000, "backoff_steps": 3, "slack": 5})
+    k = parameters(system, EXTERNAL)
+    used, fresh = np.zeros((2, k[NI_WIDTH]), np.int64)
+    for row in (used, fresh):
+        row[TIME_ZERO] = 10_000
+        ladder.clear(k, row)
+    for cycle in (20_000, 20_003):  # the second is not yet used when the reset comes
+        round_trip.stamp(k, used, cycle - 300, slot=3, tries=1)
+        round_trip.sample(k, used, cycle, 3, 1, 1)
+    assert round_trip.time_out(k, used, 20_006, 1, 0) > system.delays[1]
+    ladder.clear(k, used)
+    for echo in (None, 1, 0):
+        for row in (used, fresh) if echo is not None else ():
+            round_trip.sample(k, row, 10_200, 3, 1, echo)
+        times = [[round_trip.time_out(k, row, 20_020, c, 2) for c in range(3)] for row in (used, fresh)]
+        assert times[0] == times[1]
+        assert (times[1][1] > 4 * system.delays[1]) == (echo == 0)
+
+
+def test_a_node_that_is_reset_begins_with_the_time_outs_of_the_configuration():
+    ni = Ni(make("tree", timers={"ceiling": 1000, "jitter_bits": 0}), 3)
+
+    def first_repeat(**inputs):
+        """Cycles from the first Send of a datagram to its second."""
+        run(ni, 40, **inputs)
+        ni.step(None, offer(6, 8), **inputs)
+        rows = run(ni, 130, [BEAT, 6, 0, 7, 0, 0], **inputs)
+        first, second, *_ = (i for i, row in enumerate(rows) if row[2 * LANE_TX] & 0xFF == Event.SEND)
+        return second - first
+
+    before = first_repeat()
+    run(ni, 60, arrivals=message(Kind.ACK, generation=0, peer_incarnation=1, **{"try": 1}))
+    assert first_repeat() > before
+    run(ni, 2, reset=True, incarnation=2)
+    assert first_repeat(incarnation=2) == before
 
 
 def test_a_loaded_network_is_repeated_into_less():
