@@ -77,16 +77,22 @@ class Network:
         self.chance, self.system, self.form, self.node = chance, system, system.format, node
         self.incarnation = 1
         self._pending: deque[Flit] = deque()
-        self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams
+        self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams, some too early
         self._received: deque[dict[str, int]] = deque(maxlen=3)  # identities of datagrams sent to it
         self._busy, self._stuck, self._acks = 0.5, False, 5
 
     def hear(self, words: list[int]) -> None:
         """One cycle's trace words."""
         if words[0] & 0xFF in (Event.SEND, Event.BE):
-            _, incarnation, slot, generation = unpack_uid(words[1])
-            peer = words[0] >> trace.PEER[0] & 0xFFFF
-            self._sent.append({"source": peer, "slot": slot, "generation": generation, "incarnation": incarnation})
+            self._sent.append(self._identity(*words[:2]))
+        elif words[4] and self.chance.random() < 0.6:  # not sent yet
+            self._sent.append(self._identity(*words[4:6]))
+
+    def _identity(self, word: int, uid: int) -> dict[str, int]:
+        """What an Ack says of the datagram of an event."""
+        _, incarnation, slot, generation = unpack_uid(uid)
+        peer = word >> trace.PEER[0] & (1 << self.form.node_bits) - 1  # a record may be for any number
+        return {"source": peer, "slot": slot, "generation": generation, "incarnation": incarnation}
 
     def next(self) -> Flit:
         """The flit of the next cycle."""
