@@ -4,6 +4,7 @@ import pytest
 
 from lethe.spec import check
 from lethe.spec.config import ConfigError, System
+from lethe_sim.summary import summary
 
 TREE = {"kind": "tree", "arity": 2, "levels": 3}
 WAITING = [{"queue": 1}, {"flow": "credits"}, {"flow": "credits", "queue": 2}]
@@ -57,3 +58,11 @@ def test_orphans_outlive_senders_whose_time_outs_are_measured():
     System.make(timers={"ack_limit": 5}, workload={"retry_limit": 2})
     with pytest.raises(ConfigError, match=r"timers\.ack_limit: entries are reclaimed after"):
         System.make(timers={"ack_limit": 5, "ceiling": 4000}, workload={"retry_limit": 2}, wire={"generation_bits": 16})
+
+
+@pytest.mark.parametrize(("ceiling", "told"), [(0, []), (999, ["up to 999 cycles"]), (-1, ["up to 3,008 cycles"])])
+def test_the_summary_tells_whether_time_outs_are_measured(ceiling, told):
+    lines = list(summary(make({"queue": 1}, ceiling=ceiling)))
+    assert [
+        line.partition("then by the round trips that are measured, ")[2] for line in lines if "then by" in line
+    ] == told
