@@ -62,6 +62,24 @@ def test_a_link_that_dies_for_ever_cuts_pinned_paths():
     System.make(topology=TREE, faults={"links": [{"link": link, "start": 10, "end": 500}]}, router={"queue": 1})
 
 
+def test_of_parallel_links_up_each_is_the_only_way_and_of_those_down_none_is():
+    """Where paths are pinned."""
+    sections = {"topology": TREE, "study": {"path": "pinned", "dilation": 2}}
+    graph = System.make(**sections).graph
+    between = range(2 * graph.nodes, graph.link_count)
+    up, down = (next(n for n in between if (graph.link(n).source < graph.link(n).target) == up) for up in (True, False))
+    bundle = sorted(graph.bundle(down))
+
+    def dead(*links):
+        return {"links": [{"link": link, "start": 10, "end": 1 << 41} for link in links]}
+
+    assert len(bundle) == 2
+    for link in bundle:
+        System.make(**sections, faults=dead(link))
+    for links in ([up], bundle):
+        assert f"paths are pinned, and those over link {links[0]} " in refused(**sections, faults=dead(*links))
+
+
 def test_packet_life_counts_the_wait():
     plain, queued = (System.make(topology=TREE, router={"queue": queue, "max_wait": 50}) for queue in (0, 2))
     flits, hops = plain.format.max_flits, 3
