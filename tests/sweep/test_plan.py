@@ -132,6 +132,7 @@ def test_a_name_sees_the_file_that_is_carried(sweep, tmp_path):
         ("[axes]\nnet.one = 1", "axes.net: no such section"),
         ('[axes]\n"ni.slots" = [4]\nni = [{ ways = 4 }]', "axes.ni.slots: is varied twice"),
         ("replicas = 2\n[axes]\nrun.seed = [1, 2]", "replicas: are runs with other seeds, but run.seed is an axis"),
+        ("replicas = 2\n[axes]\nrun = [{ seed = 1 }, { seed = 2 }]", "replicas: are runs with other seeds"),
         ("[axes]\nrun.name = ['a']", "axes.run.name: is set by the sweep"),
         ("design = 'random'", "samples: is missing"),
         ("samples = 4", "samples: has no meaning in a grid"),
