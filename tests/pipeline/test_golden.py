@@ -37,6 +37,10 @@ RUNS = {
     "queued mesh": {
         "topology": {"kind": "mesh", "columns": 3, "rows": 2}, "router": {"queue": 1}, "faults": {"flip": 2e-4},
     },
+    "credits": {
+        "topology": {"kind": "tree", "arity": 2, "levels": 3}, "router": {"flow": "credits"}, "timers": {"ceiling": 0},
+        "workload": {"load": 1.0},
+    },
     "study": {
         "topology": {"kind": "tree", "arity": 2, "levels": 3}, "faults": {"loss": 0.05}, "workload": {"load": 1.0},
         "study": {"per_destination": 2, "replies": "last", "path": "blind", "dilation": 2},
