@@ -13,7 +13,7 @@ from test_report import Balance
 
 from lethe_sim import cli
 from lethe_sim.report import facets, figures, sweep_report
-from lethe_sim.report.curves import Cell, Dot, Line, Scale, curves, heat_map
+from lethe_sim.report.curves import MOST_LINES, Cell, Dot, Line, Scale, curves, heat_map
 from lethe_sim.report.sweep import Kept
 from lethe_sim.sweep.store import Result, Store
 
@@ -115,6 +115,16 @@ def test_a_line_is_called_by_its_key_and_value_or_by_its_own_name(tmp_path, axis
         assert named == labels and list(dict.fromkeys(dots)) == labels
 
 
+def test_of_many_lines_the_ends_are_drawn(tmp_path):
+    """No more than can be told apart."""
+    names = [f"with {4 + slots} slots" for slots in range(10)]
+    choices = "".join(f"'{name}' = {{ ni = {{ slots = {4 + slots} }} }}\n" for slots, name in enumerate(names))
+    store = swept(tmp_path, f"{BASE}[axes.memory]\n{choices}[axes.workload]\nload = [0.1, 0.5]\n")
+    (facet,) = facets(Kept.read(store.root))
+    drawn = [text for text in re.findall(r">([^<>]+)</text>", facet.figures[0].picture) if text in names]
+    assert len(drawn) == MOST_LINES and [drawn[0], drawn[-1]] == [names[0], names[-1]]
+
+
 def test_a_broken_promise_is_the_headline(tmp_path):
     store = swept(tmp_path, BASE)
     (name,) = store.read_table("runs")["run"].to_pylist()
@@ -175,3 +185,12 @@ def test_many_names_slant_and_none_is_lost(many):
     labels = [e for e in root.iter(f"{SVG}text" if root.tag.startswith("{") else "text") if e.text in names]
     slanting = [e for e in labels if e.get("transform", "").startswith("rotate(-60")]
     assert len(slanting) == (many if many > 10 else 0)
+
+
+def test_a_slanting_name_stays_in_the_picture():
+    names = [f"{number}: {'very ' * 9}long" for number in range(11)]
+    dots = tuple(Dot(float(x), 1.0 + x, None, None, 1, True) for x in range(11))
+    picture = curves([Line(label="", dots=dots)], x_label="choice", y_label="", names=names)
+    labels = re.findall(r">(\d+: [^<]*)</text>", picture)
+    assert [label[:6] for label in labels] == [name[:6] for name in names]
+    assert all(len(label) == 24 and label.endswith("…") for label in labels)
