@@ -99,6 +99,10 @@ ERRORS = [
         "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 86 cycles", "raise timers",
     ),
     (
+        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 0\nslack = 77',
+        "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 96 cycles", "raise timers",
+    ),
+    (
         '[study]\nreplies = "last"\n[timers]\nceiling = 150',
         "study.replies", "6 flits each in 75 cycles", "raise timers.backoff_steps or timers.ceiling",
     ),
