@@ -30,7 +30,7 @@ def test_what_takes_long_is_begun_first(tmp_path, monkeypatch):
     def done(tasks, runs, *_, **__):
         begun.append([run.system.workload.count for run in runs])
         assert [task.run for task in tasks] == [run.name for run in runs]
-        assert all(work.attempt(task)[1:] == (work.DONE, "") for task in tasks)
+        assert all(work.attempt(task) == (work.DONE, "") for task in tasks)
         return 0
 
     monkeypatch.setattr(jobs, "_spark", done)
@@ -42,10 +42,10 @@ def test_what_takes_long_is_begun_first(tmp_path, monkeypatch):
 
 
 def test_every_run_is_done_by_one_task(monkeypatch):
-    monkeypatch.setattr(work, "attempt", lambda run: (0.0, work.DONE, run))
+    monkeypatch.setattr(work, "attempt", lambda run: (work.DONE, run))
     runs, starts = list("abcdef"), [0, 2, 3, 6]
     batches = [pa.RecordBatch.from_pydict({"id": [task]}) for task in range(3)]
-    told = [row for batch in work.tasks(iter(batches), runs, starts) for row in batch.to_pylist()]
+    told = [row for batch in work.tasks(iter(batches), runs, starts, 0) for row in batch.to_pylist()]
     assert [(row["number"], row["error"]) for row in told] == list(enumerate(runs))
 
 
@@ -56,5 +56,5 @@ def test_a_finished_run_is_done_again_if_its_events_are_wanted(tmp_path):
     with store.locked():
         for events in (False, True):
             task = work.task(run.name, run.system, store.root, Measure(), events)
-            assert work.attempt(task)[1:] == (work.DONE, "")
+            assert work.attempt(task) == (work.DONE, "")
             assert store.events_file(run.name).exists() == events

@@ -98,12 +98,12 @@ def test_a_file_in_the_place_of_the_directory(tmp_path):
 
 
 def test_a_run_leaves_metrics_and_trace(store, task):
-    assert work.attempt(task)[1:] == (work.DONE, "")
+    assert work.attempt(task) == (work.DONE, "")
     result, trace = store.read_run("abc"), open_trace(store.events_file("abc"))
     assert result.drained and (result.digest, result.events) == (trace.meta.digest, trace.meta.events)
     assert {row.metric: row.value for row in result.metrics}["delivered"] == 6
     stamp = store.run_file("abc").stat().st_mtime_ns
-    assert work.attempt(task)[1] == work.DONE and store.run_file("abc").stat().st_mtime_ns == stamp
+    assert work.attempt(task)[0] == work.DONE and store.run_file("abc").stat().st_mtime_ns == stamp
 
 
 def test_a_trace_that_is_gone_or_damaged_is_made_again(store, task):
@@ -112,7 +112,7 @@ def test_a_trace_that_is_gone_or_damaged_is_made_again(store, task):
     assert set(scan(store, ["abc"], events=True, note=notes.append)) == {"abc"}
     store.events_file("abc").write_bytes(b"PAR1")
     assert scan(store, ["abc"], events=True, note=notes.append) == {} and len(notes) == 1
-    assert work.attempt(task)[1] == work.DONE
+    assert work.attempt(task)[0] == work.DONE
     assert set(scan(store, ["abc"], events=True, note=notes.append)) == {"abc"}
     store.events_file("abc").unlink()
     assert scan(store, ["abc"], events=True, note=notes.append) == {} and len(notes) == 1
@@ -124,7 +124,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(store, task, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(storing.pq, "write_table", full)
-    _, kind, error = work.attempt(task)
+    kind, error = work.attempt(task)
     assert kind == work.FULL and "No space left on device" in error
     assert list((store.root / "runs").iterdir()) == []
 
@@ -132,18 +132,18 @@ def test_a_full_disk_is_told_and_leaves_nothing(store, task, monkeypatch):
 def test_nothing_is_begun_on_a_disk_that_is_full(store, task, monkeypatch):
     monkeypatch.setattr(work, "LEAST_ROOM", 1 << 80)
     monkeypatch.setattr(work, "perform", lambda *_: pytest.fail("it was begun"))
-    assert work.attempt(task)[1] == work.FULL
+    assert work.attempt(task)[0] == work.FULL
 
 
 def test_a_run_that_cannot_be_done_says_why(store):
     system = System.make(workload={"kind": "file", "path": "nowhere"}, source=str(store.root / "a.toml"))
-    _, kind, error = work.attempt(work.task("abc", system, store.root, Measure(), False))
+    kind, error = work.attempt(work.task("abc", system, store.root, Measure(), False))
     assert kind == work.FAILED and "workload.path: no such file" in error
 
 
 def test_a_window_ends_a_run_without_end(store):
     system = System.make(workload={"count": 0, "load": 0.1}, run={"name": "abc"})
-    kind = work.attempt(work.task("abc", system, store.root, Measure(warmup=1000, window=4000), False))[1]
+    kind = work.attempt(work.task("abc", system, store.root, Measure(warmup=1000, window=4000), False))[0]
     result = store.read_run("abc")
     value = {row.metric: row.value for row in result.metrics}
     assert kind == work.DONE and not result.drained and value["measured"] == 4000 and value["unfinished"] == 0

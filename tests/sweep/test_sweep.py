@@ -71,7 +71,7 @@ def python_workers(pid: int) -> list[int]:
     return [p for p in found if int(Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split()[1]) in found]
 
 
-def test_interrupted_resumed_and_with_a_worker_killed(tmp_path):
+def test_interrupted_resumed_and_with_workers_killed(tmp_path):
     sweep = tmp_path / "load.toml"
     sweep.write_text(SWEEP.format(count=400, loads=[0.05, 0.06, 0.07]))
     first = started(tmp_path, "--workers", "2")
@@ -81,7 +81,7 @@ def test_interrupted_resumed_and_with_a_worker_killed(tmp_path):
     kept = finished(tmp_path)
     assert code == cli.INTERRUPTED, err
     assert re.search(r"\d+ runs of 18 finished and kept; the same command goes on from there", err)
-    assert 3 <= len(kept) < 18 and not list(tmp_path.glob("load/**/*.part"))
+    assert 3 <= len(kept) < 18
 
     # A damaged file is done again, a point more is done too, and nothing else that was finished.
     damaged = tmp_path / "load" / "runs" / sorted(kept)[0]
@@ -89,13 +89,14 @@ def test_interrupted_resumed_and_with_a_worker_killed(tmp_path):
     sweep.write_text(SWEEP.format(count=400, loads=[0.05, 0.06, 0.07, 0.08]))
     second = started(tmp_path, "--workers", "2")
     wait_for(tmp_path, len(kept) + 3, second)
-    os.kill(python_workers(second.pid)[-1], signal.SIGKILL)
+    for worker in python_workers(second.pid):  # one at least is at work
+        os.kill(worker, signal.SIGKILL)
     code, out, err = ended(second)
     assert code == cli.GOOD, err
     assert f"load: 24 runs of 8 points, {len(kept) - 1} of them before" in out
-    assert "1 tasks were done again because their worker died" in out and "is damaged" in err
+    assert re.search(r"(a task was|2 tasks were) done again because a worker died", out) and "is damaged" in err
     now = finished(tmp_path)
-    assert len(now) == 24
+    assert len(now) == 24 and not list(tmp_path.glob("load/**/*.part"))
     assert all(now[name] == when for name, when in kept.items() if name != damaged.name)
     # And the tables are those of one process that does run after run.
     same_tables(Store(tmp_path / "load"), alone(sweep, tmp_path / "alone"))

@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     where = Path(args.output or Path(args.sweep).with_suffix("").name)
     print(f"  tables {where / 'summary.parquet'}, metrics, configuration, runs, points")
     if swept.again:
-        print(f"  {swept.again:,} tasks were done again because their worker died")
+        tasks = "a task was" if swept.again == 1 else f"{swept.again:,} tasks were"
+        print(f"  {tasks} done again because a worker died")
     if not args.no_report:
         from lethe_sim.report import sweep_report
 

@@ -166,12 +166,12 @@ def _spark(
                 raise
             if job.error is not None:
                 raise SweepFailed(_died(job.error, store, runs)) from None
-            again = job.repeated
     except (ConnectionError, EOFError):
         # Spark itself is gone, and with it the way to stop it.
         raise SweepFailed(_gone(store, runs)) from None
     _told(job.outcomes, runs, store)
-    return again
+    # By the first run of each task.
+    return sum(before for number, _, _, before in job.outcomes if number in starts)
 
 
 def task_starts(costs: Sequence[float], workers: int) -> list[int]:
@@ -193,11 +193,11 @@ class _Job:
     """The job in a thread of its own, so that this one can show progress and be interrupted."""
 
     def __init__(self, spark: "SparkSession", work: list[Task], starts: list[int]):
-        self.spark, self.error, self.outcomes = spark, None, []
+        self.error, self.outcomes = None, []
         count = len(starts) - 1
         self._frame = spark.range(0, count, 1, count).mapInArrow(
             partial(_tasks, runs=spark.sparkContext.broadcast(work), starts=starts),
-            "number long, seconds double, kind string, error string",
+            "number long, kind string, error string, before long",
         )
         self._thread = threading.Thread(target=self._run, name="lethe sweep", daemon=True)
         self._thread.start()
@@ -213,19 +213,12 @@ class _Job:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    @property
-    def repeated(self) -> int:
-        """Tasks that failed and were started again, as far as Spark remembers."""
-        tracker = self.spark.sparkContext.statusTracker()
-        total = 0
-        for job in tracker.getJobIdsForGroup(None):
-            for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
-                total += getattr(tracker.getStageInfo(stage), "numFailedTasks", 0)
-        return total
-
 
 def _tasks(batches, runs, starts):
-    return tasks(batches, runs.value, starts)
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return tasks(batches, runs.value, starts, context.attemptNumber() if context else 0)
 
 
 def compile_model() -> None:
@@ -240,9 +233,9 @@ def compile_model() -> None:
     Account(system).append(golden.take_events())
 
 
-def _told(outcomes: list[tuple[int, float, str, str]], runs: list[Run], store: Store) -> None:
+def _told(outcomes: list[tuple[int, str, str, int]], runs: list[Run], store: Store) -> None:
     """Raise `SweepFailed` if a run could not be done."""
-    bad = sorted((number, kind, error) for number, _, kind, error in outcomes if kind != DONE)
+    bad = sorted((number, kind, error) for number, kind, error, _ in outcomes if kind != DONE)
     if not bad:
         return
     number, kind, error = next((row for row in bad if row[1] == FULL), bad[0])

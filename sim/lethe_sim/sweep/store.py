@@ -182,10 +182,16 @@ class Store:
                 raise StoreError(
                     f"{self.root}: another `lethe sweep` is at work here; wait for it, or use -o"
                 ) from None
-            for left in self.root.glob("**/.*.part"):
-                with contextlib.suppress(OSError):
-                    left.unlink()
-            yield
+            self._tidy()
+            try:
+                yield
+            finally:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        for left in self.root.glob("**/.*.part"):
+            with contextlib.suppress(OSError):
+                left.unlink()
 
 
 def _check(meta: Mapping[str, Any], rows: list[tuple]) -> str:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from lethe_sim.golden.model import Golden
     from lethe_sim.workloads import Play
 
-#: What a task tells of a run: its number in the list, and what kept it from finishing ("" if nothing did).
-OUTCOME = pa.schema([("number", pa.int64()), ("seconds", pa.float64()), ("kind", pa.string()), ("error", pa.string())])
+#: What a task tells of a run: its number in the list, what kept it from finishing ("" if nothing did), and how often
+#: the task had been begun before, by a worker that died.
+OUTCOME = pa.schema([("number", pa.int64()), ("kind", pa.string()), ("error", pa.string()), ("before", pa.int64())])
 DONE, FAILED, FULL = "done", "failed", "full"
 #: Room on the disk below which no run is begun.
 LEAST_ROOM = 4 << 20
@@ -56,22 +57,23 @@ def task(run: str, system: System, root: Path, measure: Measure, events: bool) -
     return Task(run=run, config=dump(system), source=system.source, root=str(root), measure=measure, events=events)
 
 
-def tasks(batches: Iterator[pa.RecordBatch], runs: Sequence[Task], starts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def tasks(
+    batches: Iterator[pa.RecordBatch], runs: Sequence[Task], starts: Sequence[int], before: int
+) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: numbers of tasks (column ``id``) in, `OUTCOME` out, run by run.
 
     Task i does the ``runs`` from ``starts[i]`` on, up to the next one's first.
     """
     for batch in batches:
         for number in (n for i in batch["id"].to_pylist() for n in range(starts[i], starts[i + 1])):
-            row = (number, *attempt(runs[number]))
+            row = (number, *attempt(runs[number]), before)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([value], field.type) for value, field in zip(row, OUTCOME, strict=True)], schema=OUTCOME
             )
 
 
-def attempt(of: Task) -> tuple[float, str, str]:
-    """(seconds, kind, error) of doing a run and keeping its results; one that is kept already is not done again."""
-    began = time.monotonic()
+def attempt(of: Task) -> tuple[str, str]:
+    """(kind, error) of doing a run and keeping its results; one that is kept already is not done again."""
     kind, error = DONE, ""
     store = Store(of.root)
     try:
@@ -86,7 +88,7 @@ def attempt(of: Task) -> tuple[float, str, str]:
             raise
         error = told(wrong)
         kind = FULL if getattr(wrong, "errno", None) in _NO_ROOM or "No space left" in error else FAILED
-    return time.monotonic() - began, kind, error
+    return kind, error
 
 
 def _kept(store: Store, of: Task) -> bool:
