@@ -116,6 +116,24 @@ def test_cut_short_is_unfinished(spark, tmp_path):
     assert audit_trace(tmp_path / "cut.parquet", spark=spark).verdict == UNFINISHED
 
 
+def test_a_datagram_in_two_spans_is_one(spark, tmp_path):
+    """It is under way when a UID could first have come again, and when the run is cut short."""
+    system = system_of("wrapping").replace(workload={"count": 4, "load": 0.1}, run={"cycles": 2000})
+    write_golden(tmp_path / "whole.parquet", system)
+    rows = open_trace(tmp_path / "whole.parquet").table().to_pylist()
+    accepted = {row["uid"]: row["cycle"] for row in rows if row["event"] == Event.ACCEPT}
+    delivered = {row["uid"]: row["cycle"] for row in rows if row["event"] == Event.DELIVER}
+    span = system.wrap_time
+    between = [uid for uid, cycle in delivered.items() if accepted[uid] // span < cycle // span]
+    assert between
+    cut = delivered[between[0]] + 1
+    write_golden(tmp_path / "cut.parquet", system.replace(run={"cycles": cut}))
+    result = audit_trace(tmp_path / "cut.parquet", spark=spark)
+    assert (result.verdict, result.metrics.datagrams, result.metrics.delivered) == (
+        UNFINISHED, sum(cycle < cut for cycle in accepted.values()), sum(cycle < cut for cycle in delivered.values()),
+    )  # fmt: skip
+
+
 def test_seed_makes_the_first_difference(spark, traces, tmp_path):
     trace = traces("tree")
     other = tmp_path / "other.parquet"
