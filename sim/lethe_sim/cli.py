@@ -104,7 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: what is half written goes."""
+    """SIGTERM ends a command as Ctrl-C does: what is half written goes.
+
+    An interrupt that falls where nobody hears an exception, as in an object's end, comes again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -112,11 +115,21 @@ def _terminable() -> Iterator[None]:
     def stop(number, frame):
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def unheard(what):
+        if what.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        else:
+            hook(what)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGALRM)}
+    hook, sys.unraisablehook = sys.unraisablehook, unheard
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def exit_code(error: Exception) -> int | None:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -257,6 +258,26 @@ def test_an_interrupt_is_exit_130(tmp_path, number):
             code = running.wait(60)
         assert running.stderr is not None
         assert (code, running.stderr.read()) == (cli.INTERRUPTED, "lethe: interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_nobody_hears_comes_again(lethe, monkeypatch, number):
+    class Ending:
+        def __del__(self):
+            signal.raise_signal(number)
+            time.sleep(0.01)
+
+    def command(_):
+        ending = Ending()
+        del ending
+        time.sleep(10)
+        return cli.GOOD
+
+    monkeypatch.setattr("lethe_sim.commands.check.run", command)
+    began = time.monotonic()
+    told = lethe("check", "my.toml")
+    assert (told.code, told.err) == (cli.INTERRUPTED, "lethe: interrupted\n")
+    assert time.monotonic() - began < 5
 
 
 HEAVY = ("amaranth", "pyspark", "pandas", "cocotb", "jinja2", "pyarrow")
