@@ -102,32 +102,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
 
 
+#: Seconds after which an interrupt comes again, if the command has not ended.
+AGAIN = 10.0
+
+
 @contextmanager
 def _terminable() -> Iterator[None]:
     """SIGTERM ends a command as Ctrl-C does: what is half written goes.
 
-    An interrupt that falls where nobody hears an exception, as in an object's end, comes again.
+    An interrupt may fall where nobody hears an exception, as in an object's end, and so comes again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number, frame):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise KeyboardInterrupt
 
-    def unheard(what):
-        if what.exc_type is KeyboardInterrupt:
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-        else:
-            hook(what)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGALRM)}
-    hook, sys.unraisablehook = sys.unraisablehook, unheard
+    numbers = [signal.SIGTERM, signal.SIGALRM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+        numbers.append(signal.SIGINT)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -1,5 +1,6 @@
 """The command line: help, exit codes, one line for every mistake, nothing imported in vain."""
 
+import contextlib
 import errno
 import importlib
 import os
@@ -262,17 +263,13 @@ def test_an_interrupt_is_exit_130(tmp_path, number):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_nobody_hears_comes_again(lethe, monkeypatch, number):
-    class Ending:
-        def __del__(self):
-            signal.raise_signal(number)
-            time.sleep(0.01)
-
     def command(_):
-        ending = Ending()
-        del ending
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
         time.sleep(10)
         return cli.GOOD
 
+    monkeypatch.setattr(cli, "AGAIN", 0.05)
     monkeypatch.setattr("lethe_sim.commands.check.run", command)
     began = time.monotonic()
     told = lethe("check", "my.toml")
