@@ -275,7 +275,8 @@ def native(verilog: str, top: str, *, hierarchical: bool = False) -> Path:
         texts["units.vlt"] = "\n".join(["`verilator_config", *blocks, ""])
         arguments, sources = ["--hierarchical", *arguments], ["units.vlt", *sources]
     texts[f"{top}.v"] = verilog
-    key = hashlib.sha256(json.dumps([texts, arguments]).encode()).hexdigest()[:20]
+    recipe = [texts, arguments, importlib.metadata.version("verilator")]
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:20]
     directory = cache_directory() / f"native-{key}"
     program = directory / "obj" / f"V{top}"
     if directory.exists():
