@@ -176,15 +176,20 @@ def test_a_map_of_one_value_and_of_many_columns():
     assert picture.count('class="cell"') == 40 and "--share:70%" in picture
 
 
-@pytest.mark.parametrize("many", [10, 11])
-def test_many_names_slant_and_none_is_lost(many):
-    """Beside each other they would be cut to a few letters."""
-    names = [f"a choice with number {number}" for number in range(many)]
-    dots = tuple(Dot(float(x), 1.0 + x, None, None, 1, True) for x in range(many))
+@pytest.mark.parametrize(
+    ("names", "slant"),
+    [
+        (["discards", "queue of 1 worm", "queue of 2 worms"], False),
+        (["discards", "queue of 1 worm", "queue of 2 worms", "queue of 4 worms"], True),
+        (list("abcdefghijklmnop"), False),
+    ],
+)
+def test_names_that_have_no_room_side_by_side_slant_and_none_is_cut(names, slant):
+    dots = tuple(Dot(float(x), 1.0 + x, None, None, 1, True) for x in range(len(names)))
     root = ElementTree.fromstring(curves([Line(label="", dots=dots)], x_label="choice", y_label="", names=names))
     labels = [e for e in root.iter(f"{SVG}text" if root.tag.startswith("{") else "text") if e.text in names]
-    slanting = [e for e in labels if e.get("transform", "").startswith("rotate(-60")]
-    assert len(slanting) == (many if many > 10 else 0)
+    assert [e.text for e in labels] == names
+    assert all(e.get("transform", "").startswith("rotate(-60") == slant for e in labels)
 
 
 def test_a_slanting_name_stays_in_the_picture():

@@ -13,8 +13,8 @@ from .svg import element, picture, rect, short, text, ticks, title
 WIDTH, HEIGHT = 430, 280
 _LEFT, _RIGHT, _BOTTOM = 52, 14, 44
 _LEGEND_LINE = 17
-#: More names than these have no room side by side: they are written slanting, and get so much height.
-_MOST_UPRIGHT, _SLANT_HEIGHT, _SLANT_LETTERS = 10, 110, 24
+#: Width of a letter.  Names that have no room side by side are written slanting; of each so many letters.
+_LETTER, _SLANT_LETTERS = 6, 24
 #: Lines that can be told apart in one chart.
 MOST_LINES = 8
 #: Columns of a heat map whose cells have room for their numbers.
@@ -93,9 +93,12 @@ def curves(
     dots = [dot for line in lines for dot in line.dots]
     legend = _legend(lines) if len(lines) > 1 or lines[0].label else []
     top = 24 + _LEGEND_LINE * len(legend)
-    slanting = len(names) > _MOST_UPRIGHT
-    foot = _BOTTOM + slanting * _SLANT_HEIGHT
-    height = HEIGHT + _LEGEND_LINE * max(0, len(legend) - 1) + slanting * _SLANT_HEIGHT
+    longest = max(map(len, names), default=0)
+    slanting = longest * _LETTER * len(names) > WIDTH - _LEFT
+    # At 60 degrees a letter rises by less than its width.
+    below = slanting * (_LETTER - 1) * min(longest, _SLANT_LETTERS)
+    foot = _BOTTOM + below
+    height = HEIGHT + _LEGEND_LINE * max(0, len(legend) - 1) + below
     ends = [value for dot in dots for value in (dot.low, dot.y, dot.high) if value is not None]
     lowest = min(dot.y for dot in dots)
     # An interval may reach below 0 where its metric cannot.
@@ -121,17 +124,12 @@ def curves(
             turn = f"rotate(-60 {at:.1f} {base + 12})"
             parts.append(text(at, base + 12, cut, class_="tick end", transform=turn))
         else:
-            parts.append(text(x(tick), base + 16, _fitting(label, len(labels)), class_="tick middle"))
+            parts.append(text(x(tick), base + 16, label, class_="tick middle"))
     parts.append(text(WIDTH - _RIGHT, height - 6, x_label, class_="unit end"))
     for number, line in enumerate(lines):
         parts += _line(line, number % MOST_LINES, x, y, joined and not names)
     told = f"{y_label} over {x_label}"
     return picture(WIDTH, height, parts, told)
-
-
-def _fitting(label: str, many: int) -> str:
-    room = max(4, int((WIDTH - _LEFT) / many / 6))
-    return label if len(label) <= room else label[: room - 1] + "…"
 
 
 def _line(line: Line, number: int, x: Scale, y: Scale, joined: bool) -> list[str]:
