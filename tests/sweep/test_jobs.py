@@ -1,5 +1,6 @@
 """A sweep's runs as tasks."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pyarrow as pa
@@ -58,3 +59,24 @@ def test_a_finished_run_is_done_again_if_its_events_are_wanted(tmp_path):
             task = work.task(run.name, run.system, store.root, Measure(), events)
             assert work.attempt(task) == (work.DONE, "")
             assert store.events_file(run.name).exists() == events
+
+
+def test_of_several_failures_the_full_disk_is_told(tmp_path, monkeypatch):
+    """It is what all others may have come of."""
+
+    class Over:
+        error = None
+        outcomes = ((0, work.DONE, "", 0), (1, work.FAILED, "something else", 0), (2, work.FULL, "no room left", 0))
+
+        def __init__(self, *_):
+            pass
+
+        def wait(self, seconds):
+            return True
+
+    monkeypatch.setattr(jobs, "_Job", Over)
+    monkeypatch.setattr(jobs, "session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(jobs, "compile_model", lambda: None)
+    (tmp_path / "sweep.toml").write_text("[base.topology]\nkind = 'wire'\n[axes]\nworkload.count = [1, 2, 3]\n")
+    with pytest.raises(jobs.SweepFailed, match=r"^2 runs could not be done; .*: no room left; make room on the disk"):
+        jobs.sweep(tmp_path / "sweep.toml", tmp_path / "kept")
