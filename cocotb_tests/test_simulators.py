@@ -39,6 +39,21 @@ def test_a_build_outlives_the_environment_that_made_it(tmp_path, monkeypatch):
     assert list((tmp_path / "cache").iterdir()) == [built]
 
 
+def test_of_two_builds_at_once_the_first_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
+    ports = simulators._public_ports
+
+    def meanwhile(workshop, *arguments):
+        theirs = tmp_path / "cache" / workshop.parent.name.rpartition("-")[0]
+        theirs.mkdir()
+        (theirs / "theirs").touch()
+        return ports(workshop, *arguments)
+
+    monkeypatch.setattr(simulators, "_public_ports", meanwhile)
+    built = simulators.build(VERILOG, "top")
+    assert (built / "theirs").exists() and list((tmp_path / "cache").iterdir()) == [built]
+
+
 def test_a_failed_build_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(simulators.ToolError, match="verilator failed"):

@@ -18,6 +18,9 @@ import lethe
 
 GOOD, BAD, MISTAKE, ENVIRONMENT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
+#: Seconds after which an interrupt comes again, if the command has not ended.
+AGAIN = 10.0
+
 #: Each is a module of `lethe_sim.commands` with EXAMPLES, add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
     "new": "write a commented configuration",
@@ -100,10 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"lethe: {told(error)}", file=sys.stderr)
         return code
-
-
-#: Seconds after which an interrupt comes again, if the command has not ended.
-AGAIN = 10.0
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import pytest
 
 from lethe.spec import check
 from lethe.spec.config import ConfigError, System
-from lethe_sim.summary import summary
+from lethe_sim.summary import state_bits, summary
 
 TREE = {"kind": "tree", "arity": 2, "levels": 3}
 WAITING = [{"queue": 1}, {"flow": "credits"}, {"flow": "credits", "queue": 2}]
@@ -66,3 +66,11 @@ def test_the_summary_tells_whether_time_outs_are_measured(ceiling, told):
     assert [
         line.partition("then by the round trips that are measured, ")[2] for line in lines if "then by" in line
     ] == told
+
+
+def test_measured_round_trips_are_memory_too():
+    """A stamp, which is a time and a try, for each slot."""
+    assert "round trips" not in state_bits(make(ceiling=0))
+    few, more = (make(ceiling=1 << 14).replace(ni={"slots": slots}) for slots in (16, 24))
+    grown = state_bits(more)["round trips"] - state_bits(few)["round trips"]
+    assert grown == 8 * (few.time_bits + few.format.try_bits)

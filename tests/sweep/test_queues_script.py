@@ -56,7 +56,9 @@ def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
         runs = load(EXAMPLES / f"{name}.toml").runs
         text = queues.quick((EXAMPLES / f"{name}.toml").read_text(), EXAMPLES / "base.toml")
         (tmp_path / f"{name}.toml").write_text(text)
-        fewer = load(tmp_path / f"{name}.toml").runs
+        shorter = load(tmp_path / f"{name}.toml")
+        fewer = shorter.runs
+        assert shorter.measure.warmup == load(EXAMPLES / f"{name}.toml").measure.warmup
         assert {run.point for run in fewer} == {run.point for run in runs}
         assert len(fewer) < len(runs) and not any(run.replica for run in fewer)
 

@@ -88,6 +88,8 @@ def test_one_sweep_at_a_time_and_no_leavings(store):
     (again.root / "runs" / left.name).write_text("half")
     with again.locked():
         assert not (again.root / "runs" / left.name).exists()
+        (again.root / "runs" / left.name).write_text("half")
+    assert not (again.root / "runs" / left.name).exists()
     assert left.exists()
 
 

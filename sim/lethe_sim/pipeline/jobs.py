@@ -99,12 +99,8 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     spark = events.sparkSession
     with Kept() as keep:
         tally = keep(T.tallies(events, system))
-
-        def judge() -> tuple[Judge, int, bool]:
-            judge = Judge(events, tally, system, meta.cycles, drained=meta.drained, keep=keep)
-            return judge, *judge.doubts()
-
-        told, (judge, suspects, entries) = at_once(spark, lambda: _tally(tally, meta), judge)
+        judge = Judge(events, tally, system, meta.cycles, drained=meta.drained, keep=keep)
+        told, (suspects, entries) = at_once(spark, lambda: _tally(tally, meta), judge.doubts)
         tallies, run_findings, accepted = told
         judged = judge.judgement(suspects, entries=entries, wraps=_may_wrap(accepted, system))
         found, frame = judged.found, judged.datagrams

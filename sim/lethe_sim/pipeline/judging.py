@@ -1,6 +1,7 @@
 """The verdict on every datagram: most from sums, the suspects from all their rows."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -65,8 +66,12 @@ class Judge:
         self._events, self._tally, self._system, self._cycles = events, tally, system, cycles
         self._drained, self._keep = drained, keep
         self._eras = cycles > system.wrap_time
-        with wrapping(events.sparkSession):
-            self._book = keep(judged(ledger(events, system, eras=self._eras), system, drained=drained))
+
+    @cached_property
+    def _book(self) -> DataFrame:
+        with wrapping(self._events.sparkSession):
+            book = ledger(self._events, self._system, eras=self._eras)
+            return self._keep(judged(book, self._system, drained=self._drained))
 
     def doubts(self) -> tuple[int, bool]:
         """How many rows of sums clear no datagram; whether a datagram that is cleared has an open entry."""
