@@ -53,7 +53,10 @@ def test_first_divergence(spark, good, tmp_path, change):
     assert [(row.event, row.detail) for row in side] == [(seen["event"], seen["detail"])]
     text = result.text()
     assert f"from cycle {seen['cycle']} on" in text and Event(seen["event"]).name in text
-    assert result.left_around and result.right_around
+    left = open_trace(good).table().to_pylist()
+    here = [r for r in left if r["unit"] == seen["unit"] and abs(r["cycle"] - seen["cycle"]) <= 64]
+    assert sum(row.unit == seen["unit"] for row in result.left_around) == min(24, len(here)) > 1
+    assert result.right_around
 
 
 def test_only_the_digest_differs(spark, good, tmp_path):

@@ -112,8 +112,7 @@ def _workshop(directory: Path) -> Iterator[Path]:
             workshop = Path(scratch) / "built"
             workshop.mkdir()
             yield workshop
-            if not directory.exists():
-                workshop.rename(directory)
+            workshop.rename(directory)  # fails if theirs is there
     except OSError as error:
         if not directory.exists():
             raise ToolError(
