@@ -15,9 +15,10 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from lethe.spec import config, events
+from lethe.spec import config, events, trace
 from lethe.spec.config import System
-from lethe.spec.wire import FLIT_WIDTHS, Wire
+from lethe.spec.random import advance, seed_for
+from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
 
 NODE_COUNTS = (16, 256, 4096, 65536)
 _REGION = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
@@ -196,6 +197,52 @@ def sweep_tables() -> str:
     )
 
 
+def stimulus() -> str:
+    """The words that drive a node's host side."""
+
+    def fields(*named: tuple[str, int]) -> str:
+        return ", ".join(f"`{name}` {width}" for name, width in named)
+
+    bits = fields(*((name, 1) for name in trace.STIMULUS_BITS))
+    rows = (
+        (0, bits),
+        (1, fields(*trace.STIMULUS_RECORD)),
+        (2, fields(*trace.STIMULUS_LIMITS)),
+        ("3, 4", "the data beat, low half first"),
+        (5, fields(*trace.STIMULUS_CANCEL)),
+    )
+    return table(("word", "fields and their bits"), iter(rows))
+
+
+def vectors() -> str:
+    """Results of the functions that the cycle contract defines in words."""
+    system = System.make()
+    gaps = system.gaps
+    uid = pack_uid(1, 1, 2, 3)
+    kind = events.Kind.ACK
+    ack = {"kind": kind, "destination": 1, "source": 2, "slot": 3, "generation": 4, "incarnation": 1}
+    wide = dataclasses.replace(system.format, flit_bits=16)
+    rows = (
+        ("draw from 1; from that", f"0x{advance(1):08X}; 0x{advance(advance(1)):08X}"),
+        ("seed_for(1, 1, 0); seed_for(1, 3, 5)", f"0x{seed_for(1, 1, 0):08X}; 0x{seed_for(1, 3, 5):08X}"),
+        ("CRC-16 of the 48 bits 0x123456789ABC", f"0x{CRC16.of(0x1234_5678_9ABC, 48):04X}"),
+        ("CRC-32C of the 64 bits 0x0123456789ABCDEF", f"0x{CRC32.of(0x0123_4567_89AB_CDEF, 64):08X}"),
+        (
+            "default configuration: Ack to node 1 from node 2, slot 3, generation 4, incarnation 1, rest 0",
+            f"0x{system.format.flits(ack)[0]:016X}",
+        ),
+        ("the same with 16-bit flits", " ".join(f"{flit:04X}" for flit in wide.flits(ack))),
+        ("default configuration: max_flits, `delays`", f"{system.format.max_flits}, {list(system.delays)}"),
+        ("default configuration: timer_depth, bits of `time`", f"{system.timer_depth}, {system.time_bits}"),
+        ("default configuration: gaps 0, 1, 127, 255", f"{gaps[0]}, {gaps[1]}, {gaps[127]}, {gaps[255]}"),
+        (
+            f"event_hash, cycle 100, unit 1, lane 2, word 0x200003001, uid 0x{uid:X}",
+            f"0x{trace.event_hash(100, 1, 2, 0x2_0000_3001, uid):016X}",
+        ),
+    )
+    return table(("of", "result"), iter(rows))
+
+
 REGIONS = {
     "budget": budget,
     "header": header,
@@ -210,6 +257,8 @@ REGIONS = {
     "keys": keys,
     "metrics": metrics,
     "tables": sweep_tables,
+    "stimulus": stimulus,
+    "vectors": vectors,
 }
 
 
