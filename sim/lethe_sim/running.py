@@ -46,11 +46,13 @@ def run(
     *,
     progress: Callable[[str, str, int, int], None] | None = None,
     keep_words: bool = False,
+    force: bool = False,
 ) -> Ran:
     """Run ``system`` until it has drained or its cycles are over, and write its trace.
 
     ``progress`` is called with a phase, its state in words, how much is done, and of how much.  Nothing is written if
-    the run is interrupted.  Raises `WorkloadError` and `TraceError`.
+    the run is interrupted; ``force`` lets the trace replace a file that is none.  Raises `WorkloadError` and
+    `TraceError`.
     """
     say = progress or (lambda phase, what, done, total: None)
     workload = build(system)
@@ -58,7 +60,7 @@ def run(
     started = time.monotonic()
     limit, kept, words = system.run.cycles, 0, []
     expected = workload.expected if workload else _expected(system)
-    with TraceWriter(trace, system) as writer:
+    with TraceWriter(trace, system, force=force) as writer:
         say("compiling the model (once)", "", 0, 0)
         golden = Golden(system, play.script if play else None, record=True)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.

@@ -57,7 +57,7 @@ def test_new_then_check(lethe, kind, tmp_path):
 def test_new_keeps_what_is_there(lethe, tmp_path):
     (tmp_path / "my.toml").write_text("mine")
     told = lethe("new", "my.toml")
-    assert (told.code, told.err) == (cli.MISTAKE, "lethe: my.toml: already exists; --force overwrites it\n")
+    assert (told.code, told.err) == (cli.MISTAKE, "lethe: my.toml: already exists; --force replaces it\n")
     assert (tmp_path / "my.toml").read_text() == "mine"
     assert lethe("new", "my.toml", "--force").code == 0
     assert parse((tmp_path / "my.toml").read_text())

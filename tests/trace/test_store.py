@@ -265,7 +265,7 @@ def test_a_trace_replaces_another(tmp_path, before, after):
 
 def test_a_directory_of_something_else_is_kept(tmp_path):
     (tmp_path / "thesis").mkdir()
-    with pytest.raises(TraceError, match="is a directory that holds no trace; choose another name"):
+    with pytest.raises(TraceError, match="is a directory that holds something else than a trace; choose"):
         TraceWriter(tmp_path / "thesis", SYSTEM)
     assert (tmp_path / "thesis").is_dir()
 

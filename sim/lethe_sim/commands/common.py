@@ -1,16 +1,15 @@
 """What several commands share: reading a configuration with overrides, writing files, showing progress."""
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lethe.spec.config import ConfigError, System, load
-
-if TYPE_CHECKING:
-    from lethe_sim.workloads import Verdict
+from lethe_sim import files
 
 
 class Mistake(Exception):
@@ -46,37 +45,42 @@ def refuse_output(args: argparse.Namespace, system: System) -> None:
         )
 
 
-def tell_verdict(verdict: "Verdict", output: str | None) -> bool:
-    """Print the verdict of a workload, write what it received, and say whether it is good."""
-    print(f"  {verdict.text}")
-    if output and verdict.data is not None:
-        write_bytes(output, verdict.data)
-    return verdict.good
-
-
-def write_text(path: str, text: str, *, force: bool = True) -> None:
-    """Write a text file (``-`` is stdout); refuses to overwrite unless ``force``."""
-    if path == "-":
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file (``-`` is stdout)."""
+    if str(path) == "-":
         sys.stdout.write(text)
-        return
-    _write(path, text.encode(), "wb" if force else "xb")
+    else:
+        files.write(path, text)
 
 
-def write_bytes(path: str, data: bytes) -> None:
-    """Write a binary file, over what is there."""
-    _write(path, data, "wb")
+class Afterwards:
+    """Outputs of a run that could not be written: its verdict is told first, then the errors.
 
+    Attributes
+    ----------
+    errors : in the order in which they came
+    """
 
-def _write(path: str, data: bytes, mode: str) -> None:
-    try:
-        with open(path, mode) as file:
-            file.write(data)
-    except FileExistsError:
-        raise Mistake(f"{path}: already exists; --force overwrites it") from None
-    except FileNotFoundError:
-        raise Mistake(f"{path}: no such directory {Path(path).parent}; make it first") from None
-    except IsADirectoryError:
-        raise Mistake(f"{path}: is a directory; name a file in it") from None
+    def __init__(self):
+        self.errors: list[OSError] = []
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Put an error of writing off."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.errors.append(error)
+
+    def tell(self) -> None:
+        """Raise the first error, if there is one; the others are notes."""
+        sys.stdout.flush()
+        for error in self.errors[1:]:
+            note(str(error))
+        if self.errors:
+            raise self.errors[0]
 
 
 def note(text: str) -> None:

@@ -1,10 +1,19 @@
 """`lethe cosim`: the RTL in a simulator, the golden model beside it, every trace word compared in every cycle."""
 
 import argparse
+import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .common import Progress, add_config, read_config, refuse_output, tell_verdict
+from lethe.spec.config import System
+from lethe_sim.files import ANYTHING, TRACE, VCD, write
+
+from .common import Afterwards, Mistake, Progress, add_config, read_config, refuse_output
+from .files import Files, add_force, staged
 from .verilog import refuse_golden_only
+
+if TYPE_CHECKING:
+    from lethe_sim.lockstep.cosim import CosimResult
 
 EXAMPLES = """\
   lethe cosim my.toml
@@ -24,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
     parser.add_argument("--output", metavar="FILE", help="file or capture: write what the RTL delivered there")
     parser.add_argument("--whole", action="store_true", help="run all cycles, even when everything has drained")
+    add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
 
 
@@ -34,27 +44,62 @@ def run(args: argparse.Namespace) -> int:
     system = read_config(args)
     refuse_output(args, system)
     refuse_golden_only(system)
+    if args.vcd is not None and args.simulator != "verilator":
+        raise Mistake(f"--vcd: {args.simulator} writes no waveform here; leave it out, or use Verilator")
+    files = Files(force=args.force)
+    files.reads_config(system)
+    files.writes(args.trace, "--trace", TRACE)
+    files.writes(args.golden_trace, "--golden-trace", TRACE)
+    files.writes(args.vcd, "--vcd", VCD)
+    files.writes(args.output, "--output", ANYTHING)
+    files.check()
     workload = build(system)
     progress = Progress(args.progress)
+    after = Afterwards()
 
     def show(phase: str, done: int, total: int) -> None:
         progress.show(phase, f"cycle {done:,}" if done else "", done, total if done else 0)
 
-    try:
-        result = cosim(
-            anchored(system),  # the bench runs in a directory of its own
-            simulator=args.simulator,
-            until_drained=not args.whole,
-            rtl_trace=Path(args.trace) if args.trace else None,
-            golden_trace=Path(args.golden_trace) if args.golden_trace else None,
-            vcd=Path(args.vcd) if args.vcd else None,
-            progress=show,
-        )
-    finally:
-        progress.clear()
+    with contextlib.ExitStack() as stack:
+        traces = [
+            None if path is None else stack.enter_context(staged(Path(path)))
+            for path in (args.trace, args.golden_trace)
+        ]
+        try:
+            result = cosim(
+                anchored(system),  # the bench runs in a directory of its own
+                simulator=args.simulator,
+                until_drained=not args.whole,
+                rtl_trace=traces[0] and traces[0].path,
+                golden_trace=traces[1] and traces[1].path,
+                vcd=None if args.vcd is None else Path(args.vcd),
+                force=args.force,
+                progress=show,
+            )
+        finally:
+            progress.clear()
+        after.errors += result.unwritten
+        for trace in traces:
+            if trace is not None:
+                with after.writing():
+                    trace.pass_on()
+    good = _told(system, result, whole=args.whole)
+    if workload is not None and result.equal:
+        verdict = judge(workload, result.letters)
+        print(f"  {verdict.text}")
+        good &= verdict.good
+        if args.output is not None and verdict.data is not None:
+            with after.writing():
+                write(args.output, verdict.data)
+    after.tell()
+    return 0 if good else 1
+
+
+def _told(system: System, result: "CosimResult", *, whole: bool) -> bool:
+    """Say what the lockstep found, and whether it is good."""
     if not result.equal:
         print(result.report)
-        return 1
+        return False
     print(
         f"equal: {result.cycles:,} cycles of {system.nodes} nodes agree in every trace word and {result.counters:,} "
         f"counters; digest {result.digest:016x}"
@@ -63,7 +108,4 @@ def run(args: argparse.Namespace) -> int:
         f"  {'drained' if result.drained else 'not drained'}; built in {result.build_seconds:.0f} s, "
         f"ran in {result.seconds:.1f} s"
     )
-    good = result.drained or args.whole
-    if workload is not None:
-        good &= tell_verdict(judge(workload, result.letters), args.output)
-    return 0 if good else 1
+    return result.drained or whole

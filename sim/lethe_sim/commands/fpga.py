@@ -4,8 +4,10 @@ import argparse
 from pathlib import Path
 
 from lethe.spec.config import load
+from lethe_sim.files import BITSTREAM, JSON
 
 from .common import Mistake, write_text
+from .files import Files, add_force
 from .verilog import refuse_golden_only
 
 EXAMPLES = """\
@@ -22,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", default="build/fpga", help="directory (default: build/fpga)")
     parser.add_argument("--seed", type=int, metavar="N", default=1, help="seed of the place and route (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write the report there as well, - for stdout")
+    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,6 +41,13 @@ def run(args: argparse.Namespace) -> int:
     system = load(args.config) if args.config else None
     if system:
         refuse_golden_only(system)
+    files = Files(force=args.force)
+    if system:
+        files.reads_config(system)
+    files.writes(args.output, "-o", BITSTREAM)
+    if args.json != "-":
+        files.writes(args.json, "--json", JSON)
+    files.check()
     report = build(args.board, Path(args.output), system=system, seed=args.seed)
     print(f"{report.bitstream}: {report.bytes:,} bytes for {report.board}")
     print(f"  {report.fmax:.1f} MHz, {report.target:.1f} wanted")

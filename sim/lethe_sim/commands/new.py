@@ -5,8 +5,10 @@ import argparse
 from lethe.spec.config import example
 from lethe.spec.sections import WORKLOADS
 from lethe.spec.topology import KINDS
+from lethe_sim.files import CONFIGURATION
 
 from .common import write_text
+from .files import Files
 
 EXAMPLES = """\
   lethe new my.toml                      a 16-node fat tree
@@ -22,9 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workload", choices=WORKLOADS, default="generator", help="what the hosts send (default: generator)"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite FILE")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
-    write_text(args.file, example(args.topology, args.workload), force=args.force)
+    if args.file != "-":
+        files = Files(force=args.force)
+        files.writes(args.file, "", CONFIGURATION)
+        files.check()
+    write_text(args.file, example(args.topology, args.workload))
     return 0

@@ -3,8 +3,11 @@
 import argparse
 from pathlib import Path
 
-from .common import Progress, add_config, note, read_config, refuse_output, tell_verdict
+from lethe_sim.files import ANYTHING, SAVE_FILE, TRACE, VCD, is_stream, write
+
+from .common import Afterwards, Progress, add_config, note, read_config, refuse_output
 from .compare import add_master
+from .files import Files, add_force, beside, staged
 
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
@@ -22,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-audit", action="store_true", help="write the trace only")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
     parser.add_argument("--output", metavar="FILE", help="file or capture: write what was received there")
+    add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
     add_master(parser)
 
@@ -29,7 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     system = read_config(args)
     refuse_output(args, system)
-    trace = Path(args.trace or Path(args.config).with_suffix(".parquet").name)
+    default = beside(args.config, ".parquet").name
+    named = "--trace" if args.trace is not None else "the default trace (--trace)"
+    vcd = None if args.vcd is None else Path(args.vcd)
+    files = Files(force=args.force)
+    files.reads_config(system)
+    files.writes(trace := Path(default if args.trace is None else args.trace), named, TRACE)
+    files.writes(vcd, "--vcd", VCD)
+    gtkw = None if vcd is None or is_stream(vcd) else beside(vcd, ".gtkw")
+    files.writes(gtkw, "the save file beside --vcd", SAVE_FILE)
+    files.writes(args.output, "--output", ANYTHING)
+    files.check()
     if not args.no_audit:
         # Before a long run, not after it.
         from lethe_sim.pipeline.session import usable_java
@@ -38,30 +52,40 @@ def run(args: argparse.Namespace) -> int:
     from lethe_sim import running
 
     progress = Progress(args.progress)
-    try:
-        ran = running.run(system, trace, progress=progress.show, keep_words=bool(args.vcd))
-    finally:
-        progress.clear()
-    print(running.told(system, ran))
-    print(f"  trace {trace}")
-    good = ran.meta.drained and not ran.wrong
-    if args.vcd:
-        _waveform(args.vcd, trace, ran)
-    if ran.verdict is not None:
-        good &= tell_verdict(ran.verdict, args.output)
-    if args.no_audit:
-        return 0 if good else 1
-    from lethe_sim.pipeline.jobs import audit_trace
+    after = Afterwards()
+    with staged(trace) as place:
+        try:
+            ran = running.run(system, place.path, progress=progress.show, keep_words=vcd is not None, force=args.force)
+        finally:
+            progress.clear()
+        print(running.told(system, ran))
+        print(f"  trace {trace}")
+        good = ran.meta.drained and not ran.wrong
+        with after.writing():
+            place.pass_on()
+        if vcd is not None:
+            with after.writing():
+                _waveform(vcd, gtkw, place.path, ran)
+        if ran.verdict is not None:
+            print(f"  {ran.verdict.text}")
+            good &= ran.verdict.good
+            if args.output is not None and ran.verdict.data is not None:
+                with after.writing():
+                    write(args.output, ran.verdict.data)
+        if not args.no_audit:
+            from lethe_sim.pipeline.jobs import audit_trace
 
-    audit = audit_trace(trace, master=args.master)
-    print(audit.text())
-    return 0 if good and audit.exit_code == 0 else 1
+            audit = audit_trace(place.path, master=args.master)
+            print(audit.text())
+            good &= audit.exit_code == 0
+    after.tell()
+    return 0 if good else 1
 
 
-def _waveform(vcd: str, trace: Path, ran) -> None:
+def _waveform(vcd: Path, gtkw: Path | None, trace: Path, ran) -> None:
     from lethe_sim.trace.vcd import write_vcd
 
     if ran.words is None:
         note(f"{vcd}: the run is too long to keep its flits, so the waveform has events only")
-    write_vcd(trace, vcd, Path(vcd).with_suffix(".gtkw"), words=ran.words)
+    write_vcd(trace, vcd, gtkw, words=ran.words)
     print(f"  waveform {vcd}")

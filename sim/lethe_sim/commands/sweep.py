@@ -2,9 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lethe_sim.files import PAGE, SWEEP
 
 from .common import Progress, duration, note
 from .compare import add_master
+from .files import Files, beside
+
+if TYPE_CHECKING:
+    from lethe_sim.sweep.plan import Sweep
 
 EXAMPLES = """\
   lethe sweep load.toml                       what is finished is not done again
@@ -33,17 +40,34 @@ def run(args: argparse.Namespace) -> int:
 
     progress = Progress(args.progress)
 
+    where = Path(args.output or beside(args.sweep, "").name)
+
+    def check(plan: "Sweep") -> None:
+        files = Files()
+        files.reads(args.sweep, "the sweep")
+        files.reads(plan.base_source, "base of the sweep")
+        for system in {run.system.workload.path: run.system for run in plan.runs}.values():
+            files.reads_workload(system)
+        files.writes(where, "-o" if args.output is not None else "the default directory (-o)", SWEEP)
+        files.check()
+        if not args.no_report:
+            page = Files()
+            page.writes(where / "report.html", "the page", PAGE)
+            if where.is_dir():
+                page.check()
+
     def told(text: str) -> None:
         progress.clear()
         note(text)
 
     try:
-        swept = sweep(args.sweep, args.output, master=args.master, workers=args.workers, say=progress.show, note=told)
+        swept = sweep(
+            args.sweep, where, master=args.master, workers=args.workers, check=check, say=progress.show, note=told
+        )
     finally:
         progress.clear()
     before = f", {swept.before:,} of them before" if swept.before else ""
     print(f"{swept.sweep.name}: {swept.runs:,} runs of {swept.points:,} points{before}, in {duration(swept.seconds)}")
-    where = Path(args.output or Path(args.sweep).with_suffix("").name)
     print(f"  tables {where / 'summary.parquet'}, metrics, configuration, runs, points")
     if swept.again:
         tasks = "a task was" if swept.again == 1 else f"{swept.again:,} tasks were"

@@ -4,8 +4,10 @@ import argparse
 from pathlib import Path
 
 from lethe.spec.config import System, load
+from lethe_sim.files import MARK, VERILOG, WAIVERS
 
 from .common import Mistake, add_config, write_text
+from .files import Files, add_force
 
 EXAMPLES = """\
   lethe verilog my.toml -o system.v                 the whole system with its traffic generators
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--waivers", metavar="FILE", help="write waivers for Verilator's lint there: one a line, each with its reason"
     )
+    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,14 +39,21 @@ def run(args: argparse.Namespace) -> int:
         raise Mistake(f"{args.config}: --router {args.router}: no such router; the topology has {system.graph.routers}")
     if args.waivers and args.output == "-":
         raise Mistake("--waivers: waivers name the file that they are for; give it with -o")
+    files = Files(force=args.force)
+    files.reads_config(system)
+    if args.output != "-":
+        files.writes(args.output, "-o", VERILOG)
+    files.writes(args.waivers, "--waivers", WAIVERS)
+    files.check()
     from lethe import verilog
 
-    text = verilog.emit(_component(system, args), _TOPS[args.block])
+    text = f"// {MARK}, lethe verilog\n{verilog.emit(_component(system, args), _TOPS[args.block])}"
     write_text(args.output, text)
     if args.waivers:
         from lethe_sim.lockstep.waivers import waivers
 
-        write_text(args.waivers, waivers(text, _TOPS[args.block], Path(args.output).name))
+        lines = waivers(text, _TOPS[args.block], Path(args.output).name)
+        write_text(args.waivers, f"// {MARK}, lethe verilog --waivers\n{lines}")
     return 0
 
 

@@ -3,13 +3,15 @@
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cocotb
 import numpy as np
 
-from lethe.spec.config import parse
-from lethe_sim.trace import TraceWriter, digest, events_from_words, summed_counters
+from lethe.spec.config import System, parse
+from lethe_sim.trace import TraceWriteError, TraceWriter, digest, events_from_words, summed_counters
 from lethe_sim.workloads import Play, build
 
 from .deliveries import Deliveries
@@ -26,13 +28,15 @@ async def lockstep(dut):
     workload = build(system)
     play = Play(workload) if workload else None
     progress = job_path.with_name("progress")
-    outcome = {"equal": True, "digest": 0, "events": 0}
+    outcome: dict[str, Any] = {"equal": True, "digest": 0, "events": 0, "unwritten": []}
     deliveries = Deliveries(system) if play else None
     rows_kept: list[np.ndarray] = []
     with contextlib.ExitStack() as stack:
-        rtl = stack.enter_context(TraceWriter(job["rtl_trace"], system, "rtl")) if job["rtl_trace"] else None
-        golden_trace = (
-            stack.enter_context(TraceWriter(job["golden_trace"], system, "golden")) if job["golden_trace"] else None
+        rtl, golden_trace = (
+            stack.enter_context(_Trace(job[name], system, side, job["force"], outcome["unwritten"]))
+            if job[name]
+            else None
+            for name, side in (("rtl_trace", "rtl"), ("golden_trace", "golden"))
         )
 
         def record(first: int, rows: np.ndarray) -> None:
@@ -92,6 +96,39 @@ async def lockstep(dut):
     if job["rows"]:
         np.save(job["rows"], np.concatenate(rows_kept))
     job_path.with_name("outcome.json").write_text(json.dumps(outcome))
+
+
+class _Trace(contextlib.AbstractContextManager):
+    """A trace under way; one that cannot be written is given up, and the comparison goes on without it."""
+
+    def __init__(self, path: str, system: System, side: str, force: bool, unwritten: list[str]):
+        self._unwritten = unwritten
+        self._writer: TraceWriter | None = None
+        with self._trying():
+            self._writer = TraceWriter(path, system, side, force=force)
+
+    def __exit__(self, *_) -> None:
+        if self._writer is not None:
+            self._writer.__exit__()
+
+    def append(self, events: np.ndarray) -> None:
+        with self._trying():
+            if self._writer is not None:
+                self._writer.append(events)
+
+    def finish(self, **end) -> None:
+        with self._trying():
+            if self._writer is not None:
+                self._writer.finish(**end)
+
+    @contextlib.contextmanager
+    def _trying(self) -> Iterator[None]:
+        try:
+            yield
+        except TraceWriteError as error:
+            self._unwritten.append(str(error))
+            self.__exit__()
+            self._writer = None
 
 
 async def _run(bench: Lockstep, play: Play | None, cycles: int, until_drained: bool) -> None:

@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 import lethe
+from lethe_sim.files import MARK
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -57,7 +58,7 @@ def standalone(picture: str) -> str:
     mixed = re.sub(r'style="--share:(\d+)%"', lambda found: f'style="fill:{_mixed(colours, int(found[1]))}"', picture)
     _, _, width, height = re.search(r'viewBox="([^"]*)"', mixed)[1].split()  # pyright: ignore[reportOptionalSubscript]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-    style = f"<style>svg {{ font-family: {colours['sans']}; }}{rules}</style>"
+    style = f"<metadata>{MARK}</metadata><style>svg {{ font-family: {colours['sans']}; }}{rules}</style>"
     return mixed.replace("<svg ", head, 1).replace(
         ">", f'>{style}<rect width="{width}" height="{height}" fill="#fff"/>', 1
     )

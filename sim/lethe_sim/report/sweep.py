@@ -14,6 +14,7 @@ from markupsafe import Markup
 from lethe.spec.config import parse
 from lethe.spec.sections import SECTIONS
 from lethe.spec.wire import unpack_uid
+from lethe_sim.files import FIGURE_COLUMNS
 from lethe_sim.metrics import METRICS
 from lethe_sim.metrics.table import PERCENTILES
 from lethe_sim.sweep.store import Result, Store
@@ -222,18 +223,14 @@ def sweep_report(directory: str | Path) -> str:
     )  # fmt: skip
 
 
-def figures(directory: str | Path, output: str | Path) -> list[Path]:
-    """Write every picture of the sweep's page as SVG, with its numbers as CSV, to ``output``; returns the files."""
-    written = []
-    out = Path(output)
-    out.mkdir(parents=True, exist_ok=True)
-    kept = Kept.read(directory)
-    for facet in facets(kept):
+def figures(directory: str | Path) -> dict[str, str]:
+    """Every picture of the page of the sweep in ``directory`` as SVG, and its numbers as CSV, by the file's name."""
+    made = {}
+    for facet in facets(Kept.read(directory)):
         for figure in (*facet.figures, *facet.maps):
-            for ending, content in (("svg", standalone(figure.picture)), ("csv", csv_text(figure.head, figure.rows))):
-                written.append(out / f"{figure.name}.{ending}")
-                written[-1].write_text(content, encoding="utf-8")
-    return written
+            made[f"{figure.name}.svg"] = standalone(figure.picture)
+            made[f"{figure.name}.csv"] = csv_text(figure.head, figure.rows)
+    return made
 
 
 def _each(kept: Kept, metric: str) -> Iterator[float]:
@@ -401,7 +398,7 @@ def _unit(kept: Kept, shown: Shown) -> str:
 
 
 def _figure(kept: Kept, shown: Shown, points: Sequence[int], name: str, picture: Markup) -> Figure:
-    head = (*kept.axes, "metric", "unit", *Value._fields)
+    head = (*kept.axes, *FIGURE_COLUMNS)
     rows = tuple(
         (*(text for text, _ in kept.points[point].values()), shown.metric, kept.units[shown.metric], *value)
         for point in points
@@ -482,7 +479,7 @@ def _exponent(value: float) -> int:
 
 
 def _summary_csv(kept: Kept) -> Markup:
-    head = (*kept.axes, "metric", "unit", *Value._fields)
+    head = (*kept.axes, *FIGURE_COLUMNS)
     order = {name: place for place, name in enumerate(PERCENTILES)}
     metrics = sorted(
         kept.values,

@@ -66,6 +66,7 @@ def sweep(
     *,
     master: str | None = None,
     workers: int | None = None,
+    check: Callable[[Sweep], None] | None = None,
     say: Say | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Swept:
@@ -76,6 +77,7 @@ def sweep(
     output : its directory; by default named like the file, in this directory
     master : Spark master URL; None is inside this machine
     workers : runs at a time; None is one for each core
+    check : called with the sweep before anything is written
     say, note : told of progress, and of what is worth knowing
 
     Raises `SweepError` for a sweep that cannot be run as written, `StoreError` for a directory that cannot be used,
@@ -85,6 +87,8 @@ def sweep(
     plan = load(path)
     say("checking every point", "", 0, 0)
     runs = plan.runs
+    if check is not None:
+        check(plan)
     store = Store(output or Path(path).with_suffix("").name)
     with store.locked():
         store.write_text("sweep.toml", Path(path).read_text(encoding="utf-8"))

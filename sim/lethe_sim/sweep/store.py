@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lethe_sim import files
 from lethe_sim.metrics import Metric
 
 VERSION = "1"
@@ -172,7 +173,7 @@ class Store:
         try:
             for folder in ("runs", "events"):
                 (self.root / folder).mkdir(parents=True, exist_ok=True)
-            lock = open(self.root / ".lock", "w")  # noqa: SIM115
+            lock = open(self.root / ".lock", "a")  # noqa: SIM115
         except FileExistsError as error:
             raise StoreError(f"{error.filename}: is a file; name a directory with -o") from None
         with lock:
@@ -189,9 +190,9 @@ class Store:
                 self._tidy()
 
     def _tidy(self) -> None:
-        for left in self.root.glob("**/.*.part"):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        for folder in (self.root, self.root / "runs", self.root / "events"):
+            for left in folder.glob(f".*{files.PART}"):
+                files.remove(left)
 
 
 def _check(meta: Mapping[str, Any], rows: list[tuple]) -> str:

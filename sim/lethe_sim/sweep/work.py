@@ -111,7 +111,8 @@ def perform(of: Task, store: Store) -> Result:
     golden, play = model(system)
     limit, chunk, events, going = system.run.cycles, chunk_cycles(system.nodes), 0, True
     trace = store.events_file(of.run)
-    with TraceWriter(trace, system) if of.events else contextlib.nullcontext() as writer:
+    # The directory is the sweep's own: a damaged trace goes.
+    with TraceWriter(trace, system, force=True) if of.events else contextlib.nullcontext() as writer:
         while going and golden.cycle < limit and not account.settled(golden.cycle):
             going = advance(golden, play, min(chunk, limit - golden.cycle))
             taken = golden.take_events()

@@ -6,10 +6,8 @@ when it is complete (written beside it, then renamed), so a reader never sees ha
 """
 
 import contextlib
-import glob
 import json
 import os
-import platform
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -25,6 +23,8 @@ import lethe
 from lethe.spec.config import ConfigError, System, parse
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.toml import dump
+from lethe_sim import files
+from lethe_sim.files import MANIFEST
 
 from .events import SCHEMA, decode, digest
 
@@ -32,10 +32,8 @@ from .events import SCHEMA, decode, digest
 VERSION = "1"
 #: Events of a part of a large trace, and of the largest trace that is one file.
 PART_EVENTS = 1 << 22
-#: What a large trace says of itself and its parts; Spark passes over names that begin so.
-MANIFEST = "_trace.json"
-_KEY, _PART_KEY = b"lethe.trace", b"lethe.part"
-_UNNAMED, _WORK_SUFFIX = "open.parquet", ".part"
+_KEY, _PART_KEY = files.TRACE_KEY, b"lethe.part"
+_UNNAMED = "open.parquet"
 _ROW_GROUP = 1 << 18
 _FEW_VALUES = ["run", "unit", "port", "event", "detail"]
 SIDES = ("golden", "rtl")
@@ -132,8 +130,10 @@ class TraceWriter:
     side : ``golden`` or ``rtl``
     run : name of the run; by default the configuration's
     part_events : events of a part, at least 1
+    force : replace a file that is no trace, too
 
-    Raises `TraceError` if ``path`` cannot be a trace, and `TraceWriteError` if the disk is full or fails.
+    Raises `TraceError` if ``path`` cannot be a trace or is something else, and `TraceWriteError` if the disk is full
+    or fails.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class TraceWriter:
         run: str | None = None,
         *,
         part_events: int = PART_EVENTS,
+        force: bool = False,
     ):
         if side not in SIDES:
             raise ValueError(f"side must be one of {', '.join(SIDES)}, not {side!r}")
@@ -156,12 +157,18 @@ class TraceWriter:
         self._waiting: list[pa.Table] = []
         self._file: pq.ParquetWriter | None = None
         self._open = True
-        if self.path.is_dir() and not (self.path / MANIFEST).exists():
-            raise TraceError(f"{path}: is a directory that holds no trace; choose another name")
-        self._work = self.path.with_name(f"{_work_prefix(self.path)}{os.getpid()}{_WORK_SUFFIX}")
+        if files.is_stream(path):
+            raise TraceError(f"{path}: is a device or a pipe, which cannot hold a trace; name a file")
+        self._target = files.place(path)
+        if self._target.exists() and not files.TRACE.fits(self._target):
+            if self._target.is_dir():
+                raise TraceError(f"{path}: is a directory that holds something else than a trace; choose another name")
+            if not force:
+                raise TraceError(f"{path}: exists and is no trace; choose another name")
+        self._work = files.part_path(self._target)
         try:
             self._work.mkdir(parents=True, exist_ok=True)
-            _sweep(self.path)
+            files.sweep_parts(self._target)
             self._start_part()
         except OSError as error:
             self._discard()
@@ -312,51 +319,13 @@ class TraceWriter:
                 parts = [asdict(part) for part in self.parts]
                 text = json.dumps({"trace": asdict(meta), "parts": parts}, indent=1)
                 (self._work / MANIFEST).write_text(text + "\n", encoding="utf-8")
-                _replace(self._work, self.path)
+                files.move(self._work, self._target)
             else:
                 self._close(_KEY, asdict(meta))
-                _replace(self._work / _UNNAMED, self.path)
+                files.keep_permissions(self._target, self._work / _UNNAMED)
+                files.move(self._work / _UNNAMED, self._target)
         self._discard()
         return meta
-
-
-def _work_prefix(path: Path) -> str:
-    return f".{path.name}.{platform.node()}."
-
-
-def _sweep(path: Path) -> None:
-    """Remove what writers of ``path`` left that were killed on this machine."""
-    prefix = _work_prefix(path)
-    for left in path.parent.glob(f"{glob.escape(prefix)}*{_WORK_SUFFIX}"):
-        pid = left.name[len(prefix) : -len(_WORK_SUFFIX)]
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _replace(new: Path, path: Path) -> None:
-    """Give ``new`` the name ``path``; a trace of that name is replaced, be it a file or a directory."""
-    if not path.is_dir() and not (new.is_dir() and path.exists()):
-        os.replace(new, path)
-        return
-    # A directory cannot be replaced in one step: the old one keeps its name until the new one is ready for it.
-    old = path.with_name(f"{_work_prefix(path)}{os.getpid()}.old{_WORK_SUFFIX}")
-    os.replace(path, old)
-    try:
-        os.replace(new, path)
-    except OSError:
-        os.replace(old, path)
-        raise
-    shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ where it happened; UID and peer stand beside it.
 """
 
 import itertools
-import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +16,9 @@ from vcd.gtkw import GTKWSave
 from lethe.spec import trace as layout
 from lethe.spec.events import Event
 from lethe.spec.topology import Topology
+from lethe_sim.files import MARK, whole
 
-from .store import TraceError, TraceReader, open_trace
+from .store import TraceReader, open_trace
 
 LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
 #: What a lane shows while nothing happens; an empty text would confuse viewers.
@@ -38,22 +38,18 @@ def write_vcd(
     """Write cycles ``first`` … ``last`` of a trace to ``vcd``, and a save file for GTKWave to ``gtkw``.
 
     ``words``, uint64[cycles, trace_words] from cycle ``first`` on, adds each NI's outgoing flits and flags.
-    Returns the number of events written.  Raises `TraceError` if the trace or the place to write is unusable.
+    Returns the number of events written.  Raises `TraceError` if the trace is unusable, `WriteError` if a file cannot
+    be written.
     """
     reader = open_trace(trace)
     end = reader.meta.cycles - 1 if last is None else last
-    part = Path(vcd).with_name(f".{Path(vcd).name}.{os.getpid()}.part")
-    try:
-        with part.open("w") as file:
+    with whole(vcd) as part:
+        with part.open("w", encoding="utf-8") as file:
             wave = _Wave(file, reader, first, end, words)
             written = wave.write()
-        os.replace(part, vcd)
         if gtkw is not None:
-            with Path(gtkw).open("w") as file:
-                _save(file, Path(vcd), wave.shown)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise TraceError(f"{vcd}: cannot be written: {error.strerror or error}; choose another directory") from None
+            with whole(gtkw) as save, save.open("w", encoding="utf-8") as file:
+                _save(file, Path(vcd), part.stat().st_mtime, wave.shown)
     return written
 
 
@@ -64,7 +60,7 @@ class _Wave:
         self.rows = reader.table(columns=_COLUMNS, filters=[("cycle", ">=", first), ("cycle", "<=", last)])
         self.first, self.last, self.words = first, last, words
         self.out = VCDWriter(
-            file, timescale="1 ns", date="", comment=f"Lethe run {reader.meta.run}", init_timestamp=first
+            file, timescale="1 ns", date="", comment=f"{MARK} run {reader.meta.run}", init_timestamp=first
         )
         #: (group, [(signal, whether it is a text)]) for the save file.
         self.shown: dict[str, list[str]] = {}
@@ -155,10 +151,11 @@ def _merge(events, flits):
     return sorted([*events, *flits], key=lambda change: change[0]) if flits else events
 
 
-def _save(file, vcd: Path, shown: dict[str, list[str]]) -> None:
+def _save(file, vcd: Path, written: float, shown: dict[str, list[str]]) -> None:
     save = GTKWSave(file)
+    save.comment(MARK)
     save.dumpfile(str(vcd.resolve()))
-    save.dumpfile_mtime(datetime.fromtimestamp(vcd.stat().st_mtime, UTC))
+    save.dumpfile_mtime(datetime.fromtimestamp(written, UTC))
     save.treeopen("lethe.")
     for group, signals in shown.items():
         with save.group(group.removeprefix("lethe."), closed=".ni" not in group):

@@ -6,7 +6,10 @@ from lethe.spec.config import System
 
 from .workload import Play, Verdict, Workload, WorkloadError, judge
 
-__all__ = ["Play", "Verdict", "Workload", "WorkloadError", "anchored", "build", "judge"]
+__all__ = ["Play", "Verdict", "Workload", "WorkloadError", "anchored", "build", "input_path", "judge"]
+
+#: Kinds that read the file ``workload.path``.
+READING = ("file", "capture", "trace")
 
 
 def build(system: System) -> Workload | None:
@@ -29,6 +32,13 @@ def build(system: System) -> Workload | None:
         case _:
             from .kernel import KernelWorkload as Kind
     return Kind(system)
+
+
+def input_path(system: System) -> Path | None:
+    """The file that the workload of a configuration reads, if it reads one."""
+    if system.workload.kind not in READING or not system.workload.path:
+        return None
+    return Path(system.source).parent / system.workload.path
 
 
 def anchored(system: System) -> System:
