@@ -88,7 +88,7 @@ class Unwatched(wiring.Component):
 
 def unwatched_system(system: System) -> wiring.Component:
     """A `SystemTop` with generators and without trace port, which simulators would otherwise have to compute."""
-    return Unwatched(SystemTop(system), tuple(trace.watch_ports(system.graph)))
+    return Unwatched(SystemTop(system), tuple(system.layout.watch_ports))
 
 
 # Rates and latencies, in Verilator's RTL.
@@ -102,17 +102,18 @@ class Rows:
             path = Path(scratch) / "rows.npy"
             self.result = cosim(system, cycles=cycles, rows=path)
             self.words = np.load(path)
+        self.layout = system.layout
         if not self.result.equal:
             say(f"RTL and golden model part: {self.result.report}")
 
     def flag(self, node: int, name: str) -> np.ndarray:
         """bool[cycles]: one bit of a node's flags."""
-        column = self.words[:, node * trace.NI_WORDS + trace.NI_FLAGS]
+        column = self.words[:, node * self.layout.ni_words + trace.NI_FLAGS]
         return (column >> np.uint64(trace.NI_FLAG_BITS.index(name)) & np.uint64(1)).astype(bool)
 
     def events(self, node: int, event: Event) -> np.ndarray:
         """int64[n, 2]: cycle and packed UID of each such event at a node, on any lane."""
-        base = node * trace.NI_WORDS
+        base = node * self.layout.ni_words
         lanes = self.words[:, base : base + 2 * trace.LANES]
         cycle, lane = np.nonzero((lanes[:, ::2] & np.uint64(0xFF)) == event)
         return np.stack([cycle, lanes[cycle, 2 * lane + 1].astype(np.int64)], axis=1)

@@ -8,10 +8,9 @@ from lethe.fabric.fabric import Fabric
 from lethe.fabric.schedule import Schedule
 from lethe.ni.ni import Ni
 from lethe.spec.config import System
-from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, RouterCounter
+from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import (
-    NI_WORDS,
     PORT_WORDS,
     STIMULUS_BITS,
     STIMULUS_CANCEL,
@@ -19,8 +18,6 @@ from lethe.spec.trace import (
     STIMULUS_RECORD,
     STIMULUS_WORDS,
     WORD_BITS,
-    trace_words,
-    watch_ports,
 )
 from lethe.statistics import Statistics
 from lethe.traffic.checker import Checker
@@ -49,7 +46,7 @@ class SystemTop(wiring.Component):
 
     Members
     -------
-    watch, watch1, … : Out(64 · trace_words), split into ports of `PORT_WORDS` words
+    watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest.
     idle : Out(1)
         Every NI is idle.
@@ -62,25 +59,24 @@ class SystemTop(wiring.Component):
     ok : Out(1), with ``host="generator"``
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        The counter as of the cycle of the address, two cycles later.  NI n's `Counter` c is at 32·n + c, router
-        r's `RouterCounter` c at 32·nodes + 16·r + c.
+        The counter as of the cycle of the address, two cycles later.  NI n's `Counter` c is at `COUNTER_STEP`·n + c,
+        router r's `RouterCounter` c at `COUNTER_STEP`·nodes + `ROUTER_COUNTER_STEP`·r + c.
     """
 
     def __init__(self, system: System, host: str = "generator"):
         if host not in HOSTS:
             raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {host!r}")
         self._system, self._host = system, host
-        graph = system.graph
-        words = trace_words(graph)
+        graph, layout = system.graph, system.layout
         members = {"idle": Out(1)}
-        for part, name in enumerate(watch_ports(graph)):
-            members[name] = Out(WORD_BITS * min(PORT_WORDS, words - part * PORT_WORDS))
+        for part, name in enumerate(layout.watch_ports):
+            members[name] = Out(WORD_BITS * min(PORT_WORDS, layout.words - part * PORT_WORDS))
         if host == "stimulus":
             members["stimulus"] = In(WORD_BITS * STIMULUS_WORDS * graph.nodes)
         else:
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:
-            addresses = graph.nodes * len(Counter) + graph.routers * ROUTER_COUNTER_STEP
+            addresses = graph.nodes * COUNTER_STEP + graph.routers * ROUTER_COUNTER_STEP
             members |= {"counter_address": In(range(addresses)), "counter_data": Out(32)}
         super().__init__(members)
 
@@ -106,12 +102,12 @@ class SystemTop(wiring.Component):
                 ni.completion.ready.eq(1),
             ]
         m.d.comb += self.idle.eq(_all(ni.idle for ni in nis))
-        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(NI_WORDS)]
+        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(system.layout.ni_words)]
         for r in range(graph.routers):
             watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
         links = fabric.watch_links
         watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
-        for part, name in enumerate(watch_ports(graph)):
+        for part, name in enumerate(system.layout.watch_ports):
             m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
 
         if self._host == "stimulus":
@@ -180,7 +176,7 @@ class SystemTop(wiring.Component):
         units = []  # for every ``step`` addresses
         for ni in nis:
             m.d.comb += ni.counter_address.eq(self.counter_address)
-            units += [ni.counter_data] * (len(Counter) // step)
+            units += [ni.counter_data] * (COUNTER_STEP // step)
         # FULL, the last, is only there with queues.
         counters = len(RouterCounter) if self._system.graph.queued else int(RouterCounter.FULL)
         for r, rule in enumerate(fabric.rules):

@@ -9,7 +9,6 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.events import Counter
-from lethe.spec.trace import trace_words
 
 from .golden.model import Golden
 from .trace import Meta, TraceWriter, summed_counters
@@ -70,7 +69,7 @@ def run(
             chunk = min(chunk, limit - golden.cycle)
             rows = None
             if keep_words:
-                rows = np.zeros((chunk, trace_words(system.graph)), np.uint64)
+                rows = np.zeros((chunk, system.layout.words), np.uint64)
                 kept += rows.nbytes
                 keep_words = kept <= MOST_WORD_BYTES
             began = time.monotonic()

@@ -59,10 +59,10 @@ def test_events_are_found_in_trace_words(bench):
     """The golden model's words of one datagram each way: three messages a datagram."""
     system = System.make(topology={"kind": "wire"}, ni={"slots": 2}, workload={"count": 1})
     golden = bench.Golden(system)
-    words = np.zeros((2000, bench.trace.trace_words(system.graph)), np.uint64)
+    words = np.zeros((2000, system.layout.words), np.uint64)
     golden.run(len(words), words=words, until_drained=True)
     rows = bench.Rows.__new__(bench.Rows)
-    rows.words = words
+    rows.words, rows.layout = words, system.layout
     assert rows.count(bench.Event.ACCEPT) == 2
     assert rows.count(bench.Event.SEND, bench.Event.ACK, bench.Event.FORGET) == 6
     send = int(rows.events(0, bench.Event.SEND)[0, 0])

@@ -9,7 +9,6 @@ import pytest
 from golden_systems import make
 
 from lethe.spec.config import System
-from lethe.spec.trace import trace_words
 from lethe_sim.golden.acceptance import stage_acceptance
 from lethe_sim.golden.model import Golden
 
@@ -35,7 +34,7 @@ def fingerprint():
         workload, router = {"load": 1.0, "count": 0}, {"queue": queue, "max_wait": 9}
         golden = Golden(make(name, wire={"flit_bits": flit_bits}, faults=faults, workload=workload, router=router))
         system = golden.system
-        words = np.zeros((CYCLES, trace_words(system.graph)), np.uint64)
+        words = np.zeros((CYCLES, system.layout.words), np.uint64)
         golden.run(CYCLES, words=words)
         weights = np.arange(words.size, dtype=np.uint64).reshape(words.shape) * np.uint64(2654435761) | np.uint64(1)
         found.append((hex(golden.digest), int((words * weights).sum()), golden.counters.sum(axis=0).tolist()))

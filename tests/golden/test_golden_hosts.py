@@ -7,8 +7,9 @@ import pytest
 from golden_systems import make
 
 from lethe.spec.events import Cause, Counter, Event, Status
-from lethe.spec.trace import trace_words
+from lethe.spec.trace import take_lane
 from lethe_sim.golden.model import Golden, GoldenError, Item, Script
+from lethe_sim.trace import events_from_words
 
 SEED = 11
 
@@ -45,7 +46,7 @@ def test_external_stimulus_repeats_a_script():
     """The stimulus of a script run, given from outside, makes the same words in every cycle."""
     system = make("fly", faults={"loss": 0.1, "resets": [{"node": 2, "start": 150, "cycles": 9}]})
     cycles = 1500
-    words = [np.zeros((cycles, trace_words(system.graph)), np.uint64) for _ in range(2)]
+    words = [np.zeros((cycles, system.layout.words), np.uint64) for _ in range(2)]
     stimulus = np.zeros((cycles, 6 * system.nodes), np.uint64)
     scripted = Golden(system, Script.from_items(system, items(system)))
     scripted.run(cycles, words=words[0], stimulus=stimulus)
@@ -59,7 +60,7 @@ def test_external_stimulus_repeats_a_script():
 def test_words_do_not_disturb():
     system = make("tree", faults={"loss": 0.1})
     seen, unseen = Golden(system), Golden(system)
-    words = np.zeros((700, trace_words(system.graph)), np.uint64)
+    words = np.zeros((700, system.layout.words), np.uint64)
     seen.run(700, words=words)
     unseen.run(700)
     assert seen.digest == unseen.digest
@@ -123,3 +124,19 @@ def test_misuse_is_refused():
         Golden(system).take_events()
     with pytest.raises(GoldenError, match="needs a script"):
         Golden(make("wire", workload={"kind": "file", "path": "x"}))
+
+
+def test_every_fifo_has_its_take_lane():
+    """Records of several deliver FIFOs that are taken in one cycle are all shown, each on its own lane."""
+    system = make("wire", ni={"control_classes": 2}, faults={"stalls": [{"node": 1, "start": 0, "end": 2000}]})
+    top = (1 << system.wire.class_bits) - 1
+    items = [Item(node=0, destination=1, payload=bytes(4), cls=cls, tag=cls) for cls in (0, top, top - 1)]
+    golden = Golden(system, Script.from_items(system, items), record=True)
+    words = np.zeros((3000, system.layout.words), np.uint64)
+    golden.run(3000, words=words)
+    taken = golden.take_events()
+    taken = taken[(taken["word"] & np.uint64(0xFF)) == Event.TAKE]
+    assert taken["cycle"].tolist() == [2000] * 3 and taken["lane"].tolist() == [take_lane(fifo) for fifo in range(3)]
+    assert [system.layout.lanes[lane] for lane in taken["lane"]] == ["take", "take 1", "take 2"]
+    row = events_from_words(words, system.layout)
+    assert (row["lane"][(row["word"] & np.uint64(0xFF)) == Event.TAKE]).tolist() == taken["lane"].tolist()

@@ -9,7 +9,6 @@ from golden_systems import TOPOLOGIES, make
 from test_golden_runs import LIMIT, assert_once
 
 from lethe.spec.events import Event, RouterCounter
-from lethe.spec.trace import trace_words
 from lethe_sim.golden import fabric
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import LEVEL, QUEUE_COLUMNS
@@ -132,9 +131,9 @@ def test_trace_words_show_the_backs(name):
     faults = {"loss": 0.02, "links": [{"link": 1, "start": 300, "end": 800}], "flip": 0.01}
     system = make(name, router={"queue": 1, "max_wait": 5}, faults=faults, workload={"load": 1.0, "count": 0})
     golden = Golden(system)
-    words = np.zeros((3000, trace_words(system.graph)), np.uint64)
+    words = np.zeros((3000, system.layout.words), np.uint64)
     golden.run(3000, words=words)
-    events = events_from_words(words, system.graph)
+    events = events_from_words(words, system.layout)
     assert digest(events) == golden.digest
     first, last = system.nodes, system.nodes + system.graph.routers
     backs = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lethe.spec.config import ConfigError
 from lethe.spec.events import Counter, Event, RouterCounter
-from lethe.spec.trace import event_hash, trace_words
+from lethe.spec.trace import event_hash
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import WHOLE
 
@@ -190,7 +190,7 @@ def test_worms_may_travel_whole(name, loss, load, latency):
                       workload={"load": load})  # fmt: skip
         golden = Golden(system, record=True)
         assert golden.k[WHOLE] == (not resets)
-        words = np.zeros((1500, trace_words(system.graph)), np.uint64)
+        words = np.zeros((1500, system.layout.words), np.uint64)
         golden.run(1500, words=words)
         golden.run(LIMIT, until_drained=True)
         assert_once(golden)

@@ -7,7 +7,6 @@ from make_trace import tamper
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
-from lethe.spec.trace import trace_words
 from lethe_sim.golden.model import Golden
 from lethe_sim.pipeline.audit import ONCE, UNFINISHED
 from lethe_sim.pipeline.jobs import audit_trace, compare_traces
@@ -149,13 +148,13 @@ def test_seed_makes_the_first_difference(spark, traces, tmp_path):
 def test_words_and_recorded_events_agree():
     system = system_of("reset")
     recorded, dense = Golden(system, record=True), Golden(system)
-    words = np.zeros((700, trace_words(system.graph)), np.uint64)
+    words = np.zeros((700, system.layout.words), np.uint64)
     recorded.run(700)
     dense.run(700, words=words)
     events = recorded.take_events()
     assert digest(events) == recorded.digest
     events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
-    assert events_from_words(words, system.graph).tolist() == events.tolist()
+    assert events_from_words(words, system.layout).tolist() == events.tolist()
 
 
 @pytest.mark.parametrize("name", ["tree", "narrow", "mesh", "wire", "queued"])

@@ -5,7 +5,7 @@ from amaranth.sim import Simulator
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import Counter, Event, RouterCounter
+from lethe.spec.events import COUNTER_STEP, Counter, Event, RouterCounter
 from lethe.system import SystemTop
 
 SMALL = {
@@ -38,11 +38,11 @@ def test_every_datagram_arrives_once_although_worms_are_lost():
 
     async def testbench(ctx):
         taken_while_stalled = 0
-        base = trace.router_base(system.graph, 0)
+        base = system.layout.router_base(0)
         for cycle in range(3000):
             watch = ctx.get(top.watch)
             forwarded[0] += sum(word(watch, base + port) & 0xFF == Event.FORWARD for port in range(2))
-            take = word(watch, trace.NI_WORDS + 2 * 4)
+            take = word(watch, system.layout.ni_words + 2 * 4)
             taken_while_stalled += 40 <= cycle < 80 and take != 0
             await ctx.tick()
             if ctx.get(top.ok):
@@ -58,9 +58,9 @@ def test_every_datagram_arrives_once_although_worms_are_lost():
             return ctx.get(top.counter_data)
 
         await ctx.tick().repeat(3)
-        delivered = [await counter(node * len(Counter) + Counter.DELIVERED) for node in range(2)]
+        delivered = [await counter(node * COUNTER_STEP + Counter.DELIVERED) for node in range(2)]
         assert sum(delivered) == 6
-        assert await counter(2 * len(Counter) + RouterCounter.FORWARDED) == forwarded[0] > 12
+        assert await counter(2 * COUNTER_STEP + RouterCounter.FORWARDED) == forwarded[0] > 12
 
     simulate(top, testbench)
 
@@ -75,7 +75,7 @@ def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
 
     async def testbench(ctx):
         def flag(name: str, node: int) -> int:
-            flags = word(ctx.get(top.watch), node * trace.NI_WORDS + trace.NI_FLAGS)
+            flags = word(ctx.get(top.watch), node * system.layout.ni_words + trace.NI_FLAGS)
             return flags >> trace.NI_FLAG_BITS.index(name) & 1
 
         await ctx.tick().repeat(8)
@@ -97,7 +97,7 @@ def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
                 ctx.set(top.stimulus, 0)
             watch = ctx.get(top.watch)
             if flag("deliver_data.valid", 1) and cycle >= 40:
-                seen.append(word(watch, trace.NI_WORDS + trace.NI_BEAT))
+                seen.append(word(watch, system.layout.ni_words + trace.NI_BEAT))
             await ctx.tick()
         assert seen == payload
         assert ctx.get(top.idle)

@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 from lethe.ni.ni import Ni
 from lethe.spec.events import Event
 from lethe.spec.random import UNIT_NI, seed_for
-from lethe.spec.trace import LANES, NI_FLAG_BITS, NI_FLAGS, WORD_BITS
+from lethe.spec.trace import LANES, NI_FLAG_BITS, NI_FLAGS, NI_TAKES, WORD_BITS
 from lethe.spec.wire import unpack_uid
 
 PERIOD = 1e-6
@@ -40,7 +40,7 @@ class Seen:
 
 def words_of(value: int) -> list[int]:
     mask = (1 << WORD_BITS) - 1
-    return [value >> i * WORD_BITS & mask for i in range(NI_FLAGS + 5)]
+    return [value >> i * WORD_BITS & mask for i in range(NI_TAKES)]
 
 
 def seen_in(cycle: int, value: int) -> list[Seen]:

@@ -3,7 +3,7 @@
 import pytest
 
 from lethe.spec.config import ConfigError, System
-from lethe.spec.trace import link_base, router_base, trace_words
+from lethe.spec.trace import Layout
 from lethe_sim.summary import summary
 
 TREE = {"kind": "tree", "arity": 4, "levels": 2}
@@ -89,8 +89,9 @@ def test_packet_life_counts_the_wait():
 def test_two_lanes_an_input():
     plain, queued = (System.make(topology=TREE, router={"queue": queue}).graph for queue in (0, 1))
     assert [plain.lanes(0), queued.lanes(0)] == [8, 16]
-    assert router_base(queued, 1) - router_base(queued, 0) == 16
-    assert trace_words(queued) - link_base(queued) == trace_words(plain) - link_base(plain)
+    layouts = Layout(plain), Layout(queued)
+    assert layouts[1].router_base(1) - layouts[1].router_base(0) == 16
+    assert len({layout.words - layout.link_base for layout in layouts}) == 1
 
 
 def test_the_summary_tells_of_queues():

@@ -88,33 +88,33 @@ def test_narrow_heads_know_only_what_they_hold(flit_bits, peer):
 
 
 def test_words_to_events():
-    graph = TREE.graph
-    words = np.zeros((3, layout.trace_words(graph)), np.uint64)
-    words[1, 2 * layout.NI_WORDS + 2] = ni_word(Event.DELIVER, 0, 1, 8)
-    words[1, 2 * layout.NI_WORDS + 3] = UID
-    words[1, 2 * layout.NI_WORDS + layout.NI_FLAGS] = 0x3FF  # flags, flits and beats are no events
-    words[1, 2 * layout.NI_WORDS + layout.NI_FLIT] = 0x1234
-    words[2, layout.router_base(graph, 1) + 3] = Event.FORWARD | 1 << 8
-    links = layout.link_base(graph)
+    places, graph = TREE.layout, TREE.graph
+    words = np.zeros((3, places.words), np.uint64)
+    words[1, 2 * places.ni_words + 2] = ni_word(Event.DELIVER, 0, 1, 8)
+    words[1, 2 * places.ni_words + 3] = UID
+    words[1, 2 * places.ni_words + layout.NI_FLAGS] = 0x3FF  # flags, flits and beats are no events
+    words[1, 2 * places.ni_words + layout.NI_FLIT] = 0x1234
+    words[2, places.router_base(1) + 3] = Event.FORWARD | 1 << 8
+    links = places.link_base
     words[0, links + 1] = Event.LOST << 8 * 3
     expected = raw(
         (10, graph.nodes + graph.routers + 11, 0, Event.LOST, 0),
         (11, 2, LANE_RX, ni_word(Event.DELIVER, 0, 1, 8), UID),
         (12, graph.nodes + 1, 3, Event.FORWARD | 1 << 8, 0),
     )
-    assert events_from_words(words, graph, first_cycle=10).tolist() == expected.tolist()
+    assert events_from_words(words, places, first_cycle=10).tolist() == expected.tolist()
 
 
 def test_words_of_another_graph_are_refused():
     with pytest.raises(ValueError, match=r"rows of \d+ words, not of shape \(2, 5\)"):
-        events_from_words(np.zeros((2, 5), np.uint64), TREE.graph)
+        events_from_words(np.zeros((2, 5), np.uint64), TREE.layout)
 
 
 def test_wire_has_no_routers():
-    graph = System.make(topology={"kind": "wire"}).graph
-    words = np.zeros((1, layout.trace_words(graph)), np.uint64)
-    words[0, layout.link_base(graph)] = Event.DEAD << 8
-    assert events_from_words(words, graph).tolist() == [(0, 3, 0, Event.DEAD, 0)]
+    places = System.make(topology={"kind": "wire"}).layout
+    words = np.zeros((1, places.words), np.uint64)
+    words[0, places.link_base] = Event.DEAD << 8
+    assert events_from_words(words, places).tolist() == [(0, 3, 0, Event.DEAD, 0)]
 
 
 def test_digest_is_the_specification():

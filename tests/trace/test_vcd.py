@@ -64,7 +64,7 @@ def test_window(trace, tmp_path):
 
 
 def test_flits_from_words(trace, tmp_path):
-    words = np.zeros((12, layout.trace_words(SYSTEM.graph)), np.uint64)
+    words = np.zeros((12, SYSTEM.layout.words), np.uint64)
     words[5, layout.NI_FLAGS] = 0b11
     words[5, layout.NI_FLIT] = 0xAB
     write_vcd(trace, tmp_path / "t.vcd", words=words)

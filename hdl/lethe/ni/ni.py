@@ -8,7 +8,7 @@ from lethe.layouts import flit_layout
 from lethe.random import Draws
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Drop, Event, Kind
-from lethe.spec.trace import NI_WORDS, WORD_BITS
+from lethe.spec.trace import WORD_BITS
 from lethe.statistics import Statistics
 
 from .accept import Accept
@@ -24,7 +24,7 @@ from .receiver import Receiver
 from .round_trip import RoundTrip
 from .send_table import SendTable
 from .transmitter import Transmitter
-from .watch import event_word, padded, uid_word
+from .watch import event_word, padded, uid_word, when
 
 __all__ = ["Ni"]
 
@@ -77,7 +77,7 @@ class Ni(wiring.Component):
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
         Counts survive a node reset.
-    watch : Out(64 · NI_WORDS)
+    watch : Out(64 · `Layout.ni_words`)
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
     """
 
@@ -104,7 +104,7 @@ class Ni(wiring.Component):
             "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
             "dumped": Out(records.dump),
             "dumped_valid": Out(1),
-            "watch": Out(WORD_BITS * NI_WORDS),
+            "watch": Out(WORD_BITS * system.layout.ni_words),
         }
         self._fifos = ["deliver"] + [f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1)]
         for name in self._fifos:
@@ -342,7 +342,7 @@ class Ni(wiring.Component):
             takes.append((fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload))
 
         # Trace words.
-        lanes = self._lanes(inner, accept, transmitter, receiver, action, completions, takes)
+        lanes = self._lanes(accept, transmitter, receiver, action, completions, takes)
         flags = Cat(
             self.link_o.valid, self.link_o.first, self.link_o.last, self.idle, self.send.ready,
             self.send_data.ready, self.deliver.valid, self.deliver_data.valid,
@@ -350,6 +350,7 @@ class Ni(wiring.Component):
         )  # fmt: skip
         beat = Mux(self.deliver_data.valid, self.deliver_data.payload.data, 0)
         words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(beat, 128)]
+        words += [word for take in takes[1:] for word in self._take_lane(*take)]
         with m.If(~self.reset):
             m.d.comb += self.watch.eq(Cat(words))
 
@@ -371,18 +372,10 @@ class Ni(wiring.Component):
             ]
         return m
 
-    def _lanes(self, m, accept, transmitter, receiver, action, completions, takes):
-        """The twelve words of the event lanes."""
+    def _lanes(self, accept, transmitter, receiver, action, completions, takes):
+        """The words of the lanes that every NI has."""
         sent, acted = transmitter.shown, action.shown
         ended = completions.completion.payload
-        taken, taken_record = Signal(), Signal(takes[0][1].shape())
-        for take, record in reversed(takes):
-            with m.If(take):
-                m.d.comb += [taken.eq(1), taken_record.eq(record)]
-
-        def when(condition, word):
-            return Mux(condition, word, Const(0, WORD_BITS))
-
         return [
             event_word(sent.event, detail=sent.tries, peer=sent.peer, length=sent.length),
             uid_word(sent.source, sent.incarnation, sent.slot, sent.generation),
@@ -412,14 +405,15 @@ class Ni(wiring.Component):
                 ),
             ),
             when(completions.taken, uid_word(self.node, self.incarnation, ended.slot, ended.generation)),
-            when(
-                taken,
-                event_word(Const(Event.TAKE, 8), peer=taken_record.source, length=taken_record.length),
-            ),
-            Const(0, WORD_BITS),
+            *self._take_lane(*takes[0]),
             when(receiver.fragment, event_word(Const(Event.FRAGMENT, 8))),
             Const(0, WORD_BITS),
         ]
+
+    def _take_lane(self, taken, record):
+        """The two words of the take lane of one deliver FIFO."""
+        word = event_word(Const(Event.TAKE, 8), peer=record.source, length=record.length)
+        return when(taken, word), Const(0, WORD_BITS)
 
     def _pulses(self, accept, transmitter, receiver, action, completions) -> Value:
         """One bit per `Counter`."""

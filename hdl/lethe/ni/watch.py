@@ -1,17 +1,22 @@
 """The NI's trace words (cycle contract, section 7)."""
 
-from amaranth.hdl import Cat, Const, Value, ValueLike
+from amaranth.hdl import Cat, Const, Mux, Value, ValueLike
 
 from lethe.spec.trace import WORD_BITS
 from lethe.spec.wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
-__all__ = ["event_word", "padded", "uid_word"]
+__all__ = ["event_word", "padded", "uid_word", "when"]
 
 
 def padded(value, bits: int) -> Value:
     """``value`` zero-extended or cut to ``bits``."""
     value = Value.cast(value)
     return Cat(value, Const(0, bits - len(value))) if len(value) < bits else value[:bits]
+
+
+def when(condition, word: Value) -> Value:
+    """The word, or 0."""
+    return Mux(condition, word, Const(0, WORD_BITS))
 
 
 def _placed(parts) -> Value:

@@ -29,6 +29,7 @@ from .sections import (
     WorkloadSection,
 )
 from .topology import Topology
+from .trace import Layout
 from .wire import Wire
 
 
@@ -87,6 +88,11 @@ class System:
                     kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued,
                     dilation=self.study.dilation,
                 )  # fmt: skip
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the trace words lie."""
+        return Layout(self.graph, self.ni.control_classes)
 
     @property
     def nodes(self) -> int:

@@ -125,8 +125,10 @@ TRACE_COLUMNS = (
     ("detail", "int32", False, "per event, 0 unless Event says otherwise"),
 )
 
-#: Lanes of an NI, the `port` column of its events, in the order of the trace words.
-LANE_TX, LANE_RX, LANE_ACCEPT, LANE_COMPLETE, LANE_TAKE, LANE_FRAGMENT = range(6)
+#: Lanes that every NI has, the `port` column of its events, in the order of the trace words.  The take lanes of control
+#: FIFOs come after them (`spec.trace.take_lane`).
+LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
+LANE_TX, LANE_RX, LANE_ACCEPT, LANE_COMPLETE, LANE_TAKE, LANE_FRAGMENT = range(len(LANE_NAMES))
 
 
 class Counter(enum.IntEnum):
@@ -218,5 +220,13 @@ ROUTER_COUNTED: dict[RouterCounter, Event] = {
     RouterCounter.FULL: Event.DISCARD_FULL,
 }
 
+
+def _bank(counters: type[enum.IntEnum], least: int) -> int:
+    """Addresses of one unit's counters: a power of two, at least ``least``, with room for all."""
+    return max(least, 1 << (len(counters) - 1).bit_length())
+
+
 #: Counter addresses of a router.
-ROUTER_COUNTER_STEP = 16
+ROUTER_COUNTER_STEP = _bank(RouterCounter, 16)
+#: Counter addresses of an NI, a multiple of a router's.
+COUNTER_STEP = _bank(Counter, ROUTER_COUNTER_STEP)

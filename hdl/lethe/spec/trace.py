@@ -1,20 +1,25 @@
 """Trace and stimulus words: what lockstep compares and drives, 64 bits at a time.
 
-The RTL's `trace` port, the golden model's word rows and the decoder of event rows share this layout
+The RTL's `watch` ports, the golden model's word rows and the decoder of event rows share this layout
 (`docs/cycle-contract.md`, section 7).  Word 0 is the lowest.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
+from .events import LANE_FRAGMENT, LANE_NAMES
 from .topology import Topology
 
 WORD_BITS = 64
 MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 
-# Words of one NI: LANES pairs (event word, uid word), then flags, link flit, delivered beat.
-LANES = 6
+# Words of one NI: pairs (event word, uid word) of the lanes that every NI has, then flags, link flit, delivered beat,
+# then the take lanes of its control FIFOs.
+LANES = len(LANE_NAMES)
 NI_FLAGS = 2 * LANES
 NI_FLIT = NI_FLAGS + 1
 NI_BEAT = NI_FLIT + 2
-NI_WORDS = NI_BEAT + 2
+NI_TAKES = NI_BEAT + 2
 
 #: Bits of the flags word.
 NI_FLAG_BITS = (
@@ -39,28 +44,61 @@ STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
 STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
 
 
-def router_base(graph: Topology, router: int) -> int:
-    """Index of a router's first trace word (one word per lane)."""
-    return graph.nodes * NI_WORDS + sum(graph.lanes(r) for r in range(router))
-
-
-def link_base(graph: Topology) -> int:
-    """Index of the first link word."""
-    return router_base(graph, graph.routers)
-
-
-def trace_words(graph: Topology) -> int:
-    """Trace words of a whole system in one cycle."""
-    return link_base(graph) + -(-len(graph.links) // LINKS_PER_WORD)
-
-
 #: Words of one trace port: a wire of RTLIL has less than 65,536 bits.
 PORT_WORDS = 1000
 
 
-def watch_ports(graph: Topology) -> list[str]:
-    """Names of the ports that carry a system's trace words: ``watch``, and ``watch1`` … for what it has no room for."""
-    return ["watch", *(f"watch{part}" for part in range(1, -(-trace_words(graph) // PORT_WORDS)))]
+def lane_word(lane: int) -> int:
+    """Index, within the words of an NI, of the event word of a lane; its uid word follows."""
+    return 2 * lane if lane < LANES else NI_TAKES + 2 * (lane - LANES)
+
+
+def take_lane(fifo: int) -> int:
+    """The lane of an NI on which the records taken from a deliver FIFO are shown."""
+    return LANE_NAMES.index("take") if fifo == 0 else LANE_FRAGMENT + fifo
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the trace words of a system lie: NIs by node, routers by number, links.
+
+    Attributes
+    ----------
+    graph : the fabric
+    control_fifos : deliver FIFOs of control classes that every NI has
+    """
+
+    graph: Topology
+    control_fifos: int = 0
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of an NI's lanes, by number."""
+        return (*LANE_NAMES, *(f"take {fifo}" for fifo in range(1, self.control_fifos + 1)))
+
+    @property
+    def ni_words(self) -> int:
+        """Trace words of one NI."""
+        return lane_word(len(self.lanes))
+
+    def router_base(self, router: int) -> int:
+        """Index of a router's first trace word (one word per lane)."""
+        return self.graph.nodes * self.ni_words + sum(self.graph.lanes(r) for r in range(router))
+
+    @cached_property
+    def link_base(self) -> int:
+        """Index of the first link word."""
+        return self.router_base(self.graph.routers)
+
+    @cached_property
+    def words(self) -> int:
+        """Trace words of the whole system in one cycle."""
+        return self.link_base + -(-self.graph.link_count // LINKS_PER_WORD)
+
+    @property
+    def watch_ports(self) -> list[str]:
+        """Names of the ports that carry the words: ``watch``, and ``watch1`` … for what it has no room for."""
+        return ["watch", *(f"watch{part}" for part in range(1, -(-self.words // PORT_WORDS)))]
 
 
 def mix64(x: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS, NI_WORDS, STIMULUS_BITS, STIMULUS_WORDS
+from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS, STIMULUS_BITS, STIMULUS_WORDS, lane_word
 
 from . import fabric, ladder, link, queue, router
 from . import system as machine
@@ -306,11 +306,9 @@ def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row, taken):
         transmitter.shown(k, ni, p.events, cycle)
         if flags or ni[UNDER_WAY]:
             machine.hear(p, cycle, 0, flags, low, high)
-    seen = False
     for fifo in range(k[FIFOS] if not reset and len(taken) > 0 else 0):
         if taken[2 * fifo] and queue.present(k, ni, DELIVER + fifo, cycle):
-            deliver.take_record(k, ni, p.events, cycle, fifo, seen)
-            seen = True
+            deliver.take_record(k, ni, p.events, cycle, fifo)
         if taken[2 * fifo + 1] and deliver.beat_present(k, ni, fifo, cycle):
             deliver.take_beat(k, ni, fifo, cycle)
     machine.step_node(p, cycle, 0)
@@ -324,7 +322,7 @@ class Ni:
     """The NI of node ``node``, driven by stimulus words and a link (section 4)."""
 
     def __init__(self, system: System, node: int):
-        self.k, self.cycle = parameters(system, EXTERNAL), 0
+        self.k, self.cycle, self._words = parameters(system, EXTERNAL), 0, system.layout.ni_words
         ni, data = state(system, self.k, only=node)
         self.plant = machine.fresh(
             self.k,
@@ -354,7 +352,7 @@ class Ni:
         self.plant.stimulus[:] = stimulus
         self.plant.events[0] = 0
         self.plant.lists[:] = 0  # nobody else empties them
-        row = np.zeros(NI_WORDS, np.uint64)
+        row = np.zeros(self._words, np.uint64)
         taken = np.array(deliver_ready or (), np.int64).ravel()
         if deliver_ready is not None:
             self.plant.stimulus[0] |= _STALL
@@ -370,8 +368,8 @@ class Ni:
             row[NI_FLAGS] |= np.uint64(1 << NI_FLAG_BITS.index("completion.valid"))
         self.cycle += 1
         for event in self.plant.events.reshape(-1, COLUMNS)[1 : int(self.plant.events[0]) + 1]:
-            lane = 2 * (int(event[1]) & 0xFF)
-            row[lane], row[lane + 1] = event[2], event[3]
+            at = lane_word(int(event[1]) & 0xFF)
+            row[at], row[at + 1] = event[2], event[3]
         return [int(word) for word in row]
 
     def ports(self, *, cancel: bool = False, quiesce: bool = False) -> Ports:

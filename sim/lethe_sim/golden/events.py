@@ -5,23 +5,20 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 
 import numpy as np
 
-from lethe.spec.events import ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
-from lethe.spec.trace import NI_WORDS
+from lethe.spec.events import COUNTED, ROUTER_COUNTED, Counter, Event, RouterCounter
+from lethe.spec.trace import DETAIL, EVENT, LANES, NI_TAKES
 
 from .compile import jit
-from .state import FIRST_PORT, INPUT_WORMS, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
+from .state import FIFOS, FIRST_PORT, INPUT_WORMS, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
 
-_BY_EVENT, _BY_REASON, _BY_ROUTER_EVENT = (np.full(64, -1, np.int64) for _ in range(3))
-for _event, _counter in {
-    Event.SEND: 0, Event.ACK: 1, Event.FORGET: 2, Event.BE: 3, Event.KILLED: 4, Event.DELIVER: 5, Event.DELIVER_BE: 6,
-    Event.DUPLICATE: 7, Event.RELEASE: 8, Event.ACK_IGNORED: 9, Event.FORGOTTEN: 10, Event.FORGET_IGNORED: 11,
-    Event.REPEAT: 12, Event.ACK_REPEAT: 13, Event.GIVE_UP: 14, Event.ORPHAN: 15, Event.FRAGMENT: 29, Event.ACCEPT: 30,
-    Event.COMPLETE: 31,
-}.items():  # fmt: skip
-    _BY_EVENT[_event] = _counter
-for _reason in Drop:
-    if _reason != Drop.NONE:
-        _BY_REASON[_reason] = 15 + _reason
+# The counter of every code that an event or a drop reason may have; -1: none.
+_BY_EVENT, _BY_ROUTER_EVENT = (np.full(1 << EVENT[1], -1, np.int64) for _ in range(2))
+_BY_REASON = np.full(1 << DETAIL[1], -1, np.int64)
+for _counter, (_event, _reason) in COUNTED.items():
+    if _event == Event.DROP:
+        _BY_REASON[_reason] = _counter
+    else:
+        _BY_EVENT[_event] = _counter
 for _router_counter, _event in ROUTER_COUNTED.items():
     _BY_ROUTER_EVENT[_event] = _router_counter
 DROP = int(Event.DROP)
@@ -93,15 +90,22 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
 
 
 @jit
+def ni_words(k):
+    """Trace words of one NI (`lethe.spec.trace.Layout.ni_words`)."""
+    return NI_TAKES + 2 * (k[FIFOS] - 1)
+
+
+@jit
 def write_words(k, ev, start, routers_of, row):
     """Put the events from row ``start`` on into the trace words of their cycle."""
     nodes, routers = k[NODES], k[ROUTER_COUNT]
-    fabric_at, queued = nodes * NI_WORDS, k[INPUT_WORMS] > 0
+    per_ni, queued = ni_words(k), k[INPUT_WORMS] > 0
+    fabric_at = nodes * per_ni
     links_at = fabric_at + (k[PORT_COUNT] << queued)
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
         unit, lane = np.int64(ev[n + 1] >> np.uint64(8)), np.int64(ev[n + 1] & np.uint64(0xFF))
         if unit < nodes:
-            place = unit * NI_WORDS + 2 * lane
+            place = unit * per_ni + (2 * lane if lane < LANES else NI_TAKES + 2 * (lane - LANES))
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
             row[fabric_at + (routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] << queued) + lane] = ev[n + 2]

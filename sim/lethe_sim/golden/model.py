@@ -8,7 +8,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
-from lethe.spec.trace import STIMULUS_WORDS, trace_words
+from lethe.spec.trace import STIMULUS_WORDS
 
 from . import credits, fabric, traffic
 from . import system as machine
@@ -140,13 +140,13 @@ class Golden:
 
         Parameters
         ----------
-        words : uint64[cycles, trace_words], filled with the trace words of section 7
+        words : uint64[cycles, `Layout.words`], filled with the trace words of section 7
         stimulus : uint64[cycles, nodes·6]: read if the hosts are external (and then required), else filled
         until_drained : stop after the first cycle at whose end everything is drained
         """
         if self._external and stimulus is None:
             raise GoldenError("external hosts need stimulus words; give `stimulus`")
-        words = self._rows("words", words, cycles, trace_words(self.system.graph))
+        words = self._rows("words", words, cycles, self.system.layout.words)
         stimulus = self._rows("stimulus", stimulus, cycles, STIMULUS_WORDS * self.system.nodes)
         if len(words):
             words[:cycles] = 0

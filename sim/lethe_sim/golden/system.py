@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lethe.spec.trace import NI_WORDS, STIMULUS_WORDS
+from lethe.spec.trace import STIMULUS_WORDS
 
 from . import credits, fabric, link, router, traffic
 from .bits import U0
 from .compile import at, jit, pointer
-from .events import settle, write_words
+from .events import ni_words, settle, write_words
 from .ni import ni as interface
 from .ni import receiver, transmitter
 from .ni.accept import DELIVER_STALL, bit
@@ -356,11 +356,11 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
         elif traced:
             offer(p, cycle, stimulus.reshape(-1))
         if traced:
-            row = pointer(words[ran])
+            row, per_ni = pointer(words[ran]), ni_words(k)
             for node in range(k[NODES]):
                 ni = ni_of(p, node)
                 if not ni[IN_RESET]:
-                    interface.outputs(k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * NI_WORDS)
+                    interface.outputs(k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * per_ni)
         show(p, f, cycle)
         carry(p, f, cycle)
         hear_more(p, cycle)

@@ -222,11 +222,9 @@ def take(k, ni, data, ev, letters, cycle):
     if k[HOST] == GENERATOR:
         check(k, ni, data, ev, cycle)
         return
-    seen = False
     for fifo in range(k[FIFOS]):
         if queue.present(k, ni, DELIVER + fifo, cycle):
-            at = deliver.take_record(k, ni, ev, cycle, fifo, seen)
-            seen = True
+            at = deliver.take_record(k, ni, ev, cycle, fifo)
             if k[HOST] == SCRIPT:
                 letters[ni[at + 1] * LETTER_COLUMNS + LETTER_CYCLE] = cycle
         if deliver.beat_present(k, ni, fifo, cycle):
@@ -238,7 +236,7 @@ def check(k, ni, data, ev, cycle):
     """The checker: a record, then its beats, each held against the key in the first 32 bits."""
     if ni[CHECK_STATE] == HEAD_STATE:
         if queue.present(k, ni, DELIVER, cycle):
-            at = deliver.take_record(k, ni, ev, cycle, 0, False)
+            at = deliver.take_record(k, ni, ev, cycle, 0)
             ni[CHECK_LENGTH] = ni[at] & 0xFFFF
             ni[CHECK_BEAT] = 0
             ni[CHECK_WRONG] = 0

@@ -41,7 +41,7 @@ async def lockstep(dut):
 
         def record(first: int, rows: np.ndarray) -> None:
             """The RTL's side, from its own words."""
-            events = events_from_words(rows, system.graph, first)
+            events = events_from_words(rows, system.layout, first)
             outcome["digest"] = (outcome["digest"] + digest(events)) % 2**64
             outcome["events"] += len(events)
             if rtl:

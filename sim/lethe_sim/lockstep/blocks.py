@@ -157,7 +157,7 @@ class RouterBlock(Block):
         self._lanes, self._queue = system.graph.lanes(number), system.router.queue
         self._count_bits, self._pins = Router.count_bits(self._rule), Router.pins(self._rule, self._queue)
         self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
-        base = trace.router_base(system.graph, number)
+        base = system.layout.router_base(number)
         self.outputs = (
             *(Part(f"output {port}", 3 + self._bits) for port in range(self._ports)),
             *(Part(self._lane(base + lane), 64, self._say(base + lane)) for lane in range(self._lanes)),
@@ -165,10 +165,10 @@ class RouterBlock(Block):
         )
 
     def _lane(self, index: int) -> str:
-        return divergence.place(self._system.graph, index)[1]
+        return divergence.place(self._system.layout, index)[1]
 
     def _say(self, index: int) -> Callable[[int], str]:
-        return lambda word: divergence.describe_word(self._system.graph, index, word)
+        return lambda word: divergence.describe_word(self._system.layout, index, word)
 
     def build(self, m, name, i, o):
         settings = self._system.router
@@ -346,7 +346,10 @@ class NiBlock(Block):
         self.inputs = sum(self._widths)
         records = self._records
         self.outputs = (
-            *(Part(divergence.place(system.graph, word)[1], 64, self._say(word)) for word in range(trace.NI_WORDS)),
+            *(
+                Part(divergence.place(system.layout, word)[1], 64, self._say(word))
+                for word in range(system.layout.ni_words)
+            ),
             Part("counter", 32, str),
             *(Part(name, 1) for name in ("ready", "cancel.ready", "dump.ready")),
             Part("time", system.time_bits, str),
@@ -369,7 +372,7 @@ class NiBlock(Block):
         return Part(f"{name} valid", 1), Part(name, bits)
 
     def _say(self, word: int) -> Callable[[int], str]:
-        return lambda value: divergence.describe_word(self._system.graph, word, value)
+        return lambda value: divergence.describe_word(self._system.layout, word, value)
 
     def build(self, m, name, i, o):
         m.submodules[name] = ni = Ni(self._system)
@@ -486,11 +489,11 @@ class NiBlock(Block):
             source, incarnation, slot, generation = unpack_uid(entry or 0)
             yield from _record(None if entry is None else (1, source, slot, generation, incarnation), records.entry)
 
-    @staticmethod
-    def _counted(before: list[int], words: list[int], replies_dropped: int) -> list[int]:
+    def _counted(self, before: list[int], words: list[int], replies_dropped: int) -> list[int]:
         """The counters after a cycle with these trace words."""
         counters = list(before)
-        for word in words[: trace.NI_FLAGS : 2]:
+        for lane in range(len(self._system.layout.lanes)):
+            word = words[trace.lane_word(lane)]
             detail = word >> 8 & 0xFF if word & 0xFF == Event.DROP else 0
             counter = _COUNTERS.get((word & 0xFF, detail))
             if counter is not None:
@@ -500,8 +503,8 @@ class NiBlock(Block):
 
     def seen(self, output):
         found = []
-        for lane in range(trace.LANES):
-            word = output >> 128 * lane & trace.MASK64
+        for lane in range(len(self._system.layout.lanes)):
+            word = output >> trace.WORD_BITS * trace.lane_word(lane) & trace.MASK64
             if word:
                 event, detail = Event(word & 0xFF), word >> 8 & 0xFF
                 found.append(f"DROP {Drop(detail).name}" if event == Event.DROP else event.name)

@@ -35,10 +35,10 @@ class Deliveries:
 
     def append(self, first: int, rows: np.ndarray) -> None:
         """Take the words uint64[n, words] of the cycles from ``first`` on."""
-        step = self._system.format.flit_bytes
+        step, ni_words = self._system.format.flit_bytes, self._system.layout.ni_words
         for node in range(self._system.nodes):
-            words = rows[:, node * trace.NI_WORDS : (node + 1) * trace.NI_WORDS]
-            taken = words[:, 2 * LANE_TAKE]
+            words = rows[:, node * ni_words : (node + 1) * ni_words]
+            taken = words[:, trace.lane_word(LANE_TAKE)]
             beat = (words[:, trace.NI_FLAGS] >> np.uint64(self._valid) & np.uint64(1)).astype(bool)
             for i in np.flatnonzero((taken != 0) | beat).tolist():
                 word = int(taken[i])

@@ -7,11 +7,10 @@ import numpy as np
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event
-from lethe.spec.topology import Topology
+from lethe.spec.trace import Layout
 from lethe.spec.wire import unpack_uid
 
 _EVENTS, _DROPS = frozenset(map(int, Event)), frozenset(map(int, Drop))
-LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,43 +32,50 @@ class DivergenceError(AssertionError):
         self.differences = differences
 
 
-def place(graph: Topology, index: int) -> tuple[str, str]:
+def place(layout: Layout, index: int) -> tuple[str, str]:
     """(unit, what) that trace word ``index`` belongs to."""
-    if index < graph.nodes * trace.NI_WORDS:
-        node, word = divmod(index, trace.NI_WORDS)
-        if word < trace.NI_FLAGS:
-            return f"ni{node}", f"lane {LANE_NAMES[word // 2]}, {'uid' if word % 2 else 'event'}"
-        if word == trace.NI_FLAGS:
-            return f"ni{node}", "flags"
-        return f"ni{node}", "link_o.data" if word < trace.NI_BEAT else "deliver_data.data"
-    if index < trace.link_base(graph):
+    graph = layout.graph
+    if index < graph.nodes * layout.ni_words:
+        node, word = divmod(index, layout.ni_words)
+        return f"ni{node}", _ni_word(layout, word)
+    if index < layout.link_base:
         for router in reversed(range(graph.routers)):
-            base = trace.router_base(graph, router)
+            base = layout.router_base(router)
             if index >= base:
                 back, port = divmod(index - base, graph.ports(router))
                 return f"router{router}", f"input {port}" + (", back" if back else "")
-    first = (index - trace.link_base(graph)) * trace.LINKS_PER_WORD
+    first = (index - layout.link_base) * trace.LINKS_PER_WORD
     return "links", f"{first} to {first + trace.LINKS_PER_WORD - 1}"
 
 
-def describe_word(graph: Topology, index: int, value: int) -> str:
+def _ni_word(layout: Layout, word: int) -> str:
+    """What a word of an NI is."""
+    for lane, name in enumerate(layout.lanes):
+        if 0 <= (part := word - trace.lane_word(lane)) < 2:
+            return f"lane {name}, {'uid' if part else 'event'}"
+    if word == trace.NI_FLAGS:
+        return "flags"
+    return "link_o.data" if word < trace.NI_BEAT else "deliver_data.data"
+
+
+def describe_word(layout: Layout, index: int, value: int) -> str:
     """A trace word as a person would say it."""
-    if index >= trace.link_base(graph):
+    if index >= layout.link_base:
         codes = [(value >> 8 * i) & 0xFF for i in range(trace.LINKS_PER_WORD)]
-        base = (index - trace.link_base(graph)) * trace.LINKS_PER_WORD
+        base = (index - layout.link_base) * trace.LINKS_PER_WORD
         return ", ".join(f"link{base + i} {_event(c)}" for i, c in enumerate(codes) if c) or "nothing"
-    if index >= graph.nodes * trace.NI_WORDS:
+    if index >= layout.graph.nodes * layout.ni_words:
         return (
             f"{_event(value & 0xFF)} detail {value >> 8 & 0xFF} head 0x{value >> trace.HEAD_SHIFT:012x}"
             if value
             else "nothing"
         )
-    word = index % trace.NI_WORDS
-    if word == trace.NI_FLAGS:
+    what = _ni_word(layout, index % layout.ni_words)
+    if what == "flags":
         return " ".join(name for i, name in enumerate(trace.NI_FLAG_BITS) if value >> i & 1) or "none"
-    if word > trace.NI_FLAGS:
-        return f"0x{value:016x}"
-    return describe_uid(value) if word % 2 else describe_event(value)
+    if what.endswith("uid"):
+        return describe_uid(value)
+    return describe_event(value) if what.endswith("event") else f"0x{value:016x}"
 
 
 def describe_event(word: int) -> str:
@@ -109,20 +115,20 @@ def report(
     ``golden`` and ``rtl`` are the trace words of that cycle; ``history`` holds (first cycle, golden rows) of the cycles
     before it, equal on both sides.
     """
-    graph = system.graph
+    layout = system.layout
     differing = np.flatnonzero(golden != rtl)
     differences = []
     run = f"run {system.run.name!r}, seed {system.run.seed}"
     lines = [f"RTL and golden model part in cycle {cycle} ({run}): {len(differing)} words differ"]
     for index in differing.tolist():
-        unit, what = place(graph, index)
+        unit, what = place(layout, index)
         differences.append(Difference(unit=unit, what=what, golden=int(golden[index]), rtl=int(rtl[index])))
         if len(differences) <= most:
-            lines.append(f"  {unit:10} {what:24} golden {describe_word(graph, index, int(golden[index]))}")
-            lines.append(f"  {'':10} {'':24} rtl    {describe_word(graph, index, int(rtl[index]))}")
-    uids = _uids_involved(graph, differing, golden, rtl)
-    units = {index // trace.NI_WORDS for index in differing.tolist() if index < graph.nodes * trace.NI_WORDS}
-    past = _past(graph, history, uids, units)
+            lines.append(f"  {unit:10} {what:24} golden {describe_word(layout, index, int(golden[index]))}")
+            lines.append(f"  {'':10} {'':24} rtl    {describe_word(layout, index, int(rtl[index]))}")
+    uids = _uids_involved(layout, differing, golden, rtl)
+    units = {index // layout.ni_words for index in differing.tolist() if index < system.nodes * layout.ni_words}
+    past = _past(layout, history, uids, units)
     if past:
         named = ", ".join(describe_uid(u) for u in sorted(uids)) or "the units that differ"
         lines.append(f"last events of {named} (both sides agree on them):")
@@ -131,25 +137,27 @@ def report(
     return DivergenceError(cycle, differences, "\n".join(lines))
 
 
-def _uids_involved(graph: Topology, differing: np.ndarray, golden: np.ndarray, rtl: np.ndarray) -> set[int]:
-    found = set()
+def _uids_involved(layout: Layout, differing: np.ndarray, golden: np.ndarray, rtl: np.ndarray) -> set[int]:
+    found, words = set(), [trace.lane_word(lane) for lane in range(len(layout.lanes))]
     for index in differing.tolist():
-        if index < graph.nodes * trace.NI_WORDS and index % trace.NI_WORDS < trace.NI_FLAGS:
-            node, word = divmod(index, trace.NI_WORDS)
-            uid = node * trace.NI_WORDS + (word | 1)
-            found |= {int(side[uid]) for side in (golden, rtl) if side[uid - 1]}
+        node, word = divmod(index, layout.ni_words)
+        for at in words if node < layout.graph.nodes else ():
+            if word in (at, at + 1):
+                event = node * layout.ni_words + at
+                found |= {int(side[event + 1]) for side in (golden, rtl) if side[event]}
     return found
 
 
-def _past(graph: Topology, history: list[tuple[int, np.ndarray]], uids: set[int], units: set[int]) -> list[str]:
+def _past(layout: Layout, history: list[tuple[int, np.ndarray]], uids: set[int], units: set[int]) -> list[str]:
     """Events of the datagrams in ``uids`` (or, without any, of the NIs in ``units``), oldest first."""
-    found = []
+    found, nodes = [], layout.graph.nodes
+    places = np.array([trace.lane_word(lane) for lane in range(len(layout.lanes))])
     for first, rows in history:
-        lanes = rows[:, : graph.nodes * trace.NI_WORDS].reshape(len(rows), graph.nodes, trace.NI_WORDS)
-        events, ids = lanes[:, :, 0 : trace.NI_FLAGS : 2], lanes[:, :, 1 : trace.NI_FLAGS : 2]
+        lanes = rows[:, : nodes * layout.ni_words].reshape(len(rows), nodes, layout.ni_words)
+        events, ids = lanes[:, :, places], lanes[:, :, places + 1]
         for row, node, lane in zip(*np.nonzero(events), strict=True):
             uid = int(ids[row, node, lane])
             if uid in uids if uids else int(node) in units:
                 said = describe_event(int(events[row, node, lane]))
-                found.append(f"cycle {first + int(row)} ni{node} {LANE_NAMES[lane]}: {said} uid {describe_uid(uid)}")
+                found.append(f"cycle {first + int(row)} ni{node} {layout.lanes[lane]}: {said} uid {describe_uid(uid)}")
     return found

@@ -8,7 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, RouterCounter
+from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, Counter, RouterCounter
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report
@@ -49,8 +49,8 @@ class Lockstep:
         self.system = system
         self.golden = Golden(system, script, record=record_golden)
         self.reproduce = reproduce
-        self.words = trace.trace_words(system.graph)
-        self._watch = [(getattr(dut, name), 8 * trace.PORT_WORDS) for name in trace.watch_ports(system.graph)]
+        self.words = system.layout.words
+        self._watch = [(getattr(dut, name), 8 * trace.PORT_WORDS) for name in system.layout.watch_ports]
         self._watch[-1] = (self._watch[-1][0], 8 * (self.words - trace.PORT_WORDS * (len(self._watch) - 1)))
         self._scripted = script is not None
         self._record = record
@@ -169,13 +169,15 @@ class Lockstep:
     def _counter_places(self) -> dict[str, tuple[int, int]]:
         """Name of each counter → its address in the RTL, its place in `_counters`."""
         graph = self.system.graph
-        nis = [f"ni{n} {c.name}" for n in range(graph.nodes) for c in Counter]
-        places = {name: (i, i) for i, name in enumerate(nis)}
+        nis, routers = graph.nodes * len(Counter), graph.nodes * COUNTER_STEP
+        places = {
+            f"ni{n} {c.name}": (COUNTER_STEP * n + c, len(Counter) * n + c) for n in range(graph.nodes) for c in Counter
+        }
         for r in range(graph.routers):
             for c in RouterCounter:
                 if graph.queued or c is not RouterCounter.FULL:
-                    address = len(nis) + ROUTER_COUNTER_STEP * r + c
-                    places[f"router{r} {c.name}"] = address, len(nis) + len(RouterCounter) * r + c
+                    address = routers + ROUTER_COUNTER_STEP * r + c
+                    places[f"router{r} {c.name}"] = address, nis + len(RouterCounter) * r + c
         return places
 
     def _counters(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.events import Event, Status
-from lethe.spec.trace import LENGTH, PEER
+from lethe.spec.trace import DETAIL, EVENT, LENGTH, PEER
 from lethe.spec.wire import UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 from lethe_sim.golden.compile import jit
 
@@ -21,7 +21,8 @@ SHORT = 1 << 16
 #: Datagrams that are kept as the slowest, and as the unluckiest.
 WORST = 5
 _FOREVER = 1 << 62
-_EVENTS = 64
+# Codes that an event, and that a drop reason, may have.
+_EVENTS, _REASONS = 1 << EVENT[1], 1 << DETAIL[1]
 
 # Parameters.
 (_NODES, _SLOTS, _FLIT_BYTES, _FIRST, _LAST, _PARAMETERS) = range(6)
@@ -102,11 +103,11 @@ def _consume(
         event, detail = word & 0xFF, word >> 8 & 0xFF
         within = p[_FIRST] <= cycle < p[_LAST]
         if within:
-            fates[place_of[unit], event & (_EVENTS - 1)] += 1
+            fates[place_of[unit], event] += 1
         if unit >= p[_NODES]:
             continue
         if event == _DROP:
-            drops[detail & (_EVENTS - 1)] += within
+            drops[detail] += within
             continue
         if event in (_FORGOTTEN, _ORPHAN):
             if nodes[unit, ENTRIES_NOW] > 0:
@@ -215,7 +216,7 @@ class Account:
         self.places, self._place_of = places(system.graph)
         self.totals = np.zeros(_TOTALS, np.int64)
         self.fates = np.zeros((len(self.places), _EVENTS), np.int64)
-        self.drops, self.statuses = np.zeros(_EVENTS, np.int64), np.zeros(16, np.int64)
+        self.drops, self.statuses = np.zeros(_REASONS, np.int64), np.zeros(16, np.int64)
         self._repeats = np.zeros(1, np.int64)
         self.nodes = np.zeros((nodes, ENTRIES_MOST + 1), np.int64)
         self._slots = np.zeros((nodes * slots, _DELIVERED_AT + 1), np.int64)

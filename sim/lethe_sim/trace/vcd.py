@@ -13,14 +13,13 @@ import numpy as np
 from vcd import VCDWriter
 from vcd.gtkw import GTKWSave
 
-from lethe.spec import trace as layout
-from lethe.spec.events import Event
+from lethe.spec import trace as spec
+from lethe.spec.events import LANE_FRAGMENT, Event
 from lethe.spec.topology import Topology
 from lethe_sim.files import MARK, whole
 
 from .store import TraceReader, open_trace
 
-LANE_NAMES = ("tx", "rx", "accept", "complete", "take", "fragment")
 #: What a lane shows while nothing happens; an empty text would confuse viewers.
 NOTHING = "-"
 _COLUMNS = ["cycle", "unit", "port", "event", "uid", "peer", "detail"]
@@ -37,7 +36,7 @@ def write_vcd(
 ) -> int:
     """Write cycles ``first`` … ``last`` of a trace to ``vcd``, and a save file for GTKWave to ``gtkw``.
 
-    ``words``, uint64[cycles, trace_words] from cycle ``first`` on, adds each NI's outgoing flits and flags.
+    ``words``, uint64[cycles, `Layout.words`] from cycle ``first`` on, adds each NI's outgoing flits and flags.
     Returns the number of events written.  Raises `TraceError` if the trace is unusable, `WriteError` if a file cannot
     be written.
     """
@@ -55,7 +54,8 @@ def write_vcd(
 
 class _Wave:
     def __init__(self, file, reader: TraceReader, first: int, last: int, words: np.ndarray | None):
-        self.graph: Topology = reader.meta.system.graph
+        self.layout = reader.meta.system.layout
+        self.graph: Topology = self.layout.graph
         self.flit_bits = reader.meta.system.format.flit_bits
         self.rows = reader.table(columns=_COLUMNS, filters=[("cycle", ">=", first), ("cycle", "<=", last)])
         self.first, self.last, self.words = first, last, words
@@ -71,7 +71,7 @@ class _Wave:
         scope = self.graph.unit_name(unit)
         at_ni = unit < self.graph.nodes
         if at_ni:
-            lane = LANE_NAMES[port]
+            lane = self.layout.lanes[port].replace(" ", "")
         elif unit < self.graph.nodes + self.graph.routers:
             back, port = divmod(port, self.graph.ports(unit - self.graph.nodes))
             lane = f"in{port}" + ("_back" if back else "")
@@ -89,7 +89,9 @@ class _Wave:
 
     def write(self) -> int:
         columns = [self.rows[name].to_pylist() for name in _COLUMNS]
-        wanted = {(node, lane) for node in range(self.graph.nodes) for lane in range(layout.LANES - 1)}
+        # Fragments are rare: their lane is there if there are any.
+        lanes = [lane for lane in range(len(self.layout.lanes)) if lane != LANE_FRAGMENT]
+        wanted = {(node, lane) for node in range(self.graph.nodes) for lane in lanes}
         for place in sorted(wanted | set(zip(columns[1], columns[2], strict=True))):
             self.places[place] = self._register(*place)
         changes = _merge(self._event_changes(zip(*columns, strict=True)), self._flit_changes())
@@ -124,13 +126,13 @@ class _Wave:
             return
         for node in range(self.graph.nodes):
             scope = f"lethe.{self.graph.unit_name(node)}"
-            base = node * layout.NI_WORDS
-            flags = self.words[:, base + layout.NI_FLAGS]
-            for bit, name in enumerate(layout.NI_FLAG_BITS):
+            base = node * self.layout.ni_words
+            flags = self.words[:, base + spec.NI_FLAGS]
+            for bit, name in enumerate(spec.NI_FLAG_BITS):
                 column = (flags >> np.uint64(bit) & np.uint64(1)).tolist()
                 yield from self._column(scope, name.replace(".", "_"), 1, column)
-            low = self.words[:, base + layout.NI_FLIT].tolist()
-            high = self.words[:, base + layout.NI_FLIT + 1].tolist()
+            low = self.words[:, base + spec.NI_FLIT].tolist()
+            high = self.words[:, base + spec.NI_FLIT + 1].tolist()
             yield from self._column(
                 scope, "link_data", self.flit_bits, [a | b << 64 for a, b in zip(low, high, strict=True)]
             )

@@ -2,21 +2,20 @@
 
 import numpy as np
 
-from lethe.spec import trace as layout
-from lethe.spec.topology import Topology
+from lethe.spec.trace import Layout, lane_word
 
 from .events import RAW_EVENT
 
 
-def events_from_words(words: np.ndarray, graph: Topology, first_cycle: int = 0) -> np.ndarray:
+def events_from_words(words: np.ndarray, layout: Layout, first_cycle: int = 0) -> np.ndarray:
     """The raw events (`RAW_EVENT`, ordered by cycle, unit, lane) in ``words``: uint64[cycles, trace_words].
 
-    ``first_cycle`` is the cycle of row 0.  Raises ValueError if the rows are not as wide as the graph's words.
+    ``first_cycle`` is the cycle of row 0.  Raises ValueError if the rows are not as wide as the layout's.
     """
-    expected = layout.trace_words(graph)
+    expected = layout.words
     if words.ndim != 2 or words.shape[1] != expected:
         raise ValueError(f"words must be rows of {expected} words, not of shape {words.shape}")
-    parts = [_ni_events(words, graph), _router_events(words, graph), _link_events(words, graph)]
+    parts = [_ni_events(words, layout), _router_events(words, layout), _link_events(words, layout)]
     events = np.concatenate(parts)
     events["cycle"] += first_cycle
     return events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
@@ -29,26 +28,29 @@ def _rows(cycle, unit, lane, word, uid) -> np.ndarray:
     return rows
 
 
-def _ni_events(words: np.ndarray, graph: Topology) -> np.ndarray:
-    lanes = words[:, : graph.nodes * layout.NI_WORDS].reshape(len(words), graph.nodes, layout.NI_WORDS)
-    event = lanes[:, :, 0 : 2 * layout.LANES : 2]
+def _ni_events(words: np.ndarray, layout: Layout) -> np.ndarray:
+    nodes, ni_words = layout.graph.nodes, layout.ni_words
+    lanes = words[:, : nodes * ni_words].reshape(len(words), nodes, ni_words)
+    places = np.array([lane_word(lane) for lane in range(len(layout.lanes))])
+    event, uid = lanes[:, :, places], lanes[:, :, places + 1]
     cycle, node, lane = np.nonzero(event & np.uint64(0xFF))
-    uid = lanes[:, :, 1 : 2 * layout.LANES : 2]
     return _rows(cycle, node, lane, event[cycle, node, lane], uid[cycle, node, lane])
 
 
-def _router_events(words: np.ndarray, graph: Topology) -> np.ndarray:
+def _router_events(words: np.ndarray, layout: Layout) -> np.ndarray:
+    graph = layout.graph
     lanes = [graph.lanes(r) for r in range(graph.routers)]
     router = np.repeat(np.arange(graph.routers), lanes)
     lane = np.concatenate([np.arange(count) for count in lanes]) if lanes else np.zeros(0, np.int64)
-    start = graph.nodes * layout.NI_WORDS
+    start = graph.nodes * layout.ni_words
     event = words[:, start : start + len(router)]
     cycle, column = np.nonzero(event & np.uint64(0xFF))
     return _rows(cycle, graph.nodes + router[column], lane[column], event[cycle, column], 0)
 
 
-def _link_events(words: np.ndarray, graph: Topology) -> np.ndarray:
-    packed = np.ascontiguousarray(words[:, layout.link_base(graph) :], dtype="<u8")
+def _link_events(words: np.ndarray, layout: Layout) -> np.ndarray:
+    graph = layout.graph
+    packed = np.ascontiguousarray(words[:, layout.link_base :], dtype="<u8")
     codes = packed.view(np.uint8)[:, : graph.link_count]
     cycle, link = np.nonzero(codes)
     return _rows(cycle, graph.nodes + graph.routers + link, 0, codes[cycle, link], 0)

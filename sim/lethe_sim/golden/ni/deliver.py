@@ -1,6 +1,6 @@
 """Deliver FIFOs (section 4.8): flits are offered as they arrive, and committed or forgotten together."""
 
-from lethe.spec.events import LANE_TAKE, Event
+from lethe.spec.events import LANE_FRAGMENT, LANE_TAKE, Event
 from lethe_sim.golden import queue
 from lethe_sim.golden.bits import flit_high, flit_low
 from lethe_sim.golden.compile import jit
@@ -91,13 +91,13 @@ def beat_present(k, ni, fifo, cycle):
 
 
 @jit
-def take_record(k, ni, ev, cycle, fifo, seen):
-    """The host takes a record; ``seen``: the lane already shows another FIFO's.  Returns its column."""
+def take_record(k, ni, ev, cycle, fifo):
+    """The host takes a record, shown on the take lane of its FIFO.  Returns its column."""
     at = queue.oldest(k, ni, DELIVER + fifo)
     record = ni[at]
     queue.pop(k, ni, DELIVER + fifo, cycle)
-    if not seen:
-        emit(ev, cycle, ni[NUMBER], LANE_TAKE, event_word(_TAKE, 0, record >> 24, record & 0xFFFF), 0)
+    lane = LANE_TAKE if fifo == 0 else LANE_FRAGMENT + fifo
+    emit(ev, cycle, ni[NUMBER], lane, event_word(_TAKE, 0, record >> 24, record & 0xFFFF), 0)
     return at
 
 
