@@ -1,0 +1,159 @@
+"""The third NI beside the golden model's: hostile stimuli recorded once, and how two sets of words are told apart."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import derived
+import ni
+
+from lethe.spec.config import System
+from lethe.spec.toml import dump
+from lethe_sim.golden import blocks
+from lethe_sim.lockstep import hostile
+
+Stimulus = list[int]
+IDLE: Stimulus = [0] * 6
+
+
+class Cycle(NamedTuple):
+    """The inputs of one cycle, for either implementation."""
+
+    flit: tuple[int, int, int, int] = (0, 0, 0, 0)
+    stimulus: Stimulus = IDLE
+    incarnation: int = 1
+    reset: bool = False
+    deliver_ready: list[tuple[int, int]] | None = None
+    completion_ready: bool = True
+    index: int = 0  # of a dump
+
+
+class Shown(NamedTuple):
+    """What the golden model showed in a cycle."""
+
+    words: list[int]
+    ports: tuple | None  # None in reset
+    dumped: tuple | None  # None where no dump is taken
+
+
+class Run(NamedTuple):
+    """Inputs of a NI and what the golden model made of them."""
+
+    text: str
+    node: int
+    what: str
+    inputs: list[Cycle]
+    shown: list[Shown]
+
+    def lanes(self) -> Iterator[tuple[int, str, int, int]]:
+        """(cycle, lane, first word, uid) of each event."""
+        classes = derived.read(self.text).section["ni"]["control_classes"]
+        places = [(i, name) for i, name in enumerate(ni.word_names(classes)) if name.startswith("lane ")][::2]
+        for cycle, shown in enumerate(self.shown):
+            for i, name in places:
+                if shown.words[i]:
+                    yield cycle, name, shown.words[i], shown.words[i + 1]
+
+
+class Model:
+    """The golden model's NI, asked for everything it shows."""
+
+    def __init__(self, system: System, node: int):
+        self._ni, self._sizes = blocks.Ni(system, node), system.ni
+
+    def step(self, cycle: Cycle) -> Shown:
+        ports = dumped = None
+        if not cycle.reset:
+            bits = cycle.stimulus[0]
+            ports = self._ni.ports(cancel=bool(bits >> 2 & 1), quiesce=bool(bits >> 3 & 1))
+            if ports.dump_ready:
+                slot = cycle.index if cycle.index < self._sizes.slots else None
+                found = self._ni.dumped(slot or 0, cycle.index % self._sizes.sets)
+                live = slot is not None and found.live
+                dumped = (found.generation, found.destination) if live else None, found.entries
+        words = self._ni.step(
+            blocks.Flit(*cycle.flit),
+            cycle.stimulus,
+            incarnation=cycle.incarnation,
+            reset=cycle.reset,
+            deliver_ready=cycle.deliver_ready,
+            completion_ready=cycle.completion_ready,
+        )
+        return Shown([int(word) for word in words], ports, dumped)
+
+
+def hostile_run(system: System, node: int, seed: int, cycles: int) -> Run:
+    """The golden model's NI between the hostile network and host of the block lockstep; resets come now and then."""
+    chance = random.Random(f"third {seed}")
+    model = Model(system, node)
+    network, host = hostile.Network(chance, system, node), hostile.Host(chance, system, node)
+    taker = hostile.Taker(chance, system)
+    inputs, shown, left = [], [], 0
+    for _ in range(cycles):
+        if left == 0 and chance.random() < 0.001:
+            left = chance.choice((1, 2, 20))
+            network.incarnation = (network.incarnation + 1) % (1 << system.wire.incarnation_bits) or 1
+        takes = taker.next()
+        cycle = Cycle(
+            tuple(network.next()),
+            host.next(),
+            network.incarnation,
+            left > 0,
+            takes.deliver if chance.random() < 0.9 else None,  # else as section 8 says
+            takes.completion,
+            takes.index,
+        )
+        left = max(0, left - 1)
+        inputs.append(cycle)
+        shown.append(model.step(cycle))
+        network.hear(shown[-1].words)
+        host.hear(cycle.stimulus, shown[-1].words, cycle.reset)
+    return Run(dump(system), node, f"hostile, seed {seed}", inputs, shown)
+
+
+def directed_run(system: System, node: int, what: str, inputs: Iterable[Cycle]) -> Run:
+    """The golden model's NI with the inputs of a test."""
+    model, inputs = Model(system, node), list(inputs)
+    return Run(dump(system), node, what, inputs, [model.step(cycle) for cycle in inputs])
+
+
+def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) -> str:
+    """Where the third NI first differs from the golden model, for a reader; empty if nowhere."""
+    numbers = derived.read(run.text)
+    third = made(numbers, run.node)
+    names = ni.word_names(numbers.section["ni"]["control_classes"])
+    for at, (cycle, shown) in enumerate(zip(run.inputs, run.shown, strict=True)):
+        inputs = ni.from_stimulus(
+            numbers,
+            cycle.stimulus,
+            ni.Flit(*cycle.flit),
+            incarnation=cycle.incarnation,
+            deliver_ready=cycle.deliver_ready,
+            completion_ready=int(cycle.completion_ready),
+        )
+        ports = dumped = None
+        if not cycle.reset:
+            ports = third.ports(cancel=inputs.cancel, quiesce=inputs.quiesce)
+            dumped = third.dumped(cycle.index, cycle.index) if ports.dump_ready else None
+        words = third.step(inputs, cycle.reset)
+        if (words, ports, dumped) != shown:
+            lines = [f"{run.what}, node {run.node}, cycle {at}{' (reset)' if cycle.reset else ''}"]
+            lines += [
+                f"  {name}: model {_said(name, theirs)}, third {_said(name, mine)}"
+                for name, theirs, mine in zip(names, shown.words, words, strict=True)
+                if theirs != mine
+            ]
+            if ports != shown.ports:
+                lines += [f"  ports: model {shown.ports}", f"         third {ports}"]
+            if dumped != shown.dumped:
+                lines += [f"  dump {cycle.index}: model {shown.dumped}, third {dumped}"]
+            return "\n".join([*lines, "configuration:", run.text])
+    return ""
+
+
+def _said(name: str, word: int) -> str:
+    if not name.startswith("lane ") or name.endswith("uid") or word == 0:
+        return hex(word)
+    names = {code: name for name, code in ni.EVENT.items()}
+    fields = f"detail {word >> 8 & 0xFF}, peer {word >> 16 & 0xFFFF}, length {word >> 32 & 0xFFFF}, extra {word >> 48}"
+    return f"{names.get(word & 0xFF, word & 0xFF)} ({fields})"

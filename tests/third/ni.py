@@ -1,0 +1,1053 @@
+"""The network interface a third time: section 4 of the cycle contract as plain Python, one cycle a step.
+
+Written from `docs/` alone, by hands that have read neither the RTL nor the golden model; nothing of the project is
+imported.  Numbers in comments are sections of docs/cycle-contract.md.
+
+What happens in a cycle reads the state at its start.  Queues and registers take what is written to them at the end of
+the cycle (`Queue.tick`, `Ni._later`); the rest is read before it is written, which fixes the order of the steps in
+`Ni._cycle`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import derived
+from derived import Numbers
+
+SEND, ACK, FORGET, BE = 1, 2, 3, 4
+ACCEPTED, UNKNOWN, REJECTED, NEVER_SENT = 0, 1, 2, 3
+NO_CAUSE, RETRY_LIMIT, DEADLINE, CANCELLED, BEST_EFFORT, DESTINATION, LENGTH, MODE = range(8)
+(
+    DROP_NONE, DROP_CRC, DROP_KIND, DROP_LENGTH, DROP_MISROUTED, DROP_SOURCE, DROP_SLOT, DROP_EXTENSION,
+    DROP_INCARNATION, DROP_TABLE_FULL, DROP_DELIVER_FULL, DROP_TIMER_FULL, DROP_RESETTING,
+) = range(13)  # fmt: skip
+
+#: docs/events.md.
+EVENT = {
+    "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10, "DROP": 11,
+    "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,
+    "GIVE_UP": 18, "ORPHAN": 19, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26, "RESET": 27, "FRAGMENT": 38,
+}  # fmt: skip
+#: Section 7: the lanes of a NI before its ports; "take 1", … come after.
+LANES = ("tx", "rx", "accept", "complete", "take", "fragment")
+#: The words of `link_o` and of `deliver_data` between them.
+PORTS = ("flags", "link_o low", "link_o high", "deliver_data low", "deliver_data high")
+
+
+def take_lanes(control_classes: int) -> list[str]:
+    """The lanes of the deliver FIFOs of control classes."""
+    return [f"take {i + 1}" for i in range(control_classes)]
+
+
+def word_names(control_classes: int) -> list[str]:
+    """What each trace word of a NI shows."""
+
+    def pairs(lanes: Iterable[str]) -> list[str]:
+        return [name for lane in lanes for name in (f"lane {lane}", f"lane {lane}, uid")]
+
+    return [*pairs(LANES), *PORTS, *pairs(take_lanes(control_classes))]
+
+
+class Flit(NamedTuple):
+    valid: int = 0
+    first: int = 0
+    last: int = 0
+    data: int = 0
+
+
+class Record(NamedTuple):
+    """What the host gives with a datagram, as wide as the configuration says (4.2)."""
+
+    destination: int = 0
+    cls: int = 0
+    mode: int = 0
+    length: int = 0
+    tag: int = 0
+    deadline: int = 0
+    retry_limit: int = 0
+    expect: int = 0
+
+
+class Inputs(NamedTuple):
+    """The inputs of one cycle; ``deliver_ready`` has (record, data) of each deliver FIFO."""
+
+    flit: Flit
+    send: int
+    send_data: int
+    cancel: int
+    quiesce: int
+    link_enable: int
+    record: Record
+    data: int
+    slot: int
+    generation: int
+    incarnation: int
+    deliver_ready: list[tuple[int, int]]
+    completion_ready: int
+
+
+class Completion(NamedTuple):
+    slot: int
+    generation: int
+    destination: int
+    tag: int
+    status: int
+    cause: int
+    peer_incarnation: int
+
+
+class Ports(NamedTuple):
+    """What is visible on the other ports in a cycle; None where nothing is valid."""
+
+    ready: bool
+    time: int
+    cancel_ready: bool
+    dump_ready: bool
+    completion: Completion | None
+    deliver: list[tuple[int, int, int] | None]  # source, class, length
+    deliver_data: list[tuple[int, int] | None]  # data, last
+
+
+class Entry(NamedTuple):
+    """A datagram in the receive table (4.7)."""
+
+    source: int
+    slot: int
+    generation: int
+    incarnation: int
+
+
+class SendToken(NamedTuple):
+    slot: int
+    generation: int
+    tries: int
+
+
+class AckToken(NamedTuple):
+    entry: Entry
+    way: int
+    echo: int
+    tries: int
+
+
+class Reply(NamedTuple):
+    """An Ack or a Forget that waits for the link; ``uid`` names the datagram it is about."""
+
+    kind: int
+    fields: dict[str, int]
+    uid: int
+
+
+class Finish(NamedTuple):
+    slot: int
+    generation: int
+    status: int
+    cause: int
+
+
+class Offer(NamedTuple):
+    """A flit of payload on its way to a deliver FIFO (4.8)."""
+
+    fifo: int
+    data: int
+    last: int
+
+
+class Arrival(NamedTuple):
+    """What a cycle on `link_i` comes to, two cycles later (4.4)."""
+
+    offer: Offer | None = None
+    fragment: bool = False
+    message: list[int] | None = None
+
+
+class Slot:
+    """A slot of the send table."""
+
+    def __init__(self, launched: int):
+        self.live = False
+        self.generation = 0
+        self.record = Record()
+        self.refused = NO_CAUSE
+        self.payload: list[int] = []
+        self.deadline: int | None = None
+        self.launched = launched  # 4.5, point 4: generation last granted from the new queue
+        self.stamp = 0  # 4.6.1
+        self.echo = 0
+
+
+class Queue:
+    """Section 1: a memory and an output register.  `push` and `pop` take effect with `tick`."""
+
+    def __init__(self, depth: int):
+        self.depth = depth
+        self.memory: deque[Any] = deque()
+        self.output: Any = None
+        self._pushed: list[Any] = []
+        self._popped = False
+
+    @property
+    def level(self) -> int:
+        return len(self.memory)
+
+    @property
+    def empty(self) -> bool:
+        return not self.memory and self.output is None
+
+    def push(self, *items: Any) -> None:
+        self._pushed.extend(items)
+
+    def pop(self) -> Any:
+        self._popped = True
+        return self.output
+
+    def tick(self) -> None:
+        if self.output is None or self._popped:
+            self.output = self.memory.popleft() if self.memory else None
+        self.memory.extend(self._pushed)
+        self._pushed, self._popped = [], False
+        assert len(self.memory) <= self.depth
+
+
+class DeliverFifo:
+    """4.8: a queue of records, and a queue of flits with commit and rollback."""
+
+    def __init__(self, flits: int, records: int):
+        self.records = Queue(records)
+        self.data = Queue(flits)
+        self.uncommitted: list[tuple[int, int]] = []
+        self.overflow = False
+
+    def offer(self, beat: tuple[int, int]) -> None:
+        if self.data.level + len(self.uncommitted) < self.data.depth and not self.overflow:
+            self.uncommitted.append(beat)
+        else:
+            self.overflow = True
+
+    @property
+    def full(self) -> bool:
+        """The message that acts now finds no room."""
+        return self.overflow or self.records.level == self.records.depth
+
+    def commit(self, record: tuple[int, int, int]) -> None:
+        self.data.push(*self.uncommitted)
+        self.records.push(record)
+
+    def forget(self) -> None:
+        self.uncommitted, self.overflow = [], False
+
+    @property
+    def empty(self) -> bool:
+        """4.10: nothing committed is left."""
+        return self.records.empty and self.data.empty
+
+    @property
+    def untaken(self) -> int:
+        return self.records.level + (self.records.output is not None)
+
+    def tick(self) -> None:
+        self.records.tick()
+        self.data.tick()
+
+
+class Ladder:
+    """4.6: rungs of tokens with due times, and a hold register."""
+
+    def __init__(self, numbers: Numbers):
+        self.classes, self.steps = numbers.classes, numbers.section["timers"]["backoff_steps"]
+        self.depth = numbers.timer_depth
+        self.rungs: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.classes + self.steps)]
+        self.hold: Any = None
+        self._emptied = False
+        self._pushed: list[tuple[int, int, Any]] = []
+
+    def rung(self, cls: int, r: int) -> int:
+        return cls if r == 0 or self.steps == 0 else self.classes - 1 + min(r, self.steps)
+
+    def successor(self, q: int) -> int:
+        if self.steps == 0 or q == len(self.rungs) - 1:
+            return q
+        return self.classes if q < self.classes else q + 1
+
+    def room(self, free: int) -> bool:
+        """Whether every rung has so many free places."""
+        return all(len(rung) <= self.depth - free for rung in self.rungs)
+
+    def push(self, rung: int, due: int, token: Any) -> None:
+        self._pushed.append((rung, due, token))
+
+    def take(self) -> Any:
+        self._emptied = True
+        return self.hold
+
+    def tick(self, passed: Callable[[int], bool]) -> None:
+        """The end of a cycle; ``passed`` says whether a time is due in it."""
+        if self.hold is None:
+            for q, rung in enumerate(self.rungs):
+                after = self.successor(q)
+                if rung and passed(rung[0][0]) and (after == q or len(self.rungs[after]) <= self.depth - 2):
+                    self.hold = rung.popleft()[1]
+                    break
+        elif self._emptied:
+            self.hold = None
+        self._emptied = False
+        for rung, due, token in self._pushed:
+            self.rungs[rung].append((due, token))
+            assert len(self.rungs[rung]) <= self.depth
+        self._pushed = []
+
+
+class RoundTrips:
+    """4.6.1: means, deviations and time-outs of the distance classes."""
+
+    def __init__(self, numbers: Numbers):
+        self.delays, self.ceiling = numbers.delays, numbers.ceiling
+        firsts = self.delays[: numbers.classes]
+        self.mean = [8 * (d - numbers.slack) for d in firsts]
+        self.deviation = [numbers.slack] * len(firsts)
+        self.timeout = list(firsts)
+
+    def sample(self, q: int, m: int) -> int:
+        """The time-out after a sample of class ``q``."""
+        e = m - self.mean[q] // 8
+        self.mean[q] += e
+        self.deviation[q] += abs(e) - self.deviation[q] // 4
+        return min(max(self.mean[q] // 8 + self.deviation[q], self.delays[q]), self.ceiling)
+
+    def delay(self, q: int, r: int, steps: int) -> int:
+        s = min(r, steps)
+        while s and self.timeout[q] << s > self.ceiling:
+            s -= 1
+        return self.timeout[q] << s
+
+
+class Ni:
+    """The NI of a node, as after system reset.
+
+    Parameters
+    ----------
+    numbers : what follows from the configuration (`derived.read`)
+    node : its number
+    """
+
+    def __init__(self, numbers: Numbers, node: int):
+        self.n, self.node = numbers, node
+        self.ni, self.timers = numbers.section["ni"], numbers.section["timers"]
+        self.wire = numbers.section["wire"]
+        self.slots: int = self.ni["slots"]
+        self.fifos: int = 1 + self.ni["control_classes"]
+        self.chance = derived.seed_for(numbers.section["run"]["seed"], 1, node)
+        self.was_reset = False
+        self.clear()
+
+    # 4.1, 4.11 Reset
+
+    def clear(self) -> None:
+        """All state but the generator, as after reset."""
+        n, ni = self.n, self.ni
+        self.since_reset = 0
+        self.time = 0
+        self.cycle = 0
+        self.free = Queue(self.slots)
+        self.new = Queue(self.slots)
+        self.repeats = Queue(self.slots)
+        self.replies = Queue(ni["reply_depth"])
+        self.completions = Queue(self.slots)
+        self.quarantine: deque[tuple[int, int, int]] = deque()  # due, slot, generation
+        self.slot = [Slot((1 << self.wire["generation_bits"]) - 1) for _ in range(self.slots)]
+        self.busy = 0
+        self.filling: int | None = None  # slot in PAYLOAD
+        self.beats_left = 0
+        self.send_ready = False
+        self.next_grant = 0
+        self.last_worm_over = 0
+        self.transmitting: tuple[int, int, int] | None = None  # slot, first and last cycle
+        self.leaving: dict[int, Flit] = {}
+        self.granted: tuple[SendToken, int] | None = None  # SEND of c−1, its destination
+        self.finish: Finish | None = None
+        self.finish_taken = False
+        self.sends, self.acks = Ladder(n), Ladder(n)
+        self.trips = RoundTrips(n) if n.ceiling else None
+        self.table: list[list[Entry | None]] = [[None] * ni["ways"] for _ in range(ni["sets"])]
+        self.fifo = [DeliverFifo(n.deliver_flits, ni["deliver_records"]) for _ in range(self.fifos)]
+        self.worm: list[int] | None = None  # the message under way
+        self.payload_ends, self.payload_fifo = 0, 0
+        self.arrivals = deque([Arrival(), Arrival()])  # of cycles c−2 and c−1
+        self.request: Callable[[], None] | None = None  # chosen in c−1
+        self.later: dict[int, list[Callable[[], None]]] = {}
+        self.shown: dict[int, dict[str, tuple[int, int]]] = {}
+
+    @property
+    def ready(self) -> bool:
+        return self.since_reset >= max(self.slots, self.ni["sets"])
+
+    def step(self, inputs: Inputs, reset: bool = False) -> list[int]:
+        """One cycle; returns its trace words (section 7)."""
+        if reset:
+            words = [0] * len(word_names(self.fifos - 1))
+            if not self.was_reset:
+                lost = sum(fifo.untaken for fifo in self.fifo)
+                words[2 * LANES.index("rx")] = EVENT["RESET"] | lost << 32
+                self.clear()
+            self.was_reset = True
+            return words
+        self.was_reset = False
+        return self._cycle(inputs)
+
+    def _cycle(self, i: Inputs) -> list[int]:
+        self.i = i
+        self.send_ready = self._send_ready()
+        flags = self._flags()
+        beat = self.fifo[0].data.output[0] if self.fifo[0].data.output else 0
+        if not self.ready and self.since_reset < self.slots:
+            self.free.push((self.since_reset, 0))
+        self._start_timer()
+        self._transmit()
+        arrival = self.arrivals.popleft()
+        self._act(arrival)
+        self._choose(acting=self.arrivals[0].message is not None)
+        self.arrivals.append(self._assemble(i.flit))
+        self._complete()
+        self._accept()
+        self._take()
+        flit = self.leaving.pop(self.cycle, Flit())
+        shown = self.shown.pop(self.cycle, {})
+        self._end()
+        flags = flit.valid | flit.first << 1 | flit.last << 2 | flags << 3
+
+        def lanes(names: Iterable[str]) -> list[int]:
+            return [word for name in names for word in shown.get(name, (0, 0))]
+
+        ports = [flags, flit.data & derived.MASK64, flit.data >> 64, beat & derived.MASK64, beat >> 64]
+        return [*lanes(LANES), *ports, *lanes(take_lanes(self.fifos - 1))]
+
+    def ports(self, *, cancel: int = 0, quiesce: int = 0) -> Ports:
+        """The other ports in the cycle of the next `step`, if that is none of reset."""
+        cancel_ready = self._may_request(acting=self.arrivals[1].message is not None) and not (
+            self.finish or self.sends.hold or self.acks.hold
+        )
+        return Ports(
+            ready=self.ready,
+            time=self.time,
+            cancel_ready=cancel_ready,
+            dump_ready=bool(cancel_ready and not cancel and quiesce),
+            completion=self.completions.output,
+            deliver=[fifo.records.output for fifo in self.fifo],
+            deliver_data=[fifo.data.output for fifo in self.fifo],
+        )
+
+    def dumped(self, number: int, index: int) -> tuple[tuple[int, int] | None, list[int | None]]:
+        """What a dump reads (4.5, point 5): generation and destination of a slot if it is live, the UIDs of a set."""
+        slot = self.slot[number] if number < self.slots and self.slot[number].live else None
+        entries = self.table[index & self.ni["sets"] - 1]
+        return (
+            None if slot is None else (slot.generation, slot.record.destination),
+            [None if entry is None else self._entry_uid(entry) for entry in entries],
+        )
+
+    def _end(self) -> None:
+        """The end of the cycle: what was written becomes visible."""
+        for queue in (self.free, self.new, self.repeats, self.replies, self.completions, *self.fifo):
+            queue.tick()
+        self.sends.tick(self._passed)
+        self.acks.tick(self._passed)
+        if self.finish_taken:
+            self.finish, self.finish_taken = None, False
+        for write in self.later.pop(self.cycle, ()):
+            write()
+        self.since_reset += 1
+        self.cycle += 1
+        self.time = self.time + self.i.link_enable & (1 << self.n.time_bits) - 1
+
+    def _at_end_of(self, cycle: int, write: Callable[[], None]) -> None:
+        self.later.setdefault(cycle, []).append(write)
+
+    def _passed(self, due: int) -> bool:
+        """due ≤ time, within half the range of time (9.3)."""
+        return not (self.time - due) >> self.n.time_bits - 1 & 1
+
+    def _show(self, lane: str, event: str, *, uid=0, peer=0, length=0, detail=0, extra=0, after=0) -> None:
+        """An event on a lane, ``after`` cycles from now (section 7)."""
+        word = EVENT[event] | detail << 8 | peer << 16 | length << 32 | extra << 48
+        lanes = self.shown.setdefault(self.cycle + after, {})
+        assert lane not in lanes
+        lanes[lane] = word, uid
+
+    def _uid(self, slot: int, generation: int) -> int:
+        """The UID of a datagram of this node."""
+        return self.n.uid(self.node, self.i.incarnation, slot, generation)
+
+    # 4.2 Host side: accept
+
+    def _send_ready(self) -> bool:
+        if self.filling is not None or not self.ready or self.i.quiesce or self.free.output is None:
+            return False
+        slot, reserved = self.free.output[0], self.ni["reserved_slots"]
+        if self._in_transmission(slot) or self.new.level >= self.slots:
+            return False
+        return not reserved or self._fifo_of(self.i.record.cls) > 0 or self.slots - self.busy > reserved
+
+    def _in_transmission(self, slot: int) -> bool:
+        return (
+            self.transmitting is not None
+            and self.transmitting[0] == slot
+            and self.transmitting[1] <= self.cycle <= self.transmitting[2]
+        )
+
+    def _accept(self) -> None:
+        i = self.i
+        if self.filling is not None:
+            if i.send_data:
+                self._beat(self.slot[self.filling], i.data)
+        elif i.send and self.send_ready:
+            number, generation = self.free.pop()
+            slot = self.slot[number]
+            slot.generation, slot.record, slot.refused, slot.payload = generation, i.record, self._refusal(), []
+            self.busy += 1
+            if i.record.length:
+                self.filling, self.beats_left = number, self.n.payload_flits(i.record.length)
+            else:
+                self._accepted(number)
+
+    def _refusal(self) -> int:
+        """The cause for which the record offered is refused, NO_CAUSE if it is not."""
+        record = self.i.record
+        if record.destination >= self.n.nodes or record.destination == self.node:
+            return DESTINATION
+        if record.mode > 1:
+            return MODE
+        return LENGTH if record.length > self.wire["mtu"] else NO_CAUSE
+
+    def _beat(self, slot: Slot, data: int) -> None:
+        if len(slot.payload) < self.n.payload_flits(self.wire["mtu"]):
+            left = slot.record.length * 8 - len(slot.payload) * self.n.flit_bits
+            slot.payload.append(data & (1 << min(left, self.n.flit_bits)) - 1)
+        self.beats_left -= 1
+        if self.beats_left == 0:
+            assert self.filling is not None
+            self._accepted(self.filling)
+            self.filling = None
+
+    def _accepted(self, number: int) -> None:
+        slot = self.slot[number]
+        record = slot.record
+        slot.live = True
+        slot.deadline = self.time + record.deadline if record.deadline else None
+        self.new.push((number, slot.generation))
+        kind = BE if record.mode == 1 and slot.refused == NO_CAUSE else SEND
+        uid = self._uid(number, slot.generation)
+        self._show(
+            "accept", "ACCEPT", uid=uid, peer=record.destination, length=record.length, detail=kind, extra=record.tag
+        )
+
+    # 4.3 Transmitter
+
+    def _transmit(self) -> None:
+        if not self.ready or not self.i.link_enable or self.cycle < self.next_grant:
+            return
+        sends = self.sends.room(2)
+        if self.replies.output is not None:
+            reply: Reply = self.replies.pop()
+            self._leave(self.n.message(reply.fields | {"kind": reply.kind}))
+            name = "ACK" if reply.kind == ACK else "FORGET"
+            self._show("tx", name, uid=reply.uid, peer=reply.fields["destination"], after=2)
+        elif sends and self.repeats.output is not None:
+            token: SendToken = self.repeats.pop()
+            self._grant(token, repeat=True)
+        elif sends and self.new.output is not None and self.finish is None:
+            number, generation = self.new.pop()
+            self.slot[number].launched = generation
+            self._grant(SendToken(number, generation, 0), repeat=False)
+
+    def _grant(self, token: SendToken, *, repeat: bool) -> None:
+        number, generation, tries = token
+        slot, g = self.slot[number], self.cycle
+        record = slot.record
+        refused, best_effort = slot.refused != NO_CAUSE, record.mode == 1
+        uid = self._uid(number, generation)
+        if not self._is_live(number, generation) or (repeat and (best_effort or refused)):
+            self._show("tx", "KILLED", uid=uid, peer=record.destination, after=2)
+            self.next_grant = g + 2
+        elif refused:
+            self._load_finish(Finish(number, generation, REJECTED, slot.refused))
+            self.next_grant = g + 2
+        else:
+            kind = BE if best_effort else SEND
+            fields = {
+                "kind": kind,
+                "destination": record.destination,
+                "source": self.node,
+                "slot": number,
+                "generation": generation,
+                "incarnation": self.i.incarnation,
+                "peer_incarnation": record.expect,
+                "try": self._echo(tries),
+                "length": record.length,
+                "class": record.cls,
+                "mode": record.mode,
+            }
+            flits = self.n.message(fields, slot.payload)
+            self._leave(flits)
+            self.transmitting = number, g + 1, g + len(flits)
+            name = "BE" if best_effort else "SEND"
+            self._show("tx", name, uid=uid, peer=record.destination, length=record.length, detail=tries, after=2)
+            if best_effort:
+                self._load_finish(Finish(number, generation, UNKNOWN, BEST_EFFORT))
+            else:
+                self.granted = token, record.destination
+
+    def _leave(self, flits: list[int]) -> None:
+        """A worm granted now."""
+        g, n = self.cycle, len(flits)
+        for j, data in enumerate(flits):
+            self.leaving[g + 2 + j] = Flit(1, int(j == 0), int(j == n - 1), data)
+        self.next_grant, self.last_worm_over = g + n, g + n + 2
+
+    def _load_finish(self, finish: Finish) -> None:
+        def load() -> None:
+            self.finish = finish
+
+        self._at_end_of(self.cycle + 1, load)
+
+    def _start_timer(self) -> None:
+        """In *g+1* of a SEND: its token and its stamp."""
+        if self.granted is None:
+            return
+        (token, destination), self.granted = self.granted, None
+        jitter = 0
+        if self.timers["jitter_bits"]:
+            self.chance = derived.draw(self.chance)
+            jitter = self.chance & (1 << self.timers["jitter_bits"]) - 1
+        rung, delay = self._delay(self.sends, destination, token.tries)
+        self.sends.push(rung, self.time + 1 + delay + jitter, token)
+        slot, time = self.slot[token.slot], self.time
+
+        def stamp() -> None:
+            slot.stamp, slot.echo = time, self._echo(token.tries)
+
+        self._at_end_of(self.cycle, stamp)
+
+    def _echo(self, tries: int) -> int:
+        return tries & (1 << self.wire["try_bits"]) - 1
+
+    def _delay(self, ladder: Ladder, peer: int, r: int) -> tuple[int, int]:
+        """Rung and delay of a token that is pushed now (4.6, 4.6.1)."""
+        q = self.n.distance(self.node, peer)
+        rung = ladder.rung(q, r)
+        return rung, self.trips.delay(q, r, ladder.steps) if self.trips else self.n.delays[rung]
+
+    # 4.4 Receiver
+
+    def _assemble(self, flit: Flit) -> Arrival:
+        """What the flit on `link_i` comes to."""
+        fragment = False
+        if flit.valid and flit.first:
+            fragment = self.worm is not None
+            self.worm, self.payload_ends = [], 0
+        elif not flit.valid:
+            fragment, self.worm = self.worm is not None, None
+            return Arrival(fragment=fragment)
+        if self.worm is None:
+            return Arrival()  # a stray
+        offer = self._offer(flit.data)
+        self.worm.append(flit.data)
+        message = None
+        if len(self.worm) > self.n.max_flits:
+            fragment, self.worm = True, None
+        elif flit.last:
+            message, self.worm = self.worm, None
+        return Arrival(offer, fragment, message)
+
+    def _offer(self, data: int) -> Offer | None:
+        """4.8: the next flit of the message under way, if it is payload."""
+        assert self.worm is not None
+        at = len(self.worm)
+        if at == self.n.header_flits:
+            fields = self.n.fields(self.worm)
+            if fields["kind"] in (SEND, BE):
+                self.payload_ends = at + self.n.payload_flits(fields["length"])
+                self.payload_fifo = self._fifo_of(fields["class"])
+        if self.n.header_flits <= at < self.payload_ends:
+            return Offer(self.payload_fifo, data, int(at == self.payload_ends - 1))
+        return None
+
+    def _act(self, arrival: Arrival) -> None:
+        """What arrived two cycles ago acts; else the request that was chosen a cycle ago."""
+        if arrival.offer:
+            self.fifo[arrival.offer.fifo].offer((arrival.offer.data, arrival.offer.last))
+        if arrival.fragment:
+            self._show("fragment", "FRAGMENT")
+        if arrival.message:
+            self._receive(arrival.message)
+        elif self.request:
+            self.request()
+        if arrival.fragment or arrival.message:
+            for fifo in self.fifo:
+                fifo.forget()
+
+    def _receive(self, flits: list[int]) -> None:
+        fields = self.n.fields(flits)
+        drop = self._check(flits, fields)
+        kind, source = fields["kind"], fields["source"]
+        name = Entry(source, fields["slot"], fields["generation"], fields["incarnation"])
+        uid = self._entry_uid(name._replace(source=fields["destination"]) if kind == ACK else name)
+        length = fields["length"] if kind in (SEND, BE) else 0
+        event = "DROP"
+        if drop == DROP_NONE:
+            if kind == SEND:
+                event, drop = self._receive_send(name, fields)
+            elif kind == BE:
+                event, drop = self._receive_best_effort(fields)
+            elif kind == FORGET:
+                event = self._receive_forget(name, fields)
+            else:
+                event = self._receive_ack(fields, uid)
+        if drop in (DROP_RESETTING, DROP_CRC, DROP_KIND, DROP_LENGTH):
+            uid = source = length = 0
+        self._show("rx", event, uid=uid, peer=source, length=length, detail=drop)
+
+    def _check(self, flits: list[int], fields: dict[str, int]) -> int:
+        kind = fields["kind"]
+        datagram = kind in (SEND, BE)
+        if not self.ready:
+            return DROP_RESETTING
+        if not self.n.crc_is_good(flits):
+            return DROP_CRC
+        if kind not in (SEND, ACK, FORGET, BE) or (datagram and len(flits) == 1):
+            return DROP_KIND
+        if datagram:
+            if fields["length"] > self.wire["mtu"] or len(flits) != self.n.send_flits(fields["length"]):
+                return DROP_LENGTH
+        elif len(flits) != self.n.control_flits:
+            return DROP_LENGTH
+        if fields["destination"] != self.node:
+            return DROP_MISROUTED
+        if fields["source"] >= self.n.nodes or fields["source"] == self.node:
+            return DROP_SOURCE
+        if kind == ACK and fields["slot"] >= self.slots:
+            return DROP_SLOT
+        if datagram and (fields["mode"] != int(kind == BE) or fields["extension"]):
+            return DROP_EXTENSION
+        if datagram and fields["peer_incarnation"] not in (0, self.i.incarnation):
+            return DROP_INCARNATION
+        return DROP_NONE
+
+    def _receive_send(self, name: Entry, fields: dict[str, int]) -> tuple[str, int]:
+        ways = self._set(name.source, name.slot)
+        here = [way for way, entry in enumerate(ways) if entry and entry[:2] == name[:2]]
+        fifo = self.fifo[self._fifo_of(fields["class"])]
+        if here and ways[here[0]] == name:
+            self._queue_ack(name, fields["try"])
+            return "DUPLICATE", DROP_NONE
+        places = here or [way for way, entry in enumerate(ways) if entry is None]
+        if not places:
+            return "DROP", DROP_TABLE_FULL
+        if fifo.full:
+            return "DROP", DROP_DELIVER_FULL
+        if not self.acks.room(3):
+            return "DROP", DROP_TIMER_FULL
+        ways[places[0]] = name
+        fifo.commit((name.source, fields["class"], fields["length"]))
+        self._queue_ack(name, fields["try"])
+        self._push_ack(AckToken(name, places[0], fields["try"], 0))
+        return "DELIVER", DROP_NONE
+
+    def _receive_best_effort(self, fields: dict[str, int]) -> tuple[str, int]:
+        fifo = self.fifo[self._fifo_of(fields["class"])]
+        if fifo.full:
+            return "DROP", DROP_DELIVER_FULL
+        fifo.commit((fields["source"], fields["class"], fields["length"]))
+        return "DELIVER_BE", DROP_NONE
+
+    def _receive_forget(self, name: Entry, fields: dict[str, int]) -> str:
+        ways = self._set(name.source, name.slot)
+        if name not in ways or fields["peer_incarnation"] != self.i.incarnation:
+            return "FORGET_IGNORED"
+        ways[ways.index(name)] = None
+        return "FORGOTTEN"
+
+    def _receive_ack(self, fields: dict[str, int], uid: int) -> str:
+        number, slot = fields["slot"], self.slot[fields["slot"]]
+        released = (
+            self._is_live(number, fields["generation"])
+            and slot.record.destination == fields["source"]
+            and fields["incarnation"] == self.i.incarnation
+            and slot.record.mode == 0
+            and slot.refused == NO_CAUSE
+        )
+        if released:
+            self._complete_slot(number, ACCEPTED, NO_CAUSE, fields["peer_incarnation"])
+            if self.trips and fields["try"] == slot.echo:
+                self._sample(slot)
+        echoed = {f: fields[f] for f in ("slot", "generation", "incarnation", "peer_incarnation", "try")}
+        self._reply(Reply(FORGET, echoed | {"destination": fields["source"], "source": self.node}, uid))
+        return "RELEASE" if released else "ACK_IGNORED"
+
+    def _reply(self, reply: Reply) -> None:
+        if self.replies.level < self.replies.depth:
+            self.replies.push(reply)
+
+    def _queue_ack(self, entry: Entry, echo: int) -> None:
+        fields = {
+            "destination": entry.source,
+            "source": self.node,
+            "slot": entry.slot,
+            "generation": entry.generation,
+            "incarnation": entry.incarnation,
+            "peer_incarnation": self.i.incarnation,
+            "try": echo,
+        }
+        self._reply(Reply(ACK, fields, self._entry_uid(entry)))
+
+    def _push_ack(self, token: AckToken) -> None:
+        rung, delay = self._delay(self.acks, token.entry.source, token.tries)
+        self.acks.push(rung, self.time + delay, token)
+
+    # 4.5 Internal requests
+
+    def _choose(self, *, acting: bool) -> None:
+        """The request that acts in the next cycle, unless a message does."""
+        i = self.i
+        self.request = None
+        if not self._may_request(acting=acting):
+            return
+        if self.finish:
+            finish, self.finish_taken = self.finish, True
+            self.request = lambda: self._act_finish(finish)
+        elif self.sends.hold:
+            token = self.sends.take()
+            self.request = lambda: self._act_send_timer(token)
+        elif self.acks.hold:
+            held = self.acks.take()
+            self.request = lambda: self._act_ack_timer(held)
+        elif i.cancel:
+            slot, generation = i.slot, i.generation
+            self.request = lambda: self._act_cancel(slot, generation)
+
+    def _may_request(self, *, acting: bool) -> bool:
+        """Whether a request can be chosen; ``acting``: a message acts in the next cycle."""
+        return self.ready and not acting
+
+    def _is_live(self, number: int, generation: int) -> bool:
+        return self.slot[number].live and self.slot[number].generation == generation
+
+    def _end_slot(self, number: int, status: int, cause: int) -> None:
+        """*Ended* without an Ack."""
+        slot = self.slot[number]
+        uid = self._uid(number, slot.generation)
+        self._show("rx", "GIVE_UP", uid=uid, peer=slot.record.destination, detail=cause)
+        self._complete_slot(number, status, cause, 0)
+
+    def _complete_slot(self, number: int, status: int, cause: int, peer_incarnation: int) -> None:
+        slot = self.slot[number]
+        record = slot.record
+        slot.live = False
+        self.completions.push(
+            Completion(number, slot.generation, record.destination, record.tag, status, cause, peer_incarnation)
+        )
+
+    def _act_finish(self, finish: Finish) -> None:
+        if self._is_live(finish.slot, finish.generation):
+            self._end_slot(finish.slot, finish.status, finish.cause)
+
+    def _act_send_timer(self, token: SendToken) -> None:
+        if not self._is_live(token.slot, token.generation):
+            return
+        slot = self.slot[token.slot]
+        limit = slot.record.retry_limit
+        if limit and token.tries >= limit:
+            self._end_slot(token.slot, UNKNOWN, RETRY_LIMIT)
+        elif slot.deadline is not None and self._passed(slot.deadline):
+            self._end_slot(token.slot, UNKNOWN, DEADLINE)
+        else:
+            tries = min(token.tries + 1, 255)
+            self.repeats.push(token._replace(tries=tries))
+            uid = self._uid(token.slot, token.generation)
+            self._show("rx", "REPEAT", uid=uid, peer=slot.record.destination, detail=tries)
+
+    def _act_ack_timer(self, token: AckToken) -> None:
+        entry, limit = token.entry, self.timers["ack_limit"]
+        ways = self._set(entry.source, entry.slot)
+        if ways[token.way] != entry:
+            return
+        uid = self._entry_uid(entry)
+        if limit and token.tries >= limit:
+            ways[token.way] = None
+            self._show("rx", "ORPHAN", uid=uid, peer=entry.source)
+            return
+        tries = min(token.tries + 1, 255)
+        self._queue_ack(entry, token.echo)
+        self._push_ack(token._replace(tries=tries))
+        self._show("rx", "ACK_REPEAT", uid=uid, peer=entry.source, detail=tries)
+
+    def _act_cancel(self, number: int, generation: int) -> None:
+        if number >= self.slots or not self._is_live(number, generation) or self.slot[number].refused != NO_CAUSE:
+            return
+        # `_transmit` has granted already: grants of this cycle count.
+        self._end_slot(number, UNKNOWN if self._counts_as_launched(number) else NEVER_SENT, CANCELLED)
+
+    def _counts_as_launched(self, number: int) -> bool:
+        """4.5, point 4."""
+        return self.slot[number].launched == self.slot[number].generation
+
+    # 4.6.1 Measured round trips
+
+    def _sample(self, slot: Slot) -> None:
+        assert self.trips
+        q = self.n.distance(self.node, slot.record.destination)
+        m = min(self.time - slot.stamp & (1 << self.n.time_bits) - 1, self.n.ceiling)
+        timeout, trips = self.trips.sample(q, m), self.trips
+
+        def use() -> None:
+            trips.timeout[q] = timeout
+
+        self._at_end_of(self.cycle + 5, use)
+
+    # 4.7 Receive table
+
+    def _entry_uid(self, entry: Entry) -> int:
+        return self.n.uid(entry.source, entry.incarnation, entry.slot, entry.generation)
+
+    def _set(self, source: int, slot: int) -> list[Entry | None]:
+        width = self.ni["sets"].bit_length() - 1
+        key = source << dict(self.n.common)["slot"] | slot
+        h, index = key ^ key >> 3 ^ key >> 7, 0
+        while h and width:
+            index ^= h & (1 << width) - 1
+            h >>= width
+        return self.table[index]
+
+    # 4.8 Deliver FIFOs
+
+    def _fifo_of(self, cls: int) -> int:
+        """The deliver FIFO of a class; 0 is the one for data."""
+        top = (1 << self.wire["class_bits"]) - 1
+        return top - cls + 1 if top - cls < self.ni["control_classes"] else 0
+
+    def _take(self) -> None:
+        lanes = ["take", *take_lanes(self.fifos - 1)]
+        for lane, fifo, (record_ready, data_ready) in zip(lanes, self.fifo, self.i.deliver_ready, strict=True):
+            if fifo.records.output is not None and record_ready:
+                source, _, length = fifo.records.pop()
+                self._show(lane, "TAKE", peer=source, length=length)
+            if fifo.data.output is not None and data_ready:
+                fifo.data.pop()
+
+    # 4.9 Completions and free slots
+
+    def _complete(self) -> None:
+        done: Completion | None = self.completions.output
+        oldest = self.quarantine[0] if self.quarantine else None
+        rested = False
+        if done is None or not self.i.completion_ready:
+            done = None
+        else:
+            self.completions.pop()
+            self.busy -= 1
+            uid = self._uid(done.slot, done.generation)
+            self._show(
+                "complete", "COMPLETE", uid=uid, peer=done.destination, detail=done.status << 4 | done.cause,
+                extra=done.tag,
+            )  # fmt: skip
+            after = done.generation + 1 & (1 << self.wire["generation_bits"]) - 1
+            rested = done.status == UNKNOWN and done.cause != BEST_EFFORT and self.timers["quarantine"] > 0
+            if rested:
+                self.quarantine.append((self.time + self.timers["quarantine"], done.slot, after))
+            else:
+                self.free.push((done.slot, after))
+        if self._quarantine_moves(done, rested) and oldest and self._passed(oldest[0]):
+            self.quarantine.popleft()
+            self.free.push(oldest[1:])
+
+    def _quarantine_moves(self, done: Completion | None, rested: bool) -> bool:
+        """Whether the quarantine may move: no completion pushes to the free queue."""
+        return done is None or rested
+
+    # 4.10 Idle
+
+    def _idle(self) -> bool:
+        return (
+            self.ready
+            and self.busy == 0
+            and not any(entry for ways in self.table for entry in ways)
+            and self.replies.empty
+            and self.cycle >= max(self.next_grant, self.last_worm_over)
+            and self.worm is None
+            and not any(arrival.message for arrival in self.arrivals)
+            and all(fifo.empty for fifo in self.fifo)
+        )
+
+    def _flags(self) -> int:
+        """Word 12 from bit 3 on."""
+        fifo = self.fifo[0]
+        record, beat = fifo.records.output, fifo.data.output
+        return (
+            int(self._idle())
+            | self.send_ready << 1
+            | (self.filling is not None) << 2
+            | (record is not None) << 3
+            | (beat is not None) << 4
+            | (beat[1] if beat else 0) << 5
+            | (self.completions.output is not None) << 6
+        )
+
+
+# 8 Stimulus words
+
+
+def from_stimulus(
+    numbers: Numbers,
+    words: list[int],
+    flit: Flit,
+    *,
+    incarnation: int,
+    stalled: bool = False,
+    deliver_ready: list[tuple[int, int]] | None = None,
+    completion_ready: int = 1,
+) -> Inputs:
+    """The inputs that six stimulus words stand for; ``deliver_ready`` is for hosts that take in their own way."""
+    wire, ni = numbers.section["wire"], numbers.section["ni"]
+
+    def fields(word: int, *widths: int) -> list[int]:
+        found = []
+        for width in widths:
+            found.append(word & (1 << width) - 1)
+            word >>= width
+        return found
+
+    def cut(value: int, width: int) -> int:
+        return value & (1 << width) - 1
+
+    send, send_data, cancel, quiesce, link_disable, deliver_stall = fields(words[0], 1, 1, 1, 1, 1, 1)
+    destination, cls, mode, length, tag = fields(words[1], 16, 8, 8, 16, 16)
+    deadline, retry_limit, expect = fields(words[2], 32, 8, 8)
+    slot, generation = fields(words[5], 16, 20)
+    record = Record(
+        destination=destination,
+        cls=cut(cls, wire["class_bits"]),
+        mode=mode,
+        length=length,
+        tag=cut(tag, wire["tag_bits"]),
+        deadline=cut(deadline, ni["deadline_bits"]),
+        retry_limit=retry_limit,
+        expect=cut(expect, wire["incarnation_bits"]),
+    )
+    if deliver_ready is None:
+        taking = int(not stalled and not deliver_stall)
+        deliver_ready = [(taking, taking)] * (1 + ni["control_classes"])
+    return Inputs(
+        flit=flit,
+        send=send,
+        send_data=send_data,
+        cancel=cancel,
+        quiesce=quiesce,
+        link_enable=1 - link_disable,
+        record=record,
+        data=cut(words[3] | words[4] << 64, numbers.flit_bits),
+        slot=cut(slot, derived.bits(ni["slots"] - 1)),
+        generation=cut(generation, wire["generation_bits"]),
+        incarnation=incarnation,
+        deliver_ready=deliver_ready,
+        completion_ready=completion_ready,
+    )

@@ -1,0 +1,386 @@
+"""The third implementation, written from the documents alone, beside the golden model: every word of every cycle.
+
+Whoever changes the contract changes `ni.py` and `derived.py` from its text, without a look at the RTL or the model.
+"""
+
+import ast
+import random
+import sys
+from itertools import repeat
+from pathlib import Path
+
+import beside
+import derived
+import ni
+import pytest
+from beside import Cycle
+
+from lethe.spec.config import ConfigError, System
+from lethe.spec.toml import dump
+from lethe_sim.lockstep import block_groups, matrix
+
+HERE = Path(__file__).parent
+CONTRACT = HERE.parents[1] / "docs" / "cycle-contract.md"
+WRITTEN_FROM_DOCUMENTS = ("derived.py", "ni.py")
+
+SMALL = {
+    "topology": {"kind": "wire"},
+    "wire": {"mtu": 16},
+    "ni": {"slots": 2, "sets": 1, "ways": 1},
+    "timers": {"slack": 0, "backoff_steps": 0, "jitter_bits": 0, "wrap_guard": 0},
+    "workload": {"min_length": 4, "max_length": 4},
+}
+
+
+def small(**sections) -> System:
+    """Two nodes on a wire, with small tables."""
+    return System.make(**SMALL | {name: SMALL.get(name, {}) | keys for name, keys in sections.items()})
+
+
+def drawn(seed: int) -> System:
+    """A system that the matrix never draws: few generations, control classes with reserved slots, odd widths."""
+    chance = random.Random(f"third {seed}")
+    while True:
+        mtu, slots = chance.choice((5, 16, 70, 300)), chance.choice((2, 3, 5, 7, 16))
+        topology = chance.choice(matrix.TOPOLOGIES)
+        retry_limit = chance.choice((0, 1, 2, 200))
+        sections = {
+            "run": {"seed": 1 + seed},
+            "topology": topology,
+            "wire": {
+                "flit_bits": chance.choice((16, 32, 64, 128)),
+                "node_bits": chance.choice((0, 5)),
+                "slot_bits": chance.choice((0, 5)),
+                "generation_bits": chance.choice((1, 2, 3, 20)),
+                "incarnation_bits": chance.choice((2, 3)),
+                "try_bits": chance.choice((1, 2, 8)),
+                "class_bits": chance.choice((1, 2, 3, 8)),
+                "mode_bits": chance.choice((1, 2, 4)),
+                "ext_bits": chance.choice((1, 2, 16)),
+                "mtu": mtu,
+                "tag_bits": chance.choice((1, 7, 16)),
+            },
+            "router": {"latency": chance.choice((1, 2)), "queue": chance.choice((0, 0, 1, 4))},
+            "ni": {
+                "slots": slots,
+                "sets": chance.choice((1, 2, 8, 32)),
+                "ways": chance.choice((1, 2, 5)),
+                "reply_depth": chance.choice((2, 3, 7)),
+                "deliver_records": chance.choice((2, 3, 9)),
+                "deliver_flits": chance.choice((0, -(-mtu * 8 // 16))),
+                "control_classes": chance.choice((0, 1, 2, 3)),
+                "reserved_slots": chance.choice((0, 1, slots - 1)),
+                "deadline_bits": chance.choice((8, 13, 32)),
+            },
+            "timers": {
+                "slack": chance.choice((-2, -1, 0, 3)),
+                "ceiling": chance.choice((-1, 0, 400, 3000)),
+                "backoff_steps": chance.choice((0, 1, 2, 6)),
+                "jitter_bits": chance.choice((0, 1, 7)),
+                "timer_depth": chance.choice((0, 5, 6)),
+                "ack_limit": chance.choice((0, 3, 9)) if retry_limit else 0,
+                "quarantine": chance.choice((0, 300, 5000)) if retry_limit else 0,
+                "wrap_guard": 0,
+            },
+            "workload": {"min_length": 4, "max_length": 5, "retry_limit": retry_limit},
+        }
+        try:
+            return System.make(source=f"third seed {seed}", **sections)
+        except ConfigError:
+            continue
+
+
+def group(name: str) -> System:
+    """The system of a NI of the block lockstep."""
+    (block,) = block_groups.GROUPS[name]().values() if name != "hostile" else (block_groups.hostile_ni(),)
+    return System.make(**_sections(block))
+
+
+def _sections(block) -> dict:
+    """The configuration that a block was made from, by way of its TOML."""
+    return derived.tomllib.loads(dump(block._system))
+
+
+def agrees(run: beside.Run) -> None:
+    difference = beside.difference(run)
+    assert not difference, difference
+
+
+# Written from the documents
+
+
+@pytest.mark.parametrize("name", WRITTEN_FROM_DOCUMENTS)
+def test_nothing_of_the_project_is_imported(name):
+    own = {Path(other).stem for other in WRITTEN_FROM_DOCUMENTS}
+    for node in ast.walk(ast.parse((HERE / name).read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            modules = [node.module or ""]
+        for module in modules:
+            assert module in own or module.partition(".")[0] in sys.stdlib_module_names, module
+
+
+def test_the_examples_of_the_contract():
+    default = derived.read("")
+    ack = {"kind": ni.ACK, "destination": 1, "source": 2, "slot": 3, "generation": 4, "incarnation": 1}
+    first = derived.draw(1)
+    gaps = default.gaps()
+    results = [
+        f"0x{first:08X}; 0x{derived.draw(first):08X}",
+        f"0x{derived.seed_for(1, 1, 0):08X}; 0x{derived.seed_for(1, 3, 5):08X}",
+        f"0x{derived.CRC16.of((0x123456789ABC).to_bytes(6, 'little')):04X}",
+        f"0x{derived.CRC32C.of((0x0123456789ABCDEF).to_bytes(8, 'little')):08X}",
+        f"0x{default.message(ack)[0]:016X}",
+        " ".join(f"{flit:04X}" for flit in derived.read("[wire]\nflit_bits = 16").message(ack)),
+        f"{default.max_flits}, {list(default.delays)}",
+        f"{default.timer_depth}, {default.time_bits}",
+        ", ".join(str(gaps[i]) for i in (0, 1, 127, 255)),
+        f"0x{derived.event_hash(100, 1, 2, 0x200003001, 0x101000200003):016X}",
+    ]
+    table = CONTRACT.read_text().partition("<!-- generated: vectors -->")[2].partition("<!-- end: vectors -->")[0]
+    rows = [line.strip("| ").split(" | ")[-1] for line in table.splitlines() if line.startswith("|")][2:]
+    assert rows == results
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_derived_numbers(seed):
+    system = drawn(seed) if seed % 2 else matrix.draw(seed)
+    numbers = derived.read(dump(system))
+    assert numbers.delays == tuple(system.delays)
+    assert numbers.time_bits == system.time_bits
+    assert numbers.timer_depth == system.timer_depth
+    assert numbers.deliver_flits == system.deliver_flits
+    assert numbers.ceiling == system.ceiling
+    assert numbers.max_flits == system.format.max_flits
+    assert numbers.gaps() == list(system.gaps)
+
+
+# Under hostile stimuli
+
+
+@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "hostile"])
+def test_blocks(name):
+    agrees(beside.hostile_run(group(name), 0, 1, 2000))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_systems_of_the_matrix(seed):
+    system = matrix.draw(seed)
+    agrees(beside.hostile_run(system, seed % system.nodes, seed, 1000))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_drawn_systems(seed):
+    system = drawn(seed)
+    agrees(beside.hostile_run(system, seed % system.nodes, seed, 1000))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "hostile"])
+def test_blocks_at_length(name):
+    for seed in range(4):
+        agrees(beside.hostile_run(group(name), seed % 2, 100 + seed, 5000))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_systems_at_length(seed):
+    for system in (matrix.draw(seed), drawn(seed)):
+        for node in {0, seed % system.nodes, system.nodes - 1}:
+            agrees(beside.hostile_run(system, node, seed, 2000))
+
+
+# Directed
+
+
+def stimulus(
+    *, enable: int = 1, cancel: tuple[int, int] | None = None, send: dict[str, int] | None = None
+) -> list[int]:
+    """Stimulus words (section 8): a cancel of (slot, generation), or a record."""
+    word = (send is not None) | (cancel is not None) << 2 | (1 - enable) << 4
+    slot, generation = cancel or (0, 0)
+    send = send or {}
+    record = send.get("destination", 0) | send.get("length", 0) << 32
+    limits = send.get("deadline", 0) | send.get("retry_limit", 0) << 32
+    return [word, record, limits, 0, 0, slot | generation << 16]
+
+
+def play(cycles: int, at: dict[int, Cycle], otherwise: Cycle | None = None) -> list[Cycle]:
+    """Inputs of so many cycles, those of ``at`` in theirs."""
+    return [at.get(c, otherwise or Cycle()) for c in range(cycles)]
+
+
+def events(run: beside.Run, name: str) -> list[tuple[int, int, int]]:
+    """(cycle, detail, uid) of each event of this name."""
+    return [(cycle, word >> 8 & 0xFF, uid) for cycle, _, word, uid in run.lanes() if word & 0xFF == ni.EVENT[name]]
+
+
+class EveryCompletionHinders(ni.Ni):
+    """4.9 read otherwise: the quarantine moves only if no completion is taken."""
+
+    def _quarantine_moves(self, done, rested):
+        return done is None
+
+
+def test_a_completion_to_the_quarantine_does_not_hinder_it():
+    rest = 400
+    system = small(timers={"quarantine": rest}, workload={"retry_limit": 1})
+    send = Cycle(stimulus=stimulus(send={"destination": 1}), completion_ready=False)
+    waiting = Cycle(completion_ready=False)
+    at = {c: send for c in range(2, 6)} | {
+        30: Cycle(stimulus=stimulus(cancel=(0, 0)), completion_ready=False),
+        32: Cycle(stimulus=stimulus(cancel=(1, 0)), completion_ready=False),
+        40: Cycle(),  # slot 0 goes to rest
+        40 + rest: Cycle(),  # slot 1 does, as slot 0 is due
+    }
+    run = beside.directed_run(system, 0, "quarantine", play(45 + rest, at, waiting))
+    assert [cycle for cycle, *_ in events(run, "COMPLETE")] == [40, 40 + rest]
+    agrees(run)
+    assert beside.difference(run, EveryCompletionHinders)
+
+
+class WhatIsNotCommittedCounts(ni.Ni):
+    """4.10 read otherwise: a deliver FIFO with flits that are not committed is not empty."""
+
+    def _idle(self):
+        return super()._idle() and not any(fifo.uncommitted for fifo in self.fifo)
+
+
+def test_flits_that_are_not_committed_leave_a_ni_idle():
+    system = small()
+    numbers = derived.read(dump(system))
+    fields = {"kind": ni.SEND, "destination": 0, "source": 1, "length": 16}
+    worm = numbers.message(fields, [1, 2])[: numbers.header_flits + 2]
+    cut = {10 + i: Cycle(flit=(1, int(i == 0), 0, flit)) for i, flit in enumerate(worm)}
+    run = beside.directed_run(system, 0, "a fragment", play(25, cut))
+    (fragment,) = (cycle for cycle, *_ in events(run, "FRAGMENT"))
+    # The gap was seen two cycles before; from then on nothing is under way.
+    assert [run.shown[c].words[12] >> 3 & 1 for c in range(fragment - 2, fragment + 2)] == [0, 1, 1, 1]
+    agrees(run)
+    assert beside.difference(run, WhatIsNotCommittedCounts)
+
+
+class EachDatagramIsLaunched(ni.Ni):
+    """4.3 read without 4.5: launched is what has left itself."""
+
+    def clear(self):
+        super().clear()
+        self.left: set[int] = set()
+
+    def _accepted(self, number):
+        super()._accepted(number)
+        self.left.discard(number)
+
+    def _grant(self, token, *, repeat):
+        if self._is_live(token.slot, token.generation) and self.slot[token.slot].refused == ni.NO_CAUSE:
+            self.left.add(token.slot)
+        super()._grant(token, repeat=repeat)
+
+    def _counts_as_launched(self, number):
+        return number in self.left
+
+
+def test_a_slot_remembers_a_generation_not_a_datagram():
+    system = small(wire={"generation_bits": 1})
+    held = Cycle(stimulus=stimulus(enable=0))
+    send = Cycle(stimulus=stimulus(enable=0, send={"destination": 1}))
+
+    def cancel(generation: int) -> Cycle:
+        return Cycle(stimulus=stimulus(enable=0, cancel=(0, generation)))
+
+    # Nothing is ever granted.  Generation 0 was not sent; generation 1 is all ones, which a reset leaves behind.
+    at = {10: send, 20: cancel(0), 30: send, 40: send, 50: cancel(1)}
+    run = beside.directed_run(system, 0, "launched", play(60, at, held))
+    ends = [detail for _, detail, _ in events(run, "COMPLETE")]
+    assert ends == [ni.NEVER_SENT << 4 | ni.CANCELLED, ni.UNKNOWN << 4 | ni.CANCELLED]
+    assert not events(run, "SEND")
+    agrees(run)
+    assert beside.difference(run, EachDatagramIsLaunched)
+
+
+def test_tries_stop_at_255():
+    """A Send without a limit, and the Ack of an entry that nobody forgets, repeated three hundred times."""
+    system = small()
+    numbers = derived.read(dump(system))
+    fields = {"kind": ni.SEND, "destination": 0, "source": 1, "incarnation": 1}
+    worm = [(1, int(i == 0), int(i == len(m) - 1), x) for m in [numbers.message(fields, [])] for i, x in enumerate(m)]
+    at = {10 + i: Cycle(flit=flit) for i, flit in enumerate(worm)}
+    at[10] = at[10]._replace(stimulus=stimulus(send={"destination": 1}))
+    run = beside.directed_run(system, 0, "tries", play(300 * (numbers.delays[0] + 12), at))
+    for name in ("REPEAT", "ACK_REPEAT"):
+        assert [detail for _, detail, _ in events(run, name)][250:260] == [251, 252, 253, 254, *repeat(255, 6)], name
+    agrees(run)
+
+
+def test_the_longest_payload():
+    """4,096 bytes out and in."""
+    system = small(wire={"mtu": 4096}, workload={"min_length": 4096, "max_length": 4096})
+    numbers, chance = derived.read(dump(system)), random.Random(1)
+    flits = numbers.payload_flits(4096)
+    beats = [chance.getrandbits(64) for _ in range(flits)]
+    message = numbers.message({"kind": ni.SEND, "destination": 0, "source": 1, "incarnation": 1, "length": 4096}, beats)
+    inputs = play(3 * flits, {5: Cycle(stimulus=stimulus(send={"destination": 1, "length": 4096}))})
+    for i, data in enumerate(beats):
+        inputs[6 + i] = Cycle(stimulus=[2, 0, 0, data, 0, 0])
+    for i, flit in enumerate(message):
+        inputs[20 + i] = inputs[20 + i]._replace(flit=(1, int(i == 0), int(i == len(message) - 1), flit))
+    run = beside.directed_run(system, 0, "the longest payload", inputs)
+    assert events(run, "SEND") and events(run, "DELIVER") and events(run, "TAKE")
+    agrees(run)
+
+
+# The comparison can fail
+
+#: An error → where it is planted, and what takes the place of what is there.
+ERRORS = {
+    "a time is due a cycle early": (ni.Ni, "_passed", lambda self, due: not (self.time + 1 - due) >> 15 & 1),
+    "one free place in a rung is enough for a SEND": (
+        ni.Ladder, "room", lambda self, free: all(len(rung) <= self.depth - 1 for rung in self.rungs),
+    ),
+    "a full queue takes one more": (ni.Queue, "level", property(lambda self: max(0, len(self.memory) - 1))),
+    "the try of a header is always 0": (ni.Ni, "_echo", lambda self, tries: 0),
+    "the set of a key is 0": (ni.Ni, "_set", lambda self, source, slot: self.table[0]),
+    "control classes use the FIFO for data": (ni.Ni, "_fifo_of", lambda self, cls: 0),
+    "a record that is too long is sent": (ni.Ni, "_refusal", lambda self: ni.NO_CAUSE),
+    "a message overflows only by its records": (
+        ni.DeliverFifo, "full", property(lambda self: self.records.level == self.records.depth),
+    ),
+    "a slot in transmission is taken": (ni.Ni, "_in_transmission", lambda self, slot: False),
+    "the first delay is never exceeded": (ni.RoundTrips, "delay", lambda self, q, r, steps: self.timeout[q]),
+    "a sample changes nothing": (ni.RoundTrips, "sample", lambda self, q, m: self.timeout[q]),
+    "the successor of a rung is the rung": (ni.Ladder, "successor", lambda self, q: q),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def torments() -> list[beside.Run]:
+    return [beside.hostile_run(group(name), 0, 7, 2500) for name in ("hostile", "ni32", "ni128")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_planted_error_is_seen(error, torments, monkeypatch):
+    where, name, instead = ERRORS[error]
+    monkeypatch.setattr(where, name, instead)
+    assert any(_seen(run) for run in torments)
+
+
+def _seen(run: beside.Run) -> str:
+    try:
+        return beside.difference(run)
+    except AssertionError as broken:  # a queue that overflows is seen too
+        return f"overflow {broken}"
+
+
+def test_a_difference_is_told_in_full(torments, monkeypatch):
+    monkeypatch.setattr(ni.Ni, "_receive_forget", lambda self, name, fields: "FORGET_IGNORED")
+    told = beside.difference(torments[0])
+    for part in ("hostile, seed 7, node 0, cycle ", "lane rx: model FORGOTTEN (detail 0, peer ", "[timers]"):
+        assert part in told
+
+
+def test_the_torments_reach_every_event(torments):
+    seen = {word & 0xFF for run in torments for _, _, word, _ in run.lanes()}
+    assert not {name for name, code in ni.EVENT.items() if code not in seen}
