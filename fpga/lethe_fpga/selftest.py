@@ -1,12 +1,24 @@
-"""The self-test: NIs, a fabric that discards at random, generators, checkers and two LEDs.
+"""The self-test: NIs, a fabric that discards at random, generators, checkers and a few LEDs.
 
-LED 0 is "running": it blinks while datagrams are under way and stays on when all have ended.
-LED 1 is "every datagram once": on from the moment everything has drained and every checker agrees
-with the generators; it never comes on if a datagram was lost, doubled or altered.
+What the LEDs say, with two, with one of three colours, or with one alone:
+
+============================  ==================  ==================  ===========
+state                         two LEDs            three colours       one LED
+============================  ==================  ==================  ===========
+no clock, or in reset         dark                dark                dark
+datagrams are under way       first blinks        blue blinks         blinks
+every datagram once           both on             green               on
+ended, but not so             first on            red                 flickers
+============================  ==================  ==================  ===========
+
+"Every datagram once" comes on when everything has drained and every checker agrees with the generators; it never does
+if a datagram was lost, doubled or altered.
 """
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal
-from amaranth.lib import io, wiring
+from amaranth.lib import wiring
 
 from lethe.spec.config import System
 from lethe.system import SystemTop
@@ -21,40 +33,71 @@ SELFTEST = {
     "workload": {"load": 1.0, "min_length": 4, "max_length": 32, "count": 100_000},
 }
 
+#: What a build of it takes, by nextpnr's type of cell, for the list of boards; a test holds it against a build.
+NEEDS = {"TRELLIS_COMB": 18_700, "TRELLIS_FF": 8_600, "DP16KD": 24}
+
+
+def selftest() -> System:
+    """The system that is built and simulated when no other is named."""
+    return System.make(source="(self-test)", **SELFTEST)
+
 
 class SelfTest(wiring.Component):
-    """A system with its own traffic and two LEDs.
+    """A system with its own traffic, and what its LEDs show.
 
     Parameters
     ----------
     system : what to build; its workload must be the generator
-    blink_bits : the running LED toggles every 2^blink_bits cycles
+    blink_bits : a blinking LED changes every 2^blink_bits cycles, a flickering one eight times as often
+    watch : have the system's trace words as ports too; a bitstream does not
+    core : what to show the LEDs of, for tests (default: the `SystemTop` of ``system``)
 
     Members
     -------
-    running, passed : Out(1), as the module says
+    running : Out(1)
+        Blinks while datagrams are under way, on when all have ended.
+    passed : Out(1)
+        Every datagram has arrived once.
+    failed : Out(1)
+        All have ended, and not so; up to two blinks late.
+    status : Out(1)
+        All three in one, as the module says.
+    watch, watch1, … : Out
+        As those of `SystemTop`.
     """
 
     running: Signal
     passed: Signal
+    failed: Signal
+    status: Signal
 
-    def __init__(self, system: System, blink_bits: int = 22):
+    def __init__(self, system: System, blink_bits: int = 22, *, watch: bool = False, core: Any = None):
         self.system = system
-        self._blink_bits = blink_bits
-        super().__init__({"running": wiring.Out(1), "passed": wiring.Out(1)})
+        self.blink_bits = blink_bits
+        self._core = core or SystemTop(system, host="generator")
+        watched = {name: member for name, member in self._core.signature.members.items() if name.startswith("watch")}
+        self._watched = list(watched) if watch else []
+        super().__init__(
+            {name: wiring.Out(1) for name in ("running", "passed", "failed", "status")}
+            | {name: watched[name] for name in self._watched}
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.system = system = SystemTop(self.system, host="generator")
-        blink = Signal(self._blink_bits + 1)
+        m.submodules.system = system = self._core
+        m.d.comb += [getattr(self, name).eq(getattr(system, name)) for name in self._watched]
+
+        blink = Signal(self.blink_bits + 1)
         m.d.sync += blink.eq(blink + 1)
+        # The sums are some cycles late: what has ended must have ended a blink ago.
+        ended, was = Signal(), Signal()
+        m.d.comb += ended.eq(system.done & system.idle)
+        with m.If(blink[:-1] == 0):
+            m.d.sync += [was.eq(ended), self.failed.eq(was & ended & ~system.ok)]
         m.d.comb += [
-            self.running.eq(system.done & system.idle | blink[-1]),
+            self.running.eq(ended | blink[-1]),
             self.passed.eq(system.ok),
-        ]
-        if platform is not None:
-            for number, level in enumerate((self.running, self.passed)):
-                pin = platform.request("led", number, dir="-")
-                m.submodules[f"led{number}"] = led = io.Buffer(io.Direction.Output, pin)
-                m.d.comb += led.o.eq(level)
+            self.status.eq(system.ok | (blink[-4] if self.blink_bits >= 3 else blink[0]) & self.failed
+                           | blink[-1] & ~self.failed),
+        ]  # fmt: skip
         return m

@@ -51,6 +51,8 @@ ERRORS = {
     ("lethe_sim.lockstep.simulators", "ToolError"): ENVIRONMENT,
     ("lethe.verilog", "VerilogError"): ENVIRONMENT,
     ("lethe_fpga.boards", "BoardError"): MISTAKE,
+    ("lethe_fpga.pll", "PllError"): MISTAKE,
+    ("lethe_fpga.build", "UnmetError"): BAD,
     ("lethe_fpga.build", "BuildError"): ENVIRONMENT,
 }
 

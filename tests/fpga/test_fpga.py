@@ -1,12 +1,21 @@
-"""The self-test that goes on a board: its LEDs, the boards, and (long) a whole bitstream."""
+"""The self-test that goes on a board: its LEDs, the boards."""
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from lethe.spec.config import System
+from lethe_fpga import top
 from lethe_fpga.boards import BOARDS, BoardError, platform_for
-from lethe_fpga.build import build
-from lethe_fpga.selftest import SELFTEST, SelfTest
+from lethe_fpga.build import DEFAULT_MHZ, clock_for, plan
+from lethe_fpga.selftest import NEEDS, SELFTEST, SelfTest, selftest
+from lethe_fpga.top import ROOM, blink_bits, leds
+from lethe_sim import cli
+from lethe_sim.golden.model import Golden
+
+LEDS = ("running", "passed", "failed", "status")
 
 
 def small(count: int) -> System:
@@ -17,44 +26,151 @@ def small(count: int) -> System:
     return System.make(**sections)
 
 
-def test_leds_tell_that_every_datagram_arrived_once():
-    """`passed` comes on once, after everything has drained, and then `running` is steadily on."""
-    dut = SelfTest(small(3), blink_bits=3)
+def shown(dut: SelfTest, cycles: int, drive=None) -> list[tuple[int, ...]]:
+    """The LEDs of ``dut`` in every cycle."""
     seen = []
 
     async def watch(ctx):
-        for _ in range(6000):
+        for cycle in range(cycles):
+            if drive:
+                drive(ctx, cycle)
+            seen.append(tuple(ctx.get(getattr(dut, name)) for name in LEDS))
             await ctx.tick()
-            seen.append((ctx.get(dut.running), ctx.get(dut.passed)))
-            if len(seen) > 40 and all(pair == (1, 1) for pair in seen[-40:]):
-                return
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(watch)
     simulator.run()
-    assert seen[-1] == (1, 1)
-    first = [passed for _, passed in seen].index(1)
-    assert first > 100
-    assert {running for running, _ in seen[:first]} == {0, 1}, "it blinks while datagrams are under way"
+    return seen
+
+
+def test_leds_tell_that_every_datagram_arrived_once():
+    """`passed` comes on once, some cycles after the golden model has drained, and then `running` is steadily on."""
+    system = small(3)
+    golden = Golden(system)
+    drained = golden.run(10_000, until_drained=True)
+    assert golden.drained
+    seen = shown(SelfTest(system, blink_bits=3), drained + 60)
+    first = [passed for _, passed, _, _ in seen].index(1)
+    assert 0 <= first - drained <= 8
+    assert set(seen[first:]) == {(1, 1, 0, 1)}
+    assert {running for running, *_ in seen[:first]} == {0, 1}, "it blinks while datagrams are under way"
+    assert [seen[cycle][0] for cycle in range(32)] == [cycle >> 3 & 1 for cycle in range(32)]
+    assert all(status == running for running, _, _, status in seen[: drained - 8])
+
+
+class Stub(wiring.Component):
+    """A system that has ended when told so, and is never right."""
+
+    def __init__(self):
+        super().__init__({"over": In(1), "done": Out(1), "idle": Out(1), "ok": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.done.eq(self.over), self.idle.eq(self.over)]
+        return m
+
+
+def test_leds_tell_that_a_datagram_was_lost():
+    """All has ended, `ok` never comes: `failed` within two blinks, and one LED alone flickers."""
+    stub, end = Stub(), 100
+    dut = SelfTest(small(3), blink_bits=4, core=stub)
+    seen = shown(dut, 300, lambda ctx, cycle: ctx.set(stub.over, cycle >= end))
+    assert not any(passed for _, passed, _, _ in seen)
+    first = [failed for _, _, failed, _ in seen].index(1)
+    assert end < first <= end + 2 * 16 + 1
+    assert all(running and failed for running, _, failed, _ in seen[first:])
+    changes = sum(seen[i][3] != seen[i + 1][3] for i in range(first, first + 128))
+    assert changes == 64, "eight times as often as a blink"
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_every_board_has_two_leds(name):
-    platform = platform_for(name)
-    for number in (0, 1):
-        assert ("led", number) in platform.resources
+def test_every_board_shows_every_state(name):
+    """With two LEDs, three colours or one; the state of one LED alone holds all that two tell."""
+    resources = platform_for(name).resources
+    chosen = leds(platform_for(name))
+    assert all(resource[:2] in resources for resource in chosen.values())
+    assert set(chosen) in ({"running", "passed"}, {"blue", "green", "red"}, {"status"})
+
+
+def test_leds_of_the_boards():
+    kinds = {name: len(leds(platform_for(name))) for name in BOARDS}
+    assert kinds["ulx3s_25f"] == 2 and kinds["orangecrab_25f"] == 3 and kinds["colorlight_5a75e"] == 1
+
+
+class Dark(wiring.Component):
+    """Stands for the self-test, which takes seconds to write out."""
+
+    def __init__(self, system, bits):
+        self.blink_bits = bits
+        super().__init__({name: Out(1) for name in LEDS})
+
+    def elaborate(self, platform):
+        m = Module()
+        counter = Signal(8)
+        m.d.sync += counter.eq(counter + 1)
+        m.d.comb += [getattr(self, name).eq(counter[i]) for i, name in enumerate(LEDS)]
+        return m
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
+    """The files for the tools: one PLL that is set as computed, lock into reset, a pin for the clock and each LED."""
+    monkeypatch.setattr(top, "SelfTest", Dark)
+    clock = clock_for(name, None)
+    assert clock.mhz == DEFAULT_MHZ
+    files = plan(name, selftest(), clock, 1).files
+    rtl, pins = str(files["lethe_selftest.il"]), str(files["lethe_selftest.lpf"])
+    assert rtl.count("cell \\EHXPLLL") == 1 and rtl.count("cell \\SGSR") == 1
+    for parameter, value in {
+        "CLKI_DIV": clock.reference,
+        "CLKFB_DIV": clock.feedback,
+        "CLKOP_DIV": clock.loop,
+        "CLKOS_DIV": clock.output,
+    }.items():
+        assert f"parameter \\{parameter} {value}\n" in rtl.replace("signed ", "").replace("32'", "")
+    assert f"{float(clock.input) * 1e6} HZ" in pins
+    assert pins.count("LOCATE COMP") == pins.count("IOBUF PORT") >= 1 + len(leds(platform_for(name)))
+
+
+def test_blinks_can_be_seen():
+    """A blink lasts between a quarter and half a second, whatever the clock."""
+    for mhz in (4, 25, 50, 100, 400):
+        assert 0.2 < 2 ** blink_bits(mhz) / (mhz * 1e6) < 0.5
+
+
+def test_the_list_of_boards(capsys):
+    """Clock, device, LEDs, and whether the self-test fits, with the default marked."""
+    assert cli.main(["fpga", "boards"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert list(lines) == list(BOARDS)
+    for name, line in lines.items():
+        assert platform_for(name).device in line and " MHz " in line and "self-test fits" in line
+    assert lines["ulx3s_25f"].endswith("(default)") and "100 MHz" in lines["versa_ecp5"]
+    assert all(NEEDS[cell] < ROOM["LFE5U-25F"][cell] for cell in NEEDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mhz", "500"], "lethe: --mhz: 500 MHz: a PLL of the ECP5 makes 3.125 to 400 MHz"),
+        (["--board", "ulx4s"], "lethe: no such board 'ulx4s'; known are ulx3s_25f, "),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(arguments, message, capsys, tmp_path):
+    assert cli.main(["fpga", "build", "-o", str(tmp_path / "out"), *arguments]) == cli.MISTAKE
+    assert capsys.readouterr().err.startswith(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_board_has_only_the_hardware_generator(capsys, tmp_path):
+    """Other workloads are a simulator's."""
+    path = tmp_path / "pattern.toml"
+    path.write_text('[topology]\nkind = "wire"\n[workload]\nkind = "pattern"\n')
+    assert cli.main(["fpga", "build", str(path), "-o", str(tmp_path / "out")]) == cli.MISTAKE
+    assert "workload.kind: a board has only the hardware generator" in capsys.readouterr().err
 
 
 def test_unknown_board_is_named_with_those_that_are_known():
     with pytest.raises(BoardError, match="no such board 'ulx4s'; known are ulx3s_25f"):
         platform_for("ulx4s")
-
-
-@pytest.mark.full
-def test_bitstream(tmp_path):
-    """Yosys, nextpnr and ecppack make a bitstream that meets the board's clock."""
-    report = build("ulx3s_85f", tmp_path, system=small(1000))
-    assert report.bytes > 10_000
-    assert report.fmax >= report.target
-    assert report.cells["TRELLIS_FF"][0] > 1000

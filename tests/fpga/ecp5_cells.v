@@ -1,0 +1,105 @@
+// The two cells of the ECP5 for which Yosys has no simulation model, as far as Yosys' mapping uses them: no output
+// registers, clocks not inverted, chip selects low.  After Lattice's FPGA-TN-02204 (memory) and FPGA-TN-02205 (sysDSP).
+// @NAME:18@ is a list of ports NAME17 to NAME0; @INIT@ and @CONTENTS@ are the 64 parameters of initial values.
+
+module DP16KD (
+    input @DIA:18@, input @ADA:14@, input CEA, OCEA, CLKA, WEA, RSTA, CSA2, CSA1, CSA0, output @DOA:18@,
+    input @DIB:18@, input @ADB:14@, input CEB, OCEB, CLKB, WEB, RSTB, CSB2, CSB1, CSB0, output @DOB:18@
+);
+    parameter DATA_WIDTH_A = 18;
+    parameter DATA_WIDTH_B = 18;
+    parameter REGMODE_A = "NOREG";
+    parameter REGMODE_B = "NOREG";
+    parameter RESETMODE = "SYNC";
+    parameter ASYNC_RESET_RELEASE = "SYNC";
+    parameter CSDECODE_A = "0b000";
+    parameter CSDECODE_B = "0b000";
+    parameter WRITEMODE_A = "NORMAL";
+    parameter WRITEMODE_B = "NORMAL";
+    parameter CLKAMUX = "CLKA";
+    parameter CLKBMUX = "CLKB";
+    parameter GSR = "ENABLED";
+@INIT@
+
+    // 1,024 words of 18 bits; a word of 36 bits is two, the even one low.  Address bits 1:0 (3:0) enable bytes.
+    localparam WIDE_A = DATA_WIDTH_A == 36;
+    localparam WIDE_B = DATA_WIDTH_B == 36;
+    reg [17:0] memory [0:1023];
+    wire [20479:0] contents = {@CONTENTS@};
+    integer i;
+    initial begin
+        if ((DATA_WIDTH_A != 18 && !WIDE_A) || (DATA_WIDTH_B != 18 && !WIDE_B) || REGMODE_A != "NOREG"
+                || REGMODE_B != "NOREG" || CLKAMUX != "CLKA" || CLKBMUX != "CLKB") begin
+            $display("DP16KD: a mode that this model does not have");
+            $finish;
+        end
+    end
+    initial for (i = 0; i < 1024; i = i + 1) memory[i] = contents[20 * i +: 18];
+
+    wire [13:0] address_a = {@ADA:14@};
+    wire [13:0] address_b = {@ADB:14@};
+    wire [17:0] given_a = {@DIA:18@};
+    wire [17:0] given_b = {@DIB:18@};
+    wire write_a = CEA & WEA;
+    wire write_b = CEB & WEB & !WIDE_A;
+    wire [9:0] even_a = WIDE_A ? {address_a[13:5], 1'b0} : address_a[13:4];
+    wire [9:0] even_b = WIDE_B ? {address_b[13:5], 1'b0} : address_b[13:4];
+    wire [9:0] odd_a = {address_a[13:5], 1'b1};
+    wire [9:0] odd_b = {address_b[13:5], 1'b1};
+
+    // A word read by one port while the other writes it is not defined, and so is wrong here.
+    wire clash_b = write_a && (even_b == even_a || (WIDE_A && even_b == odd_a) || (WIDE_B && odd_b == even_a));
+    wire clash_a = write_b && even_a == even_b;
+    wire [17:0] old_a = clash_a ? ~memory[even_a] : memory[even_a];
+    wire [17:0] old_b = clash_b ? ~memory[even_b] : memory[even_b];
+    wire [17:0] old_c = clash_b ? ~memory[odd_b] : memory[odd_b];
+
+    function [17:0] merged;
+        input [17:0] old;
+        input [17:0] given;
+        input [1:0] bytes;
+        merged = {bytes[1] ? given[17:9] : old[17:9], bytes[0] ? given[8:0] : old[8:0]};
+    endfunction
+
+    reg [17:0] shown_a = 0;
+    reg [17:0] shown_b = 0;
+    reg [17:0] shown_c = 0;
+
+    always @(posedge CLKA) begin
+        if (write_a) memory[even_a] <= merged(memory[even_a], given_a, address_a[1:0]);
+        if (write_a && WIDE_A) memory[odd_a] <= merged(memory[odd_a], given_b, address_a[3:2]);
+        if (RSTA) shown_a <= 0;
+        else if (CEA && (!write_a || WRITEMODE_A == "READBEFOREWRITE")) shown_a <= old_a;
+        else if (CEA && WRITEMODE_A == "WRITETHROUGH") shown_a <= merged(old_a, given_a, address_a[1:0]);
+    end
+
+    always @(posedge CLKB) begin
+        if (write_b) memory[even_b] <= merged(memory[even_b], given_b, address_b[1:0]);
+        if (RSTB) shown_b <= 0;
+        else if (CEB && (!write_b || WRITEMODE_B == "READBEFOREWRITE")) shown_b <= old_b;
+        else if (CEB && WRITEMODE_B == "WRITETHROUGH") shown_b <= merged(old_b, given_b, address_b[1:0]);
+        if (RSTB) shown_c <= 0;
+        else if (CEB) shown_c <= old_c;
+    end
+
+    // Of a word of 36 bits the low half is on A's pins, the high half on B's.
+    assign {@DOA:18@} = WIDE_B ? shown_b : shown_a;
+    assign {@DOB:18@} = WIDE_B ? shown_c : shown_b;
+endmodule
+
+module MULT18X18D (
+    input @A:18@, input @B:18@, input @C:18@, input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB,
+    input CLK3, CLK2, CLK1, CLK0, CE3, CE2, CE1, CE0, RST3, RST2, RST1, RST0,
+    output @P:36@
+);
+    parameter REG_INPUTA_CLK = "NONE";
+    parameter REG_INPUTB_CLK = "NONE";
+    parameter REG_INPUTC_CLK = "NONE";
+    parameter REG_PIPELINE_CLK = "NONE";
+    parameter REG_OUTPUT_CLK = "NONE";
+    wire [17:0] a = {@A:18@};
+    wire [17:0] b = {@B:18@};
+    wire [35:0] wide_a = {{18{SIGNEDA & a[17]}}, a};
+    wire [35:0] wide_b = {{18{SIGNEDB & b[17]}}, b};
+    assign {@P:36@} = wide_a * wide_b;
+endmodule

