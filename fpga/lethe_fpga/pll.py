@@ -107,10 +107,12 @@ class BoardClock(Elaboratable):
     def elaborate(self, platform):
         m = Module()
         chosen = self._chosen
-        m.submodules.pin = pin = io.Buffer("i", platform.request(platform.default_clk, dir="-"))
+        m.submodules.pin = pin = io.Buffer(io.Direction.Input, platform.request(platform.default_clk, dir="-"))
         stop = Const(0)
         if platform.default_rst is not None:
-            m.submodules.button = button = io.Buffer("i", platform.request(platform.default_rst, dir="-"))
+            m.submodules.button = button = io.Buffer(
+                io.Direction.Input, platform.request(platform.default_rst, dir="-")
+            )
             stop = button.i
         clock, loop, lock = Signal(name="pll_clock"), Signal(name="pll_loop"), Signal(name="pll_lock")
         m.submodules.pll = Instance(

@@ -17,7 +17,7 @@ if a datagram was lost, doubled or altered.
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 
 from lethe.spec.config import System
@@ -72,19 +72,21 @@ class SelfTest(wiring.Component):
     status: Signal
 
     def __init__(self, system: System, blink_bits: int = 22, *, watch: bool = False, core: Any = None):
+        if blink_bits < 3:
+            raise ValueError(f"blink_bits must be at least 3, not {blink_bits}")
         self.system = system
         self.blink_bits = blink_bits
-        self._core = core or SystemTop(system, host="generator")
-        watched = {name: member for name, member in self._core.signature.members.items() if name.startswith("watch")}
-        self._watched = list(watched) if watch else []
-        super().__init__(
-            {name: wiring.Out(1) for name in ("running", "passed", "failed", "status")}
-            | {name: watched[name] for name in self._watched}
-        )
+        self._core, self._watched = core, []
+        members = {name: wiring.Out(1) for name in ("running", "passed", "failed", "status")}
+        if watch:
+            self._core = SystemTop(system, host="generator")
+            watched = {n: member for n, member in self._core.signature.members.items() if n.startswith("watch")}
+            self._watched, members = list(watched), members | watched
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.system = system = self._core
+        m.submodules.system = system = self._core or SystemTop(self.system, host="generator")
         m.d.comb += [getattr(self, name).eq(getattr(system, name)) for name in self._watched]
 
         blink = Signal(self.blink_bits + 1)
@@ -97,7 +99,6 @@ class SelfTest(wiring.Component):
         m.d.comb += [
             self.running.eq(ended | blink[-1]),
             self.passed.eq(system.ok),
-            self.status.eq(system.ok | (blink[-4] if self.blink_bits >= 3 else blink[0]) & self.failed
-                           | blink[-1] & ~self.failed),
-        ]  # fmt: skip
+            self.status.eq(system.ok | Mux(self.failed, blink[-4], blink[-1])),
+        ]
         return m

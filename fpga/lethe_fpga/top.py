@@ -70,6 +70,6 @@ class BoardTop(Elaboratable):
             if (resource, number) not in ports:
                 ports[resource, number] = platform.request(resource, number, dir="-")
             port = ports[resource, number]
-            m.submodules[f"led_{output}"] = led = io.Buffer("o", getattr(port, part) if part else port)
+            m.submodules[f"led_{output}"] = led = io.Buffer(io.Direction.Output, getattr(port, part) if part else port)
             m.d.comb += led.o.eq(levels[output])
         return m

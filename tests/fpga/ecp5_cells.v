@@ -1,6 +1,6 @@
 // The two cells of the ECP5 for which Yosys has no simulation model, as far as Yosys' mapping uses them: no output
 // registers, clocks not inverted, chip selects low.  After Lattice's FPGA-TN-02204 (memory) and FPGA-TN-02205 (sysDSP).
-// @NAME:18@ is a list of ports NAME17 to NAME0; @INIT@ and @CONTENTS@ are the 64 parameters of initial values.
+// A name and a number between at-signs are so many ports; INIT and CONTENTS stand for 64 parameters (`gates.cells`).
 
 module DP16KD (
     input @DIA:18@, input @ADA:14@, input CEA, OCEA, CLKA, WEA, RSTA, CSA2, CSA1, CSA0, output @DOA:18@,

