@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from amaranth.build.run import BuildPlan
 
 import lethe
+from lethe import processes
 from lethe.spec.config import System
 from lethe_sim.files import BITSTREAM, remove, whole_directory
 
@@ -187,23 +187,17 @@ def _run(workshop: Path, say: Say) -> bool:
     logs = [Log(workshop / f"{NAME}.rpt", _yosys), Log(workshop / f"{NAME}.tim", _nextpnr)]
     started = time.monotonic()
     phase, what = "synthesis", "starting"
-    with open(workshop / "build.log", "wb") as sink:
-        tools = subprocess.Popen(
-            ["sh", f"build_{NAME}.sh"], cwd=workshop, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            while tools.poll() is None:
-                for log in logs:
-                    for found in log.news():
-                        phase, what = found
-                say(phase, f"{what}{', ' if what else ''}{_passed(time.monotonic() - started)}")
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    tools.wait(0.25)
-        finally:
-            if tools.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(tools.pid, signal.SIGKILL)
-                tools.wait()
+    with (
+        open(workshop / "build.log", "wb") as sink,
+        processes.started(["sh", f"build_{NAME}.sh"], cwd=workshop, stdout=sink, stderr=subprocess.STDOUT) as tools,
+    ):
+        while tools.poll() is None:
+            for log in logs:
+                for found in log.news():
+                    phase, what = found
+            say(phase, f"{what}{', ' if what else ''}{_passed(time.monotonic() - started)}")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tools.wait(0.25)
     return tools.returncode != 0
 
 

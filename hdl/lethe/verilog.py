@@ -1,7 +1,6 @@
 """Verilog: a NI alone, a router alone, or a whole system, with one module for all units that are alike."""
 
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +9,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
+
+from lethe import processes
 
 __all__ = ["VerilogError", "emit", "run_yosys", "shared", "to_rtlil"]
 
@@ -164,15 +165,9 @@ def _sign(operand: str, width: int) -> str:
 
 def run_yosys(directory: Path, commands: str) -> None:
     """Run Yosys on files in ``directory``, the only place YoWASP's sees; raises `VerilogError` if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-c", _YOSYS, "-q", "-p", commands],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run([sys.executable, "-c", _YOSYS, "-q", "-p", commands], cwd=directory, capture_output=True)
     if done.returncode:
-        raise VerilogError(f"yosys failed: {(done.stderr or done.stdout)[-2000:].strip()}")
+        raise VerilogError(f"yosys failed: {processes.last_words(done.stderr or done.stdout)}")
 
 
 def emit(component: wiring.Component, name: str) -> str:

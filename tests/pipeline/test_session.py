@@ -57,10 +57,13 @@ def test_wrapper_drops_the_module(tmp_path):
     echo.parent.mkdir(parents=True)
     echo.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     echo.chmod(0o755)
-    before = os.environ.get("JAVA_HOME")
-    with session._java_home(tmp_path / "home"):
-        told = os.popen(f"{os.environ['JAVA_HOME']}/bin/java -a --add-modules=jdk.incubator.vector 'b c'").read()
-    assert told == "-a|b c|" and os.environ.get("JAVA_HOME") == before
+    machine = session.Machine(tmp_path / "home")
+    machine._script_of_java()
+    (java,) = machine._own.glob("bin/java")
+    told = os.popen(f"{java} -a --add-modules=jdk.incubator.vector 'b c'").read()
+    assert told.startswith("-Djava.io.tmpdir=") and told.endswith("|-a|b c|")
+    machine.end()
+    assert not machine._own.exists()
 
 
 def test_unusable_master():
@@ -73,4 +76,16 @@ def test_unusable_master():
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "told: Spark does not start on nowhere://x: " in run.stdout and "check --master" in run.stdout
-    assert "Traceback" not in run.stderr
+    assert run.stderr == ""
+
+
+def test_why_java_does_not_start_is_told(tmp_path):
+    script = (
+        "from lethe_sim.pipeline.session import PipelineError, session\n"
+        "try:\n"
+        "    with session(memory='1x'): pass\n"
+        "except PipelineError as error: print('told:', error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert "told: Spark does not start on local[*]: " in run.stdout and "1x" in run.stdout
+    assert run.stderr == ""

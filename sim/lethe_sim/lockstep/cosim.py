@@ -121,8 +121,8 @@ def cosim(
             )
         outcome = workspace / "outcome.json"
         if not outcome.exists():
-            log = (workspace / "simulation.log").read_text(errors="replace").splitlines()[-30:]
-            raise simulators.ToolError("the bench ended without an outcome; its last words:\n" + "\n".join(log))
+            said = simulators.words(workspace / "simulation.log", directory.name)
+            raise simulators.ToolError(f"the bench ended without an outcome: {said}")
         found = json.loads(outcome.read_text())
         if scripted:
             found["deliveries"] = _deliveries(workspace / "deliveries.npz")

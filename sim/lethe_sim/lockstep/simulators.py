@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lethe import processes
+
 SIMULATORS = ("verilator", "icarus")
 
 # The stock build fails on precompiled headers, which GCC wants with -include.  Without inlining, units of one kind
@@ -66,8 +68,6 @@ def require(simulator: str) -> None:
 def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool = False) -> Path:
     """Build ``verilog`` once and return its build directory (a cache keyed by all that matters)."""
     require(simulator)
-    from cocotb_tools.runner import get_runner
-
     recipe = [_VERILATOR, _MAKE, importlib.metadata.version("verilator")] if simulator == "verilator" else []
     recipe += [importlib.metadata.version("cocotb"), sys.version]
     key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe]).encode()).hexdigest()[:20]
@@ -78,7 +78,7 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
         source = workshop / f"{top}.v"
         source.write_text(_woken(verilog) if simulator == "icarus" else verilog, encoding="utf-8")
         log = workshop / "build.log"
-        runner = _verilator_runner()() if simulator == "verilator" else get_runner(simulator)
+        runner = _runner(simulator)
         sources = [source]
         if simulator == "verilator":
             sources.append(_public_ports(workshop, verilog, top))
@@ -95,8 +95,7 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
                     log_file=log,
                 )
             except (RuntimeError, SystemExit, OSError) as error:
-                tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:]) if log.exists() else ""
-                raise ToolError(f"{simulator} failed ({error}); its last words:\n{tail}") from None
+                raise ToolError(f"{simulator} failed ({error}): {words(log, directory.name)}") from None
     return directory
 
 
@@ -133,11 +132,10 @@ def run(
 ) -> Path:
     """Run cocotb test module ``module`` on a built design; returns its results file or raises `ToolError`."""
     from cocotb_tools.config import libs_dir
-    from cocotb_tools.runner import get_runner
 
     results = workspace / "results.xml"
     log = workspace / "simulation.log"
-    runner = get_runner(simulator)
+    runner = _runner(simulator)
     # A built design remembers where cocotb lay; the environment that built it may be gone.
     libraries = os.pathsep.join(filter(None, [str(libs_dir), os.environ.get("LD_LIBRARY_PATH")]))
     with _tools_on_path(simulator), _quiet():
@@ -157,11 +155,22 @@ def run(
                 timescale=("1ns", "1ps") if simulator == "icarus" else None,
             )
         except (RuntimeError, SystemExit, OSError) as error:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:]) if log.exists() else ""
-            raise ToolError(f"the simulation failed ({error}); its last words:\n{tail}") from None
+            raise ToolError(f"the simulation failed ({error}): {words(log, directory.name)}") from None
     if not results.exists():
-        raise ToolError(f"the simulation ended without a result; see {log}")
+        raise ToolError(f"the simulation ended without a result: {words(log, directory.name)}")
     return results
+
+
+def words(log: Path, name: str) -> str:
+    """What a tool that failed said, in one line; its log, which would go with its directory, is kept."""
+    if not log.exists():
+        return "it left no log"
+    kept = cache_directory() / f"{name}.failed.log"
+    try:
+        shutil.copyfile(log, kept)
+    except OSError:
+        return processes.last_words(log.read_text(errors="replace"))
+    return f"{processes.last_words(kept.read_text(errors='replace'))}; {kept} has all that it said"
 
 
 def outcome(directory: Path, top: str, module: str, workspace: Path, job: dict) -> Any:
@@ -186,11 +195,25 @@ def _woken(verilog: str) -> str:
     return re.sub(r"\breg (\\\$auto\$verilog_backend\S+)\s*= 0;", r"reg \1 ; initial #0 \1 = 0;", verilog)
 
 
-def _verilator_runner():
-    """cocotb's Verilator runner, but with only the top's ports public: with everything public nothing is optimised."""
-    from cocotb_tools.runner import Verilator
+def _runner(simulator: str) -> Any:
+    """cocotb's runner of a simulator, but nothing that it starts outlives this process.
 
-    class PortsOnly(Verilator):
+    With Verilator only the top's ports are public: with everything public nothing is optimised.
+    """
+    from cocotb_tools.runner import Icarus, Runner, Verilator
+
+    class Leashed(Runner):
+        def _execute_cmds(self, cmds, cwd, stdout=None):
+            stderr = None if stdout is None else subprocess.STDOUT
+            for command in cmds:
+                done = processes.run([*map(str, command)], cwd=cwd, env=self.env, stdout=stdout, stderr=stderr)
+                if done.returncode:
+                    raise RuntimeError(f"exit code {done.returncode}")
+
+    class LeashedIcarus(Leashed, Icarus):
+        pass
+
+    class PortsOnly(Leashed, Verilator):
         def _build_command(self):
             verilate, make = super()._build_command()
             return [
@@ -198,7 +221,7 @@ def _verilator_runner():
                 [*make, *_MAKE],
             ]
 
-    return PortsOnly
+    return PortsOnly() if simulator == "verilator" else LeashedIcarus()
 
 
 def _public_ports(directory: Path, verilog: str, top: str) -> Path:
@@ -283,12 +306,12 @@ def native(verilog: str, top: str, *, hierarchical: bool = False) -> Path:
     with _workshop(directory) as workshop, _tools_on_path("verilator"):
         for name, text in texts.items():
             (workshop / name).write_text(text, encoding="utf-8")
-        done = subprocess.run(
+        done = processes.run(
             [
                 "verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", *arguments,
                 "-Wno-fatal", "-CFLAGS", "-O2", "--top-module", top, "-Mdir", "obj", *sources,
             ],
-            cwd=workshop, capture_output=True, text=True, check=False,
+            cwd=workshop, capture_output=True,
         )  # fmt: skip
         if done.returncode:
             raise ToolError(f"verilator failed: {(done.stderr or done.stdout)[-1500:]}")

