@@ -7,10 +7,10 @@ from typing import NamedTuple
 import derived
 import ni
 
-from lethe.spec.config import System
+from lethe.spec.config import ConfigError, System
 from lethe.spec.toml import dump
 from lethe_sim.golden import blocks
-from lethe_sim.lockstep import hostile
+from lethe_sim.lockstep import hostile, matrix
 
 Stimulus = list[int]
 IDLE: Stimulus = [0] * 6
@@ -80,6 +80,59 @@ class Model:
             completion_ready=cycle.completion_ready,
         )
         return Shown([int(word) for word in words], ports, dumped)
+
+
+def drawn(seed: int) -> System:
+    """A system that the matrix never draws: few generations, control classes with reserved slots, odd widths."""
+    chance = random.Random(f"third {seed}")
+    while True:
+        mtu, slots = chance.choice((5, 16, 70, 300)), chance.choice((2, 3, 5, 7, 16))
+        topology = chance.choice(matrix.TOPOLOGIES)
+        retry_limit = chance.choice((0, 1, 2, 200))
+        sections = {
+            "run": {"seed": 1 + seed},
+            "topology": topology,
+            "wire": {
+                "flit_bits": chance.choice((16, 32, 64, 128)),
+                "node_bits": chance.choice((0, 5)),
+                "slot_bits": chance.choice((0, 5)),
+                "generation_bits": chance.choice((1, 2, 3, 20)),
+                "incarnation_bits": chance.choice((2, 3)),
+                "try_bits": chance.choice((1, 2, 8)),
+                "class_bits": chance.choice((1, 2, 3, 8)),
+                "mode_bits": chance.choice((1, 2, 4)),
+                "ext_bits": chance.choice((1, 2, 16)),
+                "mtu": mtu,
+                "tag_bits": chance.choice((1, 7, 16)),
+            },
+            "router": {"latency": chance.choice((1, 2)), "queue": chance.choice((0, 0, 1, 4))},
+            "ni": {
+                "slots": slots,
+                "sets": chance.choice((1, 2, 8, 32)),
+                "ways": chance.choice((1, 2, 5)),
+                "reply_depth": chance.choice((2, 3, 7)),
+                "deliver_records": chance.choice((2, 3, 9)),
+                "deliver_flits": chance.choice((0, -(-mtu * 8 // 16))),
+                "control_classes": chance.choice((0, 1, 2, 3)),
+                "reserved_slots": chance.choice((0, 1, slots - 1)),
+                "deadline_bits": chance.choice((8, 13, 32)),
+            },
+            "timers": {
+                "slack": chance.choice((-2, -1, 0, 3)),
+                "ceiling": chance.choice((-1, 0, 400, 3000)),
+                "backoff_steps": chance.choice((0, 1, 2, 6)),
+                "jitter_bits": chance.choice((0, 1, 7)),
+                "timer_depth": chance.choice((0, 5, 6)),
+                "ack_limit": chance.choice((0, 3, 9)) if retry_limit else 0,
+                "quarantine": chance.choice((0, 300, 5000)) if retry_limit else 0,
+                "wrap_guard": 0,
+            },
+            "workload": {"min_length": 4, "max_length": 5, "retry_limit": retry_limit},
+        }
+        try:
+            return System.make(source=f"third seed {seed}", **sections)
+        except ConfigError:
+            continue
 
 
 def hostile_run(system: System, node: int, seed: int, cycles: int) -> Run:

@@ -18,7 +18,7 @@ DEFAULTS = {
         "flit_bits": 64, "node_bits": 0, "slot_bits": 0, "generation_bits": 12, "incarnation_bits": 4, "try_bits": 1,
         "class_bits": 3, "mode_bits": 2, "ext_bits": 2, "mtu": 32, "tag_bits": 16,
     },
-    "router": {"latency": 1, "queue": 0, "flow": "discard"},
+    "router": {"latency": 1, "queue": 0, "flow": "discard", "max_wait": 64},
     "ni": {
         "slots": 16, "sets": 16, "ways": 4, "reply_depth": 16, "deliver_flits": 0, "deliver_records": 16,
         "control_classes": 0, "reserved_slots": 0, "deadline_bits": 20,
@@ -72,12 +72,18 @@ class Crc:
     """A CRC by its reversed polynomial: starts as all ones, bit 0 first, complemented."""
 
     def __init__(self, width: int, polynomial: int):
-        self.ones = (1 << width) - 1
+        self.ones, self.polynomial = (1 << width) - 1, polynomial
         self.table = []
         for byte in range(256):
             for _ in range(8):
                 byte = byte >> 1 ^ (polynomial if byte & 1 else 0)
             self.table.append(byte)
+
+    def of_bits(self, data: int, width: int, register: int) -> int:
+        """The register after ``width`` bits, from bit 0 up, with nothing complemented."""
+        for i in range(width):
+            register = register >> 1 ^ (self.polynomial if (register ^ data >> i) & 1 else 0)
+        return register
 
     def of(self, data: bytes) -> int:
         register = self.ones

@@ -382,6 +382,11 @@ class Ni:
     def ready(self) -> bool:
         return self.since_reset >= max(self.slots, self.ni["sets"])
 
+    @property
+    def link_o(self) -> Flit:
+        """What the link shows in the cycle of the next `step`, if that is none of reset."""
+        return self.leaving.get(self.cycle, Flit())
+
     def step(self, inputs: Inputs, reset: bool = False) -> list[int]:
         """One cycle; returns its trace words (section 7)."""
         if reset:

@@ -1,0 +1,103 @@
+"""Section 5 of the cycle contract: the traffic generator and the checker of a node.
+
+Written from `docs/` alone, as `ni.py`.
+"""
+
+import derived
+from derived import MASK32, Numbers, scale
+from ni import Record
+
+
+def payload(numbers: Numbers, key: int, length: int) -> list[int]:
+    """The beats of a datagram."""
+    words = [key ^ (i & 0xFF) * 0x01010101 ^ (MASK32 if i & 1 else 0) for i in range(-(-length // 4))]
+    stream = b"".join(word.to_bytes(4, "little") for word in words)[:length]
+    size = numbers.flit_bits // 8
+    return [int.from_bytes(stream[at : at + size], "little") for at in range(0, length, size)]
+
+
+class Generator:
+    """States START, GAP, RECORD, DATA and DONE."""
+
+    def __init__(self, numbers: Numbers, node: int):
+        self.n, self.node = numbers, node
+        self.workload, self.gaps = numbers.section["workload"], numbers.gaps()
+        self.chance = derived.seed_for(numbers.section["run"]["seed"], 5, node)
+        self.state, self.number, self.left = "START", 0, 0
+        self.record, self.beats, self.at = Record(), [], 0
+        self.sent = self.sent_sum = 0
+
+    @property
+    def key(self) -> int:
+        return (self.number & 0xFFFFF) << 12 | self.node & 0xFFF
+
+    @property
+    def offered(self) -> tuple[Record | None, int | None]:
+        """The record, or the beat, offered in this cycle."""
+        return self.record if self.state == "RECORD" else None, self.beats[self.at] if self.state == "DATA" else None
+
+    def step(self, cycle: int, *, ready: bool, record_taken: bool, beat_taken: bool, reset: bool) -> None:
+        """The end of a cycle; ``ready``: the NI is Ready."""
+        if reset and self.state in ("RECORD", "DATA"):
+            self.state = "RECORD"
+        elif self.state == "START":
+            self._start(cycle, ready)
+        elif self.state == "GAP":
+            self.left -= 1
+            self.state = "GAP" if self.left else "RECORD"
+        elif record_taken:
+            self.state, self.at = "DATA", 0
+        elif beat_taken:
+            self.at += 1
+            if self.at == len(self.beats):
+                self.sent, self.sent_sum = self.sent + 1, self.sent_sum + self.key & MASK32
+                self.state, self.number = "START", self.number + 1
+
+    def _start(self, cycle: int, ready: bool) -> None:
+        w = self.workload
+        if (w["count"] and self.number == w["count"]) or (w["stop"] and cycle >= w["stop"]):
+            self.state = "DONE"
+        elif ready:
+            d = self.chance = derived.draw(self.chance)
+            destination = scale(d & 0xFFFF, 16, self.n.nodes - 1)
+            length = w["min_length"] + scale(d >> 24, 8, w["max_length"] - w["min_length"] + 1)
+            self.record = Record(
+                destination=destination + (destination >= self.node),
+                length=length,
+                tag=self.number & (1 << self.n.section["wire"]["tag_bits"]) - 1,
+                deadline=w["deadline"],
+                retry_limit=w["retry_limit"],
+            )
+            self.beats = payload(self.n, self.key, length)
+            self.left = self.gaps[d >> 16 & 0xFF]
+            self.state = "GAP" if self.left else "RECORD"
+
+
+class Checker:
+    """State HEAD, or a datagram's beats."""
+
+    def __init__(self, numbers: Numbers):
+        self.n = numbers
+        self.length: int | None = None  # of the datagram whose beats come; None in HEAD
+        self.beats: list[int] = []
+        self.received = self.received_sum = self.wrong = 0
+
+    @property
+    def ready(self) -> tuple[int, int]:
+        """deliver.ready and deliver_data.ready, unless stalled."""
+        return int(self.length is None), int(self.length is not None)
+
+    def step(self, record: tuple[int, int, int] | None, beat: tuple[int, int] | None, *, reset: bool) -> None:
+        """The end of a cycle, with what was taken in it."""
+        if reset:
+            self.length, self.beats = None, []
+        elif record is not None:
+            self.length = record[2] or None
+        elif beat is not None:
+            self.beats.append(beat[0])
+            if beat[1]:
+                stream = self.n.bytes_of(self.beats)
+                key = int.from_bytes(stream[:4], "little")
+                self.wrong += self.beats != payload(self.n, key, self.length or 0)
+                self.received, self.received_sum = self.received + 1, self.received_sum + key & MASK32
+                self.length, self.beats = None, []
