@@ -1,8 +1,8 @@
 """The `lethe` command: one word per job.
 
 Exit codes, for scripts: 0 good; 1 the verdict is bad (a datagram lost or doubled, two sides that differ, a
-run that did not finish); 2 a mistake in what was asked for; 3 the machine lacks something (Java, a compiler,
-room on the disk); 130 interrupted; 141 whoever read the output went away.
+run that did not finish, a design too slow or too large for its board); 2 a mistake in what was asked for; 3 the
+machine lacks something (Java, a compiler, room on the disk); 130 interrupted; 141 whoever read the output went away.
 """
 
 import argparse

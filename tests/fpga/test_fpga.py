@@ -59,6 +59,17 @@ def test_leds_tell_that_every_datagram_arrived_once():
     assert all(status == running for running, _, _, status in seen[: drained - 8])
 
 
+def test_the_golden_model_ends_the_self_test_well():
+    """Its four nodes, with a hundredth of its traffic: all that was sent has arrived, once."""
+    sections = SELFTEST | {"workload": SELFTEST["workload"] | {"count": 1000}}
+    golden = Golden(System.make(**sections))
+    golden.run(20_000_000, until_drained=True)
+    assert golden.drained
+    sums = {name: int(found.sum()) % 2**32 for name, found in golden.sums.items()}
+    assert sums["sent"] == sums["received"] == 4000
+    assert sums["sent_sum"] == sums["received_sum"] and sums["wrong"] == 0
+
+
 class Stub(wiring.Component):
     """A system that has ended when told so, and is never right."""
 
