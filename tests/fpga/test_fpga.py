@@ -1,5 +1,7 @@
 """The self-test that goes on a board: its LEDs, the boards."""
 
+import re
+
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -124,6 +126,12 @@ class Dark(wiring.Component):
         return m
 
 
+def cells(rtl: str, kind: str) -> list[dict[str, str]]:
+    """The ports of all cells of one kind in RTLIL, and the wires at them."""
+    found = re.findall(rf"^  cell \\?{re.escape(kind)} .*\n((?:    .*\n)*)", rtl, re.MULTILINE)
+    return [dict(re.findall(r"connect \\(\w+) (\S+)", body)) for body in found]
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
     """The files for the tools: one PLL that is set as computed, lock into reset, a pin for the clock and each LED."""
@@ -132,7 +140,11 @@ def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
     assert clock.mhz == DEFAULT_MHZ
     files = plan(name, selftest(), clock, 1).files
     rtl, pins = str(files["lethe_selftest.il"]), str(files["lethe_selftest.lpf"])
-    assert rtl.count("cell \\EHXPLLL") == 1 and rtl.count("cell \\SGSR") == 1
+    ((pll,), (gsr,), (first, second)) = (cells(rtl, kind) for kind in ("EHXPLLL", "SGSR", "FD1S3AX"))
+    assert {gsr["CLK"], first["CK"], second["CK"]} == {pll["CLKOS"]} and pll["CLKFB"] == pll["CLKOP"]
+    assert gsr["GSR"] == second["Q"] and second["D"] == first["Q"]
+    (run,) = (gate for gate in cells(rtl, "$and") if gate["Y"] == first["D"])
+    assert run["A"] == pll["LOCK"]
     for parameter, value in {
         "CLKI_DIV": clock.reference,
         "CLKFB_DIV": clock.feedback,
