@@ -24,7 +24,11 @@ SYSTEM = {
     "faults": {"loss": 0.3},
 }
 
-COSIM = ["cosim", "demo.toml", "--output", "received.bin", "--trace", "rtl.parquet", "--golden-trace", "golden.parquet"]
+# The directory is the demonstration's own.
+COSIM = [
+    "cosim", "demo.toml", "--force", "--output", "received.bin", "--trace", "rtl.parquet",
+    "--golden-trace", "golden.parquet",
+]  # fmt: skip
 
 
 #: What tcpdump saw on a loopback interface: names and web pages, eight hosts.
@@ -48,12 +52,15 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         (out / f"{name}.toml").write_text(dump(System.make(source=f"{name}.toml", **SYSTEM, workload=workload)))
     steps = (
-        ("The golden model carries the file", ["run", "demo.toml", "--no-audit", "--output", "golden.bin"]),
+        ("The golden model carries the file", ["run", "demo.toml", "--no-audit", "--force", "--output", "golden.bin"]),
         (
             "RTL (Verilator, driven by cocotb) carries it, the golden model in lockstep",
             COSIM,
         ),
-        ("The same RTL carries the packets of a capture", ["cosim", "packets.toml", "--output", "received.pcap"]),
+        (
+            "The same RTL carries the packets of a capture",
+            ["cosim", "packets.toml", "--force", "--output", "received.pcap"],
+        ),
         ("Spark audits the golden model's trace", ["report", "golden.parquet", "-o", "golden.html"]),
         (
             "Spark audits the RTL's trace and compares the two",

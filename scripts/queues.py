@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lethe_sim.files import write
 from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
 from lethe_sim.report.sweep import Kept
@@ -233,7 +234,7 @@ def main(arguments: list[str] | None = None) -> int:
     for found in hypotheses(swept):
         print(f"- {found.expected} **{found.verdict.capitalize()}**: {found.found}")
     index = chosen.output / "index.html"
-    index.write_text(page(swept), encoding="utf-8")
+    write(index, page(swept))
     print(f"queues: page {index}", file=sys.stderr)
     return 0
 

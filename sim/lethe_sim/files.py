@@ -28,15 +28,10 @@ MARK = f"Lethe {lethe.__version__}"
 
 _PART_NAME = re.compile(r"cycles=\d{12,}-\d{12,}\.parquet")
 _HEAD = 4096
-_DESCRIPTORS = re.compile(r"(/proc/(self|\d+)(/task/\d+)?/fd|/dev/fd)")
 
 
 class WriteError(OSError):
     """A file that could not be written to its end, for want of room, say.  ``file: what is wrong; cure``."""
-
-
-class PlaceError(ValueError):
-    """A place where a file cannot be.  The message is ``file: what is wrong; cure``."""
 
 
 # Kinds of files, and how each is recognised.
@@ -53,6 +48,7 @@ class Kind:
         that nothing can be told by, whose files are never replaced unasked
     file, directory : what it may be
     tree : a directory of it is replaced as a whole, so that nothing else may lie in it
+    kept : a file of another kind is left there, and nothing written
     """
 
     name: str
@@ -60,6 +56,7 @@ class Kind:
     file: bool = True
     directory: bool = False
     tree: bool = False
+    kept: bool = False
 
     def fits(self, path: Path) -> bool:
         """Whether what is at ``path`` may be replaced unasked: it is of this kind, or empty."""
@@ -121,7 +118,8 @@ FIGURE_COLUMNS = ("metric", "unit", "runs", "mean", "deviation", "low", "high")
 
 TRACE = Kind(name="a trace of Lethe", known=is_trace, directory=True, tree=True)
 VCD = Kind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Lethe "))
-SAVE_FILE = Kind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "))
+#: Who saves the arrangement of a waveform in GTKWave keeps it.
+SAVE_FILE = Kind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
 PAGE = Kind(name="a page of Lethe", known=_head(r'<!doctype html>.*<meta name="generator" content="Lethe '))
 SVG = Kind(name="a picture of Lethe", known=_head("<svg .*<metadata>Lethe "))
 CSV = Kind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FIGURE_COLUMNS)}\n"))
@@ -163,10 +161,10 @@ def _plain(path: str | Path) -> bool:
 
 def descriptor(path: str | Path) -> int | None:
     """The number of the open file that a path stands for, as ``/dev/stdout`` does for 1; None for others."""
-    at = os.fspath(path)
+    at, ours = os.fspath(path), re.compile(rf"/proc/{os.getpid()}(/task/\d+)?/fd|/dev/fd")
     for _ in range(40):
         parent, name = os.path.realpath(os.path.dirname(at) or "."), os.path.basename(at)
-        if _DESCRIPTORS.fullmatch(parent) and name.isdecimal():
+        if ours.fullmatch(parent) and name.isdecimal():
             return int(name)
         full = os.path.join(parent, name)
         if not name or not os.path.islink(full):
@@ -243,9 +241,11 @@ def writing(path: str | Path) -> Iterator[None]:
     """Errors of the system while ``path`` is written, told of ``path`` and not of what it is called meanwhile."""
     try:
         yield
-    except (WriteError, BrokenPipeError):
+    except WriteError:
         raise
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and descriptor(path) is not None:
+            raise
         reason = os.strerror(error.errno) if error.errno else (str(error).splitlines() or ["it failed"])[0]
         cure = "name another" if is_stream(path) else "nothing is changed, make room or name another file"
         raise WriteError(f"{path}: cannot be written: {reason}; {cure}") from None
@@ -287,7 +287,7 @@ def keep_permissions(old: Path, new: Path) -> None:
     with contextlib.suppress(OSError):
         os.chown(new, before.st_uid, before.st_gid)
     with contextlib.suppress(OSError):
-        os.chmod(new, stat.S_IMODE(before.st_mode))
+        os.chmod(new, before.st_mode & 0o777)
 
 
 def write(path: str | Path, data: bytes | str) -> None:

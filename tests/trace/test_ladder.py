@@ -8,7 +8,7 @@ from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Drop, Event, Kind
 from lethe.spec.wire import pack_uid
 from lethe_sim.trace import RAW_EVENT, TraceError, TraceWriter
-from lethe_sim.trace.ladder import find, text_ladder
+from lethe_sim.trace.ladder import find, listing, text_ladder
 
 # Nodes 0 and 3 meet at the top: three routers, of which the first is router 0.
 SYSTEM = System.make(topology={"kind": "tree", "arity": 2, "levels": 2}, run={"name": "ladder"})
@@ -129,12 +129,31 @@ def test_ways_to_name_it(trace, which):
         ("1:2:3", "is no UID"),
         ("1:999:3:4", "is no UID"),
         ("0", "is no UID"),
-        ("1:1:0:0", "no datagram 1:1:0:0 in this trace; try `unlucky`"),
+        ("1:1:0:0", "no datagram 1:1:0:0 in this trace; the nearest is 0:1:2:3, and `lethe ladder .* --list` names"),
     ],
 )
 def test_errors(trace, which, told):
     with pytest.raises(TraceError, match=f"ladder.parquet: .*{told}"):
         find(trace, which)
+
+
+def test_the_nearest_is_that_of_the_same_node_and_slot(tmp_path):
+    path = tmp_path / "three.parquet"
+    uids = [pack_uid(*uid) for uid in ((0, 1, 2, 3), (1, 1, 2, 3), (1, 1, 2, 9))]
+    rows = [(cycle, 0, LANE_ACCEPT, word(Event.ACCEPT, Kind.SEND, 3, 8), uid) for cycle, uid in enumerate(uids)]
+    rows += [(9, 0, LANE_TX, word(Event.SEND, 0, 3, 8), uids[1]), (10, 0, LANE_TX, word(Event.SEND, 1, 3, 8), uids[1])]
+    with TraceWriter(path, SYSTEM) as writer:
+        writer.append(np.array([*rows, (11, 0, LANE_TX, word(Event.SEND, 0, 3, 8), uids[0])], RAW_EVENT))
+        writer.finish(cycles=20, drained=True)
+    for which, nearest in (
+        ("1:1:2:8", "1:1:2:9"),
+        ("1:1:0:0", "1:1:2:3"),
+        ("0:0:0:0", "0:1:2:3"),
+        ("9:9:9:9", "1:1:2:9"),
+    ):
+        with pytest.raises(TraceError, match=f"no datagram {which} in this trace; the nearest is {nearest}, and"):
+            find(path, which)
+    assert listing(path) == "1:1:2:3  sent 2 times\n0:1:2:3  sent 1 time\nof 2 datagrams"
 
 
 def test_nothing_ever_sent(tmp_path):

@@ -62,16 +62,18 @@ class Afterwards:
     """
 
     def __init__(self):
-        self.errors: list[OSError] = []
+        self.errors: list[Exception] = []
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Put an error of writing off."""
+        from lethe_sim.trace import TraceError
+
         try:
             yield
         except BrokenPipeError:
             raise
-        except OSError as error:
+        except (OSError, MemoryError, TraceError) as error:
             self.errors.append(error)
 
     def tell(self) -> None:

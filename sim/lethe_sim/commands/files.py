@@ -70,14 +70,16 @@ class Files:
         if (path := input_path(system)) is not None:
             self.reads(path, f"workload.path of {system.source}")
 
-    def writes(self, path: str | Path | None, named: str, kind: Kind) -> Path | None:
-        """A file that is written, if there is one: returns its path."""
-        if path is None:
-            return None
+    def writes_if(self, path: str | Path | None, named: str, kind: Kind) -> Path | None:
+        """A file that is written if it is named."""
+        return None if path is None else self.writes(path, named, kind)
+
+    def writes(self, path: str | Path, named: str, kind: Kind) -> Path:
+        """A file that is written; returns its path."""
         if str(path) == "-":
-            raise Mistake(f"{named}: -: the verdict goes to stdout; name a file, or ./- for one of that name")
+            raise Mistake(f"{named}: -: does not go to stdout; name a file, or ./- for one of that name")
         if str(path) == "":
-            raise Mistake(f"{named}: is empty; name a file")
+            raise Mistake(f"{named or 'FILE'}: is empty; name a file")
         self.outputs.append(Output(path=Path(path), named=named, kind=kind))
         return Path(path)
 
@@ -116,11 +118,12 @@ class Files:
         parent = target.parent
         if not parent.is_dir():
             if output.kind.file or any(above.exists() and not above.is_dir() for above in target.parents):
-                raise Mistake(f"{told}: no such directory {path.parent}; make it first")
+                missing = parent if path.is_symlink() else path.parent
+                raise Mistake(f"{told}: no such directory {missing}; make it first")
             parent = next(above for above in target.parents if above.is_dir())
         if not os.access(parent, os.W_OK | os.X_OK):
             raise Mistake(f"{told}: the directory {parent} cannot be written to; choose another")
-        if mode is not None and not os.access(target, os.W_OK):
+        if mode is not None and (not os.access(target, os.W_OK) or _anothers(target)):
             raise Mistake(f"{told}: is read-only; name another file, or make it writable")
         if mode is not None and stat.S_ISDIR(mode) and not output.kind.directory:
             raise Mistake(f"{told}: is a directory; name a file in it")
@@ -147,13 +150,13 @@ class Files:
     def _against_old(self, output: Output) -> None:
         """What is there may be replaced."""
         path, kind, told = output.path, output.kind, output.told
-        if files.is_stream(path) or not path.exists() or kind.fits(path):
+        if files.is_stream(path) or not path.exists() or kind.fits(path) or kind.kept:
             return
         if path.is_dir():
             raise Mistake(f"{told}: is a directory of something else, not {kind.name}; name another")
         if self.force:
             return
-        what = "already exists" if kind.known is None else f"exists, and is not {kind.name}"
+        what = "already exists" if kind.known is None else f"exists, and does not look like {kind.name}"
         cure = "--force replaces it" if self.force is not None else "name another, or move it away"
         raise Mistake(f"{told}: {what}; {cure}")
 
@@ -207,6 +210,12 @@ def _is_dir(path: Path) -> bool:
 def _shown(path: str | Path) -> str:
     text = str(path)
     return text if text.isprintable() else repr(text)
+
+
+def _anothers(path: Path) -> bool:
+    """Whether only its owner may replace an existing file, as in ``/tmp``, and that is somebody else."""
+    above, user = path.parent.stat(), os.geteuid()
+    return bool(above.st_mode & stat.S_ISVTX) and user not in (0, above.st_uid, path.stat().st_uid)
 
 
 def _identity(path: Path) -> tuple | None:

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     files.writes(args.output, "-o", BITSTREAM)
     files.writes(failed_directory(Path(args.output)), "", BITSTREAM)
     if args.json != "-":
-        files.writes(args.json, "--json", JSON)
+        files.writes_if(args.json, "--json", JSON)
     files.check()
     progress = Progress(shown=args.progress or None)
     try:

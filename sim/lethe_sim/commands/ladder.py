@@ -4,6 +4,7 @@ import argparse
 
 EXAMPLES = """\
   lethe ladder run.parquet                the datagram that was sent most often
+  lethe ladder run.parquet --list         the names of some that were sent often
   lethe ladder run.parquet 3:1:5:12       source:incarnation:slot:generation
 """
 
@@ -17,10 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="unlucky",
         help="source:incarnation:slot:generation, a packed UID, or `unlucky` (default): what was sent most often",
     )
+    parser.add_argument("--list", action="store_true", help="name the ten datagrams that were sent most often instead")
 
 
 def run(args: argparse.Namespace) -> int:
-    from lethe_sim.trace.ladder import text_ladder
+    from lethe_sim.trace.ladder import listing, text_ladder
 
-    print(text_ladder(args.trace, args.uid))
+    print(listing(args.trace) if args.list else text_ladder(args.trace, args.uid))
     return 0

@@ -59,7 +59,7 @@ def _sweep(args: argparse.Namespace) -> int:
     for name in ("sweep.toml", *(f"{table}.parquet" for table in TABLES), "runs", "events"):
         files.reads(sweep / name, f"{name} of the sweep")
     files.writes(output, _named(args), PAGE)
-    files.writes(args.figures, "--figures", FIGURES)
+    files.writes_if(args.figures, "--figures", FIGURES)
     files.check()
     page = sweep_report(sweep)
     drawn = {}

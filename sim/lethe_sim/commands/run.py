@@ -35,15 +35,17 @@ def run(args: argparse.Namespace) -> int:
     refuse_output(args, system)
     default = beside(args.config, ".parquet").name
     named = "--trace" if args.trace is not None else "the default trace (--trace)"
-    vcd = None if args.vcd is None else Path(args.vcd)
     files = Files(force=args.force)
     files.reads_config(system)
-    files.writes(trace := Path(default if args.trace is None else args.trace), named, TRACE)
-    files.writes(vcd, "--vcd", VCD)
+    trace = files.writes(default if args.trace is None else args.trace, named, TRACE)
+    vcd = files.writes_if(args.vcd, "--vcd", VCD)
     gtkw = None if vcd is None or is_stream(vcd) else beside(vcd, ".gtkw")
-    files.writes(gtkw, "the save file beside --vcd", SAVE_FILE)
-    files.writes(args.output, "--output", ANYTHING)
+    files.writes_if(gtkw, "the save file beside --vcd", SAVE_FILE)
+    files.writes_if(args.output, "--output", ANYTHING)
     files.check()
+    if gtkw is not None and gtkw.exists() and not SAVE_FILE.fits(gtkw) and not args.force:
+        note(f"{gtkw}: is not as Lethe wrote it, and is kept; --force replaces it")
+        gtkw = None
     if not args.no_audit:
         # Before a long run, not after it.
         from lethe_sim.pipeline.session import usable_java

@@ -1,7 +1,6 @@
 """`lethe sweep`: many runs of the golden model, their tables and their page."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lethe_sim.files import PAGE, SWEEP
@@ -40,21 +39,20 @@ def run(args: argparse.Namespace) -> int:
 
     progress = Progress(args.progress)
 
-    where = Path(args.output or beside(args.sweep, "").name)
+    files = Files()
+    default = beside(args.sweep, "").name if args.output is None else args.output
+    where = files.writes(default, "-o" if args.output is not None else "the default directory (-o)", SWEEP)
 
     def check(plan: "Sweep") -> None:
-        files = Files()
         files.reads(args.sweep, "the sweep")
         files.reads(plan.base_source, "base of the sweep")
         for system in {run.system.workload.path: run.system for run in plan.runs}.values():
             files.reads_workload(system)
-        files.writes(where, "-o" if args.output is not None else "the default directory (-o)", SWEEP)
         files.check()
-        if not args.no_report:
+        if where.is_dir() and not args.no_report:
             page = Files()
             page.writes(where / "report.html", "the page", PAGE)
-            if where.is_dir():
-                page.check()
+            page.check()
 
     def told(text: str) -> None:
         progress.clear()

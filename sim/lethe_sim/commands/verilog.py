@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     files.reads_config(system)
     if args.output != "-":
         files.writes(args.output, "-o", VERILOG)
-    files.writes(args.waivers, "--waivers", WAIVERS)
+    files.writes_if(args.waivers, "--waivers", WAIVERS)
     files.check()
     from lethe import verilog
 

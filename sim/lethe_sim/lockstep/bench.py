@@ -11,7 +11,7 @@ import cocotb
 import numpy as np
 
 from lethe.spec.config import System, parse
-from lethe_sim.trace import TraceWriteError, TraceWriter, digest, events_from_words, summed_counters
+from lethe_sim.trace import TraceError, TraceWriteError, TraceWriter, digest, events_from_words, summed_counters
 from lethe_sim.workloads import Play, build
 
 from .deliveries import Deliveries
@@ -125,7 +125,7 @@ class _Trace(contextlib.AbstractContextManager):
     def _trying(self) -> Iterator[None]:
         try:
             yield
-        except TraceWriteError as error:
+        except (TraceError, TraceWriteError) as error:
             self._unwritten.append(str(error))
             self.__exit__()
             self._writer = None

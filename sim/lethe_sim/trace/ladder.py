@@ -12,7 +12,7 @@ from lethe.spec.wire import pack_uid, unpack_uid
 from .life import Life, Note, Worm
 from .store import TraceError, TraceReader, open_trace
 
-__all__ = ["Ladder", "Note", "Worm", "find", "text_ladder", "unlucky"]
+__all__ = ["Ladder", "Note", "Worm", "find", "listing", "text_ladder", "unlucky"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,25 @@ def _parse(path: str | Path, which: str) -> int:
 
 def unlucky(trace: TraceReader) -> int:
     """The UID that was sent most often (the first accepted of equals)."""
+    sent = sends(trace)
+    return max(sent, key=lambda uid: sent[uid])
+
+
+def listing(path: str | Path, most: int = 10) -> str:
+    """The datagrams that were sent most often, one a line, with what `find` takes for each."""
+    sent = sends(open_trace(path))
+    rows = sorted(sent.items(), key=lambda row: -row[1])[:most]
+    names = [":".join(map(str, unpack_uid(uid))) for uid, _ in rows]
+    width = max(map(len, names))
+    lines = (
+        f"{name:<{width}}  sent {count:,} time{'' if count == 1 else 's'}"
+        for name, (_, count) in zip(names, rows, strict=True)
+    )
+    return "\n".join([*lines, f"of {len(sent):,} datagrams"])
+
+
+def sends(trace: TraceReader) -> Multiset[int]:
+    """How often each UID was sent; raises `TraceError` if none was."""
     sent: Multiset[int] = Multiset()
     for batch in trace.batches(["unit", "event", "uid"]):
         unit, event = batch["unit"].to_numpy(), batch["event"].to_numpy()
@@ -111,4 +130,4 @@ def unlucky(trace: TraceReader) -> int:
         sent.update(dict(zip(uids.tolist(), counts.tolist(), strict=True)))
     if not sent:
         raise TraceError(f"{trace.path}: has no datagram that was ever sent; nothing can be drawn")
-    return max(sent, key=lambda uid: sent[uid])
+    return sent

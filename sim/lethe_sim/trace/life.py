@@ -67,6 +67,20 @@ class Note:
     text: str
 
 
+def _instead(trace: TraceReader, uid: int) -> str:
+    """What to ask for in place of a datagram that is not there: the one with the next lower or higher UID."""
+    below, above = -1, 1 << 64
+    for batch in trace.batches(["event", "uid"]):
+        accepted = batch["event"].to_numpy() == Event.ACCEPT
+        found = batch["uid"].fill_null(0).to_numpy()[accepted]
+        below = max([below, *found[found < uid].tolist()])
+        above = min([above, *found[found > uid].tolist()])
+    near = min((other for other in (below, above) if 0 <= other < 1 << 64), key=lambda o: abs(o - uid), default=None)
+    if near is None:
+        return "it has none at all"
+    return f"the nearest is {':'.join(map(str, unpack_uid(near)))}, and `lethe ladder {trace.path} --list` names others"
+
+
 class Life:
     """The rows of one datagram, and those of the fabric where its worms passed."""
 
@@ -77,7 +91,7 @@ class Life:
         rows = trace.table(filters=[("uid", "=", uid), ("unit", "<", graph.nodes)]).to_pylist()
         name = ":".join(map(str, unpack_uid(uid)))
         if not rows:
-            raise TraceError(f"{trace.path}: no datagram {name} in this trace; try `unlucky`")
+            raise TraceError(f"{trace.path}: no datagram {name} in this trace; {_instead(trace, uid)}")
         accepts = [row for row in rows if row["event"] == Event.ACCEPT]
         if not accepts:
             raise TraceError(f"{trace.path}: datagram {name} was never accepted in this trace; try `unlucky`")
