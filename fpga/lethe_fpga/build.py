@@ -134,7 +134,9 @@ def build(
 
 def failed_directory(directory: Path) -> Path:
     """Where all that the tools wrote in a build that failed is kept, beside ``directory``, until one succeeds."""
-    return directory.with_name(f"{directory.name}-failed")
+    if directory.name in ("", ".."):
+        directory = directory.resolve()
+    return directory.parent / f"{directory.name}-failed"
 
 
 def _keep(part: Path, failed: Path) -> None:

@@ -259,9 +259,12 @@ def quick(monkeypatch):
 
 
 def built():
-    from lethe_fpga.build import BuildReport
+    from lethe_fpga.build import BuildReport, SlowestPath
 
-    return BuildReport(board="", bitstream="", bytes=0, fmax=1.0, target=1.0, cells={})
+    return BuildReport(
+        board="", about="", bitstream="", bytes=0, board_clock=25.0, target=1.0, fmax=1.0, pll={}, cells={}, shares=(),
+        path=SlowestPath(blocks=(), start="", end="", levels=0, logic=1.0, routing=1.0),
+    )  # fmt: skip
 
 
 #: Commands, and what each writes.

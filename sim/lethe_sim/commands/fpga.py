@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lethe.spec.config import load
 from lethe_sim.files import BITSTREAM, JSON
 
-from .common import Mistake, Progress, note, write_text
+from .common import Afterwards, Mistake, Progress, note, write_text
 from .files import Files, add_force
 from .verilog import refuse_golden_only
 
@@ -82,8 +82,12 @@ def run(args: argparse.Namespace) -> int:
         )
     except UnmetError as unmet:
         progress.clear()
+        after = Afterwards()
         if args.json and unmet.report:
-            write_text(args.json, unmet.report.as_json() + "\n")
+            with after.writing():
+                write_text(args.json, unmet.report.as_json() + "\n")
+        for error in after.errors:
+            note(str(error))
         raise
     finally:
         progress.clear()
