@@ -97,7 +97,7 @@ def drawn(seed: int) -> System:
                 "node_bits": chance.choice((0, 5)),
                 "slot_bits": chance.choice((0, 5)),
                 "generation_bits": chance.choice((1, 2, 3, 20)),
-                "incarnation_bits": chance.choice((2, 3)),
+                "incarnation_bits": chance.choice((1, 2, 3)),
                 "try_bits": chance.choice((1, 2, 8)),
                 "class_bits": chance.choice((1, 2, 3, 8)),
                 "mode_bits": chance.choice((1, 2, 4)),
@@ -135,11 +135,19 @@ def drawn(seed: int) -> System:
             continue
 
 
+class Network(hostile.Network):
+    """The hostile network, also where its incarnations need more bits than there are."""
+
+    def _message(self) -> dict[str, int]:
+        fields = super()._message()
+        return {field.name: fields[field.name] & (1 << field.width) - 1 for field in self.form.send}
+
+
 def hostile_run(system: System, node: int, seed: int, cycles: int) -> Run:
     """The golden model's NI between the hostile network and host of the block lockstep; resets come now and then."""
     chance = random.Random(f"third {seed}")
     model = Model(system, node)
-    network, host = hostile.Network(chance, system, node), hostile.Host(chance, system, node)
+    network, host = Network(chance, system, node), hostile.Host(chance, system, node)
     taker = hostile.Taker(chance, system)
     inputs, shown, left = [], [], 0
     for _ in range(cycles):

@@ -1,44 +1,67 @@
-"""A whole system: network interfaces, generators, checkers, links and routers (sections 1 to 7, 9.5).
+"""A whole system: network interfaces, generators, checkers, links and routers (sections 1 to 8, 9.5).
 
 Written from `docs/` alone, as `ni.py`.
 """
 
 import derived
 from fabric import Link, QueuedRouter, Router, Shape
-from ni import LANES, PORTS, Flit, Inputs, Ni, Record, word_names
-from traffic import Checker, Generator
+from ni import LANES, PORTS, Flit, Inputs, Ni, Ports, Record, from_stimulus, word_names
+from traffic import Checker, Datagram, Generator, ScriptHost
 
 
 class Node:
-    """A NI between its generator and its checker, with the stalls and resets of the schedule (section 6)."""
+    """A NI with the resets and stalls of the schedule (section 6); the hosts are those of a subclass."""
 
     def __init__(self, numbers: derived.Numbers, node: int):
         faults = numbers.section["faults"]
-        self.n, self.node = numbers, node
-        self.ni, self.generator, self.checker = Ni(numbers, node), Generator(numbers, node), Checker(numbers)
+        self.n, self.node, self.ni = numbers, node, Ni(numbers, node)
         self.stalls = [(f["start"], f["end"]) for f in faults.get("stalls", ()) if f["node"] == node]
-        self.resets = [
-            (f["start"], f["start"] + f["cycles"]) for f in faults.get("resets", ()) if f["node"] == node
-        ]  # fmt: skip
+        resets = [f for f in faults.get("resets", ()) if f["node"] == node]
+        self.resets = [(f["start"], f["start"] + f["cycles"]) for f in resets]
         self.incarnation, self.was_reset = 1, False
 
     def reset(self, cycle: int) -> bool:
         return any(start <= cycle < end for start, end in self.resets)
 
+    def stalled(self, cycle: int) -> bool:
+        return any(start <= cycle < end for start, end in self.stalls)
+
     def link_o(self, cycle: int) -> Flit:
         return Flit() if self.reset(cycle) else self.ni.link_o
 
     def step(self, cycle: int, flit: Flit) -> list[int]:
-        reset, stalled = self.reset(cycle), any(start <= cycle < end for start, end in self.stalls)
+        reset = self.reset(cycle)
         if reset and not self.was_reset:
             self.incarnation = (self.incarnation + 1) % (1 << self.n.section["wire"]["incarnation_bits"]) or 1
         self.was_reset = reset
+        inputs, ports = self.inputs(cycle, flit), self.ni.ports()
+        words = self.ni.step(inputs, reset)
+        self.move(cycle, inputs, ports, words[2 * len(LANES)], reset=reset)
+        return words
+
+    def inputs(self, cycle: int, flit: Flit) -> Inputs:
+        """What the hosts offer and take in a cycle."""
+        raise NotImplementedError
+
+    def move(self, cycle: int, inputs: Inputs, ports: Ports, flags: int, *, reset: bool) -> None:
+        """The end of a cycle for the hosts; ``flags``: word 12 of the NI."""
+        raise NotImplementedError
+
+
+class GeneratorNode(Node):
+    """A NI between its generator and its checker (section 5)."""
+
+    def __init__(self, numbers: derived.Numbers, node: int):
+        super().__init__(numbers, node)
+        self.generator, self.checker = Generator(numbers, node), Checker(numbers)
+
+    def inputs(self, cycle: int, flit: Flit) -> Inputs:
         record, beat = self.generator.offered
+        stalled = self.stalled(cycle)
         taking = (0, 0) if stalled else self.checker.ready
         # A node has one checker: it hears the classes of data.
         others = [(int(not stalled),) * 2] * self.n.section["ni"]["control_classes"]
-        ports = self.ni.ports()
-        inputs = Inputs(
+        return Inputs(
             flit=flit,
             send=int(record is not None),
             send_data=int(beat is not None),
@@ -53,27 +76,49 @@ class Node:
             deliver_ready=[taking, *others],
             completion_ready=1,
         )
-        words = self.ni.step(inputs, reset)
-        flags = words[2 * len(LANES)]
+
+    def move(self, cycle: int, inputs: Inputs, ports: Ports, flags: int, *, reset: bool) -> None:
         self.generator.step(
             cycle,
             ready=ports.ready and not reset,
-            record_taken=record is not None and flags >> 4 & 1 == 1,
-            beat_taken=beat is not None and flags >> 5 & 1 == 1,
+            record_taken=bool(inputs.send and flags >> 4 & 1),
+            beat_taken=bool(inputs.send_data and flags >> 5 & 1),
             reset=reset,
         )
-        record, beat = ports.deliver[0] if taking[0] else None, ports.deliver_data[0] if taking[1] else None
-        self.checker.step(record, beat, reset=reset)
-        return words
+        record_ready, data_ready = inputs.deliver_ready[0]
+        self.checker.step(
+            ports.deliver[0] if record_ready else None, ports.deliver_data[0] if data_ready else None, reset=reset
+        )
+
+
+class ScriptNode(Node):
+    """A NI whose host plays a list of datagrams and takes whatever comes (section 8)."""
+
+    def __init__(self, numbers: derived.Numbers, node: int, datagrams: list[Datagram]):
+        super().__init__(numbers, node)
+        self.host = ScriptHost(datagrams)
+        self.stimulus = [0] * 6  # of the last cycle
+
+    def inputs(self, cycle: int, flit: Flit) -> Inputs:
+        self.stimulus = self.host.words(cycle)
+        stalled = self.stalled(cycle)
+        return from_stimulus(self.n, self.stimulus, flit, incarnation=self.incarnation, stalled=stalled)
+
+    def move(self, cycle: int, inputs: Inputs, ports: Ports, flags: int, *, reset: bool) -> None:
+        record_taken, beat_taken = inputs.send and flags >> 4 & 1, inputs.send_data and flags >> 5 & 1
+        self.host.step(record_taken=bool(record_taken), beat_taken=bool(beat_taken), reset=reset)
 
 
 class Network:
-    """A system with its hardware generators, from cycle 0 on."""
+    """A system from cycle 0 on, with its hardware generators, or with the datagrams of script hosts by node."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, scripts: list[list[Datagram]] | None = None):
         self.n = derived.read(text)
         self.shape = Shape(self.n)
-        self.nodes = [Node(self.n, node) for node in range(self.n.nodes)]
+        self.nodes: list[Node] = [
+            ScriptNode(self.n, node, scripts[node]) if scripts else GeneratorNode(self.n, node)
+            for node in range(self.n.nodes)
+        ]
         made = QueuedRouter if self.n.section["router"]["queue"] else Router
         self.routers = [made(self.n, self.shape, r) for r in range(self.shape.routers)]
         self.links = [Link(self.n, number) for number in range(len(self.shape.links))]
@@ -121,7 +166,12 @@ class Network:
         return names + [f"links from {at}" for at in range(0, len(self.links), 8)]
 
     @property
+    def stimulus(self) -> list[int]:
+        """The stimulus words of the last cycle, by node (section 8)."""
+        return [word for node in self.nodes if isinstance(node, ScriptNode) for word in node.stimulus]
+
+    @property
     def sums(self) -> list[tuple[int, int, int, int, int]]:
         """Of each node: sent, sent_sum, received, received_sum, wrong (section 5)."""
-        ends = [(node.generator, node.checker) for node in self.nodes]
+        ends = [(node.generator, node.checker) for node in self.nodes if isinstance(node, GeneratorNode)]
         return [(g.sent, g.sent_sum, c.received, c.received_sum, c.wrong) for g, c in ends]

@@ -248,6 +248,31 @@ def test_a_slot_remembers_a_generation_not_a_datagram():
     assert beside.difference(run, EachDatagramIsLaunched)
 
 
+class AGrantIsSeenACycleLater(ni.Ni):
+    """4.5, point 4, with "in cycles < c"."""
+
+    def _counts_as_launched(self, number):
+        now = self.transmitting is not None and self.transmitting[:2] == (number, self.cycle + 1)
+        return super()._counts_as_launched(number) and not now
+
+
+def test_a_cancel_sees_the_grant_of_its_own_cycle():
+    system = small()
+    sent, differ = [], 0
+    for wait in range(6):
+        send = {"destination": 1}
+        at = {
+            10: Cycle(stimulus=stimulus(send=send, cancel=None if wait else (0, 0))),
+            10 + wait: Cycle(stimulus=stimulus(send=None if wait else send, cancel=(0, 0))),
+        }
+        run = beside.directed_run(system, 0, f"cancel after {wait}", play(20, at))
+        agrees(run)
+        differ += bool(beside.difference(run, AGrantIsSeenACycleLater))
+        sent += [detail >> 4 for _, detail, _ in events(run, "COMPLETE")]
+    assert set(sent) == {ni.NEVER_SENT, ni.UNKNOWN}
+    assert differ == 1
+
+
 def test_tries_stop_at_255():
     """A Send without a limit, and the Ack of an entry that nobody forgets, repeated three hundred times."""
     system = small()

@@ -1,5 +1,7 @@
 """Whole systems of the third implementation beside the golden model: words, digest, sums of the checkers."""
 
+import random
+from itertools import chain
 from typing import NamedTuple
 
 import derived
@@ -9,11 +11,14 @@ import pytest
 import traffic
 from beside import drawn
 from network import Network
+from ni import Record
+from traffic import Datagram
 
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.script import Item, Script
 from lethe_sim.lockstep import matrix
 
 SUMS = ("sent", "sent_sum", "received", "received_sum", "wrong")
@@ -27,20 +32,46 @@ class Run(NamedTuple):
     rows: list[list[int]]
     digest: int
     sums: list[tuple[int, ...]]
+    scripts: list[list[Datagram]] | None
+    stimulus: list[list[int]]
 
 
-def run(system: System, cycles: int) -> Run:
-    golden = Golden(system)
+def run(system: System, cycles: int, items: list[list[Item]] | None = None) -> Run:
+    """A run with the generators, or with the items of each node's host."""
+    script = Script.from_items(system, chain.from_iterable(items)) if items else None
+    golden = Golden(system, script)
+    stimulus = np.zeros((cycles, system.nodes * 6), np.uint64) if items else None
     rows = np.zeros((cycles, trace.Layout(system.graph, system.ni.control_classes).words), np.uint64)
-    golden.run(cycles, words=rows)
+    golden.run(cycles, words=rows, stimulus=stimulus)
     sums = golden.sums
     of_nodes = [tuple(int(sums[name][node]) for name in SUMS) for node in range(system.nodes)]
-    return Run(dump(system), system.source, rows.tolist(), int(golden.digest), of_nodes)
+    scripts = None
+    if items:
+        scripts = [[_datagram(system, item) for item in of_node] for of_node in items]
+        of_nodes = []
+    offered = [] if stimulus is None else stimulus.tolist()
+    return Run(dump(system), system.source, rows.tolist(), int(golden.digest), of_nodes, scripts, offered)
+
+
+def _datagram(system: System, item: Item) -> Datagram:
+    size = system.wire.flit_bits // 8
+    beats = [int.from_bytes(item.payload[at : at + size], "little") for at in range(0, len(item.payload), size)]
+    record = Record(
+        destination=item.destination,
+        cls=item.cls,
+        mode=item.mode,
+        length=len(item.payload),
+        tag=item.tag,
+        deadline=item.deadline,
+        retry_limit=item.retry_limit,
+        expect=item.expect,
+    )
+    return Datagram(record, beats, item.not_before)
 
 
 def difference(golden: Run) -> str:
     """Where the third system first differs, for a reader; empty if nowhere."""
-    network = Network(golden.text)
+    network = Network(golden.text, golden.scripts)
     for cycle, row in enumerate(golden.rows):
         words = network.step()
         if words != row:
@@ -51,13 +82,15 @@ def difference(golden: Run) -> str:
                 if theirs != mine
             ]
             return "\n".join([*lines, "configuration:", golden.text])
+        if golden.scripts and network.stimulus != golden.stimulus[cycle]:
+            return f"{golden.what}, cycle {cycle}: stimulus model {golden.stimulus[cycle]}, third {network.stimulus}"
     if (network.digest, network.sums) != (golden.digest, golden.sums):
         return f"{golden.what}: model {golden.digest:#x}, {golden.sums}; third {network.digest:#x}, {network.sums}"
     return ""
 
 
-def agrees(system: System, cycles: int) -> Run:
-    golden = run(system, cycles)
+def agrees(system: System, cycles: int, items: list[list[Item]] | None = None) -> Run:
+    golden = run(system, cycles, items)
     told = difference(golden)
     assert not told, told
     return golden
@@ -88,6 +121,38 @@ def test_a_generator_stops_in_the_cycle_it_should():
     sent = [agrees(wire.replace(workload={"stop": stop}), 150).sums[0][0] for stop in range(60, 68)]
     assert len(set(sent)) > 1
     assert agrees(wire.replace(workload={"count": 3}), 150).sums[0][0] == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_script_hosts(seed):
+    """Every class and mode, lengths from 0, cycles before which nothing is offered, under the faults of the matrix."""
+    system = matrix.draw(seed, cycles=300)
+    agrees(system, 300, _items(system, seed, 12))
+
+
+def _items(system: System, seed: int, count: int) -> list[list[Item]]:
+    """Datagrams of each node: in bursts, and some of them late."""
+    chance, found = random.Random(f"third {seed}"), []
+    for node in range(system.nodes):
+        others, items, cycle = [n for n in range(system.nodes) if n != node], [], 0
+        for _ in range(count):
+            cycle += chance.choice((0, 0, 0, 1, 7, 40))
+            items.append(
+                Item(
+                    node=node,
+                    destination=chance.choice(others),
+                    payload=chance.randbytes(chance.choice((0, 1, chance.randrange(system.wire.mtu), system.wire.mtu))),
+                    not_before=cycle,
+                    cls=chance.getrandbits(system.wire.class_bits),
+                    mode=chance.choice((0, 0, 1)),
+                    deadline=chance.choice((0, 0, 100)),
+                    retry_limit=chance.choice((0, 2)),
+                    tag=chance.getrandbits(system.wire.tag_bits),
+                    expect=chance.choice((0, 0, 0, 1)),
+                )
+            )
+        found.append(items)
+    return found
 
 
 @pytest.mark.parametrize("length", [511, 512, 513, 1100])

@@ -1,7 +1,9 @@
-"""Section 5 of the cycle contract: the traffic generator and the checker of a node.
+"""Sections 5 and 8 of the cycle contract: the traffic generator, the checker and the script host of a node.
 
 Written from `docs/` alone, as `ni.py`.
 """
+
+from typing import NamedTuple
 
 import derived
 from derived import MASK32, Numbers, scale
@@ -101,3 +103,47 @@ class Checker:
                 self.wrong += self.beats != payload(self.n, key, self.length or 0)
                 self.received, self.received_sum = self.received + 1, self.received_sum + key & MASK32
                 self.length, self.beats = None, []
+
+
+class Datagram(NamedTuple):
+    """A datagram of a script: its record, its beats, and the cycle before which it is not offered."""
+
+    record: Record
+    beats: list[int]
+    not_before: int = 0
+
+
+class ScriptHost:
+    """States RECORD and DATA; plays a list of datagrams in order (section 8)."""
+
+    def __init__(self, datagrams: list[Datagram]):
+        self.datagrams = datagrams
+        self.number, self.at = 0, 0
+        self.in_data = False
+
+    def words(self, cycle: int) -> list[int]:
+        """The stimulus words of a cycle."""
+        if self.number == len(self.datagrams):
+            return [0] * 6
+        r, beats, not_before = self.datagrams[self.number]
+        if self.in_data:
+            beat = beats[self.at]
+            return [2, 0, 0, beat & derived.MASK64, beat >> 64, 0]
+        if cycle < not_before:
+            return [0] * 6
+        record = r.destination | r.cls << 16 | r.mode << 24 | r.length << 32 | r.tag << 48
+        return [1, record, r.deadline | r.retry_limit << 32 | r.expect << 40, 0, 0, 0]
+
+    def step(self, *, record_taken: bool, beat_taken: bool, reset: bool) -> None:
+        """The end of a cycle."""
+        if reset:
+            self.in_data, self.at = False, 0
+            return
+        if record_taken:
+            self.in_data, self.at = self.datagrams[self.number].record.length > 0, 0
+            self.number += not self.in_data
+        elif beat_taken:
+            self.at += 1
+            if self.at == len(self.datagrams[self.number].beats):
+                self.in_data = False
+                self.number += 1
