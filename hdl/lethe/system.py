@@ -1,12 +1,16 @@
 """A whole network: hosts, NIs, fabric, faults (cycle contract, sections 5 to 8)."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from dataclasses import replace
+from functools import partial
+
+from amaranth.hdl import Array, Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.fabric.fabric import Fabric
 from lethe.fabric.schedule import Schedule
-from lethe.ni.ni import Ni
+from lethe.layouts import flit_layout
+from lethe.ni.ni import Ni, host_signature
 from lethe.spec.config import System
 from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
@@ -24,10 +28,10 @@ from lethe.traffic.checker import Checker
 from lethe.traffic.generator import Generator
 from lethe.verilog import shared
 
-__all__ = ["HOSTS", "SystemTop", "control_ports", "drive_host"]
+__all__ = ["HOSTS", "FabricTop", "SystemTop", "control_ports", "drive_host"]
 
-#: Who plays the hosts: generators and checkers in the RTL, or words from outside.
-HOSTS = ("generator", "stimulus")
+#: Who plays the hosts: generators and checkers in the RTL, words from outside, or whoever is on the NIs' host ports.
+HOSTS = ("generator", "stimulus", "ports")
 
 SUMS = ("sent", "sent_sum", "received", "received_sum", "wrong")
 
@@ -42,7 +46,9 @@ class SystemTop(wiring.Component):
     Parameters
     ----------
     system : the configuration
-    host : "generator" for the generators and checkers of section 5, "stimulus" for the words of section 8
+    host : "generator" for the generators and checkers of section 5, "stimulus" for the words of section 8, "ports" for
+        the host ports of every NI; these stall as they like, so ``system.faults.stalls`` must be empty
+    watch : whether there are ``watch`` ports
 
     Members
     -------
@@ -52,6 +58,8 @@ class SystemTop(wiring.Component):
         Every NI is idle.
     stimulus : In(64 · 6 · nodes), with ``host="stimulus"``
         Stimulus words of node 0 lowest.
+    host : array of `lethe.ni.ni.host_signature`, one for each node, with ``host="ports"``
+        What is between a NI and its host, seen from the NI.
     done : Out(1), with ``host="generator"``
         Every generator has offered all its datagrams.
     sent, sent_sum, received, received_sum, wrong : Out(32), with ``host="generator"``
@@ -63,16 +71,20 @@ class SystemTop(wiring.Component):
         router r's `RouterCounter` c at `COUNTER_STEP`·nodes + `ROUTER_COUNTER_STEP`·r + c.
     """
 
-    def __init__(self, system: System, host: str = "generator"):
+    def __init__(self, system: System, host: str = "generator", *, watch: bool = True):
         if host not in HOSTS:
             raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {host!r}")
-        self._system, self._host = system, host
+        if host == "ports" and system.faults.stalls:
+            raise ValueError("system.faults.stalls must be empty where hosts stall by themselves")
+        self._system, self._host, self._watch = system, host, watch
         graph, layout = system.graph, system.layout
-        members = {"idle": Out(1)}
-        for part, name in enumerate(layout.watch_ports):
+        members: dict = {"idle": Out(1)}
+        for part, name in enumerate(layout.watch_ports if watch else ()):
             members[name] = Out(WORD_BITS * min(PORT_WORDS, layout.words - part * PORT_WORDS))
         if host == "stimulus":
             members["stimulus"] = In(WORD_BITS * STIMULUS_WORDS * graph.nodes)
+        elif host == "ports":
+            members["host"] = Out(host_signature(system)).array(graph.nodes)
         else:
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:
@@ -89,36 +101,48 @@ class SystemTop(wiring.Component):
         m.d.comb += fabric.dead.eq(schedule.dead)
 
         nis = []
+        make = partial(Ni, watch=self._watch, dump=self._host != "ports")
         for node in range(graph.nodes):
-            ni, m.submodules[f"ni{node}"] = shared(platform, "ni", Ni, system)
+            ni, m.submodules[f"ni{node}"] = shared(platform, "ni", make, system)
             nis.append(ni)
             m.d.comb += [
                 ni.node.eq(node),
                 ni.seed.eq(seed_for(system.run.seed, UNIT_NI, node)),
                 ni.incarnation.eq(schedule.incarnation.word_select(node, bits)),
-                ni.reset.eq(schedule.reset[node]),
+                ni.node_reset.eq(schedule.reset[node]),
                 ni.link_i.eq(fabric.o[node]),
                 fabric.i[node].eq(ni.link_o),
-                ni.completion.ready.eq(1),
             ]
+            if self._host != "ports":
+                m.d.comb += ni.completion.ready.eq(1)
         m.d.comb += self.idle.eq(_all(ni.idle for ni in nis))
-        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(system.layout.ni_words)]
-        for r in range(graph.routers):
-            watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
-        links = fabric.watch_links
-        watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
-        for part, name in enumerate(system.layout.watch_ports):
-            m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
+        if self._watch:
+            self._trace(m, nis, fabric)
 
         if self._host == "stimulus":
             for node, ni in enumerate(nis):
                 words = self.stimulus[node * STIMULUS_WORDS * WORD_BITS :][: STIMULUS_WORDS * WORD_BITS]
                 drive_host(m, system, ni, words, schedule.stalled[node])
+        elif self._host == "ports":
+            for ni, port in zip(nis, self.host, strict=True):
+                m.d.comb += ni.link_enable.eq(1)
+                _lead_out(m, ni, port)
         else:
             self._generate(m, platform, nis, schedule)
         if system.ni.statistics:
-            self._count(m, platform, nis, fabric)
+            count(m, platform, system, self, nis, fabric)
         return m
+
+    def _trace(self, m, nis, fabric):
+        """The trace words of NIs, routers and links."""
+        graph, layout = self._system.graph, self._system.layout
+        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(layout.ni_words)]
+        for r in range(graph.routers):
+            watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
+        links = fabric.watch_links
+        watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
+        for part, name in enumerate(layout.watch_ports):
+            m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
 
     def _generate(self, m, platform, nis, schedule):
         """A generator and a checker for every NI, and what they have seen."""
@@ -135,7 +159,7 @@ class SystemTop(wiring.Component):
                 generator.node.eq(node),
                 generator.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
                 generator.ready.eq(ni.ready),
-                generator.reset.eq(schedule.reset[node]),
+                generator.node_reset.eq(schedule.reset[node]),
                 generator.stopped.eq(schedule.stopped),
                 ni.send.valid.eq(offer.valid),
                 offer.ready.eq(ni.send.ready),
@@ -148,7 +172,7 @@ class SystemTop(wiring.Component):
                 ni.send_data.payload.eq(generator.data.payload),
                 generator.data.ready.eq(ni.send_data.ready),
                 checker.stalled.eq(schedule.stalled[node]),
-                checker.reset.eq(schedule.reset[node]),
+                checker.node_reset.eq(schedule.reset[node]),
                 checker.record.valid.eq(ni.deliver.valid),
                 checker.record.payload.eq(ni.deliver.payload.length),
                 ni.deliver.ready.eq(checker.record.ready),
@@ -170,29 +194,80 @@ class SystemTop(wiring.Component):
             & (self.wrong == 0)
         )
 
-    def _count(self, m, platform, nis, fabric):
-        """All counters behind one address."""
-        step = ROUTER_COUNTER_STEP
-        units = []  # for every ``step`` addresses
-        for ni in nis:
-            m.d.comb += ni.counter_address.eq(self.counter_address)
-            units += [ni.counter_data] * (COUNTER_STEP // step)
-        # FULL, the last, is only there with queues.
-        counters = len(RouterCounter) if self._system.graph.queued else int(RouterCounter.FULL)
-        for r, rule in enumerate(fabric.rules):
-            statistics, m.submodules[f"statistics{r}"] = shared(
-                platform, f"statistics{rule.ports}", Statistics, 32, counters, rule.ports
-            )
-            m.d.comb += [
-                statistics.pulse.eq(getattr(fabric, f"counts{r}")),
-                statistics.address.eq(self.counter_address),
-            ]
-            units.append(statistics.data)
-        unit = Signal(range(len(units)))
-        m.d.sync += [
-            unit.eq(self.counter_address[step.bit_length() - 1 :]),
-            self.counter_data.eq(Array(units)[unit]),
+
+def _lead_out(m, ni, port):
+    """Connect the host members of ``ni`` to the port of the same members."""
+    for path, member, value in port.signature.flatten(port):
+        inner = ni
+        for part in path:
+            inner = getattr(inner, str(part))
+        inner = Value.cast(inner)
+        m.d.comb += inner.eq(value) if member.flow == In else Value.cast(value).eq(inner)
+
+
+def count(m, platform, system, top, nis, fabric):
+    """All counters behind the address of ``top``: those of ``nis``, then those of the routers."""
+    step = ROUTER_COUNTER_STEP
+    units = []  # for every ``step`` addresses
+    for ni in nis:
+        m.d.comb += ni.counter_address.eq(top.counter_address)
+        units += [ni.counter_data] * (COUNTER_STEP // step)
+    # FULL, the last, is only there with queues.
+    counters = len(RouterCounter) if system.graph.queued else int(RouterCounter.FULL)
+    for r, rule in enumerate(fabric.rules):
+        statistics, m.submodules[f"statistics{r}"] = shared(
+            platform, f"statistics{rule.ports}", Statistics, 32, counters, rule.ports
+        )
+        m.d.comb += [
+            statistics.pulse.eq(getattr(fabric, f"counts{r}")),
+            statistics.address.eq(top.counter_address),
         ]
+        units.append(statistics.data)
+    unit = Signal(range(len(units)))
+    m.d.sync += [
+        unit.eq(top.counter_address[step.bit_length() - 1 :]),
+        top.counter_data.eq(Array(units)[unit]),
+    ]
+
+
+class FabricTop(wiring.Component):
+    """The network of a configuration with its link faults, for NIs that are elsewhere.
+
+    Parameters
+    ----------
+    system : topology, wire format, routers, link faults and their schedule; ``ni.statistics`` for counters
+
+    Members
+    -------
+    link_i, link_o : arrays of In(flit), Out(flit), one for each node
+        To a node's ``link_o`` and ``link_i``, in this order.
+    counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
+        The counter as of the cycle of the address, two cycles later.  Router r's `RouterCounter` c is at
+        `ROUTER_COUNTER_STEP`·r + c.
+    """
+
+    def __init__(self, system: System):
+        self._system = system
+        graph, flit = system.graph, flit_layout(system.format)
+        self._counts = system.ni.statistics and graph.routers > 0
+        members: dict = {"link_i": In(flit).array(graph.nodes), "link_o": Out(flit).array(graph.nodes)}
+        if self._counts:
+            members |= {"counter_address": In(range(graph.routers * ROUTER_COUNTER_STEP)), "counter_data": Out(32)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        system = self._system
+        # Nodes and their hosts are elsewhere, and so is what befalls them.
+        alone = replace(system, hosted=False).replace(faults={"stalls": (), "resets": ()}, workload={"stop": 0})
+        m.submodules.schedule = schedule = Schedule(alone)
+        m.submodules.fabric = fabric = Fabric(system)
+        m.d.comb += fabric.dead.eq(schedule.dead)
+        for node in range(system.nodes):
+            m.d.comb += [fabric.i[node].eq(self.link_i[node]), self.link_o[node].eq(fabric.o[node])]
+        if self._counts:
+            count(m, platform, system, self, [], fabric)
+        return m
 
 
 def _all(bits):

@@ -27,12 +27,13 @@ class VerilogError(RuntimeError):
 class _Modules:
     """Stands for the platform while Verilog is made: collects the modules that are made once and used often."""
 
-    def __init__(self):
+    def __init__(self, prefix: str = ""):
+        self._prefix = prefix + PREFIX
         self.texts: dict[str, str] = {}
         self._signatures: dict[str, wiring.Signature] = {}
 
     def unit(self, name: str, make, arguments):
-        name = PREFIX + name
+        name = self._prefix + name
         if name not in self.texts:
             component = make(*arguments)
             self._signatures[name] = component.signature
@@ -105,11 +106,11 @@ def _is_plain(component: wiring.Component) -> bool:
     return all(len(path) == 1 and not isinstance(value, data.View) for path, _, value in ports)
 
 
-def to_rtlil(component: wiring.Component, name: str) -> str:
-    """RTLIL of ``component`` as module ``name``, its ports plain, and of the modules it uses."""
-    modules = _Modules()
+def to_rtlil(component: wiring.Component, name: str, *, prefix: str = "") -> str:
+    """RTLIL of ``component`` as module ``prefix + name``, its ports plain, and of the modules it uses."""
+    modules = _Modules(prefix)
     top = component if _is_plain(component) else _Plain(component)
-    text = modules.convert(top, name)
+    text = modules.convert(top, prefix + name)
     parts = [text, *(part.replace("attribute \\top 1\n", "") for part in modules.texts.values())]
     return _BINARY.sub(_widened, "\n".join(parts))
 
@@ -170,18 +171,21 @@ def run_yosys(directory: Path, commands: str) -> None:
         raise VerilogError(f"yosys failed: {processes.last_words(done.stderr or done.stdout)}")
 
 
-def emit(component: wiring.Component, name: str) -> str:
-    """Verilog-2005 of ``component`` as module ``name``, with ports ``clk`` and ``rst`` (synchronous, active high).
+def emit(component: wiring.Component, name: str, *, prefix: str = "") -> str:
+    """Verilog-2005 of ``component`` as module ``prefix + name``, ports ``clk`` and ``rst`` (synchronous, active high).
 
     Records and flits become one port per field.  Units that are alike are one module, whose name begins with
-    ``lethe_``.  Raises `VerilogError` if Yosys fails.
+    ``prefix`` and ``lethe_``; the names of all modules begin with ``prefix``.  Raises `VerilogError` if Yosys fails.
+
+    Combinational logic is continuous assignments, and nothing else: an ``always @*`` waits for an input to change, so
+    before the first change its outputs are unknown, and Verilog and SystemVerilog differ in what changes at time 0.
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
-        (directory / "in.il").write_text(to_rtlil(component, name), encoding="utf-8")
+        (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix), encoding="utf-8")
         run_yosys(
             directory,
-            f"read_rtlil in.il; hierarchy -check -top {name}; proc -noopt -nomux -norom; memory_collect; opt_clean; "
+            f"read_rtlil in.il; hierarchy -check -top {prefix}{name}; proc -noopt -norom; memory_collect; opt_clean; "
             "attrmap -remove src -remove generator -remove top -remove hdlname "
             "-remove amaranth.hierarchy -remove amaranth.decoding; "
             "attrmap -modattr -remove src -remove generator -remove top -remove amaranth.hierarchy; "
@@ -191,20 +195,19 @@ def emit(component: wiring.Component, name: str) -> str:
 
 
 def _polished(verilog: str) -> str:
-    """The same text without wires of no bits, and with a default in every case statement.
+    """The same text without wires of no bits, and with parallel multiplexers that all tools take.
 
-    What a case does not say was assigned before it.
+    Yosys writes such a multiplexer as a function: its name begins with ``$``, which Icarus takes for a system function,
+    and its cases are patterns with one 1, which overlap, as linters remark.
     """
-    lines, complete = [], []
-    for line in verilog.splitlines(keepends=True):
-        word = line.lstrip()
-        if re.match(r"(wire|reg) \[-1:0\]", word):
-            continue
-        if word.startswith("casez "):
-            complete.append(False)
-        elif word.startswith("default:"):
-            complete[-1] = True
-        elif word.startswith("endcase") and not complete.pop():
-            lines.append(line.replace("endcase", "  default: ;"))
-        lines.append(line)
-    return "".join(lines)
+    text = re.sub(r"^ *(?:wire|reg) \[-1:0\].*\n", "", verilog, flags=re.MULTILINE)
+    return _FUNCTION.sub(_selected, text).replace("\\$procmux$", "\\select$")
+
+
+_FUNCTION = re.compile(r"^  function .*?^  endfunction$", re.MULTILINE | re.DOTALL)
+
+
+def _selected(found: re.Match) -> str:
+    """A multiplexer's function whose cases name the bit of ``s`` that is 1."""
+    text = found[0].replace("casez (s)", "case (1'b1)")
+    return re.sub(r"^( *)\d+'b\?*1(\?*):$", lambda case: f"{case[1]}s[{len(case[2])}]:", text, flags=re.MULTILINE)

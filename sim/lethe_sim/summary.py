@@ -7,7 +7,7 @@ from lethe.spec.config import System
 
 def summary(system: System) -> Iterator[str]:
     """The lines of `lethe check`."""
-    yield f"{system.source}: good"
+    yield f"{system.source}: good" + ("" if system.hosted else ", but for its workload")
     for title, lines in (
         ("nodes", _nodes(system)),
         ("wire", _wire(system)),
@@ -168,6 +168,9 @@ def _faults(system: System) -> Iterator[str]:
 
 
 def _workload(system: System) -> Iterator[str]:
+    if not system.hosted:
+        yield "none that could run; a NI or a network alone can be built (`lethe verilog --block ni`)"
+        return
     load = system.workload
     size = f"{load.min_length}" if load.min_length == load.max_length else f"{load.min_length} to {load.max_length}"
     many = f"{load.count:,} datagrams" if load.count else "datagrams without end"

@@ -128,6 +128,8 @@ CLASHES = {
     "run my.toml --vcd my.parquet": "--vcd: my.parquet: is also written as the default trace (--trace); give each",
     "run my.toml --trace parts --vcd parts/x.vcd": "--vcd: parts/x.vcd: is inside parts, which is written as --trace",
     "cosim my.toml --trace x --golden-trace ./x": "--golden-trace: x: is also written as --trace; give each a name",
+    "verilog my.toml -o y --header y": "--header: y: is also written as -o; give each a name of its own",
+    "verilog my.toml --header y --c-header y": "--c-header: y: is also written as --header; give each a name",
     "verilog my.toml -o y --waivers y": "--waivers: y: is also written as -o; give each a name of its own",
     "fpga build --board ulx3s_25f -o empty --json empty/r.json": "--json: empty/r.json: is inside empty, which",
     # Places where nothing can be.
@@ -246,7 +248,7 @@ def quick(monkeypatch):
     class Audit:
         verdict, exit_code = "every datagram once", 0
 
-    monkeypatch.setattr("lethe.verilog.emit", lambda component, name: f"module {name};\nendmodule\n")
+    monkeypatch.setattr("lethe.verilog.emit", lambda component, name, prefix="": f"module {prefix}{name};\nendmodule\n")
     monkeypatch.setattr("lethe_sim.lockstep.waivers.waivers", lambda *_: "`verilator_config\n")
     monkeypatch.setattr("lethe_sim.report.report", lambda *_, **__: (page, Audit))
     figure = '<svg class="chart" viewBox="0 0 1 1"></svg>'
@@ -273,6 +275,7 @@ WRITERS = {
     "run my.toml --no-audit --trace parts": ("parts",),
     "run file.toml --no-audit --trace f.parquet --output got.bin --force": ("f.parquet", "got.bin"),
     "verilog my.toml --block router -o y.v --waivers y.vlt": ("y.v", "y.vlt"),
+    "verilog my.toml --block ni -o z.v --header z.vh --c-header z.h": ("z.v", "z.vh", "z.h"),
     "report t.parquet -o page.html": ("page.html",),
     "report load --figures figures": ("load/report.html", "figures/f.svg", "figures/f.csv"),
     "new new.toml --force": ("new.toml",),

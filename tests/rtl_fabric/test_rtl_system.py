@@ -106,5 +106,5 @@ def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
 
 
 def test_an_unknown_host_is_refused():
-    with pytest.raises(ValueError, match="host must be one of generator, stimulus, not 'nobody'"):
+    with pytest.raises(ValueError, match="host must be one of generator, stimulus, ports, not 'nobody'"):
         SystemTop(System.make(topology={"kind": "wire"}), host="nobody")

@@ -52,7 +52,7 @@ def test_records_gaps_and_payloads(flit_bits, load):
             reset, ready = cycle in resets, cycle >= 4 and cycle not in resets
             take = rng.random() < 0.8 and not reset
             ctx.set(dut.ready, ready)
-            ctx.set(dut.reset, reset)
+            ctx.set(dut.node_reset, reset)
             ctx.set(dut.offer.ready, take)
             ctx.set(dut.data.ready, take)
             assert ctx.get(dut.offer.valid) == (mode == "Record")
@@ -162,9 +162,9 @@ def test_checker_takes_and_judges(flit_bits):
                 if rng.random() < 0.3:
                     await pause(stalled=rng.random() < 0.5)
                 if broken:
-                    ctx.set(dut.reset, 1)
+                    ctx.set(dut.node_reset, 1)
                     await ctx.tick()
-                    ctx.set(dut.reset, 0)
+                    ctx.set(dut.node_reset, 0)
                     break
                 ctx.set(dut.data.valid, 1)
                 ctx.set(dut.data.payload.data, word)

@@ -43,7 +43,7 @@ def test_pops(steps, depth, freeze, slow, spare, ceiling):
             if hold is not None:
                 assert ctx.get(ladder.hold.payload) == hold
             take = int(draw.random() >= slow)
-            ctx.set(ladder.time, time)
+            ctx.set(ladder.time_base, time)
             ctx.set(ladder.advance, advance)
             ctx.set(ladder.hold.ready, take)
             push = all(level <= depth - spare for level in levels) and draw.random() < 0.5

@@ -90,7 +90,7 @@ def test_block(topology, ceiling, steps, try_bits, slots):
             after, after_step, after_other = draw.randrange(classes), draw.randint(0, steps), draw.randint(0, steps)
             ctx.set(reset, restart)
             for name, value in {
-                "time": time, "advance": advance, "clear": walks, "index": clearing % slots, "stamp": stamp,
+                "time_base": time, "advance": advance, "clear": walks, "index": clearing % slots, "stamp": stamp,
                 "stamped_slot": stamped_slot, "stamped_try": tried, "look": look, "released": released, "echo": echo,
                 "send_distance": other, "send_step": after_other, "ack_distance": after, "ack_step": after_step,
             }.items():  # fmt: skip

@@ -35,6 +35,7 @@ class Router(wiring.Component):
     latency : 1 or more
     queue : worms that can wait at each input; 0: none, and no logic for it
     max_wait : how often the head of a queue is refused before it is discarded
+    watch : whether ``watch`` is a port
 
     Members
     -------
@@ -50,7 +51,9 @@ class Router(wiring.Component):
         For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
     """
 
-    def __init__(self, wire: Wire, rule: Rule, latency: int = 1, queue: int = 0, max_wait: int = 0):
+    def __init__(
+        self, wire: Wire, rule: Rule, latency: int = 1, queue: int = 0, max_wait: int = 0, *, watch: bool = True
+    ):
         if latency < 1:
             raise ValueError(f"latency must be at least 1, not {latency!r}")
         if rule.ports > 255:
@@ -71,11 +74,13 @@ class Router(wiring.Component):
                 "seed": In(32),
                 "i": In(flit).array(rule.ports),
                 "o": Out(flit).array(rule.ports),
-                "watch": Out(self.watch_bits(rule, queue)),
                 "counts": Out(len(RouterCounter) * self.count_bits(rule)),
             }
             | ({"salt": In(16)} if self._pins else {})
+            | ({"watch": Out(self.watch_bits(rule, queue))} if watch else {})
         )
+        if not watch:
+            self.watch = Signal(self.watch_bits(rule, queue))
 
     @staticmethod
     def pins(rule: Rule, queue: int) -> bool:

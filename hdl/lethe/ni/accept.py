@@ -6,12 +6,15 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from lethe.spec.config import System
-from lethe.spec.events import Cause
+from lethe.spec.events import Cause, Mode
 
 from .distance import distance_class
 from .layouts import Records
 
 __all__ = ["Accept"]
+
+
+_SHOWN = data.StructLayout({"destination": 16, "length": 16, "best_effort": 1})
 
 
 class Accept(wiring.Component):
@@ -22,7 +25,7 @@ class Accept(wiring.Component):
 
     Members
     -------
-    node, time, open : In
+    node, time_base, open : In
         Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full).
     send, send_data : In(stream)
         From the host.
@@ -42,15 +45,15 @@ class Accept(wiring.Component):
         The accept event, and its record's destination, length and kind; ``begun``: a slot was taken.
     """
 
-    def __init__(self, system: System):
-        self._system = system
+    def __init__(self, system: System, *, watch: bool = True):
+        self._system, self._watch = system, watch
         records = Records(system)
         self._record = records.send
         slot = range(system.ni.slots)
         super().__init__(
             {
                 "node": In(system.format.node_bits),
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "open": In(1),
                 "send": In(stream.Signature(records.send)),
                 "send_data": In(stream.Signature(system.format.flit_bits)),
@@ -71,8 +74,8 @@ class Accept(wiring.Component):
                 "flit": Out(system.format.flit_bits),
                 "launch": Out(stream.Signature(records.launch)),
                 "accepted": Out(records.accepted),
-                "shown": Out(data.StructLayout({"destination": 16, "length": 16, "best_effort": 1})),
             }
+            | ({"shown": Out(_SHOWN)} if watch else {})
         )
 
     def elaborate(self, platform):
@@ -99,7 +102,7 @@ class Accept(wiring.Component):
         cause = Signal(Cause)
         with m.If((record.destination >= system.nodes) | (record.destination == self.node)):
             m.d.comb += cause.eq(Cause.DESTINATION)
-        with m.Elif(record.mode > 1):
+        with m.Elif(record.mode > max(Mode)):
             m.d.comb += cause.eq(Cause.MODE)
         with m.Elif(record.length > system.wire.mtu):
             m.d.comb += cause.eq(Cause.LENGTH)
@@ -171,15 +174,18 @@ class Accept(wiring.Component):
             # Generations of a slot count by one, from 0, over cleared phases: their lowest bit alternates.
             self.phase.eq(~current_life.generation[0]),
             self.deadline.given.eq(current.deadline != 0),
-            self.deadline.time.eq(self.time + current.deadline),
+            self.deadline.time.eq(self.time_base + current.deadline),
             self.launch.valid.eq(self.accept),
             self.launch.payload.eq(current_life),
             self.accepted.valid.eq(self.accept),
             self.accepted.slot.eq(current_life.slot),
             self.accepted.generation.eq(current_life.generation),
             self.accepted.tag.eq(current.tag),
-            self.shown.destination.eq(current.destination),
-            self.shown.length.eq(current.length),
-            self.shown.best_effort.eq(Mux(in_payload, held_best, best_effort)),
         ]
+        if self._watch:
+            m.d.comb += [
+                self.shown.destination.eq(current.destination),
+                self.shown.length.eq(current.length),
+                self.shown.best_effort.eq(Mux(in_payload, held_best, best_effort)),
+            ]
         return m

@@ -29,14 +29,14 @@ class Action(wiring.Component):
 
     Members
     -------
-    ready, time, node, incarnation, quiesce : In
+    ready, time_base, node, incarnation, quiesce : In
     complete, header, wrong : In
         The receiver, in *c−1*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
         The internal requests in their order; taken in *c−1*.
     repeat_rung, next_rung : In
         The rungs that the tokens in ``repeat_hold`` and ``ack_hold`` go to.
-    dump : In(stream), dumped : Out
+    dump : In(stream), dumped : Out, unless ``dump`` is False
         A read of slot and set ``dump.payload``, taken in *c−1* while ``quiesce``; ``dumped`` answers in *c*.
     granted_new, granted : In
         The transmitter's grant of a new datagram, in this very cycle.
@@ -63,8 +63,8 @@ class Action(wiring.Component):
         The event of the rx lane.
     """
 
-    def __init__(self, system: System):
-        self._system = system
+    def __init__(self, system: System, *, dump: bool = True):
+        self._system, self._dump = system, dump
         form = system.format
         self._records = records = Records(system)
         fifos = system.ni.control_classes + 1
@@ -78,10 +78,16 @@ class Action(wiring.Component):
                 "step": Out(step_bits(system)),
                 "wait": In(system.time_bits),
             }
+        if dump:
+            members |= {
+                "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
+                "dumped": Out(records.dump),
+                "dumped_valid": Out(1),
+            }
         super().__init__(
             {
                 "ready": In(1),
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "node": In(form.node_bits),
                 "incarnation": In(form.incarnation_bits),
                 "quiesce": In(1),
@@ -94,9 +100,6 @@ class Action(wiring.Component):
                 "repeat_rung": In(records.rung),
                 "next_rung": In(records.rung),
                 "cancel": In(stream.Signature(records.cancel)),
-                "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
-                "dumped": Out(records.dump),
-                "dumped_valid": Out(1),
                 "granted_new": In(1),
                 "granted": In(records.launch),
                 "look_slot": Out(slot),
@@ -149,10 +152,14 @@ class Action(wiring.Component):
         header = self.header
 
         # c−1: choose.
-        takes = {name: Signal(name=f"takes_{name}") for name in ("finish", "repeat", "ack", "cancel", "dump")}
-        streams = (self.finish, self.repeat_hold, self.ack_hold, self.cancel, self.dump)
+        streams = {
+            "finish": self.finish, "repeat": self.repeat_hold, "ack": self.ack_hold, "cancel": self.cancel,
+            **({"dump": self.dump} if self._dump else {}),
+        }  # fmt: skip
+        takes = {name: Signal(name=f"takes_{name}") for name in streams}
         free = ~self.complete & self.ready
-        for (name, take), port in zip(takes.items(), streams, strict=True):
+        for name, port in streams.items():
+            take = takes[name]
             offered = free & self.quiesce if name == "dump" else free
             m.d.comb += [port.ready.eq(offered), take.eq(port.valid & port.ready)]
             free = free & ~port.valid
@@ -184,16 +191,18 @@ class Action(wiring.Component):
             with m.Elif(self.cancel.valid):
                 own = self.cancel.payload
                 m.d.comb += [slot.eq(own.slot), generation.eq(own.generation)]
-            with m.Else():
-                m.d.comb += slot.eq(self.dump.payload)
+            if self._dump:
+                with m.Else():
+                    m.d.comb += slot.eq(self.dump.payload)
 
         m.d.comb += [
             self.look_slot.eq(slot),
             self.look_set.eq(Mux(self.complete, set_of(system, header.source, header.slot), hold.set)),
         ]
 
-        with m.If(takes["dump"]):
-            m.d.comb += self.look_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
+        if self._dump:
+            with m.If(takes["dump"]):
+                m.d.comb += self.look_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
 
         # The rung and delay of the token this action may push to the Ack ladder.
         rung, eve_delay = Signal.like(self.rung), Signal(range(max(system.delays) + 1))
@@ -217,7 +226,7 @@ class Action(wiring.Component):
             at_c(self.complete & ~self.wrong.any() & (header.kind == k), f"is_{k.name.lower()}")
             for k in (Kind.SEND, Kind.ACK, Kind.FORGET, Kind.BE)
         )
-        finishing, repeating, acking, cancelling, dumping = (at_c(takes[n], f"{n}_acts") for n in takes)
+        finishing, repeating, acking, cancelling, *dumping = (at_c(takes[n], f"{n}_acts") for n in takes)
         source, slot, generation, incarnation, echo = (
             at_c(v, n)
             for v, n in zip(
@@ -258,7 +267,7 @@ class Action(wiring.Component):
         cause, ended_status = Signal(Cause), Signal(Status)
         spent = (looked.retry_limit != 0) & (old_tries >= looked.retry_limit)
         left = Signal(system.time_bits)
-        m.d.comb += left.eq(self.time - looked.deadline.time)
+        m.d.comb += left.eq(self.time_base - looked.deadline.time)
         overdue = looked.deadline.given & ~left[-1]
         launching = (
             self.granted_new
@@ -370,7 +379,7 @@ class Action(wiring.Component):
             self.token.tries.eq(Mux(acking, next_ack_tries, 0)),
             self.token.set.eq(look_set),
             self.rung.eq(rung),
-            self.eve.eq(self.time + (self.wait if system.measured else eve_delay)),
+            self.eve.eq(self.time_base + (self.wait if system.measured else eve_delay)),
         ]
         for i in range(len(self.commit)):
             here = (fifo == i) if len(self.commit) > 1 else 1
@@ -391,14 +400,14 @@ class Action(wiring.Component):
             self.waiting.eq(acts),
         ]
 
-        # State dump.
-        m.d.comb += [
-            self.dumped_valid.eq(dumping),
-            self.dumped.live.eq(live),
-            self.dumped.generation.eq(looked.generation),
-            self.dumped.destination.eq(looked.destination),
-            self.dumped.entries.eq(entries),
-        ]
+        if self._dump:
+            m.d.comb += [
+                self.dumped_valid.eq(*dumping),
+                self.dumped.live.eq(live),
+                self.dumped.generation.eq(looked.generation),
+                self.dumped.destination.eq(looked.destination),
+                self.dumped.entries.eq(entries),
+            ]
 
         # What is seen of it.
         drop = Signal(Drop)

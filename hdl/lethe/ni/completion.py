@@ -62,7 +62,7 @@ class Quarantine(wiring.Component):
 
     Members
     -------
-    time : In
+    time_base : In
     push, life : In
         A slot begins its rest.
     free : Out(stream)
@@ -74,7 +74,7 @@ class Quarantine(wiring.Component):
         self._life = Records(system).free
         super().__init__(
             {
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "push": In(1),
                 "life": In(self._life),
                 "free": Out(stream.Signature(self._life)),
@@ -95,8 +95,8 @@ class Quarantine(wiring.Component):
             write.en.eq(self.push),
             write.addr.eq(tail),
             write.data.life.eq(self.life),
-            write.data.due.eq(self.time + self._system.timers.quarantine),
-            left.eq(self.time - read.data.due),
+            write.data.due.eq(self.time_base + self._system.timers.quarantine),
+            left.eq(self.time_base - read.data.due),
             self.free.valid.eq((level != 0) & ~left[-1]),
             self.free.payload.eq(read.data.life),
             moves.eq(self.free.valid & self.free.ready),
@@ -114,7 +114,7 @@ class FreeSlots(wiring.Component):
 
     Members
     -------
-    time : In
+    time_base : In
     clear, index : In
         The walk: slot ``index`` is free, with generation 0.
     taken, rests, ended : In
@@ -128,7 +128,7 @@ class FreeSlots(wiring.Component):
         self._life = Records(system).free
         super().__init__(
             {
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "clear": In(1),
                 "index": In(range(system.ni.slots)),
                 "taken": In(1),
@@ -149,7 +149,7 @@ class FreeSlots(wiring.Component):
             m.submodules.quarantine = quarantine = Quarantine(self._system)
             rests = self.rests
             m.d.comb += [
-                quarantine.time.eq(self.time),
+                quarantine.time_base.eq(self.time_base),
                 quarantine.push.eq(self.taken & rests),
                 quarantine.life.eq(life),
             ]

@@ -34,7 +34,7 @@ class Ladder(wiring.Component):
     push, token, rung, eve : In
         In this cycle ``token`` joins ``rung``, due at ``eve + 1`` (the eve is at least the time of this cycle).
         Only while `room` was 1.
-    time, advance : In
+    time_base, advance : In
         The time base, and whether it is one more in the next cycle.
     room : Out(1)
         Every rung has level ≤ timer_depth − spare.
@@ -47,7 +47,7 @@ class Ladder(wiring.Component):
     push: Signal
     rung: Signal
     eve: Signal
-    time: Signal
+    time_base: Signal
     advance: Signal
     room: Signal
     hold: stream.Interface
@@ -64,7 +64,7 @@ class Ladder(wiring.Component):
                 "token": In(shape),
                 "rung": In(range(max(2, system.rungs))),
                 "eve": In(system.time_bits),
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "advance": In(1),
                 "room": Out(1),
                 "hold": Out(stream.Signature(shape)),
@@ -135,7 +135,7 @@ class Ladder(wiring.Component):
 
         # time + advance > eve: then the next token is due when the pop is over.
         late, ahead = Signal(), Signal(system.time_bits)
-        m.d.comb += [ahead.eq(self.time + ~eve_read.data + self.advance), late.eq(~ahead[-1])]
+        m.d.comb += [ahead.eq(self.time_base + ~eve_read.data + self.advance), late.eq(~ahead[-1])]
 
         for q in range(rungs):
             # As many bits as an eve can be ahead of the time.
@@ -147,7 +147,7 @@ class Ladder(wiring.Component):
                 leaves.eq(pop & (popped == q)),
                 moves.eq(moving & (moved == q)),
             ]
-            with m.If(some[q] & self.advance & (near == self.time[: len(near)])):
+            with m.If(some[q] & self.advance & (near == self.time_base[: len(near)])):
                 m.d.sync += ripe[q].eq(1)
             with m.If(leaves):
                 m.d.sync += ripe[q].eq(0)

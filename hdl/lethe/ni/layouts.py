@@ -3,19 +3,17 @@
 from amaranth.lib import data
 
 from lethe.spec.config import System
+from lethe.spec.ports import CAUSE_BITS, STATUS_BITS, TRIES_BITS, records
 
 from .distance import class_bits
 
 __all__ = ["Records"]
 
-STATUS_BITS, CAUSE_BITS, TRIES_BITS = 2, 3, 8
-
 
 class Records:
     """All record layouts of one system.
 
-    What a host may get wrong (destination, mode, length) is wide enough to be seen wrong; everything else has
-    the configured width.
+    Those at the host's ports are `lethe.spec.ports.records`.
 
     Attributes
     ----------
@@ -49,32 +47,10 @@ class Records:
         self.slot = range(system.ni.slots)
         self.rung = range(max(2, system.rungs))
         self.set = range(max(2, system.ni.sets))
-        self.send = data.StructLayout(
-            {
-                "destination": 16,
-                "cls": form.class_bits,
-                "mode": 8,
-                "length": 16,
-                "deadline": system.ni.deadline_bits,
-                "retry_limit": TRIES_BITS,
-                "tag": system.wire.tag_bits,
-                "expect": form.incarnation_bits,
-            }
-        )
-        self.deliver = data.StructLayout({"source": form.node_bits, "cls": form.class_bits, "length": form.length_bits})
-        self.beat = data.StructLayout({"data": form.flit_bits, "last": 1})
-        self.completion = data.StructLayout(
-            {
-                **own_slot,
-                "destination": 16,
-                "tag": system.wire.tag_bits,
-                "status": STATUS_BITS,
-                "cause": CAUSE_BITS,
-                "peer_incarnation": form.incarnation_bits,
-            }
-        )
-        self.cancel = self.free = self.launch = data.StructLayout(own_slot)
-        self.accepted = data.StructLayout({"valid": 1, **own_slot, "tag": system.wire.tag_bits})
+        host = {name: data.StructLayout(dict(fields)) for name, fields in records(system).items()}
+        self.send, self.deliver, self.beat = host["send"], host["deliver"], host["beat"]
+        self.completion, self.accepted, self.entry = host["completion"], host["accepted"], host["entry"]
+        self.cancel = self.free = self.launch = host["cancel"]
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
         self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})
         self.ack_token = data.StructLayout(
@@ -91,7 +67,6 @@ class Records:
             }
         )
         self.finish = data.StructLayout({**own_slot, "status": STATUS_BITS, "cause": CAUSE_BITS})
-        self.entry = data.StructLayout({"valid": 1, **uid})
         self.entries = data.ArrayLayout(self.entry, system.ni.ways)
         self.header = data.StructLayout({f.name: f.width for f in form.send})
         self.deadline = data.StructLayout({"given": 1, "time": system.time_bits})

@@ -8,6 +8,7 @@ from lethe.layouts import flit_layout
 from lethe.random import Draws
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Drop, Event, Kind
+from lethe.spec.ports import deliver_fifos
 from lethe.spec.trace import WORD_BITS
 from lethe.statistics import Statistics
 
@@ -26,7 +27,26 @@ from .send_table import SendTable
 from .transmitter import Transmitter
 from .watch import event_word, padded, uid_word, when
 
-__all__ = ["Ni"]
+__all__ = ["Ni", "host_signature"]
+
+
+def host_signature(system: System) -> wiring.Signature:
+    """What is between a NI and its host, seen from the NI: the members of the same names of `Ni`."""
+    records = Records(system)
+    members = {
+        "quiesce": In(1),
+        "idle": Out(1),
+        "ready": Out(1),
+        "send": In(stream.Signature(records.send)),
+        "send_data": In(stream.Signature(system.format.flit_bits)),
+        "accepted": Out(records.accepted),
+        "completion": Out(stream.Signature(records.completion)),
+        "cancel": In(stream.Signature(records.cancel)),
+    }
+    for name in deliver_fifos(system):
+        members[name] = Out(stream.Signature(records.deliver))
+        members[f"{name}_data"] = Out(stream.Signature(records.beat))
+    return wiring.Signature(members)
 
 
 class Ni(wiring.Component):
@@ -38,6 +58,8 @@ class Ni(wiring.Component):
     Parameters
     ----------
     system : the configuration
+    watch : whether there is ``watch``
+    dump : whether there are ``dump``, ``dumped`` and ``dumped_valid``
 
     Members
     -------
@@ -51,11 +73,11 @@ class Ni(wiring.Component):
         0 stops new worms and freezes the time base.
     quiesce : In(1)
         1 stops taking records; what is under way is finished.
-    reset : In(1)
+    node_reset : In(1)
         Node reset, synchronous (section 4.11); while it is 1 every output is 0, but for the payloads of streams.
     idle, ready : Out(1)
         Nothing is under way or waits for the host; initialisation is over.
-    time : Out(time_bits)
+    time_base : Out(time_bits)
         The time base.
     link_i, link_o : In(flit), Out(flit)
     send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
@@ -81,35 +103,26 @@ class Ni(wiring.Component):
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
     """
 
-    def __init__(self, system: System):
-        self._system = system
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True):
+        self._system, self._watch, self._dump = system, watch, dump
+        self._fifos = deliver_fifos(system)
         form, records = system.format, Records(system)
         members = {
             "node": In(form.node_bits),
             "seed": In(32),
             "incarnation": In(form.incarnation_bits),
             "link_enable": In(1),
-            "quiesce": In(1),
-            "reset": In(1),
-            "idle": Out(1),
-            "ready": Out(1),
-            "time": Out(system.time_bits),
+            "node_reset": In(1),
+            "time_base": Out(system.time_bits),
             "link_i": In(flit_layout(form)),
             "link_o": Out(flit_layout(form)),
-            "send": In(stream.Signature(records.send)),
-            "send_data": In(stream.Signature(form.flit_bits)),
-            "accepted": Out(records.accepted),
-            "completion": Out(stream.Signature(records.completion)),
-            "cancel": In(stream.Signature(records.cancel)),
-            "dump": In(stream.Signature(range(max(system.ni.slots, system.ni.sets)))),
-            "dumped": Out(records.dump),
-            "dumped_valid": Out(1),
-            "watch": Out(WORD_BITS * system.layout.ni_words),
+            **host_signature(system).members,
         }
-        self._fifos = ["deliver"] + [f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1)]
-        for name in self._fifos:
-            members[name] = Out(stream.Signature(records.deliver))
-            members[f"{name}_data"] = Out(stream.Signature(records.beat))
+        if dump:
+            members["dump"] = In(stream.Signature(range(max(system.ni.slots, system.ni.sets))))
+            members |= {"dumped": Out(records.dump), "dumped_valid": Out(1)}
+        if watch:
+            members["watch"] = Out(WORD_BITS * system.layout.ni_words)
         if system.ni.statistics:
             members["counter_address"] = In(range(len(Counter)))
             members["counter_data"] = Out(32)
@@ -132,15 +145,15 @@ class Ni(wiring.Component):
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
         inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
         inner.submodules.completions = completions = Completions(system)
-        inner.submodules.accept = accept = Accept(system)
+        inner.submodules.accept = accept = Accept(system, watch=self._watch)
         inner.submodules.transmitter = transmitter = Transmitter(system)
         inner.submodules.receiver = receiver = Receiver(system)
-        inner.submodules.action = action = Action(system)
+        inner.submodules.action = action = Action(system, dump=self._dump)
         fifos = []
         for i in range(len(self._fifos)):
             inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system)
             fifos.append(fifo)
-        m.submodules.core = ResetInserter(self.reset)(inner)
+        m.submodules.core = ResetInserter(self.node_reset)(inner)
 
         # The walk after reset, and the time base.
         walk = max(slots, sets)
@@ -156,7 +169,7 @@ class Ni(wiring.Component):
             table.index.eq(index),
             free.clear.eq(clear_slot),
             free.index.eq(index),
-            free.time.eq(time),
+            free.time_base.eq(time),
             received.clear.eq(~ready & (index < sets)),
             received.index.eq(index),
         ]
@@ -168,7 +181,7 @@ class Ni(wiring.Component):
             inner.d.sync += busy.eq(busy - 1)
         inner.d.comb += [
             accept.node.eq(self.node),
-            accept.time.eq(time),
+            accept.time_base.eq(time),
             accept.open.eq(ready & ~self.quiesce & news.i.ready),
             accept.send.valid.eq(self.send.valid),
             accept.send.payload.eq(self.send.payload),
@@ -198,7 +211,7 @@ class Ni(wiring.Component):
             transmitter.sends_allowed.eq(send_ladder.room),
             transmitter.node.eq(self.node),
             transmitter.incarnation.eq(self.incarnation),
-            transmitter.time.eq(time),
+            transmitter.time_base.eq(time),
             table.peek.eq(transmitter.peek),
             transmitter.peeked.eq(table.peeked),
             payloads.slot.eq(transmitter.slot),
@@ -220,13 +233,13 @@ class Ni(wiring.Component):
                 ladder.token.eq(unit.token),
                 ladder.rung.eq(unit.rung),
                 ladder.eve.eq(unit.eve),
-                ladder.time.eq(time),
+                ladder.time_base.eq(time),
                 ladder.advance.eq(self.link_enable),
             ]
         if system.measured:
             inner.submodules.round_trip = round_trip = RoundTrip(system)
             inner.d.comb += [
-                round_trip.time.eq(time),
+                round_trip.time_base.eq(time),
                 round_trip.advance.eq(self.link_enable),
                 round_trip.clear.eq(clear_slot),
                 round_trip.index.eq(index),
@@ -246,7 +259,7 @@ class Ni(wiring.Component):
             ]
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()
-            m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push & ~self.reset)]
+            m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push & ~self.node_reset)]
             inner.d.comb += transmitter.jitter.eq(draws.draw)
 
         # Receive and act.
@@ -255,7 +268,7 @@ class Ni(wiring.Component):
             receiver.node.eq(self.node),
             receiver.incarnation.eq(self.incarnation),
             action.ready.eq(ready),
-            action.time.eq(time),
+            action.time_base.eq(time),
             action.node.eq(self.node),
             action.incarnation.eq(self.incarnation),
             action.quiesce.eq(self.quiesce),
@@ -264,8 +277,6 @@ class Ni(wiring.Component):
             action.wrong.eq(receiver.wrong),
             action.cancel.valid.eq(self.cancel.valid),
             action.cancel.payload.eq(self.cancel.payload),
-            action.dump.valid.eq(self.dump.valid),
-            action.dump.payload.eq(self.dump.payload),
             table.look.eq(action.look_slot),
             action.looked.eq(table.looked),
             table.end.eq(action.end),
@@ -316,20 +327,25 @@ class Ni(wiring.Component):
 
         # Out, unless the node is being reset.
         def gated(port, value):
-            with m.If(~self.reset):
+            with m.If(~self.node_reset):
                 m.d.comb += port.eq(value)
 
         gated(self.idle, idle)
         gated(self.ready, ready)
-        gated(self.time, time)
+        gated(self.time_base, time)
         gated(self.link_o, transmitter.link_o)
         gated(self.send.ready, accept.send.ready)
         gated(self.send_data.ready, accept.send_data.ready)
         gated(self.accepted, accept.accepted)
         gated(self.cancel.ready, action.cancel.ready)
-        gated(self.dump.ready, action.dump.ready)
-        m.d.comb += self.dumped.eq(action.dumped)
-        gated(self.dumped_valid, action.dumped_valid)
+        if self._dump:
+            inner.d.comb += [
+                action.dump.valid.eq(self.dump.valid),
+                action.dump.payload.eq(self.dump.payload),
+            ]
+            gated(self.dump.ready, action.dump.ready)
+            m.d.comb += self.dumped.eq(action.dumped)
+            gated(self.dumped_valid, action.dumped_valid)
         gated(self.completion.valid, completions.completion.valid)
         m.d.comb += self.completion.payload.eq(completions.completion.payload)
         takes = []
@@ -341,36 +357,41 @@ class Ni(wiring.Component):
                 inner.d.comb += source.ready.eq(port.ready)
             takes.append((fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload))
 
-        # Trace words.
-        lanes = self._lanes(accept, transmitter, receiver, action, completions, takes)
-        flags = Cat(
-            self.link_o.valid, self.link_o.first, self.link_o.last, self.idle, self.send.ready,
-            self.send_data.ready, self.deliver.valid, self.deliver_data.valid,
-            self.deliver_data.payload.last & self.deliver_data.valid, self.completion.valid,
-        )  # fmt: skip
-        beat = Mux(self.deliver_data.valid, self.deliver_data.payload.data, 0)
-        words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(beat, 128)]
-        words += [word for take in takes[1:] for word in self._take_lane(*take)]
-        with m.If(~self.reset):
-            m.d.comb += self.watch.eq(Cat(words))
-
-        # A reset says what it loses.
-        resetting = Signal()
-        m.d.sync += resetting.eq(self.reset)
-        with m.If(self.reset & ~resetting):
-            lost = sum(fifo.waiting for fifo in fifos)
-            m.d.comb += self.watch[2 * WORD_BITS : 3 * WORD_BITS].eq(event_word(Const(Event.RESET, 8), length=lost))
+        if self._watch:
+            lanes = self._lanes(accept, transmitter, receiver, action, completions, takes)
+            more = [word for take in takes[1:] for word in self._take_lane(*take)]
+            self._trace(m, lanes, more, fifos)
 
         if system.ni.statistics:
             m.submodules.statistics = statistics = Statistics(counters=len(Counter))
             pulses = Signal(len(Counter))
-            m.d.sync += pulses.eq(Mux(self.reset, 0, self._pulses(accept, transmitter, receiver, action, completions)))
+            happened = self._pulses(accept, transmitter, receiver, action, completions)
+            m.d.sync += pulses.eq(Mux(self.node_reset, 0, happened))
             m.d.comb += [
                 statistics.pulse.eq(pulses),
                 statistics.address.eq(self.counter_address),
                 self.counter_data.eq(statistics.data),
             ]
         return m
+
+    def _trace(self, m, lanes, more, fifos):
+        """The trace words: ``lanes`` before flags, flit and beat, ``more`` behind them."""
+        flags = Cat(
+            self.link_o.valid, self.link_o.first, self.link_o.last, self.idle, self.send.ready,
+            self.send_data.ready, self.deliver.valid, self.deliver_data.valid,
+            self.deliver_data.payload.last & self.deliver_data.valid, self.completion.valid,
+        )  # fmt: skip
+        beat = Mux(self.deliver_data.valid, self.deliver_data.payload.data, 0)
+        words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(beat, 128), *more]
+        with m.If(~self.node_reset):
+            m.d.comb += self.watch.eq(Cat(words))
+
+        # A reset says what it loses.
+        resetting = Signal()
+        m.d.sync += resetting.eq(self.node_reset)
+        with m.If(self.node_reset & ~resetting):
+            lost = sum(fifo.waiting for fifo in fifos)
+            m.d.comb += self.watch[2 * WORD_BITS : 3 * WORD_BITS].eq(event_word(Const(Event.RESET, 8), length=lost))
 
     def _lanes(self, accept, transmitter, receiver, action, completions, takes):
         """The words of the lanes that every NI has."""

@@ -37,7 +37,7 @@ class RoundTrip(wiring.Component):
 
     Members
     -------
-    time, advance : In
+    time_base, advance : In
         The time base, and whether it is one more in the next cycle.
     clear, index : In
         Initialise the stamp of slot ``index``.
@@ -63,7 +63,7 @@ class RoundTrip(wiring.Component):
         distance, step = class_bits(system.graph), step_bits(system)
         super().__init__(
             {
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "advance": In(1),
                 "clear": In(1),
                 "index": In(slot),
@@ -96,7 +96,7 @@ class RoundTrip(wiring.Component):
         m.d.comb += [
             write.en.eq(self.stamp | self.clear),
             write.addr.eq(Mux(self.clear, self.index, self.stamped_slot)),
-            write.data.time.eq(Mux(self.clear, 0, self.time)),
+            write.data.time.eq(Mux(self.clear, 0, self.time_base)),
             write.data["try"].eq(Mux(self.clear, 0, self.stamped_try)),
             read.addr.eq(self.look),
             stamped.eq(write.en & (write.addr == read.addr)),
@@ -131,7 +131,7 @@ class RoundTrip(wiring.Component):
         )
 
         # c: the age.
-        m.d.sync += age.eq(Mux(fresh, went, self.time - read.data.time))
+        m.d.sync += age.eq(Mux(fresh, went, self.time_base - read.data.time))
 
         # c+1: the sample.
         m.d.sync += measured.eq(Mux(age > ceiling, ceiling, age))

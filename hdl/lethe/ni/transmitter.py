@@ -47,7 +47,7 @@ class Transmitter(wiring.Component):
         The payload store.
     granted_new : Out(1)
         In *g*: ``news.payload`` is granted.
-    time, jitter : In
+    time_base, jitter : In
         The time base, and the draw of a Send in *g+1*.
     push, token, rung, eve : Out
         In *g+1*: a Send was launched; its token goes to the Send ladder.
@@ -87,7 +87,7 @@ class Transmitter(wiring.Component):
                 "beat": Out(range(max(2, system.slot_flits))),
                 "payload": In(form.flit_bits),
                 "granted_new": Out(1),
-                "time": In(system.time_bits),
+                "time_base": In(system.time_bits),
                 "jitter": In(max(1, system.timers.jitter_bits)),
                 "push": Out(1),
                 "token": Out(records.token),
@@ -176,11 +176,11 @@ class Transmitter(wiring.Component):
                 self.distance.eq(record.distance),
                 self.step.eq(Mux(self.repeats.valid, step_of(self._system, self.repeats.payload.rung), 0)),
                 # a − ~b is a + b + 1, in one adder.
-                self.eve.eq((self.time + self.jitter) - ~self.wait),
+                self.eve.eq((self.time_base + self.jitter) - ~self.wait),
             ]
         else:
             delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
-            m.d.comb += self.eve.eq((self.time + self.jitter) + delay)
+            m.d.comb += self.eve.eq((self.time_base + self.jitter) + delay)
         # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
         waits = judging if form.control_flits == 1 else judging | is_reply
         m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))

@@ -42,7 +42,9 @@ def ranges(system, fail) -> None:
     _interface(system, fail, within)
     _study(system, fail, within)
     _faults(system, fail, within)
-    _workload(system, fail, within)
+    if system.hosted:
+        _workload(system, fail, within)
+    _retries(system, fail, within)
     within("run.cycles", 1, 1 << 40)
     within("run.seed", 0, (1 << 32) - 1)
     name = system.run.name
@@ -258,17 +260,18 @@ def _workload(system, fail, within) -> None:
     one_of("timing", TIMINGS, "timing")
     one_of("hosts", HOSTS, "rule")
     one_of("kernel", KERNELS, "kernel")
-    within("workload.retry_limit", 0, 255)
-    within("workload.deadline", 0, (1 << system.ni.deadline_bits) - 1)
     if load.kind in ("file", "capture", "trace") and not load.path:
         fail("workload.path", f"a {load.kind} workload needs a file", "name it")
-    if "\0" in load.path:
-        fail("workload.path", "holds a zero byte, which no file name does", "name a file")
     if load.kind in ("generator", "pattern"):
         if w.mtu < 4:
             fail("wire.mtu", f"the {load.kind} needs payloads of at least 4 bytes", "raise it")
-        within("workload.min_length", 4, w.mtu)
-        within("workload.max_length", load.min_length, w.mtu)
+        for key, low in (("min_length", 4), ("max_length", load.min_length)):
+            if not low <= getattr(load, key) <= w.mtu:
+                fail(
+                    f"workload.{key}",
+                    f"must be {low} to {w.mtu} (wire.mtu), not {getattr(load, key)}",
+                    "choose a value in that range",
+                )
         within("workload.load", 1e-6, 1e6)
         within("workload.count", 0, 1 << 20)
         within("workload.stop", 0, 1 << 40)
@@ -279,6 +282,14 @@ def _workload(system, fail, within) -> None:
             within("workload.cycle_ns", 1e-3, 1e9)
         case "kernel":
             _kernel(system, fail, within)
+
+
+def _retries(system, fail, within) -> None:
+    """What a host asks of its NI, on which exactly-once rests, and where it reads it."""
+    if "\0" in system.workload.path:
+        fail("workload.path", "holds a zero byte, which no file name does", "name a file")
+    within("workload.retry_limit", 0, 255)
+    within("workload.deadline", 0, (1 << system.ni.deadline_bits) - 1)
 
 
 def _pattern(system, fail, within) -> None:

@@ -57,14 +57,16 @@ class System:
     workload: WorkloadSection = WorkloadSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
+    #: Whether it is built with the hosts of ``[workload]``; a NI or a network alone takes any MTU.
+    hosted: bool = True
 
     def __post_init__(self):
         _check(self)
 
     @classmethod
-    def make(cls, source: str = "(configuration)", **sections: dict) -> "System":
+    def make(cls, source: str = "(configuration)", *, hosted: bool = True, **sections: dict) -> "System":
         """A system from nested dicts, as `tomllib` would give them: ``System.make(ni={"slots": 4})``."""
-        return _build(sections, source)
+        return _build(sections, source, hosted=hosted)
 
     def replace(self, **sections: dict) -> "System":
         """A variant: ``system.replace(ni={"slots": 4})`` changes single keys."""
@@ -289,8 +291,11 @@ class System:
         return longest * (self.router.latency + self.longest_wait) + self.format.max_flits + 2
 
 
-def load(path: str | Path) -> System:
-    """The system a TOML file describes; raises `ConfigError` for whatever is wrong with it."""
+def load(path: str | Path, *, hosted: bool = True) -> System:
+    """The system a TOML file describes; raises `ConfigError` for whatever is wrong with it.
+
+    ``hosted`` is False for what is built without the hosts of ``[workload]``, which then is not looked at.
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -302,10 +307,10 @@ def load(path: str | Path) -> System:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
-    return parse(text, str(path))
+    return parse(text, str(path), hosted=hosted)
 
 
-def parse(text: str, source: str = "(configuration)") -> System:
+def parse(text: str, source: str = "(configuration)", *, hosted: bool = True) -> System:
     """The system a TOML text describes."""
     try:
         tables = tomllib.loads(text)
@@ -313,16 +318,24 @@ def parse(text: str, source: str = "(configuration)") -> System:
         raise ConfigError(f"{source}: is not TOML: {error}; mend that line") from None
     except RecursionError:
         raise ConfigError(f"{source}: is nested too deeply; no key of a system nests deeper than two levels") from None
-    return _build(tables, source)
+    return _build(tables, source, hosted=hosted)
 
 
-def _build(tables: dict, source: str) -> System:
+def _build(tables: dict, source: str, *, hosted: bool = True) -> System:
     sections = {}
     for name, table in tables.items():
         if name not in SECTIONS:
             raise ConfigError(f"{source}: {name}: no such section{_nearest(name, SECTIONS)}")
         sections[name] = _section(SECTIONS[name], table, name, source)
-    return System(source=source, **sections)
+    return System(source=source, hosted=hosted, **sections | _fitted(tables, sections))
+
+
+def _fitted(tables: dict, sections: dict) -> dict:
+    """A workload whose lengths, if nobody gave them, are those of a small MTU."""
+    load, mtu = sections.get("workload", WorkloadSection()), sections.get("wire", WireSection()).mtu
+    given = tables.get("workload", {})
+    lengths = {key: mtu for key in ("min_length", "max_length") if key not in given and getattr(load, key) > mtu}
+    return {"workload": dataclasses.replace(load, **lengths)} if lengths else {}
 
 
 def _nearest(name: str, known) -> str:

@@ -18,6 +18,13 @@ class Kind(enum.IntEnum):
     REJECT = 6  # reserved, dropped on arrival
 
 
+class Mode(enum.IntEnum):
+    """What a host asks for with a record."""
+
+    EXACTLY_ONCE = 0  # a Send, repeated until it is acknowledged
+    BEST_EFFORT = 1  # a BE, sent once
+
+
 class Status(enum.IntEnum):
     """How a datagram ended for its sender."""
 

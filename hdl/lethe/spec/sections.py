@@ -115,8 +115,10 @@ class WorkloadSection:
     load: float = _key(
         0.05, "generator, pattern: payload flits offered per sending node and cycle; 1 or more saturates"
     )
-    min_length: int = _key(32, "generator, pattern: shortest payload in bytes, at least 4")
-    max_length: int = _key(32, "generator, pattern: longest payload in bytes")
+    min_length: int = _key(
+        32, "generator, pattern: shortest payload in bytes, at least 4; if not given, at most the MTU"
+    )
+    max_length: int = _key(32, "generator, pattern: longest payload in bytes; if not given, at most the MTU")
     count: int = _key(100, "generator, pattern: datagrams per node; 0: no limit")
     stop: int = _key(0, "generator, pattern: no new datagram from this cycle on; 0: no limit")
     pattern: str = _key("uniform", "pattern: uniform, hotspot, transpose, bit-reverse, neighbour, incast or all-to-all")

@@ -3,13 +3,14 @@
 import dataclasses
 
 from .config import System, literal
+from .sections import SECTIONS
 
 
 def dump(system: System) -> str:
     """The TOML text of a system: the keys that differ from their defaults, and the name and seed of the run."""
     lines = []
     for section in dataclasses.fields(System):
-        if section.name == "source":
+        if section.name not in SECTIONS:
             continue
         value = getattr(system, section.name)
         plain, nested = [], []

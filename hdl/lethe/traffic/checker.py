@@ -22,7 +22,7 @@ class Checker(wiring.Component):
     -------
     stalled : In(1)
         Nothing is taken in this cycle.
-    reset : In(1)
+    node_reset : In(1)
         The node is being reset: the datagram under way is forgotten.
     record : In(stream of the length)
         Bytes of the datagram that follows.
@@ -38,7 +38,7 @@ class Checker(wiring.Component):
         super().__init__(
             {
                 "stalled": In(1),
-                "reset": In(1),
+                "node_reset": In(1),
                 "record": In(stream.Signature(form.length_bits)),
                 "data": In(stream.Signature(data.StructLayout({"data": form.flit_bits, "last": 1}))),
                 "received": Out(32),
@@ -69,15 +69,15 @@ class Checker(wiring.Component):
 
         with m.FSM():
             with m.State("Head"):
-                m.d.comb += self.record.ready.eq(~self.stalled & ~self.reset)
+                m.d.comb += self.record.ready.eq(~self.stalled & ~self.node_reset)
                 m.d.sync += [length.eq(self.record.payload), index.eq(0)]
                 with m.If(self.record.valid & self.record.ready & (self.record.payload != 0)):
                     m.next = "Beats"
             with m.State("Beats"):
-                m.d.comb += self.data.ready.eq(~self.stalled & ~self.reset)
+                m.d.comb += self.data.ready.eq(~self.stalled & ~self.node_reset)
                 with m.If(self.data.valid & self.data.ready):
                     m.d.sync += index.eq(index + 1)
-                with m.If(self.reset | (self.data.valid & self.data.ready & self.data.payload.last)):
+                with m.If(self.node_reset | (self.data.valid & self.data.ready & self.data.payload.last)):
                     m.next = "Head"
 
         # The first 32 bits are the key; what they were is remembered for the beats after them.

@@ -32,7 +32,7 @@ class Generator(wiring.Component):
         Constants: the node, and the seed of its generator.
     ready : In(1)
         The NI is initialised.
-    reset : In(1)
+    node_reset : In(1)
         The node is being reset: the datagram under way is offered again from its start.
     stopped : In(1)
         No new datagram from this cycle on.
@@ -51,7 +51,7 @@ class Generator(wiring.Component):
                 "node": In(system.format.node_bits),
                 "seed": In(32),
                 "ready": In(1),
-                "reset": In(1),
+                "node_reset": In(1),
                 "stopped": In(1),
                 "offer": Out(stream.Signature(offer_layout(system))),
                 "data": Out(stream.Signature(system.wire.flit_bits)),
@@ -102,7 +102,7 @@ class Generator(wiring.Component):
             with m.State("Start"):
                 with m.If(self.stopped | (number == load.count if load.count else 0)):
                     m.next = "Done"
-                with m.Elif(self.ready & ~self.reset):
+                with m.Elif(self.ready & ~self.node_reset):
                     m.d.comb += chance.take.eq(1)
                     m.d.sync += [chosen.destination.eq(destination), chosen.length.eq(length)]
                     m.next = "Record"
@@ -120,12 +120,12 @@ class Generator(wiring.Component):
             with m.State("Record"):
                 m.d.comb += self.offer.valid.eq(1)
                 m.d.sync += index.eq(0)
-                with m.If(self.offer.ready & ~self.reset):
+                with m.If(self.offer.ready & ~self.node_reset):
                     m.next = "Data"
 
             with m.State("Data"):
                 m.d.comb += self.data.valid.eq(1)
-                with m.If(self.reset):
+                with m.If(self.node_reset):
                     m.next = "Record"
                 with m.Elif(self.data.ready):
                     m.d.sync += index.eq(index + 1)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from lethe.spec.config import load
+from lethe.spec.config import ConfigError, load
 from lethe_sim.summary import link_lines, summary
 
 from .common import add_config
@@ -19,7 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    system = load(args.config)
+    try:
+        system, wrong = load(args.config), None
+    except ConfigError as error:
+        # What holds without the workload is worth knowing; if nothing does, this says so.
+        system, wrong = load(args.config, hosted=False), error
     for line in link_lines(system) if args.links else summary(system):
         print(line)
+    if wrong:
+        raise wrong
     return 0

@@ -271,9 +271,9 @@ class LadderBlock(Block):
     def build(self, m, name, i, o):
         m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare=2 + self._number)
         m.d.comb += [
-            Cat(ladder.push, ladder.hold.ready, ladder.advance, ladder.token, ladder.rung, ladder.eve, ladder.time).eq(
-                i
-            ),
+            Cat(
+                ladder.push, ladder.hold.ready, ladder.advance, ladder.token, ladder.rung, ladder.eve, ladder.time_base
+            ).eq(i),
             o.eq(
                 Cat(
                     ladder.room,
@@ -352,7 +352,7 @@ class NiBlock(Block):
             ),
             Part("counter", 32, str),
             *(Part(name, 1) for name in ("ready", "cancel.ready", "dump.ready")),
-            Part("time", system.time_bits, str),
+            Part("time base", system.time_bits, str),
             *self._stream("accepted", records.accepted.size - 1),
             *self._stream("completion", records.completion.size),
             *(
@@ -393,7 +393,7 @@ class NiBlock(Block):
             ni.node.eq(node),
             ni.seed.eq(seed),
             ni.incarnation.eq(incarnation),
-            ni.reset.eq(reset),
+            ni.node_reset.eq(reset),
             ni.completion.ready.eq(completing),
             *(port.ready.eq(delivering[number]) for number, port in enumerate(ports)),
             ni.dump.valid.eq(dump),
@@ -401,7 +401,7 @@ class NiBlock(Block):
             ni.counter_address.eq(address),
             o.eq(
                 Cat(
-                    ni.watch, ni.counter_data, ni.ready, ni.cancel.ready, ni.dump.ready, ni.time,
+                    ni.watch, ni.counter_data, ni.ready, ni.cancel.ready, ni.dump.ready, ni.time_base,
                     accepted.valid, Mux(accepted.valid, accepted.as_value()[1:], 0),
                     *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown),
                 )

@@ -65,18 +65,23 @@ def require(simulator: str) -> None:
             )
 
 
-def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool = False) -> Path:
-    """Build ``verilog`` once and return its build directory (a cache keyed by all that matters)."""
+def build(
+    verilog: str, top: str, simulator: str = "verilator", *, waves: bool = False, options: tuple[str, ...] = ()
+) -> Path:
+    """Build ``verilog`` once and return its build directory (a cache keyed by all that matters).
+
+    ``options`` are more arguments of the compiler, such as ``-g2005`` of Icarus.
+    """
     require(simulator)
     recipe = [_VERILATOR, _MAKE, importlib.metadata.version("verilator")] if simulator == "verilator" else []
     recipe += [importlib.metadata.version("cocotb"), sys.version]
-    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe]).encode()).hexdigest()[:20]
+    key = hashlib.sha256(json.dumps([verilog, top, simulator, waves, recipe, *options]).encode()).hexdigest()[:20]
     directory = cache_directory() / f"{simulator}-{key}"
     if directory.exists():
         return directory
     with _workshop(directory) as workshop:
         source = workshop / f"{top}.v"
-        source.write_text(_woken(verilog) if simulator == "icarus" else verilog, encoding="utf-8")
+        source.write_text(verilog, encoding="utf-8")
         log = workshop / "build.log"
         runner = _runner(simulator)
         sources = [source]
@@ -87,7 +92,7 @@ def build(verilog: str, top: str, simulator: str = "verilator", *, waves: bool =
                 runner.build(
                     sources=sources,
                     hdl_toplevel=top,
-                    build_args=list(_VERILATOR) if simulator == "verilator" else [],
+                    build_args=[*(_VERILATOR if simulator == "verilator" else ()), *options],
                     build_dir=workshop,
                     waves=waves,
                     timescale=("1ns", "1ps"),
@@ -173,26 +178,18 @@ def words(log: Path, name: str) -> str:
     return f"{processes.last_words(kept.read_text(errors='replace'))}; {kept} has all that it said"
 
 
-def outcome(directory: Path, top: str, module: str, workspace: Path, job: dict) -> Any:
+def outcome(directory: Path, top: str, module: str, workspace: Path, job: dict, *, simulator: str = "verilator") -> Any:
     """Run a bench that reads ``job`` from ``$LETHE_JOB`` and leaves ``outcome.json`` beside it: what that says.
 
     Raises `ToolError` with the bench's last words if there is none.
     """
     path = workspace / "job.json"
     path.write_text(json.dumps(job))
-    run(directory, top, module, "verilator", workspace, {"LETHE_JOB": str(path)})
+    run(directory, top, module, simulator, workspace, {"LETHE_JOB": str(path)})
     found = workspace / "outcome.json"
     if not found.exists():
         raise ToolError("the bench ended early:\n" + (workspace / "simulation.log").read_text()[-3000:])
     return json.loads(found.read_text())
-
-
-def _woken(verilog: str) -> str:
-    """The text with every ``always @*`` run once at the start, for Icarus, which otherwise waits for a change.
-
-    Yosys gives each such block a variable for that; here it changes when all blocks are already waiting.
-    """
-    return re.sub(r"\breg (\\\$auto\$verilog_backend\S+)\s*= 0;", r"reg \1 ; initial #0 \1 = 0;", verilog)
 
 
 def _runner(simulator: str) -> Any:
@@ -291,8 +288,6 @@ def native(verilog: str, top: str, *, hierarchical: bool = False) -> Path:
     arguments, sources = ["--output-split", "0"], [f"{top}.v", "main.cpp"]
     texts = {"main.cpp": _NATIVE.replace("@TOP@", top)}
     if hierarchical:
-        # Verilator's wrappers take this port's name for a keyword.
-        verilog = verilog.replace("\\time ", "time_base ")
         blocks = [f'hier_block -module "{name}"' for name in sorted(set(_UNITS.findall(verilog)))]
         texts["units.vlt"] = "\n".join(["`verilator_config", *blocks, ""])
         arguments, sources = ["--hierarchical", *arguments], ["units.vlt", *sources]

@@ -1,0 +1,112 @@
+"""Headers for Verilog and C: widths, layouts, codes and counter addresses of one configuration.
+
+Both hold the same constants under the same names, in capitals, behind ``PREFIX`` and ``LETHE_``.
+"""
+
+import enum
+import re
+import typing
+from collections.abc import Iterator
+
+from .events import COUNTER_STEP, ROUTER_COUNTER_STEP, Cause, Counter, Drop, Event, Kind, Mode, RouterCounter, Status
+from .ports import ni_ports, records
+from .wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
+
+if typing.TYPE_CHECKING:
+    from .config import System
+
+__all__ = ["c_header", "constants", "verilog_header"]
+
+_CODES = (
+    ("Modes of a send record", "MODE", Mode),
+    ("Statuses of a completion", "STATUS", Status),
+    ("Causes of a completion", "CAUSE", Cause),
+    ("Kinds of message on the wire", "KIND", Kind),
+    ("Events of the trace words", "EVENT", Event),
+    ("Details of the event DROP", "DROP", Drop),
+    ("Counters of a NI: its addresses", "COUNTER", Counter),
+    ("Counters of a router: addresses after its first", "ROUTER_COUNTER", RouterCounter),
+)
+
+
+def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
+    """(title, value by name) of each part of a header.
+
+    A field at bit s of its record and b bits wide is ``…_SHIFT`` s and ``…_BITS`` b; bit 0 is the lowest.  Counter c of
+    a NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
+    ``ROUTER_COUNTER_BASE + r · ROUTER_COUNTER_STEP + c``.
+    """
+    form, graph = system.format, system.graph
+    yield (
+        "Sizes",
+        {
+            "NODES": graph.nodes,
+            "ROUTERS": graph.routers,
+            "LINKS": graph.link_count,
+            "SLOTS": system.ni.slots,
+            "SETS": system.ni.sets,
+            "WAYS": system.ni.ways,
+            "CONTROL_CLASSES": system.ni.control_classes,
+            "MTU": form.mtu,
+            "FLIT_BYTES": form.flit_bytes,
+            "MAX_PAYLOAD_FLITS": system.slot_flits,
+            "MAX_FLITS": form.max_flits,
+        },
+    )
+    yield "Bits of a NI's ports", {f"{name}_bits": bits for name, bits in ni_ports(system).items()}
+    for name, record in records(system).items():
+        yield f"Layout of the record {name}", _layout(f"record_{name}", record)
+    yield "Layout of a Send header on the wire", _layout("wire", [(field.name, field.width) for field in form.send])
+    yield (
+        "Layout of a UID in trace words",
+        {
+            "UID_GENERATION_SHIFT": UID_GENERATION_SHIFT,
+            "UID_SLOT_SHIFT": UID_SLOT_SHIFT,
+            "UID_INCARNATION_SHIFT": UID_INCARNATION_SHIFT,
+            "UID_SOURCE_SHIFT": UID_SOURCE_SHIFT,
+        },
+    )
+    for title, name, codes in _CODES:
+        yield title, _codes(name, codes)
+    yield (
+        "Counters of a system",
+        {
+            "NI_COUNTER_STEP": COUNTER_STEP,
+            "ROUTER_COUNTER_BASE": graph.nodes * COUNTER_STEP,
+            "ROUTER_COUNTER_STEP": ROUTER_COUNTER_STEP,
+        },
+    )
+
+
+def _layout(record: str, fields) -> dict[str, int]:
+    found, at = {}, 0
+    for name, bits in fields:
+        found |= {f"{record}_{name}_shift": at, f"{record}_{name}_bits": bits}
+        at += bits
+    return found | {f"{record}_bits": at}
+
+
+def _codes(name: str, codes: type[enum.IntEnum]) -> dict[str, int]:
+    return {f"{name}_{code.name}": code.value for code in codes}
+
+
+def verilog_header(system: "System", *, prefix: str = "") -> str:
+    """A file for ```include``: a macro for each constant (`constants`), once however often it is included."""
+    return _header(system, prefix, guard="VH", hash="`", open="//", close="")
+
+
+def c_header(system: "System", *, prefix: str = "") -> str:
+    """The same for C and C++: nothing but ``#define``, and so good for assembler too."""
+    return _header(system, prefix, guard="H", hash="#", open="/*", close=" */")
+
+
+def _header(system: "System", prefix: str, *, guard: str, hash: str, open: str, close: str) -> str:
+    start = re.sub(r"\W", "_", f"{prefix}lethe_").upper()
+    lines = [
+        f"{hash}ifndef {start}{guard}",
+        f"{hash}define {start}{guard}",
+    ]
+    for title, values in constants(system):
+        lines += ["", f"{open} {title}.{close}"]
+        lines += [f"{hash}define {start}{name.upper()} {value}" for name, value in values.items()]
+    return "\n".join([*lines, "", f"{hash}endif", ""])

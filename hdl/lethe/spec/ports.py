@@ -1,0 +1,102 @@
+"""The ports of an exported NI: every port of the Verilog module with its width, and the records they make up.
+
+`lethe.ni.layouts` builds the RTL's records from the same tables; `header` tells them to Verilog and C.
+"""
+
+import typing
+from collections.abc import Iterator
+
+from .events import Counter
+from .trace import WORD_BITS
+
+if typing.TYPE_CHECKING:
+    from .config import System
+
+__all__ = ["CAUSE_BITS", "STATUS_BITS", "TRIES_BITS", "Record", "deliver_fifos", "ni_ports", "records"]
+
+STATUS_BITS, CAUSE_BITS, TRIES_BITS = 2, 3, 8
+
+#: (name, bits) of each field, the lowest first.
+Record = tuple[tuple[str, int], ...]
+
+
+def records(system: "System") -> dict[str, Record]:
+    """The records at a NI's host ports, by name.
+
+    What a host may get wrong (destination, mode, length) is wide enough to be seen wrong; everything else has the
+    configured width.  ``entry`` is an entry of the receive table, as a state dump shows it.
+    """
+    form = system.format
+    life = (("slot", index_bits(system.ni.slots)), ("generation", form.generation_bits))
+    tag, peer = ("tag", system.wire.tag_bits), ("peer_incarnation", form.incarnation_bits)
+    return {
+        "send": (
+            ("destination", 16),
+            ("cls", form.class_bits),
+            ("mode", 8),
+            ("length", 16),
+            ("deadline", system.ni.deadline_bits),
+            ("retry_limit", TRIES_BITS),
+            tag,
+            ("expect", form.incarnation_bits),
+        ),
+        "deliver": (("source", form.node_bits), ("cls", form.class_bits), ("length", form.length_bits)),
+        "beat": (("data", form.flit_bits), ("last", 1)),
+        "completion": (*life, ("destination", 16), tag, ("status", STATUS_BITS), ("cause", CAUSE_BITS), peer),
+        "accepted": (("valid", 1), *life, tag),
+        "cancel": life,
+        "entry": (
+            ("valid", 1),
+            ("source", form.node_bits),
+            ("slot", form.slot_bits),
+            ("generation", form.generation_bits),
+            ("incarnation", form.incarnation_bits),
+        ),
+    }
+
+
+def index_bits(count: int) -> int:
+    """Bits of a number below ``count``, which is at least 2."""
+    return (count - 1).bit_length()
+
+
+def deliver_fifos(system: "System") -> list[str]:
+    """Names of the deliver ports, one for each deliver FIFO."""
+    return ["deliver", *(f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1))]
+
+
+def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
+    """Bits of every port of the Verilog module of a NI, ``clk`` and ``rst`` included."""
+    form, host = system.format, records(system)
+
+    def fields(port: str, record: Record) -> Iterator[tuple[str, int]]:
+        yield from ((f"{port}_{name}", bits) for name, bits in record)
+
+    def stream(port: str, record: Record) -> Iterator[tuple[str, int]]:
+        yield from (*fields(port, record), (f"{port}_valid", 1), (f"{port}_ready", 1))
+
+    flit = (("valid", 1), ("first", 1), ("last", 1), ("data", form.flit_bits))
+    ports = {
+        "clk": 1, "rst": 1, "node": form.node_bits, "seed": 32, "incarnation": form.incarnation_bits, "link_enable": 1,
+        "quiesce": 1, "node_reset": 1, "idle": 1, "ready": 1, "time_base": system.time_bits,
+        **dict(fields("link_i", flit)),
+        **dict(fields("link_o", flit)),
+        **dict(stream("send", host["send"])),
+        **dict(stream("send_data", (("payload", form.flit_bits),))),
+        **dict(fields("accepted", host["accepted"])),
+        **dict(stream("completion", host["completion"])),
+        **dict(stream("cancel", host["cancel"])),
+    }  # fmt: skip
+    for fifo in deliver_fifos(system):
+        ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
+    if dump:
+        ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))
+        ports |= {"dumped_live": 1, "dumped_generation": form.generation_bits, "dumped_destination": 16}
+        for way in range(system.ni.ways):
+            ports |= dict(fields(f"dumped_entries_{way}", host["entry"]))
+        ports["dumped_valid"] = 1
+    if watch:
+        ports["watch"] = WORD_BITS * system.layout.ni_words
+    if system.ni.statistics:
+        ports |= {"counter_address": index_bits(len(Counter)), "counter_data": 32}
+    return ports
