@@ -8,7 +8,7 @@ from test_golden_runs import LIMIT, assert_once, message
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, RouterCounter
 from lethe_sim.golden import credits
-from lethe_sim.golden.model import Golden, GoldenError
+from lethe_sim.golden.model import Golden, GoldenError, Item, Script
 from lethe_sim.golden.plain import plain_packets
 from lethe_sim.golden.state import (
     BUFFER_COLUMNS,
@@ -152,6 +152,18 @@ def test_a_source_queue_beyond_reason(monkeypatch):
     golden = Golden(credited("tree4", 1, workload={"load": 1.0}))
     with pytest.raises(GoldenError, match=r"a source queue holds 128 flits, .*; raise timers\.slack"):
         golden.run(LIMIT, until_drained=True)
+
+
+def test_an_output_goes_round_its_inputs():
+    """Four inputs that want one output all the time take turns; without turns the lowest would have it for itself."""
+    system = credited("crossbar", 9, ni={"slots": 4, "deliver_records": 64}, workload={"kind": "pattern"})
+    senders = [0, 1, 2, 4]
+    lot = [Item(node=node, destination=3, payload=bytes(32), mode=1) for node in senders for _ in range(10)]
+    golden = Golden(system, Script.from_items(system, lot), record=True)
+    golden.run(LIMIT, until_drained=True)
+    events = golden.take_events()
+    passed = events[(events["word"] & np.uint64(0xFFFF)) == (Event.FORWARD | 3 << 8)]
+    assert passed["lane"].tolist() == senders * 10
 
 
 def pair(flits, latency=1, delay=1) -> System:

@@ -197,21 +197,3 @@ def test_worms_may_travel_whole(name, loss, load, latency):
         counted = [golden.counters.tolist(), golden.router_counters.tolist(), golden.link_counters.tolist()]
         found.append((golden.cycle, golden.digest, counted, golden.take_events().tobytes(), words.tobytes()))
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("name", [*TOPOLOGIES])
-def test_sleeping_changes_nothing(name):
-    """An NI that is not looked at would have done nothing: waking all of them in every cycle gives the same."""
-    faults = {
-        "loss": 0.1, "links": [{"link": 1, "start": 90, "end": 130}],
-        "resets": [{"node": 1, "start": 250, "cycles": 3}],
-        "stalls": [{"node": 0, "start": 100, "end": 300}],
-    }  # fmt: skip
-    system = make(name, faults=faults, workload={"load": 0.6, "count": 0}, ni={"slots": 3})
-    asleep, awake = Golden(system), Golden(system)
-    asleep.run(2500)
-    for _ in range(2500):
-        awake._plant.look[:] = 0
-        awake.run(1)
-    assert asleep.digest == awake.digest
-    assert np.array_equal(asleep.counters, awake.counters)

@@ -67,9 +67,18 @@ class Golden:
     script : what the script hosts play; without one the traffic generators run
     external : the hosts are driven by stimulus words given to `run`
     record : keep events for `take_events`
+    awake : step every NI in every cycle, also those with nothing to do: slow, and the same to the last event
     """
 
-    def __init__(self, system: System, script: Script | None = None, *, external: bool = False, record: bool = False):
+    def __init__(
+        self,
+        system: System,
+        script: Script | None = None,
+        *,
+        external: bool = False,
+        record: bool = False,
+        awake: bool = False,
+    ):
         if external and script is not None:
             raise GoldenError("a script and external stimulus exclude each other; give one")
         if script is None and not external and system.workload.kind != "generator":
@@ -99,6 +108,7 @@ class Golden:
         )
         machine.reset_all(self._plant)
         self._plant.clock[machine.KEEP_EVENTS] = record
+        self._plant.clock[machine.AWAKE] = awake
         self._plant.clock[machine.FAULTS] = len(schedule)
         self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
         self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)

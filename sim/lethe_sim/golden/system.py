@@ -1,7 +1,8 @@
 """A whole system, cycle by cycle: who acts in which order, and who need not be asked at all.
 
 Within a cycle: faults of the schedule, what the NIs show, the links, the routers, the NIs, the account.
-An NI is stepped only from the cycle in `look` on; whatever disturbs it lowers that.
+An NI is stepped only from the cycle in `look` on; whatever disturbs it lowers that.  A model that never sleeps
+(`AWAKE`) steps every NI in every cycle instead, and must come to the same.
 """
 
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from .state import (
     LAST,
     LINK_COLUMNS,
     LINK_COUNT,
+    NEVER,
     NI_WIDTH,
     NODES,
     PHASES,
@@ -77,7 +79,9 @@ class Plant(NamedTuple):
     link_counters: np.ndarray
 
 
-CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, FLIGHTS_END, CLOCK_COLUMNS = range(9)
+(
+    CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, FLIGHTS_END, AWAKE, CLOCK_COLUMNS,
+) = range(10)  # fmt: skip
 LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
 SHOWING, HEARING, STEPPING = 0, 1, 3
 
@@ -281,10 +285,10 @@ def step_node(p, cycle, node):
 def step_all(p, cycle):
     """Step every NI that is to be looked at.  They are listed first, without a branch that nobody could foretell."""
     stepping = at(p.lists, STEPPING * (p.k[NODES] + 1))
-    count = 0
+    count, latest = 0, NEVER if p.clock[AWAKE] else cycle
     for node in range(p.k[NODES]):
         stepping[count] = node
-        count += p.look[node] <= cycle
+        count += p.look[node] <= latest
     for i in range(count):
         step_node(p, cycle, stepping[i])
 
