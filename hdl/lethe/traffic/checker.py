@@ -29,7 +29,8 @@ class Checker(wiring.Component):
     data : In(stream of data and last)
         Its beats.
     received, received_sum, wrong : Out(32)
-        Datagrams, the sum of their keys, and datagrams with a wrong bit, modulo 2^32; two cycles after a last beat.
+        Datagrams, the sum of their keys, and datagrams with a wrong bit or a wrong ``last``, modulo 2^32; two cycles
+        after a last beat.
     """
 
     def __init__(self, system: System):
@@ -53,30 +54,39 @@ class Checker(wiring.Component):
         length = Signal(form.length_bits)
         index = Signal(range(max(2, self._system.slot_flits)))
 
+        # Where the datagram should end, and whether it is beyond.
+        final = Signal()
+        beyond = Signal()
+        m.d.comb += final.eq((index == last_beat(length, form.flit_bytes)) & ~beyond)
+
         # The beat just taken, checked a cycle later.
         taken = Signal()
         ends = Signal()
         shown = Signal(form.flit_bits)
         at = Signal.like(index)
         bytes_ = Signal.like(length)
+        begins, clip, late = Signal(), Signal(), Signal()
         m.d.sync += [
             taken.eq(self.data.valid & self.data.ready),
             ends.eq(self.data.payload.last),
             shown.eq(self.data.payload.data),
             at.eq(index),
             bytes_.eq(length),
+            begins.eq((index == 0) & ~beyond),
+            clip.eq(final),
+            late.eq(beyond),
         ]
 
         with m.FSM():
             with m.State("Head"):
                 m.d.comb += self.record.ready.eq(~self.stalled & ~self.node_reset)
-                m.d.sync += [length.eq(self.record.payload), index.eq(0)]
+                m.d.sync += [length.eq(self.record.payload), index.eq(0), beyond.eq(0)]
                 with m.If(self.record.valid & self.record.ready & (self.record.payload != 0)):
                     m.next = "Beats"
             with m.State("Beats"):
                 m.d.comb += self.data.ready.eq(~self.stalled & ~self.node_reset)
                 with m.If(self.data.valid & self.data.ready):
-                    m.d.sync += index.eq(index + 1)
+                    m.d.sync += [index.eq(index + 1), beyond.eq(beyond | final)]
                 with m.If(self.node_reset | (self.data.valid & self.data.ready & self.data.payload.last)):
                     m.next = "Head"
 
@@ -84,20 +94,18 @@ class Checker(wiring.Component):
         known = Signal(KEY_BITS)
         key = Signal(KEY_BITS)
         flit = min(form.flit_bits, KEY_BITS)
-        m.d.comb += key.eq(known)
+        m.d.comb += key.eq(Mux(begins, 0, known))
         for part in range(KEY_BITS // flit):
-            with m.If(at == part):
+            with m.If((at == part) & ~late):
                 m.d.comb += key.word_select(part, flit).eq(shown[:flit])
         plain = Signal(form.flit_bits)
         expected = Signal(form.flit_bits)
-        clip = Signal()
         bad = Signal()
         fault = Signal()
         m.d.comb += [
-            clip.eq(at == last_beat(bytes_, form.flit_bytes)),
             plain.eq(beat(key, at, form.flit_bits)),
             expected.eq(Mux(clip, clipped(plain, bytes_, form.flit_bytes), plain)),
-            bad.eq((shown != expected) | (ends != clip) | ((at != 0) & fault)),
+            bad.eq((shown != expected) | (ends != clip) | (~begins & fault)),
         ]
         with m.If(taken):
             m.d.sync += [known.eq(key), fault.eq(bad)]

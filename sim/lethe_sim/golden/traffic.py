@@ -15,6 +15,7 @@ from .random import advance, scale
 from .state import (
     AT_DATA,
     AT_FIFOS,
+    AT_LAST,
     AT_MESSAGES,
     CHECK_BEAT,
     CHECK_KEY,
@@ -233,7 +234,7 @@ def take(k, ni, data, ev, letters, cycle):
 
 @jit
 def check(k, ni, data, ev, cycle):
-    """The checker: a record, then its beats, each held against the key in the first 32 bits."""
+    """The checker: a record, then its beats up to `last`, each held against the key in the first 32 bits."""
     if ni[CHECK_STATE] == HEAD_STATE:
         if queue.present(k, ni, DELIVER, cycle):
             at = deliver.take_record(k, ni, ev, cycle, 0)
@@ -244,25 +245,25 @@ def check(k, ni, data, ev, cycle):
         return
     if not deliver.beat_present(k, ni, 0, cycle):
         return
-    place = k[AT_DATA] + deliver.take_beat(k, ni, 0, cycle) * k[WORDS]
+    taken = deliver.take_beat(k, ni, 0, cycle)
+    last, place = ni[k[AT_LAST] + taken], k[AT_DATA] + taken * k[WORDS]
     low = data[place]
     high = data[place + 1] if k[WORDS] == 2 else U0
     beat, length = ni[CHECK_BEAT], ni[CHECK_LENGTH]
+    ni[CHECK_BEAT] = beat + 1
+    beats = payload_flits(k, length)
     if beat == 0:
         ni[CHECK_KEY] = np.int64(low & np.uint64(MASK32))
-    elif beat == 1 and k[FLIT_BITS] == 16:
+    elif beat == 1 and beat < beats and k[FLIT_BITS] == 16:
         ni[CHECK_KEY] |= np.int64(low) << 16
     key = ni[CHECK_KEY]
-    if (beat > 0 or k[FLIT_BITS] > 16) and (
-        low != beat_low(k, key, beat, length) or high != beat_high(k, key, beat, length)
-    ):
+    if beat >= beats or low != beat_low(k, key, beat, length) or high != beat_high(k, key, beat, length):
         ni[CHECK_WRONG] = 1
-    ni[CHECK_BEAT] = beat + 1
-    if beat + 1 == payload_flits(k, length):
+    if last:
         ni[CHECK_STATE] = HEAD_STATE
         ni[RECEIVED] += 1
         ni[RECEIVED_SUM] = ni[RECEIVED_SUM] + key & MASK32
-        ni[WRONG] += ni[CHECK_WRONG]
+        ni[WRONG] += 1 if beat + 1 != beats else ni[CHECK_WRONG]
 
 
 @jit
