@@ -1,24 +1,44 @@
 """Whole systems drawn by seed, RTL and golden model in lockstep: every topology, width and fault."""
 
+import numpy as np
 import pytest
 
 from lethe.spec.check import QUEUES
 from lethe.spec.config import System
+from lethe.spec.events import LANE_ACCEPT
 from lethe_sim.golden.model import Golden
-from lethe_sim.lockstep import cosim
+from lethe_sim.lockstep import cosim, hosted
 from lethe_sim.lockstep.matrix import KINDS, draw
 from lethe_sim.lockstep.simulators import has_icarus
 
 CYCLES = 20_000
+#: Cycles beyond `workload.stop`, in which no generator begins anything.
+AFTER = 500
+HOSTED_CYCLES, HOSTED_SEEDS = 10_000, 3
+#: What generators never do, or do not live to see.
+HOSTED = {
+    "BE",
+    "DELIVER_BE",
+    "ORPHAN",
+    "GENERATIONS COME ROUND",
+    "KILLED",
+    "GIVE_UP",
+    "ACK_REPEAT",
+    "RESET",
+    "DUPLICATE",
+}
 
 
 def test_system(seed):
-    """Twenty thousand cycles of traffic and faults, then the counters: with five seeds, 100,000 cycles in all."""
+    """Twenty thousand cycles of traffic and faults, and some beyond the generators' stop; then the counters.
+
+    With five seeds, 100,000 cycles in all.
+    """
     system = draw(seed, cycles=CYCLES)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_system[{seed}]' --seeds {seed + 1}"
-    result = cosim(system, cycles=CYCLES, until_drained=False, reproduce=again)
+    result = cosim(system, cycles=CYCLES + AFTER, until_drained=False, reproduce=again)
     assert result.equal, result.report
-    assert result.cycles >= CYCLES
+    assert result.cycles >= CYCLES + AFTER
     assert result.digest == result.golden_digest
     if system.ni.statistics:
         assert result.counters > 0
@@ -42,6 +62,51 @@ def test_time_outs_are_measured_in_some_and_fixed_in_others():
     drawn = [draw(seed) for seed in range(20)]
     assert {(s.topology.kind, s.measured) for s in drawn} == {(kind, m) for kind in KINDS for m in (False, True)}
     assert len({(s.measured, s.router.queue > 0) for s in drawn[:5]}) == 4
+
+
+def test_generators_stop():
+    """A run of the matrix goes beyond the generators' stop, and there are some that would have gone on."""
+    for seed in range(5):
+        sent = []
+        for stop in (CYCLES, 0):
+            golden = Golden(draw(seed, cycles=CYCLES).replace(workload={"stop": stop}))
+            golden.run(CYCLES + AFTER)
+            sent.append(int(golden.sums["sent"].sum()))
+        assert sent[0] < sent[1]
+
+
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
+def test_hostile_hosts(number, request):
+    """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round."""
+    system = hosted.draw(number, cycles=HOSTED_CYCLES)
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_hostile_hosts[{number}]' --full --seeds {{seeds}}"
+    seeds = request.config.getoption("--seeds") or HOSTED_SEEDS
+    result = hosted.hold(system, seeds, HOSTED_CYCLES, reproduce=again)
+    assert not result.report, result.report
+    assert result.seen.keys() >= HOSTED
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("flit_bits", "mtu"), [(16, 512), (32, 1500), (64, 4096), (128, 4096)])
+def test_long_payloads(flit_bits, mtu):
+    """Payloads of up to 4,096 bytes through generators, NIs and checkers, until all of them have arrived."""
+    system = System.make(
+        source=f"{mtu} bytes in flits of {flit_bits} bits",
+        topology={"kind": "wire"},
+        wire={"flit_bits": flit_bits, "mtu": mtu},
+        ni={"slots": 2, "sets": 2, "ways": 1, "statistics": False},
+        timers={"wrap_guard": 0},
+        faults={"loss": 0.1},
+        workload={"load": 1.0, "min_length": 4, "max_length": mtu, "stop": 40 * mtu * 8 // flit_bits},
+    )
+    result = cosim(system)
+    assert result.equal, result.report
+    assert result.drained
+    golden = Golden(system, record=True)
+    golden.run(result.cycles, until_drained=True)
+    events = golden.take_events()
+    lengths = events["word"][events["lane"] == LANE_ACCEPT] >> np.uint64(32) & np.uint64(0xFFFF)
+    assert lengths.max() > 0.9 * mtu and len(lengths) > 30
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")

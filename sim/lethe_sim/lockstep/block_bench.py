@@ -11,7 +11,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from .block_groups import GROUPS
+from .block_groups import blocks_of
 from .blocks import Block
 
 
@@ -20,18 +20,23 @@ async def hold(dut):
     """Every seed in turn, until a block differs; the outcome goes to ``outcome.json`` beside the job."""
     job_path = Path(os.environ["LETHE_JOB"])
     job = json.loads(job_path.read_text())
-    blocks = GROUPS[job["group"]]()
+    blocks = blocks_of(job["group"], job["only"])
+    for block in blocks.values():
+        block.patient = job.get("patient", False)
     seen: Counter[str] = Counter()
-    report, ran = "", 0
+    report, ran, differ = "", 0, []
     Clock(dut.clk, 10, unit="ns", impl="gpi").start()
     for seed in range(job["seeds"]):
         await restart(dut)
-        report, cycles = await _compare(dut, blocks, seed, job["cycles"], seen)
+        found, cycles = await _compare(dut, blocks, seed, job["cycles"], seen)
         ran += cycles
-        if report:
-            report += f"\nreproduce: {job['reproduce'].format(seeds=seed + 1)}"
-            break
-    job_path.with_name("outcome.json").write_text(json.dumps({"report": report, "cycles": ran, "seen": seen}))
+        if found:
+            report = report or f"{found}\nreproduce: {job['reproduce'].format(seeds=seed + 1)}"
+            differ.append(seed)
+            if not job["every"]:
+                break
+    outcome = {"report": report, "cycles": ran, "seen": seen, "differ": differ}
+    job_path.with_name("outcome.json").write_text(json.dumps(outcome))
 
 
 async def restart(dut) -> None:
@@ -73,7 +78,7 @@ async def _compare(dut, blocks: dict[str, Block], seed: int, cycles: int, seen: 
         if value.to_unsigned() != expected:
             return _report(blocks, seed, cycle, value.to_unsigned(), expected, history), cycle
         for (name, block), o in zip(blocks.items(), outputs, strict=True):
-            happened = block.seen(o)
+            happened = [*block.seen(o), *block.reached]
             seen.update(happened)
             if happened:
                 history.append((name, cycle, happened))

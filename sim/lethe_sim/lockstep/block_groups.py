@@ -1,7 +1,7 @@
 """The groups of blocks that are held against their models, and how a group is run."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from lethe.spec.config import System
 
 from . import simulators
 from .blocks import Block, Group, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
+from .host_blocks import CheckerBlock, GeneratorBlock
 
 TOP = "lethe_blocks"
 BENCH = "lethe_sim.lockstep.block_bench"
@@ -19,9 +20,10 @@ def _system(kind: str, flit_bits: int, *, latency: int = 1, **sections) -> Syste
     """A small system of ``kind`` whose numbers leave room for nodes that do not exist."""
     sizes = {
         "wire": {}, "crossbar": {"nodes": 5}, "fly": {"arity": 2, "levels": 3}, "tree": {"arity": 2, "levels": 2},
-        "tree3": {"arity": 3, "levels": 3}, "mesh": {"columns": 3, "rows": 3},
+        "tree3": {"arity": 3, "levels": 3}, "mesh": {"columns": 3, "rows": 3}, "crossbar9": {"nodes": 9},
+        "fly8": {"arity": 8, "levels": 1}, "fly16": {"arity": 16, "levels": 1}, "tree6": {"arity": 6, "levels": 2},
     }[kind]  # fmt: skip
-    topology = {"kind": kind.rstrip("3"), **sizes}
+    topology = {"kind": kind.rstrip("0123456789"), **sizes}
     nodes = System.make(topology=topology).nodes
     wire = {"flit_bits": flit_bits, "node_bits": nodes.bit_length() + 1, "mtu": 24, **sections.pop("wire", {})}
     timers = {"wrap_guard": 0, **sections.pop("timers", {})}
@@ -61,7 +63,32 @@ def _queued_routers() -> dict[str, Block]:
         "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
         "3-ary tree level 1, queues of 2": queued(_system("tree3", 64, latency=3), 11, 2, 9),
         "mesh middle, queues of 4": queued(_system("mesh", 128, latency=2), 4, 4, 40),
-        "crossbar, queues of 1": queued(_system("crossbar", 32), 0, 1, 2),
+        "crossbar of 9, queues of 1": queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),
+    }
+
+
+def _wide_routers() -> dict[str, Block]:
+    """Of 8 ports, the most whose winners are looked up, and of more, whose winners are counted."""
+    short = {"mtu": 6}
+    return {
+        "fly of 8": RouterBlock(_system("fly8", 16, wire=short), 0),
+        "fly of 16": RouterBlock(_system("fly16", 16, wire=short, latency=2), 0),
+        "6-ary tree level 0": RouterBlock(_system("tree6", 16, wire=short), 2),
+    }
+
+
+def _hosts() -> dict[str, Block]:
+    """Generators and checkers, up to the longest payload."""
+
+    def host(flit_bits: int, mtu: int, load: float = 1.0) -> System:
+        workload = {"min_length": 4, "max_length": mtu, "load": load, "count": 0}
+        return _system("crossbar", flit_bits, wire={"mtu": mtu}, workload=workload)
+
+    generators = ((16, 1500, 1.0), (32, 4096, 1.0), (64, 512, 0.3), (128, 4096, 1.0))
+    checkers = ((16, 512), (32, 4096), (64, 32), (128, 1500))
+    return {
+        **{f"generator {bits}, {mtu}": GeneratorBlock(host(bits, mtu, load)) for bits, mtu, load in generators},
+        **{f"checker {bits}, {mtu}": CheckerBlock(host(bits, mtu)) for bits, mtu in checkers},
     }
 
 
@@ -126,11 +153,17 @@ def hostile_router() -> Block:
 
 #: A group is one design; its blocks by name.
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
-    "small": lambda: _links() | _queues() | _ladders(),
+    "small": lambda: _links() | _queues() | _ladders() | _hosts(),
     "routers": _routers,
     "queued routers": _queued_routers,
+    "wide routers": _wide_routers,
     "ni16": lambda: _ni(
-        16, mtu=12, ni={"control_classes": 1, "deliver_flits": 7}, timers={"backoff_steps": 1, "jitter_bits": 0}
+        16,
+        mtu=12,
+        ni={"control_classes": 1, "deliver_flits": 7},
+        timers={"backoff_steps": 1, "jitter_bits": 0},
+        generation_bits=1,
+        ceiling=2,
     ),
     "ni32": lambda: _ni(
         32,
@@ -143,7 +176,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "ni64": lambda: _ni(
         64,
         mtu=24,
-        ni={"ways": 2, "control_classes": 2, "reserved_slots": 1, "deliver_flits": 3},
+        ni={"slots": 3, "ways": 2, "control_classes": 2, "reserved_slots": 1, "deliver_flits": 3},
         timers={"backoff_steps": 2, "jitter_bits": 3, "ack_limit": 4, "quarantine": 700},
         workload={"retry_limit": 1},
     ),
@@ -152,28 +185,59 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         "mesh",
         mtu=33,
         ni={"slots": 5, "sets": 2, "control_classes": 1, "reserved_slots": 1},
-        timers={"backoff_steps": 3, "jitter_bits": 2},
+        timers={"backoff_steps": 3, "jitter_bits": 2, "quarantine": 80},
         ceiling=3,
     ),
 }
 
 
+#: Seeds of a quick test, and cycles of each.
+SEEDS = {group: 4 for group in GROUPS} | {"wide routers": 2}
+CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500}
+#: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
+PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 13_000}, 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What a run found: ``report`` is empty if every output agreed in every cycle; ``seen`` counts what happened."""
+    """What a run found.
+
+    ``report`` is empty if every output agreed in every cycle; ``seen`` counts what happened, and ``differ`` has the
+    seeds that differ: the first, or all.
+    """
 
     report: str
     cycles: int
     seen: dict[str, int]
+    differ: list[int]
 
 
-def hold(group: str, seeds: int, cycles: int, *, reproduce: str = "") -> Held:
-    """Hold every block of ``group`` against its model for ``cycles`` cycles of seeds 0 … ``seeds``−1.
+def blocks_of(group: str, only: Sequence[str] = ()) -> dict[str, Block]:
+    """The blocks of a group by name: all, or ``only`` these."""
+    blocks = GROUPS[group]()
+    return {name: blocks[name] for name in only or blocks}
+
+
+def hold(
+    group: str,
+    seeds: int,
+    cycles: int,
+    *,
+    reproduce: str = "",
+    every: bool = False,
+    only: Sequence[str] = (),
+    patient: bool = False,
+) -> Held:
+    """Hold every block of ``group`` (or ``only`` these) against its model, ``cycles`` cycles of seeds 0 … ``seeds``−1.
+
+    It ends with the first seed that differs, unless ``every`` seed is wanted.  ``patient``: NIs have neighbours that
+    never answer and a host that never gives up.
 
     ``{seeds}`` in ``reproduce`` becomes the number of seeds that reach the one that differs.  Raises `ToolError` if
     a tool is missing or fails.
     """
-    directory = simulators.build(verilog.emit(Group(GROUPS[group]()), TOP), TOP)
+    directory = simulators.build(verilog.emit(Group(blocks_of(group, only)), TOP), TOP)
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
-        job = {"group": group, "seeds": seeds, "cycles": cycles, "reproduce": reproduce}
+        job = {"group": group, "only": list(only), "seeds": seeds, "cycles": cycles, "every": every}
+        job |= {"patient": patient, "reproduce": reproduce}
         return Held(**simulators.outcome(directory, TOP, BENCH, Path(scratch), job))

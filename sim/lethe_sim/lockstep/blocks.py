@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.fabric.fault import LinkFault
@@ -24,18 +24,34 @@ from lethe.ni.ni import Ni
 from lethe.ni.queue import Queue
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import COUNTED, ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
+from lethe.spec.events import (
+    COUNTED,
+    LANE_COMPLETE,
+    LANE_RX,
+    ROUTER_COUNTED,
+    Cause,
+    Counter,
+    Drop,
+    Event,
+    Kind,
+    RouterCounter,
+    Status,
+)
 from lethe.spec.pin import salt_for
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
-from lethe.spec.wire import unpack_uid
+from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
 from lethe.system import control_ports, drive_host
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden import ladder as golden_ladder
+from lethe_sim.golden.blocks import Flit
 from lethe_sim.golden.state import EXTRA_FRAGMENTS, REPLIES_DROPPED
 
 from . import divergence
-from .hostile import GAP, Host, Network, Taker, worms
+from .hostile import GAP, Host, Network, Taker, crowds, worms
 
+#: Tries are counted so far, and no further.
+MOST_TRIES = 255
+KIND_MASK = (1 << KIND_BITS) - 1
 _COUNTERS = {(int(event), int(drop)): counter for counter, (event, drop) in COUNTED.items()}
 
 
@@ -62,9 +78,8 @@ def _flit_fields(flit: golden.Flit, bits: int) -> list[tuple[int, int]]:
     return [(flit.valid, 1), (flit.first, 1), (flit.last, 1), (flit.data, bits)]
 
 
-def _record(values: Sequence[int] | None, layout: data.StructLayout) -> list[tuple[int, int]]:
+def _record(values: Sequence[int] | None, widths: list[int]) -> list[tuple[int, int]]:
     """The fields of a record, all 0 if there is none."""
-    widths = [field.width for _, field in layout]
     return list(zip(values or [0] * len(widths), widths, strict=True))
 
 
@@ -79,11 +94,15 @@ def _slices(word: Value, *widths: int) -> list[Value]:
 class Block:
     """One RTL block and its model.
 
-    ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first.
+    ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first; ``reached`` names what
+    the input of the cycle that was played last reaches beyond what its output shows.  A ``patient`` block is played
+    without answers, ends and resets, if it is a NI.
     """
 
     inputs: int
     outputs: tuple[Part, ...]
+    reached: Sequence[str] = ()
+    patient: bool = False
 
     @property
     def output_bits(self) -> int:
@@ -196,9 +215,11 @@ class RouterBlock(Block):
             (salt_for(seed), 16) if self._pins else (0, 0),
         ]
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
+        crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
         flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
         while True:
             shown, words = model.step(flits)
+            self.reached = self._contention(words)
             yield (
                 pack(*(field for flit in flits for field in _flit_fields(flit, self._bits)), *constants),
                 pack(
@@ -212,7 +233,14 @@ class RouterBlock(Block):
             extra = int(model.tables.routers[EXTRA_FRAGMENTS])
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
-            flits = [next(port) for port in heard]
+            flits = next(crowd) or [next(port) for port in heard]
+
+    def _contention(self, words: list[int]) -> list[str]:
+        """How many heads asked for one output that was free, where only one passed."""
+        events = [word & 0xFF for word in words]
+        if events.count(Event.FORWARD) != 1:
+            return []
+        return [f"{1 + events.count(Event.DISCARD_CONTENTION)} of {self._ports}"]
 
     def seen(self, output):
         words = output >> self._ports * (3 + self._bits)
@@ -337,6 +365,10 @@ class NiBlock(Block):
 
     def __init__(self, system: System):
         self._system, self._form, self._records = system, system.format, Records(system)
+        self._fields = {
+            name: [field.width for _, field in getattr(self._records, name)]
+            for name in ("accepted", "completion", "deliver", "beat", "entry")
+        }
         self._fifos = 1 + system.ni.control_classes
         self._index_bits = (max(system.ni.slots, system.ni.sets) - 1).bit_length()
         self._widths = (
@@ -413,7 +445,9 @@ class NiBlock(Block):
         system, form = self._system.replace(run={"seed": seed}), self._form
         node = chance.randrange(system.nodes)
         model = golden.Ni(system, node)
-        network, host, taker = Network(chance, system, node), Host(chance, system, node), Taker(chance, system)
+        network = Network(chance, system, node, patient=self.patient)
+        host = Host(chance, system, node, patient=self.patient)
+        taker, resting = Taker(chance, system), 0
         incarnation, reset, asked = 1, 0, None
         # An event is counted one cycle later, and read out one cycle after its address.
         counted, before = [0] * len(Counter), [0] * len(Counter)
@@ -451,12 +485,50 @@ class NiBlock(Block):
             before, counted = counted, self._counted(counted, shown, int(model.plant.ni[REPLIES_DROPPED]))
             network.hear(shown)
             host.hear(words, shown, reset > 0)
+            resting = 0 if reset else resting + self._rests(shown)
+            self.reached = [*host.reached, *self._reached(model, flit, shown, resting, incarnation)]
             if reset:
                 reset -= 1
-            elif chance.random() < 1 / 600:
+            elif not self.patient and chance.random() < 1 / 600:
                 reset = chance.choice((1, 2, 20))
                 incarnation = incarnation % ((1 << form.incarnation_bits) - 1) + 1
                 network.incarnation = incarnation
+
+    def _rests(self, words: list[int]) -> bool:
+        """Whether a slot begins its quarantine."""
+        word = words[2 * LANE_COMPLETE]
+        status, cause = word >> 12 & 0xF, word >> 8 & 0xF
+        rests = word & 0xFF == Event.COMPLETE and status == Status.UNKNOWN and cause != Cause.BEST_EFFORT
+        return bool(rests and self._system.timers.quarantine)
+
+    def _reached(self, model: golden.Ni, flit: Flit, words: list[int], resting: int, incarnation: int) -> list[str]:
+        """What neither event nor reason tells; ``resting`` slots went into quarantine since the last reset."""
+        found = []
+        if words[0] & 0xFF == Event.KILLED and self._is_live(model, words[1]):
+            found.append("REPEAT OF WHAT IS SENT ONCE")
+        word = words[2 * LANE_RX]
+        event, detail = word & 0xFF, word >> 8 & 0xFF
+        if detail == MOST_TRIES and event in (Event.REPEAT, Event.ACK_REPEAT):
+            found.append(f"{Event(event).name} {detail}")
+        if event == Event.GIVE_UP:
+            found.append(f"GIVE_UP {Cause(detail).name}")
+        if event == Event.ACK_IGNORED and self._is_live(model, words[2 * LANE_RX + 1]):
+            _, incarnated, slot, _ = unpack_uid(words[2 * LANE_RX + 1])
+            if incarnated == incarnation and model.dumped(slot, 0).destination != word >> trace.PEER[0] & 0xFFFF:
+                found.append("ACK OF ANOTHER NODE")
+        if resting > self._system.ni.slots and self._rests(words):
+            found.append(f"QUARANTINE COMES ROUND {self._system.ni.slots}")
+        if flit.first and flit.last and self._form.one_flit_control and flit.data & KIND_MASK in (Kind.SEND, Kind.BE):
+            body = self._form.flit_bits - 16
+            if flit.data >> body == CRC16.of(flit.data & (1 << body) - 1, body):
+                found.append(f"ONE FLIT {Kind(flit.data & KIND_MASK).name}")
+        return found
+
+    def _is_live(self, model: golden.Ni, uid: int) -> bool:
+        """Whether the slot still holds the datagram of an event."""
+        _, _, slot, generation = unpack_uid(uid)
+        found = model.dumped(slot, 0) if slot < self._system.ni.slots else None
+        return found is not None and found.live and found.generation == generation
 
     def _dumped(self, model: golden.Ni, index: int) -> golden.Dumped:
         """What a dump of ``index`` says; a slot that does not exist is not live."""
@@ -469,25 +541,25 @@ class NiBlock(Block):
         self, ports: golden.Ports | None, dumped: golden.Dumped | None, words: list[int]
     ) -> Iterator[tuple[int, int]]:
         """The parts behind the counter: of the ports, of the event lane of accept, and of a state dump."""
-        records = self._records
+        widths = self._fields
         yield from ((bit, 1) for bit in ((ports.ready, ports.cancel_ready, ports.dump_ready) if ports else (0, 0, 0)))
         yield ports.time % (1 << self._system.time_bits) if ports else 0, self._system.time_bits
         _, _, slot, generation = unpack_uid(words[5])
-        yield from _record((1, slot, generation, words[4] >> trace.EXTRA[0]) if words[4] else None, records.accepted)
-        offers = [(ports and ports.completion, records.completion)]
+        yield from _record((1, slot, generation, words[4] >> trace.EXTRA[0]) if words[4] else None, widths["accepted"])
+        offers = [(ports and ports.completion, widths["completion"])]
         for fifo in range(self._fifos):
             offers += [
-                (ports and ports.deliver[fifo], records.deliver),
-                (ports and ports.deliver_data[fifo], records.beat),
+                (ports and ports.deliver[fifo], widths["deliver"]),
+                (ports and ports.deliver_data[fifo], widths["beat"]),
             ]
-        for offered, layout in offers:
+        for offered, of in offers:
             yield offered is not None, 1
-            yield from _record(offered, layout)
+            yield from _record(offered, of)
         yield dumped is not None, 1
         yield from zip(dumped[:3] if dumped else (0, 0, 0), (1, self._form.generation_bits, 16), strict=True)
         for entry in dumped.entries if dumped else [None] * self._system.ni.ways:
             source, incarnation, slot, generation = unpack_uid(entry or 0)
-            yield from _record(None if entry is None else (1, source, slot, generation, incarnation), records.entry)
+            yield from _record(None if entry is None else (1, source, slot, generation, incarnation), widths["entry"])
 
     def _counted(self, before: list[int], words: list[int], replies_dropped: int) -> list[int]:
         """The counters after a cycle with these trace words."""

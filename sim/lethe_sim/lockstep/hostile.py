@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import Event, Kind
-from lethe.spec.wire import KIND_BITS, Wire, unpack_uid
+from lethe.spec.events import LANE_ACCEPT, LANE_RX, Cause, Event, Kind
+from lethe.spec.wire import CRC16, KIND_BITS, Wire, unpack_uid
 from lethe_sim.golden.blocks import Flit
 
 GAP = Flit()
@@ -67,14 +67,34 @@ def worms(chance: random.Random, form: Wire, nodes: int) -> Iterator[Flit]:
         yield from spoiled(chance, form, worm) if chance.random() < 0.33 else worm
 
 
+def crowds(chance: random.Random, form: Wire, nodes: int, ports: int) -> Iterator[list[Flit] | None]:
+    """Now and then, heads of one flit at some inputs of a router, all for one node; every number of inputs in turn.
+
+    What passed before is torn by the first of them, so that the next find all outputs free.
+    """
+    sizes: list[int] = []
+    while True:
+        yield from [None] * chance.randrange(10, 50)
+        sizes = sizes or chance.sample(range(1, ports + 1), ports)
+        to = chance.randrange(nodes) << KIND_BITS
+        crowd = set(chance.sample(range(ports), sizes.pop()))
+        for _ in range(3):
+            word = chance.getrandbits(form.flit_bits) & ~(((1 << form.node_bits) - 1) << KIND_BITS) | to
+            yield [flits([word])[0] if port in crowd else GAP for port in range(ports)]
+
+
 class Network:
     """What a NI hears on ``link_i``: answers to what it said, new and old messages, and rubbish.
 
-    It knows the NI only by its trace words (`hear`), and the messages it sent itself.
+    It knows the NI only by its trace words (`hear`), and the messages it sent itself.  A ``patient`` one answers
+    nothing and forgets nothing: after a first Send there are only copies of it, and others for which the table has no
+    way.
     """
 
-    def __init__(self, chance: random.Random, system: System, node: int):
+    def __init__(self, chance: random.Random, system: System, node: int, *, patient: bool = False):
         self.chance, self.system, self.form, self.node = chance, system, system.format, node
+        self._patient = patient
+        self._fields = self.form.send
         self.incarnation = 1
         self._pending: deque[Flit] = deque()
         self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams, some too early
@@ -112,32 +132,47 @@ class Network:
     def _worm(self) -> list[Flit]:
         chance, form = self.chance, self.form
         fields = self._message()
-        for field in form.send:
-            if chance.random() < 0.008:
+        for field in self._fields:
+            if chance.random() < 0.008 and not self._patient:
                 fields[field.name] = chance.getrandbits(field.width)
+        if form.one_flit_control and chance.random() < 0.03:
+            fields["kind"] = chance.choice((Kind.SEND, Kind.BE))
+            return flits([self._one_flit(fields)])
         length = fields["length"]
         if chance.random() < 0.03:
             length = chance.randrange(form.mtu + 1)
         worm = flits(form.flits(fields, chance.randbytes(length)))
         return spoiled(chance, form, worm) if chance.random() < 0.12 else worm
 
+    def _one_flit(self, fields: dict[str, int]) -> int:
+        """A control message of one flit with a good CRC, whatever its kind."""
+        form = self.form
+        body = form.flit_bits - 16
+        header = sum(fields[field.name] << field.offset for field in form.common)
+        return header | CRC16.of(header, body) << body
+
     def _message(self) -> dict[str, int]:
         """All fields of the next message, still in order."""
         chance, form = self.chance, self.form
-        fields = {field.name: 0 for field in form.send}
+        fields = {field.name: 0 for field in self._fields}
         fields |= {"destination": self.node, "try": chance.getrandbits(form.try_bits)}
         if chance.random() < 0.02:
             self._acks = chance.choice((0, 1, 5, 5, 20))
         kinds = (Kind.SEND,) * 6 + (Kind.ACK,) * self._acks + (Kind.FORGET,) * 5 + (Kind.BE,) * 2
-        fields["kind"] = chance.choice(kinds)
+        fields["kind"] = Kind.SEND if self._patient else chance.choice(kinds)
         if fields["kind"] == Kind.ACK and self._sent:
             fields |= self._one_of(self._sent)
             fields["peer_incarnation"] = chance.randrange(1, 3)
+            if chance.random() < 0.15:  # of a node that has nothing to acknowledge
+                fields["source"] = chance.choice([n for n in range(self.system.nodes) if n != self.node])
             return fields
         if fields["kind"] == Kind.FORGET and self._received and chance.random() < 0.9:
             return fields | self._one_of(self._received) | {"peer_incarnation": self.incarnation}
         if fields["kind"] == Kind.SEND and self._received and chance.random() < (0.9 if self._stuck else 0.3):
             fields |= self._one_of(self._received)
+        elif self._patient and self._received:
+            first = self._received[0]
+            fields |= first | {"slot": first["slot"] ^ 1}
         else:
             identity = {
                 "source": chance.choice([n for n in range(self.system.nodes) if n != self.node]),
@@ -148,7 +183,7 @@ class Network:
                 "incarnation": chance.randrange(1, 3),
             }
             fields |= identity
-            if fields["kind"] == Kind.SEND:
+            if fields["kind"] == Kind.SEND and not (self._patient and self._received):
                 self._received.append(identity)
         fields["peer_incarnation"] = chance.choice((0, 0, self.incarnation))
         fields["length"] = chance.choice((0, chance.randrange(form.mtu + 1), form.mtu))
@@ -162,15 +197,30 @@ class Network:
 
 
 class Host:
-    """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held."""
+    """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held.
 
-    def __init__(self, chance: random.Random, system: System, node: int):
+    It learns after how many cycles datagrams are repeated, and sets deadlines to just that.  Now and then it holds a
+    repeat back by disabling the link, and meanwhile goes through the slot's generations with best effort until the one
+    of the repeat comes again.  A ``patient`` host only sends, and never gives up before 255 tries.
+
+    ``reached`` has what its last `hear` found beyond the events.
+    """
+
+    def __init__(self, chance: random.Random, system: System, node: int, *, patient: bool = False):
         self.chance, self.system, self.node = chance, system, node
+        self._patient = patient
         self._record: list[int] | None = None
         self._beats = 0
         self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
         self._held = dict.fromkeys(("quiesce", "link_disable", "deliver_stall"), 0)
         self._eager, self._favourite = 0.5, {}
+        self._time = 0
+        self._born: dict[tuple[int, int], tuple[int, int]] = {}  # when a datagram was accepted, and its deadline
+        self._deadline = 0
+        self._repeated: deque[int] = deque([100], maxlen=6)  # for the first time, after so many cycles
+        self._recurring: tuple[int, int] | None = None  # slot and generation of the repeat that is held back
+        self._now: tuple[int, int] | None = None  # what that slot holds now
+        self.reached: list[str] = []
 
     def next(self) -> list[int]:
         """The words of the next cycle."""
@@ -181,9 +231,9 @@ class Host:
             self._eager = chance.choice((0.02, 0.2, 1.0))
         bits = {"send.valid": self._beats == 0 and chance.random() < self._eager}
         bits["send_data.valid"] = chance.random() < (0.8 if self._beats else 0.1)
-        bits["cancel.valid"] = chance.random() < 0.03
+        bits["cancel.valid"] = not self._patient and chance.random() < 0.03
         for name, left in self._held.items():
-            if left == 0 and chance.random() < 0.003:
+            if left == 0 and not self._patient and chance.random() < 0.003:
                 left = chance.choice((1, 10, 60))
             bits[name] = left > 0
             self._held[name] = max(0, left - 1)
@@ -192,24 +242,63 @@ class Host:
         else:
             slot = chance.getrandbits(chance.choice((1, 2, 4, 16)))
             generation = chance.getrandbits(self.system.format.generation_bits)
+        if self._recurring:
+            bits["quiesce"], bits["send.valid"] = False, self._beats == 0
+            if self._now:
+                (slot, generation), bits["cancel.valid"] = self._now, True
+            if not self._held["link_disable"]:
+                self._recurring = None
         word = sum(bits[name] << i for i, name in enumerate(trace.STIMULUS_BITS))
         data = chance.getrandbits(self.system.format.flit_bits)
         return [word, *self._record, data & trace.MASK64, data >> 64, slot | generation << 16]
 
     def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
         """What became of the words offered."""
+        self.reached = []
+        self._time += not offered[0] >> trace.STIMULUS_BITS.index("link_disable") & 1
         if reset:
-            self._beats = 0
+            self._beats, self._recurring = 0, None
+            self._born.clear()
             return
         flags = words[trace.NI_FLAGS]
         if self._beats:
             self._beats -= offered[0] >> 1 & flags >> 5 & 1
         elif offered[0] & flags >> 4 & 1:
             self._beats = self.system.format.payload_flits(offered[1] >> 32 & 0xFFFF)
+            self._deadline = offered[2] & 0xFFFF_FFFF
             self._record = None
-        if words[4]:
-            _, _, slot, generation = unpack_uid(words[5])
-            self._accepted.append((slot, generation))
+        if words[2 * LANE_ACCEPT]:
+            _, _, slot, generation = unpack_uid(words[2 * LANE_ACCEPT + 1])
+            self._accept(slot, generation)
+        if words[2 * LANE_RX]:
+            self._follow(*words[2 * LANE_RX : 2 * LANE_RX + 2])
+
+    def _accept(self, slot: int, generation: int) -> None:
+        self._accepted.append((slot, generation))
+        self._born[slot, generation] = self._time, self._deadline
+        if self._recurring and slot == self._recurring[0]:
+            self._now = (slot, generation)
+            if self._now == self._recurring:  # it has come again: let the repeat go
+                self._recurring, self._held["link_disable"] = None, 0
+
+    def _follow(self, word: int, uid: int) -> None:
+        """An event of the lane on which datagrams are repeated and end."""
+        _, _, slot, generation = unpack_uid(uid)
+        event, detail = word & 0xFF, word >> 8 & 0xFF
+        born, deadline = self._born.get((slot, generation), (None, 0))
+        if born is None:
+            return
+        if event == Event.REPEAT:
+            if detail == 1:
+                self._repeated.append(self._time - born)
+            if not self._patient and not self._recurring and self.chance.random() < 0.1:
+                self._recurring = self._now = slot, generation
+                self._held["link_disable"], self._record = 120, None
+        elif event == Event.GIVE_UP:
+            if detail == Cause.DEADLINE and self._time - born == deadline:
+                self.reached.append("DEADLINE TO THE CYCLE")
+            if self._now == (slot, generation):
+                self._now = None
 
     def _draw(self) -> list[int]:
         chance, mtu = self.chance, self.system.format.mtu
@@ -231,11 +320,19 @@ class Host:
             record["mode"] = chance.getrandbits(8)
         if chance.random() < 0.05:
             record["length"] = mtu + chance.randrange(1, 40)
+        if self._recurring:
+            peers = [n for n in range(self.system.nodes) if n != self.node]
+            record |= {"destination": chance.choice(peers), "mode": 1, "length": 0}
+        learned = chance.choice((min(self._repeated), chance.choice(self._repeated)))
         limits = {
-            "deadline": chance.choice((0, 0, chance.randrange(1, 300), chance.getrandbits(32))),
+            "deadline": chance.choice((0, 0, *[learned] * 4, chance.randrange(1, 300), chance.getrandbits(32))),
             "retry_limit": chance.choice((0, 1, 2, 255)),
             "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
         }
+        if self._patient:
+            peer = chance.choice([n for n in range(self.system.nodes) if n != self.node])
+            record |= {"destination": peer, "mode": 0, "length": min(mtu, record["length"])}
+            limits |= {"deadline": 0, "retry_limit": chance.choice((0, 255))}
         return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
 
 

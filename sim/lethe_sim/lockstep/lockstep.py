@@ -59,6 +59,7 @@ class Lockstep:
         self._seen = np.zeros((chunk, self.words), np.uint64)
         self._stimulus = np.zeros((chunk, system.nodes * trace.STIMULUS_WORDS), np.uint64) if self._scripted else None
         self._history: list[tuple[int, np.ndarray]] = []
+        self._remembered = max(7, 256 // chunk)
         self._looked = False
         self._offered = b""
 
@@ -104,7 +105,7 @@ class Lockstep:
             await self._look(start, i)
         if self._record:
             self._record(start, seen[:ran])
-        self._history = [*self._history[-7:], (start, rows[:ran].copy())]
+        self._history = [*self._history[-self._remembered :], (start, rows[:ran].copy())]
         return ran
 
     async def _begin_cycle(self) -> None:

@@ -1,0 +1,167 @@
+"""Changes made by hand that the lockstep of blocks once missed, or saw with one seed of one group only.
+
+Each is a change of the text, in a copy of the packages.  It must be seen with two seeds at least.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lethe_sim.lockstep.block_groups import GROUPS
+
+ROOT = Path(__file__).parents[1]
+HDL = "hdl/lethe"
+#: Runs in the copy: for each (group, block) of the arguments, the seeds of the quick test that differ.
+FIND = """
+import json, sys
+from lethe_sim.lockstep import block_groups as groups
+from lethe_sim.lockstep.block_python import first_difference
+found = []
+for group, name, patient in json.loads(sys.argv[1]):
+    (block,) = groups.blocks_of(group, [name]).values()
+    block.patient = patient
+    seeds = groups.PATIENT_SEEDS if patient else groups.SEEDS[group]
+    cycles = groups.PATIENT_CYCLES[group] if patient else groups.CYCLES[group]
+    found += [[group, seed] for seed in range(seeds) if first_difference(block, seed, cycles) is not None]
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """``old`` becomes ``new`` in ``file``.
+
+    The blocks (group, name) are those that have what it changes; ``patient``: they are played so.
+    """
+
+    file: str
+    old: str
+    new: str
+    blocks: tuple[tuple[str, str], ...]
+    patient: bool = False
+
+
+CHANGES = {
+    "Sends' tries wrap": Change(
+        file=f"{HDL}/ni/action.py",
+        old="Mux(old_tries == 255, 255, old_tries + 1)",
+        new="old_tries + 1",
+        blocks=(("ni32", "ni 32"),),
+        patient=True,
+    ),
+    "Acks' tries wrap": Change(
+        file=f"{HDL}/ni/action.py",
+        old="Mux(old_ack_tries == 255, 255, old_ack_tries + 1)",
+        new="old_ack_tries + 1",
+        blocks=(("ni32", "ni 32"),),
+        patient=True,
+    ),
+    "the quarantine's tail does not come round": Change(
+        file=f"{HDL}/ni/completion.py",
+        old="tail.eq(step(tail, slots))",
+        new="tail.eq(tail + 1)",
+        blocks=(("ni64", "ni 64"), ("ni128", "ni 128")),
+    ),
+    "a Send or BE of one flit is judged by its length": Change(
+        file=f"{HDL}/ni/receiver.py", old=" | (single & is_data)", new="", blocks=(("ni128", "ni 128"),)
+    ),
+    "a wrong last is good": Change(
+        file=f"{HDL}/traffic/checker.py",
+        old="(shown != expected) | (ends != clip)",
+        new="(shown != expected)",
+        blocks=(("small", "checker 64, 32"),),
+    ),
+    "beats beyond the length begin a key": Change(
+        file=f"{HDL}/traffic/checker.py",
+        old="(at == part) & ~late",
+        new="at == part",
+        blocks=(("small", "checker 64, 32"),),
+    ),
+    "the payload comes round after 512 bytes": Change(
+        file=f"{HDL}/traffic/payload.py", old="Cat(*[number[:8]] * 4)", new="Cat(*[number[:7], 0] * 4)",
+        blocks=(("small", "generator 128, 4096"),),
+    ),
+    "the payload does not come round": Change(
+        file=f"{HDL}/traffic/payload.py", old="padded[:8], padded[0]", new="padded[:9], padded[0]",
+        blocks=(("small", "generator 32, 4096"),),
+    ),
+    "a deadline is over one cycle late": Change(
+        file=f"{HDL}/ni/action.py",
+        old="looked.deadline.given & ~left[-1]",
+        new="looked.deadline.given & ~left[-1] & (left != 0)",
+        blocks=(("ni16", "ni 16"), ("ni64", "ni 64")),
+    ),
+    "an Ack of any node releases": Change(
+        file=f"{HDL}/ni/action.py",
+        old="                & (looked.destination[: form.node_bits] == source)\n",
+        new="",
+        blocks=(("ni16", "ni 16"),),
+    ),
+    "a repeat sends best effort": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old=" & ~(is_repeat & finishes)",
+        new=" & ~(is_repeat & record.refused)",
+        blocks=(("ni16", "ni 16"),),
+    ),
+    "measured time-outs double beyond the steps": Change(
+        file=f"{HDL}/ni/round_trip.py",
+        old="doublings = Mux(step > most, most, step)",
+        new="doublings = most",
+        blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
+    ),
+    "measured time-outs double beyond the ceiling": Change(
+        file=f"{HDL}/ni/round_trip.py",
+        old="doublings = Mux(step > most, most, step)",
+        new="doublings = step",
+        blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
+    ),
+    "the winner of eight is drawn askew": Change(
+        file=f"{HDL}/fabric/router.py",
+        old="draw >= -(-256 * p // n)",
+        new="draw >= -(-256 * p // n) + (n == 8)",
+        blocks=(("wide routers", "fly of 8"),),
+    ),
+    "the winner of many is drawn askew": Change(
+        file=f"{HDL}/fabric/router.py",
+        old="chosen.eq((draw * running[-1])[8:])",
+        new="chosen.eq((draw * running[-1] + 128)[8:])",
+        blocks=(("wide routers", "fly of 16"),),
+    ),
+    "the generator offers in a reset": Change(
+        file=f"{HDL}/traffic/generator.py",
+        old="self.offer.ready & ~self.node_reset",
+        new="self.offer.ready",
+        blocks=(("small", "generator 64, 512"),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_is_to_be_found(change):
+    """The text that it changes is there, once; and so are its blocks."""
+    assert (ROOT / change.file).read_text().count(change.old) == 1
+    assert all(block in GROUPS[group]() for group, block in change.blocks)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_two_seeds_see_it(change, tmp_path):
+    """Of those of the quick tests, in the blocks that have what is changed."""
+    for package in ("hdl", "sim"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    changed = tmp_path / change.file
+    changed.write_text(changed.read_text().replace(change.old, change.new))
+    paths = os.pathsep.join(str(tmp_path / package) for package in ("hdl", "sim"))
+    wanted = [(*block, change.patient) for block in change.blocks]
+    done = subprocess.run(
+        [sys.executable, "-c", FIND, json.dumps(wanted)],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) >= 2, done.stdout
