@@ -1,0 +1,389 @@
+"""What the NI's memories of work promise for ever, for all inputs: by induction, in small configurations.
+
+Each specification asserts its promises, and then the invariants that carry them from one cycle to the next.
+"""
+
+import pytest
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from proof import NotProved, changed, opened, prove_always
+from test_ni_proofs import small
+
+from lethe.ni.accept import Accept
+from lethe.ni.completion import Completions, FreeSlots, Quarantine
+from lethe.ni.deliver import DeliverFifo
+from lethe.ni.queue import Queue
+
+COUNT = 4  # bits of running numbers: more than fit in any of these memories, so that none is taken for another
+
+
+def entries(m, memory, depth: int, head: Signal, name: str) -> list[Value]:
+    """What is in a ring memory from ``head`` on, read in the same cycle."""
+    rows = []
+    for place in range(depth):
+        port, at = memory.read_port(domain="comb"), Signal(range(2 * depth), name=f"{name}{place}")
+        m.d.comb += [at.eq(head + place), port.addr.eq(Mux(at >= depth, at - depth, at))]
+        rows.append(port.data)
+    return rows
+
+
+def sound(m, queue: Queue, depth: int, name: str) -> list[Value]:
+    """Asserts of a `Queue` that its pointers and its level agree; returns its memory's entries, oldest first.
+
+    The pointers are places of the memory.  A full queue has equal pointers.
+    """
+    inner = opened(queue)
+    m.d.comb += [
+        Assert((inner.head < depth) & (inner.tail < depth)),
+        Assert(~inner.full | (inner.head == inner.tail)),
+        Assert(queue.level <= depth),
+    ]
+    return entries(m, inner.memory, depth, inner.head, name)
+
+
+class QueueSpecification(wiring.Component):
+    """Entries leave in order, none lost, none twice; there is room for exactly ``depth`` in memory; an entry is shown
+    two cycles after its push.
+    """
+
+    def __init__(self, depth, make=Queue):
+        self._depth, self._make = depth, make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self._depth
+        m.submodules.queue = queue = self._make(COUNT, depth)
+        pushed, popped, inside = Signal(COUNT), Signal(COUNT), Signal(COUNT)
+        m.d.comb += [queue.i.valid.eq(AnySeq(1)), queue.o.ready.eq(AnySeq(1)), queue.i.payload.eq(pushed)]
+        with m.If(queue.i.valid & queue.i.ready):
+            m.d.sync += pushed.eq(pushed + 1)
+        with m.If(queue.o.valid & queue.o.ready):
+            m.d.sync += popped.eq(popped + 1)
+        old, older = Signal(COUNT), Signal(COUNT)
+        m.d.sync += [old.eq(pushed), older.eq(old)]
+        m.d.comb += [
+            inside.eq(pushed - popped),
+            Assert(inside == queue.level + queue.o.valid),
+            Assert(queue.empty == (inside == 0)),
+            Assert(queue.i.ready == (queue.level < depth)),
+        ]
+        with m.If(queue.o.valid):
+            m.d.comb += Assert(queue.o.payload == popped)
+        with m.Else():
+            # Nothing that was pushed two cycles ago or earlier still waits.
+            m.d.comb += Assert(older == popped)
+
+        # The j-th entry of the memory is the one pushed as number popped + (1 if one is shown) + j.
+        for place, entry in enumerate(sound(m, queue, depth, "place")):
+            with m.If(place < queue.level):
+                m.d.comb += Assert(entry == (popped + queue.o.valid + place)[:COUNT])
+        # One entry a cycle; what was pushed in the last cycle is still in memory; if none is shown, only that is.
+        last, before = Signal(COUNT), Signal(COUNT)
+        m.d.comb += [last.eq(pushed - old), before.eq(old - older)]
+        m.d.comb += [Assert(last <= 1), Assert(before <= 1), Assert(last <= queue.level)]
+        m.d.comb += Assert(queue.o.valid | (old == popped))
+        return m
+
+
+class DeliverSpecification(wiring.Component):
+    """Flits come out if and only if they were committed, each once, in order; so do records."""
+
+    def __init__(self, system, make=DeliverFifo):
+        self._system, self._make = system, make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.fifo = fifo = self._make(self._system)
+        inner = opened(fifo)
+        depth, places = self._system.deliver_flits, self._system.ni.deliver_records
+        committed, loose, taken = Signal(COUNT), Signal(COUNT), Signal(COUNT)
+        records, records_taken = Signal(COUNT), Signal(COUNT)
+        overflow, verdict, room = Signal(), Signal(), Signal()
+        out, record = fifo.deliver_data, fifo.deliver
+        m.d.comb += [
+            fifo.push.eq(AnySeq(1)),
+            fifo.commit.eq(AnySeq(1)),
+            fifo.reject.eq(AnySeq(1)),
+            fifo.forget.eq(AnySeq(1)),
+            out.ready.eq(AnySeq(1)),
+            record.ready.eq(AnySeq(1)),
+            fifo.beat.data.eq((committed + loose)[:COUNT]),
+            fifo.record.length.eq(records),
+            # The level that counts: what was committed and is still in memory, and what is not committed.
+            room.eq((committed + loose - taken)[:COUNT] - out.valid < depth),
+        ]
+        m.d.sync += verdict.eq(fifo.commit | fifo.reject)
+        m.d.comb += [
+            Assume(~(fifo.commit & (fifo.push | fifo.reject | fifo.forget | ~fifo.room | verdict))),
+            Assume(~(verdict & (fifo.push | fifo.reject))),
+        ]
+        with m.If(fifo.commit):
+            m.d.sync += [committed.eq(committed + loose), loose.eq(0), overflow.eq(0), records.eq(records + 1)]
+            m.d.comb += Assert(~overflow)
+        with m.Elif(fifo.reject | fifo.forget):
+            m.d.sync += [loose.eq(0), overflow.eq(0)]
+        with m.Elif(fifo.push):
+            with m.If(room & ~overflow):
+                m.d.sync += loose.eq(loose + 1)
+            with m.Else():
+                m.d.sync += overflow.eq(1)
+        with m.If(out.valid):
+            m.d.comb += [Assert(out.payload.data == taken), Assert(taken != committed)]
+        with m.If(out.valid & out.ready):
+            m.d.sync += taken.eq(taken + 1)
+        with m.If(fifo.empty):
+            m.d.comb += Assert((taken == committed) & (records_taken == records))
+        with m.If(record.valid):
+            m.d.comb += Assert(record.payload.length == records_taken)
+        with m.If(record.valid & record.ready):
+            m.d.sync += records_taken.eq(records_taken + 1)
+
+        waiting, queue = Signal(COUNT), inner.records
+        for place, entry in enumerate(sound(m, queue, places, "record")):
+            with m.If(place < queue.level):
+                # The j-th record in memory is the one committed as number taken + (1 if one is shown) + j.
+                m.d.comb += Assert(entry.length == (records_taken + record.valid + place)[:COUNT])
+        m.d.comb += [
+            waiting.eq(records - records_taken),
+            Assert(waiting == queue.level + record.valid),
+            Assert(fifo.waiting == waiting),
+        ]
+        # A verdict is carried out one cycle late: after a commit the flits still count as stored, after a reject those
+        # stored are already forgotten.
+        stays, kept = Signal(COUNT), Signal(COUNT)
+        m.d.comb += [
+            Assert((inner.accepted | inner.rejected) == verdict),
+            Assert(~(inner.accepted & inner.rejected)),
+            Assert(~verdict | ((loose == 0) & ~overflow)),
+            Assert(verdict | ((inner.stored == loose) & (inner.overflow == overflow))),
+            Assert(~inner.accepted | ~inner.overflow),
+            stays.eq(Mux(inner.rejected, inner.committed, inner.used)),
+            kept.eq(Mux(inner.accepted, inner.used, inner.committed)),
+            # What is kept is what was committed and has neither been taken nor is shown.
+            Assert(kept == (committed - taken - out.valid)[:COUNT]),
+            # What is used is what is committed and what is stored, and no more than the memory has.
+            Assert(inner.used == inner.committed + inner.stored),
+            Assert(inner.used <= depth),
+        ]
+        # The pointers are places of the memory, as far apart as the numbers say.
+        m.d.comb += [Assert(pointer < depth) for pointer in (inner.head, inner.tail, inner.kept)]
+        for pointer, distance in ((inner.tail, inner.used), (inner.kept, inner.committed)):
+            end = Signal(range(2 * depth))
+            m.d.comb += [end.eq(inner.head + distance), Assert(pointer == Mux(end >= depth, end - depth, end))]
+        # The j-th flit of the memory that will stay is number taken + (1 if one is shown) + j.
+        for place, entry in enumerate(entries(m, inner.memory, depth, inner.head, "flit")):
+            with m.If(place < stays):
+                m.d.comb += Assert(entry.data == (taken + out.valid + place)[:COUNT])
+        return m
+
+
+class SlotSpecification(wiring.Component):
+    """A slot is in exactly one place, with its generation: free, resting, being filled, live, or ended, not taken."""
+
+    def __init__(self, system, make=FreeSlots):
+        self._system, self._make = system, make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        system, slots = self._system, self._system.ni.slots
+        m.submodules.accept = accept = Accept(system)
+        m.submodules.free = free = self._make(system)
+        m.submodules.completions = completions = Completions(system)
+        wiring.connect(m, free.free, accept.free)
+        filling, freeing, ending = opened(accept), opened(free), opened(completions)
+        index, ready, busy = Signal(range(slots + 1)), Signal(), Signal(range(slots + 1))
+        m.d.sync += busy.eq(busy + accept.begun - completions.taken)
+        with m.If(~ready):
+            m.d.sync += [index.eq(index + 1), ready.eq(index == slots - 1)]
+        ends, ended = Signal(), Signal(range(slots))
+        live = Signal(slots)
+        generations = [Signal(system.format.generation_bits, name=f"generation{i}") for i in range(slots)]
+        time = Signal(system.time_bits)
+        m.d.sync += time.eq(time + AnySeq(1))
+        m.d.comb += [
+            accept.open.eq(ready),
+            accept.busy.eq(busy),
+            accept.node.eq(0),
+            accept.flying.eq(AnySeq(1)),
+            accept.flying_slot.eq(AnySeq(len(accept.flying_slot))),
+            accept.send.valid.eq(AnySeq(1)),
+            accept.send.payload.eq(AnySeq(len(accept.send.payload.as_value()))),
+            accept.send_data.valid.eq(AnySeq(1)),
+            free.clear.eq(~ready),
+            free.index.eq(index),
+            free.time_base.eq(time),
+            free.taken.eq(completions.taken),
+            free.rests.eq(completions.rests),
+            free.ended.slot.eq(completions.completion.payload.slot),
+            free.ended.generation.eq(completions.completion.payload.generation),
+            completions.completion.ready.eq(AnySeq(1)),
+            # Any live datagram may end at any time.
+            ends.eq(AnySeq(1)),
+            ended.eq(AnySeq(len(ended))),
+            Assume(~ends | live.bit_select(ended, 1)),
+            completions.push.eq(ends),
+            completions.entry.slot.eq(ended),
+            completions.entry.status.eq(AnySeq(2)),
+            completions.entry.cause.eq(AnySeq(3)),
+        ]
+        for i in range(slots):
+            with m.If(ends & (ended == i)):
+                m.d.comb += completions.entry.generation.eq(generations[i])
+                m.d.sync += live[i].eq(0)
+            with m.If(accept.accept & (accept.accepted_slot == i)):
+                m.d.comb += [Assert(~live[i]), Assert(accept.launch.payload.generation == generations[i])]
+                m.d.sync += live[i].eq(1)
+            with m.If(completions.taken & (completions.completion.payload.slot == i)):
+                m.d.sync += generations[i].eq(generations[i] + 1)
+
+        # Every place, as (there is something, slot, generation).
+        waiting = [(free.free.valid, free.free.payload.slot, free.free.payload.generation)]
+        used: list[tuple[Value, Value, Value]] = [
+            (filling.in_payload, filling.held_life.slot, filling.held_life.generation),
+            (
+                completions.completion.valid,
+                completions.completion.payload.slot,
+                completions.completion.payload.generation,
+            ),
+            *((live[i], Const(i, range(slots)), generations[i]) for i in range(slots)),
+        ]
+        for places, queue in ((waiting, freeing.queue), (used, ending.queue)):
+            for place, entry in enumerate(sound(m, queue, slots, "entry")):
+                places.append((place < queue.level, entry.slot, entry.generation))
+        if system.timers.quarantine:
+            used += self._resting(m, freeing.quarantine)
+        places = waiting + used
+
+        for i in range(slots):
+            here = [valid & (slot == i) for valid, slot, _ in places]
+            # From the walk's turn on, and only then, the slot is in one place, and in no other.
+            m.d.comb += Assert(sum(here, Const(0, 1)) == (ready | (index > i)))
+            # It begins with generation 0, and wherever it is its generation is there too.
+            m.d.comb += Assert(ready | (generations[i] == 0))
+            m.d.comb += [
+                Assert(~one | (generation == generations[i]))
+                for one, (_, _, generation) in zip(here, places, strict=True)
+            ]
+        # The walk ends with the last slot; until then no slot is anywhere but in the free queue.  No place names a slot
+        # that does not exist.
+        m.d.comb += [Assert(ready | (index < slots)), *(Assert(ready | ~valid) for valid, _, _ in used)]
+        m.d.comb += [Assert(~valid | (slot < slots)) for valid, slot, _ in places]
+        return m
+
+    def _resting(self, m, quarantine: Quarantine) -> list[tuple[Value, Value, Value]]:
+        """The places of the quarantine: a ring; its read register shows the oldest."""
+        inner, slots = opened(quarantine), self._system.ni.slots
+        rows = entries(m, inner.memory, slots, inner.head, "resting")
+        end = Signal(range(2 * slots))
+        m.d.comb += [
+            end.eq(inner.head + inner.level),
+            Assert((inner.head < slots) & (inner.tail < slots) & (inner.level <= slots)),
+            Assert(inner.tail == Mux(end >= slots, end - slots, end)),
+            Assert((inner.level == 0) | (inner.read.data == rows[0])),
+        ]
+        return [(place < inner.level, row.life.slot, row.life.generation) for place, row in enumerate(rows)]
+
+
+def system_of(slots=2, quarantine=0, flits=4):
+    return small(
+        wire={"flit_bits": 16, "mtu": 8, "generation_bits": 2},
+        ni={"slots": slots, "sets": 1, "ways": 1, "deliver_flits": flits, "deliver_records": 2},
+        timers={"quarantine": quarantine},
+    )
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_queue(depth, tmp_path):
+    prove_always(QueueSpecification(depth), tmp_path, k=1)
+
+
+@pytest.mark.parametrize("flits", [4, 5])
+def test_deliver_fifo(flits, tmp_path):
+    prove_always(DeliverSpecification(system_of(flits=flits)), tmp_path, k=1)
+
+
+@pytest.mark.parametrize(("slots", "quarantine"), [(2, 0), (3, 3)])
+def test_a_slot_is_in_one_place(slots, quarantine, tmp_path):
+    prove_always(SlotSpecification(system_of(slots, quarantine)), tmp_path, k=1)
+
+
+#: What each proof has to refuse: the text that is changed, and what by.
+CHANGES = {
+    "a place is free a cycle early": (
+        lambda make: QueueSpecification(3, make),
+        Queue,
+        ("self.i.ready.eq(~full)", "self.i.ready.eq(~full | refill)"),
+        ("push.eq(self.i.valid & ~full)", "push.eq(self.i.valid & self.i.ready)"),
+    ),
+    "a place is given up": (
+        lambda make: QueueSpecification(3, make),
+        Queue,
+        ("full.eq(after_tail == head)", "full.eq(step(after_tail, self._depth) == head)"),
+    ),
+    "a flit too few is forgotten": (
+        lambda make: DeliverSpecification(system_of(), make),
+        DeliverFifo,
+        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [stored.eq(0), overflow.eq(0)]"),
+    ),
+    "an overflow outlives its message": (
+        lambda make: DeliverSpecification(system_of(), make),
+        DeliverFifo,
+        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), stored.eq(0)]"),
+    ),
+    "a slot rests and is free": (
+        lambda make: SlotSpecification(system_of(2, 3), make),
+        FreeSlots,
+        ("self.taken & ~rests if self._system.timers.quarantine else self.taken", "self.taken"),
+    ),
+    "the quarantine goes round too late": (
+        lambda make: SlotSpecification(system_of(3, 3), make),
+        FreeSlots,
+        ("m.d.sync += tail.eq(step(tail, slots))", "m.d.sync += tail.eq(tail + 1)"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_wrong_block_is_refused(change, tmp_path):
+    specification, cls, *changes = CHANGES[change]
+    with pytest.raises(NotProved, match="Assert failed") as refused:
+        prove_always(specification(changed(cls, *changes)), tmp_path, k=12)
+    assert refused.value.by == "base"  # it does go wrong, within so many cycles
+
+
+class Counter(wiring.Component):
+    """It claims that a count stays below ``most``, which it does for so many cycles."""
+
+    def __init__(self, most):
+        self._most = most
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        count = Signal(6)
+        m.d.sync += count.eq(count + 1)
+        m.d.comb += Assert(count < self._most)
+        return m
+
+
+class Stuck(wiring.Component):
+    """It claims what is false from the start, and follows from itself."""
+
+    def elaborate(self, platform):
+        m = Module()
+        bit = Signal()
+        m.d.sync += bit.eq(bit)
+        m.d.comb += Assert(bit)
+        return m
+
+
+def test_induction_needs_its_base_and_its_step(tmp_path):
+    with pytest.raises(NotProved, match="Assert failed") as step:
+        prove_always(Counter(20), tmp_path, k=3)
+    with pytest.raises(NotProved, match="Assert failed") as base:
+        prove_always(Stuck({}), tmp_path, k=1)
+    assert (step.value.by, base.value.by) == ("step", "base")
