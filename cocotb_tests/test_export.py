@@ -102,8 +102,23 @@ def read_back(place: Path, export: Export, commands: str) -> Export:
     return Export(export.system, export.headers, texts)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("bits", [16, 32, 128])
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
+def test_every_width_moves_datagrams(tmp_path, exported, simulator, bits):
+    """Acks and Forgets of one flit and of several; three times as many datagrams, another seed."""
+    move(tmp_path, exported(bits), simulator, count=72, seed=bits)
+
+
 @needs_icarus
 def test_what_yosys_reads_moves_datagrams(tmp_path, exported):
     """Yosys takes the text for the same circuit.  (It writes no function for a tree of multiplexers.)"""
     found = read_back(tmp_path, exported(64), "proc; pmuxtree; memory_collect; opt_clean; check -assert")
     move(tmp_path, found, "icarus", "-g2012")
+
+
+@pytest.mark.full
+def test_gates_move_datagrams(tmp_path, exported):
+    """Synthesised, without a library: cells of one bit each, memories as registers."""
+    found = read_back(tmp_path, exported(64), "synth -top {top} -noabc; check -assert")
+    move(tmp_path, found, "verilator")

@@ -322,3 +322,30 @@ def test_progress_when_asked_for(capsys, monkeypatch):
         progress.show("running", f"cycle {cycle}", cycle, 8)
     assert capsys.readouterr().err == "compiling\n 12%  running: cycle 1\n 50%  running: cycle 4, 4 s left at most\n"
     assert [common.duration(s) for s in (12.4, 200, 7500)] == ["12 s", "3 min 20 s", "2 h 5 min"]
+
+
+def test_check_says_what_holds_without_the_workload(lethe, tmp_path):
+    (tmp_path / "small.toml").write_text("[wire]\nmtu = 20\n[workload]\nmin_length = 32\n")
+    ended = lethe("check", "small.toml")
+    assert ended.code == 2
+    assert "small.toml: workload.min_length: must be 4 to 20 (wire.mtu), not 32; choose" in ended.err
+    assert "small.toml: good, but for its workload\n" in ended.out
+    assert "Send of 20 bytes (MTU)" in ended.out and "a NI or a network alone can be built" in ended.out
+    (tmp_path / "small.toml").write_text("[wire]\nmtu = 20\n")
+    ended = lethe("check", "small.toml")
+    assert ended.code == 0 and "small.toml: good\n" in ended.out and "of 20 bytes from each node" in ended.out
+
+
+def test_verilog_of_a_ni_alone_takes_any_mtu(lethe, tmp_path, monkeypatch):
+    def emit(component, name, prefix=""):
+        component._MustUse__silence = True
+        return f"module {prefix}{name};\n"
+
+    monkeypatch.setattr("lethe.verilog.emit", emit)
+    (tmp_path / "small.toml").write_text('[topology]\nkind = "crossbar"\nnodes = 3\n[wire]\nmtu = 2\n')
+    for block in ("--block ni", "--block fabric", "--block router", "--host ports"):
+        ended = lethe("verilog", "small.toml", *block.split(), "--name", "a_")
+        assert (ended.code, ended.err) == (0, ""), block
+        assert "module a_lethe_" in ended.out
+    ended = lethe("verilog", "small.toml")
+    assert ended.code == 2 and "small.toml: wire.mtu: the generator needs payloads of at least 4 bytes" in ended.err

@@ -3,10 +3,13 @@
 import re
 import shutil
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.sim import Simulator
 from keywords import KEYWORDS
 from test_rtl_verilog import lint
 
@@ -210,3 +213,88 @@ def test_c_takes_two_headers_twice(tmp_path):
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     assert {name: int(value) for name, value in map(str.split, said.splitlines())} == wanted
     assert wanted["A_LETHE_SEND_DATA_PAYLOAD_BITS"] == 64 and wanted["B_LETHE_SEND_DATA_PAYLOAD_BITS"] == 32
+
+
+def exchange(top, host, nodes: int) -> None:
+    """Every node sends its own number to the next through the host members ``host(n)``; each arrives, once."""
+    got: dict[int, list[tuple[int, int]]] = {}
+
+    async def play(ctx, node: int):
+        port = host(node)
+        ctx.set(port.completion.ready, 1)
+        await ctx.tick().until(port.ready)
+        ctx.set(port.send.payload, {"destination": (node + 1) % nodes, "length": 1, "tag": node})
+        ctx.set(port.send.valid, 1)
+        await ctx.tick().until(port.send.ready)
+        ctx.set(port.send.valid, 0)
+        ctx.set(port.send_data.payload, 65 + node)
+        ctx.set(port.send_data.valid, 1)
+        await ctx.tick().until(port.send_data.ready)
+        ctx.set(port.send_data.valid, 0)
+        (ended,) = await ctx.tick().sample(port.completion.payload).until(port.completion.valid)
+        assert (ended["tag"], ended["status"]) == (node, Status.ACCEPTED)
+
+    async def take(ctx, node: int):
+        port, found = host(node), got.setdefault(node, [])
+        ctx.set(port.deliver.ready, 1)
+        ctx.set(port.deliver_data.ready, 1)
+        for _ in range(600):
+            _, _, record, there, beat, beating = await ctx.tick().sample(
+                port.deliver.payload.source, port.deliver.valid, port.deliver_data.payload.data, port.deliver_data.valid
+            )
+            if there:
+                found.append((record, -1))
+            if beating:
+                found.append((-1, beat & 0xFF))
+
+    simulator = Simulator(top)
+    simulator.add_clock(1e-8)
+    for node in range(nodes):
+        simulator.add_testbench(partial(play, node=node))
+        simulator.add_testbench(partial(take, node=node))
+    simulator.run()
+    assert got == {n: [((n - 1) % nodes, -1), (-1, 65 + (n - 1) % nodes)] for n in range(nodes)}
+
+
+#: Loses worms, and the deadline of none of them passes.
+LOSSY = {**OTHER, "faults": {"loss": 0.2}}
+
+
+def test_hosts_of_ones_own_play_with_a_system():
+    top = SystemTop(System.make(**LOSSY), "ports", watch=False)
+    exchange(top, lambda node: top.host[node], 3)
+
+
+class Around(wiring.Component):
+    """A fabric alone, and NIs around it."""
+
+    def __init__(self, system: System):
+        self.fabric = FabricTop(system)
+        self.nis = [Ni(system, watch=False, dump=False) for _ in range(system.nodes)]
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.fabric = fabric = self.fabric
+        for node, ni in enumerate(self.nis):
+            m.submodules[f"ni{node}"] = ni
+            m.d.comb += [
+                Value.cast(fabric.link_i[node]).eq(Value.cast(ni.link_o)),
+                Value.cast(ni.link_i).eq(Value.cast(fabric.link_o[node])),
+                ni.node.eq(node),
+                ni.seed.eq(node + 1),
+                ni.incarnation.eq(1),
+                ni.link_enable.eq(1),
+            ]
+        return m
+
+
+def test_nis_of_ones_own_play_on_a_fabric():
+    top = Around(System.make(**LOSSY))
+    exchange(top, lambda node: top.nis[node], 3)
+
+
+def test_hosts_of_ones_own_stall_by_themselves():
+    stalls = {"stalls": [{"node": 0, "start": 1, "end": 9}]}
+    with pytest.raises(ValueError, match=r"faults\.stalls must be empty"):
+        SystemTop(System.make(**OTHER, faults=stalls), "ports")

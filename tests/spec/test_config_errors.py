@@ -424,3 +424,21 @@ def test_a_legal_system_has_every_derived_number_and_survives_toml(table):
     assert len(system.delays) == system.rungs and len(system.gaps) == 256
     assert system.format.max_flits >= system.format.control_flits
     assert parse(dump(system), "fuzz") == system
+
+
+def test_lengths_that_are_not_given_follow_a_small_mtu():
+    small = System.make(wire={"mtu": 20})
+    assert (small.workload.min_length, small.workload.max_length) == (20, 20)
+    assert System.make(wire={"mtu": 64}).workload == System.make().workload
+    with pytest.raises(ConfigError, match=r"workload\.max_length: must be 20 to 20 \(wire\.mtu\), not 32"):
+        System.make(wire={"mtu": 20}, workload={"max_length": 32})
+
+
+def test_what_has_no_hosts_takes_any_mtu():
+    """Its traffic is not looked at; what exactly-once rests on is."""
+    alone = System.make(wire={"mtu": 2}, workload={"max_length": 32}, hosted=False)
+    assert alone.replace(ni={"slots": 4}).format.mtu == 2
+    with pytest.raises(ConfigError, match=r"workload\.retry_limit: must be 0 to 255"):
+        System.make(workload={"retry_limit": 256}, hosted=False)
+    with pytest.raises(ConfigError, match=r"wire\.mtu: must be 1 to 4096"):
+        System.make(wire={"mtu": 0}, hosted=False)
