@@ -65,14 +65,17 @@ def test_time_outs_are_measured_in_some_and_fixed_in_others():
 
 
 def test_generators_stop():
-    """A run of the matrix goes beyond the generators' stop, and there are some that would have gone on."""
+    """The runs of the matrix go beyond the generators' stop, and some generators would have gone on."""
+    cut = 0
     for seed in range(5):
         sent = []
         for stop in (CYCLES, 0):
             golden = Golden(draw(seed, cycles=CYCLES).replace(workload={"stop": stop}))
             golden.run(CYCLES + AFTER)
             sent.append(int(golden.sums["sent"].sum()))
-        assert sent[0] < sent[1]
+        assert sent[0] <= sent[1]
+        cut += sent[0] < sent[1]
+    assert cut >= 2
 
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
