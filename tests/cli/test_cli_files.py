@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,14 +226,45 @@ def test_what_a_file_system_says_of_case(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_places_without_permission(lethe, place):
-    (place / "sub").chmod(0o500)
-    (place / "t.parquet").chmod(0o400)
-    told = lethe("run", "my.toml", "--trace", "sub/x")
-    assert told.err == f"lethe: --trace: sub/x: the directory {place}/sub cannot be written to; choose another\n"
-    told = lethe("run", "my.toml", "--trace", "t.parquet")
-    assert told.err == "lethe: --trace: t.parquet: is read-only; name another file, or make it writable\n"
+@contextmanager
+def nobody():
+    """Root becomes a user of no rights for a while; others have few anyway."""
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+def test_places_without_permission(lethe, monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        place = Path(name)
+        place.chmod(0o1777)
+        monkeypatch.chdir(place)
+        Path("my.toml").write_text(WIRE)
+        (place / "sub").mkdir(mode=0o555)
+        trace(place / "t.parquet")
+        os.chmod("t.parquet", 0o444)
+        trace(place / "u.parquet")
+        os.chmod("u.parquet", 0o666)
+        cases = {
+            "sub/x": "the directory PLACE/sub cannot be written to; choose another",
+            "t.parquet": "is read-only; name another file, or make it writable",
+        }
+        if os.geteuid() == 0:
+            # As in /tmp: who may write to a file may not put another in its place.
+            cases["u.parquet"] = cases["t.parquet"]
+        # What it takes is imported while it may be read.
+        assert lethe("run", "my.toml", "--trace", "no/x").code == cli.MISTAKE
+        for output, message in cases.items():
+            with nobody():
+                told = lethe("run", "my.toml", "--trace", output)
+            assert told.code == cli.MISTAKE
+            assert told.err == f"lethe: --trace: {output}: {message}\n".replace("PLACE", str(place.resolve()))
+        monkeypatch.undo()
 
 
 # What may be replaced.
@@ -323,11 +355,11 @@ def reading(fifo: Path):
     """A reader of a pipe; yields what it will have read."""
     os.mkfifo(fifo)
     got = []
-    reader = threading.Thread(target=lambda: got.append(fifo.read_bytes()))
+    reader = threading.Thread(target=lambda: got.append(fifo.read_bytes()), daemon=True)
     reader.start()
     yield got
-    reader.join(30)
     assert stat.S_ISFIFO(fifo.stat().st_mode)
+    reader.join(30)
 
 
 def test_a_pipe_gets_what_a_file_would(lethe, place):

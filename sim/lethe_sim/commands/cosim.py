@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
-    parser.add_argument("--output", metavar="FILE", help="file or capture: write what the RTL delivered there")
+    parser.add_argument(
+        "--output", metavar="FILE", help="file or capture: write what the RTL delivered there, to a new file"
+    )
     parser.add_argument("--whole", action="store_true", help="run all cycles, even when everything has drained")
     add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
