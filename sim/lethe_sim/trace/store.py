@@ -6,6 +6,7 @@ when it is complete (written beside it, then renamed), so a reader never sees ha
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -172,9 +173,12 @@ class TraceWriter:
             self._start_part()
         except OSError as error:
             self._discard()
-            raise TraceError(
-                f"{path}: cannot be written: {error.strerror or error}; choose another directory"
-            ) from None
+            reason = os.strerror(error.errno) if error.errno else error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise TraceWriteError(
+                    f"{path}: cannot be written: {reason}; make room or choose another disk"
+                ) from None
+            raise TraceError(f"{path}: cannot be written: {reason}; choose another directory") from None
 
     def __enter__(self) -> "TraceWriter":
         return self
