@@ -151,9 +151,6 @@ def _build(board: str, workshop: Path, system: System, clock: Dividers, seed: in
     with _tools():
         plan(board, system, clock, seed).extract(str(workshop))
         failed = _run(workshop, say)
-        note = (
-            "" if _complete(workshop) else "dfu-suffix is not installed; dfu-util will warn that the file has no suffix"
-        )
     if failed and not (workshop / f"{NAME}.rpt.json").exists():
         raise _failure(board, workshop)
     say("reading", "what it costs")
@@ -162,7 +159,8 @@ def _build(board: str, workshop: Path, system: System, clock: Dividers, seed: in
         raise UnmetError(_too_slow(report), f"{NAME}.tim", report)
     if failed:
         raise _failure(board, workshop)
-    return replace(report, note=note)
+    missing = "dfu-suffix is not installed; dfu-util will warn that the file has no suffix"
+    return replace(report, note="" if _complete(workshop) else missing)
 
 
 def plan(board: str, system: System, clock: Dividers, seed: int) -> BuildPlan:

@@ -121,6 +121,17 @@ def test_a_clock_that_nextpnr_does_not_know_is_no_success(tools, tmp_path):
         build("ulx3s_25f", tmp_path / "out", mhz=Fraction(40))
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_dfu_suffix_may_be_missing(tools, tmp_path, capsys, monkeypatch, there):
+    """The OrangeCrab's script calls it; without it the bitstream is whole, and that is told."""
+    monkeypatch.setenv("DFU_SUFFIX", "echo" if there else "no-such-tool")
+    tools(SYNTHESIS, PLACED, PACKED, f'"$DFU_SUFFIX" {NAME}.bit')
+    assert cli.main(["fpga", "build", "--board", "orangecrab_25f", "-o", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith("lethe: dfu-suffix is not installed") is not there
+    assert "5 bytes for OrangeCrab r0.2" in told.out
+
+
 @pytest.mark.parametrize("name", ["out", "out-failed"])
 def test_somebody_elses_files_are_left_alone(tools, tmp_path, capsys, name):
     (tmp_path / name).mkdir()
