@@ -157,9 +157,10 @@ def test_two_seeds_see_it(change, tmp_path):
     changed = tmp_path / change.file
     changed.write_text(changed.read_text().replace(change.old, change.new))
     wanted = [(*block, change.patient) for block in change.blocks]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "hdl")}
     done = subprocess.run(
         [sys.executable, "-c", FIND, json.dumps(wanted)],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path / "hdl")}, capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) >= 2, done.stdout
