@@ -316,7 +316,10 @@ ERRORS = {
     "the try of a header is always 0": (ni.Ni, "_echo", lambda self, tries: 0),
     "the set of a key is 0": (ni.Ni, "_set", lambda self, source, slot: self.table[0]),
     "control classes use the FIFO for data": (ni.Ni, "_fifo_of", lambda self, cls: 0),
-    "a record that is too long is sent": (ni.Ni, "_refusal", lambda self: ni.NO_CAUSE),
+    "a record that is too long is sent": (
+        ni.Ni, "_refusal",
+        lambda self, refusal=ni.Ni._refusal: ni.NO_CAUSE if refusal(self) == ni.LENGTH else refusal(self),
+    ),
     "a message overflows only by its records": (
         ni.DeliverFifo, "full", property(lambda self: self.records.level == self.records.depth),
     ),

@@ -98,9 +98,10 @@ class Checker:
         elif beat is not None:
             self.beats.append(beat[0])
             if beat[1]:
-                stream = self.n.bytes_of(self.beats)
+                assert self.length is not None
+                stream = self.n.bytes_of(self.beats[: self.n.payload_flits(self.length)])
                 key = int.from_bytes(stream[:4], "little")
-                self.wrong += self.beats != payload(self.n, key, self.length or 0)
+                self.wrong += self.beats != payload(self.n, key, self.length)
                 self.received, self.received_sum = self.received + 1, self.received_sum + key & MASK32
                 self.length, self.beats = None, []
 
