@@ -68,7 +68,6 @@ def move(tmp_path: Path, export: Export, simulator: str, *options: str, count: i
         "seed": seed,
         "count": count,
         "mtu": export.system.wire.mtu,
-        "cycles": 100_000,
         "accepted": Status.ACCEPTED,
         "counters": {counter.name: counter for counter in counters},
     }
