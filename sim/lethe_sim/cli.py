@@ -7,12 +7,15 @@ machine lacks something (Java, a compiler, room on the disk); 130 interrupted; 1
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NoReturn, TextIO
 
 import lethe
 
@@ -20,6 +23,9 @@ GOOD, BAD, MISTAKE, ENVIRONMENT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 #: Seconds after which an interrupt comes again, if the command has not ended.
 AGAIN = 10.0
+
+#: Characters of the longest message.
+_LONGEST = 2000
 
 #: Each is a module of `lethe_sim.commands` with EXAMPLES, add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -58,9 +64,21 @@ ERRORS = {
 _EXIT_CODES = "exit codes: 0 good, 1 bad verdict, 2 mistake, 3 something missing on this machine, 130 interrupted"
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        say(f"{self.prog.removeprefix('lethe').strip()}: {message}; `{self.prog} --help` says how".removeprefix(": "))
+        sys.exit(MISTAKE)
+
+    def _print_message(self, message: str, file=None) -> None:
+        # As argparse does it, but without passing over a full disk.
+        (file or sys.stderr).write(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="lethe",
         description="Datagrams delivered exactly once over a network that discards.",
         epilog=f"start with:  lethe new my.toml && lethe run my.toml\n\n{_EXIT_CODES}",
@@ -84,28 +102,78 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; only a bug of ours gives a traceback."""
+    _open_streams()
     try:
         with _terminable():
-            chosen = parser().parse_args(arguments)
-            code = chosen.run(chosen)
-        sys.stdout.flush()
+            try:
+                chosen = parser().parse_args(arguments)
+                _refuse_nothing(chosen)
+                code = chosen.run(chosen)
+            finally:
+                if sys.exc_info()[0] in (None, SystemExit):
+                    sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("lethe: interrupted", file=sys.stderr)
+        _no_warnings()
+        say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Python would flush stdout once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except MemoryError:
-        print("lethe: not enough memory; choose a smaller system or a shorter run", file=sys.stderr)
+        say("not enough memory; choose a smaller system or a shorter run")
         return ENVIRONMENT
     except Exception as error:
         code = exit_code(error)
         if code is None:
             raise
-        print(f"lethe: {told(error)}", file=sys.stderr)
+        _no_warnings()
+        say(told(error))
         return code
+    finally:
+        _give_up(sys.stdout)
+        _give_up(sys.stderr)
+
+
+def _open_streams() -> None:
+    """Standard streams that take any text; one that was closed leads nowhere, and no file is opened in its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            stream = open(nowhere, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+        if number and isinstance(stream, io.TextIOWrapper):
+            # What an encoding lacks is escaped.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _refuse_nothing(chosen: argparse.Namespace) -> None:
+    """No argument is empty, and none has a zero byte: neither names anything."""
+    from lethe_sim.commands.common import Mistake
+
+    for name, value in vars(chosen).items():
+        if isinstance(value, str) and (not value or "\0" in value):
+            raise Mistake(f"{chosen.command}: {name}: is {'not a name' if value else 'empty'}; give a name")
+
+
+def _no_warnings() -> None:
+    """What ended early leaves things unused, which libraries would remark on."""
+    warnings.simplefilter("ignore")
+
+
+def _give_up(stream: TextIO) -> None:
+    """What a stream does not take is lost: Python would try once more at exit, and complain."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def say(text: str) -> None:
+    """One line on stderr, after the command's name."""
+    with suppress(OSError, ValueError):
+        print(f"lethe: {one_line(text)}", file=sys.stderr)
 
 
 @contextmanager
@@ -145,10 +213,19 @@ def exit_code(error: Exception) -> int | None:
 
 
 def told(error: Exception) -> str:
-    """The error as one message: files by name, and no class names."""
+    """The error as one line: files by name, and no class names."""
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    return str(error)
+        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """A message as one line: what does not print is escaped, and the middle of a very long one is left out."""
+    text = text.strip()
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST * 2 // 3]} … {text[-_LONGEST // 3 :]}"
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ ERRORS = [
     ('[faults]\nloss = "a"', "faults.loss", "must be a number", "change the value"),
     ("[run]\nseed = 99999999999999999999", "run.seed", "is beyond 2^63", "smaller"),
     ("[faults]\nlinks = 3", "faults.links", "must be a list of tables", "write [[faults.links]]"),
-    ("[faults]\nlinks = [3]", "faults.links[0]", "must be a table, not 3", "write [faults.links[0]]"),
+    ("[faults]\nlinks = [3]", "faults.links[0]", "must be a table, not 3", "write [[faults.links]]"),
     ("[[faults.links]]\nstrat = 3", "faults.links[0].strat", "no such key", "did you mean start?"),
     ("[run]\nseed = -1", "run.seed", "must be 0 to 4294967295", "in that range"),
     ("[run]\ncycles = 0", "run.cycles", "must be 1 to", "in that range"),
@@ -442,3 +442,8 @@ def test_what_has_no_hosts_takes_any_mtu():
         System.make(workload={"retry_limit": 256}, hosted=False)
     with pytest.raises(ConfigError, match=r"wire\.mtu: must be 1 to 4096"):
         System.make(wire={"mtu": 0}, hosted=False)
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    (tmp_path / "bom.toml").write_text("[run]\nseed = 7\n", encoding="utf-8-sig")
+    assert load(tmp_path / "bom.toml").run.seed == 7

@@ -172,3 +172,31 @@ def test_a_base_that_is_not_there(tmp_path):
         load(tmp_path / "c.toml")
     with pytest.raises(SweepError, match="is a directory"):
         load(tmp_path)
+
+
+def test_replicas_are_planned_without_checking_each(tmp_path, monkeypatch):
+    from lethe.spec import config
+    from lethe_sim.sweep import plan
+
+    checks, check, said = [], config._check, []
+    monkeypatch.setattr(config, "_check", lambda system: (checks.append(system), check(system)))
+    (tmp_path / "s.toml").write_text("replicas = 3000\n[base]\nrun.seed = 5\n[axes]\nni.slots = [2, 4]\n")
+    sweep = plan.load(tmp_path / "s.toml")
+    runs = sweep.planned(said.append)
+    assert len(runs) == 6000 and len(checks) <= 20 and len(said) >= 6
+    # As if each had been made alone.
+    for run in (runs[0], runs[1], runs[2999], runs[-1]):
+        alone = run.system.replace(run={"name": run.name})
+        assert alone == run.system and run.name == plan.run_name(alone, sweep.measure)
+        assert run.system.run.seed == 5 + run.replica
+
+
+def test_the_last_seed_is_checked(tmp_path):
+    (tmp_path / "s.toml").write_text(f"replicas = 3\n[base]\nrun.seed = {2**32 - 2}\n")
+    with pytest.raises(SweepError, match=r"run\.seed"):
+        _ = load(tmp_path / "s.toml").runs
+
+
+def test_a_sweep_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "s.toml").write_text("replicas = 2\n", encoding="utf-8-sig")
+    assert len(load(tmp_path / "s.toml").runs) == 2

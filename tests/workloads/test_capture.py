@@ -309,3 +309,13 @@ def test_a_run_that_is_too_short_for_it():
         WorkloadError, match=r"^c.toml: wire.mtu: a piece of a packet needs more than 6 bytes; raise it"
     ):
         capture(pcap(), SYSTEM.replace(wire={"mtu": 6}))
+
+
+@pytest.mark.parametrize("levels", [1, 10, 248, 3000])
+def test_of_packets_within_packets_the_outermost_has_the_hosts(levels):
+    inner = dpkt.ip.IP(src=bytes([10, 0, 0, 9]), dst=bytes([10, 0, 0, 8]), p=17, data=b"", len=20)
+    data = bytes(inner)
+    for _ in range(levels):
+        data = bytes(dpkt.ip.IP(src=bytes([10, 0, 0, 1]), dst=bytes([10, 0, 0, 2]), p=4, len=20 + len(data))) + data
+    capture = parse(pcap([(0.0, b"sendergetter\x08\x00" + data)], snaplen=1 << 17))
+    assert capture.packets[0].hosts == (bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))

@@ -4,6 +4,7 @@ Every error is a `ConfigError` that names the file, the key and the cure.  Secti
 dataclasses; `System` holds them all and derives what both implementations compute from.
 """
 
+import copy
 import dataclasses
 import difflib
 import json
@@ -72,6 +73,12 @@ class System:
         """A variant: ``system.replace(ni={"slots": 4})`` changes single keys."""
         changed = {name: dataclasses.replace(getattr(self, name), **keys) for name, keys in sections.items()}
         return dataclasses.replace(self, **changed)
+
+    def numbered(self, *, seed: int, name: str) -> "System":
+        """The same with another ``run.seed`` and ``run.name``, which are not checked: no check depends on them."""
+        twin = copy.copy(self)
+        object.__setattr__(twin, "run", dataclasses.replace(self.run, seed=seed, name=name))
+        return twin
 
     # What both implementations compute from.
 
@@ -298,7 +305,8 @@ def load(path: str | Path, *, hosted: bool = True) -> System:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        # Some editors begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; `lethe new {path}` writes one") from None
     except IsADirectoryError:
@@ -345,7 +353,9 @@ def _nearest(name: str, known) -> str:
 
 def _section(cls, table, key: str, source: str):
     if not isinstance(table, dict):
-        raise ConfigError(f"{source}: {key}: must be a table, not {table!r}; write [{key}]")
+        # The name without its number is the header of one table of a list.
+        header = f"[[{key.partition('[')[0]}]]" if key.endswith("]") else f"[{key}]"
+        raise ConfigError(f"{source}: {key}: must be a table, not {table!r}; write {header}")
     known = {f.name: f for f in dataclasses.fields(cls)}
     values = {}
     for name, value in table.items():

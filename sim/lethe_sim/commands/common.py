@@ -87,7 +87,9 @@ class Afterwards:
 
 def note(text: str) -> None:
     """Something worth knowing that is no error, on stderr."""
-    print(f"lethe: {text}", file=sys.stderr)
+    from lethe_sim.cli import say
+
+    say(text)
 
 
 class Progress:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from lethe_sim.files import FIGURE_COLUMNS
 from lethe_sim.metrics import METRICS
 from lethe_sim.metrics.table import PERCENTILES
 from lethe_sim.sweep.store import Result, Store
-from lethe_sim.sweep.summary import broken
+from lethe_sim.sweep.summary import broken, summary
 from lethe_sim.trace import TraceError
 from lethe_sim.trace import ladder as ladders
 
@@ -154,21 +155,31 @@ class Kept:
 
     @classmethod
     def read(cls, directory: str | Path) -> "Kept":
-        """The sweep in ``directory``; raises `StoreError`."""
+        """The sweep in ``directory``; raises `StoreError`, also if its tables do not say what its runs say."""
         store = Store(directory)
         runs = store.read_table("runs").to_pylist()
+        results = {run["run"]: store.read_run(run["run"]) for run in runs}
+        if not runs or any(not _is_of(run, results[run["run"]]) for run in runs):
+            raise store.differs("runs")
         points: dict[int, dict[str, tuple[str, float | None]]] = {run["point"]: {} for run in runs}
         for row in store.read_table("points").to_pylist():
+            if row["point"] not in points or not math.isfinite(row["number"] or 0):
+                raise store.differs("points")
             points[row["point"]][row["axis"]] = (row["value"], row["number"])
+        axes = tuple(dict.fromkeys(axis for point in points.values() for axis in point))
+        if any(set(point) != set(axes) for point in points.values()):
+            raise store.differs("points")
+        rows = [tuple(row.values()) for row in store.read_table("summary").to_pylist()]
+        measured = (
+            (run["point"], row.metric, row.value, row.unit) for run in runs for row in results[run["run"]].metrics
+        )
+        if sorted(map(repr, rows)) != sorted(map(repr, summary(measured))):
+            raise store.differs("summary")
         values: dict[str, dict[int, Value]] = defaultdict(dict)
         units: dict[str, str] = {}
-        for row in store.read_table("summary").to_pylist():
-            units[row["metric"]] = row["unit"]
-            values[row["metric"]][row["point"]] = Value(
-                row["runs"], row["mean"], row["deviation"], row["low"], row["high"]
-            )
-        axes = tuple(dict.fromkeys(axis for point in points.values() for axis in point))
-        results = {run["run"]: store.read_run(run["run"]) for run in runs}
+        for point, metric, unit, *value in rows:
+            units[metric] = unit
+            values[metric][point] = Value(*value)
         return cls(store=store, axes=axes, points=points, values=values, units=units, runs=runs, results=results)
 
     @cached_property
@@ -231,6 +242,12 @@ def figures(directory: str | Path) -> dict[str, str]:
             made[f"{figure.name}.svg"] = standalone(figure.picture)
             made[f"{figure.name}.csv"] = csv_text(figure.head, figure.rows)
     return made
+
+
+def _is_of(run: dict[str, Any], result: Result) -> bool:
+    """Whether a row of the table ``runs`` says what the run's own file says."""
+    own = (result.cycles, result.drained, result.events, f"{result.digest:016x}")
+    return (run["cycles"], run["drained"], run["events"], run["digest"]) == own
 
 
 def _each(kept: Kept, metric: str) -> Iterator[float]:

@@ -85,8 +85,7 @@ def sweep(
     """
     say, note = say or (lambda phase, what, done, total: None), note or (lambda text: None)
     plan = load(path)
-    say("checking every point", "", 0, 0)
-    runs = plan.runs
+    runs = plan.planned(lambda runs: say("checking every point", _count(runs, "run") if runs else "", 0, 0))
     if check is not None:
         check(plan)
     store = Store(output or Path(path).with_suffix("").name)

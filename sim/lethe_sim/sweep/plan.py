@@ -11,7 +11,7 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -27,6 +27,8 @@ DESIGNS = ("grid", "random")
 MOST_RUNS = 1_000_000
 _NAME_DIGITS = 16
 _SEED = "run.seed"
+#: Stands for the seed while the digests of replicas are made.  No key has a control character.
+_MARK = "\0seed"
 
 
 class SweepError(ValueError):
@@ -185,8 +187,13 @@ class Sweep:
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Every run, its configuration checked; raises `SweepError` naming the point and the key."""
+        return self.planned(lambda runs: None)
+
+    def planned(self, say: Callable[[int], None]) -> tuple[Run, ...]:
+        """The same; ``say`` is called with the number of runs so far, after each point and each thousand."""
         found: dict[str, Run] = {}
         for point, settings in enumerate(self.points()):
+            say(len(found))
             try:
                 system = System.make(source=self.base_source, **_set(self.base, settings))
                 if system.run.cycles < (measured := self.measure.warmup + self.measure.window):
@@ -194,13 +201,15 @@ class Sweep:
                         f"run.cycles: {system.run.cycles:,} end before warmup and window do; raise it beyond "
                         f"{measured:,}"
                     )
-                for replica in range(self.replicas):
-                    seeded = system.replace(run={"seed": system.run.seed + replica}) if replica else system
-                    name = run_name(seeded, self.measure)
-                    named = seeded.replace(run={"name": name})
+                # Replicas differ in their seeds only, of which the last is the greatest.
+                system.replace(run={"seed": system.run.seed + self.replicas - 1})
+                for replica, name in enumerate(run_names(system, self.measure, self.replicas)):
+                    if replica % 1000 == 999:
+                        say(len(found))
+                    seeded = system.numbered(seed=system.run.seed + replica, name=name)
                     # Two points may be one: a whole-number axis with close steps, a random draw from a short list.
                     found.setdefault(
-                        name, Run(name=name, point=point, replica=replica, settings=settings, system=named)
+                        name, Run(name=name, point=point, replica=replica, settings=settings, system=seeded)
                     )
             except ConfigError as error:
                 at = ", ".join(f"{key} = {told(value)}" for key, value in settings.items()) or "the base"
@@ -252,13 +261,21 @@ def run_name(system: System, measure: Measure) -> str:
     It is a digest of every key (but ``run.name``), of the file that the workload reads, of what is measured, and of
     the sources of the model.
     """
+    return next(run_names(system, measure, 1))
+
+
+def run_names(system: System, measure: Measure, replicas: int) -> Iterator[str]:
+    """The names of runs with ``run.seed`` of a system and the following."""
     keys = configuration(system)
     keys.pop("run.name")
+    keys["run.seed"] = _MARK
     if system.workload.path:
         path = Path(system.source).parent / system.workload.path
         keys["workload.path"] = _file_digest(path, path.stat().st_mtime_ns) if path.is_file() else str(path)
     text = json.dumps([keys, dataclasses.asdict(measure), model_digest()], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]
+    head, _, tail = text.partition(json.dumps(_MARK))
+    for seed in range(system.run.seed, system.run.seed + replicas):
+        yield hashlib.sha256(f"{head}{seed}{tail}".encode()).hexdigest()[:_NAME_DIGITS]
 
 
 @cache
@@ -316,7 +333,7 @@ def load(path: str | Path) -> Sweep:
 
 def _toml(path: Path, cure: str) -> dict:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SweepError(f"{path}: no such file; {cure}") from None
     except IsADirectoryError:

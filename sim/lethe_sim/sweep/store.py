@@ -162,10 +162,17 @@ class Store:
         with _appearing(self.root / name) as part:
             part.write_text(text, encoding="utf-8")
 
+    def differs(self, table: str) -> StoreError:
+        """The error of a table that does not say what the runs say."""
+        return StoreError(f"{self.table_file(table)}: does not say what the runs say; `lethe sweep` writes it again")
+
     def sweep_text(self) -> str | None:
         """The TOML that the sweep was made from, if this is the directory of one."""
         path = self.root / "sweep.toml"
-        return path.read_text(encoding="utf-8") if path.is_file() else None
+        try:
+            return path.read_text(encoding="utf-8") if path.is_file() else None
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{path}: is not UTF-8 text (byte {error.start}); `lethe sweep` writes it again") from None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -251,6 +258,9 @@ def _read(path: Path, table: str) -> pa.Table:
         raise StoreError(f"{path}: is damaged ({reason}); {_CURE}") from None
     if not found.schema.equals(SCHEMAS[table]):
         raise StoreError(f"{path}: has other columns than this version writes; {_CURE}")
+    for field in found.schema:
+        if not field.nullable and found[field.name].null_count:
+            raise StoreError(f"{path}: is damaged (nothing in a row of {field.name}); {_CURE}")
     return found
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import dpkt
 from dpkt import ethernet, ip, ip6, pcap, pcapng, sll, sll2
 
+#: Bytes of a packet in which its outermost addresses are, behind whatever tags.
+_HEADERS = 256
 #: libpcap's own limit (MAXIMUM_SNAPLEN); beyond it a length is garbage.
 LONGEST = 262_144
 _ETHERNET, _LINUX, _LINUX2 = 1, 113, 276
@@ -51,7 +53,8 @@ class Packet:
     def hosts(self) -> tuple[bytes, bytes]:
         """Source and destination: IP addresses, else Ethernet's; two empty ones if it has neither."""
         try:
-            return _hosts(self.link, self.data)
+            # No further than addresses are: of packets within packets only the outermost counts.
+            return _hosts(self.link, self.data[:_HEADERS])
         except (dpkt.Error, ValueError, LookupError, AttributeError, struct.error):
             return b"", b""
 
