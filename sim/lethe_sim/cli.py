@@ -148,12 +148,18 @@ def _open_streams() -> None:
 
 
 def _refuse_nothing(chosen: argparse.Namespace) -> None:
-    """No argument is empty, and none has a zero byte: neither names anything."""
+    """No argument is empty, has a zero byte, or is no UTF-8, which Parquet wants of names."""
     from lethe_sim.commands.common import Mistake
 
     for name, value in vars(chosen).items():
-        if isinstance(value, str) and (not value or "\0" in value):
-            raise Mistake(f"{chosen.command}: {name}: is {'not a name' if value else 'empty'}; give a name")
+        if not isinstance(value, str):
+            continue
+        if not value:
+            raise Mistake(f"{chosen.command}: {name}: is empty; give a name")
+        if "\0" in value:
+            raise Mistake(f"{chosen.command}: {name}: holds a zero byte, which no file name does; name a file")
+        if any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise Mistake(f"{value}: is not UTF-8; rename the file")
 
 
 def _no_warnings() -> None:
