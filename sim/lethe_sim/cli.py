@@ -47,7 +47,7 @@ ERRORS = {
     ("lethe_sim.commands.common", "Mistake"): MISTAKE,
     ("lethe_sim.workloads.workload", "WorkloadError"): MISTAKE,
     ("lethe_sim.golden.script", "GoldenError"): MISTAKE,
-    ("lethe_sim.trace.store", "TraceError"): MISTAKE,
+    ("lethe_sim.trace.meta", "TraceError"): MISTAKE,
     ("lethe_sim.files", "WriteError"): ENVIRONMENT,
     ("lethe_sim.sweep.plan", "SweepError"): MISTAKE,
     ("lethe_sim.sweep.store", "StoreError"): MISTAKE,

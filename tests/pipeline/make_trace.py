@@ -6,11 +6,14 @@ contends.  Enough to hold the audit against, and quick to tamper with.
 
 import heapq
 import itertools
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lethe.spec.config import System
 from lethe.spec.events import (
@@ -23,9 +26,11 @@ from lethe.spec.events import (
     Kind,
 )
 from lethe.spec.wire import pack_uid
-from lethe_sim.trace import RAW_EVENT, Meta, TraceWriter
+from lethe_sim.trace import RAW_EVENT, SCHEMA, Meta, TraceWriter
 from lethe_sim.trace.store import PART_EVENTS
 
+#: A schema in which every cell may be null.
+LENIENT = pa.schema([field.with_nullable(True) for field in SCHEMA])
 _ARRIVALS = {Kind.SEND: Event.DELIVER, Kind.ACK: Event.RELEASE, Kind.FORGET: Event.FORGOTTEN}
 
 
@@ -41,6 +46,7 @@ class Account:
         self.system, self.wire, self.loss = system, system.format, loss
         self.chance = random.Random(system.run.seed)
         self.rows: list[tuple[int, int, int, int, int]] = []
+        self.taken: set[tuple[int, int, int]] = set()
         self.queue: list = []
         self.order = itertools.count()
         self.link_free = dict.fromkeys(range(system.nodes), 0)
@@ -65,7 +71,22 @@ class Account:
 
     def show(self, node: int, lane: int, event: Event, uid: int, peer: int, length: int = 0, detail: int = 0) -> None:
         word = event | detail << 8 | peer << 16 | length << 32
-        self.rows.append((self.cycle, node, lane, word, uid))
+        self.put(node, lane, word, uid)
+
+    def put(self, unit: int, lane: int, word: int, uid: int = 0) -> None:
+        assert self.free(unit, lane)
+        self.taken.add((self.cycle, unit, lane))
+        self.rows.append((self.cycle, unit, lane, word, uid))
+
+    def free(self, unit: int, lane: int) -> bool:
+        return (self.cycle, unit, lane) not in self.taken
+
+    def show_soon(self, node: int, lane: int, *event) -> None:
+        """`show`, as soon as the lane is free."""
+        if self.free(node, lane):
+            self.show(node, lane, *event)
+        else:
+            self.at(self.cycle + 1, self.show_soon, node, lane, *event)
 
     def accept(self, node: int, number: int) -> None:
         slot = number % self.system.ni.slots
@@ -82,6 +103,9 @@ class Account:
         if uid not in self.live:
             return
         node, destination, length = self.live[uid]
+        if tries and not self.free(node, LANE_RX):
+            self.at(self.cycle + 1, self.send, uid, tries)
+            return
         if tries:
             self.show(node, LANE_RX, Event.REPEAT, uid, destination, detail=tries)
         self.launch(Kind.SEND, node, destination, uid, length, tries)
@@ -90,28 +114,34 @@ class Account:
     def launch(self, kind: Kind, node: int, peer: int, uid: int, length: int = 0, tries: int = 0) -> None:
         start = max(self.cycle + 2, self.link_free[node])
         flits = self.wire.send_flits(length) if kind == Kind.SEND else self.wire.control_flits
+        latency = self.system.graph.hops(node, peer) * self.system.router.latency + flits - 1 + 2
+        lost = self.chance.random() < self.loss
+        # Only one worm at a time gets through to a node.
+        while not lost and (start + latency, peer, LANE_RX) in self.taken:
+            start += 1
         self.link_free[node] = start + flits
         self.at(start, self.show, node, LANE_TX, Event(int(kind)), uid, peer, length, tries)
-        link = self.system.nodes + self.system.graph.routers + node
-        if self.chance.random() < self.loss:
-            self.at(start, lambda: self.rows.append((self.cycle, link, 0, int(Event.LOST), 0)))
-            return
-        latency = self.system.graph.hops(node, peer) * self.system.router.latency
-        self.at(start + flits - 1 + latency + 2, self.arrive, kind, peer, node, uid, length)
+        if lost:
+            link = self.system.nodes + self.system.graph.routers + node
+            self.at(start, self.put, link, 0, int(Event.LOST))
+        else:
+            self.taken.add((start + latency, peer, LANE_RX))
+            self.at(start + latency, self.arrive, kind, peer, node, uid, length)
 
     def arrive(self, kind: Kind, node: int, peer: int, uid: int, length: int) -> None:
+        self.taken.discard((self.cycle, node, LANE_RX))
         if kind == Kind.SEND:
             fresh = uid not in self.remembered
             self.show(node, LANE_RX, Event.DELIVER if fresh else Event.DUPLICATE, uid, peer, length)
             if fresh:
                 self.remembered.add(uid)
-                self.at(self.cycle + 3, self.show, node, LANE_TAKE, Event.TAKE, 0, peer, length)
+                self.at(self.cycle + 3, self.show_soon, node, LANE_TAKE, Event.TAKE, 0, peer, length)
                 self.at(self.cycle + 150, self.acknowledge_again, node, peer, uid)
             self.launch(Kind.ACK, node, peer, uid)
         elif kind == Kind.ACK:
             self.show(node, LANE_RX, Event.RELEASE if uid in self.live else Event.ACK_IGNORED, uid, peer)
             if self.live.pop(uid, None):
-                self.at(self.cycle + 2, self.show, node, LANE_COMPLETE, Event.COMPLETE, uid, peer)
+                self.at(self.cycle + 2, self.show_soon, node, LANE_COMPLETE, Event.COMPLETE, uid, peer)
             self.launch(Kind.FORGET, node, peer, uid)
         else:
             known = uid in self.remembered
@@ -119,7 +149,9 @@ class Account:
             self.show(node, LANE_RX, Event.FORGOTTEN if known else Event.FORGET_IGNORED, uid, peer)
 
     def acknowledge_again(self, node: int, peer: int, uid: int) -> None:
-        if uid in self.remembered:
+        if uid in self.remembered and not self.free(node, LANE_RX):
+            self.at(self.cycle + 1, self.acknowledge_again, node, peer, uid)
+        elif uid in self.remembered:
             self.show(node, LANE_RX, Event.ACK_REPEAT, uid, peer)
             self.launch(Kind.ACK, node, peer, uid)
             self.at(self.cycle + 150, self.acknowledge_again, node, peer, uid)
@@ -135,15 +167,28 @@ def write_trace(path: Path, system: System | None = None, *, side: str = "golden
 
 
 def tamper(path: Path, good: Path, change, **meta) -> None:
-    """The trace ``good`` with its list of rows (dicts) given to ``change``, at ``path``."""
-    from lethe_sim.trace import SCHEMA, open_trace
+    """The trace ``good`` with its list of rows (dicts) given to ``change``, at ``path``, with their digest."""
+    from lethe_sim.trace import open_trace
 
     trace = open_trace(good)
     rows = trace.table().to_pylist()
     change(rows)
-    rows.sort(key=lambda row: (row["cycle"], row["unit"], row["port"]))
+    rows.sort(key=lambda row: tuple(-1 if row[name] is None else row[name] for name in ("cycle", "unit", "port")))
     part_events = meta.pop("part_events", PART_EVENTS)
     with TraceWriter(path, trace.meta.system, meta.pop("side", trace.meta.side), part_events=part_events) as writer:
-        writer.append_table(pa.Table.from_pylist(rows, schema=SCHEMA))
-        keep = {"cycles": trace.meta.cycles, "drained": trace.meta.drained, "digest": trace.meta.digest ^ 1}
-        writer.finish(**(keep | {"counters": trace.meta.counters} | meta))
+        writer.append_table(pa.Table.from_pylist(rows, schema=LENIENT))
+        keep = {"cycles": trace.meta.cycles, "drained": trace.meta.drained, "counters": trace.meta.counters}
+        writer.finish(**(keep | meta))
+
+
+def restate(path: Path, *, rows: pa.Table | None = None, seal: bool = True, **values) -> None:
+    """Change metadata, and rows if they are given, of a trace in one file; ``seal`` says whether it fits them then."""
+    from dataclasses import asdict
+
+    from lethe_sim.trace import open_trace
+
+    trace = open_trace(path)
+    meta = replace(trace.meta, **values)
+    rows = trace.table() if rows is None else rows
+    text = json.dumps(asdict(meta.sealed() if seal else meta))
+    pq.write_table(rows.replace_schema_metadata({"lethe.trace": text}), path, write_page_checksum=True)

@@ -1,15 +1,17 @@
 """Comparing traces finds the first event at which they part."""
 
+import json
+
 import numpy as np
 import pytest
-from make_trace import Account, small_system, tamper, write_trace
+from make_trace import LENIENT, Account, restate, small_system, tamper, write_trace
 
 from lethe.spec.events import Event
 from lethe_sim.pipeline.jobs import audit_trace, compare_traces
 from lethe_sim.trace import TraceError, TraceWriter, open_trace
 
 
-def test_equal_by_digest_needs_no_spark(good, tmp_path):
+def test_equal_traces_need_no_spark(good, tmp_path):
     other = tmp_path / "rtl.parquet"
     write_trace(other, side="rtl")
     result = compare_traces(good, other, spark=None)
@@ -62,8 +64,35 @@ def test_first_divergence(spark, good, tmp_path, change):
 def test_only_the_digest_differs(spark, good, tmp_path):
     other = tmp_path / "rtl.parquet"
     tamper(other, good, lambda rows: None, side="rtl")
+    restate(other, digest=5)
     result = compare_traces(good, other, spark=spark)
-    assert not result.equal and result.cycle is None and "no column holds" in result.text()
+    assert not result.equal and result.cycle is None and "one of the digests is not that of its rows" in result.text()
+
+
+def test_digests_are_not_believed(spark, good, tmp_path):
+    """The rows differ, the digests in the metadata do not."""
+    other = tmp_path / "rtl.parquet"
+    tamper(other, good, altered, side="rtl")
+    restate(other, digest=open_trace(good).meta.digest)
+    result = compare_traces(good, other, spark=spark)
+    assert not result.equal and result.cycle == open_trace(good).table()["cycle"][400].as_py()
+    assert "so one of the traces was changed" in result.text()
+
+
+@pytest.mark.parametrize(
+    "column, value", [("cycle", None), ("cycle", 1 << 62), ("unit", None), ("event", -1), ("tag", 7)]
+)
+def test_whatever_stands_in_a_row_it_is_compared(spark, good, tmp_path, column, value):
+    table = open_trace(good).table()
+    cells = table[column].to_pylist()
+    cells[400] = value
+    changed = table.set_column(table.schema.get_field_index(column), LENIENT.field(column), [cells])
+    other = tmp_path / "rtl.parquet"
+    tamper(other, good, lambda rows: None, side="rtl")
+    restate(other, rows=changed)
+    result = compare_traces(good, other, spark=spark)
+    assert not result.equal and result.exit_code == 1 and len(result.left_rows) + len(result.right_rows) > 0
+    assert result.text()
 
 
 def test_other_configuration_is_noted(spark, good, tmp_path):
@@ -121,15 +150,13 @@ def test_a_difference_is_found_whatever_the_parts(spark, good, tmp_path):
 
 
 def test_parts_that_only_look_different_are_followed_by_the_rest(spark, tmp_path):
-    """Tags are in digests, not in rows: the first part differs in a tag, the third in a row."""
+    """A digest in the manifest of the first part is wrong, a row of the third is another."""
 
-    def tag(events):
-        place = np.flatnonzero((events["word"] & np.uint64(0xFF)) == Event.ACCEPT)[0]
-        events["word"][place] += 1 << 48
-        one_more_detail(events[700:])
-
-    left, right = write_parts(tmp_path / "left"), write_parts(tmp_path / "right", "rtl", tag)
-    assert left.parts[0].digest != right.parts[0].digest
+    left = write_parts(tmp_path / "left")
+    right = write_parts(tmp_path / "right", "rtl", one_more_detail, 700)
+    manifest = json.loads((right.path / "_trace.json").read_text())
+    manifest["parts"][0]["digest"] ^= 1
+    (right.path / "_trace.json").write_text(json.dumps(manifest))
     result = compare_traces(left.path, right.path, spark=spark)
     assert not result.equal and result.cycle is not None and result.cycle >= left.parts[2].first
 

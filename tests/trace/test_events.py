@@ -28,8 +28,10 @@ def raw(*rows: tuple) -> np.ndarray:
 
 
 def test_schema_is_the_specification():
-    assert SCHEMA.names == ["run", "cycle", "unit", "port", "event", "uid", "peer", "length", "detail"]
-    assert [SCHEMA.field(name).nullable for name in SCHEMA.names] == [False] * 5 + [True] * 3 + [False]
+    assert SCHEMA.names == [
+        "run", "cycle", "unit", "port", "event", "uid", "peer", "length", "detail", "tag", "head",
+    ]  # fmt: skip
+    assert [field.nullable for field in SCHEMA] == [False] * 5 + [True] * 3 + [False] + [True] * 2
 
 
 def test_ni_events():
@@ -44,9 +46,10 @@ def test_ni_events():
         TREE,
         "here",
     ).to_pylist()
-    base = {"run": "here", "unit": 1, "detail": 0}
+    base = {"run": "here", "unit": 1, "detail": 0, "tag": None, "head": None}
     assert rows[0] == base | {
         "cycle": 5, "port": LANE_ACCEPT, "event": Event.ACCEPT, "uid": UID, "peer": 0, "length": 0, "detail": 1,
+        "tag": 9,
     }  # fmt: skip
     assert rows[1] == base | {"cycle": 6, "port": 0, "event": Event.ACK, "uid": UID, "peer": 0, "length": None}
     assert rows[2] == base | {
@@ -75,7 +78,8 @@ def test_router_heads_name_their_datagram():
         (None, None, 0),
         (None, None, 0),
     ]
-    assert all(r["length"] is None for r in rows)
+    assert all(r["length"] is r["tag"] is None for r in rows)
+    assert [r["head"] for r in rows] == [send, ack, 0, None]
 
 
 @pytest.mark.parametrize("flit_bits, peer", [(16, 3), (32, 3)])

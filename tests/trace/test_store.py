@@ -137,7 +137,7 @@ def broken(path, how: str) -> None:
         ("column", "column uid: is missing; write the trace again"),
         ("type", "column cycle: is int32, not int64; write"),
         ("extra", "column colour: is not of this schema; write"),
-        ("version", "has trace schema 0, not 1; write it again"),
+        ("version", "has trace schema 0, not 2; write it again"),
         ("rows", "has 9 rows, but was written with 10; rows were removed"),
         ("metadata", "metadata is damaged .*topology.kind"),
     ],
@@ -227,8 +227,8 @@ def test_a_part_that_is_full_takes_the_rest_of_its_cycle(tmp_path):
     with TraceWriter(tmp_path / "b", SYSTEM, "rtl", part_events=8) as writer:
         for row in range(len(rows)):
             writer.append_table(rows.slice(row, 1))
-        writer.finish(cycles=30, drained=True, digest=1)
-    parts = [[(p.first, p.last, p.events) for p in open_trace(tmp_path / name).parts] for name in "ab"]
+        writer.finish(cycles=30, drained=True, digest=open_trace(tmp_path / "a").meta.digest)
+    parts = [[(p.first, p.last, p.events, p.digest) for p in open_trace(tmp_path / name).parts] for name in "ab"]
     assert parts[0] == parts[1] and open_trace(tmp_path / "b").table() == rows
 
 

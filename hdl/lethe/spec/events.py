@@ -130,6 +130,8 @@ TRACE_COLUMNS = (
     ("peer", "int32", True, "the other node: destination at the sender, source at the receiver"),
     ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
     ("detail", "int32", False, "per event, 0 unless Event says otherwise"),
+    ("tag", "int32", True, "ACCEPT and COMPLETE: the host's tag; else null"),
+    ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
 
 #: Lanes that every NI has, the `port` column of its events, in the order of the trace words.  The take lanes of control

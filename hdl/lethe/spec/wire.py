@@ -13,6 +13,7 @@ KIND_BITS = 3
 
 # A packed UID (trace column `uid`) has fixed places, whatever the widths on the wire.
 UID_SOURCE_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_GENERATION_SHIFT = 44, 36, 20, 0
+UID_BITS = 60
 
 
 def pack_uid(source: int, incarnation: int, slot: int, generation: int) -> int:

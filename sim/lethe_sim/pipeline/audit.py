@@ -24,7 +24,7 @@ class Example:
         if self.cycle is not None:
             parts.append(f"cycle {self.cycle}")
         if self.unit is not None:
-            parts.append(graph.unit_name(self.unit))
+            parts.append(unit_text(graph, self.unit))
         if self.peer is not None:
             parts.append(f"peer node {self.peer}")
         return f"{', '.join(parts)}: {self.note}" if parts else self.note
@@ -136,4 +136,11 @@ class AuditResult:
 
 def uid_text(uid: int) -> str:
     """A packed UID as people write it: source:incarnation:slot:generation."""
-    return ":".join(map(str, unpack_uid(uid)))
+    return ":".join(map(str, unpack_uid(uid))) if uid >= 0 else str(uid)
+
+
+def unit_text(graph: Topology, unit: int | None) -> str:
+    """The name of a unit, or what stands in place of one."""
+    if unit is None or not 0 <= unit < graph.nodes + graph.routers + graph.link_count:
+        return f"unit {unit}"
+    return graph.unit_name(unit)

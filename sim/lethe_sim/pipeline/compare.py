@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.spec.events import TRACE_COLUMNS, Event
 from lethe.spec.topology import Topology
-from lethe_sim.trace import Meta, Part, TraceReader
+from lethe_sim.trace import SCHEMA, Meta, Part, TraceReader
+from lethe_sim.trace.check import MOST_CYCLES
 
-from .audit import uid_text
+from .audit import uid_text, unit_text
 
 #: Everything but the name of the run, which may differ.
 COMPARED = tuple(name for name, *_ in TRACE_COLUMNS if name != "run")
+#: Rows that are held against each other at a time.
+_PIECE = 1 << 16
 
 
 def differing_ranges(left: DataFrame, right: DataFrame, width: int) -> DataFrame:
@@ -22,10 +27,11 @@ def differing_ranges(left: DataFrame, right: DataFrame, width: int) -> DataFrame
 
     A side's digest of a range is the number of its rows and the sums of both halves of a 64-bit hash of each row.
     """
-    digest, sign = F.xxhash64(*COMPARED), F.col("sign")
+    # The hash of a null is none, so the hash alone does not tell in which of two columns a value stands.
+    digest, sign = F.xxhash64(*COMPARED, *(F.col(name).isNull() for name in COMPARED)), F.col("sign")
     sides = [
         frame.select(
-            F.floor(F.col("cycle") / width).alias("block"),
+            _block(width).alias("block"),
             F.lit(sign).alias("sign"),
             digest.bitwiseAND(F.lit(0xFFFF_FFFF)).alias("low"),
             F.shiftrightunsigned(digest, 32).alias("high"),
@@ -38,6 +44,20 @@ def differing_ranges(left: DataFrame, right: DataFrame, width: int) -> DataFrame
         F.sum(sign * F.col("high")).alias("high"),
     )
     return sides[0].unionAll(sides[1]).groupBy("block").agg(*excess).where("rows != 0 or low != 0 or high != 0")
+
+
+def _block(width: int) -> Column:
+    """The number of the range of ``width`` cycles that a row lies in; a row without a cycle comes before all."""
+    return F.floor(F.coalesce("cycle", F.lit(-1)) / width)
+
+
+def within(block: int, width: int) -> Column:
+    """Whether a row lies in a range of cycles."""
+    inside = _block(width) == block
+    if not 0 <= block * width < MOST_CYCLES:
+        return inside
+    # In so many words, Parquet leaves out what is far off.
+    return inside & F.col("cycle").between(block * width, (block + 1) * width - 1)
 
 
 def differing_rows(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -60,8 +80,28 @@ class Step:
     events: int
 
     def cycles(self) -> Column:
-        within = F.col("cycle") >= self.first
-        return within if self.last is None else within & (F.col("cycle") <= self.last)
+        late = F.col("cycle") >= self.first if self.first else F.lit(True)
+        return late if self.last is None else late & (F.coalesce("cycle", F.lit(-1)) <= self.last)
+
+
+def same_rows(left: TraceReader, right: TraceReader) -> bool:
+    """Whether both traces have the same rows in the same order, but for the name of the run, as Arrow holds them."""
+    pairs = zip_longest(_pieces(left), _pieces(right))
+    return all(ours is not None and theirs is not None and ours.equals(theirs) for ours, theirs in pairs)
+
+
+def _pieces(trace: TraceReader) -> Iterator[pa.Table]:
+    """All rows in pieces of `_PIECE`, whatever the files and row groups, and the rest."""
+    # Whatever the files say of nulls.
+    schema = pa.schema([SCHEMA.field(name).with_nullable(True) for name in COMPARED])
+    waiting = schema.empty_table()
+    for batch in trace.batches(list(COMPARED)):
+        table = pa.Table.from_batches([batch]).select(COMPARED).cast(schema)
+        waiting = pa.concat_tables([waiting, table])
+        while len(waiting) >= _PIECE:
+            yield waiting.slice(0, _PIECE)
+            waiting = waiting.slice(_PIECE)
+    yield waiting
 
 
 def steps(left: TraceReader, right: TraceReader, *, rows: bool) -> Iterator[Step]:
@@ -74,9 +114,8 @@ def steps(left: TraceReader, right: TraceReader, *, rows: bool) -> Iterator[Step
     first, end = 0, None
     if not rows:
         for a, b in zip(*sides, strict=False):
-            if a.digest is None or replace(a, footer=0) != replace(b, footer=0):
-                if a.digest is not None and b.digest is not None:
-                    end = max(a.last, b.last)
+            if replace(a, footer=0) != replace(b, footer=0):
+                end = max(a.last, b.last)
                 break
             first = a.last + 1
     for last in [None] if end is None else [end, None]:
@@ -99,20 +138,22 @@ def _overlaps(part: Part, first: int, last: int | None) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One event of a trace."""
+    """One event of a trace, as it stands in a row; None is null."""
 
-    cycle: int
-    unit: int
-    port: int
-    event: int
+    cycle: int | None
+    unit: int | None
+    port: int | None
+    event: int | None
     uid: int | None
     peer: int | None
     length: int | None
-    detail: int
+    detail: int | None
+    tag: int | None = None
+    head: int | None = None
 
     def text(self, graph: Topology) -> str:
         name = Event(self.event).name if self.event in Event._value2member_map_ else f"event {self.event}"
-        parts = [f"{self.cycle:>9}", f"{graph.unit_name(self.unit)}.{self.port}", name]
+        parts = [f"{_told(self.cycle):>9}", f"{unit_text(graph, self.unit)}.{_told(self.port)}", name]
         if self.detail:
             parts.append(f"detail {self.detail}")
         if self.uid is not None:
@@ -121,6 +162,10 @@ class Row:
             parts.append(f"peer {self.peer}")
         if self.length is not None:
             parts.append(f"length {self.length}")
+        if self.tag:
+            parts.append(f"tag {self.tag}")
+        if self.head:
+            parts.append(f"head {self.head:012x}")
         return "  ".join(parts)
 
 
@@ -156,11 +201,10 @@ class CompareResult:
             lines.append(
                 f"equal: {self.left.events:,} events in {self.left.cycles:,} cycles, digest {self.left.digest:016x}"
             )
-        elif self.cycle is None:
+        elif self.cycle is None and not self.left_rows + self.right_rows:
             lines.append("different, but not in what a row shows")
         else:
-            assert self.unit is not None
-            lines.append(f"different from cycle {self.cycle} on, first at {graph.unit_name(self.unit)}")
+            lines.append(f"different from cycle {self.cycle} on, first at {unit_text(graph, self.unit)}")
             rows = (self.left_rows, self.right_rows)
             around = (self.left_around, self.right_around)
             for name, only, near in zip(names, rows, around, strict=True):
@@ -169,3 +213,7 @@ class CompareResult:
                 lines.append("  and around it:")
                 lines += [f"{'  >' if row in only else '   '} {row.text(graph)}" for row in near] or ["    nothing"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def _told(value: int | None) -> str:
+    return "null" if value is None else str(value)

@@ -272,22 +272,25 @@ def compare_traces(
 ) -> CompareResult:
     """Where the traces part, if they do.
 
-    Traces whose digests and numbers of events agree are equal, and no row is read unless ``rows``.  So are leading
-    parts of large traces.  Raises `TraceError` and `PipelineError` as `audit_trace`.
+    Traces whose digests agree are equal if their rows are the same in the files, which takes no Spark.  In other traces
+    leading parts whose digests agree are passed over without being read, unless ``rows``.  Raises `TraceError` and
+    `PipelineError` as `audit_trace`.
     """
     sides = open_trace(left), open_trace(right)
     metas = sides[0].meta, sides[1].meta
     notes = _notes(*metas)
     alike = metas[0].digest == metas[1].digest and metas[0].events == metas[1].events
     if alike and not rows:
-        return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
+        if comparing.same_rows(*sides):
+            return CompareResult(equal=True, left=metas[0], right=metas[1], notes=notes)
+        rows = True
     steps = list(comparing.steps(*sides, rows=rows))
     size = sum(step.events for step in steps)
     with _spark(spark, master, "lethe compare", size) as live, _told(*sides):
         for step in steps:
             frames = [read_events(live, *files).where(step.cycles()) for files in step.files]
             result = compare_events(frames[0], frames[1], *metas, first=step.first, notes=notes)
-            if not result.equal and result.cycle is not None:
+            if result.left_rows or result.right_rows:
                 return result
     return _no_row_differs(*metas, notes)
 
@@ -316,9 +319,10 @@ def compare_events(
     block = comparing.differing_ranges(left, right, width).agg(F.min("block")).collect()[0][0]
     if block is None:
         return _no_row_differs(left_meta, right_meta, notes)
-    start = block * width
-    within = [frame.where(F.col("cycle").between(start, start + width - 1)) for frame in (left, right)]
-    rows = comparing.differing_rows(*within).limit(200).collect()
+    within = comparing.within(block, width)
+    rows = comparing.differing_rows(left.where(within), right.where(within)).limit(200).collect()
+    if left_meta.digest == right_meta.digest:
+        notes = (*notes, "the digests agree, so one of the traces was changed; `lethe report` tells which")
     cycle, unit = rows[0]["cycle"], rows[0]["unit"]
     here = [row for row in rows if (row["cycle"], row["unit"]) == (cycle, unit)]
     around = at_once(left.sparkSession, *(partial(_around, frame, cycle, unit) for frame in (left, right)))
@@ -339,18 +343,24 @@ def compare_events(
 def _no_row_differs(left: Meta, right: Meta, notes: tuple[str, ...]) -> CompareResult:
     same = left.digest == right.digest
     if not same:
-        notes = (*notes, "every row agrees, but the digests do not: they differ in what no column holds, such as tags")
+        notes = (*notes, "every row agrees, so one of the digests is not that of its rows; `lethe report` tells which")
     return CompareResult(equal=same, left=left, right=right, notes=notes)
 
 
-def _around(events: DataFrame, cycle: int, unit: int) -> tuple[Row, ...]:
+def _around(events: DataFrame, cycle: int | None, unit: int | None) -> tuple[Row, ...]:
     """What happened at the unit in the 64 cycles about the divergence, and anywhere within 2; nearest first kept."""
+    if cycle is None:
+        return ()
     distance = F.abs(F.col("cycle") - cycle)
     # In so many words, Parquet leaves out what is far off.
     near = events.where(F.col("cycle").between(cycle - 64, cycle + 64))
     near = near.where((distance <= 2) | (F.col("unit") == unit))
     kept = near.orderBy(F.when(F.col("unit") == unit, 0).otherwise(1), distance).limit(_ROWS_AROUND).collect()
-    return tuple(sorted((_row(row) for row in kept), key=lambda row: (row.cycle, row.unit, row.port)))
+    return tuple(sorted((_row(row) for row in kept), key=_place))
+
+
+def _place(row: Row) -> tuple[int, ...]:
+    return tuple(-1 if value is None else value for value in (row.cycle, row.unit, row.port))
 
 
 def _row(row) -> Row:

@@ -1,8 +1,7 @@
 """Raw events, as both sides record them, and the Arrow table that a trace is.
 
 A raw event is (cycle, unit, lane, word, uid): the non-zero trace words of `docs/cycle-contract.md`, section 7.
-Decoding loses two things that no column has room for: the host's tag, and where the bits of a head are not UID
-or destination.  The digest is taken over the raw events, so it sees them.
+Rows hold all of it: `encode` is the inverse of `decode`, so that a digest can be taken from rows.
 """
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 from lethe.spec import trace as layout
 from lethe.spec.config import System
 from lethe.spec.events import TRACE_COLUMNS, Drop, Event, Kind
-from lethe.spec.wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
+from lethe.spec.wire import UID_BITS, UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 #: One raw event.  ``lane`` is the NI's lane, the router's lane, or 0; ``uid`` is 0 outside NIs.
 RAW_EVENT = np.dtype([("cycle", "<i8"), ("unit", "<i4"), ("lane", "<i2"), ("word", "<u8"), ("uid", "<u8")])
@@ -21,17 +20,25 @@ _ARROW = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int6
 #: The Arrow schema of every trace.
 SCHEMA = pa.schema([pa.field(name, _ARROW[kind], nullable=nullable) for name, kind, nullable, _ in TRACE_COLUMNS])
 
-# NI events that speak of a payload; elsewhere a length of 0 is no length.
+# What a cell of 0 means, by event: NI events that speak of a payload, those that do not know the other node, those
+# with the host's tag, and the fates of heads.
 _WITH_LENGTH = (
     Event.SEND, Event.BE, Event.DELIVER, Event.DELIVER_BE, Event.DUPLICATE, Event.ACCEPT, Event.TAKE, Event.RESET,
 )  # fmt: skip
-# NI events, and drop reasons, that do not know the other node.
 _NO_PEER = (Event.RESET, Event.FRAGMENT)
-_NO_PEER_DROPS = (Drop.RESETTING, Drop.CRC, Drop.KIND, Drop.LENGTH)
+_WITH_TAG = (Event.ACCEPT, Event.COMPLETE)
 _HEAD_FATES = (
     Event.FORWARD, Event.DISCARD_BUSY, Event.DISCARD_CONTENTION, Event.DISCARD_UP, Event.DISCARD_ROUTE,
     Event.DISCARD_FULL,
 )  # fmt: skip
+_LENGTH_HERE, _NO_PEER_HERE, _TAG_HERE, _HEAD_HERE = 1, 2, 4, 8
+_TRAITS = np.zeros(256, np.int8)
+for _trait, _events in (
+    (_LENGTH_HERE, _WITH_LENGTH), (_NO_PEER_HERE, _NO_PEER), (_TAG_HERE, _WITH_TAG), (_HEAD_HERE, _HEAD_FATES),
+):  # fmt: skip
+    _TRAITS[list(_events)] |= _trait
+# Drop reasons that do not know the other node.
+_NO_PEER_DROP = np.isin(np.arange(256), (Drop.RESETTING, Drop.CRC, Drop.KIND, Drop.LENGTH))
 
 
 def decode(events: np.ndarray, system: System, run: str | None = None) -> pa.Table:
@@ -41,40 +48,80 @@ def decode(events: np.ndarray, system: System, run: str | None = None) -> pa.Tab
     (the worm's destination) if the header fields they need lie in the head bits that a trace word holds.
     """
     events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
+    columns = [pa.repeat(run or system.run.name, len(events))]
+    for field, (values, null) in zip(list(SCHEMA)[1:], cells(events, system).values(), strict=True):
+        columns.append(pa.array(np.ascontiguousarray(values), field.type, mask=null))
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def encode(rows: pa.Table | pa.RecordBatch, system: System) -> np.ndarray:
+    """The raw events of rows, in the order of the rows: what `decode` made them from.
+
+    A null counts as 0, and of a number only the bits that its field has.
+    """
+    events = np.empty(len(rows), RAW_EVENT)
+    column = {name: filled(rows[name])[0] for name in SCHEMA.names if name != "run"}
+    events["cycle"], events["unit"], events["lane"] = column["cycle"], column["unit"], column["port"]
+    graph = system.graph
+    at_ni, at_link = events["unit"] < graph.nodes, events["unit"] >= graph.nodes + graph.routers
+    word = _field(column["event"], layout.EVENT)
+    word |= np.where(at_link, np.uint64(0), _field(column["detail"], layout.DETAIL))
+    of_ni = _field(column["peer"], layout.PEER)
+    of_ni |= _field(column["length"], layout.LENGTH)
+    of_ni |= _field(column["tag"], layout.EXTRA)
+    of_router = _field(column["head"], (layout.HEAD_SHIFT, layout.HEAD_BITS))
+    of_router[at_link] = 0
+    events["word"] = word | np.where(at_ni, of_ni, of_router)
+    events["uid"] = np.where(at_ni, column["uid"] & ((1 << UID_BITS) - 1), 0)
+    return events
+
+
+def filled(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """A column's values, 0 where it is null, and where it is null (None: nowhere)."""
+    if not column.null_count:
+        return column.to_numpy(), None
+    return column.fill_null(0).to_numpy(), column.is_null().to_numpy(zero_copy_only=False)
+
+
+def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """The cells of raw events by column, all but ``run``: values, 0 where null, and where they are null."""
     graph = system.graph
     word, unit = events["word"], events["unit"]
-    event = (word & np.uint64(0xFF)).astype(np.int16)
+    event = _bits(word, *layout.EVENT).astype(np.int16)
     detail = _bits(word, *layout.DETAIL).astype(np.int32)
     at_ni, at_link = unit < graph.nodes, unit >= graph.nodes + graph.routers
+    at_router = ~(at_ni | at_link)
+    detail[at_link] = 0
 
     uid = np.where(at_ni, events["uid"], 0).astype(np.int64)
     peer = np.where(at_ni, _bits(word, *layout.PEER), 0).astype(np.int32)
     length = np.where(at_ni, _bits(word, *layout.LENGTH), 0).astype(np.int32)
-    drop_without = (event == Event.DROP) & np.isin(detail, _NO_PEER_DROPS)
-    peer_known = at_ni & ((peer != 0) | ~(np.isin(event, _NO_PEER) | drop_without))
-    length_known = at_ni & ((length != 0) | np.isin(event, _WITH_LENGTH))
+    tag = np.where(at_ni, _bits(word, *layout.EXTRA), 0).astype(np.int32)
+    head = np.where(at_router, word >> np.uint64(layout.HEAD_SHIFT), 0).astype(np.int64)
 
-    heads = ~at_ni & ~at_link & np.isin(event, _HEAD_FATES)
-    if heads.any():
-        uid[heads], peer[heads], knows_uid, knows_peer = _heads(word[heads] >> np.uint64(layout.HEAD_SHIFT), system)
-        peer_known[heads] = knows_peer
-        if not knows_uid:
-            uid[heads] = 0
-    detail[at_link] = 0
-    columns = [
-        pa.repeat(run or system.run.name, len(events)),
-        events["cycle"],
-        unit,
-        events["lane"],
-        event,
-        pa.array(uid, mask=uid == 0),
-        pa.array(peer, mask=~peer_known),
-        pa.array(length, mask=~length_known),
-        detail,
-    ]
-    return pa.Table.from_arrays(
-        [c if isinstance(c, pa.Array) else pa.array(np.ascontiguousarray(c)) for c in columns], schema=SCHEMA
-    )
+    of_event = _TRAITS[event]
+    no_peer = of_event & _NO_PEER_HERE != 0
+    no_peer |= (event == Event.DROP) & _NO_PEER_DROP[detail]
+    peer_null = ~at_ni | (no_peer & (peer == 0))
+    length_null = ~at_ni | ((of_event & _LENGTH_HERE == 0) & (length == 0))
+    tag_null = ~at_ni | ((of_event & _TAG_HERE == 0) & (tag == 0))
+
+    heads = np.flatnonzero(at_router & (of_event & _HEAD_HERE != 0))
+    if len(heads):
+        uid[heads], peer[heads], knows_peer = _heads(head[heads], system)
+        peer_null[heads] = not knows_peer
+    return {
+        "cycle": (events["cycle"], None),
+        "unit": (unit, None),
+        "port": (events["lane"], None),
+        "event": (event, None),
+        "uid": (uid, uid == 0),
+        "peer": (peer, peer_null),
+        "length": (length, length_null),
+        "detail": (detail, None),
+        "tag": (tag, tag_null),
+        "head": (head, ~at_router),
+    }
 
 
 def head_fields(system: System) -> dict[str, tuple[int, int]]:
@@ -83,13 +130,13 @@ def head_fields(system: System) -> dict[str, tuple[int, int]]:
     return {f.name: (f.offset, f.width) for f in system.format.common if f.offset + f.width <= visible}
 
 
-def _heads(data: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray, bool, bool]:
-    """(uid, destination, whether UIDs are known, whether destinations are) of heads."""
+def _heads(head: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray | int, bool]:
+    """(uid, 0 if it is not known; destination; whether that is known) of heads."""
     fields = head_fields(system)
-    known = {name: _bits(data, *place).astype(np.int64) for name, place in fields.items()}
-    destination = known.get("destination", np.zeros(len(data), np.int64))
-    if not {"source", "slot", "generation", "incarnation"} <= known.keys():
-        return np.zeros(len(data), np.int64), destination.astype(np.int32), False, "destination" in known
+    known = {name: head >> offset & ((1 << width) - 1) for name, (offset, width) in fields.items()}
+    destination = known.get("destination", 0)
+    if not {"kind", "destination", "source", "slot", "generation", "incarnation"} <= known.keys():
+        return np.zeros(len(head), np.int64), destination, "destination" in known
     # An Ack travels towards the source of its datagram; everything else comes from it.
     origin = np.where(known["kind"] == Kind.ACK, destination, known["source"])
     uid = (
@@ -98,11 +145,17 @@ def _heads(data: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray, bo
         | known["slot"] << UID_SLOT_SHIFT
         | known["generation"] << UID_GENERATION_SHIFT
     )
-    return uid, destination.astype(np.int32), True, True
+    return uid, destination, True
 
 
 def _bits(word: np.ndarray, offset: int, width: int) -> np.ndarray:
     return word >> np.uint64(offset) & np.uint64((1 << width) - 1)
+
+
+def _field(values: np.ndarray, place: tuple[int, int]) -> np.ndarray:
+    """Values in a field of a word: (shift, width)."""
+    shift, width = place
+    return (values.astype(np.int64) & ((1 << width) - 1)).astype(np.uint64) << np.uint64(shift)
 
 
 def digest(events: np.ndarray) -> int:

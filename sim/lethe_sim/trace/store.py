@@ -11,73 +11,46 @@ import json
 import os
 import shutil
 import zlib
+from collections import Counter as Counts
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import lethe
-from lethe.spec.config import ConfigError, System, parse
+from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.toml import dump
 from lethe_sim import files
 from lethe_sim.files import MANIFEST
 
-from .events import SCHEMA, decode, digest
+from .check import GARBLED, OUTSIDE, RowCheck, Seen
+from .events import SCHEMA, decode, digest, encode
+from .meta import (
+    SIDES,
+    Meta,
+    Part,
+    TraceError,
+    check_version,
+    damaged,
+    one_line,
+    read_meta,
+    read_part,
+    read_values,
+)  # fmt: skip
 
-#: Version of the trace schema; a reader refuses another.
-VERSION = "1"
 #: Events of a part of a large trace, and of the largest trace that is one file.
 PART_EVENTS = 1 << 22
 _KEY, _PART_KEY = files.TRACE_KEY, b"lethe.part"
 _UNNAMED = "open.parquet"
 _ROW_GROUP = 1 << 18
 _FEW_VALUES = ["run", "unit", "port", "event", "detail"]
-SIDES = ("golden", "rtl")
-
-
-class TraceError(ValueError):
-    """A trace that cannot be used.  The message is ``file: what is wrong; cure``."""
 
 
 class TraceWriteError(OSError):
     """A trace that cannot be written to its end, for want of room, say.  The message is like the other's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Meta:
-    """What a trace says of its run.
-
-    Attributes
-    ----------
-    run, side : name of the run; ``golden`` or ``rtl``
-    config : the TOML text the run followed
-    cycles : how many cycles ran; events lie in 0 … cycles − 1
-    drained : whether everything had come to rest at the end
-    digest : of the raw events, mod 2^64
-    events : rows of the trace
-    counters : totals by name, in the groups ``ni``, ``routers``, ``links`` and ``sums`` (any may be missing)
-    lethe : version that wrote it
-    """
-
-    run: str
-    side: str
-    config: str
-    cycles: int
-    drained: bool
-    digest: int
-    events: int
-    counters: dict = field(default_factory=dict)
-    lethe: str = lethe.__version__
-    version: str = VERSION
-
-    @cached_property
-    def system(self) -> System:
-        return parse(self.config, f"trace of run {self.run}")
 
 
 def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None) -> dict:
@@ -95,27 +68,6 @@ def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None)
     if sums:
         totals["sums"] = {name: int(np.sum(value, dtype=np.uint64)) for name, value in sums.items()}
     return totals
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One file of a large trace: the events of a range of cycles.
-
-    Attributes
-    ----------
-    name : file in the trace's directory
-    first, last : cycles of its first and last event; no other part has events in between
-    events : rows
-    digest : of its raw events, mod 2^64; None if they were not known when it was written
-    footer : CRC-32 of the file from the start of its footer on, since a reader trusts what it finds there
-    """
-
-    name: str
-    first: int
-    last: int
-    events: int
-    digest: int | None
-    footer: int = 0
 
 
 class TraceWriter:
@@ -204,10 +156,11 @@ class TraceWriter:
             self._append(decode(events[piece], self.system, self.run), digest(events[piece]))
 
     def append_table(self, table: pa.Table) -> None:
-        """Add rows, ordered by cycle, as they are; the digest then has to be given to `finish`."""
+        """Add rows, ordered by cycle, as they are."""
         table = table.cast(SCHEMA)
         for piece in self._pieces(table["cycle"].to_numpy()):
-            self._append(table.slice(piece.start, piece.stop - piece.start), None)
+            rows = table.slice(piece.start, piece.stop - piece.start)
+            self._append(rows, digest(encode(rows, self.system)))
 
     def _room(self) -> int:
         return self.part_events - self._part_events
@@ -240,12 +193,9 @@ class TraceWriter:
             yield slice(start, start + size)
             start += size
 
-    def _append(self, table: pa.Table, piece_digest: int | None) -> None:
-        if piece_digest is None or self._part_digest is None:
-            self._part_digest = None
-        else:
-            self._part_digest = (self._part_digest + piece_digest) % 2**64
-        self.digest = (self.digest + (piece_digest or 0)) % 2**64
+    def _append(self, table: pa.Table, piece_digest: int) -> None:
+        self._part_digest = (self._part_digest + piece_digest) % 2**64
+        self.digest = (self.digest + piece_digest) % 2**64
         self._waiting.append(table)
         self._part_events += len(table)
         self.events += len(table)
@@ -308,15 +258,15 @@ class TraceWriter:
         between run and file.
         """
         assert self._open, "the trace is finished"
-        if digest is not None and self.digest and digest != self.digest:
+        if digest is not None and digest != self.digest:
             raise TraceError(
                 f"{self.path}: events were lost on the way (digest {self.digest:016x}, the run's is {digest:016x}); "
                 "append every event, whole cycles at a time"
             )
         meta = Meta(
             run=self.run, side=self.side, config=dump(self.system), cycles=cycles, drained=drained,
-            digest=self.digest if digest is None else digest, events=self.events, counters=counters or {},
-        )  # fmt: skip
+            digest=self.digest, events=self.events, counters=counters or {},
+        ).sealed()  # fmt: skip
         with self._writing():
             if self.parts:
                 self._close_part()
@@ -348,7 +298,7 @@ class TraceReader:
         """Rows that pass ``filters`` (as `pyarrow.parquet.read_table` takes them), in trace order."""
         tables = []
         for file in self.files:
-            with _reading(file):
+            with reading(file):
                 # A directory named like ``seed=3`` is no column.
                 table = pq.read_table(
                     file,
@@ -358,66 +308,120 @@ class TraceReader:
                     page_checksum_verification=True,
                 )
             tables.append(table)
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables) if tables else SCHEMA.empty_table().select(columns or SCHEMA.names)
+
+    def sound(self, *, filters=None) -> pa.Table:
+        """`table`, all columns, of rows that can be used; raises `TraceError` for the first that cannot."""
+        table = self.table(filters=filters)
+        self._refuse(RowCheck(self.meta.system, self.meta.run, self.meta.cycles).seen(table))
+        return table
+
+    def sound_batches(self) -> Iterator[pa.RecordBatch]:
+        """`batches`, all columns, of rows that can be used; raises `TraceError` for the first that cannot."""
+        check = RowCheck(self.meta.system, self.meta.run, self.meta.cycles)
+        for batch in self.batches(SCHEMA.names):
+            self._refuse(check.seen(batch))
+            yield batch
+
+    def _refuse(self, seen: Seen) -> None:
+        for finding in (GARBLED, OUTSIDE):
+            for odd in seen.odd.get(finding, ()):
+                raise TraceError(
+                    f"{self.path}: a row of cycle {odd.cycle}, unit {odd.unit}: {odd.note}; audit the trace with "
+                    "`lethe report`, or write it again"
+                )
+
+    def groups(self) -> list[tuple[int, int]]:
+        """(number of the file, number of the row group in it) of all pieces in which rows can be read, in order."""
+        found = []
+        for number, file in enumerate(self.files):
+            _, rows, _ = _footer(file)
+            found += [(number, group) for group in range(rows.num_row_groups)]
+        return found
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, a bounded piece at a time."""
         for path in self.files:
-            with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
                 yield from file.iter_batches(columns=columns)
 
 
+#: What Arrow raises over a damaged file: its own errors, and those of what it trusted.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, RecursionError)
+
+
 @contextlib.contextmanager
-def _reading(path: Path):
+def reading(path: Path):
+    """Whatever goes wrong when a file of a trace is read is told as `TraceError`."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise TraceError(f"{path}: cannot be read to its end ({reason}); write the trace again") from None
+    except TraceError:
+        raise
+    except _UNREADABLE as error:
+        raise TraceError(f"{path}: cannot be read to its end ({one_line(error)}); write the trace again") from None
 
 
-def open_trace(path: str | Path) -> TraceReader:
+def open_trace(path: str | Path, *, judged: bool = False) -> TraceReader:
     """The trace at ``path``, a file or a directory of parts, its schema and metadata checked; raises `TraceError`.
 
-    No row is read: what lies inside the pages of a file has checksums, which are looked at when they are read.
+    No row is read: what lies inside the pages of a file has checksums, which are looked at when they are read.  An
+    audit judges numbers of rows and names of runs itself: with ``judged`` they are not looked at here.
     """
     path = Path(path)
     if not path.exists():
         raise TraceError(f"{path}: no such file; `lethe run` writes a trace")
     if path.is_dir():
-        return _open_parts(path)
-    metadata, rows, runs = _footer(path)
+        return _open_parts(path, judged=judged)
+    schema, footer, metadata = _footer(path)
     if _PART_KEY in metadata:
         raise TraceError(f"{path}: is one part of a trace; name its directory, {path.parent}")
     if _KEY not in metadata:
         raise TraceError(f"{path}: is Parquet, but not a trace of Lethe; name a file that `lethe run` wrote")
-    meta = _meta(path, metadata[_KEY])
-    _check_rows(path, rows, meta.events)
-    _check_run(path, runs, meta.run)
+    values = read_values(path, metadata[_KEY])
+    check_version(path, values)
+    _check_schema(path, schema)
+    meta = read_meta(path, values)
+    if not judged:
+        _check_rows(path, footer.num_rows, meta.events)
+        _check_run(path, _runs(footer), meta.run)
     return TraceReader(path=path, meta=meta, files=(path,))
 
 
-def _open_parts(path: Path) -> TraceReader:
+def _open_parts(path: Path, *, judged: bool) -> TraceReader:
     manifest = path / MANIFEST
     try:
-        values = json.loads(manifest.read_text(encoding="utf-8"))
-        trace, parts = json.dumps(values["trace"]).encode(), tuple(Part(**part) for part in values["parts"])
+        text = manifest.read_bytes()
     except FileNotFoundError:
         raise TraceError(f"{path}: is a directory without {MANIFEST}; name a trace in it") from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise TraceError(f"{manifest}: is damaged ({error}); write the trace again") from None
-    meta = _meta(manifest, trace)
+    except OSError as error:
+        raise TraceError(f"{manifest}: cannot be read: {error.strerror or error}; check the file") from None
+    values = read_values(manifest, text)
+    trace, entries = values.get("trace"), values.get("parts")
+    if not isinstance(trace, dict) or not isinstance(entries, list):
+        raise damaged(manifest, "it must hold trace, a table, and parts, a list")
+    check_version(manifest, trace)
+    meta = read_meta(manifest, trace)
+    parts = tuple(read_part(manifest, number, entry) for number, entry in enumerate(entries))
+    names = Counts(part.name for part in parts)
+    if names and names.most_common(1)[0][1] > 1:
+        raise damaged(manifest, f"parts has {names.most_common(1)[0][0]} twice")
     cure = "put it back, or write the trace again with `lethe run`"
     for part in parts:
         file = path / part.name
         if not file.exists():
             raise TraceError(f"{file}: this part of the trace is missing; {cure}")
-        if _footer_crc(file) != part.footer:
+        try:
+            found = _footer_crc(file)
+        except OSError as error:
+            raise TraceError(f"{file}: cannot be read: {error.strerror or error}; {cure}") from None
+        if found != part.footer:
             raise TraceError(f"{file}: is not what was written there; {cure}")
+        _check_schema(file, _footer(file)[0])
     for file in sorted(path.glob("*.parquet")):
-        if file.name not in {part.name for part in parts}:
+        if file.name not in names:
             raise TraceError(f"{file}: is no part of this trace; take it away")
-    _check_rows(manifest, sum(part.events for part in parts), meta.events)
+    if not judged:
+        _check_rows(manifest, sum(part.events for part in parts), meta.events)
     return TraceReader(path=path, meta=meta, files=tuple(path / part.name for part in parts), parts=parts)
 
 
@@ -431,26 +435,33 @@ def _footer_crc(path: Path) -> int:
         return zlib.crc32(file.read())
 
 
-def _footer(path: Path) -> tuple[dict[bytes, bytes], int, set[str]]:
-    """(metadata, rows, names of runs) of a Parquet file with the trace's schema."""
+def _footer(path: Path) -> tuple[pa.Schema, pq.FileMetaData, dict[bytes, bytes]]:
+    """(schema, metadata of Parquet, ours) of a file."""
     try:
         with pq.ParquetFile(path) as file:
-            schema, footer = file.schema_arrow, file.metadata
-            metadata, rows = footer.metadata or {}, footer.num_rows
-    except pa.ArrowInvalid as error:
-        what = "is cut off" if _starts_like_parquet(path) else "is not Parquet"
-        reason = str(error).splitlines()[0]
-        raise TraceError(f"{path}: {what} ({reason}); write the trace again with `lethe run`") from None
+            return file.schema_arrow, file.metadata, file.metadata.metadata or {}
     except OSError as error:
+        if isinstance(error, pa.ArrowException) or error.errno is None:
+            raise _no_parquet(path, error) from None
         raise TraceError(f"{path}: cannot be read: {error.strerror or error}; check the file") from None
-    if not {_KEY, _PART_KEY}.isdisjoint(metadata):
-        _check_schema(path, schema)
+    except _UNREADABLE as error:
+        raise _no_parquet(path, error) from None
+
+
+def _no_parquet(path: Path, error: BaseException) -> TraceError:
+    what = "is cut off" if _starts_like_parquet(path) else "is not Parquet"
+    return TraceError(f"{path}: {what} ({one_line(error)}); write the trace again with `lethe run`")
+
+
+def _runs(footer: pq.FileMetaData) -> set[str]:
+    """Names of runs that the statistics of a file tell."""
     runs: set[str] = set()
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(0).statistics
-        if statistics is not None and statistics.has_min_max:
-            runs |= {statistics.min, statistics.max}
-    return metadata, rows, runs
+    with contextlib.suppress(*_UNREADABLE):
+        for group in range(footer.num_row_groups):
+            statistics = footer.row_group(group).column(0).statistics
+            if statistics is not None and statistics.has_min_max:
+                runs |= {str(statistics.min), str(statistics.max)}
+    return runs
 
 
 def _starts_like_parquet(path: Path) -> bool:
@@ -469,22 +480,6 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
     for name in schema.names:
         if name not in SCHEMA.names:
             raise TraceError(f"{path}: column {name}: is not of this schema; {cure}")
-
-
-def _meta(path: Path, text: bytes) -> Meta:
-    try:
-        values = json.loads(text)
-        if values.get("version") != VERSION:
-            raise TraceError(
-                f"{path}: has trace schema {values.get('version')}, not {VERSION}; write it again with this version"
-            )
-        meta = Meta(**values)
-        _ = meta.system
-    except (ValueError, TypeError, ConfigError) as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"{path}: its metadata is damaged ({error}); write the trace again") from None
-    return meta
 
 
 def _check_rows(path: Path, rows: int, written: int) -> None:
