@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from make_trace import LENIENT, Account, restate, small_system, tamper, write_trace
 
@@ -86,7 +87,8 @@ def test_whatever_stands_in_a_row_it_is_compared(spark, good, tmp_path, column, 
     table = open_trace(good).table()
     cells = table[column].to_pylist()
     cells[400] = value
-    changed = table.set_column(table.schema.get_field_index(column), LENIENT.field(column), [cells])
+    field = LENIENT.field(column)
+    changed = table.set_column(table.schema.get_field_index(column), field, pa.array(cells, field.type))
     other = tmp_path / "rtl.parquet"
     tamper(other, good, lambda rows: None, side="rtl")
     restate(other, rows=changed)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lethe.spec.events import LANE_TX, Counter, Event
 from lethe_sim.trace import (
     RAW_EVENT,
     SCHEMA,
+    Meta,
     TraceError,
     TraceWriteError,
     TraceWriter,
@@ -416,3 +418,89 @@ def test_what_a_killed_writer_left_looks_like_no_trace_and_goes(tmp_path):
         open_trace(left)
     write(path)
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+DEEP = "[" * 20_000 + "]" * 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "7", "null", '"x"', DEEP, '{"a":' * 20_000 + "1" + "}" * 20_000, '{"version": 2}', "{}", "{", "NaN"],
+    ids=["list", "number", "null", "text", "deep list", "deep table", "version", "empty", "cut", "nan"],
+)
+@pytest.mark.parametrize("place", ["footer", "manifest"])
+def test_metadata_of_any_kind(tmp_path, place, text):
+    path = tmp_path / "t.parquet"
+    if place == "footer":
+        write(path)
+        pq.write_table(open_trace(path).table().replace_schema_metadata({"lethe.trace": text}), path)
+    else:
+        write_parts(path)
+        (path / "_trace.json").write_text(text)
+    with pytest.raises(
+        TraceError, match=r"(its metadata is damaged|has trace schema) .*; write (the trace|it) again"
+    ) as told:
+        open_trace(path)
+    assert "\n" not in str(told.value) and len(str(told.value)) < 500
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 1.5, "x", "a\nb", "\ud800", [], {}, {"a": 1}, 10**30])
+@pytest.mark.parametrize("key", [field.name for field in fields(Meta)])
+def test_no_value_of_metadata_is_taken_on_trust(tmp_path, key, value):
+    right = {"config": str, "run": str, "lethe": str}.get(key)
+    path = tmp_path / "t.parquet"
+    write(path)
+    table = open_trace(path).table()
+    values = meta_of(path) | {key: value}
+    pq.write_table(table.replace_schema_metadata({"lethe.trace": json.dumps(values)}), path)
+    try:
+        trace = open_trace(path)
+    except TraceError as error:
+        assert "\n" not in str(error) and str(error).startswith(f"{path}: ") and str(error).isprintable()
+    else:
+        assert right is str or (value in (True, {}) and key in ("drained", "counters"))
+        assert not trace.meta.genuine or value == values[key]
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("name", 7),
+        ("name", None),
+        ("name", "../x"),
+        ("name", "a\x00b"),
+        ("name", "\ud800"),
+        ("first", "1"),
+        ("digest", -1),
+    ],
+)
+def test_no_value_of_a_part_is_taken_on_trust(tmp_path, key, value):
+    path = tmp_path / "t.parquet"
+    write_parts(path)
+    manifest = json.loads((path / "_trace.json").read_text())
+    manifest["parts"][1][key] = value
+    (path / "_trace.json").write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match=rf"_trace.json: its metadata is damaged \(parts\[1\].{key} must be"):
+        open_trace(path)
+    manifest["parts"][1] = value
+    (path / "_trace.json").write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match=r"parts\[1\] must be a table"):
+        open_trace(path)
+
+
+def test_a_flipped_byte_is_named_or_does_no_harm(tmp_path):
+    """Anywhere in a trace of one file, the footer included, which has no checksum."""
+    path = tmp_path / "t.parquet"
+    write(path)
+    rows, written, named = open_trace(path).table(), path.read_bytes(), 0
+    for place in range(0, len(written), 5):
+        for bit in (1, 128):
+            path.write_bytes(written[:place] + bytes([written[place] ^ bit]) + written[place + 1 :])
+            try:
+                trace = open_trace(path, judged=True)
+                trace.groups()
+                _ = trace.table() == rows
+            except TraceError as error:
+                named += 1
+                assert str(error).startswith(str(path)) and "\n" not in str(error)
+    assert named > 50

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, Drop, Event, Status
-from lethe_sim.trace import RAW_EVENT, TraceReader, open_trace
+from lethe_sim.trace import TraceReader, encode, open_trace
 
 from . import account as A
 from .account import Account
@@ -184,18 +182,8 @@ def of_trace(path: str | Path, *, warmup: int = 0, window: int = 0) -> list[Metr
 
 
 def account_of(trace: TraceReader, *, warmup: int = 0, window: int = 0) -> Account:
-    """The account of a whole trace, read in pieces."""
+    """The account of a whole trace, read in pieces; raises `TraceError` for a row that cannot be used."""
     account = Account(trace.meta.system, warmup=warmup, window=window)
-    for batch in trace.batches(["cycle", "unit", "port", "event", "uid", "peer", "length", "detail"]):
-        events = np.zeros(len(batch), RAW_EVENT)
-        column = {name: batch[name].fill_null(0).to_numpy() for name in batch.schema.names}
-        events["cycle"], events["unit"], events["lane"] = column["cycle"], column["unit"], column["port"]
-        events["uid"] = column["uid"].astype(np.uint64)
-        events["word"] = (
-            column["event"].astype(np.uint64)
-            | column["detail"].astype(np.uint64) << np.uint64(8)
-            | column["peer"].astype(np.uint64) << np.uint64(16)
-            | column["length"].astype(np.uint64) << np.uint64(32)
-        )
-        account.append(events)
+    for batch in trace.sound_batches():
+        account.append(encode(batch, trace.meta.system))
     return account

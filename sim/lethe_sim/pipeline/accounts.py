@@ -3,6 +3,7 @@
 from collections import Counter as Multiset
 from collections.abc import Iterator
 
+from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTED, Counter, Drop, Event, RouterCounter
 from lethe_sim.trace import Meta
 
@@ -32,16 +33,16 @@ _NI_COUNTERS = {
 _SUMS = (("sent", "received", 1 << 64), ("sent_sum", "received_sum", 1 << 32))
 
 
-def miscounted(meta: Meta, counted: Multiset) -> Iterator[tuple[str, str]]:
+def miscounted(meta: Meta, system: System, counted: Multiset) -> Iterator[tuple[str, str]]:
     """(finding, note) for whatever the counters and sums of a run say that its events do not.
 
     ``counted`` holds how often each event, and each (event, detail), happened.  A reset clears counters; a datagram
     given up may be missing from one of the sums.
     """
-    sums, workload = meta.counters.get("sums", {}), meta.system.workload
+    sums, workload = meta.counters.get("sums", {}), system.workload
     if sums.get("wrong"):
         yield "altered", f"the checkers saw {sums['wrong']:,} wrong bits of payload"
-    if meta.system.faults.resets:
+    if system.faults.resets:
         return
     for name, told, seen in _counters(meta, counted):
         if told != seen:

@@ -22,8 +22,12 @@ FINDINGS = {
     "held": "its slot was never given back",
     "remembered": "the receiver still remembers it at the end",
     "untaken": "what the receiving host took is not what was delivered to it",
-    "outside": "an event outside the run's cycles or units",
+    "outside": "an event outside the run's cycles, units or ports",
     "miscounted": "the counters or sums of the run contradict its events",
+    "garbled": "a row that contradicts itself, lacks a cell, or is of another run",
+    "misplaced": "a row that does not come after the one before it: rows are doubled, or not in order",
+    "reset": "a reset that was scheduled and did not happen, or happened and was not scheduled",
+    "changed": "rows or metadata that are not what the run wrote: another digest, number or seal",
 }
 
 #: Schema of a frame of findings.

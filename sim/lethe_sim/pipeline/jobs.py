@@ -3,21 +3,24 @@
 from collections import Counter as Multiset
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
+from lethe.spec.wire import UID_BITS
 from lethe_sim.trace import Meta, TraceReader, open_trace
+from lethe_sim.trace.check import MOST_CYCLES, Seen
 
 from . import compare as comparing
 from . import metrics as measuring
+from . import rows
 from . import transformations as T
 from .accounts import miscounted
 from .audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
@@ -56,9 +59,12 @@ def audit_trace(path: str | Path, *, master: str | None = None, spark: "SparkSes
     ``spark`` is used if given, else a session on ``master`` is made for this call.  Raises `TraceError` for a trace
     that cannot be read, `PipelineError` where Spark cannot run.
     """
-    trace = open_trace(path)
-    with _spark(spark, master, "lethe audit", trace.meta.events) as live, _told(trace):
-        return audit_events(read_events(live, *trace.files), trace.meta)
+    trace = open_trace(path, judged=True)
+    groups, count = trace.groups()
+    few = count <= rows.FEW
+    seen = rows.seen(trace, groups) if few else None
+    with _spark(spark, master, "lethe audit", count) as live, _told(trace):
+        return audit_events(read_events(live, *trace.files), trace.meta, seen or rows.seen(trace, groups, live))
 
 
 def _spark(spark: "SparkSession | None", master: str | None, name: str, events: int):
@@ -91,31 +97,39 @@ def _in_words(reason: str, traces: tuple[TraceReader, ...]) -> Exception:
     return PipelineError(f"Spark failed: {first_line(reason)}; try again, and report it if it fails again")
 
 
-def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
-    """Audit the events of one run, as ``meta`` describes it."""
-    system = meta.system
+def audit_events(events: DataFrame, meta: Meta, seen: Seen) -> AuditResult:
+    """Audit the events of one run, as ``meta`` describes it; ``seen`` is what `rows.seen` found in them."""
+    system = rows.sound_system(seen, meta)
+    if seen.unusable:
+        events = events.where(_usable(system, meta.cycles))
     # The one run's name, where every row has it: to group by it then costs nothing.
     events = events.withColumn("run", F.lit(meta.run))
     spark = events.sparkSession
     with Kept() as keep:
         tally = keep(T.tallies(events, system))
         judge = Judge(events, tally, system, meta.cycles, drained=meta.drained, keep=keep)
-        told, (suspects, entries) = at_once(spark, lambda: _tally(tally, meta), judge.doubts)
+        told, (suspects, entries) = at_once(spark, lambda: _tally(tally, meta, system), judge.doubts)
         tallies, run_findings, accepted = told
         judged = judge.judgement(suspects, entries=entries, wraps=_may_wrap(accepted, system))
         found, frame = judged.found, judged.datagrams
-        rows, metrics = at_once(
+        frequency, metrics = at_once(
             spark,
             lambda: found.groupBy("finding").count().collect(),
             lambda: _measure(frame, meta, tallies),
         )
-        counts = {row["finding"]: row["count"] for row in rows}
+        counts = {row["finding"]: row["count"] for row in frequency}
         examples = _examples(found) if counts else {}
         touched = frame.where("by_reset").limit(EXAMPLES).collect() if system.faults.resets else []
         by_reset = frame.where("by_reset").count() if touched else 0
     for finding, cases in run_findings.items():
         counts[finding] = counts.get(finding, 0) + len(cases)
         examples.setdefault(finding, [])[:0] = cases
+    for finding, oddities in seen.odd.items():
+        counts[finding] = counts.get(finding, 0) + seen.counts[finding]
+        examples.setdefault(finding, [])[:0] = [
+            Example(run=meta.run, uid=odd.uid, cycle=odd.cycle, unit=odd.unit, peer=None, note=odd.note)
+            for odd in oddities
+        ]
     listed = tuple(
         Finding(name=name, about=about, count=counts[name], examples=tuple(examples[name][:EXAMPLES]))
         for name, about in FINDINGS.items()
@@ -144,6 +158,19 @@ def audit_events(events: DataFrame, meta: Meta) -> AuditResult:
     )
 
 
+def _usable(system: System, cycles: int) -> Column:
+    """Whether a row can be judged: nothing that must be there is null, and it lies within the run."""
+    units = system.nodes + system.graph.routers + system.graph.link_count
+    c = F.col
+    within = c("cycle").between(0, min(cycles, MOST_CYCLES) - 1) & c("unit").between(0, units - 1)
+    fields = (("port", 8), ("event", 8), ("detail", 8))
+    within = reduce(Column.__and__, (c(name).between(0, (1 << bits) - 1) for name, bits in fields), within)
+    fields = (("uid", UID_BITS), ("peer", 16), ("length", 16))
+    return reduce(
+        Column.__and__, (c(name).isNull() | c(name).between(0, (1 << bits) - 1) for name, bits in fields), within
+    )
+
+
 def _may_wrap(accepted: int, system: System) -> bool:
     """Whether a UID may have come twice: a slot's generations, or a node's incarnations, have gone round."""
     wire = system.format
@@ -164,44 +191,33 @@ def _examples(found: DataFrame) -> dict[str, list[Example]]:
     return cases
 
 
-def _tally(tally: DataFrame, meta: Meta) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]], int]:
+def _tally(
+    tally: DataFrame, meta: Meta, system: System
+) -> tuple[list[tuple[int, int, int, int]], dict[str, list[Example]], int]:
     """(unit, event, detail, count) of all events, the findings that follow from them alone, and datagrams of a slot.
 
     So many, or more, than any one slot has accepted.
     """
-    graph = meta.system.graph
+    graph = system.graph
     units = graph.nodes + graph.routers + graph.link_count
     frame = tally if units <= MOST_UNITS else tally.withColumn("unit", F.lit(-1))
     rows = (
         frame.groupBy("unit", "event", "detail")
         .agg(
             F.sum("count").alias("count"),
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
             F.max("count").alias("most"),
         )
         .collect()
     )
     cases: dict[str, list[Example]] = {}
 
-    def found(finding: str, note: str, unit: int | None = None, cycle: int | None = None) -> None:
-        case = Example(run=meta.run, uid=None, cycle=cycle, unit=unit, peer=None, note=note)
-        cases.setdefault(finding, []).append(case)
-
-    for row in rows:
-        name = Event(row["event"]).name if row["event"] in Event._value2member_map_ else f"event {row['event']}"
-        unit = row["unit"] if 0 <= row["unit"] < units else None
-        if row["unit"] >= units or row["unit"] < -1:
-            found("outside", f"{name} at unit {row['unit']}, but there are {units}", None, row["first"])
-        elif row["first"] < 0 or row["last"] >= meta.cycles:
-            at = row["first"] if row["first"] < 0 else row["last"]
-            found("outside", f"{name}, but the run has {meta.cycles} cycles", unit, at)
     counted = Multiset()
     for row in rows:
         counted[row["event"], row["detail"]] += row["count"]
         counted[row["event"]] += row["count"]
-    for finding, note in miscounted(meta, counted):
-        found(finding, note)
+    for finding, note in miscounted(meta, system, counted):
+        case = Example(run=meta.run, uid=None, cycle=None, unit=None, peer=None, note=note)
+        cases.setdefault(finding, []).append(case)
     # Of each mode, the slot that accepted most of it.
     accepted = Multiset()
     for row in rows:

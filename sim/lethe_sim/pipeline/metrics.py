@@ -125,7 +125,8 @@ def histograms(frame: DataFrame, bin_cycles: int) -> DataFrame:
         bar("messages", F.least("messages", F.lit(MOST_MESSAGES)), one, nothing),
         bar("goodput", F.floor(F.col("delivered_at") / bin_cycles), F.col("flits"), nothing),
     )
-    each = delivered.select(F.inline(F.array(*bars)))
+    # What was never accepted has no latency.
+    each = delivered.select(F.inline(F.array(*bars))).where(F.col("of").isNotNull())
     return each.groupBy("series", "bin", "of").agg(F.sum("value").alias("value"))
 
 
@@ -153,7 +154,7 @@ def overtaken(frame: DataFrame) -> DataFrame:
         .orderBy("accepted_at")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    delivered = frame.where(F.col("delivered_at").isNotNull())
+    delivered = frame.where(F.col("delivered_at").isNotNull() & F.col("accepted_at").isNotNull())
     return delivered.withColumn("latest_before", F.max("delivered_at").over(earlier)).where(
         F.col("latest_before") > F.col("delivered_at")
     )

@@ -1,5 +1,6 @@
 """The page: words and numbers around the pictures, for somebody who has never seen the project."""
 
+import contextlib
 from collections import Counter as Multiset
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from lethe_sim.metrics.table import about_metric, account_of, table
 from lethe_sim.pipeline.audit import BROKEN, ONCE, AuditResult, uid_text
 from lethe_sim.pipeline.compare import CompareResult
 from lethe_sim.pipeline.findings import FINDINGS
-from lethe_sim.trace import Meta, open_trace
+from lethe_sim.trace import Meta, TraceError, open_trace
 from lethe_sim.trace import ladder as ladders
 
 from . import charts, fabric
@@ -69,32 +70,41 @@ def report(
     from lethe_sim.pipeline import jobs
     from lethe_sim.pipeline.session import session
 
-    trace = open_trace(path)
+    trace = open_trace(path, judged=True)
     if spark is None:
         with session(master, "lethe report", brief=trace.meta.events < jobs.BRIEF) as live:
             return report(path, against=against, spark=live)
     audit = jobs.audit_trace(path, spark=spark)
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
     unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
-    life = ladders.find(path, unlucky) if unlucky else None
-    account = account_of(trace)
-    slow = next((uid_text(worst["uid"]) for worst in account.slowest if uid_text(worst["uid"]) != unlucky), None)
-    rows = table(
-        account,
-        cycles=trace.meta.cycles,
-        drained=trace.meta.drained,
-        wrong=trace.meta.counters.get("sums", {}).get("wrong"),
-    )
+    slow, rows = None, []
+    # What the audit found broken may be past drawing, and past counting.
+    with contextlib.suppress(TraceError):
+        account = account_of(trace)
+        slow = next((uid_text(worst["uid"]) for worst in account.slowest if uid_text(worst["uid"]) != unlucky), None)
+        rows = table(
+            account,
+            cycles=trace.meta.cycles,
+            drained=trace.meta.drained,
+            wrong=trace.meta.counters.get("sums", {}).get("wrong"),
+        )
     page = render(
         audit,
         trace.meta,
-        ladder=life,
-        slowest=ladders.find(path, slow) if slow else None,
+        ladder=_ladder(path, unlucky),
+        slowest=_ladder(path, slow),
         rows=rows,
         compare=compare,
         name=Path(path).name,
     )
     return page, audit
+
+
+def _ladder(path: str | Path, uid: str | None) -> ladders.Ladder | None:
+    """The ladder of a datagram, if there is one and it can be drawn."""
+    with contextlib.suppress(TraceError):
+        return ladders.find(path, uid) if uid is not None else None
+    return None
 
 
 def render(

@@ -4,7 +4,7 @@
 files, `ladder` draws one datagram's life, `vcd` a run's waveform.
 """
 
-from .events import RAW_EVENT, SCHEMA, decode, digest
+from .events import RAW_EVENT, SCHEMA, decode, digest, encode
 from .store import (
     Meta,
     Part,
@@ -28,6 +28,7 @@ __all__ = [
     "TraceWriter",
     "decode",
     "digest",
+    "encode",
     "events_from_words",
     "open_trace",
     "summed_counters",

@@ -139,11 +139,8 @@ class RowCheck:
             events = encode(rows, self.system)
         seen = Seen(rows=len(rows), digest=digest(events))
         cycle, unit, port, event = events["cycle"], events["unit"], events["lane"], events["word"].astype(np.uint8)
-        within = (cycle >= 0) & (cycle < self.cycles) & (unit >= 0) & (unit < self._units) & (port >= 0)
-        within &= port < self._lanes[np.where(within, unit, 0)]
-        garbled = self._garbled(rows, events)
-        sort = (unit >= self.system.nodes).astype(np.int8) + (unit >= self.system.nodes + self.system.graph.routers)
-        wrong = garbled | (_WHERE[event] >> sort & 1 == 0)
+        within = self._within(events)
+        wrong = self._garbled(rows, events)
         sound = within & ~wrong
         if not sound.all():
             self._tell(seen, GARBLED, rows, wrong, self._how_garbled)
@@ -164,9 +161,17 @@ class RowCheck:
             self._resets(seen, rows, resets, list(zip(unit[resets].tolist(), cycle[resets].tolist(), strict=True)))
         return seen
 
+    def _within(self, events: np.ndarray) -> np.ndarray:
+        """Which rows lie within the run: its cycles, units and ports."""
+        cycle, unit, port = events["cycle"], events["unit"], events["lane"]
+        within = (cycle >= 0) & (cycle < self.cycles) & (unit >= 0) & (unit < self._units) & (port >= 0)
+        return within & (port < self._lanes[np.where(within, unit, 0)])
+
     def _garbled(self, rows, events: np.ndarray) -> np.ndarray:
-        """Which rows are not what their own raw events say, or are of another run."""
-        wrong = np.zeros(len(rows), bool)
+        """Which rows are not what their own raw events say, of no event that their unit has, or of another run."""
+        nodes, routers = self.system.nodes, self.system.graph.routers
+        sort = (events["unit"] >= nodes).astype(np.int8) + (events["unit"] >= nodes + routers)
+        wrong = _WHERE[events["word"].astype(np.uint8)] >> sort & 1 == 0
         mine = pc.index_in(rows["run"], value_set=pa.array([self.run]))  # pyright: ignore[reportAttributeAccessIssue]
         if mine.null_count:
             wrong |= filled(mine)[1]

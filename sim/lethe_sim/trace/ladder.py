@@ -127,7 +127,7 @@ def sends(trace: TraceReader) -> Multiset[int]:
         unit, event = batch["unit"].to_numpy(), batch["event"].to_numpy()
         launched = (unit < trace.meta.system.nodes) & np.isin(event, (Event.SEND, Event.BE))
         uids, counts = np.unique(batch["uid"].fill_null(0).to_numpy()[launched], return_counts=True)
-        sent.update(dict(zip(uids.tolist(), counts.tolist(), strict=True)))
+        sent.update({uid: count for uid, count in zip(uids.tolist(), counts.tolist(), strict=True) if uid > 0})
     if not sent:
         raise TraceError(f"{trace.path}: has no datagram that was ever sent; nothing can be drawn")
     return sent

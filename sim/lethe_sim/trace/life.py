@@ -88,7 +88,7 @@ class Life:
         self.trace, self.uid = trace, uid
         self.system: System = trace.meta.system
         graph = self.system.graph
-        rows = trace.table(filters=[("uid", "=", uid), ("unit", "<", graph.nodes)]).to_pylist()
+        rows = trace.sound(filters=[("uid", "=", uid), ("unit", "<", graph.nodes)]).to_pylist()
         name = ":".join(map(str, unpack_uid(uid)))
         if not rows:
             raise TraceError(f"{trace.path}: no datagram {name} in this trace; {_instead(trace, uid)}")
@@ -183,7 +183,7 @@ class Life:
             for row in self.rows
             if row["event"] in _LAUNCHES
         ]
-        table = self.trace.table(columns=["cycle", "unit", "port", "event", "detail"], filters=windows)
+        table = self.trace.sound(filters=windows)
         columns = [table[name].to_numpy() for name in ("cycle", "unit", "port", "event", "detail")]
         return {(int(c), int(u), int(p)): (int(e), int(d)) for c, u, p, e, d in zip(*columns, strict=True)}
 
@@ -205,7 +205,7 @@ class Life:
         nodes = self.system.nodes
         own = [("uid", "=", self.uid), ("unit", ">=", nodes), ("unit", "<", nodes + self.system.graph.routers)]
         found = defaultdict(list)
-        for row in self.trace.table(filters=own).to_pylist():
+        for row in self.trace.sound(filters=own).to_pylist():
             place = row["unit"], row["port"], row["peer"]
             found[place].append((row["cycle"], row["event"], row["detail"]))
         return found

@@ -331,13 +331,14 @@ class TraceReader:
                     "`lethe report`, or write it again"
                 )
 
-    def groups(self) -> list[tuple[int, int]]:
-        """(number of the file, number of the row group in it) of all pieces in which rows can be read, in order."""
-        found = []
+    def groups(self) -> tuple[list[tuple[int, int]], int]:
+        """(number of the file, number of the row group in it) of all pieces in order, and the number of rows."""
+        found, rows = [], 0
         for number, file in enumerate(self.files):
-            _, rows, _ = _footer(file)
-            found += [(number, group) for group in range(rows.num_row_groups)]
-        return found
+            footer = _footer(file)[1]
+            found += [(number, group) for group in range(footer.num_row_groups)]
+            rows += footer.num_rows
+        return found, rows
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, a bounded piece at a time."""

@@ -57,7 +57,7 @@ class _Wave:
         self.layout = reader.meta.system.layout
         self.graph: Topology = self.layout.graph
         self.flit_bits = reader.meta.system.format.flit_bits
-        self.rows = reader.table(columns=_COLUMNS, filters=[("cycle", ">=", first), ("cycle", "<=", last)])
+        self.rows = reader.sound(filters=[("cycle", ">=", first), ("cycle", "<=", last)]).select(_COLUMNS)
         self.first, self.last, self.words = first, last, words
         self.out = VCDWriter(
             file, timescale="1 ns", date="", comment=f"{MARK} run {reader.meta.run}", init_timestamp=first
