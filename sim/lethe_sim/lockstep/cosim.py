@@ -144,7 +144,7 @@ def _waveform(vcd: Path | None, unwritten: list[OSError]) -> Iterator[Path | Non
             _mark(part)
     except simulators.ToolError as error:
         # The simulator stops where it cannot write.
-        if found := re.search(r"VerilatedVcd::\S+: (.*)", str(error)):
+        if found := re.search(r"VerilatedVcd::\S+: ([^;\n]*)", str(error)):
             raise WriteError(f"{vcd}: cannot be written: {found[1].strip()}; make room, or leave it out") from None
         raise
     except WriteError as error:
