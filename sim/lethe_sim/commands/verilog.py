@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="system: hosts are traffic generators (the default), or ports of the module",
     )
     parser.add_argument(
-        "--name", metavar="PREFIX", default="", help="prefix of the names of all modules and constants (default: none)"
+        "--name", metavar="PREFIX", help="prefix of the names of all modules and constants (default: none)"
     )
     parser.add_argument("--no-watch", action="store_true", help="without trace words: no port watch")
     parser.add_argument("--no-dump", action="store_true", help="NI: without state dump: no ports dump and dumped")
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    args.name = args.name or ""
     system = load(args.config, hosted=args.block == "system" and args.host == "generator")
     refuse_golden_only(system, alone=args.block == "ni")
     _refuse(args, system)
