@@ -867,7 +867,8 @@ class Ni:
             self._end_slot(token.slot, UNKNOWN, DEADLINE)
         else:
             tries = min(token.tries + 1, 255)
-            self.repeats.push(token._replace(tries=tries))
+            if self.repeats.level < self.slots:
+                self.repeats.push(token._replace(tries=tries))
             uid = self._uid(token.slot, token.generation)
             self._show("rx", "REPEAT", uid=uid, peer=slot.record.destination, detail=tries)
 

@@ -287,6 +287,38 @@ def test_tries_stop_at_255():
     agrees(run)
 
 
+def test_a_full_repeat_queue():
+    """Two slots and two generations: ten tokens of four datagrams name the last two when they become due."""
+    first_due, flood, held, end = 290, 300, 420, 560
+    system = small(wire={"generation_bits": 1}, timers={"slack": 300, "timer_depth": 64})
+    numbers, model = derived.read(dump(system)), beside.Model(system, 0)
+
+    def ack(uid: int, incarnation: int) -> tuple[int, int, int, int]:
+        fields = {"kind": ni.ACK, "destination": 0, "source": 1, "incarnation": incarnation, "peer_incarnation": 1}
+        slot, generation = uid >> 20 & 0xFFFF, uid & 0xFFFFF
+        (flit,) = numbers.message(fields | {"slot": slot, "generation": generation})
+        return 1, 1, 1, flit
+
+    inputs, shown, sent = [], [], []
+    for c in range(end):
+        flit = (0, 0, 0, 0)
+        if c < first_due and sent:
+            flit = ack(sent.pop(0), 1)
+        elif flood <= c < held:  # Acks of another incarnation: no token gets a turn
+            flit = ack(0, 2)
+        send = {"destination": 1} if c < flood else None
+        inputs.append(Cycle(flit=flit, stimulus=stimulus(send=send, enable=int(not held <= c < held + 50))))
+        shown.append(model.step(inputs[-1]))
+        if shown[-1].words[0] & 0xFF == ni.EVENT["SEND"]:
+            sent.append(shown[-1].words[1])
+    run = beside.Run(dump(system), 0, "a full repeat queue", inputs, shown)
+    # While the link is held the tokens become repeats: one at the output, two in memory, the others lost.
+    repeats = [c for c, *_ in events(run, "REPEAT")]
+    assert sum(held <= c < held + 50 for c in repeats) > 5
+    agrees(run)
+    assert sum(held + 50 <= c < held + 60 for c, detail, _ in events(run, "SEND") if detail) == 3
+
+
 def test_the_longest_payload():
     """4,096 bytes out and in."""
     system = small(wire={"mtu": 4096}, workload={"min_length": 4096, "max_length": 4096})
