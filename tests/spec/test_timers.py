@@ -49,15 +49,15 @@ def test_bounds_of_measured_time_outs_hold_for_all_of_them(monkeypatch, ceiling,
     found = [[doubled(system, first, r) for first in range(system.delays[0], ceiling + 1)] for r in tries]
     least, most = sum(map(min, found)), sum(map(max, found))
     assert least - len(tries) <= system.orphan_time <= least
-    assert system.retry_time(4) == most + len(tries) * (1 << system.timers.jitter_bits)
+    assert system.retry_time(4) == most + len(tries) * ((1 << system.timers.jitter_bits) + system.link_wait)
     assert set(system.longest_delays) == {max(map(max, found))}
 
 
 def test_orphans_outlive_senders_whose_time_outs_are_measured():
     """A sender's may be as long as the ceiling, its receiver's as short as the first ones."""
-    System.make(timers={"ack_limit": 5}, workload={"retry_limit": 2})
+    System.make(timers={"ack_limit": 7}, workload={"retry_limit": 2})
     with pytest.raises(ConfigError, match=r"timers\.ack_limit: entries are reclaimed after"):
-        System.make(timers={"ack_limit": 5, "ceiling": 4000}, workload={"retry_limit": 2}, wire={"generation_bits": 16})
+        System.make(timers={"ack_limit": 7, "ceiling": 4000}, workload={"retry_limit": 2}, wire={"generation_bits": 16})
 
 
 @pytest.mark.parametrize(("ceiling", "told"), [(0, []), (999, ["up to 999 cycles"]), (-1, ["up to 3,008 cycles"])])

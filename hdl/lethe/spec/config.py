@@ -251,11 +251,20 @@ class System:
             return (0,) * 256
         return tuple(round(-math.log(1 - (i + 0.5) / 256) * mean) for i in range(256))
 
+    @property
+    def link_wait(self) -> int:
+        """The most cycles that a repeat waits for the link while replies take no more than half of it.
+
+        Before it go a full queue of replies and a worm of every other slot, and as much again of later replies.
+        """
+        form = self.format
+        return 2 * (self.ni.slots * form.max_flits + self.ni.reply_depth * form.control_flits)
+
     def retry_time(self, retry_limit: int) -> int:
-        """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats."""
+        """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats (`link_wait`)."""
         last = self.graph.distance_classes - 1
-        jitter = 1 << self.timers.jitter_bits
-        return sum(self.longest_delays[self.rung(last, r)] + jitter for r in range(retry_limit + 1))
+        more = (1 << self.timers.jitter_bits) + self.link_wait
+        return sum(self.longest_delays[self.rung(last, r)] + more for r in range(retry_limit + 1))
 
     @property
     def orphan_time(self) -> int:

@@ -8,7 +8,7 @@ from .events import RAW_EVENT
 
 
 def events_from_words(words: np.ndarray, layout: Layout, first_cycle: int = 0) -> np.ndarray:
-    """The raw events (`RAW_EVENT`, ordered by cycle, unit, lane) in ``words``: uint64[cycles, trace_words].
+    """The raw events (`RAW_EVENT`, ordered by cycle, unit, lane) in ``words``: uint64[cycles, `Layout.words`].
 
     ``first_cycle`` is the cycle of row 0.  Raises ValueError if the rows are not as wide as the layout's.
     """

@@ -121,7 +121,9 @@ def act(k, ni, ev, cycle, request, a, b):
             end(k, ni, ev, cycle, slot, _UNKNOWN, _DEADLINE)
         else:
             tries = min(tries + 1, 255)
-            queue.push(k, ni, REPEATS, entry << 8 | tries, 0, cycle)
+            # Full only where generations recur too soon: then the repeat is lost.
+            if queue.level(k, ni, REPEATS, cycle) < k[SLOTS]:
+                queue.push(k, ni, REPEATS, entry << 8 | tries, 0, cycle)
             slot_event(k, ni, ev, cycle, slot, _REPEAT, tries)
     elif ni[at + CAUSE] == 0:  # a refused record completes as REJECTED
         status = _UNKNOWN if ni[at + LAUNCHED] == ni[at + SLOT_GENERATION] else _NEVER_SENT
