@@ -200,10 +200,17 @@ def _terminable() -> Iterator[None]:
     numbers = [signal.SIGTERM, signal.SIGALRM]
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         numbers.append(signal.SIGINT)
+
+    def unheard(what, told=sys.unraisablehook):
+        if not isinstance(what.exc_value, KeyboardInterrupt):
+            told(what)
+
+    hook, sys.unraisablehook = sys.unraisablehook, unheard
     before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

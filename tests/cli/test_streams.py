@@ -95,3 +95,22 @@ def test_an_interrupt_silences_what_libraries_remark_on(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True)
     assert (done.returncode, done.stderr) == (cli.INTERRUPTED, b"lethe: interrupted\n")
+
+
+def test_an_interrupt_that_nobody_hears_is_not_told_by_python(tmp_path):
+    """It falls into an object's end, and comes again."""
+    script = (
+        "import signal, sys, time\n"
+        "from lethe_sim import cli\n"
+        "cli.AGAIN = 0.05\n"
+        "class Ending:\n"
+        "    def __del__(self): signal.raise_signal(signal.SIGTERM)\n"
+        "def run(args):\n"
+        "    Ending()\n"
+        "    time.sleep(10)\n"
+        "import lethe_sim.commands.check\n"
+        "lethe_sim.commands.check.run = run\n"
+        "sys.exit(cli.main(['check', 'x.toml']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert (done.returncode, done.stderr) == (cli.INTERRUPTED, b"lethe: interrupted\n")

@@ -188,7 +188,8 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
                     os.kill(pid, signal.SIGKILL)
                 return found
         code = command.returncode
-    killed = wanted == signal.SIGKILL and code == -signal.SIGKILL
+    # Until Python has set itself up, a signal does what it does to any process.
+    killed = code == -wanted and not out and not err
     found = [] if killed else faults(Ended(code=code, out=out, err=err), interrupted=True)
     # A killed command cannot wait for the end of its children.
     deadline = time.monotonic() + (10 if killed else 0)

@@ -60,7 +60,7 @@ class TraceWorkload(Workload):
             file = pq.ParquetFile(pa.BufferReader(data))
             self._require(file.schema_arrow.names)
             return file.read(columns=list(COLUMNS))
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self.broken(f"is no whole Parquet file: {_line(error)}", "copy it again") from None
 
     def _read_csv(self, data: bytes) -> pa.Table:
