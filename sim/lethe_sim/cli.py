@@ -154,8 +154,7 @@ def _refuse_nothing(chosen: argparse.Namespace) -> None:
     for name, value in vars(chosen).items():
         if not isinstance(value, str):
             continue
-        # A name may be left out, and is empty then.
-        if not value and name != "name":
+        if not value:
             raise Mistake(f"{chosen.command}: {name}: is empty; give a name")
         if "\0" in value:
             raise Mistake(f"{chosen.command}: {name}: holds a zero byte, which no file name does; name a file")
