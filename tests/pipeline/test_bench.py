@@ -35,7 +35,9 @@ def test_both_audits_agree(spark, bench, trace, tmp_path, change):
         path = tmp_path / "bad.parquet"
         tamper(path, trace, change, counters={})
     ours, theirs = audit_trace(path, spark=spark), bench.duckdb_audit(path)
-    assert {finding.name: finding.count for finding in ours.findings} == theirs["findings"]
+    # DuckDB is asked about datagrams, not about the order of rows.
+    counts = {finding.name: finding.count for finding in ours.findings if finding.name != "misplaced"}
+    assert counts == theirs["findings"]
     assert bool(ours.findings) == (change is not None)
     m = ours.metrics
     names = ("datagrams", "delivered", "once", "repeated", "overtaken")
