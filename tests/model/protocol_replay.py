@@ -73,7 +73,7 @@ def small_system(seed: int) -> System:
         timers={
             "slack": rng.randint(0, 20), "jitter_bits": rng.randint(0, 3),
             "backoff_steps": 0 if orphans else rng.randint(0, 2),
-            "wrap_guard": 0, "ack_limit": 8 if orphans else 0, "quarantine": 0 if orphans else rng.choice((0, 150)),
+            "wrap_guard": 0, "ack_limit": 20 if orphans else 0, "quarantine": 0 if orphans else rng.choice((0, 150)),
             "ceiling": 0 if orphans else rng.choice((0, 0, 400)),
         },
         workload={"retry_limit": 3, "min_length": 4, "max_length": 4},
