@@ -66,7 +66,7 @@ def test_overtaking_worms(spark, arrivals, tree, mesh):
     ):  # fmt: skip
         system = System.make(topology=topology, router={"queue": 1, "max_wait": 20})
         rows = [
-            ("run", cycle, unit, 0, int(event), pack_uid(0, 1, slot, generation), peer, None, 0)
+            ("run", cycle, unit, 0, int(event), pack_uid(0, 1, slot, generation), peer, None, 0, None, None)
             for cycle, unit, event, peer, slot, generation in [*LAUNCHES, *arrivals]
         ]
         found = T.overtaking_worms(spark.createDataFrame(rows, EVENTS), system)
