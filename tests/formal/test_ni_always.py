@@ -3,6 +3,9 @@
 Each specification asserts its promises, and then the invariants that carry them from one cycle to the next.
 """
 
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+
 import pytest
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
@@ -10,10 +13,10 @@ from amaranth.lib import wiring
 from proof import NotProved, changed, opened, prove_always
 from test_ni_proofs import small
 
+from lethe.lib.queue import Queue
 from lethe.ni.accept import Accept
 from lethe.ni.completion import Completions, FreeSlots, Quarantine
 from lethe.ni.deliver import DeliverFifo
-from lethe.ni.queue import Queue
 
 COUNT = 4  # bits of running numbers: more than fit in any of these memories, so that none is taken for another
 

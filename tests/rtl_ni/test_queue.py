@@ -1,12 +1,15 @@
 """The queue of section 1, cycle by cycle, under random pushes and stalls."""
 
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
 import random
 from collections import deque
 
 import pytest
 from amaranth.sim import Simulator
 
-from lethe.ni.queue import Queue
+from lethe.lib.queue import Queue
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5, 8])

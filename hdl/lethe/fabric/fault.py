@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.random import Draws, scale
+from lethe.lib.random import Draws, scale
 from lethe.spec.events import Event
 from lethe.spec.wire import Wire
 

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.ni.queue import step
+from lethe.lib.queue import step
 from lethe.spec.wire import Wire
 
 __all__ = ["InputQueue"]

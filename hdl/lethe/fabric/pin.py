@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from lethe.layouts import field_of
+from lethe.lib.random import scale
 from lethe.link.crc import crc_update
-from lethe.random import scale
 from lethe.spec.events import Kind
 from lethe.spec.wire import CRC16, Wire
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.random import Draws, scale
+from lethe.lib.random import Draws, scale
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire

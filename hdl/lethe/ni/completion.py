@@ -5,11 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from lethe.lib.queue import Queue, step
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 
 from .layouts import Records
-from .queue import Queue, step
 
 __all__ = ["Completions", "FreeSlots", "Quarantine"]
 

@@ -5,10 +5,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from lethe.lib.queue import Queue, step
 from lethe.spec.config import System
 
 from .layouts import Records
-from .queue import Queue, step
 
 __all__ = ["DeliverFifo"]
 

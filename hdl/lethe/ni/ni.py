@@ -5,7 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.random import Draws
+from lethe.lib.queue import Queue
+from lethe.lib.random import Draws
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Drop, Event, Kind
 from lethe.spec.ports import deliver_fifos
@@ -19,7 +20,6 @@ from .deliver import DeliverFifo
 from .ladder import Ladder
 from .layouts import Records
 from .payload_store import PayloadStore
-from .queue import Queue
 from .receive_table import ReceiveTable
 from .receiver import Receiver
 from .round_trip import RoundTrip

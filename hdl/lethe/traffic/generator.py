@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from lethe.random import Draws, scale
+from lethe.lib.random import Draws, scale
 from lethe.spec.config import System
 
 from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat

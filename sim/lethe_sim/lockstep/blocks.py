@@ -18,10 +18,10 @@ from amaranth.lib.wiring import In, Out
 from lethe.fabric.fault import LinkFault
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
+from lethe.lib.queue import Queue
 from lethe.ni.ladder import Ladder
 from lethe.ni.layouts import Records
 from lethe.ni.ni import Ni
-from lethe.ni.queue import Queue
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import (
