@@ -54,11 +54,12 @@ def test_of_two_builds_at_once_the_first_stays(tmp_path, monkeypatch):
     assert (built / "theirs").exists() and list((tmp_path / "cache").iterdir()) == [built]
 
 
-def test_a_failed_build_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_failed_build_leaves_its_log_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(simulators.ToolError, match="verilator failed"):
+    with pytest.raises(simulators.ToolError, match="verilator failed") as failed:
         simulators.build(VERILOG.replace("~d", "~nobody"), "top")
-    assert list((tmp_path / "cache").iterdir()) == []
+    (log,) = (tmp_path / "cache").iterdir()
+    assert str(log) in str(failed.value) and "nobody" in log.read_text()
 
 
 def test_a_cache_that_cannot_be_written_says_what_to_set(tmp_path, monkeypatch):

@@ -269,12 +269,10 @@ class Action(wiring.Component):
         left = Signal(system.time_bits)
         m.d.comb += left.eq(self.time_base - looked.deadline.time)
         overdue = looked.deadline.given & ~left[-1]
-        launching = (
-            self.granted_new
-            & (self.granted.slot == slot[: len(self.granted.slot)])
-            & (self.granted.generation == generation)
-        )
-        launched = (looked.launched_generation == generation) | launching
+        # A grant in this cycle is the slot's last, whichever of its generations it is for.
+        granted_now = self.granted_new & (self.granted.slot == slot[: len(self.granted.slot)])
+        last_granted = Mux(granted_now, self.granted.generation, looked.launched_generation)
+        launched = last_granted == generation
         m.d.comb += [
             release.eq(
                 is_ack & ready & alive & ours & ~looked.best_effort & ~looked.refused

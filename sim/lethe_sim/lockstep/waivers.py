@@ -14,6 +14,7 @@ REASONS = {
     ("PROCASSINIT", ""): "a register has its reset value at power-on, too",
     ("UNUSEDSIGNAL", "Signal is not used"): "a name for readers, or a record's field that is not needed here",
     ("UNUSEDSIGNAL", "Bits of signal are not used"): "a carry that is cut off, or a part of a record not needed here",
+    ("UNUSEDSIGNAL", "Bits of signal are not driven, nor used"): "a part of a register that synthesis found unused",
 }
 _REMARK = re.compile(r"^%(?:Warning|Error)-(?P<rule>\w+): (?P<file>[^:\n]+):(?P<line>\d+):\d+: (?P<text>.*)$", re.M)
 
