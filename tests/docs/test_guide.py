@@ -1,4 +1,4 @@
-"""docs/guide.md, done as it says: its files written, its commands run in the order of the page.
+"""docs/start/guide.md, done as it says: its files written, its commands run in the order of the page.
 
 The quick form runs what needs neither Spark nor a build, in this process; the long one runs everything as written.
 """
@@ -26,7 +26,7 @@ NEVER = ("python3 -m venv", "lethe fpga build", "openFPGALoader")
 
 def blocks() -> list[tuple[str, str]]:
     """(language, text) of every block of the page but the installation's."""
-    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "start" / "guide.md").read_text(encoding="utf-8")
     return [tuple(block) for block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)][1:]
 
 

@@ -1,9 +1,9 @@
-"""The code of docs/integration.md, run as a reader would."""
+"""The code of docs/use/integration.md, run as a reader would."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "integration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "integration.md"
 
 
 def test_the_code_of_the_page_runs():

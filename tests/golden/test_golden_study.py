@@ -1,4 +1,4 @@
-"""Single decisions turned (docs/study.md): what they do cycle by cycle, and that every datagram is delivered once."""
+"""Single decisions turned (docs/studies/study.md): what each does cycle by cycle, every datagram delivered once."""
 
 from collections import Counter as Tally
 from collections import defaultdict

@@ -2,7 +2,7 @@
 
 A node is a value, and everything it can do is a function from a node (and a message, if one arrives) to the node
 afterwards.  What joins the nodes, and what the environment owes them, is in `protocol_network`.  The comments name
-the rules of `docs/protocol.md`; each can be taken away (`Setting.without`).
+the rules of `docs/design/protocol.md`; each can be taken away (`Setting.without`).
 """
 
 from dataclasses import dataclass, field

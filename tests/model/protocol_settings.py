@@ -1,4 +1,4 @@
-"""The systems that are searched, and what becomes of each when a rule of `docs/protocol.md` is taken away."""
+"""The systems that are searched, and what becomes of each when a rule of `docs/design/protocol.md` is taken away."""
 
 import dataclasses
 from typing import NamedTuple

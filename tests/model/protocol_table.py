@@ -1,4 +1,4 @@
-"""The tables of `docs/model.md`: ``python tests/model/protocol_table.py`` writes them.
+"""The tables of `docs/design/model.md`: ``python tests/model/protocol_table.py`` writes them.
 
 With ``--run`` it prints a search of every system, and every counter-example, instead.
 """
@@ -11,7 +11,7 @@ from protocol_ladder import ladder
 from protocol_search import search
 from protocol_settings import FULL, QUICK, TRIALS, Trial
 
-PAGE = Path(__file__).parents[2] / "docs" / "model.md"
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "model.md"
 
 
 def systems() -> str:

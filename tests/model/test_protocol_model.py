@@ -21,7 +21,7 @@ def holds(name, setting, states, moves):
     result = search(setting)
     print(f"\n{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s")
     assert result.violation is None, "\n" + ladder(result.path, result.violation, setting)
-    assert (result.states, result.moves) == (states, moves), "the table of docs/model.md is stale"
+    assert (result.states, result.moves) == (states, moves), "the table of docs/design/model.md is stale"
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -57,7 +57,7 @@ def test_with_all_rules_the_same_system_holds(setting):
 
 
 def test_every_rule_has_its_row_and_its_place_in_the_code():
-    text = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "design" / "protocol.md").read_text(encoding="utf-8")
     rules = set(re.findall(r"\*\*([RNE]\d+)\*\*", text))
     assert rules == {trial.rule for trial in TRIALS}
     assert len(rules) == 25 + 5 + 2
@@ -69,7 +69,7 @@ def test_every_rule_has_its_row_and_its_place_in_the_code():
 
 def test_the_page_is_fresh():
     text = protocol_table.PAGE.read_text(encoding="utf-8")
-    assert protocol_table.refreshed(text) == text, "docs/model.md is stale; run python tests/model/protocol_table.py"
+    assert protocol_table.refreshed(text) == text, "the page is stale; run python tests/model/protocol_table.py"
 
 
 def test_a_ladder_names_what_happened():

@@ -1,4 +1,4 @@
-"""A cancel beside a grant of the same slot: what counts as launched (`docs/cycle-contract.md`, 4.5, point 4)."""
+"""A cancel beside a grant of the same slot: what counts as launched (docs/reference/cycle-contract.md, 4.5)."""
 
 import pytest
 

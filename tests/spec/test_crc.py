@@ -1,4 +1,4 @@
-"""The Hamming distances that `spec.wire` and docs/protocol.md state, found by search.
+"""The Hamming distances that `spec.wire` and docs/design/protocol.md state, found by search.
 
 A flip pattern goes unseen iff its polynomial is a multiple of the CRC's; shifting a pattern changes nothing, so
 the lowest flipped bit may be fixed, and what is searched is every pattern of that weight.

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, done as it says: its files written, its commands run, in the order of the page."""
+"""docs/start/tutorial.md, done as it says: its files written, its commands run, in the order of the page."""
 
 import csv
 import os
@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+PAGE = Path(__file__).parents[2] / "docs" / "start" / "tutorial.md"
 
 
 def test_from_a_toml_to_a_published_plot(tmp_path):

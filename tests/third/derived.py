@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MASK32 = (1 << 32) - 1
 MASK64 = (1 << 64) - 1
 
-#: docs/configuration.md: the keys that a NI, its generator and its links depend on, with their defaults.
+#: docs/reference/configuration.md: the keys that a NI, its generator and its links depend on, with their defaults.
 DEFAULTS = {
     "run": {"seed": 1},
     "topology": {"kind": "tree", "nodes": 0, "arity": 4, "levels": 2, "columns": 4, "rows": 4},
@@ -98,7 +98,7 @@ CRC32C = Crc(32, 0x82F63B78)
 
 @dataclass(frozen=True)
 class Numbers:
-    """A configuration and what follows from it; names are those of docs/configuration.md and section 9."""
+    """A configuration and what follows from it; names are those of docs/reference/configuration.md and section 9."""
 
     section: dict[str, dict]
     nodes: int

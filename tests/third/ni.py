@@ -1,7 +1,7 @@
 """The network interface a third time: section 4 of the cycle contract as plain Python, one cycle a step.
 
 Written from `docs/` alone, by hands that have read neither the RTL nor the golden model; nothing of the project is
-imported.  Numbers in comments are sections of docs/cycle-contract.md.
+imported.  Numbers in comments are sections of docs/reference/cycle-contract.md.
 
 What happens in a cycle reads the state at its start.  Queues and registers take what is written to them at the end of
 the cycle (`Queue.tick`, `Ni._later`); the rest is read before it is written, which fixes the order of the steps in
@@ -23,7 +23,7 @@ NO_CAUSE, RETRY_LIMIT, DEADLINE, CANCELLED, BEST_EFFORT, DESTINATION, LENGTH, MO
     DROP_INCARNATION, DROP_TABLE_FULL, DROP_DELIVER_FULL, DROP_TIMER_FULL, DROP_RESETTING,
 ) = range(13)  # fmt: skip
 
-#: docs/events.md.
+#: docs/reference/events.md.
 EVENT = {
     "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10, "DROP": 11,
     "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,

@@ -20,7 +20,7 @@ from lethe.spec.toml import dump
 from lethe_sim.lockstep import block_groups, matrix
 
 HERE = Path(__file__).parent
-CONTRACT = HERE.parents[1] / "docs" / "cycle-contract.md"
+CONTRACT = HERE.parents[1] / "docs" / "reference" / "cycle-contract.md"
 WRITTEN_FROM_DOCUMENTS = ("derived.py", "fabric.py", "network.py", "ni.py", "traffic.py")
 
 SMALL = {

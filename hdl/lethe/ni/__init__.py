@@ -1,1 +1,1 @@
-"""The network interface: Send, Ack, Forget in hardware (`docs/cycle-contract.md`, section 4)."""
+"""The network interface: Send, Ack, Forget in hardware (`docs/reference/cycle-contract.md`, section 4)."""

@@ -1,7 +1,7 @@
 """Trace and stimulus words: what lockstep compares and drives, 64 bits at a time.
 
 The RTL's `watch` ports, the golden model's word rows and the decoder of event rows share this layout
-(`docs/cycle-contract.md`, section 7).  Word 0 is the lowest.
+(`docs/reference/cycle-contract.md`, section 7).  Word 0 is the lowest.
 """
 
 from dataclasses import dataclass

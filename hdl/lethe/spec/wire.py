@@ -1,7 +1,7 @@
 """What is on the wire: header fields, their widths and places, flit counts, CRCs.
 
 Fields are packed from bit 0 of the first flit upwards, in the order of the tables below; what does
-not fit continues at bit 0 of the next flit.  `docs/protocol.md` shows the same as tables.
+not fit continues at bit 0 of the next flit.  `docs/design/protocol.md` shows the same as tables.
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sweep", metavar="FILE", help="sweep (TOML): base, axes, replicas; see docs/sweep.md")
+    parser.add_argument("sweep", metavar="FILE", help="sweep (TOML): base, axes, replicas; see docs/use/sweep.md")
     parser.add_argument("-o", "--output", metavar="DIR", help="directory of its results (default: FILE without .toml)")
     parser.add_argument("--workers", type=_positive, metavar="N", help="runs at a time (default: one for each core)")
     parser.add_argument("--no-report", action="store_true", help="write the tables only, no page")

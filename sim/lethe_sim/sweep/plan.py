@@ -302,7 +302,7 @@ def model_digest() -> str:
 def load(path: str | Path) -> Sweep:
     """The sweep that a TOML file describes; raises `SweepError`."""
     path = Path(path)
-    tables = _toml(path, "write one as in docs/tutorial.md")
+    tables = _toml(path, "write one as in docs/start/tutorial.md")
     reader = _Reader(str(path), tables)
     base, base_source = _base(path, reader.take("base", (str, dict), {}))
     design = reader.take("design", (str,), "grid")

@@ -1,6 +1,6 @@
 """Raw events, as both sides record them, and the Arrow table that a trace is.
 
-A raw event is (cycle, unit, lane, word, uid): the non-zero trace words of `docs/cycle-contract.md`, section 7.
+A raw event is (cycle, unit, lane, word, uid): the non-zero trace words of `docs/reference/cycle-contract.md`, 7.
 Rows hold all of it: `encode` is the inverse of `decode`, so that a digest can be taken from rows.
 """
 

@@ -1,4 +1,4 @@
-"""From dense trace words, one row a cycle, to raw events (`docs/cycle-contract.md`, section 7)."""
+"""From dense trace words, one row a cycle, to raw events (`docs/reference/cycle-contract.md`, section 7)."""
 
 import numpy as np
 
