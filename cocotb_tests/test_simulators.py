@@ -23,10 +23,20 @@ async def inverts(top):
 """
 
 
-def test_a_build_outlives_the_environment_that_made_it(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def in_cache(cache, monkeypatch):
+    monkeypatch.setenv("LETHE_CACHE", str(cache))
+    return cache
+
+
+def test_a_build_outlives_the_environment_that_made_it(tmp_path, in_cache, monkeypatch):
     (tmp_path / "inverter_bench.py").write_text(BENCH)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
     gone = tmp_path / "environment" / "libs"
     shutil.copytree(cocotb_tools.config.libs_dir, gone)
     with monkeypatch.context() as elsewhere:
@@ -36,22 +46,33 @@ def test_a_build_outlives_the_environment_that_made_it(tmp_path, monkeypatch):
     assert simulators.build(VERILOG, "top") == built
     results = simulators.run(built, "top", "inverter_bench", "verilator", tmp_path, {})
     assert get_results(results) == (1, 0)
-    assert list((tmp_path / "cache").iterdir()) == [built]
+    assert list(in_cache.glob("verilator-*")) == [built]
 
 
-def test_of_two_builds_at_once_the_first_stays(tmp_path, monkeypatch):
-    monkeypatch.setenv("LETHE_CACHE", str(tmp_path / "cache"))
+def test_the_run_time_library_is_compiled_once(tmp_path, in_cache, monkeypatch):
+    """What is built with the one that was kept, works."""
+    (tmp_path / "inverter_bench.py").write_text(BENCH)
+    monkeypatch.syspath_prepend(tmp_path)
+    simulators.build(VERILOG, "top")
+    (kept,) = in_cache.glob("runtime-*")
+    built = simulators.build(VERILOG + "// another\n", "top")
+    assert "verilated_vpi.cpp" not in (built / "build.log").read_text()
+    assert get_results(simulators.run(built, "top", "inverter_bench", "verilator", tmp_path, {})) == (1, 0)
+    assert list(in_cache.glob("runtime-*")) == [kept]
+
+
+def test_of_two_builds_at_once_the_first_stays(in_cache, monkeypatch):
     ports = simulators._public_ports
 
     def meanwhile(workshop, *arguments):
-        theirs = tmp_path / "cache" / workshop.parent.name.rpartition("-")[0]
+        theirs = in_cache / workshop.parent.name.rpartition("-")[0]
         theirs.mkdir()
         (theirs / "theirs").touch()
         return ports(workshop, *arguments)
 
     monkeypatch.setattr(simulators, "_public_ports", meanwhile)
-    built = simulators.build(VERILOG, "top")
-    assert (built / "theirs").exists() and list((tmp_path / "cache").iterdir()) == [built]
+    built = simulators.build(VERILOG + "// one more\n", "top")
+    assert (built / "theirs").exists()
 
 
 def test_a_failed_build_leaves_its_log_and_nothing_else(tmp_path, monkeypatch):

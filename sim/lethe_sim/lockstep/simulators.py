@@ -218,7 +218,39 @@ def _runner(simulator: str) -> Any:
                 [*make, *_MAKE],
             ]
 
+        def _execute_cmds(self, cmds, cwd, stdout=None):
+            if len(cmds) == 1:  # a simulation
+                return super()._execute_cmds(cmds, cwd, stdout)
+            verilate, make = cmds
+            super()._execute_cmds([verilate], cwd, stdout)
+            with _runtime(Path(cwd)):
+                super()._execute_cmds([make], cwd, stdout)
+
     return PortsOnly() if simulator == "verilator" else LeashedIcarus()
+
+
+@contextlib.contextmanager
+def _runtime(workshop: Path) -> Iterator[None]:
+    """Lend Verilator's run-time library to a build; the first build for its options compiles and keeps it.
+
+    That is two thirds of the compiler's work for a small design.  The options are the ``VM_`` lines of its makefile.
+    """
+    (makefile,) = workshop.glob("*_classes.mk")
+    options = dict(re.findall(r"^(VM_\w+) \+?= *((?:[^\\\n]*\\\n)*[^\\\n]*)$", makefile.read_text(), re.MULTILINE))
+    names = [f"{name}.o" for name in options.pop("VM_GLOBAL_FAST").replace("\\", " ").split()]
+    options = {name: value for name, value in options.items() if "CLASSES" not in name}
+    recipe = [options, names, _MAKE, importlib.metadata.version("verilator"), importlib.metadata.version("cocotb")]
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:20]
+    kept = cache_directory() / f"runtime-{key}"
+    lent = kept.exists()
+    if lent:
+        for name in names:
+            shutil.copyfile(kept / name, workshop / name)  # newer than its sources
+    yield
+    if not lent:
+        with _workshop(kept) as shelf:
+            for name in names:
+                shutil.copyfile(workshop / name, shelf / name)
 
 
 def _public_ports(directory: Path, verilog: str, top: str) -> Path:
