@@ -1,11 +1,11 @@
 """Whole systems drawn by seed, RTL and golden model in lockstep: every topology, width and fault."""
 
-import numpy as np
 import pytest
 
 from lethe.spec.check import QUEUES
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT
+from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
 from lethe_sim.lockstep.matrix import KINDS, draw
@@ -109,7 +109,7 @@ def test_long_payloads(flit_bits, mtu):
     golden = Golden(system, record=True)
     golden.run(result.cycles, until_drained=True)
     events = golden.take_events()
-    lengths = events["word"][events["lane"] == LANE_ACCEPT] >> np.uint64(32) & np.uint64(0xFFFF)
+    lengths = LENGTH.of(events["word"][events["lane"] == LANE_ACCEPT])
     assert lengths.max() > 0.9 * mtu and len(lengths) > 30
 
 

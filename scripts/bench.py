@@ -113,10 +113,9 @@ class Rows:
 
     def events(self, node: int, event: Event) -> np.ndarray:
         """int64[n, 2]: cycle and packed UID of each such event at a node, on any lane."""
-        base = node * self.layout.ni_words
-        lanes = self.words[:, base : base + 2 * trace.LANES]
-        cycle, lane = np.nonzero((lanes[:, ::2] & np.uint64(0xFF)) == event)
-        return np.stack([cycle, lanes[cycle, 2 * lane + 1].astype(np.int64)], axis=1)
+        places = np.array([node * self.layout.ni_words + trace.lane_word(lane) for lane in range(trace.LANES)])
+        cycle, lane = np.nonzero(trace.EVENT.of(self.words[:, places]) == event)
+        return np.stack([cycle, self.words[cycle, places[lane] + 1].astype(np.int64)], axis=1)
 
     def count(self, *kinds: Event) -> int:
         return sum(len(self.events(node, kind)) for node in (0, 1) for kind in kinds)

@@ -16,12 +16,18 @@ from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import (
     PORT_WORDS,
+    STIMULUS_BEAT,
     STIMULUS_BITS,
     STIMULUS_CANCEL,
+    STIMULUS_CANCEL_WORD,
+    STIMULUS_FLAGS,
     STIMULUS_LIMITS,
+    STIMULUS_LIMITS_WORD,
     STIMULUS_RECORD,
+    STIMULUS_RECORD_WORD,
     STIMULUS_WORDS,
     WORD_BITS,
+    fields,
 )
 from lethe.statistics import Statistics
 from lethe.traffic.checker import Checker
@@ -56,7 +62,7 @@ class SystemTop(wiring.Component):
         Trace words in the order of section 7, word 0 lowest.
     idle : Out(1)
         Every NI is idle.
-    stimulus : In(64 · 6 · nodes), with ``host="stimulus"``
+    stimulus : In(64 · `STIMULUS_WORDS` · nodes), with ``host="stimulus"``
         Stimulus words of node 0 lowest.
     host : array of `lethe.ni.ni.host_signature`, one for each node, with ``host="ports"``
         What is between a NI and its host, seen from the NI.
@@ -304,17 +310,14 @@ def drive_host(m, system: System, ni, words, stalled):
     Fields wider than their ports are cut off.  While ``stalled`` no deliver port is ready.
     """
     word = [words.word_select(i, WORD_BITS) for i in range(STIMULUS_WORDS)]
-    bit = {name: word[0][i] for i, name in enumerate(STIMULUS_BITS)}
+    bit = {name: word[STIMULUS_FLAGS][i] for i, name in enumerate(STIMULUS_BITS)}
 
-    def fields(source, table):
-        at, taken = 0, {}
-        for name, width in table:
-            taken[name] = source[at : at + width]
-            at += width
-        return taken
+    def taken(source, table):
+        return {name: source[field.shift :][: field.bits] for name, field in fields(table).items()}
 
-    record = {**fields(word[1], STIMULUS_RECORD), **fields(word[2], STIMULUS_LIMITS)}
+    record = taken(word[STIMULUS_RECORD_WORD], STIMULUS_RECORD) | taken(word[STIMULUS_LIMITS_WORD], STIMULUS_LIMITS)
     record["cls"] = record.pop("class")
+    cancel = taken(word[STIMULUS_CANCEL_WORD], STIMULUS_CANCEL)
     ready = ~stalled & ~bit["deliver_stall"]
     m.d.comb += [
         ni.link_enable.eq(~bit["link_disable"]),
@@ -322,9 +325,9 @@ def drive_host(m, system: System, ni, words, stalled):
         ni.send.valid.eq(bit["send.valid"]),
         *(ni.send.payload[name].eq(value) for name, value in record.items()),
         ni.send_data.valid.eq(bit["send_data.valid"]),
-        ni.send_data.payload.eq(words[3 * WORD_BITS : 5 * WORD_BITS]),
+        ni.send_data.payload.eq(words[STIMULUS_BEAT * WORD_BITS :][: 2 * WORD_BITS]),
         ni.cancel.valid.eq(bit["cancel.valid"]),
-        *(ni.cancel.payload[name].eq(value) for name, value in fields(word[5], STIMULUS_CANCEL).items()),
+        *(ni.cancel.payload[name].eq(value) for name, value in cancel.items()),
         ni.deliver.ready.eq(ready),
         ni.deliver_data.ready.eq(ready),
     ]

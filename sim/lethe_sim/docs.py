@@ -116,16 +116,9 @@ def event_table() -> str:
 
 
 def _seen_at(event: events.Event) -> str:
-    names = events.Event
-    if event is names.FRAGMENT:
-        return "NI lane fragment, router"
-    for last, place in ((names.KILLED, "NI lane tx"), (names.ORPHAN, "NI lane rx")):
-        if event <= last:
-            return place
-    lanes = {names.ACCEPT: "accept", names.COMPLETE: "complete", names.TAKE: "take", names.RESET: "rx"}
-    if event in lanes:
-        return f"NI lane {lanes[event]}"
-    return "link" if event in (names.LOST, names.DEAD, names.FLIP) else "router"
+    facts = events.EVENTS[event]
+    lane = "" if facts.lane is None else f"NI lane {events.LANE_NAMES[facts.lane]}"
+    return ", ".join(lane if unit is events.Unit.NI else unit.name.lower() for unit in facts.units)
 
 
 def counters() -> str:
@@ -205,11 +198,11 @@ def stimulus() -> str:
 
     bits = fields(*((name, 1) for name in trace.STIMULUS_BITS))
     rows = (
-        (0, bits),
-        (1, fields(*trace.STIMULUS_RECORD)),
-        (2, fields(*trace.STIMULUS_LIMITS)),
-        ("3, 4", "the data beat, low half first"),
-        (5, fields(*trace.STIMULUS_CANCEL)),
+        (trace.STIMULUS_FLAGS, bits),
+        (trace.STIMULUS_RECORD_WORD, fields(*trace.STIMULUS_RECORD)),
+        (trace.STIMULUS_LIMITS_WORD, fields(*trace.STIMULUS_LIMITS)),
+        (f"{trace.STIMULUS_BEAT}, {trace.STIMULUS_BEAT + 1}", "the data beat, low half first"),
+        (trace.STIMULUS_CANCEL_WORD, fields(*trace.STIMULUS_CANCEL)),
     )
     return table(("word", "fields and their bits"), iter(rows))
 

@@ -7,7 +7,7 @@ from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.pin import key_hash, pinned
 from lethe.spec.random import advance, scale
 from lethe.spec.topology import NOWHERE, UP, Topology
-from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT
+from lethe.spec.trace import HEAD
 from lethe.spec.wire import Wire
 
 
@@ -54,7 +54,7 @@ class Input:
         self.queue = FlitQueue(depth)
         self.back, self.back_count, self.waiting = "NONE", 0, 0
         self.front, self.front_count, self.patience = "IDLE", 0, 0
-        self.output = None  # of a worm in FORWARD
+        self.output = 0  # of a worm in FORWARD
 
 
 class Router:
@@ -160,7 +160,7 @@ class Router:
 
     def _head(self, i, each, flit, queued, output, winners, busy, passing, held, lanes) -> bool:
         """The fate of a presented head; whether it stays."""
-        shown = flit.data & (1 << HEAD_BITS) - 1
+        shown = flit.data & (1 << HEAD.bits) - 1
         if i in winners:
             lanes[i] = (Event.FORWARD, output, shown)
             passing[output] = flit
@@ -192,7 +192,7 @@ class Router:
             elif each.waiting < self.worms:
                 pushed, entering = arriving, True
             else:
-                lane = (Event.DISCARD_FULL, 0, arriving.data & (1 << HEAD_BITS) - 1)
+                lane = (Event.DISCARD_FULL, 0, arriving.data & (1 << HEAD.bits) - 1)
                 each.back = "SWALLOW"
             if entering:
                 each.back, each.back_count = "STORE", 1
@@ -214,4 +214,4 @@ class Router:
 def word(lane: tuple[int, int, int]) -> int:
     """A lane as its trace word."""
     event, detail, data = lane
-    return event | detail << 8 | data << HEAD_SHIFT
+    return event | detail << 8 | data << HEAD.shift

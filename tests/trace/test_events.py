@@ -20,7 +20,7 @@ def ni_word(event: Event, detail: int = 0, peer: int = 0, length: int = 0, extra
 
 def head(system: System, **fields: int) -> int:
     flit = system.format.flits({"kind": Kind.SEND, **fields})[0]
-    return flit & (1 << layout.HEAD_BITS) - 1
+    return flit & (1 << layout.HEAD.bits) - 1
 
 
 def raw(*rows: tuple) -> np.ndarray:

@@ -29,7 +29,7 @@ def at_router(cycle: int, router: int, port: int, event: Event, detail: int = 0)
     head = SYSTEM.format.flits(
         {"kind": Kind.SEND, "destination": 3, "source": 0, "slot": 2, "generation": 3, "incarnation": 1}
     )[0]
-    return cycle, NODES + router, port, event | detail << 8 | (head & (1 << layout.HEAD_BITS) - 1) << 16, 0
+    return cycle, NODES + router, port, event | detail << 8 | (head & (1 << layout.HEAD.bits) - 1) << 16, 0
 
 
 def at_link(cycle: int, link: int, event: Event):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from lethe.layouts import flit_layout
 from lethe.lib.random import Draws, scale
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
-from lethe.spec.trace import HEAD_BITS, HEAD_SHIFT, WORD_BITS
+from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
 from . import pin
@@ -202,7 +202,7 @@ class Router(wiring.Component):
                 m.d.sync += swallowing[i].eq(overlong[i] | (~self.i[i].last & swallowed))
                 fates.append((body[i] & ~forwarding[i] & ~swallowing[i], Event.STRAY))
             self._watch(m, i, fates, decided, presented[i])
-            m.d.comb += self.watch.word_select(i, WORD_BITS)[8:HEAD_SHIFT].eq(_number(grants))
+            m.d.comb += self.watch.word_select(i, WORD_BITS)[8 : HEAD.shift].eq(_number(grants))
 
         for counter, event in ROUTER_COUNTED.items():
             # With queues, what these two count is seen at their backs.
@@ -221,7 +221,7 @@ class Router(wiring.Component):
         word = self.watch.word_select(lane, WORD_BITS)
         m.d.comb += [
             word[:8].eq(event),
-            word[HEAD_SHIFT:].eq(Mux(decided, flit.data[:HEAD_BITS], 0)),
+            word[HEAD.shift :].eq(Mux(decided, flit.data[: HEAD.bits], 0)),
         ]
 
     def _route(self, m, came_from: int) -> tuple[dict[int, Value], Value | None]:

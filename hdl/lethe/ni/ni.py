@@ -8,7 +8,19 @@ from lethe.layouts import flit_layout
 from lethe.lib.queue import Queue
 from lethe.lib.random import Draws
 from lethe.spec.config import System
-from lethe.spec.events import Counter, Drop, Event, Kind
+from lethe.spec.events import (
+    CAUSE_BITS,
+    COUNTED,
+    EVENTS,
+    LANE_ACCEPT,
+    LANE_COMPLETE,
+    LANE_FRAGMENT,
+    LANE_RX,
+    LANE_TX,
+    Counter,
+    Event,
+    Kind,
+)
 from lethe.spec.ports import deliver_fifos
 from lethe.spec.trace import WORD_BITS
 from lethe.statistics import Statistics
@@ -420,7 +432,7 @@ class Ni(wiring.Component):
                 completions.taken,
                 event_word(
                     Const(Event.COMPLETE, 8),
-                    detail=Cat(padded(ended.cause, 4), ended.status),
+                    detail=Cat(padded(ended.cause, CAUSE_BITS), ended.status),
                     peer=ended.destination,
                     extra=ended.tag,
                 ),
@@ -438,30 +450,11 @@ class Ni(wiring.Component):
 
     def _pulses(self, accept, transmitter, receiver, action, completions) -> Value:
         """One bit per `Counter`."""
-        sent, acted = transmitter.shown.event, action.shown.event
-        pulses = {
-            Counter.SENDS: sent == Event.SEND,
-            Counter.ACKS: sent == Event.ACK,
-            Counter.FORGETS: sent == Event.FORGET,
-            Counter.BEST_EFFORTS: sent == Event.BE,
-            Counter.KILLED: sent == Event.KILLED,
-            Counter.DELIVERED: acted == Event.DELIVER,
-            Counter.DELIVERED_BE: acted == Event.DELIVER_BE,
-            Counter.DUPLICATES: acted == Event.DUPLICATE,
-            Counter.RELEASED: acted == Event.RELEASE,
-            Counter.ACKS_IGNORED: acted == Event.ACK_IGNORED,
-            Counter.FORGOTTEN: acted == Event.FORGOTTEN,
-            Counter.FORGETS_IGNORED: acted == Event.FORGET_IGNORED,
-            Counter.REPEATS: acted == Event.REPEAT,
-            Counter.ACK_REPEATS: acted == Event.ACK_REPEAT,
-            Counter.GIVEN_UP: acted == Event.GIVE_UP,
-            Counter.ORPHANS: acted == Event.ORPHAN,
-            Counter.REPLIES_DROPPED: action.lost_reply,
-            Counter.FRAGMENTS: receiver.fragment,
-            Counter.ACCEPTED: accept.accept,
-            Counter.COMPLETED: completions.taken,
-        }
-        for reason in Drop:
-            if reason != Drop.NONE:
-                pulses[Counter[f"DROP_{reason.name}"]] = (acted == Event.DROP) & (action.shown.detail == reason)
+        shown: dict = {LANE_TX: transmitter.shown.event, LANE_RX: action.shown.event}
+        happens: dict = {LANE_ACCEPT: accept.accept, LANE_COMPLETE: completions.taken, LANE_FRAGMENT: receiver.fragment}
+        pulses = {Counter.REPLIES_DROPPED: action.lost_reply}
+        for counter, (event, reason) in COUNTED.items():
+            lane = EVENTS[event].lane
+            pulse = shown[lane] == event if lane in shown else happens[lane]
+            pulses[counter] = pulse & (action.shown.detail == reason) if reason else pulse
         return Cat(pulses[counter] for counter in Counter)

@@ -5,6 +5,7 @@ the NI's trace lanes, so that lockstep, pipeline and reports speak one language.
 """
 
 import enum
+from typing import NamedTuple
 
 
 class Kind(enum.IntEnum):
@@ -108,17 +109,6 @@ class Event(enum.IntEnum):
     DISCARD_FULL = 43  # the queue of its input is full
 
 
-#: Router and link events by which a worm disappears.
-DISCARDS = (
-    Event.DISCARD_BUSY,
-    Event.DISCARD_CONTENTION,
-    Event.DISCARD_UP,
-    Event.DISCARD_ROUTE,
-    Event.DISCARD_FULL,
-    Event.LOST,
-    Event.DEAD,
-)
-
 #: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
 TRACE_COLUMNS = (
     ("run", "string", False, "name of the run; one file may hold several"),
@@ -177,31 +167,6 @@ class Counter(enum.IntEnum):
     COMPLETED = 31
 
 
-#: What each NI counter counts: an event, and for drops its detail.  REPLIES_DROPPED has no event of its own.
-COUNTED: dict[Counter, tuple[Event, Drop]] = {
-    Counter.SENDS: (Event.SEND, Drop.NONE),
-    Counter.ACKS: (Event.ACK, Drop.NONE),
-    Counter.FORGETS: (Event.FORGET, Drop.NONE),
-    Counter.BEST_EFFORTS: (Event.BE, Drop.NONE),
-    Counter.KILLED: (Event.KILLED, Drop.NONE),
-    Counter.DELIVERED: (Event.DELIVER, Drop.NONE),
-    Counter.DELIVERED_BE: (Event.DELIVER_BE, Drop.NONE),
-    Counter.DUPLICATES: (Event.DUPLICATE, Drop.NONE),
-    Counter.RELEASED: (Event.RELEASE, Drop.NONE),
-    Counter.ACKS_IGNORED: (Event.ACK_IGNORED, Drop.NONE),
-    Counter.FORGOTTEN: (Event.FORGOTTEN, Drop.NONE),
-    Counter.FORGETS_IGNORED: (Event.FORGET_IGNORED, Drop.NONE),
-    Counter.REPEATS: (Event.REPEAT, Drop.NONE),
-    Counter.ACK_REPEATS: (Event.ACK_REPEAT, Drop.NONE),
-    Counter.GIVEN_UP: (Event.GIVE_UP, Drop.NONE),
-    Counter.ORPHANS: (Event.ORPHAN, Drop.NONE),
-    **{Counter[f"DROP_{drop.name}"]: (Event.DROP, drop) for drop in Drop if drop},
-    Counter.FRAGMENTS: (Event.FRAGMENT, Drop.NONE),
-    Counter.ACCEPTED: (Event.ACCEPT, Drop.NONE),
-    Counter.COMPLETED: (Event.COMPLETE, Drop.NONE),
-}
-
-
 class RouterCounter(enum.IntEnum):
     """Router counters; the index is the address in the statistics block.  FULL is only there with input queues."""
 
@@ -216,26 +181,164 @@ class RouterCounter(enum.IntEnum):
     FULL = 8
 
 
-#: What each router counter counts.  FRAGMENT has more: a worm that a head cut short.
-ROUTER_COUNTED: dict[RouterCounter, Event] = {
-    RouterCounter.FORWARDED: Event.FORWARD,
-    RouterCounter.BUSY: Event.DISCARD_BUSY,
-    RouterCounter.CONTENTION: Event.DISCARD_CONTENTION,
-    RouterCounter.UP: Event.DISCARD_UP,
-    RouterCounter.ROUTE: Event.DISCARD_ROUTE,
-    RouterCounter.STRAY: Event.STRAY,
-    RouterCounter.FRAGMENT: Event.FRAGMENT,
-    RouterCounter.OVERLONG: Event.OVERLONG,
-    RouterCounter.FULL: Event.DISCARD_FULL,
+class LinkCounter(enum.IntEnum):
+    """What is counted of a link, in the golden model and in a trace's metadata."""
+
+    LOST = 0
+    DEAD = 1
+    FLIPS = 2
+
+
+class Unit(enum.IntEnum):
+    """The sorts of units, in the order in which a trace numbers them (`Topology.first_router` and so on)."""
+
+    NI = 0
+    ROUTER = 1
+    LINK = 2
+
+
+class Column(enum.Flag):
+    """Columns of a trace that mean something for some events only."""
+
+    UID = enum.auto()
+    PEER = enum.auto()
+    LENGTH = enum.auto()
+    TAG = enum.auto()
+    HEAD = enum.auto()  # the head flit, and with it UID and peer as far as the head shows them
+
+
+class Role(enum.Flag):
+    """What an event is in the life of a worm or a datagram."""
+
+    NONE = 0
+    LAUNCH = enum.auto()  # a worm leaves its node
+    ARRIVAL = enum.auto()  # a worm has arrived and acts, or does not
+    LOSS = enum.auto()  # a worm disappears in a router or on a link
+    END = enum.auto()  # the datagram has ended for its sender
+
+
+class Facts(NamedTuple):
+    """What is known of every occurrence of an event.
+
+    Attributes
+    ----------
+    units : the sorts of units that show it
+    columns : the columns that mean something for it
+    role : what it is in the life of a worm or a datagram
+    lane : the lane of the NI that shows it; a take lane stands for all of them
+    worm : for a launch or an arrival, the kind of the worm (a BE travels as a Send does); None if that varies
+    detail : the codes that its detail is one of; None for a number, or nothing
+    counters : the counters that count it; those of DROP follow from its detail
+    """
+
+    units: tuple[Unit, ...]
+    columns: Column
+    role: Role = Role.NONE
+    lane: int | None = None
+    worm: Kind | None = None
+    detail: type[enum.IntEnum] | None = None
+    counters: tuple[Counter | RouterCounter | LinkCounter, ...] = ()
+
+
+def _ni(lane: int, columns: Column, role: Role = Role.NONE, *, counter: Counter | None = None, **more) -> Facts:
+    return Facts((Unit.NI,), columns, role, lane, counters=() if counter is None else (counter,), **more)
+
+
+def _router(counter: RouterCounter, columns: Column = Column(0), role: Role = Role.NONE) -> Facts:
+    return Facts((Unit.ROUTER,), columns, role, counters=(counter,))
+
+
+def _link(counter: LinkCounter, role: Role = Role.NONE) -> Facts:
+    return Facts((Unit.LINK,), Column(0), role, counters=(counter,))
+
+
+_PEER, _LENGTH, _HEAD = Column.PEER, Column.LENGTH, Column.HEAD
+_NAMED = Column.UID | Column.PEER
+_PAYLOAD = _NAMED | Column.LENGTH
+
+#: The one table of events.  Whatever names events by what they are derives from it.
+EVENTS: dict[Event, Facts] = {
+    Event.SEND: _ni(LANE_TX, _PAYLOAD, Role.LAUNCH, worm=Kind.SEND, counter=Counter.SENDS),
+    Event.ACK: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.ACK, counter=Counter.ACKS),
+    Event.FORGET: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.FORGET, counter=Counter.FORGETS),
+    Event.BE: _ni(LANE_TX, _PAYLOAD, Role.LAUNCH, worm=Kind.SEND, counter=Counter.BEST_EFFORTS),
+    Event.KILLED: _ni(LANE_TX, _NAMED, counter=Counter.KILLED),
+    Event.DELIVER: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED),
+    Event.DELIVER_BE: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED_BE),
+    Event.DUPLICATE: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DUPLICATES),
+    Event.DROP: _ni(LANE_RX, _NAMED, Role.ARRIVAL, detail=Drop),
+    Event.RELEASE: _ni(LANE_RX, _NAMED, Role.ARRIVAL | Role.END, worm=Kind.ACK, counter=Counter.RELEASED),
+    Event.ACK_IGNORED: _ni(LANE_RX, _NAMED, Role.ARRIVAL, worm=Kind.ACK, counter=Counter.ACKS_IGNORED),
+    Event.FORGOTTEN: _ni(LANE_RX, _NAMED, Role.ARRIVAL, worm=Kind.FORGET, counter=Counter.FORGOTTEN),
+    Event.FORGET_IGNORED: _ni(LANE_RX, _NAMED, Role.ARRIVAL, worm=Kind.FORGET, counter=Counter.FORGETS_IGNORED),
+    Event.REPEAT: _ni(LANE_RX, _NAMED, counter=Counter.REPEATS),
+    Event.ACK_REPEAT: _ni(LANE_RX, _NAMED, counter=Counter.ACK_REPEATS),
+    Event.GIVE_UP: _ni(LANE_RX, _NAMED, Role.END, detail=Cause, counter=Counter.GIVEN_UP),
+    Event.ORPHAN: _ni(LANE_RX, _NAMED, counter=Counter.ORPHANS),
+    Event.ACCEPT: _ni(LANE_ACCEPT, _PAYLOAD | Column.TAG, detail=Kind, counter=Counter.ACCEPTED),
+    Event.COMPLETE: _ni(LANE_COMPLETE, _NAMED | Column.TAG, counter=Counter.COMPLETED),
+    Event.TAKE: _ni(LANE_TAKE, _PEER | _LENGTH),
+    Event.RESET: _ni(LANE_RX, _LENGTH),
+    Event.FORWARD: _router(RouterCounter.FORWARDED, _HEAD),
+    Event.DISCARD_BUSY: _router(RouterCounter.BUSY, _HEAD, Role.LOSS),
+    Event.DISCARD_CONTENTION: _router(RouterCounter.CONTENTION, _HEAD, Role.LOSS),
+    Event.DISCARD_UP: _router(RouterCounter.UP, _HEAD, Role.LOSS),
+    Event.DISCARD_ROUTE: _router(RouterCounter.ROUTE, _HEAD, Role.LOSS),
+    Event.STRAY: _router(RouterCounter.STRAY),
+    Event.FRAGMENT: Facts(
+        (Unit.NI, Unit.ROUTER), Column(0), lane=LANE_FRAGMENT, counters=(Counter.FRAGMENTS, RouterCounter.FRAGMENT)
+    ),
+    Event.OVERLONG: _router(RouterCounter.OVERLONG),
+    Event.LOST: _link(LinkCounter.LOST, Role.LOSS),
+    Event.DEAD: _link(LinkCounter.DEAD, Role.LOSS),
+    Event.FLIP: _link(LinkCounter.FLIPS),
+    Event.DISCARD_FULL: _router(RouterCounter.FULL, _HEAD, Role.LOSS),
 }
 
 
-def _bank(counters: type[enum.IntEnum], least: int) -> int:
+def events_with(*, role: Role = Role.NONE, columns: Column = Column(0), unit: Unit | None = None) -> tuple[Event, ...]:
+    """The events that have this role, mean all of these columns, and can be shown by this sort of unit, by code."""
+    return tuple(
+        event
+        for event, facts in EVENTS.items()
+        if role in facts.role and columns in facts.columns and (unit is None or unit in facts.units)
+    )
+
+
+#: Events by which a worm leaves its node; by which it acts where it has arrived; by which it disappears on its way.
+LAUNCHES, ARRIVALS, DISCARDS = (events_with(role=role) for role in (Role.LAUNCH, Role.ARRIVAL, Role.LOSS))
+#: NI events whose UID is a datagram's.
+OF_DATAGRAM = events_with(columns=Column.UID, unit=Unit.NI)
+#: Drop reasons for which the header is not believed, so that UID and peer are not known.
+UNREADABLE = (Drop.CRC, Drop.KIND, Drop.LENGTH, Drop.RESETTING)
+#: Drop reasons of a sound Send: it names its datagram.
+REFUSALS = (Drop.INCARNATION, Drop.TABLE_FULL, Drop.DELIVER_FULL, Drop.TIMER_FULL)
+
+#: The detail of COMPLETE is a status, shifted by so many bits, and a cause.
+CAUSE_BITS = 4
+MOST_CAUSE = (1 << CAUSE_BITS) - 1
+
+#: What each NI counter counts: an event, and for drops its detail.  REPLIES_DROPPED has no event of its own.
+COUNTED: dict[Counter, tuple[Event, Drop]] = {
+    **{c: (event, Drop.NONE) for event, facts in EVENTS.items() for c in facts.counters if isinstance(c, Counter)},
+    **{Counter[f"DROP_{drop.name}"]: (Event.DROP, drop) for drop in Drop if drop},
+}
+#: What each router counter counts.  FRAGMENT has more: a worm that a head cut short.
+ROUTER_COUNTED: dict[RouterCounter, Event] = {
+    c: event for event, facts in EVENTS.items() for c in facts.counters if isinstance(c, RouterCounter)
+}
+#: What each link counter counts.
+LINK_COUNTED: dict[LinkCounter, Event] = {
+    c: event for event, facts in EVENTS.items() for c in facts.counters if isinstance(c, LinkCounter)
+}
+
+
+def bank(counters: type[enum.IntEnum], least: int = 1) -> int:
     """Addresses of one unit's counters: a power of two, at least ``least``, with room for all."""
     return max(least, 1 << (len(counters) - 1).bit_length())
 
 
 #: Counter addresses of a router.
-ROUTER_COUNTER_STEP = _bank(RouterCounter, 16)
+ROUTER_COUNTER_STEP = bank(RouterCounter, 16)
 #: Counter addresses of an NI, a multiple of a router's.
-COUNTER_STEP = _bank(Counter, ROUTER_COUNTER_STEP)
+COUNTER_STEP = bank(Counter, ROUTER_COUNTER_STEP)

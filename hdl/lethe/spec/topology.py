@@ -111,6 +111,21 @@ class Topology:
         return range(start, start + (self.dilation if inner >= 0 else 1))
 
     @property
+    def first_router(self) -> int:
+        """The unit number, in a trace, of router 0; NIs come before it."""
+        return self.nodes
+
+    @property
+    def first_link(self) -> int:
+        """The unit number of link 0."""
+        return self.nodes + self.routers
+
+    @property
+    def units(self) -> int:
+        """How many units a trace numbers; those of services would follow the links."""
+        return self.first_link + self.link_count
+
+    @property
     def max_ports(self) -> int:
         return max((self.ports(r) for r in range(self.routers)), default=0)
 
@@ -372,10 +387,9 @@ class Topology:
 
     def unit_name(self, unit: int) -> str:
         """`ni3`, `router1` or `link12` for a unit number of a trace."""
-        if unit < self.nodes:
+        if unit < self.first_router:
             return f"ni{unit}"
-        unit -= self.nodes
-        return f"router{unit}" if unit < self.routers else f"link{unit - self.routers}"
+        return f"router{unit - self.first_router}" if unit < self.first_link else f"link{unit - self.first_link}"
 
     def link_name(self, link: int) -> str:
         """`node3→router0.3`, in words."""

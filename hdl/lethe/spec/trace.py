@@ -6,6 +6,7 @@ The RTL's `watch` ports, the golden model's word rows and the decoder of event r
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from .events import LANE_FRAGMENT, LANE_NAMES
 from .topology import Topology
@@ -27,21 +28,43 @@ NI_FLAG_BITS = (
     "deliver.valid", "deliver_data.valid", "deliver_data.last", "completion.valid",
 )  # fmt: skip
 
-# Fields of an event word: (shift, width).
-EVENT, DETAIL, PEER, LENGTH, EXTRA = (0, 8), (8, 8), (16, 16), (32, 16), (48, 16)
-#: In a router's event word the head's low data bits stand from here.
-HEAD_SHIFT, HEAD_BITS = 16, 48
 
-LINKS_PER_WORD = 8
+class Field(NamedTuple):
+    """Some bits of a word."""
 
-# Words of one node's stimulus.
-STIMULUS_WORDS = 6
-#: Bits of stimulus word 0.
+    shift: int
+    bits: int
+
+    def of(self, word):
+        """What the field holds, of a whole number or of each in an array of them."""
+        return word >> self.shift & (1 << self.bits) - 1
+
+
+#: Fields of an event word.
+EVENT, DETAIL, PEER, LENGTH, EXTRA = Field(0, 8), Field(8, 8), Field(16, 16), Field(32, 16), Field(48, 16)
+#: In a router's event word the head's low data bits take the place of the last three.
+HEAD = Field(PEER.shift, WORD_BITS - PEER.shift)
+
+#: A link's event has one byte.
+LINKS_PER_WORD = WORD_BITS // EVENT.bits
+
+#: Words of one node's stimulus; the data beat has two, its low half first.
+STIMULUS_FLAGS, STIMULUS_RECORD_WORD, STIMULUS_LIMITS_WORD, STIMULUS_BEAT, _, STIMULUS_CANCEL_WORD = range(6)
+STIMULUS_WORDS = STIMULUS_CANCEL_WORD + 1
+#: Bits of the flags word, from the lowest.
 STIMULUS_BITS = ("send.valid", "send_data.valid", "cancel.valid", "quiesce", "link_disable", "deliver_stall")
-#: Fields of stimulus words 1, 2 and 5; words 3 and 4 are the data beat, low half first.
+#: Fields of the words of record, limits and cancel, (name, bits) from the lowest (`fields`).
 STIMULUS_RECORD = (("destination", 16), ("class", 8), ("mode", 8), ("length", 16), ("tag", 16))
 STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
 STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
+
+
+def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Field]:
+    """The fields of a word by name, from (name, bits), the first lowest."""
+    found, at = {}, 0
+    for name, bits in table:
+        found[name], at = Field(at, bits), at + bits
+    return found
 
 
 #: Words of one trace port: a wire of RTLIL has less than 65,536 bits.
@@ -51,6 +74,12 @@ PORT_WORDS = 1000
 def lane_word(lane: int) -> int:
     """Index, within the words of an NI, of the event word of a lane; its uid word follows."""
     return 2 * lane if lane < LANES else NI_TAKES + 2 * (lane - LANES)
+
+
+def at_lane(words, lane: int):
+    """(event word, UID word) of a lane, of the words of one NI."""
+    at = lane_word(lane)
+    return words[at], words[at + 1]
 
 
 def take_lane(fifo: int) -> int:
@@ -81,9 +110,14 @@ class Layout:
         """Trace words of one NI."""
         return lane_word(len(self.lanes))
 
+    @property
+    def fabric_base(self) -> int:
+        """Index of the first word behind those of the NIs: the first router's."""
+        return self.graph.nodes * self.ni_words
+
     def router_base(self, router: int) -> int:
         """Index of a router's first trace word (one word per lane)."""
-        return self.graph.nodes * self.ni_words + sum(self.graph.lanes(r) for r in range(router))
+        return self.fabric_base + sum(self.graph.lanes(r) for r in range(router))
 
     @cached_property
     def link_base(self) -> int:

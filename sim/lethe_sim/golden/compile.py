@@ -29,7 +29,7 @@ def _sources() -> str:
         digest.update(path.name.encode() + path.read_bytes())
     for module in (events, random, topology, trace, wire):
         for name, value in sorted(vars(module).items()):
-            if isinstance(value, int | tuple | wire.Crc):
+            if isinstance(value, int | tuple | dict | wire.Crc):
                 digest.update(f"{name}={value}".encode())
             elif isinstance(value, enum.EnumType):
                 digest.update(f"{name}={[*value.__members__.items()]}".encode())

@@ -5,15 +5,16 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 
 import numpy as np
 
-from lethe.spec.events import COUNTED, ROUTER_COUNTED, Counter, Event, RouterCounter
-from lethe.spec.trace import DETAIL, EVENT, LANES, NI_TAKES
+from lethe.spec import trace
+from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Counter, Event, LinkCounter, RouterCounter
+from lethe.spec.trace import DETAIL, EVENT, LANES, LINKS_PER_WORD
 
 from .compile import jit
 from .state import FIFOS, FIRST_PORT, INPUT_WORMS, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
 
 # The counter of every code that an event or a drop reason may have; -1: none.
-_BY_EVENT, _BY_ROUTER_EVENT = (np.full(1 << EVENT[1], -1, np.int64) for _ in range(2))
-_BY_REASON = np.full(1 << DETAIL[1], -1, np.int64)
+_BY_EVENT, _BY_ROUTER_EVENT, _BY_LINK_EVENT = (np.full(1 << EVENT.bits, -1, np.int64) for _ in range(3))
+_BY_REASON = np.full(1 << DETAIL.bits, -1, np.int64)
 for _counter, (_event, _reason) in COUNTED.items():
     if _event == Event.DROP:
         _BY_REASON[_reason] = _counter
@@ -21,10 +22,12 @@ for _counter, (_event, _reason) in COUNTED.items():
         _BY_EVENT[_event] = _counter
 for _router_counter, _event in ROUTER_COUNTED.items():
     _BY_ROUTER_EVENT[_event] = _router_counter
-DROP = int(Event.DROP)
-FORWARD, LOST = int(Event.FORWARD), int(Event.LOST)
+for _link_counter, _event in LINK_COUNTED.items():
+    _BY_LINK_EVENT[_event] = _link_counter
+DROP, FORWARD = int(Event.DROP), int(Event.FORWARD)
 COLUMNS = 4
-NI_COUNTERS, ROUTER_COUNTERS, LINK_COUNTERS = len(Counter), len(RouterCounter), 3
+lane_word = jit(trace.lane_word)
+NI_COUNTERS, ROUTER_COUNTERS, LINK_COUNTERS = len(Counter), len(RouterCounter), len(LinkCounter)
 
 
 @jit
@@ -85,14 +88,14 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
         elif unit < nodes + routers:
             router_counters[(unit - nodes) * ROUTER_COUNTERS + _BY_ROUTER_EVENT[event]] += np.uint64(1)
         else:
-            link_counters[(unit - nodes - routers) * LINK_COUNTERS + event - LOST] += np.uint64(1)
+            link_counters[(unit - nodes - routers) * LINK_COUNTERS + _BY_LINK_EVENT[event]] += np.uint64(1)
     digest[0] = total
 
 
 @jit
 def ni_words(k):
     """Trace words of one NI (`lethe.spec.trace.Layout.ni_words`)."""
-    return NI_TAKES + 2 * (k[FIFOS] - 1)
+    return lane_word(LANES + k[FIFOS] - 1)
 
 
 @jit
@@ -105,10 +108,11 @@ def write_words(k, ev, start, routers_of, row):
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
         unit, lane = np.int64(ev[n + 1] >> np.uint64(8)), np.int64(ev[n + 1] & np.uint64(0xFF))
         if unit < nodes:
-            place = unit * per_ni + (2 * lane if lane < LANES else NI_TAKES + 2 * (lane - LANES))
+            place = unit * per_ni + lane_word(lane)
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
             row[fabric_at + (routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] << queued) + lane] = ev[n + 2]
         else:
             link = unit - nodes - routers
-            row[links_at + (link >> 3)] |= (ev[n + 2] & np.uint64(0xFF)) << np.uint64(8 * (link & 7))
+            shift = np.uint64(EVENT.bits * (link % LINKS_PER_WORD))
+            row[links_at + link // LINKS_PER_WORD] |= (ev[n + 2] & np.uint64((1 << EVENT.bits) - 1)) << shift

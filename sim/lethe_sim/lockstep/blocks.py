@@ -25,9 +25,12 @@ from lethe.ni.ni import Ni
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import (
+    CAUSE_BITS,
     COUNTED,
+    LANE_ACCEPT,
     LANE_COMPLETE,
     LANE_RX,
+    LANE_TX,
     ROUTER_COUNTED,
     Cause,
     Counter,
@@ -155,7 +158,7 @@ class LinkBlock(Block):
             passed, event = model.step(flit, dead)
             yield (
                 pack(*_flit_fields(flit, self._bits), (dead, 1), *seeds),
-                pack(*_flit_fields(passed, self._bits), (event & 0xFF, 8)),
+                pack(*_flit_fields(passed, self._bits), (trace.EVENT.of(event), trace.EVENT.bits)),
             )
             flit = next(heard)
             if self._mortal and chance.random() < 0.05:
@@ -228,7 +231,7 @@ class RouterBlock(Block):
                     *((count, self._count_bits) for count in counts),
                 ),
             )
-            events = [word & 0xFF for word in words]
+            events = [trace.EVENT.of(word) for word in words]
             counts = [events.count(ROUTER_COUNTED[counter]) for counter in RouterCounter]
             extra = int(model.tables.routers[EXTRA_FRAGMENTS])
             counts[RouterCounter.FRAGMENT] += extra - fragments
@@ -237,14 +240,14 @@ class RouterBlock(Block):
 
     def _contention(self, words: list[int]) -> list[str]:
         """How many heads asked for one output that was free, where only one passed."""
-        events = [word & 0xFF for word in words]
+        events = [trace.EVENT.of(word) for word in words]
         if events.count(Event.FORWARD) != 1:
             return []
         return [f"{1 + events.count(Event.DISCARD_CONTENTION)} of {self._ports}"]
 
     def seen(self, output):
         words = output >> self._ports * (3 + self._bits)
-        codes = [words >> 64 * lane & 0xFF for lane in range(self._lanes)]
+        codes = [trace.EVENT.of(words >> trace.WORD_BITS * lane) for lane in range(self._lanes)]
         return [Event(code).name for code in codes if code]
 
 
@@ -458,8 +461,9 @@ class NiBlock(Block):
             takes = taker.next()
             ports = answer = None
             if not reset:
-                bits = [words[0] >> trace.STIMULUS_BITS.index(name) & 1 == 1 for name in ("cancel.valid", "quiesce")]
-                ports = model.ports(cancel=bits[0], quiesce=bits[1])
+                flags = words[trace.STIMULUS_FLAGS]
+                bits = {name: flags >> bit & 1 == 1 for bit, name in enumerate(trace.STIMULUS_BITS)}
+                ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"])
                 answer = None if asked is None else self._dumped(model, asked)
             asked = takes.index if takes.dump and ports and ports.dump_ready else None
             shown = model.step(
@@ -496,25 +500,26 @@ class NiBlock(Block):
 
     def _rests(self, words: list[int]) -> bool:
         """Whether a slot begins its quarantine."""
-        word = words[2 * LANE_COMPLETE]
-        status, cause = word >> 12 & 0xF, word >> 8 & 0xF
-        rests = word & 0xFF == Event.COMPLETE and status == Status.UNKNOWN and cause != Cause.BEST_EFFORT
+        word, _ = trace.at_lane(words, LANE_COMPLETE)
+        status, cause = divmod(trace.DETAIL.of(word), 1 << CAUSE_BITS)
+        rests = trace.EVENT.of(word) == Event.COMPLETE and status == Status.UNKNOWN and cause != Cause.BEST_EFFORT
         return bool(rests and self._system.timers.quarantine)
 
     def _reached(self, model: golden.Ni, flit: Flit, words: list[int], resting: int, incarnation: int) -> list[str]:
         """What neither event nor reason tells; ``resting`` slots went into quarantine since the last reset."""
         found = []
-        if words[0] & 0xFF == Event.KILLED and self._is_live(model, words[1]):
+        word, uid = trace.at_lane(words, LANE_TX)
+        if trace.EVENT.of(word) == Event.KILLED and self._is_live(model, uid):
             found.append("REPEAT OF WHAT IS SENT ONCE")
-        word = words[2 * LANE_RX]
-        event, detail = word & 0xFF, word >> 8 & 0xFF
+        word, uid = trace.at_lane(words, LANE_RX)
+        event, detail = trace.EVENT.of(word), trace.DETAIL.of(word)
         if detail == MOST_TRIES and event in (Event.REPEAT, Event.ACK_REPEAT):
             found.append(f"{Event(event).name} {detail}")
         if event == Event.GIVE_UP:
             found.append(f"GIVE_UP {Cause(detail).name}")
-        if event == Event.ACK_IGNORED and self._is_live(model, words[2 * LANE_RX + 1]):
-            _, incarnated, slot, _ = unpack_uid(words[2 * LANE_RX + 1])
-            if incarnated == incarnation and model.dumped(slot, 0).destination != word >> trace.PEER[0] & 0xFFFF:
+        if event == Event.ACK_IGNORED and self._is_live(model, uid):
+            _, incarnated, slot, _ = unpack_uid(uid)
+            if incarnated == incarnation and model.dumped(slot, 0).destination != trace.PEER.of(word):
                 found.append("ACK OF ANOTHER NODE")
         if resting > self._system.ni.slots and self._rests(words):
             found.append(f"QUARANTINE COMES ROUND {self._system.ni.slots}")
@@ -544,8 +549,9 @@ class NiBlock(Block):
         widths = self._fields
         yield from ((bit, 1) for bit in ((ports.ready, ports.cancel_ready, ports.dump_ready) if ports else (0, 0, 0)))
         yield ports.time % (1 << self._system.time_bits) if ports else 0, self._system.time_bits
-        _, _, slot, generation = unpack_uid(words[5])
-        yield from _record((1, slot, generation, words[4] >> trace.EXTRA[0]) if words[4] else None, widths["accepted"])
+        word, uid = trace.at_lane(words, LANE_ACCEPT)
+        _, _, slot, generation = unpack_uid(uid)
+        yield from _record((1, slot, generation, trace.EXTRA.of(word)) if word else None, widths["accepted"])
         offers = [(ports and ports.completion, widths["completion"])]
         for fifo in range(self._fifos):
             offers += [
@@ -566,8 +572,8 @@ class NiBlock(Block):
         counters = list(before)
         for lane in range(len(self._system.layout.lanes)):
             word = words[trace.lane_word(lane)]
-            detail = word >> 8 & 0xFF if word & 0xFF == Event.DROP else 0
-            counter = _COUNTERS.get((word & 0xFF, detail))
+            event = trace.EVENT.of(word)
+            counter = _COUNTERS.get((event, trace.DETAIL.of(word) if event == Event.DROP else 0))
             if counter is not None:
                 counters[counter] += 1
         counters[Counter.REPLIES_DROPPED] = replies_dropped
@@ -578,7 +584,7 @@ class NiBlock(Block):
         for lane in range(len(self._system.layout.lanes)):
             word = output >> trace.WORD_BITS * trace.lane_word(lane) & trace.MASK64
             if word:
-                event, detail = Event(word & 0xFF), word >> 8 & 0xFF
+                event, detail = Event(trace.EVENT.of(word)), trace.DETAIL.of(word)
                 found.append(f"DROP {Drop(detail).name}" if event == Event.DROP else event.name)
         return found
 

@@ -42,8 +42,8 @@ class Deliveries:
             beat = (words[:, trace.NI_FLAGS] >> np.uint64(self._valid) & np.uint64(1)).astype(bool)
             for i in np.flatnonzero((taken != 0) | beat).tolist():
                 word = int(taken[i])
-                if word & 0xFF == Event.TAKE:
-                    self._open[node].append((word >> trace.PEER[0] & 0xFFFF, word >> trace.LENGTH[0] & 0xFFFF))
+                if trace.EVENT.of(word) == Event.TAKE:
+                    self._open[node].append((trace.PEER.of(word), trace.LENGTH.of(word)))
                 if beat[i] and not self._stalled(node, first + i):
                     data = int(words[i, trace.NI_BEAT]) | int(words[i, trace.NI_BEAT + 1]) << 64
                     self._bytes[node] += data.to_bytes(16, "little")[:step]

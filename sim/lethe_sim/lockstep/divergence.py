@@ -35,7 +35,7 @@ class DivergenceError(AssertionError):
 def place(layout: Layout, index: int) -> tuple[str, str]:
     """(unit, what) that trace word ``index`` belongs to."""
     graph = layout.graph
-    if index < graph.nodes * layout.ni_words:
+    if index < layout.fabric_base:
         node, word = divmod(index, layout.ni_words)
         return f"ni{node}", _ni_word(layout, word)
     if index < layout.link_base:
@@ -61,12 +61,12 @@ def _ni_word(layout: Layout, word: int) -> str:
 def describe_word(layout: Layout, index: int, value: int) -> str:
     """A trace word as a person would say it."""
     if index >= layout.link_base:
-        codes = [(value >> 8 * i) & 0xFF for i in range(trace.LINKS_PER_WORD)]
+        codes = list(value.to_bytes(trace.LINKS_PER_WORD, "little"))
         base = (index - layout.link_base) * trace.LINKS_PER_WORD
         return ", ".join(f"link{base + i} {_event(c)}" for i, c in enumerate(codes) if c) or "nothing"
-    if index >= layout.graph.nodes * layout.ni_words:
+    if index >= layout.fabric_base:
         return (
-            f"{_event(value & 0xFF)} detail {value >> 8 & 0xFF} head 0x{value >> trace.HEAD_SHIFT:012x}"
+            f"{_event(trace.EVENT.of(value))} detail {trace.DETAIL.of(value)} head 0x{trace.HEAD.of(value):012x}"
             if value
             else "nothing"
         )
@@ -82,9 +82,7 @@ def describe_event(word: int) -> str:
     """An event word of a NI lane."""
     if not word:
         return "nothing"
-    code, detail, peer, length = (
-        word >> s & (1 << w) - 1 for s, w in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH)
-    )
+    code, detail, peer, length = (f.of(word) for f in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH))
     text = f"{_event(code)} peer {peer} length {length}"
     if code == Event.DROP and detail in _DROPS:
         return f"{text} reason {Drop(detail).name}"
@@ -127,7 +125,7 @@ def report(
             lines.append(f"  {unit:10} {what:24} golden {describe_word(layout, index, int(golden[index]))}")
             lines.append(f"  {'':10} {'':24} rtl    {describe_word(layout, index, int(rtl[index]))}")
     uids = _uids_involved(layout, differing, golden, rtl)
-    units = {index // layout.ni_words for index in differing.tolist() if index < system.nodes * layout.ni_words}
+    units = {index // layout.ni_words for index in differing.tolist() if index < layout.fabric_base}
     past = _past(layout, history, uids, units)
     if past:
         named = ", ".join(describe_uid(u) for u in sorted(uids)) or "the units that differ"
@@ -153,7 +151,7 @@ def _past(layout: Layout, history: list[tuple[int, np.ndarray]], uids: set[int],
     found, nodes = [], layout.graph.nodes
     places = np.array([trace.lane_word(lane) for lane in range(len(layout.lanes))])
     for first, rows in history:
-        lanes = rows[:, : nodes * layout.ni_words].reshape(len(rows), nodes, layout.ni_words)
+        lanes = rows[:, : layout.fabric_base].reshape(len(rows), nodes, layout.ni_words)
         events, ids = lanes[:, :, places], lanes[:, :, places + 1]
         for row, node, lane in zip(*np.nonzero(events), strict=True):
             uid = int(ids[row, node, lane])

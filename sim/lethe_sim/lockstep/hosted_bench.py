@@ -50,11 +50,14 @@ class Tormented(Lockstep):
 
     def _count(self, node: int, words: list[int], reset: bool) -> None:
         """What happened, by name, and slots whose generations came round since the last reset."""
-        self.seen.update(Event(word & 0xFF).name for word in words[: 2 * trace.LANES : 2] if word)
+        happened = (trace.at_lane(words, lane)[0] for lane in range(trace.LANES))
+        self.seen.update(Event(trace.EVENT.of(word)).name for word in happened if word)
         if reset:
             self._generations = {key: seen for key, seen in self._generations.items() if key[0] != node}
-        elif words[2 * LANE_ACCEPT]:
-            _, _, slot, generation = unpack_uid(words[2 * LANE_ACCEPT + 1])
+            return
+        accepted, uid = trace.at_lane(words, LANE_ACCEPT)
+        if accepted:
+            _, _, slot, generation = unpack_uid(uid)
             if generation == 0 and self._generations.get((node, slot)) == self._last:
                 self.seen["GENERATIONS COME ROUND"] += 1
             self._generations[node, slot] = generation

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import LANE_ACCEPT, LANE_RX, Cause, Event, Kind
+from lethe.spec.events import LANE_ACCEPT, LANE_RX, LANE_TX, Cause, Event, Kind
 from lethe.spec.wire import CRC16, KIND_BITS, Wire, unpack_uid
 from lethe_sim.golden.blocks import Flit
 
 GAP = Flit()
+_BITS = trace.fields(tuple((name, 1) for name in trace.STIMULUS_BITS))
+_RECORD, _LIMITS = trace.fields(trace.STIMULUS_RECORD), trace.fields(trace.STIMULUS_LIMITS)
 
 
 def flits(words: list[int]) -> list[Flit]:
@@ -103,15 +105,16 @@ class Network:
 
     def hear(self, words: list[int]) -> None:
         """One cycle's trace words."""
-        if words[0] & 0xFF in (Event.SEND, Event.BE):
-            self._sent.append(self._identity(*words[:2]))
-        elif words[4] and self.chance.random() < 0.6:  # not sent yet
-            self._sent.append(self._identity(*words[4:6]))
+        sent, accepted = trace.at_lane(words, LANE_TX), trace.at_lane(words, LANE_ACCEPT)
+        if trace.EVENT.of(sent[0]) in (Event.SEND, Event.BE):
+            self._sent.append(self._identity(*sent))
+        elif accepted[0] and self.chance.random() < 0.6:  # not sent yet
+            self._sent.append(self._identity(*accepted))
 
     def _identity(self, word: int, uid: int) -> dict[str, int]:
         """What an Ack says of the datagram of an event."""
         _, incarnation, slot, generation = unpack_uid(uid)
-        peer = word >> trace.PEER[0] & (1 << self.form.node_bits) - 1  # a record may be for any number
+        peer = trace.PEER.of(word) & (1 << self.form.node_bits) - 1  # a record may be for any number
         return {"source": peer, "slot": slot, "generation": generation, "incarnation": incarnation}
 
     def next(self) -> Flit:
@@ -250,28 +253,33 @@ class Host:
                 self._recurring = None
         word = sum(bits[name] << i for i, name in enumerate(trace.STIMULUS_BITS))
         data = chance.getrandbits(self.system.format.flit_bits)
-        return [word, *self._record, data & trace.MASK64, data >> 64, slot | generation << 16]
+        cancel = _packed({"slot": slot, "generation": generation}, trace.STIMULUS_CANCEL)
+        return [word, *self._record, data & trace.MASK64, data >> 64, cancel]
 
     def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
         """What became of the words offered."""
         self.reached = []
-        self._time += not offered[0] >> trace.STIMULUS_BITS.index("link_disable") & 1
+        offers = {name: field.of(offered[trace.STIMULUS_FLAGS]) for name, field in _BITS.items()}
+        self._time += not offers["link_disable"]
         if reset:
             self._beats, self._recurring = 0, None
             self._born.clear()
             return
-        flags = words[trace.NI_FLAGS]
+        ready = {name: words[trace.NI_FLAGS] >> bit & 1 for bit, name in enumerate(trace.NI_FLAG_BITS)}
         if self._beats:
-            self._beats -= offered[0] >> 1 & flags >> 5 & 1
-        elif offered[0] & flags >> 4 & 1:
-            self._beats = self.system.format.payload_flits(offered[1] >> 32 & 0xFFFF)
-            self._deadline = offered[2] & 0xFFFF_FFFF
+            self._beats -= offers["send_data.valid"] & ready["send_data.ready"]
+        elif offers["send.valid"] & ready["send.ready"]:
+            length = _RECORD["length"].of(offered[trace.STIMULUS_RECORD_WORD])
+            self._beats = self.system.format.payload_flits(length)
+            self._deadline = _LIMITS["deadline"].of(offered[trace.STIMULUS_LIMITS_WORD])
             self._record = None
-        if words[2 * LANE_ACCEPT]:
-            _, _, slot, generation = unpack_uid(words[2 * LANE_ACCEPT + 1])
+        accepted, uid = trace.at_lane(words, LANE_ACCEPT)
+        if accepted:
+            _, _, slot, generation = unpack_uid(uid)
             self._accept(slot, generation)
-        if words[2 * LANE_RX]:
-            self._follow(*words[2 * LANE_RX : 2 * LANE_RX + 2])
+        acted, uid = trace.at_lane(words, LANE_RX)
+        if acted:
+            self._follow(acted, uid)
 
     def _accept(self, slot: int, generation: int) -> None:
         self._accepted.append((slot, generation))
@@ -284,7 +292,7 @@ class Host:
     def _follow(self, word: int, uid: int) -> None:
         """An event of the lane on which datagrams are repeated and end."""
         _, _, slot, generation = unpack_uid(uid)
-        event, detail = word & 0xFF, word >> 8 & 0xFF
+        event, detail = trace.EVENT.of(word), trace.DETAIL.of(word)
         born, deadline = self._born.get((slot, generation), (None, 0))
         if born is None:
             return
@@ -371,8 +379,4 @@ class Taker:
 
 
 def _packed(values: dict[str, int], table: tuple[tuple[str, int], ...]) -> int:
-    word, at = 0, 0
-    for name, width in table:
-        word |= values[name] << at
-        at += width
-    return word
+    return sum(values[name] << field.shift for name, field in trace.fields(table).items())

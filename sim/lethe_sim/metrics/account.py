@@ -7,7 +7,7 @@ same run gives the same table wherever and in whatever pieces it is counted.
 import numpy as np
 
 from lethe.spec.config import System
-from lethe.spec.events import Event, Status
+from lethe.spec.events import CAUSE_BITS, Event, Status
 from lethe.spec.trace import DETAIL, EVENT, LENGTH, PEER
 from lethe.spec.wire import UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 from lethe_sim.golden.compile import jit
@@ -22,7 +22,7 @@ SHORT = 1 << 16
 WORST = 5
 _FOREVER = 1 << 62
 # Codes that an event, and that a drop reason, may have.
-_EVENTS, _REASONS = 1 << EVENT[1], 1 << DETAIL[1]
+_EVENTS, _REASONS = 1 << EVENT.bits, 1 << DETAIL.bits
 
 # Parameters.
 (_NODES, _SLOTS, _FLIT_BYTES, _FIRST, _LAST, _PARAMETERS) = range(6)
@@ -42,7 +42,7 @@ _SEND, _BE, _DELIVER, _DELIVER_BE = int(Event.SEND), int(Event.BE), int(Event.DE
 _DROP, _FORGOTTEN, _ORPHAN = int(Event.DROP), int(Event.FORGOTTEN), int(Event.ORPHAN)
 _ACCEPT, _COMPLETE, _RESET = int(Event.ACCEPT), int(Event.COMPLETE), int(Event.RESET)
 _GOOD = int(Status.ACCEPTED)
-_PEER, _LENGTH = PEER[0], LENGTH[0]
+_DETAIL, _PEER, _LENGTH = DETAIL.shift, PEER.shift, LENGTH.shift
 _SLOT_SHIFT, _SOURCE_SHIFT = UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 
@@ -100,7 +100,7 @@ def _consume(
     for n in range(len(events)):
         cycle, unit = events[n]["cycle"], events[n]["unit"]
         word = events[n]["word"]
-        event, detail = word & 0xFF, word >> 8 & 0xFF
+        event, detail = word & _EVENTS - 1, word >> _DETAIL & _REASONS - 1
         within = p[_FIRST] <= cycle < p[_LAST]
         if within:
             fates[place_of[unit], event] += 1
@@ -144,7 +144,7 @@ def _consume(
             if mine:
                 slot[_SENDS] += 1
         elif event == _COMPLETE:
-            statuses[detail >> 4] += within
+            statuses[detail >> CAUSE_BITS] += within
             if not mine:
                 continue
             _change(nodes, source, SLOTS_NOW, -1, cycle)
@@ -153,8 +153,8 @@ def _consume(
             if measured:
                 totals[OPEN] -= 1
                 totals[MOST_SENDS] = max(totals[MOST_SENDS], slot[_SENDS])
-                totals[LOST] += detail >> 4 == _GOOD and slot[_DELIVERED_AT] < 0
-                if detail >> 4 == _GOOD:
+                totals[LOST] += detail >> CAUSE_BITS == _GOOD and slot[_DELIVERED_AT] < 0
+                if detail >> CAUSE_BITS == _GOOD:
                     _count(cycle - slot[_ACCEPTED_AT], short, longs, 1, totals, COMPLETION)
                 latency = slot[_DELIVERED_AT] - slot[_ACCEPTED_AT] if slot[_DELIVERED_AT] >= 0 else np.int64(-1)
                 _keep(slowest, latency, uid, slot[_ACCEPTED_AT], latency, slot[_SENDS])

@@ -16,7 +16,7 @@ def places(graph: Topology) -> tuple[list[str], np.ndarray]:
     and ``y`` in a mesh, or ``wire``.
     """
     names = [NODES]
-    of_unit = np.zeros(graph.nodes + graph.routers + graph.link_count, np.int64)
+    of_unit = np.zeros(graph.units, np.int64)
 
     def put(first: int, name: str, which: np.ndarray | slice) -> None:
         if name not in names:
@@ -27,8 +27,8 @@ def places(graph: Topology) -> tuple[list[str], np.ndarray]:
         prefix = {"tree": "level", "fly": "stage"}.get(graph.kind)
         width = graph.width or graph.routers
         name = f"{prefix}{router_level}" if prefix else "routers"
-        put(graph.nodes, name, slice(router_level * width, (router_level + 1) * width))
-    links = graph.nodes + graph.routers
+        put(graph.first_router, name, slice(router_level * width, (router_level + 1) * width))
+    links = graph.first_link
     if graph.kind == "wire":
         put(links, "wire", slice(0, None))
         return names, of_unit

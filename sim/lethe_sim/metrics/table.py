@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lethe.spec.config import System
-from lethe.spec.events import DISCARDS, Drop, Event, Status
+from lethe.spec.events import DISCARDS, EVENTS, LAUNCHES, Drop, Event, Status, Unit
 from lethe_sim.trace import TraceReader, encode, open_trace
 
 from . import account as A
@@ -59,8 +59,6 @@ METRICS: dict[str, tuple[str, str]] = {
     "fairness_receivers": ("1", "Jain's index of the payload delivered to each node"),
 }
 
-_LAUNCHES = (Event.SEND, Event.ACK, Event.FORGET, Event.BE)
-
 
 class Metric(NamedTuple):
     """One row, but for the run."""
@@ -112,7 +110,7 @@ def _rows(account: Account, cycles: int) -> Iterator[tuple[str, float]]:
     system, totals = account.system, account.totals
     nodes, span = system.nodes, account.span(cycles)
     count = {e: int(account.fates[account.places.index(NODES), e]) for e in Event}
-    delivered, messages = int(totals[A.DELIVERED]), sum(count[e] for e in _LAUNCHES)
+    delivered, messages = int(totals[A.DELIVERED]), sum(count[e] for e in LAUNCHES)
     yield "cycles", cycles
     yield "measured", span
     for name, total in (
@@ -169,7 +167,7 @@ def _discards(account: Account) -> Iterator[tuple[str, int]]:
             yield f"discards.fragment.{NODES}", fates[Event.FRAGMENT]
             continue
         for event in DISCARDS:
-            if (event in (Event.LOST, Event.DEAD)) != (place in routers):
+            if (Unit.ROUTER in EVENTS[event].units) == (place in routers):
                 yield f"discards.{event.name.removeprefix('DISCARD_').lower()}.{place}", fates[event]
 
 

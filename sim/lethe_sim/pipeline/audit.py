@@ -141,6 +141,6 @@ def uid_text(uid: int) -> str:
 
 def unit_text(graph: Topology, unit: int | None) -> str:
     """The name of a unit, or what stands in place of one."""
-    if unit is None or not 0 <= unit < graph.nodes + graph.routers + graph.link_count:
+    if unit is None or not 0 <= unit < graph.units:
         return f"unit {unit}"
     return graph.unit_name(unit)

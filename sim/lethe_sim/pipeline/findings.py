@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lethe.spec.config import System
-from lethe.spec.events import Kind, Status
+from lethe.spec.events import CAUSE_BITS, MOST_CAUSE, Kind, Status
 
 from .transformations import entries_left, not_taken, overtaking_worms, uid_source, unmatched_worms
 
@@ -66,7 +66,7 @@ def _about_datagrams(judged: DataFrame, drained: bool) -> DataFrame:
     delivered = c("delivers") + c("deliver_bes")
     sent = c("sends") + c("best_efforts")
     completed = c("completes") > 0
-    status = F.shiftright(c("completion"), 4)
+    status = F.shiftright(c("completion"), CAUSE_BITS)
     end = F.lit(drained)
 
     def told(value: Status) -> Column:
@@ -121,7 +121,7 @@ def _about_datagrams(judged: DataFrame, drained: bool) -> DataFrame:
             | (completed & (c("releases") + c("give_ups") == 0))
             | (told(Status.ACCEPTED) & (c("releases") == 0))
             | (completed & (status != int(Status.ACCEPTED)) & (c("give_ups") == 0))
-            | (completed & (c("completion").bitwiseAND(F.lit(15)) != F.coalesce(c("cause"), F.lit(0))))
+            | (completed & (c("completion").bitwiseAND(F.lit(MOST_CAUSE)) != F.coalesce(c("cause"), F.lit(0))))
             | ((told(Status.REJECTED) | told(Status.NEVER_SENT)) & (sent + delivered > 0)),
             "ended_at",
             F.concat(

@@ -160,9 +160,8 @@ def audit_events(events: DataFrame, meta: Meta, seen: Seen) -> AuditResult:
 
 def _usable(system: System, cycles: int) -> Column:
     """Whether a row can be judged: nothing that must be there is null, and it lies within the run."""
-    units = system.nodes + system.graph.routers + system.graph.link_count
     c = F.col
-    within = c("cycle").between(0, min(cycles, MOST_CYCLES) - 1) & c("unit").between(0, units - 1)
+    within = c("cycle").between(0, min(cycles, MOST_CYCLES) - 1) & c("unit").between(0, system.graph.units - 1)
     fields = (("port", 8), ("event", 8), ("detail", 8))
     within = reduce(Column.__and__, (c(name).between(0, (1 << bits) - 1) for name, bits in fields), within)
     fields = (("uid", UID_BITS), ("peer", 16), ("length", 16))
@@ -199,8 +198,7 @@ def _tally(
     So many, or more, than any one slot has accepted.
     """
     graph = system.graph
-    units = graph.nodes + graph.routers + graph.link_count
-    frame = tally if units <= MOST_UNITS else tally.withColumn("unit", F.lit(-1))
+    frame = tally if graph.units <= MOST_UNITS else tally.withColumn("unit", F.lit(-1))
     rows = (
         frame.groupBy("unit", "event", "detail")
         .agg(

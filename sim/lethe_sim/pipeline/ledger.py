@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
-from lethe.spec.events import Event, Kind, Status
+from lethe.spec.events import CAUSE_BITS, MOST_CAUSE, OF_DATAGRAM, Event, Kind, Status
 
 from .metrics import datagram
 from .transformations import is_event, uid_source, worm
@@ -63,7 +63,8 @@ def ledger(events: DataFrame, system: System, *, eras: bool) -> DataFrame:
     holds one datagram, or a part of one that the next row has the rest of.
     """
     c = F.col
-    named = events.where((c("unit") < system.nodes) & c("uid").isNotNull() & ~is_event(*_PASSED_OVER))
+    held = [event for event in OF_DATAGRAM if event not in _PASSED_OVER]
+    named = events.where((c("unit") < system.nodes) & c("uid").isNotNull() & is_event(*held))
     found = worm(system)
     era = F.floor(c("cycle") / system.wrap_time).cast("int") if eras else F.lit(0)
     rows = named.select(
@@ -157,7 +158,7 @@ def judged(book: DataFrame, system: System, *, drained: bool) -> DataFrame:
     ends, completes, released = (
         times[Event.RELEASE] + times[Event.GIVE_UP], times[Event.COMPLETE], times[Event.RELEASE] == 1,
     )  # fmt: skip
-    status = F.shiftright("completion", 4)
+    status = F.shiftright("completion", CAUSE_BITS)
     told = status == int(Status.ACCEPTED)
     unsent = status.isin(int(Status.REJECTED), int(Status.NEVER_SENT))
     sound = [
@@ -185,7 +186,7 @@ def judged(book: DataFrame, system: System, *, drained: bool) -> DataFrame:
             (completes == 1)
             & (ends == 1)
             & (told == released)
-            & (c("completion").bitwiseAND(F.lit(15)) == c("cause"))
+            & (c("completion").bitwiseAND(F.lit(MOST_CAUSE)) == c("cause"))
             & ~(unsent & ((sends > 0) | (delivers > 0)))
         ),
     ]

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
-from lethe.spec.events import Kind, Status
+from lethe.spec.events import CAUSE_BITS, Kind, Status
 
 from .transformations import divided
 
@@ -71,7 +71,7 @@ def measured(frame: DataFrame, system: System) -> DataFrame:
             destination=c("destination"),
             length=F.coalesce("delivered_length.least", F.lit(0)),
             best_effort=c("kind") == int(Kind.BE),
-            status=F.when(c("completes") > 0, F.shiftright("completion", 4)),
+            status=F.when(c("completes") > 0, F.shiftright("completion", CAUSE_BITS)),
             sends=c("sends"),
             messages=c("sends") + c("best_efforts") + c("acks") + c("forgets"),
             once=c("delivers") + c("deliver_bes") == 1,

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.spec.config import System
-from lethe.spec.events import Drop, Event, Kind
+from lethe.spec.events import EVENTS, LAUNCHES, OF_DATAGRAM, REFUSALS, Event, Kind
 from lethe.spec.topology import Topology
 from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
@@ -36,7 +36,7 @@ def about_datagrams(events: DataFrame, system: System, *, wraps: bool) -> DataFr
 
     ``wraps`` says whether a UID may come twice; only then do the rows have to be sorted by time.
     """
-    named = events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull())
+    named = events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull() & is_event(*OF_DATAGRAM))
     if not wraps:
         return named.withColumn(LIFE, F.lit(1))
     accepted_so_far = Window.partitionBy("run", "uid").orderBy("cycle").rangeBetween(Window.unboundedPreceding, 0)
@@ -191,14 +191,11 @@ class Worm:
 def worm(system: System) -> Worm:
     """The worm of an event, as expressions over its columns."""
     cycle, unit, peer, detail = (F.col(name) for name in ("cycle", "unit", "peer", "detail"))
-    full = detail.isin([int(Drop.TABLE_FULL), int(Drop.TIMER_FULL), int(Drop.DELIVER_FULL), int(Drop.INCARNATION)])
-    family = (
-        F.when(is_event(Event.SEND, Event.BE), F.lit(int(Kind.SEND)))
-        .when(is_event(*_DELIVERS, Event.DUPLICATE) | (is_event(Event.DROP) & full), F.lit(int(Kind.SEND)))
-        .when(is_event(Event.ACK, Event.RELEASE, Event.ACK_IGNORED), F.lit(int(Kind.ACK)))
-        .when(is_event(Event.FORGET, Event.FORGOTTEN, Event.FORGET_IGNORED), F.lit(int(Kind.FORGET)))
-    )
-    launch = is_event(Event.SEND, Event.BE, Event.ACK, Event.FORGET)
+    refused = is_event(Event.DROP) & detail.isin(list(map(int, REFUSALS)))
+    family = F.when(refused, F.lit(int(Kind.SEND)))
+    for kind in (Kind.SEND, Kind.ACK, Kind.FORGET):
+        family = family.when(is_event(*(e for e, facts in EVENTS.items() if facts.worm is kind)), F.lit(int(kind)))
+    launch = is_event(*LAUNCHES)
     arrived = launch_cycle(system, cycle, family, peer, unit, F.col("length"))
     # A worm that may have waited does not tell when it was launched.
     known = not system.worms_wait

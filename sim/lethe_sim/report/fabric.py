@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from lethe.spec.events import DISCARDS, Event
+from lethe.spec.events import DISCARDS, EVENTS, Event, Unit
 from lethe.spec.topology import Topology
 from lethe_sim.pipeline.audit import Metrics
 
@@ -17,7 +17,7 @@ MOST_LINKS = 1600
 #: And with more cells in a row, neighbours share one.
 _MOST_CELLS = 256
 
-_ON_ROUTER = tuple(e for e in DISCARDS if e not in (Event.LOST, Event.DEAD))
+_ON_ROUTER, _ON_LINK = (tuple(e for e in DISCARDS if unit in EVENTS[e].units) for unit in (Unit.ROUTER, Unit.LINK))
 
 
 class Load:
@@ -37,7 +37,7 @@ class Load:
 
     def router(self, router: int) -> tuple[int, int]:
         """(forwarded, discarded)"""
-        events = self.by_unit.get(self.graph.nodes + router, {})
+        events = self.by_unit.get(self.graph.first_router + router, {})
         return events.get(Event.FORWARD, 0), sum(events.get(e, 0) for e in _ON_ROUTER)
 
     def share(self, router: int) -> float:
@@ -45,8 +45,8 @@ class Load:
         return discarded / (forwarded + discarded) if discarded else 0.0
 
     def lost(self, link: int) -> int:
-        events = self.by_unit.get(self.graph.nodes + self.graph.routers + link, {})
-        return events.get(Event.LOST, 0) + events.get(Event.DEAD, 0)
+        events = self.by_unit.get(self.graph.first_link + link, {})
+        return sum(events.get(e, 0) for e in _ON_LINK)
 
     def drops(self, node: int) -> int:
         return self.by_unit.get(node, {}).get(Event.DROP, 0)

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.spec.config import System
-from lethe.spec.events import ROUTER_COUNTED, Event
+from lethe.spec.events import EVENTS, Event
+from lethe.spec.trace import EVENT
 
 from .events import SCHEMA, cells, digest, encode, filled
 
@@ -27,13 +28,10 @@ MOST_CYCLES = 1 << 43
 #: Findings about rows.
 GARBLED, OUTSIDE, MISPLACED, RESET = "garbled", "outside", "misplaced", "reset"
 
-_AT_LINK = frozenset({Event.LOST, Event.DEAD, Event.FLIP})
-_AT_ROUTER = frozenset(ROUTER_COUNTED.values())
-_AT_NI = frozenset(Event) - _AT_LINK - (_AT_ROUTER - {Event.FRAGMENT}) - {Event.NOTHING}
-#: By event: at which sort of unit it can happen.
-_WHERE = np.zeros(256, np.int8)
-for _sort, _events in enumerate((_AT_NI, _AT_ROUTER, _AT_LINK)):
-    _WHERE[list(_events)] |= 1 << _sort
+#: By event code: a bit for each sort of unit (`spec.events.Unit`) that shows it.
+_WHERE = np.zeros(1 << EVENT.bits, np.int8)
+for _event, _facts in EVENTS.items():
+    _WHERE[_event] = sum(1 << unit for unit in _facts.units)
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,10 @@ class RowCheck:
         self.system, self.run, self.cycles = system, run, min(cycles, MOST_CYCLES)
         self.due = scheduled_resets(system, self.cycles)
         graph = system.graph
-        self._units = graph.nodes + graph.routers + graph.link_count
+        self._units = graph.units
         self._lanes = np.ones(self._units, np.int64)
-        self._lanes[: graph.nodes] = len(system.layout.lanes)
-        self._lanes[graph.nodes : graph.nodes + graph.routers] = [graph.lanes(r) for r in range(graph.routers)]
+        self._lanes[: graph.first_router] = len(system.layout.lanes)
+        self._lanes[graph.first_router : graph.first_link] = [graph.lanes(r) for r in range(graph.routers)]
 
     def seen(self, rows: pa.Table | pa.RecordBatch) -> Seen:
         """What ``rows`` come to, all columns of `SCHEMA`, in any number."""
@@ -169,8 +167,8 @@ class RowCheck:
 
     def _garbled(self, rows, events: np.ndarray) -> np.ndarray:
         """Which rows are not what their own raw events say, of no event that their unit has, or of another run."""
-        nodes, routers = self.system.nodes, self.system.graph.routers
-        sort = (events["unit"] >= nodes).astype(np.int8) + (events["unit"] >= nodes + routers)
+        graph, unit = self.system.graph, events["unit"]
+        sort = (unit >= graph.first_router).astype(np.int8) + (unit >= graph.first_link)
         wrong = _WHERE[events["word"].astype(np.uint8)] >> sort & 1 == 0
         mine = pc.index_in(rows["run"], value_set=pa.array([self.run]))  # pyright: ignore[reportAttributeAccessIssue]
         if mine.null_count:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lethe.spec import trace as layout
 from lethe.spec.config import System
-from lethe.spec.events import TRACE_COLUMNS, Drop, Event, Kind
+from lethe.spec.events import EVENTS, TRACE_COLUMNS, UNREADABLE, Column, Event, Kind
 from lethe.spec.wire import UID_BITS, UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 #: One raw event.  ``lane`` is the NI's lane, the router's lane, or 0; ``uid`` is 0 outside NIs.
@@ -20,25 +20,11 @@ _ARROW = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int6
 #: The Arrow schema of every trace.
 SCHEMA = pa.schema([pa.field(name, _ARROW[kind], nullable=nullable) for name, kind, nullable, _ in TRACE_COLUMNS])
 
-# What a cell of 0 means, by event: NI events that speak of a payload, those that do not know the other node, those
-# with the host's tag, and the fates of heads.
-_WITH_LENGTH = (
-    Event.SEND, Event.BE, Event.DELIVER, Event.DELIVER_BE, Event.DUPLICATE, Event.ACCEPT, Event.TAKE, Event.RESET,
-)  # fmt: skip
-_NO_PEER = (Event.RESET, Event.FRAGMENT)
-_WITH_TAG = (Event.ACCEPT, Event.COMPLETE)
-_HEAD_FATES = (
-    Event.FORWARD, Event.DISCARD_BUSY, Event.DISCARD_CONTENTION, Event.DISCARD_UP, Event.DISCARD_ROUTE,
-    Event.DISCARD_FULL,
-)  # fmt: skip
-_LENGTH_HERE, _NO_PEER_HERE, _TAG_HERE, _HEAD_HERE = 1, 2, 4, 8
-_TRAITS = np.zeros(256, np.int8)
-for _trait, _events in (
-    (_LENGTH_HERE, _WITH_LENGTH), (_NO_PEER_HERE, _NO_PEER), (_TAG_HERE, _WITH_TAG), (_HEAD_HERE, _HEAD_FATES),
-):  # fmt: skip
-    _TRAITS[list(_events)] |= _trait
-# Drop reasons that do not know the other node.
-_NO_PEER_DROP = np.isin(np.arange(256), (Drop.RESETTING, Drop.CRC, Drop.KIND, Drop.LENGTH))
+# By event code: the columns that mean something, in which a cell of 0 is no null.
+_COLUMNS = np.zeros(1 << layout.EVENT.bits, np.int8)
+for _event, _facts in EVENTS.items():
+    _COLUMNS[_event] = _facts.columns.value
+_NO_PEER_DROP = np.isin(np.arange(1 << layout.DETAIL.bits), UNREADABLE)
 
 
 def decode(events: np.ndarray, system: System, run: str | None = None) -> pa.Table:
@@ -63,13 +49,13 @@ def encode(rows: pa.Table | pa.RecordBatch, system: System) -> np.ndarray:
     column = {name: filled(rows[name])[0] for name in SCHEMA.names if name != "run"}
     events["cycle"], events["unit"], events["lane"] = column["cycle"], column["unit"], column["port"]
     graph = system.graph
-    at_ni, at_link = events["unit"] < graph.nodes, events["unit"] >= graph.nodes + graph.routers
+    at_ni, at_link = events["unit"] < graph.first_router, events["unit"] >= graph.first_link
     word = _field(column["event"], layout.EVENT)
     word |= np.where(at_link, np.uint64(0), _field(column["detail"], layout.DETAIL))
     of_ni = _field(column["peer"], layout.PEER)
     of_ni |= _field(column["length"], layout.LENGTH)
     of_ni |= _field(column["tag"], layout.EXTRA)
-    of_router = _field(column["head"], (layout.HEAD_SHIFT, layout.HEAD_BITS))
+    of_router = _field(column["head"], layout.HEAD)
     of_router[at_link] = 0
     events["word"] = word | np.where(at_ni, of_ni, of_router)
     events["uid"] = np.where(at_ni, column["uid"] & ((1 << UID_BITS) - 1), 0)
@@ -87,26 +73,30 @@ def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.
     """The cells of raw events by column, all but ``run``: values, 0 where null, and where they are null."""
     graph = system.graph
     word, unit = events["word"], events["unit"]
-    event = _bits(word, *layout.EVENT).astype(np.int16)
-    detail = _bits(word, *layout.DETAIL).astype(np.int32)
-    at_ni, at_link = unit < graph.nodes, unit >= graph.nodes + graph.routers
+    event = layout.EVENT.of(word).astype(np.int16)
+    detail = layout.DETAIL.of(word).astype(np.int32)
+    at_ni, at_link = unit < graph.first_router, unit >= graph.first_link
     at_router = ~(at_ni | at_link)
     detail[at_link] = 0
 
     uid = np.where(at_ni, events["uid"], 0).astype(np.int64)
-    peer = np.where(at_ni, _bits(word, *layout.PEER), 0).astype(np.int32)
-    length = np.where(at_ni, _bits(word, *layout.LENGTH), 0).astype(np.int32)
-    tag = np.where(at_ni, _bits(word, *layout.EXTRA), 0).astype(np.int32)
-    head = np.where(at_router, word >> np.uint64(layout.HEAD_SHIFT), 0).astype(np.int64)
+    peer = np.where(at_ni, layout.PEER.of(word), 0).astype(np.int32)
+    length = np.where(at_ni, layout.LENGTH.of(word), 0).astype(np.int32)
+    tag = np.where(at_ni, layout.EXTRA.of(word), 0).astype(np.int32)
+    head = np.where(at_router, layout.HEAD.of(word), 0).astype(np.int64)
 
-    of_event = _TRAITS[event]
-    no_peer = of_event & _NO_PEER_HERE != 0
+    of_event = _COLUMNS[event]
+
+    def silent(column: Column) -> np.ndarray:
+        return of_event & column.value == 0
+
+    no_peer = silent(Column.PEER)
     no_peer |= (event == Event.DROP) & _NO_PEER_DROP[detail]
     peer_null = ~at_ni | (no_peer & (peer == 0))
-    length_null = ~at_ni | ((of_event & _LENGTH_HERE == 0) & (length == 0))
-    tag_null = ~at_ni | ((of_event & _TAG_HERE == 0) & (tag == 0))
+    length_null = ~at_ni | (silent(Column.LENGTH) & (length == 0))
+    tag_null = ~at_ni | (silent(Column.TAG) & (tag == 0))
 
-    heads = np.flatnonzero(at_router & (of_event & _HEAD_HERE != 0))
+    heads = np.flatnonzero(at_router & ~silent(Column.HEAD))
     if len(heads):
         uid[heads], peer[heads], knows_peer = _heads(head[heads], system)
         peer_null[heads] = not knows_peer
@@ -126,7 +116,7 @@ def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.
 
 def head_fields(system: System) -> dict[str, tuple[int, int]]:
     """Header fields, as (offset, width), that lie wholly in the head bits of a router's trace word."""
-    visible = min(system.format.flit_bits, layout.HEAD_BITS)
+    visible = min(system.format.flit_bits, layout.HEAD.bits)
     return {f.name: (f.offset, f.width) for f in system.format.common if f.offset + f.width <= visible}
 
 
@@ -148,14 +138,9 @@ def _heads(head: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray | i
     return uid, destination, True
 
 
-def _bits(word: np.ndarray, offset: int, width: int) -> np.ndarray:
-    return word >> np.uint64(offset) & np.uint64((1 << width) - 1)
-
-
-def _field(values: np.ndarray, place: tuple[int, int]) -> np.ndarray:
-    """Values in a field of a word: (shift, width)."""
-    shift, width = place
-    return (values.astype(np.int64) & ((1 << width) - 1)).astype(np.uint64) << np.uint64(shift)
+def _field(values: np.ndarray, field: layout.Field) -> np.ndarray:
+    """Words with values in a field."""
+    return (values.astype(np.int64) & ((1 << field.bits) - 1)).astype(np.uint64) << np.uint64(field.shift)
 
 
 def digest(events: np.ndarray) -> int:

@@ -10,23 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lethe.spec.config import System
-from lethe.spec.events import Cause, Drop, Event, Status
+from lethe.spec.events import ARRIVALS, CAUSE_BITS, EVENTS, LAUNCHES, Cause, Drop, Event, Kind, Status
 from lethe.spec.wire import unpack_uid
 
 from .events import head_fields
 from .store import TraceError, TraceReader
 
-_LAUNCHES = (Event.SEND, Event.BE, Event.ACK, Event.FORGET)
-_ARRIVALS = (
-    Event.DELIVER,
-    Event.DELIVER_BE,
-    Event.DUPLICATE,
-    Event.DROP,
-    Event.RELEASE,
-    Event.ACK_IGNORED,
-    Event.FORGOTTEN,
-    Event.FORGET_IGNORED,
-)
 _UID_FIELDS = {"source", "slot", "generation", "incarnation"}
 _DISCARDS = {
     Event.DISCARD_BUSY: "output busy",
@@ -108,7 +97,7 @@ class Life:
 
     @cached_property
     def worms(self) -> tuple[Worm, ...]:
-        return tuple(self._worm(row) for row in self.rows if row["event"] in _LAUNCHES)
+        return tuple(self._worm(row) for row in self.rows if row["event"] in LAUNCHES)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -130,15 +119,15 @@ class Life:
             case Event.ORPHAN:
                 text = "sender silent: entry reclaimed"
             case Event.COMPLETE:
-                cause = detail & 15
-                text = f"completed {_words(Status, detail >> 4)}" + (f" ({_words(Cause, cause)})" if cause else "")
+                status, cause = divmod(detail, 1 << CAUSE_BITS)
+                text = f"completed {_words(Status, status)}" + (f" ({_words(Cause, cause)})" if cause else "")
             case _:
                 return None
         return Note(cycle=row["cycle"], at_sender=row["unit"] == self.sender, text=text)
 
     def _worm(self, row: dict) -> Worm:
         wire, event = self.system.format, Event(row["event"])
-        data = event in (Event.SEND, Event.BE)
+        data = EVENTS[event].worm is Kind.SEND
         flits = wire.send_flits(row["length"] or 0) if data else wire.control_flits
         origin, target = row["unit"], row["peer"]
         name = {Event.ACK: "Ack", Event.FORGET: "Forget", Event.BE: "Best effort"}.get(event, "Send")
@@ -172,7 +161,7 @@ class Life:
 
     def _paused(self, acts: int, target: int) -> int:
         """When a worm acts that does so in ``acts`` at the earliest and may have paused: no other comes in between."""
-        here = (row for row in self.rows if (row["unit"], row["port"]) == (target, 1) and row["event"] in _ARRIVALS)
+        here = (row for row in self.rows if (row["unit"], row["port"]) == (target, 1) and row["event"] in ARRIVALS)
         return next((row["cycle"] for row in here if row["cycle"] >= acts), acts)
 
     @cached_property
@@ -181,7 +170,7 @@ class Life:
         windows = [
             [("cycle", ">=", row["cycle"]), ("cycle", "<=", row["cycle"] + self.system.packet_life)]
             for row in self.rows
-            if row["event"] in _LAUNCHES
+            if row["event"] in LAUNCHES
         ]
         table = self.trace.sound(filters=windows)
         columns = [table[name].to_numpy() for name in ("cycle", "unit", "port", "event", "detail")]
@@ -232,7 +221,7 @@ class Life:
             return ("not known: a first flit does not hold the UID, and queues keep it for a while", 0.5), cycle
         while True:
             number, router, port = self.links[place]
-            happened, _ = self.fabric.get((cycle, graph.nodes + graph.routers + number, 0), (0, 0))
+            happened, _ = self.fabric.get((cycle, graph.first_link + number, 0), (0, 0))
             if happened in (Event.LOST, Event.DEAD):
                 what = "lost on" if happened == Event.LOST else "died on dead"
                 return (f"{what} link{number} {graph.link_name(number)}", (crossed + 0.5) / (hops + 1)), cycle

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lethe.spec.config import System
-from lethe.spec.events import Counter, RouterCounter
+from lethe.spec.events import Counter, LinkCounter, RouterCounter
 from lethe.spec.toml import dump
 from lethe_sim import files
 from lethe_sim.files import MANIFEST
@@ -58,7 +58,7 @@ def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None)
     named = {
         "ni": (ni, [c.name for c in Counter]),
         "routers": (routers, [c.name for c in RouterCounter]),
-        "links": (links, ["LOST", "DEAD", "FLIPS"]),
+        "links": (links, [c.name for c in LinkCounter]),
     }
     totals = {}
     for group, (array, names) in named.items():

@@ -69,11 +69,10 @@ class _Wave:
     def _register(self, unit: int, port: int) -> tuple:
         """(text, uid, peer, detail) of one lane, input port or link; a fabric unit has no peer column of its own."""
         scope = self.graph.unit_name(unit)
-        at_ni = unit < self.graph.nodes
-        if at_ni:
+        if unit < self.graph.first_router:
             lane = self.layout.lanes[port].replace(" ", "")
-        elif unit < self.graph.nodes + self.graph.routers:
-            back, port = divmod(port, self.graph.ports(unit - self.graph.nodes))
+        elif unit < self.graph.first_link:
+            back, port = divmod(port, self.graph.ports(unit - self.graph.first_router))
             lane = f"in{port}" + ("_back" if back else "")
         else:
             lane = "fault"

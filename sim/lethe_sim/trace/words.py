@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lethe.spec.trace import Layout, lane_word
+from lethe.spec.trace import EVENT, Layout, lane_word
 
 from .events import RAW_EVENT
 
@@ -30,10 +30,10 @@ def _rows(cycle, unit, lane, word, uid) -> np.ndarray:
 
 def _ni_events(words: np.ndarray, layout: Layout) -> np.ndarray:
     nodes, ni_words = layout.graph.nodes, layout.ni_words
-    lanes = words[:, : nodes * ni_words].reshape(len(words), nodes, ni_words)
+    lanes = words[:, : layout.fabric_base].reshape(len(words), nodes, ni_words)
     places = np.array([lane_word(lane) for lane in range(len(layout.lanes))])
     event, uid = lanes[:, :, places], lanes[:, :, places + 1]
-    cycle, node, lane = np.nonzero(event & np.uint64(0xFF))
+    cycle, node, lane = np.nonzero(EVENT.of(event))
     return _rows(cycle, node, lane, event[cycle, node, lane], uid[cycle, node, lane])
 
 
@@ -42,10 +42,9 @@ def _router_events(words: np.ndarray, layout: Layout) -> np.ndarray:
     lanes = [graph.lanes(r) for r in range(graph.routers)]
     router = np.repeat(np.arange(graph.routers), lanes)
     lane = np.concatenate([np.arange(count) for count in lanes]) if lanes else np.zeros(0, np.int64)
-    start = graph.nodes * layout.ni_words
-    event = words[:, start : start + len(router)]
-    cycle, column = np.nonzero(event & np.uint64(0xFF))
-    return _rows(cycle, graph.nodes + router[column], lane[column], event[cycle, column], 0)
+    event = words[:, layout.fabric_base : layout.link_base]
+    cycle, column = np.nonzero(EVENT.of(event))
+    return _rows(cycle, graph.first_router + router[column], lane[column], event[cycle, column], 0)
 
 
 def _link_events(words: np.ndarray, layout: Layout) -> np.ndarray:
@@ -53,4 +52,4 @@ def _link_events(words: np.ndarray, layout: Layout) -> np.ndarray:
     packed = np.ascontiguousarray(words[:, layout.link_base :], dtype="<u8")
     codes = packed.view(np.uint8)[:, : graph.link_count]
     cycle, link = np.nonzero(codes)
-    return _rows(cycle, graph.nodes + graph.routers + link, 0, codes[cycle, link], 0)
+    return _rows(cycle, graph.first_link + link, 0, codes[cycle, link], 0)
