@@ -103,8 +103,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; only a bug of ours gives a traceback."""
     _open_streams()
+    stopped = threading.Event()
     try:
-        with _terminable():
+        with _terminable(stopped):
             try:
                 chosen = parser().parse_args(arguments)
                 _refuse_nothing(chosen)
@@ -123,6 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("not enough memory; choose a smaller system or a shorter run")
         return ENVIRONMENT
     except Exception as error:
+        if stopped.is_set():
+            # An interrupt within a library may come out as that library's failure.
+            _no_warnings()
+            say("interrupted")
+            return INTERRUPTED
         code = exit_code(error)
         if code is None:
             raise
@@ -148,9 +154,13 @@ def _open_streams() -> None:
 
 
 def _refuse_nothing(chosen: argparse.Namespace) -> None:
-    """No argument is empty, has a zero byte, or is no UTF-8, which Parquet wants of names."""
+    """There is a current directory; no argument is empty, has a zero byte, or is no UTF-8, which Parquet wants."""
     from lethe_sim.commands.common import Mistake
 
+    try:
+        os.getcwd()
+    except OSError:
+        raise Mistake("the current directory is gone; change to one that exists") from None
     for name, value in vars(chosen).items():
         if not isinstance(value, str):
             continue
@@ -183,8 +193,8 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: what is half written goes.
+def _terminable(stopped: threading.Event) -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what is half written goes.  Either sets ``stopped``.
 
     An interrupt may fall where nobody hears an exception, as in an object's end, and so comes again.
     """
@@ -193,6 +203,7 @@ def _terminable() -> Iterator[None]:
         return
 
     def stop(number, frame):
+        stopped.set()
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise KeyboardInterrupt
 

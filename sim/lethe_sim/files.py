@@ -5,6 +5,7 @@ disk or an interrupt leaves what was there.  Devices and pipes are written to as
 """
 
 import contextlib
+import errno
 import glob
 import os
 import platform
@@ -219,8 +220,24 @@ def remove(path: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
+#: By place: the kind of which what is there must be, also at the end of a long run, to be replaced.
+_guarded: dict[Path, Kind] = {}
+
+
+def guard(outputs: dict[Path, Kind]) -> None:
+    """From now on `move` replaces what lies at the places of ``outputs`` only if it is of their kinds."""
+    _guarded.clear()
+    _guarded.update(outputs)
+
+
 def move(new: Path, path: Path) -> None:
-    """Give ``new`` the name ``path``; a file or directory of that name is replaced."""
+    """Give ``new`` the name ``path``; a file or directory of that name is replaced.
+
+    Raises FileExistsError if something else came there since `guard`.
+    """
+    kind = _guarded.get(path)
+    if kind is not None and path.exists() and not kind.fits(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     if not path.is_dir() and not (new.is_dir() and path.exists()):
         os.replace(new, path)
         return

@@ -139,6 +139,9 @@ MISTAKES = [
     (("ladder", "other.parquet"), "other.parquet: is Parquet, but not a trace of Lethe"),
     (("fpga", "build", "--board", "abacus"), "no such board 'abacus'; known are ulx3s_25f"),
     (("fpga", "build", "none.toml", "--board", "ulx3s_25f"), "none.toml: no such file"),
+    (("fpga", "build", "--mhz", "1e400"), "fpga: argument --mhz: must be a frequency in MHz such as 50"),
+    (("fpga", "build", "--mhz", "1e999999999"), "fpga: argument --mhz: must be a frequency in MHz such as 50"),
+    (("fpga", "build", "--seed", "9999999999"), "fpga: argument --seed: must be a whole number from 0 to 999999999"),
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """What a command reads and writes: clashes are refused before anything runs, and what was there is left whole."""
 
 import os
+import pkgutil
 import signal
 import stat
 import subprocess
@@ -313,6 +314,30 @@ WRITERS = {
     "new new.toml --force": ("new.toml",),
     "fpga build --board ulx3s_25f --json r.json": ("r.json",),
 }
+
+
+@pytest.mark.parametrize(
+    ("command", "at_work", "output"),
+    [
+        ("run my.toml --no-audit", "lethe_sim.trace.TraceWriter.finish", "my.parquet"),
+        ("run file.toml --no-audit --output got.bin", "lethe_sim.trace.TraceWriter.finish", "got.bin"),
+        ("verilog my.toml --block ni -o y.v", "lethe.verilog.emit", "y.v"),
+        ("new new.toml", "lethe_sim.commands.new.example", "new.toml"),
+    ],
+)
+def test_what_comes_there_meanwhile_is_not_replaced(lethe, place, monkeypatch, command, at_work, output):
+    monkeypatch.chdir(place)
+    work = pkgutil.resolve_name(at_work)
+
+    def meanwhile(*args, **kwargs):
+        Path(output).write_text("somebody's own\n")
+        return work(*args, **kwargs)
+
+    monkeypatch.setattr(at_work, meanwhile)
+    told = lethe(*command.split())
+    assert told.code == cli.ENVIRONMENT, told
+    assert told.err.startswith(f"lethe: {output}: cannot be written") and "File exists; " in told.err
+    assert Path(output).read_text() == "somebody's own\n" and not list(place.rglob(".*.part"))
 
 
 @pytest.mark.parametrize("command", WRITERS)

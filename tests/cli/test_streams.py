@@ -1,8 +1,10 @@
 """Standard streams that are closed, full or of another encoding; messages that are one line whatever is in them."""
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -114,3 +116,69 @@ def test_an_interrupt_that_nobody_hears_is_not_told_by_python(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True)
     assert (done.returncode, done.stderr) == (cli.INTERRUPTED, b"lethe: interrupted\n")
+
+
+# What is no file that can be read as one.
+
+
+def test_a_configuration_is_read_once(tmp_path):
+    """A pipe has nothing the second time."""
+    os.mkfifo(tmp_path / "pipe")
+    bad = "[topology]\nkind = 'wire'\n[workload]\nmin_length = 99\n"
+    done = shell(tmp_path, f'printf "{bad}" >pipe & lethe check pipe')
+    assert done.returncode == cli.MISTAKE and b"two nodes on a wire" in done.stdout
+    assert done.stderr.startswith(b"lethe: pipe: workload.min_length") and done.stderr.count(b"\n") == 1
+    (tmp_path / "sweep").write_text("[base]\ntopology.kind = 'tor'\n")
+    done = shell(tmp_path, "cat sweep >pipe & lethe sweep pipe")
+    assert done.returncode == cli.MISTAKE and b"topology.kind" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check /dev/zero", "sweep /dev/zero -o s", "run /dev/zero --no-audit"])
+def test_an_endless_configuration_is_refused(lethe, command):
+    told = lethe(*command.split())
+    assert told.code == cli.MISTAKE and "is longer than 4 MB; name " in told.err and told.err.count("\n") == 1
+
+
+def test_a_pipe_is_no_trace_and_no_traffic(lethe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    for command in ("ladder pipe", "report pipe -o r.html", "compare pipe pipe"):
+        told = lethe(*command.split())
+        assert (told.code, told.err) == (
+            cli.MISTAKE, "lethe: pipe: is a device or a pipe, and a trace is read in pieces; name a file\n"
+        )  # fmt: skip
+    for kind in ("file", "capture", "trace"):
+        (tmp_path / "c.toml").write_text(f"[topology]\nkind = 'wire'\n[workload]\nkind = '{kind}'\npath = 'pipe'\n")
+        told = lethe("run", "c.toml", "--no-audit")
+        assert told.code == cli.MISTAKE and told.err.endswith("pipe is a device or a pipe; name a file\n")
+
+
+def test_a_directory_that_is_gone(tmp_path):
+    for command in ("run /x.toml", "new x.toml", "cosim /x.toml"):
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        done = shell(tmp_path, f"cd gone; rmdir ../gone; lethe {command}")
+        assert done.returncode == cli.MISTAKE
+        assert done.stderr == b"lethe: the current directory is gone; change to one that exists\n"
+
+
+def test_variables_of_numba(tmp_path):
+    (tmp_path / "c.toml").write_text("[topology]\nkind = 'wire'\n[run]\ncycles = 5\n")
+    command = "lethe run c.toml --no-audit"
+    done = shell(tmp_path, command, LETHE_NO_JIT="", NUMBA_NUM_THREADS="0")
+    assert done.returncode == cli.ENVIRONMENT and done.stderr.startswith(b"lethe: Numba does not start: ")
+    assert done.stderr.count(b"\n") == 1
+    done = shell(tmp_path, command, NUMBA_DISABLE_JIT="1", NUMBA_OPT="9")
+    assert (done.returncode, done.stderr) == (cli.BAD, b"") and b"5 cycles of 2 nodes" in done.stdout
+
+
+def test_an_interrupt_that_a_library_makes_its_own_failure(lethe, monkeypatch):
+    """As within a callback of LLVM: nobody hears it, and what was not compiled is missed later."""
+
+    def run(args):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr("lethe_sim.commands.check.run", run)
+    told = lethe("check", "x.toml")
+    assert (told.code, told.err) == (cli.INTERRUPTED, "lethe: interrupted\n")

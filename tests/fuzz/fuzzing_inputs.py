@@ -44,7 +44,7 @@ NAMES = (
     "'quote\".toml", "-dash.toml", "--seed", ".hidden", "dir", ".", "..", "/", "a" * 300, "x" * 5000,
     "no/such/dir/a.toml",
     "%s{0}$HOME", "\u202eltr.toml", "with:colon.toml", "null\0byte", "", " ", "*", "CON", "a,b.toml", "/dev/null",
-    "/dev/full", "/proc/self/mem", "/dev/stdin",
+    "/dev/full", "/dev/zero", "/proc/self/mem", "/dev/stdin",
 )  # fmt: skip
 
 
@@ -83,9 +83,7 @@ def bent_text(text: str, chance: Random) -> bytes:
             case 8 if len(key) > 2:
                 lines[at] = key[:1] + key[2:] + equals + line.partition("=")[2]
             case 9:
-                lines.insert(
-                    at, chance.choice(('"" = 1', "a.b.c = 1", "[x]", "[[x]]", "[run]", "[a.b", "\0", "=", "#\u2028"))
-                )
+                lines.insert(at, chance.choice(ODD_LINES))
             case 10:
                 lines[at] = f"{chance.choice(tuple(SECTIONS))}.{key.strip()} = {chance.choice(VALUES)}"
             case 11 if equals:
@@ -430,20 +428,7 @@ def bent_trace(here: Path, name: str, goods: Goods, chance: Random) -> None:
 def trace(here: Path, chance: Random, goods: Goods) -> list[str]:
     """A damaged trace, drawn as a ladder: no Spark is needed for it."""
     bent_trace(here, "t.parquet", goods, chance)
-    uids = (
-        "unlucky",
-        "0:0:0:0",
-        "0:1:0:0",
-        "1:0:1:1",
-        "x",
-        "-1",
-        "99999999999999999999",
-        "0:0",
-        ":::",
-        "0x5",
-        "1:2:3:4:5",
-    )
-    return ["ladder", "t.parquet", *([chance.choice(uids)] if chance.random() < 0.5 else [])]
+    return ["ladder", "t.parquet", *([chance.choice((*UIDS, "--list"))] if chance.random() < 0.5 else [])]
 
 
 def audited(here: Path, chance: Random, goods: Goods) -> list[str]:

@@ -17,6 +17,8 @@ FORBIDDEN = re.compile(
 )
 #: Notes that may come before an error.
 MOST_NOTES = 3
+#: What must not happen, as it is counted; a fault begins with one of them.
+TRACEBACK, HANG, LINES, ORPHAN, OTHER = SORTS = "traceback", "hang", "message of more than one line", "orphan", "other"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,24 +33,27 @@ class Ended:
 def faults(ended: Ended, *, progress: bool = False, interrupted: bool = False) -> list[str]:
     """What is wrong with the end of a command; ``progress`` and ``interrupted`` say what may have been asked for."""
     found = []
-    if ended.code not in CODES:
-        found.append(f"exit code {ended.code}")
+    if ended.code is None or "Traceback" in ended.err:
+        found.append(f"{HANG if 'Hung' in ended.err else TRACEBACK}: {ended.err.strip()[-1500:]}")
+    elif ended.code not in CODES:
+        found.append(f"{OTHER}: exit code {ended.code}")
     if ended.code == cli.INTERRUPTED and not interrupted:
-        found.append("it hung")
+        found.append(f"{HANG}: it was interrupted")
     for name, text in (("stdout", ended.out), ("stderr", ended.err)):
         if unwanted := FORBIDDEN.search(text):
-            found.append(f"{name} has {unwanted[0]!r}")
+            found.append(f"{TRACEBACK}: {name} has {unwanted[0]!r}")
     lines = ended.err.removesuffix("\n").split("\n") if ended.err else []
     messages = [line for line in lines if line.startswith("lethe: ")]
     if not progress and len(messages) < len(lines):
-        found.append(f"stderr has more than messages: {next(line for line in lines if line not in messages)!r}")
+        more = next(line for line in lines if line not in messages)
+        found.append(f"{LINES}: stderr has more than messages: {more!r}")
     if any(not line.isprintable() or len(line) > 2100 for line in messages):
-        found.append("a message does not print, or is too long")
+        found.append(f"{LINES}: a message does not print, or is too long")
     failed = ended.code in (cli.MISTAKE, cli.ENVIRONMENT, cli.INTERRUPTED)
     if failed and not messages:
-        found.append("it failed without a message")
+        found.append(f"{OTHER}: it failed without a message")
     if len(messages) > MOST_NOTES + failed:
-        found.append(f"{len(messages)} messages")
+        found.append(f"{LINES}: {len(messages)} messages")
     return found
 
 
@@ -67,8 +72,10 @@ def contents(directory: Path) -> dict[str, str]:
 def changed(before: dict[str, str], after: dict[str, str], outputs: set[str]) -> list[str]:
     """Inputs that are no longer what they were, and what is left half-written."""
     found = [
-        f"{name!r} was changed"
+        f"{OTHER}: {name!r} was changed"
         for name, digest in before.items()
         if after.get(name) != digest and not any(name == output or name.startswith(f"{output}/") for output in outputs)
     ]
-    return found + [f"{name!r} is left over" for name in after if name not in before and name.endswith(".part")]
+    return found + [
+        f"{OTHER}: {name!r} is left over" for name in after if name not in before and name.endswith(".part")
+    ]

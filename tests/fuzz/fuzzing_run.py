@@ -25,7 +25,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from fuzzing_inputs import OF_GOODS, PLAIN, Goods
-from fuzzing_oracle import Ended, changed, contents, faults
+from fuzzing_oracle import OTHER, Ended, changed, contents, faults
 
 from lethe.spec.config import System
 from lethe_sim import cli
@@ -77,15 +77,13 @@ def judged(arguments: list[str], here: Path) -> tuple[int | None, list[str]]:
     os.chdir(here)
     ended = run(arguments)
     found = faults(ended, progress="--progress" in arguments)
-    if "Traceback" in ended.err:
-        found = [f"traceback: {ended.err.strip().splitlines()[-1][:300]}", ended.err[-1500:]]
-    found += changed(before, contents(here), _outputs(arguments))
+    found += changed(before, contents(here), outputs(arguments))
     if left := set(os.listdir(tempfile.gettempdir())) - temporary:
-        found.append(f"temporary files are left: {sorted(left)}")
+        found.append(f"{OTHER}: temporary files are left: {sorted(left)}")
     return ended.code, found
 
 
-def _outputs(arguments: list[str]) -> set[str]:
+def outputs(arguments: list[str]) -> set[str]:
     """What the command was told to write, --force and all."""
     named = {value for option, value in itertools.pairwise(arguments) if option in OUTPUTS}
     named |= {word.partition("=")[2] for word in arguments if word.startswith("--") and "=" in word}

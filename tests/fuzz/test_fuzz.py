@@ -18,7 +18,8 @@ from random import Random
 
 import pytest
 from fuzzing_inputs import OF_GOODS, PLAIN
-from fuzzing_oracle import Ended, faults
+from fuzzing_oracle import HANG, ORPHAN, OTHER, Ended, faults
+from fuzzing_processes import ENVIRONMENTS, PROCESSES, processes, running, uses
 from fuzzing_run import inputs, judged, prepared, reproduce, unpacked
 
 HERE = Path(__file__).parent
@@ -36,10 +37,11 @@ QUICK = {
 }
 #: Of the long form; `audited` asks Spark, which takes a second or more for each.
 FULL = {
-    "toml": 7000, "sweep": 3500, "csv": 2000, "parquet": 2000, "capture": 2000, "lines": 1500, "names": 1200,
-    "trace": 1200, "swept": 700, "audited": 300,
+    "toml": 5000, "sweep": 2500, "csv": 2600, "parquet": 2600, "capture": 2600, "lines": 2500, "names": 600,
+    "trace": 2000, "swept": 700, "audited": 100,
 }  # fmt: skip
-CHUNK = 250
+CHUNK = 1300
+QUICK_PROCESSES = 3
 
 
 def told(family: str, tried) -> str:
@@ -105,7 +107,7 @@ def test_the_oracle_sees_what_it_is_for():
     ("family", "first"),
     [(family, first) for family, count in FULL.items() for first in range(1000, 1000 + count, CHUNK)],
 )
-def test_many_inputs(family, first):
+def test_many_inputs(family, first, record_property):
     """In a process of its own, which may run out of memory or hang in compiled code without taking the tests along."""
     count = min(CHUNK, 1000 + FULL[family] - first)
     done = subprocess.run(
@@ -114,20 +116,10 @@ def test_many_inputs(family, first):
     )  # fmt: skip
     tried = [json.loads(line) for line in done.stdout.splitlines()]
     bad = [f"{one}\n  reproduce: {reproduce(family, one['seed'])}" for one in tried if one["faults"]]
+    for one in tried:
+        record_property("tried", (family, one["faults"]))
     assert not bad
     assert len(tried) == count, f"it ended at {reproduce(family, first + len(tried))}:\n{done.stderr[-3000:]}"
-
-
-def running(mark: str) -> dict[int, str]:
-    """The processes whose environment has ``mark``, with their command lines."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-    return found
 
 
 SMALL = "[topology]\nkind = 'wire'\n[run]\ncycles = 3000\n[workload]\ncount = 20\n"
@@ -147,7 +139,7 @@ SIGNALS = {"run": 40, "report": 40, "compare": 30, "sweep": 40, "cosim": 30, "fp
 @pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("name", SIGNALS)
-def test_signals_at_random_moments(name, tmp_path):
+def test_signals_at_random_moments(name, tmp_path, record_property):
     assert sum(SIGNALS.values()) == 200
     arguments, longest = INTERRUPTED[name]
     chance, bad = Random(name), []
@@ -159,7 +151,9 @@ def test_signals_at_random_moments(name, tmp_path):
     for number in range(SIGNALS[name]):
         wanted = chance.choice((signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
         after = chance.uniform(0.1, longest)
-        if found := interrupted(arguments, wanted, after, tmp_path):
+        found = interrupted(arguments, wanted, after, tmp_path)
+        record_property("tried", ("interrupts", found))
+        if found:
             bad.append(f"signal {number}, {wanted.name} after {after:.2f} s: {found}")
         shutil.rmtree(tmp_path / "cache", ignore_errors=True)
         shutil.rmtree(tmp_path / "s", ignore_errors=True)
@@ -183,7 +177,7 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
                 # Whoever holds the pipes keeps this waiting.
                 out, err = command.communicate(timeout=60)
             except subprocess.TimeoutExpired:
-                found = [f"it goes on: {running(mark)}"]
+                found = [f"{HANG}: it goes on: {running(mark)}"]
                 for pid in running(mark):
                     os.kill(pid, signal.SIGKILL)
                 return found
@@ -195,7 +189,7 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
     deadline = time.monotonic() + (10 if killed else 0)
     while (left := (running(mark), [] if killed else os.listdir(temporary))) != ({}, []):
         if time.monotonic() >= deadline:
-            found.append(f"left over: {left}")
+            found.append(f"{ORPHAN if left[0] else OTHER}: left over: {left}")
             for pid in running(mark):
                 os.kill(pid, signal.SIGKILL)
             break
@@ -204,62 +198,30 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
     return found
 
 
-ENVIRONMENTS = {
-    "ascii": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    "latin": {"PYTHONIOENCODING": "latin-1"},
-    "utf-16": {"PYTHONIOENCODING": "utf-16"},
-    "no home": {"HOME": None, "XDG_CACHE_HOME": None, "LETHE_CACHE": None},
-    "no temporary files": {"TMPDIR": "/nonexistent"},
-    "no path": {"PATH": ""},
-    "java home": {"JAVA_HOME": "/nonexistent"},
-    "java is no java": {"JAVA_HOME": "here"},
-    "terminal": {"TERM": "dumb", "COLUMNS": "1", "LINES": "x"},
-}
-STREAMS = ("", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -c 1", "| true", ">/dev/null")
-USES = (
-    "check c.toml", "check none.toml", "run c.toml --no-audit", "report good.parquet", "ladder good.parquet", "new -",
-    "--help",
-    "verilog c.toml --block ni", "sweep s.toml --no-report", "frobnicate", "check c.toml --links",
-    "compare good.parquet c.toml",
-)  # fmt: skip
+@pytest.mark.full
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_streams_and_environments(environment, tmp_path, record_property):
+    """Every use with every state of the streams, but few of what takes Spark."""
+    tried, bad = uses(environment, tmp_path), []
+    for use, streams, found in tried:
+        record_property("tried", ("uses", found))
+        if found:
+            bad.append(f"{use} {streams}: {found}")
+    assert not bad
+
+
+@pytest.mark.parametrize("family", PROCESSES)
+def test_some_processes(family):
+    bad = [told(family, one) for one in processes(family, 0, QUICK_PROCESSES) if one.faults]
+    assert not bad
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_streams_and_environments(environment, tmp_path):
-    """Every use with every state of the streams, but few of what takes Spark."""
-    (tmp_path / "c.toml").write_text(
-        "[run]\nname = '→'\n" + SMALL.replace("[run]\n", "", 1).replace("cycles = 3000\n", "")
-    )
-    (tmp_path / "s.toml").write_text("base = 'c.toml'\n")
-    java = tmp_path / "here" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'openjdk version \"21\"' >&2\nexit 1\n")
-    java.chmod(0o755)
-    subprocess.run(
-        [sys.executable, "-m", "lethe_sim.cli", "run", "c.toml", "--no-audit", "--trace", "good.parquet"], cwd=tmp_path
-    )
-    changes = ENVIRONMENTS[environment]
-    env = {name: value for name, value in (os.environ | changes).items() if value is not None}
-    chance, bad = Random(environment), []
-    for use in USES:
-        spark = use.startswith(("report", "sweep"))
-        for streams in chance.sample(STREAMS, 2) if spark else STREAMS:
-            command = f'"{sys.executable}" -m lethe_sim.cli {use} {streams}; echo "code $?" >code'
-            if streams.startswith("|"):
-                command = f'("{sys.executable}" -m lethe_sim.cli {use}; echo "code $?" >code) {streams}'
-            done = subprocess.run(
-                ["/bin/sh", "-c", command],
-                cwd=tmp_path,
-                env=env,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=300,
-            )
-            code = int((tmp_path / "code").read_text().split()[1])
-            encoding = "utf-16" if environment == "utf-16" else "latin-1"
-            out, err = done.stdout.decode(encoding, "replace"), done.stderr.decode(encoding, "replace")
-            ended = Ended(code=code, out=out, err="lethe: \n" if code in (2, 3) and "2>" in streams else err)
-            if found := faults(ended):
-                bad.append(f"{use} {streams}: {found}")
+@pytest.mark.parametrize("family", PROCESSES)
+def test_many_processes(family, record_property):
+    bad = []
+    for one in processes(family, 1000, PROCESSES[family]):
+        record_property("tried", (f"{family}, as a process", one.faults))
+        if one.faults:
+            bad.append(told(family, one))
     assert not bad

@@ -244,6 +244,10 @@ def test_every_key_of_a_check_is_in_the_list():
         ("a = 1\na = 2\n", "is not TOML"),
         ("a = " + "9" * 5000, "is not TOML"),
         ("a = " + "[" * 100_000, "nested too deeply"),
+        # The parser would take the square of their number of parts.
+        ("a." * 500_000 + "a = 1\n", "nested too deeply"),
+        ("a = {" + "'a' . " * 500_000 + '"" = 1}\n', "nested too deeply"),
+        ("[" + '"".' * 500_000 + "a]\n", "nested too deeply"),
     ],
 )
 def test_text_that_is_not_toml(text, what):
@@ -268,6 +272,10 @@ def test_files_that_cannot_be_read(tmp_path):
     binary.write_bytes(b"[run]\nname = '\xff'")
     with pytest.raises(ConfigError, match=r"is not UTF-8 text \(byte 14\); save it as UTF-8"):
         load(binary)
+    long = tmp_path / "long.toml"
+    long.write_bytes(b"#" * (config.LONGEST_TOML + 1))
+    with pytest.raises(ConfigError, match=r"long\.toml: is longer than 4 MB; name a TOML file"):
+        load(long)
     under_a_file = binary / "x.toml"
     with pytest.raises(ConfigError, match="cannot be read: Not a directory"):
         load(under_a_file)

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import json
 import math
+import re
 import tomllib
 import types
 import typing
@@ -38,6 +39,10 @@ class ConfigError(ValueError):
     """A configuration that cannot be used.  The message is ``file: key: what is wrong; cure``."""
 
 
+#: Bytes of the longest configuration that is read.
+LONGEST_TOML = 4 << 20
+# A key of so many parts that the parser would take the square of their number.
+_DEEP = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
 # Cycle numbers travel as 64-bit integers; nothing else comes near.
 _LARGEST = (1 << 63) - 1
 # Longer than any run.
@@ -312,25 +317,50 @@ def load(path: str | Path, *, hosted: bool = True) -> System:
 
     ``hosted`` is False for what is built without the hosts of ``[workload]``, which then is not looked at.
     """
+    return parse(text_of(path), str(Path(path)), hosted=hosted)
+
+
+def toml_text(path: Path) -> str:
+    """The text of a TOML file, or of a pipe, which can be read once only.
+
+    Raises OSError, UnicodeDecodeError, and ValueError for what is longer than `LONGEST_TOML` or, as a device, endless.
+    """
+    with path.open("rb") as file:
+        data = file.read(LONGEST_TOML + 1)
+    if len(data) > LONGEST_TOML:
+        raise ValueError(f"is longer than {LONGEST_TOML >> 20} MB")
+    # Some editors begin a file with a byte order mark.
+    return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def toml_tables(text: str) -> dict:
+    """The tables of a TOML text; raises ValueError, and RecursionError for what is nested too deeply."""
+    if _DEEP.search(text):
+        raise RecursionError("keys of more than 32 parts")
+    return tomllib.loads(text)
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a configuration file, for `parse`; raises `ConfigError`."""
     path = Path(path)
     try:
-        # Some editors begin a file with a byte order mark.
-        text = path.read_text(encoding="utf-8-sig")
+        return toml_text(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; `lethe new {path}` writes one") from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory; name a TOML file in it") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}; name a TOML file") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
-    return parse(text, str(path), hosted=hosted)
 
 
 def parse(text: str, source: str = "(configuration)", *, hosted: bool = True) -> System:
     """The system a TOML text describes."""
     try:
-        tables = tomllib.loads(text)
+        tables = toml_tables(text)
     except ValueError as error:  # TOMLDecodeError, and whole numbers too long to convert
         raise ConfigError(f"{source}: is not TOML: {error}; mend that line") from None
     except RecursionError:

@@ -1,8 +1,9 @@
 """`lethe check`: whether a configuration is good, and what it comes to."""
 
 import argparse
+from pathlib import Path
 
-from lethe.spec.config import ConfigError, load
+from lethe.spec.config import ConfigError, parse, text_of
 from lethe_sim.summary import link_lines, summary
 
 from .common import add_config
@@ -19,11 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    text, source = text_of(args.config), str(Path(args.config))
     try:
-        system, wrong = load(args.config), None
+        system, wrong = parse(text, source), None
     except ConfigError as error:
         # What holds without the workload is worth knowing; if nothing does, this says so.
-        system, wrong = load(args.config, hosted=False), error
+        system, wrong = parse(text, source, hosted=False), error
     for line in link_lines(system) if args.links else summary(system):
         print(line)
     if wrong:

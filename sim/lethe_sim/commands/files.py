@@ -94,6 +94,8 @@ class Files:
                 self._against_output(output, other)
         for output in self.outputs:
             self._against_old(output)
+        # What comes there later is not replaced either.
+        files.guard({} if self.force else {files.place(output.path): output.kind for output in self.outputs})
 
     def _place(self, output: Output) -> None:
         """It can be there at all."""

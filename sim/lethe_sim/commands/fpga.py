@@ -1,6 +1,7 @@
 """`lethe fpga`: a bitstream that tests itself."""
 
 import argparse
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,15 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--board", metavar="NAME", help="board to build for (default: ulx3s_25f)")
     parser.add_argument("--mhz", metavar="N", type=_mhz, help="clock that the PLL makes, at most (default: 50)")
     parser.add_argument("-o", "--output", metavar="DIR", default="build/fpga", help="directory (default: build/fpga)")
-    parser.add_argument("--seed", type=int, metavar="N", default=1, help="seed of the place and route (default: 1)")
+    parser.add_argument("--seed", type=_seed, metavar="N", default=1, help="seed of the place and route (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write the report there as well, - for stdout")
     add_force(parser)
     parser.add_argument("--progress", action="store_true", help="show progress even when stderr is no terminal")
 
 
+def _seed(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 999999999, not {text!r}")
+    return int(text)
+
+
 def _mhz(text: str) -> Fraction:
     try:
-        return Fraction(text)
+        # A large exponent would be written out.
+        return Fraction(text if len(text) <= 20 and "e" not in text.lower() else "")
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(f"must be a frequency in MHz such as 50 or 33.3, not {text!r}") from None
 

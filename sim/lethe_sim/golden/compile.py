@@ -1,7 +1,8 @@
 """How the golden model is compiled, and how to do without.
 
-With the environment variable ``LETHE_NO_JIT`` set to anything but nothing, `jit` leaves functions as they
-are: the model then runs in plain Python, a few hundred times slower and with the same results.
+With the environment variable ``LETHE_NO_JIT`` set to anything but nothing, or Numba's own ``NUMBA_DISABLE_JIT``,
+`jit` leaves functions as they are: the model then runs in plain Python, a few hundred times slower and with the same
+results.
 
 Compiled code is cached in a directory whose name is a digest of every source it could depend on: Numba
 itself looks only at the file of the outermost function, and would miss a change in what that one calls.
@@ -11,6 +12,7 @@ import enum
 import hashlib
 import os
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 
 from lethe.spec import events, random, topology, trace, wire
 
-JIT = not os.environ.get("LETHE_NO_JIT")
+JIT = not os.environ.get("LETHE_NO_JIT") and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
 def _sources() -> str:
@@ -69,9 +71,13 @@ pointer: Any = np.asarray
 at: Any = _slice
 
 if JIT:
-    import numba
-    from numba import types
-    from numba.extending import intrinsic
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import numba
+            from numba import types
+            from numba.extending import intrinsic
+    except ValueError as error:
+        raise OSError(f"Numba does not start: {error}; check the environment variables NUMBA_*") from None
 
     _config: Any = getattr(numba, "config")  # noqa: B009 (not in its type hints)
     _DIRECTORY = _cache_directory()

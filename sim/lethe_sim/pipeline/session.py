@@ -137,6 +137,10 @@ def _start(master: str | None, name: str, memory: str, brief: bool, settings: Ma
         return builder.getOrCreate()
     except PipelineError:
         raise
+    except OSError as error:
+        raise PipelineError(
+            f"{error.filename}: Spark has no directory there: {error.strerror}; check TMPDIR and SPARK_LOCAL_DIRS"
+        ) from None
     except Exception as error:
         # Py4J wraps whatever the JVM throws: a master URL it cannot parse, a cluster that does not answer.
         where = master or "local[*]"

@@ -90,7 +90,7 @@ def sweep(
         check(plan)
     store = Store(output or Path(path).with_suffix("").name)
     with store.locked():
-        store.write_text("sweep.toml", Path(path).read_text(encoding="utf-8"))
+        store.write_text("sweep.toml", plan.text)
         say("looking for what is finished", "", 0, 0)
         kept = scan(store, (run.name for run in runs), events=plan.events, note=note)
         # Costs are guesses; by their names, which are digests, runs of one guess are well mixed.

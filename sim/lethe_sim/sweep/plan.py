@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import math
-import tomllib
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lethe.spec.config import ConfigError, System
+from lethe.spec.config import ConfigError, System, toml_tables, toml_text
 from lethe.spec.sections import SECTIONS
 
 DESIGNS = ("grid", "random")
@@ -152,7 +151,7 @@ class Sweep:
 
     Attributes
     ----------
-    name, source : its name and its file
+    name, source, text : its name, its file and what that says
     base : tables of the configuration that is varied; ``base_source`` is where relative paths start from
     axes : what is varied
     design, samples, seed : every combination (``grid``), or that many points drawn at random (``random``)
@@ -162,6 +161,7 @@ class Sweep:
 
     name: str
     source: str
+    text: str
     base: dict
     base_source: str
     axes: tuple[Axis, ...]
@@ -302,8 +302,8 @@ def model_digest() -> str:
 def load(path: str | Path) -> Sweep:
     """The sweep that a TOML file describes; raises `SweepError`."""
     path = Path(path)
-    tables = _toml(path, "write one as in docs/start/tutorial.md")
-    reader = _Reader(str(path), tables)
+    text = _text(path, "write one as in docs/start/tutorial.md")
+    reader = _Reader(str(path), _tables(path, text))
     base, base_source = _base(path, reader.take("base", (str, dict), {}))
     design = reader.take("design", (str,), "grid")
     if design not in DESIGNS:
@@ -316,6 +316,7 @@ def load(path: str | Path) -> Sweep:
     sweep = Sweep(
         name=reader.take("name", (str,), path.stem),
         source=str(path),
+        text=text,
         base=base,
         base_source=base_source,
         axes=tuple(_axes(reader, reader.take("axes", (dict,), {}), design)),
@@ -331,9 +332,9 @@ def load(path: str | Path) -> Sweep:
     return sweep
 
 
-def _toml(path: Path, cure: str) -> dict:
+def _text(path: Path, cure: str) -> str:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return toml_text(path)
     except FileNotFoundError:
         raise SweepError(f"{path}: no such file; {cure}") from None
     except IsADirectoryError:
@@ -342,6 +343,13 @@ def _toml(path: Path, cure: str) -> dict:
         raise SweepError(f"{path}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise SweepError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
+    except ValueError as error:
+        raise SweepError(f"{path}: {error}; name the TOML file of a sweep") from None
+
+
+def _tables(path: Path, text: str) -> dict:
+    try:
+        return toml_tables(text)
     except (ValueError, RecursionError) as error:
         raise SweepError(f"{path}: is not TOML: {error}; mend that line") from None
 
@@ -387,7 +395,7 @@ def _base(path: Path, base: str | dict) -> tuple[dict, str]:
     source = path.parent / base
     if not source.exists():
         raise SweepError(f"{path}: base: no such file {source}; the path is relative to the sweep")
-    return _toml(source, ""), str(source.resolve())
+    return _tables(source, _text(source, "")), str(source.resolve())
 
 
 def _axes(reader: _Reader, tables: dict, design: str) -> Iterator[Axis]:

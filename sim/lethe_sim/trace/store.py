@@ -373,6 +373,8 @@ def open_trace(path: str | Path, *, judged: bool = False) -> TraceReader:
         raise TraceError(f"{path}: no such file; `lethe run` writes a trace")
     if path.is_dir():
         return _open_parts(path, judged=judged)
+    if not path.is_file():
+        raise TraceError(f"{path}: is a device or a pipe, and a trace is read in pieces; name a file")
     schema, footer, metadata = _footer(path)
     if _PART_KEY in metadata:
         raise TraceError(f"{path}: is one part of a trace; name its directory, {path.parent}")

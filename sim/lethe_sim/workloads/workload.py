@@ -77,6 +77,8 @@ class Workload(abc.ABC):
         """The bytes of that file."""
         path, key = self.path(), "workload.path"
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise self.fail(key, f"{path} is a device or a pipe", "name a file")
             return path.read_bytes()
         except FileNotFoundError:
             raise self.fail(key, f"no such file {path}", "the path is relative to the configuration") from None
