@@ -408,6 +408,8 @@ def bent_trace(here: Path, name: str, goods: Goods, chance: Random) -> None:
         for _ in range(chance.choice((1, 1, 3))):
             row = chance.randrange(len(values))
             values[row] = chance.choice((None, values[chance.randrange(len(values))], -1, 0, 2**40))
+        if chance.random() < 0.1:
+            values = [None] * len(values)
         try:
             column = pa.array(values, field.type)
         except (pa.ArrowException, OverflowError, TypeError):

@@ -1,13 +1,17 @@
 """Ladders of lives made by hand: every fate, in words and in place."""
 
+from contextlib import suppress
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lethe.spec import trace as layout
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Drop, Event, Kind
 from lethe.spec.wire import pack_uid
-from lethe_sim.trace import RAW_EVENT, TraceError, TraceWriter
+from lethe_sim.trace import RAW_EVENT, SCHEMA, TraceError, TraceWriter
 from lethe_sim.trace.ladder import find, listing, text_ladder
 
 # Nodes 0 and 3 meet at the top: three routers, of which the first is router 0.
@@ -174,3 +178,18 @@ def test_a_uid_that_came_round(tmp_path):
         writer.finish(cycles=200, drained=True)
     life = find(path, "0:1:2:3")
     assert [note.cycle for note in life.notes] == [50] and [worm.launched for worm in life.worms] == [52, 90]
+
+
+@pytest.mark.parametrize("column", SCHEMA.names)
+def test_cells_that_are_null(trace, column):
+    """Whole columns and single cells: a ladder or an error, never another's exception."""
+    file = pq.read_table(trace)
+    metadata = pq.ParquetFile(trace).metadata.metadata
+    place = file.column_names.index(column)
+    values = file[column].to_pylist()
+    for bent in ([None] * len(values), [None, *values[1:]], [*values[:-1], None]):
+        cells = pa.array(bent, file.schema.field(column).type)
+        pq.write_table(file.set_column(place, column, cells).replace_schema_metadata(metadata), trace)
+        for ask in (text_ladder, listing, lambda path: find(path, "0:1:2:4")):
+            with suppress(TraceError):
+                ask(trace)

@@ -9,6 +9,7 @@ import numpy as np
 from lethe.spec.events import Event
 from lethe.spec.wire import pack_uid, unpack_uid
 
+from .events import filled
 from .life import Life, Note, Worm
 from .store import TraceError, TraceReader, open_trace
 
@@ -124,9 +125,9 @@ def sends(trace: TraceReader) -> Multiset[int]:
     """How often each UID was sent; raises `TraceError` if none was."""
     sent: Multiset[int] = Multiset()
     for batch in trace.batches(["unit", "event", "uid"]):
-        unit, event = batch["unit"].to_numpy(), batch["event"].to_numpy()
+        unit, event, uid = (filled(batch[name])[0] for name in ("unit", "event", "uid"))
         launched = (unit < trace.meta.system.nodes) & np.isin(event, (Event.SEND, Event.BE))
-        uids, counts = np.unique(batch["uid"].fill_null(0).to_numpy()[launched], return_counts=True)
+        uids, counts = np.unique(uid[launched], return_counts=True)
         sent.update({uid: count for uid, count in zip(uids.tolist(), counts.tolist(), strict=True) if uid > 0})
     if not sent:
         raise TraceError(f"{trace.path}: has no datagram that was ever sent; nothing can be drawn")

@@ -13,7 +13,7 @@ from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, CAUSE_BITS, EVENTS, LAUNCHES, Cause, Drop, Event, Kind, Status
 from lethe.spec.wire import unpack_uid
 
-from .events import head_fields
+from .events import filled, head_fields
 from .store import TraceError, TraceReader
 
 _UID_FIELDS = {"source", "slot", "generation", "incarnation"}
@@ -60,8 +60,8 @@ def _instead(trace: TraceReader, uid: int) -> str:
     """What to ask for in place of a datagram that is not there: the one with the next lower or higher UID."""
     below, above = -1, 1 << 64
     for batch in trace.batches(["event", "uid"]):
-        accepted = batch["event"].to_numpy() == Event.ACCEPT
-        found = batch["uid"].fill_null(0).to_numpy()[accepted]
+        event, found = (filled(batch[name])[0] for name in ("event", "uid"))
+        found = found[event == Event.ACCEPT]
         below = max([below, *found[found < uid].tolist()])
         above = min([above, *found[found > uid].tolist()])
     near = min((other for other in (below, above) if 0 <= other < 1 << 64), key=lambda o: abs(o - uid), default=None)
