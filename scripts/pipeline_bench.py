@@ -5,6 +5,7 @@ memory are those of one alone.  Both read the same files; their answers are held
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -70,7 +71,7 @@ def alter(path: Path, to: Path) -> int:
 def spark_audit(path: Path) -> dict:
     from lethe_sim.pipeline.jobs import audit_trace
 
-    result, cost = _on_spark(lambda spark: audit_trace(path, spark=spark), path)
+    result, cost = _on_spark(lambda spark: audit_trace(path, spark=spark), brief=True)
     m = result.metrics
     return cost | {
         "verdict": result.verdict, "findings": {f.name: f.count for f in result.findings}, "datagrams": m.datagrams,
@@ -81,18 +82,17 @@ def spark_audit(path: Path) -> dict:
 
 
 def spark_compare(left: Path, right: Path) -> dict:
-    from lethe_sim.pipeline.jobs import compare_traces
+    from lethe_sim.pipeline.jobs import BRIEF, compare_traces
 
-    result, cost = _on_spark(lambda spark: compare_traces(left, right, spark=spark), left)
+    result, cost = _on_spark(
+        lambda spark: compare_traces(left, right, spark=spark), brief=open_trace(left).meta.events < BRIEF
+    )
     return cost | {"cycle": result.cycle, "left": len(result.left_rows), "right": len(result.right_rows)}
 
 
-def _on_spark(job, trace: Path) -> tuple:
-    from lethe_sim.pipeline.jobs import BRIEF
+def _on_spark(job, *, brief: bool) -> tuple:
+    """The answer, and what it cost, in a session such as the commands start."""
     from lethe_sim.pipeline.session import session
-
-    # As the commands would start it.
-    brief = open_trace(trace).meta.events < BRIEF
 
     started = time.monotonic()
     with session(None, "lethe bench", _MEMORY, brief=brief) as spark:
@@ -100,11 +100,24 @@ def _on_spark(job, trace: Path) -> tuple:
         result = job(spark)
         done = time.monotonic()
         pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # pyright: ignore
-        used, held = _process(pid)
-    own, own_held = _process(os.getpid())
+        costs = [_process(process) for process in (os.getpid(), pid, *_below(pid))]
     return result, {
-        "start": ready - started, "seconds": done - ready, "cpu": used + own, "memory": held + own_held,
+        "start": ready - started, "seconds": done - ready, "cpu": sum(used for used, _ in costs),
+        "memory": sum(held for _, held in costs),
     }  # fmt: skip
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have: Spark's Python workers."""
+    started: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(path.read_text().rsplit(")", 1)[1].split()[1])
+            started.setdefault(parent, []).append(int(path.parent.name))
+    found = [pid]
+    for process in found:
+        found += started.get(process, [])
+    return found[1:]
 
 
 def _process(pid: int) -> tuple[float, int]:
@@ -145,7 +158,7 @@ _DATAGRAMS = """
         max(detail) filter (event = {COMPLETE}) as completion
     from named group by all
 """
-#: The rules of `lethe_sim.pipeline.findings`.
+#: The rules of `lethe_sim.ledger.findings`.
 _RULES = """
     select
         count(*) filter (((delivered = 0) and (releases > 0 or (completes > 0 and status = {ACCEPTED})))

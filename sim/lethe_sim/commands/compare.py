@@ -15,8 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_master(parser)
 
 
-def add_master(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", metavar="URL", help="Spark master (default: inside this process)")
+def add_master(
+    parser: argparse.ArgumentParser, about: str = "Spark master (default: on the cores of this machine)"
+) -> None:
+    parser.add_argument("--master", metavar="URL", help=about)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from .files import Files, add_force, beside, staged
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
   lethe run my.toml --seed 7 --cycles 50000
-  lethe run my.toml --no-audit --vcd my.vcd    without Spark; with a waveform
+  lethe run my.toml --no-audit --vcd my.vcd    with a waveform
   lethe run file.toml --output received.bin    a file or a capture: what arrived
 """
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
-    add_master(parser)
+    add_master(parser, "Spark master for the audit (default: in this process, on Spark above 4 million events)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if gtkw is not None and gtkw.exists() and not SAVE_FILE.fits(gtkw) and not args.force:
         note(f"{gtkw}: is not as Lethe wrote it, and is kept; --force replaces it")
         gtkw = None
-    if not args.no_audit:
+    if not args.no_audit and args.master is not None:
         # Before a long run, not after it.
         from lethe_sim.pipeline.session import usable_java
 
@@ -77,13 +77,22 @@ def run(args: argparse.Namespace) -> int:
                 with after.writing():
                     write(args.output, ran.verdict.data)
         if not args.no_audit:
-            from lethe_sim.pipeline.jobs import audit_trace
-
-            audit = audit_trace(place.path, master=args.master)
+            audit = _audit(place.path, ran.meta.events, args.master)
             print(audit.text())
             good &= audit.exit_code == 0
     after.tell()
     return 0 if good else 1
+
+
+def _audit(trace: Path, events: int, master: str | None):
+    """The audit of a trace: in this process, or on Spark if it is large or a master is named."""
+    from lethe_sim.ledger import here
+
+    if master is None and events <= here.FEW:
+        return here.audit(trace)
+    from lethe_sim.pipeline.jobs import audit_trace
+
+    return audit_trace(trace, master=master)
 
 
 def _waveform(vcd: Path, gtkw: Path | None, trace: Path, ran) -> None:

@@ -1,5 +1,5 @@
-"""The Spark pipeline over traces: the exactly-once audit, the comparison of two traces, the metrics.
+"""The Spark pipeline over traces: the audit of large ones, the comparison of two.
 
-`transformations`, `findings` and `metrics` take DataFrames and give DataFrames; only `jobs` reads and collects;
-`session` makes the Spark session.  Importing this package does not import Spark.
+`judging` calls the kernels of `lethe_sim.ledger` through `mapInArrow`; `compare` takes DataFrames and gives DataFrames;
+only `jobs` reads and collects; `session` makes the Spark session.  Importing this package does not import Spark.
 """

@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from lethe.spec.events import TRACE_COLUMNS, Event
 from lethe.spec.topology import Topology
+from lethe_sim.ledger.audit import uid_text, unit_text
 from lethe_sim.trace import SCHEMA, Meta, Part, TraceReader
 from lethe_sim.trace.check import MOST_CYCLES
-
-from .audit import uid_text, unit_text
 
 #: Everything but the name of the run, which may differ.
 COMPARED = tuple(name for name, *_ in TRACE_COLUMNS if name != "run")

@@ -1,108 +1,105 @@
-"""The verdict on every datagram: most from sums, the suspects from all their rows."""
+"""A trace judged on Spark: the three steps of `lethe_sim.ledger.judge`, each called through `mapInArrow`.
 
-from dataclasses import dataclass
-from functools import cached_property
+Tasks read row groups of the files themselves.  What goes from step to step are parcels: the columns of some rows, with
+the group that they belong to.  So the JVM moves few large rows, and each row of a trace is read once.
+"""
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lethe.spec.config import System
+import pyarrow as pa
 
-from . import transformations as T
-from .findings import FOUND, at_the_end, findings, overtaking
-from .ledger import judged, ledger, wrapping
-from .metrics import measured
+from lethe_sim.ledger.group import Run
+from lethe_sim.ledger.here import GROUP_EVENTS, row_group
+from lethe_sim.ledger.judge import Pieces, Reader, Summary, judge_pairs, judge_slots
+from lethe_sim.trace import Meta, TraceReader
 
-#: Fewer suspects than this are sent to every task, so that the rows of the others need no shuffle.
-_FEW = 1_000_000
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
+#: A parcel: its group, what it holds (columns by name, the resets seen, or a summary), and that.
+_PARCEL = pa.schema([("group", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
+_SPARK_PARCEL = "group int, name string, content binary"
+_PIECE, _RESETS, _SUMMARY = "piece", "resets", "summary"
 
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """What is known of the datagrams of a frame's runs.
-
-    Attributes
-    ----------
-    datagrams : run, uid and the columns of `metrics.datagram`
-    found : what is wrong with them, as `findings.FOUND`
-    """
-
-    datagrams: DataFrame
-    found: DataFrame
+Parcel = tuple[int, str, Any]
+Batches = Iterator[pa.RecordBatch]
 
 
-class Kept:
-    """Frames that are computed once, and let go at the end of a ``with``."""
-
-    def __init__(self):
-        self._frames: list[DataFrame] = []
-
-    def __enter__(self) -> "Kept":
-        return self
-
-    def __exit__(self, *_) -> None:
-        for frame in reversed(self._frames):
-            frame.unpersist()
-
-    def __call__(self, frame: DataFrame) -> DataFrame:
-        self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
+def judged(trace: TraceReader, spark: "SparkSession", *, groups: int = 0, whole: bool = False) -> Summary:
+    """What a trace comes to, in ``groups`` groups (0: by its size); ``whole`` keeps all findings and the ledger."""
+    places, rows = trace.groups()
+    cores = spark.sparkContext.defaultParallelism
+    groups = groups or max(cores, -(-rows // GROUP_EVENTS))
+    files, meta = tuple(file.resolve() for file in trace.files), trace.meta
+    frame = spark.range(0, len(places), 1, max(1, min(len(places), 4 * cores)))
+    frame = frame.mapInArrow(partial(_read, files, meta, places, groups), _SPARK_PARCEL)
+    for step in (partial(_slots, meta, groups, whole), partial(_pairs, meta, whole)):
+        frame = frame.repartitionById(groups, "group").mapInArrow(partial(_by_group, step), _SPARK_PARCEL)
+    found = Summary()
+    for row in frame.collect():
+        found.add(pickle.loads(row["content"]))
+    return found
 
 
-class Judge:
-    """Judges the datagrams of some runs.
+def _read(files: tuple[Path, ...], meta: Meta, places: list[tuple[int, int]], groups: int, batches: Batches) -> Batches:
+    """Step 1, of the row groups whose numbers come in."""
+    reader = Reader(meta, groups)
+    for batch in batches:
+        for place in batch.column(0).to_pylist():
+            file, number = places[place]
+            summary, pieces = reader.read(row_group(files[file], number), place)
+            yield _sent([(place % groups, _SUMMARY, summary), *_pieces(pieces)])
+            # A reset excuses what it touched in any group.
+            if resets := summary.seen[place].resets:
+                yield _sent([(group, _RESETS, resets) for group in range(groups)])
 
-    Parameters
-    ----------
-    events : of runs that share ``system`` but for seed and workload
-    tally : `transformations.tallies` of them
-    cycles : of the longest run
-    drained : whether all of them came to rest
-    keep : what has been computed is kept here
-    """
 
-    def __init__(self, events: DataFrame, tally: DataFrame, system: System, cycles: int, *, drained: bool, keep: Kept):
-        self._events, self._tally, self._system, self._cycles = events, tally, system, cycles
-        self._drained, self._keep = drained, keep
-        self._eras = cycles > system.wrap_time
+def _slots(meta: Meta, groups: int, whole: bool, parcels: list[Parcel]) -> Iterator[Parcel]:
+    """Step 2, of one group."""
+    pieces = [content for _, name, content in parcels if name == _PIECE]
+    summary, after = judge_slots(_run(meta, parcels), pieces, groups, whole=whole)
+    yield from (parcel for parcel in parcels if parcel[1] != _PIECE)
+    yield parcels[0][0], _SUMMARY, summary
+    yield from _pieces(after)
 
-    @cached_property
-    def _book(self) -> DataFrame:
-        with wrapping(self._events.sparkSession):
-            book = ledger(self._events, self._system, eras=self._eras)
-            return self._keep(judged(book, self._system, drained=self._drained))
 
-    def doubts(self) -> tuple[int, bool]:
-        """How many rows of sums clear no datagram; whether a datagram that is cleared has an open entry."""
-        suspect = F.col("suspect")
-        counted = self._book.agg(F.count_if(suspect), F.count_if(F.col("open") & ~suspect))
-        suspects, entries = counted.collect()[0]
-        return suspects, entries > 0
+def _pairs(meta: Meta, whole: bool, parcels: list[Parcel]) -> Iterator[Parcel]:
+    """Step 3, of one group, with all summaries that came along."""
+    pieces = [content for _, name, content in parcels if name == _PIECE]
+    found = judge_pairs(_run(meta, parcels), pieces, whole=whole)
+    for _, name, content in parcels:
+        if name == _SUMMARY:
+            found.add(content)
+    yield parcels[0][0], _SUMMARY, found
 
-    def judgement(self, suspects: int, *, entries: bool, wraps: bool) -> Judgement:
-        """The verdict, after `doubts`; ``wraps`` says whether a UID may come twice."""
-        events, system, keep = self._events, self._system, self._keep
-        datagrams, found = self._book.where(~F.col("suspect")).drop("suspect", "open"), None
-        if suspects:
-            names = keep(self._book.where("suspect").select("run", "uid").distinct())
-            few = F.broadcast(names) if suspects < _FEW else names
-            theirs = events.where((F.col("unit") < system.nodes) & F.col("uid").isNotNull())
-            theirs = keep(theirs.join(few, ["run", "uid"], "left_semi"))
-            named = T.about_datagrams(theirs, system, wraps=wraps)
-            exact = keep(T.touched_by_reset(T.datagrams(named), system, self._cycles))
-            found = keep(findings(theirs, exact, system, drained=self._drained))
-            if self._eras or wraps:
-                # The sums of a suspect's other lives, or of a part of it, may have been cleared.
-                datagrams = datagrams.join(few, ["run", "uid"], "left_anti")
-            datagrams = datagrams.unionByName(measured(exact, system))
-            entries = entries or not exact.where(T.entry_is_open()).isEmpty()
-        if self._drained:
-            end = at_the_end(events, self._tally, system, entries=entries)
-            found = keep(end if found is None else found.unionByName(end))
-        if system.worms_wait:
-            order = overtaking(events, system)
-            found = keep(order if found is None else found.unionByName(order))
-        if found is None:
-            found = events.sparkSession.createDataFrame([], FOUND)
-        return Judgement(datagrams=datagrams, found=found)
+
+def _run(meta: Meta, parcels: list[Parcel]) -> Run:
+    return Run.of(meta, {reset for _, name, content in parcels if name == _RESETS for reset in content})
+
+
+def _pieces(pieces: Pieces) -> list[Parcel]:
+    return [(group, _PIECE, piece) for group, piece in pieces.items()]
+
+
+def _by_group(step: Callable[[list[Parcel]], Iterator[Parcel]], batches: Batches) -> Batches:
+    """A step for each group whose parcels come in."""
+    waiting: dict[int, list[Parcel]] = defaultdict(list)
+    for batch in batches:
+        rows = zip(*(batch.column(name).to_pylist() for name in _PARCEL.names), strict=True)
+        for group, name, content in rows:
+            waiting[group].append((group, name, pickle.loads(content)))
+    for group in sorted(waiting):
+        yield _sent(list(step(waiting.pop(group))))
+
+
+def _sent(parcels: list[Parcel]) -> pa.RecordBatch:
+    groups, names, contents = zip(*parcels, strict=True)
+    packed = [pickle.dumps(content, protocol=5) for content in contents]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(groups, pa.int32()), pa.array(names, pa.string()), pa.array(packed, pa.binary())], schema=_PARCEL
+    )

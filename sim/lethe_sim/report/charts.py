@@ -4,8 +4,8 @@ import math
 
 from markupsafe import Markup
 
-from lethe_sim.pipeline.audit import Metrics
-from lethe_sim.pipeline.metrics import MOST_MESSAGES
+from lethe_sim.ledger.audit import Metrics
+from lethe_sim.ledger.sums import MOST_MESSAGES
 
 from .svg import element, picture, rect, short, text, ticks
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from lethe.spec.events import DISCARDS, EVENTS, Event, Unit
 from lethe.spec.topology import Topology
-from lethe_sim.pipeline.audit import Metrics
+from lethe_sim.ledger.audit import Metrics
 
 from .svg import element, picture, rect, text, title
 

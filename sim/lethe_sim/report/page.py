@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, Drop, Event
+from lethe_sim.ledger.audit import BROKEN, ONCE, AuditResult, uid_text
+from lethe_sim.ledger.findings import FINDINGS
 from lethe_sim.metrics import Metric
 from lethe_sim.metrics.table import about_metric, account_of, table
-from lethe_sim.pipeline.audit import BROKEN, ONCE, AuditResult, uid_text
 from lethe_sim.pipeline.compare import CompareResult
-from lethe_sim.pipeline.findings import FINDINGS
 from lethe_sim.trace import Meta, TraceError, open_trace
 from lethe_sim.trace import ladder as ladders
 

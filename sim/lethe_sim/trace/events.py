@@ -62,11 +62,11 @@ def encode(rows: pa.Table | pa.RecordBatch, system: System) -> np.ndarray:
     return events
 
 
-def filled(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """A column's values, 0 where it is null, and where it is null (None: nowhere)."""
+def filled(column: pa.Array | pa.ChunkedArray, instead: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
+    """A column's values, ``instead`` where it is null, and where it is null (None: nowhere)."""
     if not column.null_count:
         return column.to_numpy(), None
-    return column.fill_null(0).to_numpy(), column.is_null().to_numpy(zero_copy_only=False)
+    return column.fill_null(instead).to_numpy(), column.is_null().to_numpy(zero_copy_only=False)
 
 
 def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
