@@ -2,9 +2,9 @@
 
 import pytest
 
-from lethe.spec.check import QUEUES
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT
+from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted

@@ -3,7 +3,7 @@
 import pytest
 
 from lethe.spec.config import load
-from lethe.spec.sections import WORKLOADS
+from lethe.spec.sections.workload import WORKLOADS
 from lethe_sim import cli
 
 LOSSY = '[topology]\nkind = "crossbar"\nnodes = 4\n[faults]\nloss = 0.3\n[workload]\n'

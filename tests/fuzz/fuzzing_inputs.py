@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lethe.spec.config import example
-from lethe.spec.sections import SECTIONS, WORKLOADS
+from lethe.spec.sections import SECTIONS
+from lethe.spec.sections.workload import WORKLOADS
 from lethe.spec.topology import KINDS
 from lethe_sim.cli import COMMANDS
 

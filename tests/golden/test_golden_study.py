@@ -12,7 +12,7 @@ from test_golden_blocks import message
 from test_golden_encoding import BEAT, offer, run
 from test_golden_runs import LIMIT, assert_once
 
-from lethe.spec import check
+from lethe.spec import sections
 from lethe.spec.config import ConfigError, System
 from lethe.spec.events import LANE_COMPLETE, LANE_TX, Counter, Event, Kind, RouterCounter
 from lethe.spec.pin import key_hash, pinned, salt_for
@@ -232,7 +232,7 @@ def test_replies_that_go_last_go_in_the_tightest_system_there_may_be(sections, s
 
 
 def test_replies_that_are_refused_to_go_last_would_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(check, "_study", lambda *_: None)
+    monkeypatch.setattr(sections.study, "check", lambda *_: None)
     golden = Golden(System.make(timers={"backoff_steps": 0, "wrap_guard": 0}, **WIRE))
     golden.run(100_000)
     done = golden.sums["received"].sum()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from lethe.spec import check
+from lethe.spec import sections
 from lethe.spec.config import ConfigError, System
 from lethe.spec.events import Event
 from lethe_sim.golden.model import Golden
@@ -36,7 +36,7 @@ def test_an_orphan_that_its_sender_outlives_is_refused(monkeypatch):
     """The repeats' waits for the link count: without them this would pass, and deliver twice."""
     with pytest.raises(ConfigError, match=r"timers\.ack_limit: entries are reclaimed after \d+ cycles"):
         system(retry_limit=40, ack_limit=41)
-    monkeypatch.setattr(check, "promises", lambda *_: None)
+    monkeypatch.setattr(sections, "promises", lambda *_: None)
     careless = system(retry_limit=40, ack_limit=41)
     waits = 41 * careless.link_wait
     assert careless.orphan_time > careless.retry_time(40) + careless.packet_life - waits

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lethe.spec import config
 from lethe.spec.config import ConfigError, System, example, load, parse
-from lethe.spec.sections import KERNELS, PATTERNS, WORKLOADS
+from lethe.spec.sections.workload import KERNELS, PATTERNS, WORKLOADS
 from lethe.spec.toml import dump
 from lethe.spec.topology import KINDS
 

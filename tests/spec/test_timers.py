@@ -2,7 +2,7 @@
 
 import pytest
 
-from lethe.spec import check
+from lethe.spec import sections
 from lethe.spec.config import ConfigError, System
 from lethe_sim.summary import state_bits, summary
 
@@ -44,7 +44,7 @@ def test_slack_in_cycles_or_in_worms(slack, cycles):
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_bounds_of_measured_time_outs_hold_for_all_of_them(monkeypatch, ceiling, steps):
     """What is measured may change between two tries.  Also in systems that would be refused."""
-    monkeypatch.setattr(check, "promises", lambda *_: None)
+    monkeypatch.setattr(sections, "promises", lambda *_: None)
     system, tries = make(ceiling=ceiling, backoff_steps=steps, ack_limit=4), range(5)
     found = [[doubled(system, first, r) for first in range(system.delays[0], ceiling + 1)] for r in tries]
     least, most = sum(map(min, found)), sum(map(max, found))

@@ -6,7 +6,7 @@ import pytest
 from perfect_network import carried, played
 
 from lethe.spec.config import System
-from lethe.spec.sections import KERNELS
+from lethe.spec.sections.workload import KERNELS
 from lethe_sim import running
 from lethe_sim.golden.model import Golden
 from lethe_sim.workloads import Play, build, judge

@@ -7,7 +7,7 @@ import pytest
 from perfect_network import played
 
 from lethe.spec.config import System
-from lethe.spec.sections import PATTERNS
+from lethe.spec.sections.workload import PATTERNS
 from lethe_sim import running
 from lethe_sim.workloads.pattern import PatternWorkload
 

@@ -7,7 +7,7 @@ import pytest
 from test_capture import FRAMES, pcapng
 
 from lethe.spec.config import System
-from lethe.spec.sections import KERNELS
+from lethe.spec.sections.workload import KERNELS
 from lethe_sim import running
 from lethe_sim.lockstep.cosim import cosim, emit
 from lethe_sim.workloads import anchored, build, judge

@@ -8,7 +8,6 @@ import copy
 import dataclasses
 import difflib
 import json
-import math
 import re
 import tomllib
 import types
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import check
+from . import sections
 from .sections import (
     SECTIONS,
     FaultsSection,
@@ -30,9 +29,7 @@ from .sections import (
     WireSection,
     WorkloadSection,
 )
-from .topology import Topology
 from .trace import Layout
-from .wire import Wire
 
 
 class ConfigError(ValueError):
@@ -45,8 +42,6 @@ LONGEST_TOML = 4 << 20
 _DEEP = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
 # Cycle numbers travel as 64-bit integers; nothing else comes near.
 _LARGEST = (1 << 63) - 1
-# Longer than any run.
-_NO_BOUND = 1 << 42
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,61 +80,48 @@ class System:
         object.__setattr__(twin, "run", dataclasses.replace(self.run, seed=seed, name=name))
         return twin
 
-    # What both implementations compute from.
+    # What both implementations compute from.  The file of each section says what its numbers are.
 
-    @cached_property
-    def graph(self) -> Topology:
-        t, queued = self.topology, self.queue > 0
-        match t.kind:
-            case "wire":
-                return Topology(kind="wire", nodes=2, queued=queued)
-            case "crossbar":
-                return Topology(kind="crossbar", nodes=t.nodes, queued=queued)
-            case "mesh":
-                return Topology(kind="mesh", nodes=t.columns * t.rows, columns=t.columns, rows=t.rows, queued=queued)
-            case _:
-                return Topology(
-                    kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued,
-                    dilation=self.study.dilation,
-                )  # fmt: skip
+    graph = cached_property(sections.topology.graph)
+    nodes = cached_property(sections.topology.nodes)
+
+    format = cached_property(sections.wire.format)
+
+    credits = cached_property(sections.router.credits)
+    queue = cached_property(sections.router.queue)
+    worms_wait = cached_property(sections.router.worms_wait)
+    longest_wait = cached_property(sections.router.longest_wait)
+    packet_life = cached_property(sections.router.packet_life)
+
+    slot_flits = cached_property(sections.ni.slot_flits)
+    deliver_flits = cached_property(sections.ni.deliver_flits)
+    link_wait = cached_property(sections.ni.link_wait)
+
+    timer_depth = cached_property(sections.timers.timer_depth)
+    rungs = cached_property(sections.timers.rungs)
+    rung = sections.timers.rung
+    rung_after = sections.timers.rung_after
+    delays = cached_property(sections.timers.delays)
+    slack = cached_property(sections.timers.slack)
+    ceiling = cached_property(sections.timers.ceiling)
+    measured = cached_property(sections.timers.measured)
+    longest_delays = cached_property(sections.timers.longest_delays)
+    least_delay = sections.timers.least_delay
+    time_bits = cached_property(sections.timers.time_bits)
+    retry_time = sections.timers.retry_time
+    orphan_time = cached_property(sections.timers.orphan_time)
+    reuse_time = cached_property(sections.timers.reuse_time)
+    wrap_time = cached_property(sections.timers.wrap_time)
+
+    loss_threshold = cached_property(sections.faults.loss_threshold)
+    flip_threshold = cached_property(sections.faults.flip_threshold)
+
+    gaps = cached_property(sections.workload.gaps)
 
     @cached_property
     def layout(self) -> Layout:
         """Where the trace words lie."""
         return Layout(self.graph, self.ni.control_classes)
-
-    @property
-    def nodes(self) -> int:
-        return self.graph.nodes
-
-    @cached_property
-    def format(self) -> Wire:
-        """The wire format, widths of 0 filled in."""
-        w = self.wire
-        return Wire(
-            flit_bits=w.flit_bits,
-            node_bits=w.node_bits or max(1, (self.nodes - 1).bit_length()),
-            slot_bits=w.slot_bits or max(1, (self.ni.slots - 1).bit_length()),
-            generation_bits=w.generation_bits,
-            incarnation_bits=w.incarnation_bits,
-            try_bits=w.try_bits,
-            class_bits=w.class_bits,
-            mode_bits=w.mode_bits,
-            ext_bits=w.ext_bits,
-            mtu=w.mtu,
-        )
-
-    @property
-    def credits(self) -> int:
-        """Flits that a router input buffers under credits; 0: the network discards."""
-        if self.router.flow != "credits":
-            return 0
-        return self.router.queue * self.format.max_flits or self.router.credit_flits
-
-    @property
-    def queue(self) -> int:
-        """Worms that can wait at a router input of a network that discards."""
-        return self.router.queue if self.router.flow != "credits" else 0
 
     @property
     def golden_only(self) -> tuple[str, str, str] | None:
@@ -153,163 +135,6 @@ class System:
             if value != default:
                 return f"{section}.{name}", literal(value), literal(default)
         return None
-
-    @property
-    def slot_flits(self) -> int:
-        """Payload flits a slot stores."""
-        return self.format.payload_flits(self.wire.mtu)
-
-    @property
-    def deliver_flits(self) -> int:
-        return self.ni.deliver_flits or 4 * self.slot_flits
-
-    @property
-    def timer_depth(self) -> int:
-        return self.timers.timer_depth or max(16, 2 * self.ni.slots, 2 * self.ni.sets * self.ni.ways)
-
-    @property
-    def rungs(self) -> int:
-        """Rungs of each ladder: one per distance class, then one per back-off step."""
-        return self.graph.distance_classes + self.timers.backoff_steps
-
-    def rung(self, distance_class: int, tries: int) -> int:
-        """The rung that try number ``tries`` (0 is the first) of a pair in this class waits on."""
-        steps = self.timers.backoff_steps
-        if tries == 0 or steps == 0:
-            return distance_class
-        return self.graph.distance_classes - 1 + min(tries, steps)
-
-    def rung_after(self, rung: int) -> int:
-        """The successor rung, whose room a head needs before it is popped."""
-        if self.timers.backoff_steps == 0 or rung == self.rungs - 1:
-            return rung
-        return max(rung + 1, self.graph.distance_classes)
-
-    @cached_property
-    def delays(self) -> tuple[int, ...]:
-        """Delay of each rung in cycles: round trip of the class and slack, then doublings of the last.
-
-        With measured round trips the delays of a class are at least its own and those doublings of it.
-        """
-        form, hop = self.format, self.router.latency
-        first = [
-            2 * hop * self.graph.class_hops(c) + form.max_flits + form.control_flits + 10 + self.slack
-            for c in range(self.graph.distance_classes)
-        ]
-        return (*first, *(first[-1] << r for r in range(1, self.timers.backoff_steps + 1)))
-
-    @property
-    def slack(self) -> int:
-        """Cycles in a first time-out beyond the shortest round trip."""
-        slack = self.timers.slack
-        return slack if slack >= 0 else 8 - 2 * slack * self.format.max_flits
-
-    @property
-    def ceiling(self) -> int:
-        """The longest time-out in cycles where they follow measured round trips, else 0."""
-        if self.timers.ceiling < 0:
-            return 64 * self.delays[self.graph.distance_classes - 1] if self.worms_wait else 0
-        return self.timers.ceiling
-
-    @property
-    def measured(self) -> bool:
-        """Whether time-outs follow measured round trips."""
-        return self.ceiling > 0
-
-    @cached_property
-    def longest_delays(self) -> tuple[int, ...]:
-        """The most that the delay of each rung can be."""
-        return (self.ceiling,) * self.rungs if self.measured else self.delays
-
-    def least_delay(self, tries: int) -> int:
-        """The least cycles that the time-out after try number ``tries`` (0 is the first) of a pair can be."""
-        if not self.measured:
-            return self.delays[self.rung(0, tries)]
-        first = self.delays[0]
-        doubled = first << min(tries, self.timers.backoff_steps)
-        return max(first, min(doubled, self.ceiling >> 1))  # doubled as long as the ceiling allows
-
-    @property
-    def time_bits(self) -> int:
-        """Width of the NI's time base: every due time and deadline is compared within half its range."""
-        longest = self.longest_delays[-1] + (1 << self.timers.jitter_bits) + self.timers.quarantine
-        return max(longest.bit_length() + 2, self.ni.deadline_bits + 2, 16)
-
-    @property
-    def loss_threshold(self) -> int:
-        """Of 65536."""
-        return round(self.faults.loss * 65536)
-
-    @property
-    def flip_threshold(self) -> int:
-        """Of 2^24."""
-        return round(self.faults.flip * 2**24)
-
-    @cached_property
-    def gaps(self) -> tuple[int, ...]:
-        """256 equally likely gaps in cycles: quantiles of the exponential whose mean gives the load."""
-        w, form = self.workload, self.format
-        lengths = range(w.min_length, w.max_length + 1)
-        flits = sum(map(form.payload_flits, lengths)) / len(lengths)
-        mean = flits / w.load - flits - 2
-        if mean <= 0:
-            return (0,) * 256
-        return tuple(round(-math.log(1 - (i + 0.5) / 256) * mean) for i in range(256))
-
-    @property
-    def link_wait(self) -> int:
-        """The most cycles that a repeat waits for the link while replies take no more than half of it.
-
-        Before it go a full queue of replies and a worm of every other slot, and as much again of later replies.
-        """
-        form = self.format
-        return 2 * (self.ni.slots * form.max_flits + self.ni.reply_depth * form.control_flits)
-
-    def retry_time(self, retry_limit: int) -> int:
-        """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats (`link_wait`)."""
-        last = self.graph.distance_classes - 1
-        more = (1 << self.timers.jitter_bits) + self.link_wait
-        return sum(self.longest_delays[self.rung(last, r)] + more for r in range(retry_limit + 1))
-
-    @property
-    def orphan_time(self) -> int:
-        """The shortest time in cycles from acceptance to reclaim; 0 if entries are never reclaimed."""
-        limit = self.timers.ack_limit
-        return sum(map(self.least_delay, range(limit + 1))) if limit else 0
-
-    @property
-    def reuse_time(self) -> int:
-        """The shortest time in cycles between two acceptances on one slot that an Ack ends.
-
-        An empty payload to the nearest node: 4 to the first flit, the Send, 2 to its action, 4 to the Ack's
-        first flit, the Ack, 2 to the release, 2 to the completion, 2 to the free queue's output.
-        """
-        crossing = self.router.latency * self.graph.least_hops
-        return 4 + self.format.send_flits(0) - 1 + 2 + 4 + self.format.control_flits - 1 + 2 + 2 + 2 + 2 * crossing
-
-    @property
-    def wrap_time(self) -> int:
-        """The shortest time in cycles before the same generation of one slot is used again (T1)."""
-        return self.reuse_time << self.wire.generation_bits
-
-    @property
-    def worms_wait(self) -> bool:
-        """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
-        return self.queue > 0 or self.credits > 0
-
-    @property
-    def longest_wait(self) -> int:
-        """The most cycles a worm can spend in the queue of a router input; credits have no such bound."""
-        if self.credits:
-            return _NO_BOUND
-        queue, flits = self.queue, self.format.max_flits
-        return queue * (self.router.max_wait + flits + 3) + flits + 2 if queue else 0
-
-    @property
-    def packet_life(self) -> int:
-        """The most cycles a worm can spend between its first flit and its action at the receiver."""
-        longest = self.graph.class_hops(self.graph.distance_classes - 1)
-        return longest * (self.router.latency + self.longest_wait) + self.format.max_flits + 2
 
 
 def load(path: str | Path, *, hosted: bool = True) -> System:
@@ -425,8 +250,8 @@ def _check(system: System) -> None:
     def fail(key: str, what: str, cure: str):
         raise ConfigError(f"{system.source}: {key}: {what}; {cure}")
 
-    check.ranges(system, fail)
-    check.promises(system, fail)
+    sections.ranges(system, fail)
+    sections.promises(system, fail)
 
 
 def example(kind: str = "tree", workload: str = "generator") -> str:

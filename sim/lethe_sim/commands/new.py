@@ -3,7 +3,7 @@
 import argparse
 
 from lethe.spec.config import example
-from lethe.spec.sections import WORKLOADS
+from lethe.spec.sections.workload import WORKLOADS
 from lethe.spec.topology import KINDS
 from lethe_sim.files import CONFIGURATION
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_SALT, seed_for
-from lethe.spec.sections import PATHS
+from lethe.spec.sections.study import PATHS
 from lethe.spec.topology import KINDS
 
 NEVER = 1 << 62

@@ -5,8 +5,8 @@ Tables are small because coverage is best there; every topology, flit width and 
 
 import random
 
-from lethe.spec.check import QUEUES
 from lethe.spec.config import ConfigError, System
+from lethe.spec.sections.router import QUEUES
 
 TOPOLOGIES = (
     {"kind": "wire"},

@@ -1,0 +1,114 @@
+"""[faults]: what is lost, flipped, dead, stalled and reset."""
+
+import typing
+from dataclasses import dataclass
+
+from lethe.spec.partition import cut_pair
+
+from .key import Fail, Within, key
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+
+#: Cycles of schedules and runs are far below 2^63, and so are their sums.
+LAST_CYCLE = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkFault:
+    link: int = key(0, "link number (see `lethe check --links`)")
+    start: int = key(0, "first dead cycle")
+    end: int = key(0, "first cycle in which it lives again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StallFault:
+    node: int = key(0, "node whose deliver ports stall")
+    start: int = key(0, "first stalled cycle")
+    end: int = key(0, "first cycle in which they take again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetFault:
+    node: int = key(0, "node that is reset")
+    start: int = key(0, "first cycle of reset")
+    cycles: int = key(1, "cycles the reset lasts, at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultsSection:
+    loss: float = key(0.0, "probability that a worm is lost on a link it crosses (injection and ejection too)")
+    flip: float = key(0.0, "probability that a bit of a flit flips on a link it crosses")
+    links: tuple[LinkFault, ...] = key((), "[[faults.links]]: links that die and heal")
+    stalls: tuple[StallFault, ...] = key((), "[[faults.stalls]]: deliver ports that stall")
+    resets: tuple[ResetFault, ...] = key((), "[[faults.resets]]: nodes that are reset")
+
+
+def check(system: "System", fail: Fail, within: Within) -> None:
+    faults, links = system.faults, system.graph.link_count
+    within("faults.loss", 0.0, 0.99)
+    within("faults.flip", 0.0, 0.5)
+    for i, fault in enumerate(faults.links):
+        if not 0 <= fault.link < links:
+            fail(f"faults.links[{i}].link", f"no link {fault.link}", f"the topology has 0 to {links - 1}")
+    for name, scheduled in (("stalls", faults.stalls), ("resets", faults.resets)):
+        for i, fault in enumerate(scheduled):
+            if not 0 <= fault.node < system.nodes:
+                fail(f"faults.{name}[{i}].node", f"no node {fault.node}", f"the topology has 0 to {system.nodes - 1}")
+    for name, scheduled in (("links", faults.links), ("stalls", faults.stalls)):
+        for i, fault in enumerate(scheduled):
+            if not 0 <= fault.start < fault.end:
+                fail(f"faults.{name}[{i}].end", "must come after start", "give both, start first, from cycle 0 on")
+    for i, reset in enumerate(faults.resets):
+        if not (1 <= reset.cycles <= LAST_CYCLE and 0 <= reset.start <= LAST_CYCLE):
+            fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
+
+
+def promises(system: "System", fail: Fail) -> None:
+    """Paths that exist: no datagram without limits goes where no link is left for ever."""
+    limit = system.workload.retry_limit
+    for_ever = {fault.link for fault in system.faults.links if fault.end >= system.run.cycles}
+    if for_ever and not limit and not system.workload.deadline:
+        _pinned(system, for_ever, fail)
+        cut = cut_pair(system.graph, for_ever)
+        if cut:
+            fail(
+                "faults.links",
+                f"no path is left from node {cut[0]} to node {cut[1]}, which would repeat for ever",
+                "let a link heal, or set workload.retry_limit",
+            )
+
+
+def _pinned(system: "System", dead: set[int], fail: Fail) -> None:
+    """A tree with pinned paths has one for a pair and slot, so each link between routers is the only way of some.
+
+    Of parallel links up there is but one on each path, of those down any that is left.
+    """
+    graph = system.graph
+    pinned = "study.path" if system.study.path == "pinned" else "router.queue" if graph.queued else None
+    if graph.kind != "tree" or not pinned:
+        return
+    between = [
+        link
+        for link in sorted(dead)
+        if link >= 2 * graph.nodes
+        and (graph.link(link).source < graph.link(link).target or dead.issuperset(graph.bundle(link)))
+    ]
+    if between:
+        fail(
+            "faults.links",
+            f"with {pinned} paths are pinned, and those over link {between[0]} ({graph.link_name(between[0])}) "
+            "would repeat for ever",
+            "let the link heal, or set workload.retry_limit",
+        )
+
+
+def loss_threshold(system: "System") -> int:
+    """Of 65536."""
+    return round(system.faults.loss * 65536)
+
+
+def flip_threshold(system: "System") -> int:
+    """Of 2^24."""
+    return round(system.faults.flip * 2**24)

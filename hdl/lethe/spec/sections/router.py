@@ -1,0 +1,115 @@
+"""[router]: latency, input queues, and credits in place of discarding."""
+
+import typing
+from dataclasses import dataclass
+
+from lethe.spec.wire import FLIT_WIDTHS
+
+from .key import Fail, Within, key
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+
+#: Worms that can wait at a router input.
+QUEUES = (0, 1, 2, 4)
+#: What happens to a worm that cannot go on.
+FLOWS = ("discard", "credits")
+#: A trace numbers the lanes of a router, two for each input, with 8 bits.
+MOST_QUEUES = 128
+#: The first fields of a header: kind, destination, source and slot.
+FIELDS_OF_KEY = 4
+# Longer than any run.
+_NO_BOUND = 1 << 42
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterSection:
+    latency: int = key(1, "cycles a flit spends in a router, 1 to 4")
+    queue: int = key(0, "worms that can wait at a router input: 0 (none wait), 1, 2 or 4")
+    flow: str = key("discard", "discard, or credits: a reference with flow control (golden model only)")
+    credit_flits: int = key(4, "credits: flits that a router input buffers, 1 to 4096; with a queue: its worms")
+    credit_delay: int = key(1, "credits: cycles from a flit's leaving a buffer to the use of its place, 1 to 8")
+    max_wait: int = key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
+
+
+def check(system: "System", fail: Fail, within: Within) -> None:
+    """What waits at router inputs: its sizes, and that a router can read the key of a pinned path from a first flit."""
+    router, graph = system.router, system.graph
+    within("router.latency", 1, 4)
+    if router.queue not in QUEUES:
+        fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
+    within("router.max_wait", 1, 65535)
+    if router.flow not in FLOWS:
+        fail("router.flow", f"no such flow control {router.flow!r}", f"choose {' or '.join(FLOWS)}")
+    within("router.credit_flits", 1, 4096)
+    within("router.credit_delay", 1, 8)
+    if system.credits:
+        _credits(system, fail)
+    elif not system.queue:
+        return
+    if system.queue and graph.max_ports > MOST_QUEUES:
+        fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
+    key_fits(system, "router.queue" if system.queue else "router.flow", fail)
+
+
+def key_fits(system: "System", where: str, fail: Fail) -> None:
+    """Where paths are pinned a router reads kind, destination, source and slot from a first flit."""
+    form = system.format
+    key = form.common[FIELDS_OF_KEY - 1]
+    if system.graph.up_ports(0) and key.offset + key.width > form.flit_bits:
+        wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
+        fail(
+            where,
+            f"kind, destination, source and slot must fit the first flit, but take {key.offset + key.width} bits",
+            f"set wire.flit_bits = {wider}",
+        )
+
+
+def _credits(system: "System", fail: Fail) -> None:
+    """A network with credits discards nothing, and so cannot do with what tears worms or takes credits away."""
+    faults = system.faults
+    if system.topology.kind == "wire":
+        fail("router.flow", "a wire has no routers that could give credits", 'set flow = "discard"')
+    torn = (
+        ("faults.loss", faults.loss),
+        ("faults.flip", faults.flip),
+        ("faults.links", faults.links),
+        ("faults.resets", faults.resets),
+    )
+    for name, given in torn:
+        if given:
+            fail(name, "credits that are lost with a flit never come back", "leave it out")
+    if system.timers.ack_limit:
+        fail("timers.ack_limit", "with credits nothing bounds how long a worm is under way", "leave it at 0")
+
+
+def credits(system: "System") -> int:
+    """Flits that a router input buffers under credits; 0: the network discards."""
+    if system.router.flow != "credits":
+        return 0
+    return system.router.queue * system.format.max_flits or system.router.credit_flits
+
+
+def queue(system: "System") -> int:
+    """Worms that can wait at a router input of a network that discards."""
+    return system.router.queue if system.router.flow != "credits" else 0
+
+
+def worms_wait(system: "System") -> bool:
+    """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
+    return system.queue > 0 or system.credits > 0
+
+
+def longest_wait(system: "System") -> int:
+    """The most cycles a worm can spend in the queue of a router input; credits have no such bound."""
+    if system.credits:
+        return _NO_BOUND
+    queue, flits = system.queue, system.format.max_flits
+    return queue * (system.router.max_wait + flits + 3) + flits + 2 if queue else 0
+
+
+def packet_life(system: "System") -> int:
+    """The most cycles a worm can spend between its first flit and its action at the receiver."""
+    longest = system.graph.class_hops(system.graph.distance_classes - 1)
+    return longest * (system.router.latency + system.longest_wait) + system.format.max_flits + 2
