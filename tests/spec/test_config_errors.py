@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lethe.spec import config
+from lethe.spec import config, sections, topology
 from lethe.spec.config import ConfigError, System, example, load, parse
 from lethe.spec.sections.workload import KERNELS, PATTERNS, WORKLOADS
 from lethe.spec.toml import dump
@@ -232,7 +232,8 @@ def test_an_error_names_file_key_and_cure(text, key, what, cure):
 def test_every_key_of_a_check_is_in_the_list():
     """A new check needs a new row above."""
     tested = {re.sub(r"\[\d+\]", "", key) for _, key, _, _ in ERRORS}
-    source = Path(config.check.__file__).read_text(encoding="utf-8")
+    folders = (Path(package.__file__).parent for package in (sections, topology))
+    source = "".join(file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.glob("*.py")))
     source = source.replace("[{i}]", "").replace("faults.{name}", "faults.stalls")
     assert set(re.findall(r'(?:within|fail)\(\s*f?"([a-z_.]+)"', source)) <= tested
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .topology import Link, Topology
+from .topology import Fly, Link, Mesh, Topology, Tree
 
 
 def cut_pair(graph: Topology, dead: set[int]) -> tuple[int, int] | None:
@@ -18,12 +18,12 @@ def cut_pair(graph: Topology, dead: set[int]) -> tuple[int, int] | None:
             return end.source, end.target if end.target_is_node else int(end.source == 0)
         if end.target_is_node:
             return int(end.target == 0), end.target
-    match graph.kind:
-        case "mesh" if ends:
+    match graph:
+        case Mesh() if ends:
             return ends[0].source, ends[0].target
-        case "fly" if ends:
+        case Fly() if ends:
             return _fly_pair(graph, ends[0])
-        case "tree":
+        case Tree():
             return _tree_pair(graph, ends)
     return None
 
@@ -35,7 +35,7 @@ def _single(graph: Topology, dead: set[int]) -> tuple[Topology, set[int]]:
     return replace(graph, dilation=1), whole | {link for link in dead if link < first}
 
 
-def _fly_pair(graph: Topology, end: Link) -> tuple[int, int]:
+def _fly_pair(graph: Fly, end: Link) -> tuple[int, int]:
     """A pair whose path crosses this link between two stages."""
     k = graph.arity
 

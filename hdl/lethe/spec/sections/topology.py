@@ -3,7 +3,7 @@
 import typing
 from dataclasses import dataclass
 
-from lethe.spec.topology import KINDS, Topology
+from lethe.spec.topology import KINDS, OF_KIND, Topology
 
 from .key import Fail, Within, key
 
@@ -25,37 +25,14 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     t = system.topology
     if t.kind not in KINDS:
         fail("topology.kind", f"no such topology {t.kind!r}", f"choose one of {', '.join(KINDS)}")
-    match t.kind:
-        case "crossbar":
-            within("topology.nodes", 2, 256)
-        case "tree" | "fly":
-            within("topology.arity", 2, 16)
-            within("topology.levels", 1, 16)
-            if t.arity**t.levels > 65536:
-                fail("topology.levels", f"gives {t.arity**t.levels} nodes", "65536 are the most, so lower it")
-        case "mesh":
-            within("topology.columns", 1, 256)
-            within("topology.rows", 1, 256)
-            if t.columns * t.rows < 2:
-                fail("topology.columns", "a mesh needs at least 2 nodes", "raise columns or rows")
+    OF_KIND[t.kind].check(t, fail, within)
     if t.nodes and t.nodes != system.nodes:
         fail("topology.nodes", f"is {t.nodes}, but the topology has {system.nodes}", "leave it out")
 
 
 def graph(system: "System") -> Topology:
-    t, queued = system.topology, system.queue > 0
-    match t.kind:
-        case "wire":
-            return Topology(kind="wire", nodes=2, queued=queued)
-        case "crossbar":
-            return Topology(kind="crossbar", nodes=t.nodes, queued=queued)
-        case "mesh":
-            return Topology(kind="mesh", nodes=t.columns * t.rows, columns=t.columns, rows=t.rows, queued=queued)
-        case _:
-            return Topology(
-                kind=t.kind, nodes=t.arity**t.levels, arity=t.arity, levels=t.levels, queued=queued,
-                dilation=system.study.dilation,
-            )  # fmt: skip
+    section = system.topology
+    return OF_KIND[section.kind].of(section, queued=system.queue > 0, dilation=system.study.dilation)
 
 
 def nodes(system: "System") -> int:
