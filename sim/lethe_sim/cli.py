@@ -115,9 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        _no_warnings()
-        say("interrupted")
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         return BROKEN_PIPE
     except MemoryError:
@@ -126,9 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if stopped.is_set():
             # An interrupt within a library may come out as that library's failure.
-            _no_warnings()
-            say("interrupted")
-            return INTERRUPTED
+            return _interrupted()
         code = exit_code(error)
         if code is None:
             raise
@@ -138,6 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         _give_up(sys.stdout)
         _give_up(sys.stderr)
+
+
+def _interrupted() -> int:
+    # CPython remembers an interrupt that fell into `exec`, and would end by a signal; a further `exec` has it forget.
+    exec("")
+    _no_warnings()
+    say("interrupted")
+    return INTERRUPTED
 
 
 def _open_streams() -> None:
@@ -208,7 +212,7 @@ def _terminable(stopped: threading.Event) -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [signal.SIGTERM, signal.SIGALRM]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a shell's background jobs ignore it
         numbers.append(signal.SIGINT)
 
     def unheard(what, told=sys.unraisablehook):

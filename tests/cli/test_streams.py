@@ -182,3 +182,36 @@ def test_an_interrupt_that_a_library_makes_its_own_failure(lethe, monkeypatch):
     monkeypatch.setattr("lethe_sim.commands.check.run", run)
     told = lethe("check", "x.toml")
     assert (told.code, told.err) == (cli.INTERRUPTED, "lethe: interrupted\n")
+
+
+def test_an_interrupt_in_code_that_is_a_text(tmp_path):
+    """CPython would end by the signal itself, although the interrupt was heard."""
+    script = (
+        "import sys\n"
+        "from lethe_sim import cli\n"
+        "def run(args):\n"
+        "    exec('import signal; signal.raise_signal(signal.SIGINT)')\n"
+        "import lethe_sim.commands.check\n"
+        "lethe_sim.commands.check.run = run\n"
+        "sys.exit(cli.main(['check', 'x.toml']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert (done.returncode, done.stderr) == (cli.INTERRUPTED, b"lethe: interrupted\n")
+
+
+@pytest.mark.parametrize("moment", ["lethe_sim.commands.common", "lethe_sim.cli"])
+def test_the_first_moments_can_be_interrupted_too(tmp_path, moment):
+    script = (
+        "import importlib.abc, signal, sys\n"
+        "class Finder(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == '{moment}': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from lethe_sim.__main__ import main\n"
+        "sys.argv = ['lethe', 'check', 'x.toml']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) in (
+        (cli.INTERRUPTED, b"", b"lethe: interrupted\n"), (-signal.SIGINT, b"", b"")
+    )  # fmt: skip

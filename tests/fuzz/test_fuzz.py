@@ -59,7 +59,8 @@ def test_some_inputs(family):
     assert len(tried) == QUICK[family]
     # Some are good enough to be used, some are refused: else the family would try one thing only.
     assert len({one.code for one in tried}) > 1
-    assert not [told(family, one) for one in tried if one.faults]
+    bad = [told(family, one) for one in tried if one.faults]
+    assert not bad, "\n".join(bad)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def test_many_inputs(family, first, record_property):
     bad = [f"{one}\n  reproduce: {reproduce(family, one['seed'])}" for one in tried if one["faults"]]
     for one in tried:
         record_property("tried", (family, one["faults"]))
-    assert not bad
+    assert not bad, "\n".join(bad)
     assert len(tried) == count, f"it ended at {reproduce(family, first + len(tried))}:\n{done.stderr[-3000:]}"
 
 
@@ -157,7 +158,7 @@ def test_signals_at_random_moments(name, tmp_path, record_property):
             bad.append(f"signal {number}, {wanted.name} after {after:.2f} s: {found}")
         shutil.rmtree(tmp_path / "cache", ignore_errors=True)
         shutil.rmtree(tmp_path / "s", ignore_errors=True)
-    assert not bad
+    assert not bad, "\n".join(bad)
 
 
 def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here: Path) -> list[str]:
@@ -165,7 +166,7 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
     mark, temporary = str(uuid.uuid4()), here / "tmp"
     temporary.mkdir(exist_ok=True)
     with subprocess.Popen(
-        [sys.executable, "-m", "lethe_sim.cli", *arguments], cwd=here, stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "lethe_sim", *arguments], cwd=here, stdin=subprocess.DEVNULL,
         env=os.environ | {"MARK": mark, "TMPDIR": str(temporary), "LETHE_CACHE": str(here / "cache")},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as command:  # fmt: skip
@@ -183,7 +184,7 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
                 return found
         code = command.returncode
     # Until Python has set itself up, a signal does what it does to any process.
-    killed = code == -wanted and not out and not err
+    killed = code == -wanted and not out and "lethe" not in err
     found = [] if killed else faults(Ended(code=code, out=out, err=err), interrupted=True)
     # A killed command cannot wait for the end of its children.
     deadline = time.monotonic() + (10 if killed else 0)
@@ -207,13 +208,13 @@ def test_streams_and_environments(environment, tmp_path, record_property):
         record_property("tried", ("uses", found))
         if found:
             bad.append(f"{use} {streams}: {found}")
-    assert not bad
+    assert not bad, "\n".join(bad)
 
 
 @pytest.mark.parametrize("family", ["toml", "lines", "names", "trace"])
 def test_some_processes(family):
     bad = [told(family, one) for one in processes(family, 0, QUICK_PROCESSES) if one.faults]
-    assert not bad
+    assert not bad, "\n".join(bad)
 
 
 @pytest.mark.full
@@ -224,4 +225,4 @@ def test_many_processes(family, record_property):
         record_property("tried", (f"{family}, as a process", one.faults))
         if one.faults:
             bad.append(told(family, one))
-    assert not bad
+    assert not bad, "\n".join(bad)
