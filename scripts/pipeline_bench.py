@@ -123,7 +123,9 @@ def _below(pid: int) -> list[int]:
 def _process(pid: int) -> tuple[float, int]:
     """(processor seconds, most bytes held) of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    held = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    # What has ended, and nobody has asked for, holds nothing.
+    held = next((line for line in lines if line.startswith("VmHWM")), "VmHWM: 0 kB")
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(held.split()[1]) << 10
 
 

@@ -39,6 +39,29 @@ class Ran:
     words: np.ndarray | None = None
 
 
+def begin(system: System) -> tuple[Golden, Play]:
+    """The golden model of a system, and its workload."""
+    play = Play(build(system))
+    return Golden(system, play.script, record=True), play
+
+
+def advance(golden: Golden, play: Play, cycles: int, words: np.ndarray | None = None) -> int:
+    """Run up to ``cycles`` cycles, until all is over; how many ran.  Their trace words go to ``words``."""
+    first = golden.cycle
+    for size, until_drained in play.strides(golden, cycles):
+        part = None if words is None else words[golden.cycle - first :][:size]
+        golden.run(size, until_drained=until_drained, words=part)
+    return golden.cycle - first
+
+
+def finish(writer: TraceWriter, golden: Golden, play: Play) -> Meta:
+    """Complete the trace of a run."""
+    # Only the generators' checkers look at every payload.
+    sums = golden.sums if play.workload is None else None
+    counters = summed_counters(golden.counters, golden.router_counters, golden.link_counters, sums=sums)
+    return writer.finish(cycles=golden.cycle, drained=golden.drained, digest=golden.digest, counters=counters)
+
+
 def run(
     system: System,
     trace: Path,
@@ -54,18 +77,15 @@ def run(
     `TraceError`.
     """
     say = progress or (lambda phase, what, done, total: None)
-    workload = build(system)
-    play = Play(workload) if workload else None
     started = time.monotonic()
     limit, kept, words = system.run.cycles, 0, []
-    expected = workload.expected if workload else _expected(system)
+    say("compiling the model (once)", "", 0, 0)
+    golden, play = begin(system)
     with TraceWriter(trace, system, force=force) as writer:
-        say("compiling the model (once)", "", 0, 0)
-        golden = Golden(system, play.script if play else None, record=True)
+        expected = play.workload.expected if play.workload else _expected(system)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
         chunk = 1
-        going = True
-        while going and golden.cycle < limit:
+        while not play.over and golden.cycle < limit:
             chunk = min(chunk, limit - golden.cycle)
             rows = None
             if keep_words:
@@ -73,12 +93,7 @@ def run(
                 kept += rows.nbytes
                 keep_words = kept <= MOST_WORD_BYTES
             began = time.monotonic()
-            ran = 0
-            while going and ran < chunk:
-                size = play.stride(golden, chunk - ran) if play else chunk
-                part = None if rows is None else rows[ran : ran + size]
-                ran += golden.run(size, until_drained=play is None or play.last, words=part)
-                going = play.go_on(golden) if play else not golden.drained
+            ran = advance(golden, play, chunk, rows)
             writer.append(golden.take_events())
             if rows is not None:
                 words.append(rows[:ran])
@@ -90,23 +105,12 @@ def run(
             delivered = int(golden.counters[:, [Counter.DELIVERED, Counter.DELIVERED_BE]].sum())
             done = (delivered, expected) if expected else (golden.cycle, limit)
             say("running", f"cycle {golden.cycle:,}, {delivered:,} delivered", *done)
-        sums = golden.sums
-        meta = writer.finish(
-            cycles=golden.cycle,
-            drained=golden.drained,
-            digest=golden.digest,
-            counters=summed_counters(
-                golden.counters,
-                golden.router_counters,
-                golden.link_counters,
-                sums=sums if play is None else None,
-            ),
-        )
+        meta = finish(writer, golden, play)
     return Ran(
         meta=meta,
         seconds=time.monotonic() - started,
-        wrong=int(sums["wrong"].sum()),
-        verdict=play.verdict(golden) if play else None,
+        wrong=int(golden.sums["wrong"].sum()),
+        verdict=play.verdict(golden),
         words=np.concatenate(words) if words and keep_words else None,
     )
 

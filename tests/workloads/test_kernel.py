@@ -121,10 +121,8 @@ def golden_run(name: str) -> tuple[Play, Golden]:
     small = system(name)
     play = Play(kernel(name))
     golden = Golden(small, play.script)
-    going = True
-    while going and golden.cycle < small.run.cycles:
-        golden.run(play.stride(golden, 256), until_drained=play.last)
-        going = play.go_on(golden)
+    while not play.over and golden.cycle < small.run.cycles:
+        running.advance(golden, play, 256)
     return play, golden
 
 
@@ -148,9 +146,9 @@ def test_the_deliveries_of_all_phases_together_give_the_same_verdict(name):
 def test_a_run_that_ends_within_a_phase_is_told():
     play = Play(kernel("reduce"))
     golden = Golden(system("reduce"), play.script)
-    golden.run(40)
-    play.go_on(golden)
-    assert not play.verdict(golden).good and "unfinished: phase 1 was not over" in play.verdict(golden).text
+    assert running.advance(golden, play, 40) == 40 and not play.over
+    verdict = play.verdict(golden)
+    assert verdict and not verdict.good and "unfinished: phase 1 was not over" in verdict.text
 
 
 def test_the_seed_decides_the_input():

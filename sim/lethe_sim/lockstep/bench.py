@@ -25,11 +25,10 @@ async def lockstep(dut):
     job_path = Path(os.environ["LETHE_JOB"])
     job = json.loads(job_path.read_text())
     system = parse(job["toml"], job["source"])
-    workload = build(system)
-    play = Play(workload) if workload else None
+    play = Play(build(system))
     progress = job_path.with_name("progress")
     outcome: dict[str, Any] = {"equal": True, "digest": 0, "events": 0, "unwritten": []}
-    deliveries = Deliveries(system) if play else None
+    deliveries = Deliveries(system) if play.workload else None
     rows_kept: list[np.ndarray] = []
     with contextlib.ExitStack() as stack:
         rtl, golden_trace = (
@@ -59,7 +58,7 @@ async def lockstep(dut):
         bench = Lockstep(
             dut,
             system,
-            script=play.script if play else None,
+            script=play.script,
             reproduce=job["reproduce"],
             record=record,
             progress=after_chunk,
@@ -68,7 +67,8 @@ async def lockstep(dut):
         golden = bench.golden
         try:
             await bench.start()
-            await _run(bench, play, job["cycles"], job["until_drained"])
+            for size, until_drained in play.strides(golden, job["cycles"], until_drained=job["until_drained"]):
+                await bench.run(size, until_drained=until_drained)
             outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
             totals = summed_counters(golden.counters, golden.router_counters, golden.link_counters, golden.sums)
             for writer in (rtl, golden_trace):
@@ -129,16 +129,3 @@ class _Trace(contextlib.AbstractContextManager):
             self._unwritten.append(str(error))
             self.__exit__()
             self._writer = None
-
-
-async def _run(bench: Lockstep, play: Play | None, cycles: int, until_drained: bool) -> None:
-    """Compare up to ``cycles`` cycles; the golden model's hosts get the next phase when one is over."""
-    golden, going = bench.golden, True
-    while going and golden.cycle < cycles:
-        size = cycles - golden.cycle
-        if play:
-            size = play.stride(golden, size)
-        await bench.run(size, until_drained=until_drained and (play is None or play.last))
-        going = not until_drained
-        if play:
-            going |= play.go_on(golden)

@@ -226,13 +226,12 @@ def _tasks(batches, runs, starts):
 
 def compile_model() -> None:
     """Compile the model and the account, or find them compiled, so that workers need not do it each."""
+    from lethe_sim import running
     from lethe_sim.metrics import Account
 
-    from .work import model
-
     system = System.make(topology={"kind": "wire"}, workload={"count": 1})
-    golden, _ = model(system)
-    golden.run(64, until_drained=True)
+    golden, play = running.begin(system)
+    running.advance(golden, play, 64)
     Account(system).append(golden.take_events())
 
 

@@ -11,21 +11,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lethe.spec.config import System, parse
 from lethe.spec.toml import dump
 from lethe_sim.cli import exit_code, told
-from lethe_sim.trace import TraceWriter, summed_counters
+from lethe_sim.trace import TraceWriter
 
 from .plan import Measure
 from .store import Result, Store, StoreError
-
-if TYPE_CHECKING:
-    from lethe_sim.golden.model import Golden
-    from lethe_sim.workloads import Play
 
 #: What a task tells of a run: its number in the list, what kept it from finishing ("" if nothing did), and how often
 #: the task had been begun before, by a worker that died.
@@ -102,33 +97,31 @@ def _kept(store: Store, of: Task) -> bool:
 
 def perform(of: Task, store: Store) -> Result:
     """Run the golden model; what it leaves, with its trace kept if the sweep wants that."""
+    from lethe_sim import running
     from lethe_sim.metrics import Account
     from lethe_sim.metrics.table import table
 
     system = of.system
     began = time.monotonic()
     account = Account(system, warmup=of.measure.warmup, window=of.measure.window)
-    golden, play = model(system)
-    limit, chunk, events, going = system.run.cycles, chunk_cycles(system.nodes), 0, True
+    golden, play = running.begin(system)
+    limit, chunk, events = system.run.cycles, chunk_cycles(system.nodes), 0
     trace = store.events_file(of.run)
     # The directory is the sweep's own: a damaged trace goes.
     with TraceWriter(trace, system, force=True) if of.events else contextlib.nullcontext() as writer:
-        while going and golden.cycle < limit and not account.settled(golden.cycle):
-            going = advance(golden, play, min(chunk, limit - golden.cycle))
+        while not play.over and golden.cycle < limit and not account.settled(golden.cycle):
+            running.advance(golden, play, min(chunk, limit - golden.cycle))
             taken = golden.take_events()
             events += len(taken)
             account.append(taken)
             if writer is not None:
                 writer.append(taken)
-        cycles, drained, sums = golden.cycle, golden.drained, golden.sums
         if writer is not None:
-            counters = summed_counters(
-                golden.counters, golden.router_counters, golden.link_counters, sums=None if play else sums
-            )
-            writer.finish(cycles=cycles, drained=drained, digest=golden.digest, counters=counters)
+            running.finish(writer, golden, play)
+    cycles, drained, verdict = golden.cycle, golden.drained, play.verdict(golden)
     # The generators' checkers look at every payload; other workloads judge what they received, if all of it was.
-    wrong = None if play else int(sums["wrong"].sum())
-    right = play.verdict(golden).good if play and drained else None
+    wrong = int(golden.sums["wrong"].sum()) if verdict is None else None
+    right = verdict.good if verdict is not None and drained else None
     metrics = tuple(table(account, cycles=cycles, drained=drained, wrong=wrong, right=right))
     return Result(
         run=of.run,
@@ -147,25 +140,3 @@ def perform(of: Task, store: Store) -> Result:
 def chunk_cycles(nodes: int) -> int:
     """Cycles between two looks at the events: the same everywhere, since a measured run ends at one of them."""
     return max(16, min(8192, (1 << 20) // nodes))
-
-
-def model(system: System) -> "tuple[Golden, Play | None]":
-    """The model of a system, and its workload under way unless that is the hardware generators'."""
-    from lethe_sim.golden.model import Golden
-    from lethe_sim.workloads import Play, build
-
-    workload = build(system)
-    play = Play(workload) if workload else None
-    return Golden(system, play.script if play else None, record=True), play
-
-
-def advance(golden: "Golden", play: "Play | None", cycles: int) -> bool:
-    """Run up to ``cycles`` cycles; whether there is anything left to do."""
-    if play is None:
-        golden.run(cycles, until_drained=True)
-        return not golden.drained
-    ran, going = 0, True
-    while going and ran < cycles:
-        ran += golden.run(play.stride(golden, cycles - ran), until_drained=play.last)
-        going = play.go_on(golden)
-    return going

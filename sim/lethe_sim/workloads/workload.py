@@ -1,7 +1,7 @@
 """A workload: what the hosts send, phase by phase, and whether what came out of the network is right."""
 
 import abc
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,30 +89,44 @@ class Workload(abc.ABC):
 
 
 class Play:
-    """A workload under way on a golden model, alone or in lockstep.
+    """A workload under way on a golden model, alone or in lockstep; None is the hardware generators'.
 
-    Run the model with ``script``; then `stride` cycles at a time, and `go_on` after each, until that says False.
+    Make the model with ``script``, and run it as `strides` says.
+
+    Attributes
+    ----------
+    over : all is sent, and the network has drained
     """
 
-    def __init__(self, workload: Workload):
-        self.workload = workload
-        self._phases = workload.phases()
-        self.script = next(self._phases)
-        self._sent = len(self.script)
-        self._number = 0
-        self._given = 0
+    def __init__(self, workload: Workload | None):
+        self.workload, self.over = workload, False
+        self.script: Script | None = None
         self._verdict: Verdict | None = None
+        if workload is not None:
+            self._phases = workload.phases()
+            self.script = next(self._phases)
+            self._sent = len(self.script)
+            self._number = 0
+            self._given = 0
 
     @property
     def last(self) -> bool:
         """Nothing further will be sent."""
-        return not self.workload.phased or self._verdict is not None
+        return self.workload is None or not self.workload.phased or self._verdict is not None
 
-    def stride(self, golden: "Golden", cycles: int) -> int:
-        """How many of the next ``cycles`` cycles to run before `go_on` must be asked."""
-        return cycles if self.last else min(cycles, BARRIER - golden.cycle % BARRIER)
+    def strides(self, golden: "Golden", cycles: int, *, until_drained: bool = True) -> Iterator[tuple[int, bool]]:
+        """The run loop: yields how many cycles to run next, and whether to stop before if the network has drained.
 
-    def go_on(self, golden: "Golden") -> bool:
+        It ends after ``cycles``, or when all is over, if ``until_drained``.  Run the model so far before the next is
+        asked for: the next phase begins if one is over.
+        """
+        end = golden.cycle + cycles
+        while not self.over and golden.cycle < end:
+            left = end - golden.cycle
+            yield left if self.last else min(left, BARRIER - golden.cycle % BARRIER), until_drained and self.last
+            self.over = not self._go_on(golden) and until_drained
+
+    def _go_on(self, golden: "Golden") -> bool:
         """Begin the next phase if this one is over; False when all is over and drained."""
         if self.last:
             return not golden.drained
@@ -135,8 +149,10 @@ class Play:
         self._sent += len(script)
         golden.extend(script)
 
-    def verdict(self, golden: "Golden") -> Verdict:
-        """The verdict, at the end of the run."""
+    def verdict(self, golden: "Golden") -> Verdict | None:
+        """The verdict, at the end of the run; None for the generators, whose checkers say it."""
+        if self.workload is None:
+            return None
         new = golden.letters(self._given)
         new = new.select(new.cycle >= 0)
         if self._verdict is not None:
