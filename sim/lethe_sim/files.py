@@ -39,7 +39,7 @@ class WriteError(OSError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class FileKind:
     """A kind of output.
 
     Attributes
@@ -117,24 +117,24 @@ def _stamped(path: Path) -> bool:
 #: The last columns of the numbers of a figure; before them is one for each axis.
 FIGURE_COLUMNS = ("metric", "unit", "runs", "mean", "deviation", "low", "high")
 
-TRACE = Kind(name="a trace of Lethe", known=is_trace, directory=True, tree=True)
-VCD = Kind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Lethe "))
+TRACE = FileKind(name="a trace of Lethe", known=is_trace, directory=True, tree=True)
+VCD = FileKind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Lethe "))
 #: Who saves the arrangement of a waveform in GTKWave keeps it.
-SAVE_FILE = Kind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
-PAGE = Kind(name="a page of Lethe", known=_head(r'<!doctype html>.*<meta name="generator" content="Lethe '))
-SVG = Kind(name="a picture of Lethe", known=_head("<svg .*<metadata>Lethe "))
-CSV = Kind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FIGURE_COLUMNS)}\n"))
-VERILOG = Kind(name="Verilog of Lethe", known=_head("// Lethe "))
-WAIVERS = Kind(name="waivers of Lethe", known=_head("// Lethe "))
-HEADER = Kind(name="a header of Lethe", known=_head(r"(//|/\*) Lethe "))
-JSON = Kind(name="a report of `lethe fpga build`", known=_head(r'\{\s*"lethe": "'))
-SWEEP = Kind(name="the directory of a sweep", known=is_sweep, file=False, directory=True, tree=True)
-FIGURES = Kind(name="a directory of figures", known=Path.is_dir, file=False, directory=True)
-BITSTREAM = Kind(name="a directory of `lethe fpga build`", known=_stamped, file=False, directory=True, tree=True)
+SAVE_FILE = FileKind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
+PAGE = FileKind(name="a page of Lethe", known=_head(r'<!doctype html>.*<meta name="generator" content="Lethe '))
+SVG = FileKind(name="a picture of Lethe", known=_head("<svg .*<metadata>Lethe "))
+CSV = FileKind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FIGURE_COLUMNS)}\n"))
+VERILOG = FileKind(name="Verilog of Lethe", known=_head("// Lethe "))
+WAIVERS = FileKind(name="waivers of Lethe", known=_head("// Lethe "))
+HEADER = FileKind(name="a header of Lethe", known=_head(r"(//|/\*) Lethe "))
+JSON = FileKind(name="a report of `lethe fpga build`", known=_head(r'\{\s*"lethe": "'))
+SWEEP = FileKind(name="the directory of a sweep", known=is_sweep, file=False, directory=True, tree=True)
+FIGURES = FileKind(name="a directory of figures", known=Path.is_dir, file=False, directory=True)
+BITSTREAM = FileKind(name="a directory of `lethe fpga build`", known=_stamped, file=False, directory=True, tree=True)
 #: A configuration is somebody's own work as soon as it is written.
-CONFIGURATION = Kind(name="a configuration")
+CONFIGURATION = FileKind(name="a configuration")
 #: Whatever a workload received.
-ANYTHING = Kind(name="anything")
+ANYTHING = FileKind(name="anything")
 
 
 # Where a file goes.
@@ -221,10 +221,10 @@ def remove(path: Path) -> None:
 
 
 #: By place: the kind of which what is there must be, also at the end of a long run, to be replaced.
-_guarded: dict[Path, Kind] = {}
+_guarded: dict[Path, FileKind] = {}
 
 
-def guard(outputs: dict[Path, Kind]) -> None:
+def guard(outputs: dict[Path, FileKind]) -> None:
     """From now on `move` replaces what lies at the places of ``outputs`` only if it is of their kinds."""
     _guarded.clear()
     _guarded.update(outputs)

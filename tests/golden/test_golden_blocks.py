@@ -58,7 +58,7 @@ def test_control_messages_at_full_rate():
 @pytest.mark.parametrize(
     ("reason", "kind", "fields"),
     [
-        (Drop.KIND, Kind.FORGOTTEN, {}),
+        (Drop.KIND, Kind.RESERVED, {}),
         (Drop.MISROUTED, Kind.ACK, {"destination": 4}),
         (Drop.SOURCE, Kind.FORGET, {"source": 3}),
         (Drop.EXTENSION, Kind.SEND, {"extension": 1}),

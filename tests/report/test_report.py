@@ -20,7 +20,7 @@ from lethe_sim.pipeline.compare import CompareResult, Row
 from lethe_sim.report import charts, fabric, render
 from lethe_sim.report.svg import short, ticks
 from lethe_sim.trace import Meta
-from lethe_sim.trace.ladder import Ladder, Note, Worm
+from lethe_sim.trace.ladder import MessageLadder, Note, Worm
 
 TOPOLOGIES = {
     "wire": {"kind": "wire"},
@@ -68,7 +68,7 @@ def system() -> System:
     return System.make(topology=TOPOLOGIES["tree"], run={"name": '<b>&"run"', "seed": 77}, faults={"loss": 0.02})
 
 
-LADDER = Ladder(
+LADDER = MessageLadder(
     uid=UID,
     sender=1,
     receiver=5,
@@ -228,7 +228,9 @@ def test_nothing_happened(system):
 
 def test_long_ladders_are_cut():
     worm = LADDER.worms[1]
-    many = Ladder(**(vars(LADDER) | {"worms": tuple(Worm(**(vars(worm) | {"launched": 10 * i})) for i in range(300))}))
+    many = MessageLadder(
+        **(vars(LADDER) | {"worms": tuple(Worm(**(vars(worm) | {"launched": 10 * i})) for i in range(300))})
+    )
     from lethe_sim.report import ladder
 
     picture = ladder.draw(many)

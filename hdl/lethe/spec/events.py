@@ -15,7 +15,7 @@ class Kind(enum.IntEnum):
     ACK = 2  # the receiver has committed it
     FORGET = 3  # the sender has forgotten it, so the receiver may
     BE = 4  # carries a datagram once, without any state
-    FORGOTTEN = 5  # reserved, dropped on arrival
+    RESERVED = 5  # dropped on arrival
     REJECT = 6  # reserved, dropped on arrival
 
 
@@ -77,7 +77,7 @@ class Event(enum.IntEnum):
     BE = 4  # a best-effort datagram leaves
     KILLED = 5  # a Send found its datagram ended when it was granted the link
     # NI, rx lane: in the cycle in which an arrived message or an internal request acts.
-    DELIVER = 8  # a Send was accepted: committed, entered, Ack queued
+    DELIVER = 8  # a Send was committed: datagram entered, Ack queued
     DELIVER_BE = 9  # a best-effort message was committed
     DUPLICATE = 10  # a Send whose datagram is already here: Ack again
     DROP = 11  # an arriving message was not acted on; detail: Drop

@@ -61,11 +61,11 @@ def _fly_pair(graph: Fly, end: Link) -> tuple[int, int]:
 def _tree_pair(graph: Topology, ends: list[Link]) -> tuple[int, int] | None:
     """The fat tree: a pair that meets at level m has k^m paths, one for each choice of up-ports.
 
-    Going up from level l and coming down to it, the choices so far are the low l digits of the switch, so
+    Going up from level l and coming down to it, the choices so far are the low l digits of the router, so
     one bit set over these digits says which paths are alive; two such sets that do not meet are a cut.
     """
     k, width = graph.arity, graph.width
-    # (level, group of switches with the same high digits, up-port) -> low digits whose link is dead.
+    # (level, group of routers with the same high digits, up-port) -> low digits whose link is dead.
     dead_up: dict[tuple[int, int, int], int] = {}
     dead_down: dict[tuple[int, int, int], int] = {}
     for end in ends:
@@ -79,7 +79,7 @@ def _tree_pair(graph: Topology, ends: list[Link]) -> tuple[int, int] | None:
         into[key] = into.get(key, 0) | 1 << index % place
 
     def rise(sets: dict[int, int], level: int, group: int, dead: dict[tuple[int, int, int], int]) -> dict[int, int]:
-        """Alive paths (with a leaf switch that has just these) of one group, one level further up."""
+        """Alive paths (with a leaf router that has just these) of one group, one level further up."""
         place = k**level
         lost = [dead.get((level, group, port), 0) for port in range(k)]
         risen = {}

@@ -29,7 +29,7 @@ NI_FLAG_BITS = (
 )  # fmt: skip
 
 
-class Field(NamedTuple):
+class Bits(NamedTuple):
     """Some bits of a word."""
 
     shift: int
@@ -41,9 +41,9 @@ class Field(NamedTuple):
 
 
 #: Fields of an event word.
-EVENT, DETAIL, PEER, LENGTH, EXTRA = Field(0, 8), Field(8, 8), Field(16, 16), Field(32, 16), Field(48, 16)
+EVENT, DETAIL, PEER, LENGTH, EXTRA = Bits(0, 8), Bits(8, 8), Bits(16, 16), Bits(32, 16), Bits(48, 16)
 #: In a router's event word the head's low data bits take the place of the last three.
-HEAD = Field(PEER.shift, WORD_BITS - PEER.shift)
+HEAD = Bits(PEER.shift, WORD_BITS - PEER.shift)
 
 #: A link's event has one byte.
 LINKS_PER_WORD = WORD_BITS // EVENT.bits
@@ -59,11 +59,11 @@ STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
 STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
 
 
-def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Field]:
+def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Bits]:
     """The fields of a word by name, from (name, bits), the first lowest."""
     found, at = {}, 0
     for name, bits in table:
-        found[name], at = Field(at, bits), at + bits
+        found[name], at = Bits(at, bits), at + bits
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lethe.spec.config import System
 from lethe_sim import files
-from lethe_sim.files import Kind
+from lethe_sim.files import FileKind
 
 from .common import Mistake
 
@@ -34,7 +34,7 @@ class Output:
 
     path: Path
     named: str
-    kind: Kind
+    kind: FileKind
 
     @property
     def told(self) -> str:
@@ -70,11 +70,11 @@ class Files:
         if (path := input_path(system)) is not None:
             self.reads(path, f"workload.path of {system.source}")
 
-    def writes_if(self, path: str | Path | None, named: str, kind: Kind) -> Path | None:
+    def writes_if(self, path: str | Path | None, named: str, kind: FileKind) -> Path | None:
         """A file that is written if it is named."""
         return None if path is None else self.writes(path, named, kind)
 
-    def writes(self, path: str | Path, named: str, kind: Kind) -> Path:
+    def writes(self, path: str | Path, named: str, kind: FileKind) -> Path:
         """A file that is written; returns its path."""
         if str(path) == "-":
             raise Mistake(f"{named}: -: does not go to stdout; name a file, or ./- for one of that name")

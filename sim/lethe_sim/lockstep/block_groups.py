@@ -9,7 +9,7 @@ from lethe import verilog
 from lethe.spec.config import System
 
 from . import simulators
-from .blocks import Block, Group, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
+from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
 from .host_blocks import CheckerBlock, GeneratorBlock
 
 TOP = "lethe_blocks"
@@ -147,7 +147,7 @@ def hostile_ni() -> Block:
 
 
 def hostile_router() -> Block:
-    """A switch with down-ports and up-ports."""
+    """A router with down-ports and up-ports."""
     return RouterBlock(_system("tree", 16), 1)
 
 
@@ -236,7 +236,7 @@ def hold(
     ``{seeds}`` in ``reproduce`` becomes the number of seeds that reach the one that differs.  Raises `ToolError` if
     a tool is missing or fails.
     """
-    directory = simulators.build(verilog.emit(Group(blocks_of(group, only)), TOP), TOP)
+    directory = simulators.build(verilog.emit(BlockGroup(blocks_of(group, only)), TOP), TOP)
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         job = {"group": group, "only": list(only), "seeds": seeds, "cycles": cycles, "every": every}
         job |= {"patient": patient, "reproduce": reproduce}

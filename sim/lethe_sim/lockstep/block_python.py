@@ -10,12 +10,12 @@ import itertools
 
 from amaranth.sim import Simulator
 
-from .blocks import Block, Group
+from .blocks import Block, BlockGroup
 
 
 def first_difference(block: Block, seed: int, cycles: int) -> int | None:
     """The first of ``cycles`` cycles of ``seed`` in which RTL and model differ, or None if they agree."""
-    dut, found = Group({"block": block}), []
+    dut, found = BlockGroup({"block": block}), []
 
     async def bench(ctx):
         for cycle, (given, expected) in enumerate(itertools.islice(block.play(seed), cycles)):

@@ -59,7 +59,7 @@ _COUNTERS = {(int(event), int(drop)): counter for counter, (event, drop) in COUN
 
 
 @dataclass(frozen=True)
-class Part:
+class Span:
     """A slice of a block's output: what it is, its bits, and how a person would say it."""
 
     label: str
@@ -103,7 +103,7 @@ class Block:
     """
 
     inputs: int
-    outputs: tuple[Part, ...]
+    outputs: tuple[Span, ...]
     reached: Sequence[str] = ()
     patient: bool = False
 
@@ -131,7 +131,7 @@ class LinkBlock(Block):
         self._system, self._mortal = system, mortal
         self._bits = system.format.flit_bits
         self.inputs = 3 + self._bits + 1 + 64
-        self.outputs = (Part("flit", 3 + self._bits), Part("event", 8))
+        self.outputs = (Span("flit", 3 + self._bits), Span("event", 8))
 
     def build(self, m, name, i, o):
         system = self._system
@@ -181,9 +181,9 @@ class RouterBlock(Block):
         self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
         base = system.layout.router_base(number)
         self.outputs = (
-            *(Part(f"output {port}", 3 + self._bits) for port in range(self._ports)),
-            *(Part(self._lane(base + lane), 64, self._say(base + lane)) for lane in range(self._lanes)),
-            *(Part(f"count {counter.name}", self._count_bits, str) for counter in RouterCounter),
+            *(Span(f"output {port}", 3 + self._bits) for port in range(self._ports)),
+            *(Span(self._lane(base + lane), 64, self._say(base + lane)) for lane in range(self._lanes)),
+            *(Span(f"count {counter.name}", self._count_bits, str) for counter in RouterCounter),
         )
 
     def _lane(self, index: int) -> str:
@@ -258,8 +258,8 @@ class QueueBlock(Block):
         self._depth, self._level_bits = depth, depth.bit_length()
         self.inputs = 22
         self.outputs = (
-            Part("ready", 1), Part("valid", 1), Part("payload", 20), Part("level", self._level_bits, str),
-            Part("empty", 1),
+            Span("ready", 1), Span("valid", 1), Span("payload", 20), Span("level", self._level_bits, str),
+            Span("empty", 1),
         )  # fmt: skip
 
     def build(self, m, name, i, o):
@@ -296,7 +296,7 @@ class LadderBlock(Block):
         self._rung_bits = max(1, (system.rungs - 1).bit_length())
         self.inputs = 3 + self.TOKEN_BITS + self._rung_bits + 2 * system.time_bits
         self.outputs = (
-            Part("room", 1), Part("hold.valid", 1), Part("hold", self.TOKEN_BITS), Part("next_rung", self._rung_bits)
+            Span("room", 1), Span("hold.valid", 1), Span("hold", self.TOKEN_BITS), Span("next_rung", self._rung_bits)
         )  # fmt: skip
 
     def build(self, m, name, i, o):
@@ -382,12 +382,12 @@ class NiBlock(Block):
         records = self._records
         self.outputs = (
             *(
-                Part(divergence.place(system.layout, word)[1], 64, self._say(word))
+                Span(divergence.place(system.layout, word)[1], 64, self._say(word))
                 for word in range(system.layout.ni_words)
             ),
-            Part("counter", 32, str),
-            *(Part(name, 1) for name in ("ready", "cancel.ready", "dump.ready")),
-            Part("time base", system.time_bits, str),
+            Span("counter", 32, str),
+            *(Span(name, 1) for name in ("ready", "cancel.ready", "dump.ready")),
+            Span("time base", system.time_bits, str),
             *self._stream("accepted", records.accepted.size - 1),
             *self._stream("completion", records.completion.size),
             *(
@@ -403,8 +403,8 @@ class NiBlock(Block):
         )
 
     @staticmethod
-    def _stream(name: str, bits: int) -> tuple[Part, Part]:
-        return Part(f"{name} valid", 1), Part(name, bits)
+    def _stream(name: str, bits: int) -> tuple[Span, Span]:
+        return Span(f"{name} valid", 1), Span(name, bits)
 
     def _say(self, word: int) -> Callable[[int], str]:
         return lambda value: divergence.describe_word(self._system.layout, word, value)
@@ -589,7 +589,7 @@ class NiBlock(Block):
         return found
 
 
-class Group(wiring.Component):
+class BlockGroup(wiring.Component):
     """The RTL of several blocks, side by side between one input and one output vector."""
 
     def __init__(self, blocks: dict[str, Block]):

@@ -14,7 +14,7 @@ from lethe.traffic.checker import Checker
 from lethe.traffic.generator import Generator
 from lethe_sim.golden import host_blocks as golden
 
-from .blocks import Block, Part, _slices, pack
+from .blocks import Block, Span, _slices, pack
 
 #: Cycles for which a NI is not Ready after reset, at least.
 _INITIAL = 2
@@ -31,9 +31,9 @@ class GeneratorBlock(Block):
         self._bits = form.flit_bits
         self.inputs = form.node_bits + 32 + 5
         self.outputs = (
-            Part("offer valid", 1), Part("destination", self._record[0], str), Part("length", self._record[1], str),
-            Part("tag", self._record[2], str), Part("data valid", 1), Part("data", self._bits), Part("sent", 32, str),
-            Part("sent_sum", 32),
+            Span("offer valid", 1), Span("destination", self._record[0], str), Span("length", self._record[1], str),
+            Span("tag", self._record[2], str), Span("data valid", 1), Span("data", self._bits), Span("sent", 32, str),
+            Span("sent_sum", 32),
         )  # fmt: skip
 
     def build(self, m, name, i, o):
@@ -95,8 +95,8 @@ class CheckerBlock(Block):
         self._length = system.format.length_bits
         self.inputs = 3 + self._length + 1 + self._bits + 1
         self.outputs = (
-            Part("record.ready", 1), Part("data.ready", 1), Part("received", 32, str), Part("received_sum", 32),
-            Part("wrong", 32, str),
+            Span("record.ready", 1), Span("data.ready", 1), Span("received", 32, str), Span("received_sum", 32),
+            Span("wrong", 32, str),
         )  # fmt: skip
 
     def build(self, m, name, i, o):

@@ -14,7 +14,7 @@ from lethe import verilog
 
 from . import simulators
 from .block_groups import TOP, hostile_ni, hostile_router
-from .blocks import Block, Group
+from .blocks import Block, BlockGroup
 
 BENCH = "lethe_sim.lockstep.mutation_bench"
 CONTROL = "mutant"
@@ -137,7 +137,7 @@ def hunt(
     ``workspace`` is an empty directory, which keeps the netlist.  The unchanged RTL runs first and must agree.  Raises
     `ToolError` if it does not, or a tool fails.
     """
-    text, drawn = mutate(workspace, verilog.emit(Group(subjects()), TOP), blocks, seed)
+    text, drawn = mutate(workspace, verilog.emit(BlockGroup(subjects()), TOP), blocks, seed)
     directory = simulators.build(text, TOP)
     job = {"seeds": seeds, "cycles": cycles, "mutants": len(drawn)}
     fates = simulators.outcome(directory, TOP, BENCH, workspace, job)

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from lethe_sim.trace.ladder import Ladder, Note, Worm
+from lethe_sim.trace.ladder import MessageLadder, Note, Worm
 
 from .svg import element, picture, text, title
 
@@ -13,7 +13,7 @@ MOST_ROWS = 46
 _PITCH = 32
 
 
-def draw(ladder: Ladder) -> Markup:
+def draw(ladder: MessageLadder) -> Markup:
     """The ladder; rows are evenly spaced, since cycles range over orders of magnitude."""
     rows: list[Note | Worm] = sorted(
         [*ladder.notes, *ladder.worms], key=lambda row: (row.cycle, 0) if isinstance(row, Note) else (row.launched, 1)

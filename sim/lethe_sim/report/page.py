@@ -46,13 +46,13 @@ _DROPS: dict[int, str] = {
 _TOPOLOGY = {
     "wire": "two nodes joined by a wire",
     "crossbar": "{nodes} nodes around one crossbar",
-    "fly": "{nodes} nodes on a butterfly of {levels} stages of {arity}×{arity} switches",
-    "tree": "{nodes} nodes on a fat tree of {levels} levels, {arity} children a switch",
+    "fly": "{nodes} nodes on a butterfly of {levels} stages of {arity}×{arity} routers",
+    "tree": "{nodes} nodes on a fat tree of {levels} levels, {arity} children a router",
     "mesh": "{nodes} nodes on a mesh of {columns} × {rows}",
 }
 
 
-class Figure(NamedTuple):
+class KeyNumber(NamedTuple):
     """A headline number with its name and what to think of it."""
 
     value: str
@@ -100,7 +100,7 @@ def report(
     return page, audit
 
 
-def _ladder(path: str | Path, uid: str | None) -> ladders.Ladder | None:
+def _ladder(path: str | Path, uid: str | None) -> ladders.MessageLadder | None:
     """The ladder of a datagram, if there is one and it can be drawn."""
     with contextlib.suppress(TraceError):
         return ladders.find(path, uid) if uid is not None else None
@@ -111,8 +111,8 @@ def render(
     audit: AuditResult,
     meta: Meta,
     *,
-    ladder: ladders.Ladder | None = None,
-    slowest: ladders.Ladder | None = None,
+    ladder: ladders.MessageLadder | None = None,
+    slowest: ladders.MessageLadder | None = None,
     rows: Sequence[Metric] = (),
     compare: CompareResult | None = None,
     name: str = "run.parquet",
@@ -218,18 +218,18 @@ def _sentence(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> str:
     return text
 
 
-def _figures(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> list[Figure]:
+def _figures(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> list[KeyNumber]:
     m = audit.metrics
     accepted = f"of {m.datagrams:,} accepted from {audit.graph.nodes:,} nodes"
     figures = [
-        Figure(f"{m.delivered:,}", "datagrams delivered", accepted),
-        Figure(f"{_discarded(reasons):,}", "messages discarded", f"of {m.messages:,} sent; this network does that"),
-        Figure(f"{m.messages_per_datagram:.2f}", "messages per datagram", "3 is the least: Send, Ack, Forget"),
-        Figure(f"{m.goodput:.3f}", "goodput", "payload flits per node and cycle"),
+        KeyNumber(f"{m.delivered:,}", "datagrams delivered", accepted),
+        KeyNumber(f"{_discarded(reasons):,}", "messages discarded", f"of {m.messages:,} sent; this network does that"),
+        KeyNumber(f"{m.messages_per_datagram:.2f}", "messages per datagram", "3 is the least: Send, Ack, Forget"),
+        KeyNumber(f"{m.goodput:.3f}", "goodput", "payload flits per node and cycle"),
     ]
     if m.latency:
         within = f"99 % within {m.latency['p99']:,.0f}"
-        figures.append(Figure(f"{m.latency['median']:,.0f}", "cycles, median latency", within))
+        figures.append(KeyNumber(f"{m.latency['median']:,.0f}", "cycles, median latency", within))
     return figures
 
 
@@ -264,7 +264,7 @@ def _faults(system: System) -> list[str]:
     return told
 
 
-def _life(life: ladders.Ladder) -> tuple[tuple[str, ...], list[tuple]]:
+def _life(life: ladders.MessageLadder) -> tuple[tuple[str, ...], list[tuple]]:
     """A ladder as a table: what was launched or noted, where, when, and what became of it."""
     rows: list[tuple] = [
         (n.cycle, life.sender if n.at_sender else life.receiver, n.text, None, None) for n in life.notes

@@ -119,7 +119,7 @@ class Facet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Life:
+class WorstDatagram:
     """One of the worst datagrams, and its ladder if its run's events were kept."""
 
     what: str
@@ -427,7 +427,7 @@ def _figure(kept: Kept, shown: Shown, points: Sequence[int], name: str, picture:
 # The worst datagrams, the table.
 
 
-def _lives(kept: Kept) -> list[Life]:
+def _lives(kept: Kept) -> list[WorstDatagram]:
     """The slowest and the unluckiest datagrams of all runs, the first of each with its ladder if there are events."""
     point = {run["run"]: run["point"] for run in kept.runs}
     found = []
@@ -450,7 +450,7 @@ def _lives(kept: Kept) -> list[Life]:
                 except TraceError:
                     ladder = picture = None
             found.append(
-                Life(
+                WorstDatagram(
                     what=what,
                     run=name,
                     point=kept.label(point[name]),

@@ -138,7 +138,7 @@ def _heads(head: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray | i
     return uid, destination, True
 
 
-def _field(values: np.ndarray, field: layout.Field) -> np.ndarray:
+def _field(values: np.ndarray, field: layout.Bits) -> np.ndarray:
     """Words with values in a field."""
     return (values.astype(np.int64) & ((1 << field.bits) - 1)).astype(np.uint64) << np.uint64(field.shift)
 

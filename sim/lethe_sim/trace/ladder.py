@@ -13,11 +13,11 @@ from .events import filled
 from .life import Life, Note, Worm
 from .store import TraceError, TraceReader, open_trace
 
-__all__ = ["Ladder", "Note", "Worm", "find", "listing", "text_ladder", "unlucky"]
+__all__ = ["MessageLadder", "Note", "Worm", "find", "listing", "text_ladder", "unlucky"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ladder:
+class MessageLadder:
     """One datagram's life."""
 
     uid: int
@@ -63,7 +63,7 @@ class Ladder:
         return f"{worm.launched:>10}  │{arrow}│  {after}"
 
 
-def find(path: str | Path, which: str) -> Ladder:
+def find(path: str | Path, which: str) -> MessageLadder:
     """The ladder of a datagram of the trace at ``path``.
 
     ``which`` is a packed UID (decimal or 0x…), ``source:incarnation:slot:generation``, or ``unlucky``: the datagram
@@ -71,7 +71,7 @@ def find(path: str | Path, which: str) -> Ladder:
     """
     trace = open_trace(path)
     life = Life(trace, unlucky(trace) if which == "unlucky" else _parse(path, which))
-    return Ladder(
+    return MessageLadder(
         uid=life.uid,
         sender=life.sender,
         receiver=life.receiver,

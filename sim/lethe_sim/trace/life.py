@@ -28,7 +28,7 @@ _DISCARDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Worm:
-    """A worm of the ladder.
+    """A worm of a message ladder.
 
     Attributes
     ----------

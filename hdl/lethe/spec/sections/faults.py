@@ -16,7 +16,7 @@ LAST_CYCLE = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkFault:
+class LinkDeath:
     link: int = key(0, "link number (see `lethe check --links`)")
     start: int = key(0, "first dead cycle")
     end: int = key(0, "first cycle in which it lives again")
@@ -40,7 +40,7 @@ class ResetFault:
 class FaultsSection:
     loss: float = key(0.0, "probability that a worm is lost on a link it crosses (injection and ejection too)")
     flip: float = key(0.0, "probability that a bit of a flit flips on a link it crosses")
-    links: tuple[LinkFault, ...] = key((), "[[faults.links]]: links that die and heal")
+    links: tuple[LinkDeath, ...] = key((), "[[faults.links]]: links that die and heal")
     stalls: tuple[StallFault, ...] = key((), "[[faults.stalls]]: deliver ports that stall")
     resets: tuple[ResetFault, ...] = key((), "[[faults.resets]]: nodes that are reset")
 

@@ -148,7 +148,7 @@ def retry_time(system: "System", retry_limit: int) -> int:
 
 
 def orphan_time(system: "System") -> int:
-    """The shortest time in cycles from acceptance to reclaim; 0 if entries are never reclaimed."""
+    """The shortest time in cycles from commit to reclaim; 0 if entries are never reclaimed."""
     limit = system.timers.ack_limit
     return sum(map(system.least_delay, range(limit + 1))) if limit else 0
 
