@@ -1,6 +1,7 @@
 """Without a usable Java there is a cure, not a traceback."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -89,3 +90,21 @@ def test_why_java_does_not_start_is_told(tmp_path):
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "told: Spark does not start on local[*]: " in run.stdout and "1x" in run.stdout
     assert run.stderr == ""
+
+
+def test_an_interrupt_is_heard_as_before_spark(monkeypatch):
+    """PySpark's own handler asks Spark to stop its jobs: an error of Spark's would come out instead."""
+    from pyspark.sql import SparkSession
+
+    from lethe_sim.pipeline import session as sessions
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sessions.Machine, "running", object())
+    monkeypatch.setattr(
+        SparkSession.Builder, "getOrCreate", lambda self: signal.signal(signal.SIGINT, lambda number, frame: None)
+    )
+    try:
+        sessions._start(None, "lethe", "1g", True, {})
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -8,9 +8,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -134,7 +136,8 @@ def _start(master: str | None, name: str, memory: str, brief: bool, settings: Ma
     try:
         if Machine.running is None:
             Machine(usable_java()).start(memory, options)
-        return builder.getOrCreate()
+        with _heard():
+            return builder.getOrCreate()
     except PipelineError:
         raise
     except OSError as error:
@@ -147,6 +150,17 @@ def _start(master: str | None, name: str, memory: str, brief: bool, settings: Ma
         raise PipelineError(
             f"Spark does not start on {where}: {first_line(str(error))}; check --master and Java"
         ) from None
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Ctrl-C stays what it was: PySpark's own way asks Spark first, whose failure would hide the interrupt."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def first_line(text: str) -> str:
