@@ -1,0 +1,230 @@
+"""The diagrams of the documents, from text to SVG in docs/pictures: ``python scripts/diagrams.py``.
+
+With ``--check`` nothing is written, and stale pictures are exit code 1.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import schemdraw
+from schemdraw import elements, flow, logic
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+
+#: One datagram of 32 bytes on a wire, default wire format: cycles after its acceptance (cycle contract, 4.2 to 4.9).
+#: `tests/docs/test_diagrams.py` holds them against a run.
+EXCHANGE = {
+    "ACCEPT": 0,
+    "SEND": 4,
+    "DELIVER": 11,
+    "TAKE": 13,
+    "ACK": 15,
+    "RELEASE": 17,
+    "COMPLETE": 19,
+    "FORGET": 21,
+    "FORGOTTEN": 23,
+}
+SEND_FLITS = 6
+
+# State diagrams: boxes {name: place}, arrows (from, to, shape, bend), words (place, text).  A place is x, y in box
+# heights; an end of an arrow is a box and its side.  Shapes are those of `schemdraw.elements.Wire`; = is a line
+# with two heads.
+STATES = {
+    "sender": (
+        {"Free slot": (0, 0), "Filling": (6.5, 0), "Live": (13, 0), "Ended": (13, -4.5), "Resting": (6.5, -2.4)},
+        [
+            ("Free slot E", "Filling W", "-", 0),
+            ("Filling E", "Live W", "-", 0),
+            ("Live NE", "Live NW", "n", 0.9),
+            ("Live S", "Ended N", "-", 0),
+            ("Ended W", "Free slot S", "-|", 0),
+            ("Ended NW", "Resting E", "-", 0),
+            ("Resting W", "Free slot SE", "-", 0),
+        ],
+        [
+            ((3.25, 0.15), "handshake of\nthe record"),
+            ((9.75, 0.15), "last beat stored:\nACCEPT"),
+            ((13, 1.5), "SEND; time-out: REPEAT; SEND …"),
+            ((15.8, -2.8), "Ack: RELEASE\nretry limit, deadline, cancel,\nbest effort sent: GIVE_UP"),
+            ((7.3, -4.4), "completion taken: COMPLETE, generation + 1"),
+            ((10.7, -3.0), "the same, UNKNOWN, and\na quarantine is configured"),
+            ((2.4, -2.0), "quarantine over"),
+        ],
+    ),
+    "receiver": (
+        {"No entry": (0, 0), "Held": (9, 0)},
+        [
+            ("No entry NE", "Held NW", "n", 0.9),
+            ("Held W", "No entry E", "-", 0),
+            ("Held SW", "No entry SE", "n", -0.9),
+            ("Held NE", "Held SE", "c", 1.2),
+        ],
+        [
+            ((4.5, 1.65), "Send, and there is room: DELIVER, Ack queued"),
+            ((4.5, 0.15), "Forget: FORGOTTEN"),
+            ((4.5, -1.9), "Ack repeated ack_limit times: ORPHAN"),
+            ((15.6, -0.6), "the same Send: DUPLICATE, Ack queued\n"
+                           "Ack time-out: ACK_REPEAT, Ack queued\n"
+                           "Send of another generation: DELIVER, Ack queued"),
+        ],
+    ),
+    "router-input": (
+        {"Idle": (0, 0), "Forward": (9, 2.2), "Swallow": (9, -2.2)},
+        [
+            ("Idle N", "Forward W", "|-", 0),
+            ("Forward SW", "Idle NE", "-", 0),
+            ("Idle S", "Swallow W", "|-", 0),
+            ("Swallow NW", "Idle SE", "-", 0),
+            ("Forward S", "Swallow N", "-", 0),
+            ("Swallow E", "Forward E", "c", 2.6),
+        ],
+        [
+            ((4.2, 2.4), "head wins an output: FORWARD"),
+            ((5.0, 0.55), "last flit; gap: FRAGMENT"),
+            ((4.2, -2.75), "head is discarded: DISCARD_…"),
+            ((4.3, -1.85), "last flit; gap"),
+            ((11.2, -0.3), "longer than any worm:\nOVERLONG"),
+            ((14.6, -0.3), "a new head wins\nan output"),
+        ],
+    ),
+    "stack": (
+        {"service": (0, 0), "host": (0, 2), "NI": (0, -2), "routers": (7, -2), "NI ": (14, -2), "service ": (14, 0),
+         "host ": (14, 2)},
+        [
+            ("host S", "service N", "=", 0),
+            ("service S", "NI N", "=", 0),
+            ("NI E", "routers W", "=", 0),
+            ("routers E", "NI  W", "=", 0),
+            ("host  S", "service  N", "=", 0),
+            ("service  S", "NI  N", "=", 0),
+        ],
+        [
+            ((7, 1.85), "your program, or your hardware"),
+            ((7, -0.3), "send, completion, deliver: every datagram once\n(a service of your own is optional)"),
+            ((3.5, -1.9), "flits"),
+            ((10.5, -1.9), "flits"),
+            ((7, -3.1), "a message that meets another is discarded, whole"),
+        ],
+    ),
+}  # fmt: skip
+
+
+def drawing() -> schemdraw.Drawing:
+    schemdraw.use("svg")
+    schemdraw.svgconfig.text = "text"
+    return schemdraw.Drawing(show=False, fontsize=11, font="sans-serif", bgcolor="white", lw=1.2, margin=0.5)
+
+
+def svg(picture: schemdraw.Drawing) -> bytes:
+    """The picture's text, without what schemdraw numbers anew for each (hatches, clips), in a family browsers know."""
+    text = re.sub(rb"<defs>.*</defs>|<clipPath.*?</clipPath>", b"", picture.get_imagedata("svg"), flags=re.DOTALL)
+    text = re.sub(rb' clip-path="[^"]*"', b"", text)
+    return text.replace(b'font-family="sans"', b'font-family="sans-serif"')
+
+
+def states(boxes: dict, arrows: list, words: list) -> bytes:
+    """A state diagram."""
+    with drawing() as picture:
+        drawn = {}
+        for name, place in boxes.items():
+            box = flow.Box(w=2.6, h=1.1).anchor("center").at(place).label(name.strip()).fill("#e8eef4")
+            drawn[name] = picture.add(box)
+        for start, end, shape, bend in arrows:
+            (at, side), (to, other) = start.rsplit(" ", 1), end.rsplit(" ", 1)
+            wire = elements.Wire(shape.replace("=", "-"), k=bend, arrow="<->" if shape == "=" else "->")
+            picture.add(wire.at(getattr(drawn[at], side)).to(getattr(drawn[to], other)))
+        for place, text in words:
+            picture.add(elements.Label().at(place).label(text, fontsize=9, halign="center", valign="bottom", ofst=0))
+    return svg(picture)
+
+
+def bus(cycles: int, *parts: tuple[int, int, str]) -> dict:
+    """A row of a timing diagram: (first cycle, cycles, text) where something is, 0 elsewhere."""
+    wave, data = "", []
+    for start, length, text in (*parts, (cycles, 0, "")):
+        idle = start - len(wave)
+        wave += ("0" + "." * (idle - 1)) * (idle > 0) + ("3" + "." * (length - 1)) * (length > 0)
+        data += [text] * (length > 0)
+    return {"wave": wave, "data": data}
+
+
+def timing(cycles: int, rows: dict[str, list[tuple[int, int, str]]], first: int = 0) -> bytes:
+    """A timing diagram: rows {name: parts of `bus`}, cycles counted from `first`."""
+    with drawing() as picture:
+        signals = [{"name": name, **bus(cycles, *parts)} for name, parts in rows.items()]
+        wave = {"signal": signals, "head": {"tock": first}}
+        picture.add(logic.TimingDiagram(wave, ygap=0.25, fontsize=10, datafontsize=9))
+    return svg(picture)
+
+
+def exchange() -> bytes:
+    """Accept, Send, Ack, Forget."""
+    at = EXCHANGE
+    rows = {
+        "A  ACCEPT": [(at["ACCEPT"], 1, "")],
+        "A  grant": [(at["SEND"] - 2, 1, "g"), (at["FORGET"] - 2, 1, "g")],
+        "A  link_o": [(at["SEND"], SEND_FLITS, "Send"), (at["FORGET"], 1, "F")],
+        "B  DELIVER": [(at["DELIVER"], 1, "")],
+        "B  TAKE": [(at["TAKE"], 1, "")],
+        "B  grant": [(at["ACK"] - 2, 1, "g")],
+        "B  link_o": [(at["ACK"], 1, "A")],
+        "A  RELEASE": [(at["RELEASE"], 1, "")],
+        "A  COMPLETE": [(at["COMPLETE"], 1, "")],
+        "B  FORGOTTEN": [(at["FORGOTTEN"], 1, "")],
+    }
+    return timing(max(at.values()) + 2, rows)
+
+
+def grant() -> bytes:
+    """Three worms back to back: a reply, a Send of three flits, the next one."""
+    rows = {
+        "grant": [(0, 1, "Ack"), (1, 1, "Send"), (4, 1, "next")],
+        "link_o": [(2, 1, "Ack"), (3, 3, "Send"), (6, 3, "next")],
+        "lane tx": [(2, 1, "ACK"), (3, 1, "SEND"), (6, 1, "SEND")],
+        "sending": [(2, 3, "slot of Send"), (5, 3, "next slot")],
+        "token": [(2, 1, "Send"), (5, 1, "next")],
+    }
+    return timing(10, rows)
+
+
+def hop() -> bytes:
+    """Four heads that ask for one output; latency 1."""
+    rows = {
+        "input 0": [(0, 3, "a")],
+        "input 1": [(0, 3, "b"), (4, 3, "d")],
+        "input 2": [(2, 3, "c")],
+        "event 0": [(0, 1, "F")],
+        "event 1": [(0, 1, "C"), (4, 1, "F")],
+        "event 2": [(2, 1, "B")],
+        "held": [(1, 2, "by 0"), (5, 2, "by 1")],
+        "output": [(1, 3, "a"), (5, 3, "d")],
+    }
+    return timing(9, rows)
+
+
+def pictures() -> dict[str, bytes]:
+    """Every picture by the name of its file."""
+    drawn = {f"{name}.svg": states(*text) for name, text in STATES.items()}
+    return drawn | {"exchange.svg": exchange(), "grant.svg": grant(), "hop.svg": hop()}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python scripts/diagrams.py", description="Draw the documents' diagrams.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a picture is stale")
+    parser.add_argument("--directory", type=Path, default=PICTURES, help="(default: docs/pictures)")
+    chosen = parser.parse_args(arguments)
+    stale = False
+    for name, picture in pictures().items():
+        path = chosen.directory / name
+        if not path.exists() or path.read_bytes() != picture:
+            stale = True
+            print(f"{path}: {'is stale; run python scripts/diagrams.py' if chosen.check else 'written'}")
+            if not chosen.check:
+                path.write_bytes(picture)
+    return 1 if chosen.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The diagrams of the documents are fresh, and the exchange that they show is the one that a run has."""
+
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from lethe.spec.events import Event
+from lethe_sim import cli
+
+ROOT = Path(__file__).parents[2]
+pytest.importorskip("schemdraw", reason="what draws the diagrams is part of the extra `test`")
+sys.path.insert(0, str(ROOT / "scripts"))
+import diagrams  # noqa: E402
+
+
+def test_pictures_are_fresh():
+    assert diagrams.main(["--check"]) == 0
+    assert {path.name for path in diagrams.PICTURES.glob("*.svg")} >= set(diagrams.pictures())
+
+
+def test_a_stale_picture_is_found_and_written(tmp_path, capsys):
+    assert diagrams.main(["--directory", str(tmp_path)]) == 0
+    (tmp_path / "hop.svg").write_text("old")
+    assert diagrams.main(["--check", "--directory", str(tmp_path)]) == 1
+    assert "hop.svg: is stale" in capsys.readouterr().out
+    assert diagrams.main(["--directory", str(tmp_path)]) == 0
+    assert diagrams.main(["--check", "--directory", str(tmp_path)]) == 0
+
+
+def test_the_exchange_is_that_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one.csv").write_text("cycle,source,destination,length\n100,0,1,32\n")
+    Path("one.toml").write_text('[topology]\nkind = "wire"\n[workload]\nkind = "trace"\npath = "one.csv"\n')
+    assert cli.main(["run", "one.toml", "--no-audit"]) == cli.GOOD
+    rows = pyarrow.parquet.read_table("one.parquet").to_pylist()
+    begin = rows[0]["cycle"]
+    assert {Event(row["event"]).name: row["cycle"] - begin for row in rows} == diagrams.EXCHANGE
