@@ -1,9 +1,16 @@
-"""The code of docs/use/integration.md, run as a reader would."""
+"""The code of docs/use/integration.md and of README.md, run as a reader would."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "use" / "integration.md"
+from amaranth.back import rtlil
+
+from lethe.spec.config import System
+from lethe.spec.ports import ni_ports
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "use" / "integration.md"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_code_of_the_page_runs():
@@ -13,3 +20,30 @@ def test_the_code_of_the_page_runs():
     exec(compile("\n".join(blocks), str(PAGE), "exec"), names)
     assert sorted(names["received"]) == sorted(names["SENT"])
     assert names["received"] != []
+
+
+def test_the_amaranth_of_the_readme_is_a_design():
+    (block,) = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
+    names: dict = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert "\n  cell \\top.a" in rtlil.convert(names["m"], ports=[], emit_src=False)
+
+
+def test_the_verilog_of_the_readme_names_ports_with_their_widths():
+    (block,) = re.findall(r"^```verilog\n(.*?)^```", README, re.M | re.S)
+    ports, joined = ni_ports(System.make()), re.findall(r"\.(\w+)\((?:(\d+)'d)?", block)
+    assert all(name in ports for name, _ in joined) and len(joined) > 30
+    assert all(ports[name] == int(width) for name, width in joined if width)
+
+
+def test_the_figures_of_the_readme_are_those_of_the_results():
+    results = re.sub(" +", " ", (ROOT / "docs/reference/results.md").read_text(encoding="utf-8"))
+    for told, measured in (
+        ("datagrams back to back | 1.0000 |", "datagrams back to back, slots free | 1.0000 ("),
+        ("first flit out, NI idle | 6 |", "first flit out, NI idle | 6 to 6 ("),
+        (
+            "for 256 slots, against 16 slots | +3.6 % |",
+            "a NI with 16 and 256 slots | 2,216 and 2,295 (+3.6%)",
+        ),
+    ):
+        assert told in README and measured in results
