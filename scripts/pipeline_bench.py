@@ -77,7 +77,7 @@ def spark_audit(path: Path) -> dict:
         "verdict": result.verdict, "findings": {f.name: f.count for f in result.findings}, "datagrams": m.datagrams,
         "delivered": m.delivered, "once": m.once, "messages": round(m.messages_per_datagram * m.delivered),
         "repeated": m.repeated, "overtaken": m.overtaken, "median": m.latency["median"],
-        "greatest": m.latency["greatest"], "tallies": len(m.tallies),
+        "greatest": m.latency["greatest"], "events": len(m.events),
     }  # fmt: skip
 
 
@@ -215,7 +215,7 @@ _TAKEN = """
         from events where unit < {nodes} and event in ({DELIVER}, {DELIVER_BE}, {TAKE}) group by unit, peer)
     where taken != delivered or taken_bytes != delivered_bytes
 """
-_TALLIES = "select count(*) from (select count(*), min(cycle), max(cycle) from events group by unit, event, detail)"
+_EVENTS = "select count(*) from (select count(*), min(cycle), max(cycle) from events group by unit, event, detail)"
 _TOTALS = """
     select count(*) filter (accepts > 0), count(*) filter (delivers + deliver_bes > 0),
         count(*) filter (delivers + deliver_bes = 1), sum(sends + best_efforts + acks + forgets),
@@ -273,7 +273,7 @@ def duckdb_audit(path: Path) -> dict:
             "findings": {name: count for name, count in found.items() if count},
             "datagrams": datagrams, "delivered": delivered, "once": once, "messages": int(messages),
             "repeated": repeated, "overtaken": ask(_OVERTAKEN)[0][0], "median": quantiles[0], "greatest": greatest,
-            "tallies": ask(_TALLIES)[0][0],
+            "events": ask(_EVENTS)[0][0],
         }  # fmt: skip
 
     return _on_duckdb(job, events=trace)

@@ -1,4 +1,4 @@
-"""Good traces without the golden model: a small event-driven account of the protocol on an idle fabric.
+"""Good traces without the golden model: a small event-driven model of the protocol on an idle fabric.
 
 Worms keep the fabric's latency and may be lost on their injection link; nothing else goes wrong, and nothing
 contends.  Enough to hold the audit against, and quick to tamper with.
@@ -39,7 +39,7 @@ def small_system(**sections) -> System:
     return System.make("(test)", **sections)
 
 
-class Account:
+class IdleFabric:
     """Runs ``datagrams`` of each node to their end; `events` are the raw events."""
 
     def __init__(self, system: System, datagrams: int = 20, loss: float = 0.2):
@@ -160,10 +160,10 @@ class Account:
 def write_trace(path: Path, system: System | None = None, *, side: str = "golden", drained: bool = True) -> Meta:
     """A good trace at ``path``."""
     system = system or small_system()
-    account = Account(system)
+    idle = IdleFabric(system)
     with TraceWriter(path, system, side) as writer:
-        writer.append(account.events)
-        return writer.finish(cycles=account.cycles, drained=drained)
+        writer.append(idle.events)
+        return writer.finish(cycles=idle.cycles, drained=drained)
 
 
 def tamper(path: Path, good: Path, change, **meta) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from make_trace import Account, restate, small_system, tamper, write_trace
+from make_trace import IdleFabric, restate, small_system, tamper, write_trace
 
 from lethe.spec.events import LANE_RX, Event
 from lethe.spec.toml import dump
@@ -53,11 +53,11 @@ def test_good_trace(good):
 
 
 def test_lossless_run_takes_three_messages(tmp_path):
-    account = Account(small_system(), loss=0.0)
+    idle = IdleFabric(small_system(), loss=0.0)
     path = tmp_path / "lossless.parquet"
-    with TraceWriter(path, account.system) as writer:
-        writer.append(account.events)
-        writer.finish(cycles=account.cycles, drained=True)
+    with TraceWriter(path, idle.system) as writer:
+        writer.append(idle.events)
+        writer.finish(cycles=idle.cycles, drained=True)
     m = audit_trace(path).metrics
     assert m.messages_per_datagram == 3 and m.repeats == 0 and m.overtaken == 0
 
@@ -303,10 +303,10 @@ def test_generations_wrap(tmp_path):
     system = small_system(
         wire={"generation_bits": 1}, ni={"slots": 2}, timers={"wrap_guard": 0}, topology={"kind": "wire"}
     )
-    account = Account(system, datagrams=12, loss=0.0)
+    idle = IdleFabric(system, datagrams=12, loss=0.0)
     path = tmp_path / "wraps.parquet"
     with TraceWriter(path, system) as writer:
-        writer.append(account.events)
-        writer.finish(cycles=account.cycles, drained=True)
+        writer.append(idle.events)
+        writer.finish(cycles=idle.cycles, drained=True)
     result = audit_trace(path)
     assert result.verdict == ONCE and result.metrics.datagrams == 24

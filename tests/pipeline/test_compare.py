@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from make_trace import LENIENT, Account, restate, small_system, tamper, write_trace
+from make_trace import LENIENT, IdleFabric, restate, small_system, tamper, write_trace
 
 from lethe.spec.events import Event
 from lethe_sim.pipeline.jobs import audit_trace, compare_traces
@@ -109,14 +109,14 @@ def test_other_configuration_is_noted(spark, good, tmp_path):
 
 def write_parts(path, side: str = "golden", change=None, late: int = 0):
     """The good trace's events in parts of 300, those after the first ``late`` given to ``change``."""
-    account = Account(small_system())
-    events = account.events
+    idle = IdleFabric(small_system())
+    events = idle.events
     events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
     if change is not None:
         change(events[late:])
-    with TraceWriter(path, account.system, side, part_events=300) as writer:
+    with TraceWriter(path, idle.system, side, part_events=300) as writer:
         writer.append(events)
-        writer.finish(cycles=account.cycles, drained=True)
+        writer.finish(cycles=idle.cycles, drained=True)
     return open_trace(path)
 
 

@@ -42,16 +42,16 @@ def meta_of(system: System, **changes) -> Meta:
 
 def metrics_of(system: System) -> Metrics:
     graph = system.graph
-    tallies = [(0, Event.DROP, Drop.TABLE_FULL, 5), (1, Event.DELIVER, 0, 90)]
+    events = [(0, Event.DROP, Drop.TABLE_FULL, 5), (1, Event.DELIVER, 0, 90)]
     if graph.routers:
-        tallies += [(graph.nodes, Event.FORWARD, 1, 70), (graph.nodes, Event.DISCARD_BUSY, 0, 30)]
-    tallies.append((graph.nodes + graph.routers, Event.LOST, 0, 4))
+        events += [(graph.nodes, Event.FORWARD, 1, 70), (graph.nodes, Event.DISCARD_BUSY, 0, 30)]
+    events.append((graph.nodes + graph.routers, Event.LOST, 0, 4))
     return Metrics(
         datagrams=90, delivered=90, once=90, accepted=90, flits=360, bytes=2880, goodput=0.1, messages=300,
         messages_per_datagram=3.4, repeats=9, repeated=8, most_sends=3, overtaken=2, unlucky=UID,
         latency={"least": 8, "mean": 20.5, "median": 12, "p90": 30, "p99": 90, "p99.9": 95, "greatest": 95},
         latency_bars=((8, 10, 40), (10, 11, 0), (11, 13, 49), (91, 108, 1)), goodput_bars=((0, 0.2), (500, 0.1)),
-        message_bars=((3, 80), (5, 9), (64, 1)), tallies=tuple(tallies),
+        message_bars=((3, 80), (5, 9), (64, 1)), events=tuple(events),
     )  # fmt: skip
 
 
@@ -190,7 +190,7 @@ def test_the_story_is_that_of_the_network(router, told):
 
 def test_a_full_queue_is_a_reason():
     system = System.make(topology=TOPOLOGIES["mesh"], router={"queue": 1})
-    metrics = Metrics(datagrams=1, tallies=((system.nodes, int(Event.DISCARD_FULL), 0, 7),))
+    metrics = Metrics(datagrams=1, events=((system.nodes, int(Event.DISCARD_FULL), 0, 7),))
     assert re.findall(r"queue [^<:]* full(?=: 7)", render(audit_of(system, metrics=metrics), meta_of(system)))
 
 
@@ -216,7 +216,7 @@ def test_topologies(name):
 
 def test_units_of_huge_networks_are_not_drawn():
     system = System.make(topology=TOPOLOGIES["tree"])
-    metrics = Metrics(datagrams=1, tallies=((-1, int(Event.DISCARD_UP), 0, 3),))
+    metrics = Metrics(datagrams=1, events=((-1, int(Event.DISCARD_UP), 0, 3),))
     assert fabric.network(metrics, system.graph) is None
     assert "every way up was busy" in render(audit_of(system, metrics=metrics), meta_of(system))
 

@@ -1,4 +1,4 @@
-"""The account of a run, against one that is kept cycle by cycle and datagram by datagram, and against its trace."""
+"""The ledger of a run, against one that is kept cycle by cycle and datagram by datagram, and against its trace."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, Event
 from lethe_sim import running
 from lethe_sim.golden.model import Golden
-from lethe_sim.metrics import METRICS, Account, of_trace
-from lethe_sim.metrics.account import ENTRY_TIME, SHORT, SLOT_TIME, SLOTS_NOW
+from lethe_sim.metrics import METRICS, RunLedger, of_trace
+from lethe_sim.metrics.ledger import ENTRY_TIME, SHORT, SLOT_TIME, SLOTS_NOW
 from lethe_sim.metrics.places import places
 from lethe_sim.metrics.table import PERCENTILES, table, unit_of
 
@@ -34,11 +34,11 @@ def run(request):
 
 
 def rows_of(system: System, events: np.ndarray, cycles: int, pieces: int = 1, **measure) -> dict[str, float]:
-    account = Account(system, **measure)
+    ledger = RunLedger(system, **measure)
     cuts = np.searchsorted(events["cycle"], np.linspace(0, cycles, pieces + 1)[1:-1].astype(int))
     for part in np.split(events, cuts):
-        account.append(part)
-    return {row.metric: row.value for row in table(account, cycles=cycles, drained=True)}
+        ledger.append(part)
+    return {row.metric: row.value for row in table(ledger, cycles=cycles, drained=True)}
 
 
 def by_hand(system: System, events: np.ndarray, cycles: int, first: int, last: int) -> dict[str, float]:
@@ -127,11 +127,11 @@ def test_pieces_and_the_order_within_a_cycle_do_not_matter(run):
 def test_a_trace_gives_the_same_rows(tmp_path):
     system = System.make(**SYSTEMS["tree"])
     ran = running.run(system, tmp_path / "run.parquet")
-    golden, account = Golden(system, record=True), Account(system)
+    golden, ledger = Golden(system, record=True), RunLedger(system)
     while not golden.drained:
         golden.run(100, until_drained=True)
-        account.append(golden.take_events())
-    rows = table(account, cycles=golden.cycle, drained=True, wrong=0)
+        ledger.append(golden.take_events())
+    rows = table(ledger, cycles=golden.cycle, drained=True, wrong=0)
     assert of_trace(tmp_path / "run.parquet") == rows and rows[0].value == ran.meta.cycles
     assert [row.metric for row in rows[:4]] == ["cycles", "measured", "drained", "accepted"]
 
@@ -169,8 +169,8 @@ def test_what_breaks_the_promise_is_seen():
 
 def test_the_worst_are_the_worst(run):
     system, events, _ = run
-    account = Account(system)
-    account.append(events)
+    ledger = RunLedger(system)
+    ledger.append(events)
     accepts = {int(e["uid"]): int(e["cycle"]) for e in events if int(e["word"]) & 0xFF == Event.ACCEPT}
     completed = {int(e["uid"]) for e in events if int(e["word"]) & 0xFF == Event.COMPLETE}
     first: dict[int, int] = {}
@@ -179,10 +179,10 @@ def test_the_worst_are_the_worst(run):
             first.setdefault(int(event["uid"]), int(event["cycle"]))
     sends = [int(e["uid"]) for e in events if int(e["word"]) & 0xFF == Event.SEND]
     late = sorted((first[uid] - accepts[uid] for uid in completed if uid in first), reverse=True)
-    assert account.slowest[0]["latency"] >= late[4] and len(account.slowest) == 5
+    assert ledger.slowest[0]["latency"] >= late[4] and len(ledger.slowest) == 5
     if not system.faults.resets and not system.workload.retry_limit:
-        assert [life["latency"] for life in account.slowest] == late[:5]
-        assert account.unlucky[0]["sends"] == max(map(sends.count, set(sends)))
+        assert [life["latency"] for life in ledger.slowest] == late[:5]
+        assert ledger.unlucky[0]["sends"] == max(map(sends.count, set(sends)))
 
 
 def test_latencies_too_long_to_be_counted_one_by_one_are_listed():
@@ -198,12 +198,12 @@ def test_latencies_too_long_to_be_counted_one_by_one_are_listed():
         for row, event in ((accept, Event.ACCEPT), (deliver, Event.DELIVER), (complete, Event.COMPLETE)):
             row["word"], row["uid"] = int(event) | 32 << 32, uid | n
         cycle += value + 1
-    account = Account(system)
-    account.append(events)
+    ledger = RunLedger(system)
+    ledger.append(events)
     for share in (0.01, 0.5, 0.7, 0.8, 0.9, 1.0):
-        assert account.percentile(0, share) == np.quantile(values, share, method="inverted_cdf")
-    assert account.level_time(SLOT_TIME, cycle) == sum(values) and account.most(SLOTS_NOW) == 1
-    assert account.level_time(ENTRY_TIME, cycle) > 0
+        assert ledger.percentile(0, share) == np.quantile(values, share, method="inverted_cdf")
+    assert ledger.level_time(SLOT_TIME, cycle) == sum(values) and ledger.most(SLOTS_NOW) == 1
+    assert ledger.level_time(ENTRY_TIME, cycle) > 0
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Metrics:
     latency_bars : (first cycle of bin, first of the next, datagrams)
     goodput_bars : (first cycle of bin, flits per node and cycle)
     message_bars : (messages, datagrams)
-    tallies : (unit, event, detail, count); units summed as −1 in networks too large to draw
+    events : (unit, event, detail, count); units summed as −1 in networks too large to draw
     """
 
     datagrams: int = 0
@@ -79,7 +79,7 @@ class Metrics:
     latency_bars: tuple[tuple[int, int, int], ...] = ()
     goodput_bars: tuple[tuple[int, float], ...] = ()
     message_bars: tuple[tuple[int, int], ...] = ()
-    tallies: tuple[tuple[int, int, int, int], ...] = ()
+    events: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
     run = Run.of(meta, seen.resets)
     counts, examples = Multiset(found.counts), {name: list(map(_example, cases)) for name, cases in found.found.items()}
     told: dict[str, list[Oddity]] = {}
-    for name, note in miscounted(meta, run.system, _counted(found.tallies)):
+    for name, note in miscounted(meta, run.system, _counted(found.events)):
         counts[name] += 1
         told.setdefault(name, []).append(Oddity(None, None, None, note))
     counts.update(seen.counts)
@@ -55,7 +55,7 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
             )
             for row in found.by_reset
         ),
-        metrics=metrics(found.sums, meta, found.tallies, found.overtaken),
+        metrics=metrics(found.sums, meta, found.events, found.overtaken),
     )
 
 
@@ -63,10 +63,10 @@ def _example(case: dict) -> Example:
     return Example(**{name: case[name] for name in ("run", "uid", "cycle", "unit", "peer", "note")})
 
 
-def _counted(tallies: Multiset) -> Multiset:
+def _counted(events: Multiset) -> Multiset:
     """How often each event, and each (event, detail), happened."""
     counted = Multiset()
-    for (_, event, detail), count in tallies.items():
+    for (_, event, detail), count in events.items():
         counted[event, detail] += count
         counted[event] += count
     return counted

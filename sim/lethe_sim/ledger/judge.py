@@ -37,7 +37,7 @@ PAIR_KERNELS: tuple[Callable[[Pairs], Iterator[pa.Table]], ...] = (
 )
 #: Cases of a finding that are shown.
 EXAMPLES = 20
-#: Units of the largest network whose tallies are kept apart by unit.
+#: Units of the largest network whose events are kept apart by unit.
 MOST_UNITS = 20_000
 # By event code: whether its UID is a datagram's.
 _NAMING = np.isin(np.arange(256), OF_DATAGRAM)
@@ -53,7 +53,7 @@ class Summary:
     Attributes
     ----------
     seen : what rows came to, by the place of their piece in the trace
-    tallies : events by (unit, event, detail); units are −1 in networks of more than `MOST_UNITS`
+    events : events by (unit, event, detail); units are −1 in networks of more than `MOST_UNITS`
     found : by finding, its first `EXAMPLES` cases, as rows of `FOUND`; counts : by finding, all of them
     sums : over datagrams; overtaken : datagrams
     by_reset : the first datagrams that a reset touched, as rows of `datagrams.ACHIEVED`
@@ -61,7 +61,7 @@ class Summary:
     """
 
     seen: dict[int, Seen] = field(default_factory=dict)
-    tallies: Multiset = field(default_factory=Multiset)
+    events: Multiset = field(default_factory=Multiset)
     found: dict[str, list[dict]] = field(default_factory=dict)
     counts: Multiset = field(default_factory=Multiset)
     sums: Sums = field(default_factory=Sums)
@@ -71,7 +71,7 @@ class Summary:
 
     def add(self, other: "Summary") -> None:
         self.seen |= other.seen
-        self.tallies.update(other.tallies)
+        self.events.update(other.events)
         self.counts.update(other.counts)
         for name, cases in other.found.items():
             self.found[name] = sorted(self.found.get(name, []) + cases, key=_place)[:EXAMPLES]
@@ -109,16 +109,16 @@ class Reader:
 
     def read(self, batches: Iterable[pa.RecordBatch], place: int) -> tuple[Summary, Pieces]:
         """What a piece of a trace, the one at ``place``, comes to."""
-        seen, parts, tallies = Seen(), [], []
+        seen, parts, events = Seen(), [], []
         for batch in batches:
             seen.follow(self._check.seen(batch))
             columns, _ = usable(batch, self._system, self._meta.cycles)
             parts.append(columns)
-            tallies.append(self._tally(columns))
+            events.append(self._counted(columns))
         columns = joined(parts, COLUMNS)
         found = Summary(seen={place: seen})
-        for tally in tallies:
-            found.tallies.update(tally)
+        for counted in events:
+            found.events.update(counted)
         at_ni = columns["unit"] < self._system.nodes
         pieces: Pieces = {group: {"events": rows} for group, rows in self._by_slot(columns, at_ni).items()}
         hosts = handed(columns, self._system.nodes)
@@ -133,7 +133,7 @@ class Reader:
         slots = source_of(uid) * self._system.ni.slots + (uid >> UID_SLOT_SHIFT & 0xFFFF)
         return split(columns, slots % self._groups)
 
-    def _tally(self, columns: Columns) -> dict[tuple[int, int, int], int]:
+    def _counted(self, columns: Columns) -> dict[tuple[int, int, int], int]:
         units = columns["unit"].astype(np.int64)
         if self._system.graph.units > MOST_UNITS:
             units = np.full_like(units, NULL)

@@ -100,8 +100,8 @@ def _histogram(values: np.ndarray, weights: np.ndarray | None = None) -> Multise
     return Multiset(dict(zip(found.tolist(), sums.tolist(), strict=True)))
 
 
-def metrics(sums: Sums, meta: Meta, tallies: dict[tuple[int, int, int], int], overtaken: int) -> Metrics:
-    """What a run achieved; ``tallies`` are its events by (unit, event, detail)."""
+def metrics(sums: Sums, meta: Meta, events: dict[tuple[int, int, int], int], overtaken: int) -> Metrics:
+    """What a run achieved; ``events`` are its events by (unit, event, detail)."""
     cycles, nodes, count = max(meta.cycles, 1), meta.system.nodes, sums.counts
     width, octave = bin_width(cycles), BINS_PER_OCTAVE
     latency = {}
@@ -116,7 +116,7 @@ def metrics(sums: Sums, meta: Meta, tallies: dict[tuple[int, int, int], int], ov
         **{name: count[name] for name in names},
         most_sends=sums.unlucky[0] if sums.unlucky else 0,
         unlucky=sums.unlucky[2] if sums.unlucky else None,
-        repeats=sum(seen for (_, event, _), seen in tallies.items() if event == Event.REPEAT),
+        repeats=sum(seen for (_, event, _), seen in events.items() if event == Event.REPEAT),
         goodput=count["flits"] / (nodes * cycles),
         messages_per_datagram=count["messages"] / max(count["delivered"], 1),
         overtaken=overtaken,
@@ -128,7 +128,7 @@ def metrics(sums: Sums, meta: Meta, tallies: dict[tuple[int, int, int], int], ov
             (b * width, sums.flits[b] / (nodes * min(width, cycles - b * width))) for b in range(-(-cycles // width))
         ),
         message_bars=tuple(sorted(sums.messages.items())),
-        tallies=tuple(sorted((*what, seen) for what, seen in tallies.items())),
+        events=tuple(sorted((*what, seen) for what, seen in events.items())),
     )
 
 

@@ -8,8 +8,8 @@ from lethe.spec.config import System
 from lethe.spec.events import DISCARDS, EVENTS, LAUNCHES, Drop, Event, Status, Unit
 from lethe_sim.trace import TraceReader, encode, open_trace
 
-from . import account as A
-from .account import Account
+from . import ledger as A
+from .ledger import RunLedger
 from .places import NODES
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
@@ -83,10 +83,10 @@ def _known(metric: str) -> tuple[str, str]:
 
 
 def table(
-    account: Account, *, cycles: int, drained: bool, wrong: int | None = None, right: bool | None = None
+    ledger: RunLedger, *, cycles: int, drained: bool, wrong: int | None = None, right: bool | None = None
 ) -> list[Metric]:
     """The rows of a run that lasted ``cycles``; ``wrong`` and ``right`` as checkers or workload found, if they did."""
-    rows = dict(_rows(account, cycles))
+    rows = dict(_rows(ledger, cycles))
     rows["drained"] = drained
     if wrong is not None:
         rows["wrong"] = wrong
@@ -106,10 +106,10 @@ def _rank(metric: str) -> tuple[int, str]:
     return (list(PERCENTILES).index(name), "") if (name := metric.partition("_")[2]) in PERCENTILES else (0, metric)
 
 
-def _rows(account: Account, cycles: int) -> Iterator[tuple[str, float]]:
-    system, totals = account.system, account.totals
-    nodes, span = system.nodes, account.span(cycles)
-    count = {e: int(account.fates[account.places.index(NODES), e]) for e in Event}
+def _rows(ledger: RunLedger, cycles: int) -> Iterator[tuple[str, float]]:
+    system, totals = ledger.system, ledger.totals
+    nodes, span = system.nodes, ledger.span(cycles)
+    count = {e: int(ledger.fates[ledger.places.index(NODES), e]) for e in Event}
     delivered, messages = int(totals[A.DELIVERED]), sum(count[e] for e in LAUNCHES)
     yield "cycles", cycles
     yield "measured", span
@@ -119,35 +119,35 @@ def _rows(account: Account, cycles: int) -> Iterator[tuple[str, float]]:
     ):  # fmt: skip
         yield name, int(totals[total])
     for status in (Status.UNKNOWN, Status.REJECTED, Status.NEVER_SENT):
-        yield status.name.lower(), int(account.statuses[status])
+        yield status.name.lower(), int(ledger.statuses[status])
     if (offered := _offered(system)) is not None:
         yield "offered", offered
     if span:
         yield "taken", int(totals[A.ACCEPTED_FLITS]) / (nodes * span)
         yield "goodput", int(totals[A.DELIVERED_FLITS]) / (nodes * span)
         yield "throughput", int(totals[A.DELIVERED_BYTES]) / (nodes * span)
-        yield "slots_mean", account.level_time(A.SLOT_TIME, cycles) / (nodes * span)
-        yield "entries_mean", account.level_time(A.ENTRY_TIME, cycles) / (nodes * span)
-    yield "slots_max", account.most(A.SLOTS_NOW)
-    yield "entries_max", account.most(A.ENTRIES_NOW)
+        yield "slots_mean", ledger.level_time(A.SLOT_TIME, cycles) / (nodes * span)
+        yield "entries_mean", ledger.level_time(A.ENTRY_TIME, cycles) / (nodes * span)
+    yield "slots_max", ledger.most(A.SLOTS_NOW)
+    yield "entries_max", ledger.most(A.ENTRIES_NOW)
     for which, (name, total) in enumerate((("latency", A.LATENCY), ("completion", A.COMPLETION))):
         if totals[total + 1]:
             yield f"{name}_mean", int(totals[total]) / int(totals[total + 1])
             for percentile, share in PERCENTILES.items():
-                yield f"{name}_{percentile}", account.percentile(which, share)
+                yield f"{name}_{percentile}", ledger.percentile(which, share)
     yield "messages", messages
-    yield "repeats", account.repeats
+    yield "repeats", ledger.repeats
     yield "duplicates", count[Event.DUPLICATE]
     if delivered:
         yield "messages_per_datagram", messages / delivered
-        yield "repeats_per_datagram", account.repeats / delivered
-    discards = dict(_discards(account))
+        yield "repeats_per_datagram", ledger.repeats / delivered
+    discards = dict(_discards(ledger))
     yield "discards", sum(discards.values())
     if messages:
         yield "discards_per_message", sum(discards.values()) / messages
     yield from discards.items()
     for name, column in (("fairness", A.SENT_FLITS), ("fairness_receivers", A.RECEIVED_FLITS)):
-        shares = account.nodes[:, column].tolist()
+        shares = ledger.nodes[:, column].tolist()
         if squares := sum(x * x for x in shares):
             yield name, sum(shares) ** 2 / (len(shares) * squares)
 
@@ -158,12 +158,12 @@ def _offered(system: System) -> float | None:
     return load.load if load.kind == "generator" and load.load < 1 else None
 
 
-def _discards(account: Account) -> Iterator[tuple[str, int]]:
+def _discards(ledger: RunLedger) -> Iterator[tuple[str, int]]:
     """(``discards.reason.place``, count) of all that can happen: what did not counts as 0 in an average."""
-    routers = {name for name in account.places if name.startswith(("level", "stage", "routers"))}
-    for place, fates in zip(account.places, account.fates.tolist(), strict=True):
+    routers = {name for name in ledger.places if name.startswith(("level", "stage", "routers"))}
+    for place, fates in zip(ledger.places, ledger.fates.tolist(), strict=True):
         if place == NODES:
-            yield from ((f"discards.{drop.name.lower()}.{NODES}", int(account.drops[drop])) for drop in Drop if drop)
+            yield from ((f"discards.{drop.name.lower()}.{NODES}", int(ledger.drops[drop])) for drop in Drop if drop)
             yield f"discards.fragment.{NODES}", fates[Event.FRAGMENT]
             continue
         for event in DISCARDS:
@@ -174,14 +174,14 @@ def _discards(account: Account) -> Iterator[tuple[str, int]]:
 def of_trace(path: str | Path, *, warmup: int = 0, window: int = 0) -> list[Metric]:
     """The rows of the run whose trace is at ``path``; raises `TraceError`."""
     trace = open_trace(path)
-    account = account_of(trace, warmup=warmup, window=window)
+    ledger = read_ledger(trace, warmup=warmup, window=window)
     wrong = trace.meta.counters.get("sums", {}).get("wrong")
-    return table(account, cycles=trace.meta.cycles, drained=trace.meta.drained, wrong=wrong)
+    return table(ledger, cycles=trace.meta.cycles, drained=trace.meta.drained, wrong=wrong)
 
 
-def account_of(trace: TraceReader, *, warmup: int = 0, window: int = 0) -> Account:
-    """The account of a whole trace, read in pieces; raises `TraceError` for a row that cannot be used."""
-    account = Account(trace.meta.system, warmup=warmup, window=window)
+def read_ledger(trace: TraceReader, *, warmup: int = 0, window: int = 0) -> RunLedger:
+    """The ledger of a whole trace, read in pieces; raises `TraceError` for a row that cannot be used."""
+    ledger = RunLedger(trace.meta.system, warmup=warmup, window=window)
     for batch in trace.sound_batches():
-        account.append(encode(batch, trace.meta.system))
-    return account
+        ledger.append(encode(batch, trace.meta.system))
+    return ledger

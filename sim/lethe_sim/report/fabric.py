@@ -26,7 +26,7 @@ class Load:
     def __init__(self, metrics: Metrics, graph: Topology):
         self.graph = graph
         self.by_unit: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for unit, event, _, count in metrics.tallies:
+        for unit, event, _, count in metrics.events:
             self.by_unit[unit][event] += count
         self.known = -1 not in self.by_unit
         self.whole = graph.link_count <= MOST_LINKS
@@ -53,7 +53,7 @@ class Load:
 
 
 def network(metrics: Metrics, graph: Topology) -> Markup | None:
-    """The picture of a network; None where tallies were not kept by unit."""
+    """The picture of a network; None where events were not kept by unit."""
     load = Load(metrics, graph)
     if not load.known:
         return None

@@ -11,7 +11,7 @@ from lethe.spec.events import DISCARDS, Drop, Event
 from lethe_sim.ledger.audit import BROKEN, ONCE, AuditResult, uid_text
 from lethe_sim.ledger.findings import FINDINGS
 from lethe_sim.metrics import Metric
-from lethe_sim.metrics.table import about_metric, account_of, table
+from lethe_sim.metrics.table import about_metric, read_ledger, table
 from lethe_sim.pipeline.compare import CompareResult
 from lethe_sim.trace import Meta, TraceError, open_trace
 from lethe_sim.trace import ladder as ladders
@@ -80,10 +80,10 @@ def report(
     slow, rows = None, []
     # What the audit found broken may be past drawing, and past counting.
     with contextlib.suppress(TraceError):
-        account = account_of(trace)
-        slow = next((uid_text(worst["uid"]) for worst in account.slowest if uid_text(worst["uid"]) != unlucky), None)
+        ledger = read_ledger(trace)
+        slow = next((uid_text(worst["uid"]) for worst in ledger.slowest if uid_text(worst["uid"]) != unlucky), None)
         rows = table(
-            account,
+            ledger,
             cycles=trace.meta.cycles,
             drained=trace.meta.drained,
             wrong=trace.meta.counters.get("sums", {}).get("wrong"),
@@ -236,7 +236,7 @@ def _figures(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> list[Ke
 def _reasons(audit: AuditResult) -> list[tuple[str, str, int]]:
     """(reason, fabric, fault or node, count) of every way a message was thrown away, the most first."""
     counts: Multiset[tuple[str, str]] = Multiset()
-    for unit, event, detail, count in audit.metrics.tallies:
+    for unit, event, detail, count in audit.metrics.events:
         if event in DISCARDS:
             counts[_REASONS[Event(event)]] += count
         elif event == Event.DROP:
@@ -289,7 +289,7 @@ def _data(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> dict[str, 
             ("unit", "event", "detail", "count"),
             [
                 (audit.graph.unit_name(unit) if unit >= 0 else "all", names.get(event, event), detail, count)
-                for unit, event, detail, count in m.tallies
+                for unit, event, detail, count in m.events
                 if (count and event >= Event.FORWARD) or event == Event.DROP
             ],
         ),

@@ -225,14 +225,14 @@ def _tasks(batches, runs, starts):
 
 
 def compile_model() -> None:
-    """Compile the model and the account, or find them compiled, so that workers need not do it each."""
+    """Compile the model and the ledger, or find them compiled, so that workers need not do it each."""
     from lethe_sim import running
-    from lethe_sim.metrics import Account
+    from lethe_sim.metrics import RunLedger
 
     system = System.make(topology={"kind": "wire"}, workload={"count": 1})
     golden, play = running.begin(system)
     running.advance(golden, play, 64)
-    Account(system).append(golden.take_events())
+    RunLedger(system).append(golden.take_events())
 
 
 def _told(outcomes: list[tuple[int, str, str, int]], runs: list[Run], store: Store) -> None:

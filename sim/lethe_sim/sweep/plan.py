@@ -109,7 +109,7 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What is measured of each run: see `metrics.Account`."""
+    """What is measured of each run: see `metrics.RunLedger`."""
 
     warmup: int = 0
     window: int = 0

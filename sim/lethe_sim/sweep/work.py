@@ -98,22 +98,22 @@ def _kept(store: Store, of: Task) -> bool:
 def perform(of: Task, store: Store) -> Result:
     """Run the golden model; what it leaves, with its trace kept if the sweep wants that."""
     from lethe_sim import running
-    from lethe_sim.metrics import Account
+    from lethe_sim.metrics import RunLedger
     from lethe_sim.metrics.table import table
 
     system = of.system
     began = time.monotonic()
-    account = Account(system, warmup=of.measure.warmup, window=of.measure.window)
+    ledger = RunLedger(system, warmup=of.measure.warmup, window=of.measure.window)
     golden, play = running.begin(system)
     limit, chunk, events = system.run.cycles, chunk_cycles(system.nodes), 0
     trace = store.events_file(of.run)
     # The directory is the sweep's own: a damaged trace goes.
     with TraceWriter(trace, system, force=True) if of.events else contextlib.nullcontext() as writer:
-        while not play.over and golden.cycle < limit and not account.settled(golden.cycle):
+        while not play.over and golden.cycle < limit and not ledger.settled(golden.cycle):
             running.advance(golden, play, min(chunk, limit - golden.cycle))
             taken = golden.take_events()
             events += len(taken)
-            account.append(taken)
+            ledger.append(taken)
             if writer is not None:
                 writer.append(taken)
         if writer is not None:
@@ -122,7 +122,7 @@ def perform(of: Task, store: Store) -> Result:
     # The generators' checkers look at every payload; other workloads judge what they received, if all of it was.
     wrong = int(golden.sums["wrong"].sum()) if verdict is None else None
     right = verdict.good if verdict is not None and drained else None
-    metrics = tuple(table(account, cycles=cycles, drained=drained, wrong=wrong, right=right))
+    metrics = tuple(table(ledger, cycles=cycles, drained=drained, wrong=wrong, right=right))
     return Result(
         run=of.run,
         config=of.config,
@@ -131,8 +131,8 @@ def perform(of: Task, store: Store) -> Result:
         digest=golden.digest,
         events=events,
         seconds=time.monotonic() - began,
-        slowest=tuple(account.slowest),
-        unlucky=tuple(account.unlucky),
+        slowest=tuple(ledger.slowest),
+        unlucky=tuple(ledger.unlucky),
         metrics=metrics,
     )
 

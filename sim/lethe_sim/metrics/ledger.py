@@ -1,4 +1,4 @@
-"""The account of a run: what its events come to, taken piece by piece in memory that does not grow with the run.
+"""The ledger of a run: what its events come to, taken piece by piece in memory that does not grow with the run.
 
 Every figure is a whole number until the table is made, and none depends on the order of a cycle's events, so the
 same run gives the same table wherever and in whatever pieces it is counted.
@@ -196,7 +196,7 @@ def _reset(node, cycle, p, totals, nodes, slots):
         totals[time + 1] -= held
 
 
-class Account:
+class RunLedger:
     """What the events of one run come to.
 
     Parameters
