@@ -505,7 +505,7 @@ def lines(here: Path, chance: Random) -> list[str]:
         "boards", "@x",
     )  # fmt: skip
     # What would start Spark, a simulator or a build is for other families.
-    command = chance.choice((*(set(COMMANDS) - {"cosim", "sweep"}), *("cosim", "sweep", "frobnicate", "", "--")))
+    command = chance.choice((*sorted(set(COMMANDS) - {"cosim", "sweep"}), *("cosim", "sweep", "frobnicate", "", "--")))
     arguments = [chance.choice(words) for _ in range(chance.choice((0, 1, 1, 2, 2, 3, 5, 9)))]
     if command == "run":
         arguments += ["--no-audit"]

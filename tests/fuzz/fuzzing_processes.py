@@ -81,7 +81,7 @@ def tried(arguments: list[str], streams: str, environment: str, here: Path) -> t
         except subprocess.TimeoutExpired:
             return None, [f"{HANG}: {running(mark)}"]
         ended = int(Path(told, "code").read_text())
-    encoding = "utf-16" if environment == "utf-16" else "latin-1"
+    encoding = {"utf-16": "utf-16", "latin": "latin-1"}.get(environment, "utf-8")
     out, err = done.stdout.decode(encoding, "replace"), done.stderr.decode(encoding, "replace")
     if streams == "2>&1":
         # The messages are among the rest.
