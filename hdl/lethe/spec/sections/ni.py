@@ -17,7 +17,7 @@ class NiSection:
     reply_depth: int = key(16, "replies that can wait for the link, at least 2")
     deliver_flits: int = key(0, "flits in each deliver FIFO; 0: four of the longest payloads")
     deliver_records: int = key(16, "datagrams in each deliver FIFO, at least 2")
-    control_classes: int = key(0, "classes, from the highest down, with a deliver FIFO of their own")
+    control_classes: int = key(0, "number of control classes: the highest ones, each with a deliver FIFO of its own")
     reserved_slots: int = key(0, "slots that only control classes may take")
     deadline_bits: int = key(20, "width of a datagram's deadline in cycles, 8 to 32")
     statistics: bool = key(True, "build the statistics block into the RTL")

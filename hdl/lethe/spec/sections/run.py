@@ -12,8 +12,8 @@ if typing.TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
     name: str = key("run", "name of the run, the `run` column of its trace")
-    seed: int = key(1, "every draw follows from it")
-    cycles: int = key(200_000, "a run that has not drained by then is unfinished")
+    seed: int = key(1, "the seed of all random draws")
+    cycles: int = key(200_000, "cycles of the longest run; what has not drained then is unfinished")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:

@@ -11,14 +11,19 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TimersSection:
-    slack: int = key(-1, "cycles that the first time-out adds to the shortest round trip; -n: 2n worms and 8 cycles")
+    slack: int = key(-1, "cycles of the first time-out beyond the shortest round trip; -n: those of 2n worms, and 8")
     ceiling: int = key(
-        -1, "longest time-out, by measured round trips (T15); 0: fixed; -1: 64 first ones if worms wait, else 0"
+        -1,
+        "longest time-out, by measured round trips (T15); 0: fixed ones; -1: 64 of the first if worms wait, else 0",
     )
-    backoff_steps: int = key(6, "how often the time-out doubles; 0: fixed (the memo's interval, IMP-20)")
+    backoff_steps: int = key(6, "how often the time-out doubles; 0: never (IMP-20)")
     jitter_bits: int = key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
-    timer_depth: int = key(0, "tokens in each rung of a ladder; 0: twice the larger of slots and entries, at least 16")
-    wrap_guard: int = key(16, "longest Ack intervals before a slot's generation may recur; 0: unchecked (T1)")
+    timer_depth: int = key(
+        0, "time-outs that can wait in each rung of a ladder; 0: twice the larger of slots and entries, at least 16"
+    )
+    wrap_guard: int = key(
+        16, "a generation may recur after so many of the longest Ack intervals, not before; 0: not checked (T1)"
+    )
     ack_limit: int = key(0, "Acks repeated before an entry is reclaimed as an orphan; 0: never")
     quarantine: int = key(0, "cycles a slot rests after an UNKNOWN end; 0: none")
 

@@ -33,10 +33,10 @@ class WorkloadSection:
     count: int = key(100, "generator, pattern: datagrams per node; 0: no limit")
     stop: int = key(0, "generator, pattern: no new datagram from this cycle on; 0: no limit")
     pattern: str = key("uniform", "pattern: uniform, hotspot, transpose, bit-reverse, neighbour, incast or all-to-all")
-    node: int = key(0, "hotspot, incast: the node that they send to")
+    node: int = key(0, "hotspot, incast: the node that is sent to")
     fraction: float = key(0.2, "hotspot: share of the datagrams that go to that node; the rest is uniform")
     arrivals: str = key("bernoulli", "pattern: bernoulli, or bursty (incast: all nodes burst at once)")
-    burst: float = key(8.0, "bursty: mean number of datagrams in a burst, which come at load 1")
+    burst: float = key(8.0, "bursty: mean number of datagrams in a burst; within it the load is 1")
     path: str = key("", "file, capture (pcap, pcapng), trace (Parquet, CSV): the file, relative to this TOML")
     timing: str = key("kept", "capture, trace: kept, or compressed (as fast as the network takes them)")
     cycle_ns: float = key(1.0, "capture: nanoseconds in a cycle")
@@ -47,7 +47,7 @@ class WorkloadSection:
     )
     steps: int = key(8, "halo: steps of the stencil")
     deadline: int = key(0, "cycles after which a datagram is given up; 0: never")
-    retry_limit: int = key(0, "repeats after which a datagram is given up; 0: never, at most 255")
+    retry_limit: int = key(0, "repeats after which a datagram is given up, at most 255; 0: never")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
