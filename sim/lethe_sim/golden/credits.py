@@ -1,4 +1,4 @@
-"""Routers with credits (docs/credits.md): wormhole switching on one virtual channel, a reference that discards nothing.
+"""Routers with credits (docs/studies/credits.md): wormhole switching on one virtual channel, which discards nothing.
 
 Every input has a buffer of `CREDIT_FLITS` flits, every output as many credits for the buffer it leads to, and every
 node a source queue without end between its NI and the network.  A row of ``buffers`` belongs to an input and to the

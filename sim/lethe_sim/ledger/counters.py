@@ -7,7 +7,7 @@ from lethe.spec.config import System
 from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Counter, RouterCounter
 from lethe_sim.trace import Meta
 
-#: Totals that agree, if every datagram came once (`docs/cycle-contract.md`, section 5), and their moduli.
+#: Totals that agree, if every datagram came once (`docs/reference/cycle-contract.md`, section 5), and their moduli.
 _SUMS = (("sent", "received", 1 << 64), ("sent_sum", "received_sum", 1 << 32))
 
 
