@@ -49,16 +49,16 @@ class Change:
 
 CHANGES = {
     "Sends' tries wrap": Change(
-        file=f"{HDL}/ni/action.py",
-        old="Mux(old_tries == 255, 255, old_tries + 1)",
-        new="old_tries + 1",
+        file=f"{HDL}/ni/send_side.py",
+        old="Mux(act.tries == 255, 255, act.tries + 1)",
+        new="act.tries + 1",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
     "Acks' tries wrap": Change(
-        file=f"{HDL}/ni/action.py",
-        old="Mux(old_ack_tries == 255, 255, old_ack_tries + 1)",
-        new="old_ack_tries + 1",
+        file=f"{HDL}/ni/receive_side.py",
+        old="Mux(act.ack_tries == 255, 255, act.ack_tries + 1)",
+        new="act.ack_tries + 1",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
@@ -88,14 +88,14 @@ CHANGES = {
         blocks=(("small", "generator 128, 4096"),),
     ),
     "a deadline is over one cycle late": Change(
-        file=f"{HDL}/ni/action.py",
-        old="looked.deadline.given & ~left[-1]",
-        new="looked.deadline.given & ~left[-1] & (left != 0)",
+        file=f"{HDL}/ni/send_side.py",
+        old="row.deadline.given & ~left[-1]",
+        new="row.deadline.given & ~left[-1] & (left != 0)",
         blocks=(("ni16", "ni 16"), ("ni64", "ni 64")),
     ),
     "an Ack of any node releases": Change(
-        file=f"{HDL}/ni/action.py",
-        old="                & (looked.destination[: form.node_bits] == source)\n",
+        file=f"{HDL}/ni/send_side.py",
+        old="                & (row.destination[: form.node_bits] == act.source)\n",
         new="",
         blocks=(("ni16", "ni 16"),),
     ),

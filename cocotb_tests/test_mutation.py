@@ -6,7 +6,7 @@ from lethe_sim.lockstep.mutation import Mutant, hunt, is_equivalent, summary
 
 NI_BLOCKS = (
     "accept", "ack_ladder", "action", "completions", "deliver0", "deliver1", "free", "news", "payloads", "received",
-    "receiver", "repeats", "replies", "send_ladder", "table", "transmitter",
+    "receiver", "repeats", "replies", "send_ladder", "table", "transmitter", "walk",
 )  # fmt: skip
 BLOCKS = {name: (rf".*\.block0\.core\.{name}\b.*", 2) for name in NI_BLOCKS} | {
     "core": (r".*\.block0\.core", 2),

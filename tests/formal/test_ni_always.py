@@ -104,31 +104,31 @@ class DeliverSpecification(wiring.Component):
         depth, places = self._system.deliver_flits, self._system.ni.deliver_records
         committed, loose, taken = Signal(COUNT), Signal(COUNT), Signal(COUNT)
         records, records_taken = Signal(COUNT), Signal(COUNT)
-        overflow, verdict, room = Signal(), Signal(), Signal()
-        out, record = fifo.deliver_data, fifo.deliver
+        overflow, judged, room = Signal(), Signal(), Signal()
+        out, record, fill, verdict = fifo.deliver_data, fifo.deliver, fifo.fill, fifo.verdict
         m.d.comb += [
-            fifo.push.eq(AnySeq(1)),
-            fifo.commit.eq(AnySeq(1)),
-            fifo.reject.eq(AnySeq(1)),
-            fifo.forget.eq(AnySeq(1)),
+            fill.valid.eq(AnySeq(1)),
+            verdict.commit.eq(AnySeq(1)),
+            verdict.reject.eq(AnySeq(1)),
+            fill.forget.eq(AnySeq(1)),
             out.ready.eq(AnySeq(1)),
             record.ready.eq(AnySeq(1)),
-            fifo.beat.data.eq((committed + loose)[:COUNT]),
-            fifo.record.length.eq(records),
+            fill.beat.data.eq((committed + loose)[:COUNT]),
+            verdict.record.length.eq(records),
             # The level that counts: what was committed and is still in memory, and what is not committed.
             room.eq((committed + loose - taken)[:COUNT] - out.valid < depth),
         ]
-        m.d.sync += verdict.eq(fifo.commit | fifo.reject)
+        m.d.sync += judged.eq(verdict.commit | verdict.reject)
         m.d.comb += [
-            Assume(~(fifo.commit & (fifo.push | fifo.reject | fifo.forget | ~fifo.room | verdict))),
-            Assume(~(verdict & (fifo.push | fifo.reject))),
+            Assume(~(verdict.commit & (fill.valid | verdict.reject | fill.forget | ~verdict.room | judged))),
+            Assume(~(judged & (fill.valid | verdict.reject))),
         ]
-        with m.If(fifo.commit):
+        with m.If(verdict.commit):
             m.d.sync += [committed.eq(committed + loose), loose.eq(0), overflow.eq(0), records.eq(records + 1)]
             m.d.comb += Assert(~overflow)
-        with m.Elif(fifo.reject | fifo.forget):
+        with m.Elif(verdict.reject | fill.forget):
             m.d.sync += [loose.eq(0), overflow.eq(0)]
-        with m.Elif(fifo.push):
+        with m.Elif(fill.valid):
             with m.If(room & ~overflow):
                 m.d.sync += loose.eq(loose + 1)
             with m.Else():
@@ -158,10 +158,10 @@ class DeliverSpecification(wiring.Component):
         # stored are already forgotten.
         stays, kept = Signal(COUNT), Signal(COUNT)
         m.d.comb += [
-            Assert((inner.accepted | inner.rejected) == verdict),
+            Assert((inner.accepted | inner.rejected) == judged),
             Assert(~(inner.accepted & inner.rejected)),
-            Assert(~verdict | ((loose == 0) & ~overflow)),
-            Assert(verdict | ((inner.stored == loose) & (inner.overflow == overflow))),
+            Assert(~judged | ((loose == 0) & ~overflow)),
+            Assert(judged | ((inner.stored == loose) & (inner.overflow == overflow))),
             Assert(~inner.accepted | ~inner.overflow),
             stays.eq(Mux(inner.rejected, inner.committed, inner.used)),
             kept.eq(Mux(inner.accepted, inner.used, inner.committed)),
@@ -197,12 +197,13 @@ class SlotSpecification(wiring.Component):
         m.submodules.free = free = self._make(system)
         m.submodules.completions = completions = Completions(system)
         wiring.connect(m, free.free, accept.free)
+        wiring.connect(m, completions.taken, free.taken)
         filling, freeing, ending = opened(accept), opened(free), opened(completions)
         index, ready, busy = Signal(range(slots + 1)), Signal(), Signal(range(slots + 1))
-        m.d.sync += busy.eq(busy + accept.begun - completions.taken)
+        m.d.sync += busy.eq(busy + accept.begun - completions.taken.valid)
         with m.If(~ready):
             m.d.sync += [index.eq(index + 1), ready.eq(index == slots - 1)]
-        ends, ended = Signal(), Signal(range(slots))
+        ends, ended, entry = Signal(), Signal(range(slots)), completions.ended.entry
         live = Signal(slots)
         generations = [Signal(system.format.generation_bits, name=f"generation{i}") for i in range(slots)]
         time = Signal(system.time_bits)
@@ -211,36 +212,32 @@ class SlotSpecification(wiring.Component):
             accept.open.eq(ready),
             accept.busy.eq(busy),
             accept.node.eq(0),
-            accept.flying.eq(AnySeq(1)),
-            accept.flying_slot.eq(AnySeq(len(accept.flying_slot))),
+            accept.flying.valid.eq(AnySeq(1)),
+            accept.flying.slot.eq(AnySeq(len(accept.flying.slot))),
             accept.send.valid.eq(AnySeq(1)),
             accept.send.payload.eq(AnySeq(len(accept.send.payload.as_value()))),
             accept.send_data.valid.eq(AnySeq(1)),
-            free.clear.eq(~ready),
-            free.index.eq(index),
+            free.clear.valid.eq(~ready),
+            free.clear.index.eq(index),
             free.time_base.eq(time),
-            free.taken.eq(completions.taken),
-            free.rests.eq(completions.rests),
-            free.ended.slot.eq(completions.completion.payload.slot),
-            free.ended.generation.eq(completions.completion.payload.generation),
             completions.completion.ready.eq(AnySeq(1)),
             # Any live datagram may end at any time.
             ends.eq(AnySeq(1)),
             ended.eq(AnySeq(len(ended))),
             Assume(~ends | live.bit_select(ended, 1)),
-            completions.push.eq(ends),
-            completions.entry.slot.eq(ended),
-            completions.entry.status.eq(AnySeq(2)),
-            completions.entry.cause.eq(AnySeq(3)),
+            completions.ended.valid.eq(ends),
+            entry.slot.eq(ended),
+            entry.status.eq(AnySeq(2)),
+            entry.cause.eq(AnySeq(3)),
         ]
         for i in range(slots):
             with m.If(ends & (ended == i)):
-                m.d.comb += completions.entry.generation.eq(generations[i])
+                m.d.comb += entry.generation.eq(generations[i])
                 m.d.sync += live[i].eq(0)
-            with m.If(accept.accept & (accept.accepted_slot == i)):
+            with m.If(accept.begin.valid & (accept.begin.slot == i)):
                 m.d.comb += [Assert(~live[i]), Assert(accept.launch.payload.generation == generations[i])]
                 m.d.sync += live[i].eq(1)
-            with m.If(completions.taken & (completions.completion.payload.slot == i)):
+            with m.If(completions.taken.valid & (completions.taken.life.slot == i)):
                 m.d.sync += generations[i].eq(generations[i] + 1)
 
         # Every place, as (there is something, slot, generation).
@@ -255,8 +252,8 @@ class SlotSpecification(wiring.Component):
             *((live[i], Const(i, range(slots)), generations[i]) for i in range(slots)),
         ]
         for places, queue in ((waiting, freeing.queue), (used, ending.queue)):
-            for place, entry in enumerate(sound(m, queue, slots, "entry")):
-                places.append((place < queue.level, entry.slot, entry.generation))
+            for place, row in enumerate(sound(m, queue, slots, "entry")):
+                places.append((place < queue.level, row.slot, row.generation))
         if system.timers.quarantine:
             used += self._resting(m, freeing.quarantine)
         places = waiting + used
@@ -340,7 +337,7 @@ CHANGES = {
     "a slot rests and is free": (
         lambda make: SlotSpecification(system_of(2, 3), make),
         FreeSlots,
-        ("self.taken & ~rests if self._system.timers.quarantine else self.taken", "self.taken"),
+        ("taken.valid & ~rests if self._system.timers.quarantine else taken.valid", "taken.valid"),
     ),
     "the quarantine goes round too late": (
         lambda make: SlotSpecification(system_of(3, 3), make),

@@ -32,6 +32,7 @@ class LadderSpecification(wiring.Component):
         system = self._system
         token = data.StructLayout({"rung": range(max(2, system.rungs)), "number": COUNT, "due": system.time_bits})
         m.submodules.ladder = ladder = Ladder(system, token)
+        push = ladder.push
         watched = Signal(token["rung"].shape)
         time, before = Signal(system.time_bits), Signal(system.time_bits)
         pushed, popped = Signal(COUNT), Signal(COUNT)
@@ -42,20 +43,20 @@ class LadderSpecification(wiring.Component):
             ladder.advance.eq(AnySeq(1)),
             ladder.time_base.eq(time),
             ladder.hold.ready.eq(AnySeq(1)),
-            ladder.push.eq(AnySeq(1)),
-            ladder.rung.eq(AnySeq(len(ladder.rung))),
-            ladder.eve.eq(time + ahead),
-            ladder.token.rung.eq(ladder.rung),
-            ladder.token.number.eq(pushed),
-            ladder.token.due.eq(time + ahead + 1),
-            Assume(ladder.rung < system.rungs),
+            push.valid.eq(AnySeq(1)),
+            push.rung.eq(AnySeq(len(push.rung))),
+            push.eve.eq(time + ahead),
+            push.token.rung.eq(push.rung),
+            push.token.number.eq(pushed),
+            push.token.due.eq(time + ahead + 1),
+            Assume(push.rung < system.rungs),
             Assume(ahead != 0),
-            Assume(ladder.room | ~ladder.push),
+            Assume(push.room | ~push.valid),
         ]
         m.d.sync += [time.eq(time + ladder.advance), before.eq(time)]
-        with m.If(ladder.push & (ladder.rung == watched)):
+        with m.If(push.valid & (push.rung == watched)):
             m.d.sync += pushed.eq(pushed + 1)
-        held = ladder.hold.payload
+        held = ladder.hold.payload.token
         with m.If(ladder.hold.valid):
             m.d.comb += Assert((before - held.due).as_unsigned()[: system.time_bits] < 1 << (system.time_bits - 1))
             with m.If(held.rung == watched):
@@ -87,6 +88,7 @@ class OrderSpecification(wiring.Component):
         wiring.connect(m, news.o, transmitter.news)
         wiring.connect(m, repeats.o, transmitter.repeats)
         wiring.connect(m, replies.o, transmitter.replies)
+        wiring.connect(m, transmitter.peek, table.peek)
         index, ready = Signal(range(system.ni.slots)), Signal()
         begun, live, over, forgotten = Signal(), Signal(), Signal(), Signal()
         m.d.sync += [index.eq(index + 1), ready.eq(ready | (index == system.ni.slots - 1))]
@@ -95,17 +97,17 @@ class OrderSpecification(wiring.Component):
             m.d.comb += signal.eq(AnySeq(1))
         shown = transmitter.shown
         m.d.comb += [
-            table.clear.eq(~ready),
-            table.index.eq(index),
-            table.store.eq(accept),
-            table.fields.destination.eq(1),
-            table.fields.length.eq(AnySeq(len(table.fields.length))),
-            table.accept.eq(accept),
-            table.phase.eq(1),
+            table.clear.valid.eq(~ready),
+            table.clear.index.eq(index),
+            table.store.valid.eq(accept),
+            table.store.fields.destination.eq(1),
+            table.store.fields.length.eq(AnySeq(len(table.store.fields.length))),
+            table.begin.valid.eq(accept),
+            table.begin.phase.eq(1),
             news.i.valid.eq(accept),
             Assume(~accept | (ready & ~begun)),
-            table.end.eq(end),
-            table.end_phase.eq(1),
+            table.end.valid.eq(end),
+            table.end.phase.eq(1),
             Assume(~end | live),
             repeats.i.valid.eq(repeat),
             Assume(~repeat | (live & repeats.i.ready & ~end)),
@@ -114,10 +116,8 @@ class OrderSpecification(wiring.Component):
             replies.i.payload.destination.eq(1),
             replies.i.payload.slot.eq(~end),
             transmitter.open.eq(ready & AnySeq(1)),
-            transmitter.sends_allowed.eq(AnySeq(1)),
+            transmitter.push.room.eq(AnySeq(1)),
             transmitter.finish.ready.eq(1),
-            table.peek.eq(transmitter.peek),
-            transmitter.peeked.eq(table.peeked),
         ]
         with m.If(accept):
             m.d.sync += [begun.eq(1), live.eq(1)]
@@ -127,7 +127,7 @@ class OrderSpecification(wiring.Component):
             m.d.sync += forgotten.eq(1)
             m.d.comb += Assert(over)
         # A Send whose grant follows the Forget's would start its worm in the cycle the Forget is shown, or later.
-        with m.If(transmitter.push):
+        with m.If(transmitter.push.valid):
             m.d.comb += [Assert(~forgotten), Assert(shown.event != Event.FORGET), Assert(begun)]
         with m.If(shown.event == Event.KILLED):
             m.d.comb += Assert(over)

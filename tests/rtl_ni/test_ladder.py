@@ -1,5 +1,8 @@
 """The ladder against section 4.6 in Python: every pop in the contract's cycle."""
 
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
 import random
 from collections import deque
 
@@ -38,16 +41,16 @@ def test_pops(steps, depth, freeze, slow, spare, ceiling):
         for _ in range(6000):
             levels = [len(r) for r in rungs]
             advance = int(draw.random() >= freeze)
-            assert ctx.get(ladder.room) == all(level <= depth - spare for level in levels)
+            assert ctx.get(ladder.push.room) == all(level <= depth - spare for level in levels)
             assert ctx.get(ladder.hold.valid) == (hold is not None)
             if hold is not None:
-                assert ctx.get(ladder.hold.payload) == hold
+                assert ctx.get(ladder.hold.payload.token) == hold
             take = int(draw.random() >= slow)
             ctx.set(ladder.time_base, time)
             ctx.set(ladder.advance, advance)
             ctx.set(ladder.hold.ready, take)
             push = all(level <= depth - spare for level in levels) and draw.random() < 0.5
-            ctx.set(ladder.push, int(push))
+            ctx.set(ladder.push.valid, int(push))
             new = None
             if push:
                 rung = draw.randrange(system.rungs)
@@ -56,9 +59,9 @@ def test_pops(steps, depth, freeze, slow, spare, ceiling):
                 eve = time + delay - 1 + draw.randrange(9)
                 token = (token + 1) & 0xFFFF
                 new = (rung, eve + 1, token)
-                ctx.set(ladder.rung, rung)
-                ctx.set(ladder.eve, eve)
-                ctx.set(ladder.token, token)
+                ctx.set(ladder.push.rung, rung)
+                ctx.set(ladder.push.eve, eve)
+                ctx.set(ladder.push.token, token)
             # The contract's rule, from the state at the start of the cycle.
             taken = None
             if hold is None:

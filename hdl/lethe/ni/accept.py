@@ -10,6 +10,9 @@ from lethe.spec.events import Cause, Mode
 
 from .distance import distance_class
 from .layouts import Records
+from .payload_store import write_signature
+from .send_table import begin_signature, store_signature
+from .transmitter import flying_signature
 
 __all__ = ["Accept"]
 
@@ -31,25 +34,26 @@ class Accept(wiring.Component):
         From the host.
     free : In(stream)
         Free slots.
-    flying, flying_slot : In
+    flying : In(`flying_signature`)
         The slot whose payload is being read for a worm.
     busy : In
         Slots taken.
-    store, slot, fields; accept, accepted_slot, phase, deadline : Out
+    store, begin : Out(`store_signature`), Out(`begin_signature`)
         To the send table.
-    write, beat, flit : Out
-        To the payload store (``accepted_slot``).
+    write : Out(`write_signature`)
+        To the payload store.
     launch : Out(stream)
         To the new queue; it has room.
-    accepted, begun : Out
-        The accept event, and its record's destination, length and kind; ``begun``: a slot was taken.
+    accepted, shown : Out
+        The accept event, and its record's destination, length and kind.
+    begun : Out(1)
+        A slot was taken.
     """
 
     def __init__(self, system: System, *, watch: bool = True):
         self._system, self._watch = system, watch
         records = Records(system)
         self._record = records.send
-        slot = range(system.ni.slots)
         super().__init__(
             {
                 "node": In(system.format.node_bits),
@@ -58,20 +62,12 @@ class Accept(wiring.Component):
                 "send": In(stream.Signature(records.send)),
                 "send_data": In(stream.Signature(system.format.flit_bits)),
                 "free": In(stream.Signature(records.free)),
-                "flying": In(1),
-                "flying_slot": In(slot),
+                "flying": In(flying_signature(system)),
                 "busy": In(range(system.ni.slots + 1)),
                 "begun": Out(1),
-                "store": Out(1),
-                "slot": Out(slot),
-                "fields": Out(records.fields),
-                "accept": Out(1),
-                "accepted_slot": Out(slot),
-                "phase": Out(1),
-                "deadline": Out(records.deadline),
-                "write": Out(1),
-                "beat": Out(range(max(2, system.slot_flits))),
-                "flit": Out(system.format.flit_bits),
+                "store": Out(store_signature(records)),
+                "begin": Out(begin_signature(records)),
+                "write": Out(write_signature(system)),
                 "launch": Out(stream.Signature(records.launch)),
                 "accepted": Out(records.accepted),
             }
@@ -97,7 +93,7 @@ class Accept(wiring.Component):
         held_life = Signal(self.free.payload.shape())
         held_best = Signal()
         left = Signal(16 - byte_bits + 1)
-        beat, fits = Signal.like(self.beat), Signal()
+        beat, fits = Signal.like(self.write.beat), Signal()
 
         cause = Signal(Cause)
         with m.If((record.destination >= system.nodes) | (record.destination == self.node)):
@@ -107,13 +103,17 @@ class Accept(wiring.Component):
         with m.Elif(record.length > system.wire.mtu):
             m.d.comb += cause.eq(Cause.LENGTH)
         refused = cause != Cause.NONE
-        best_effort = Signal()
+        best_effort, fields = Signal(), self.store.fields
         m.d.comb += best_effort.eq(record.mode[0] & ~refused)
 
         begun, empty, last = Signal(), Signal(), Signal()
         m.d.comb += [
             self.send.ready.eq(
-                ~in_payload & self.open & self.free.valid & ~reserved & ~(self.flying & (life.slot == self.flying_slot))
+                ~in_payload
+                & self.open
+                & self.free.valid
+                & ~reserved
+                & ~(self.flying.valid & (life.slot == self.flying.slot))
             ),
             begun.eq(self.send.valid & self.send.ready),
             self.begun.eq(begun),
@@ -121,19 +121,19 @@ class Accept(wiring.Component):
             empty.eq(record.length == 0),
             self.send_data.ready.eq(in_payload),
             last.eq(left == 1),
-            self.store.eq(begun),
-            self.slot.eq(life.slot),
-            self.fields.generation.eq(life.generation),
-            self.fields.destination.eq(record.destination),
-            self.fields.distance.eq(distance_class(m, system.graph, self.node, record.destination[: form.node_bits])),
-            self.fields.cls.eq(record.cls),
-            self.fields.best_effort.eq(best_effort),
-            self.fields.refused.eq(refused),
-            self.fields.cause.eq(cause),
-            self.fields.length.eq(record.length),
-            self.fields.expect.eq(record.expect),
-            self.fields.retry_limit.eq(record.retry_limit),
-            self.fields.tag.eq(record.tag),
+            self.store.valid.eq(begun),
+            self.store.slot.eq(life.slot),
+            fields.generation.eq(life.generation),
+            fields.destination.eq(record.destination),
+            fields.distance.eq(distance_class(m, system.graph, self.node, record.destination[: form.node_bits])),
+            fields.cls.eq(record.cls),
+            fields.best_effort.eq(best_effort),
+            fields.refused.eq(refused),
+            fields.cause.eq(cause),
+            fields.length.eq(record.length),
+            fields.expect.eq(record.expect),
+            fields.retry_limit.eq(record.retry_limit),
+            fields.tag.eq(record.tag),
         ]
         with m.If(begun):
             m.d.sync += [
@@ -154,30 +154,31 @@ class Accept(wiring.Component):
                 m.d.sync += in_payload.eq(0)
 
         # Bytes beyond the length are stored as 0.
+        current, current_life = Signal(self._record), Signal(self.free.payload.shape())
         over = Signal(byte_bits)
         m.d.comb += [
             over.eq(held.length[:byte_bits]),
-            self.write.eq(taken & fits),
-            self.beat.eq(beat),
+            self.write.valid.eq(taken & fits),
+            self.write.slot.eq(current_life.slot),
+            self.write.beat.eq(beat),
         ]
         for byte in range(form.flit_bytes):
             void = last & (over != 0) & (over <= byte)
-            m.d.comb += self.flit.word_select(byte, 8).eq(Mux(void, 0, self.send_data.payload.word_select(byte, 8)))
+            sent = self.send_data.payload.word_select(byte, 8)
+            m.d.comb += self.write.flit.word_select(byte, 8).eq(Mux(void, 0, sent))
 
-        current = Signal(self._record)
-        current_life = Signal(self.free.payload.shape())
         m.d.comb += [
             current.eq(Mux(in_payload, held, record)),
             current_life.eq(Mux(in_payload, held_life, life)),
-            self.accept.eq(Mux(in_payload, taken & last, begun & empty)),
-            self.accepted_slot.eq(current_life.slot),
+            self.begin.valid.eq(Mux(in_payload, taken & last, begun & empty)),
+            self.begin.slot.eq(current_life.slot),
             # Generations of a slot count by one, from 0, over cleared phases: their lowest bit alternates.
-            self.phase.eq(~current_life.generation[0]),
-            self.deadline.given.eq(current.deadline != 0),
-            self.deadline.time.eq(self.time_base + current.deadline),
-            self.launch.valid.eq(self.accept),
+            self.begin.phase.eq(~current_life.generation[0]),
+            self.begin.deadline.given.eq(current.deadline != 0),
+            self.begin.deadline.time.eq(self.time_base + current.deadline),
+            self.launch.valid.eq(self.begin.valid),
             self.launch.payload.eq(current_life),
-            self.accepted.valid.eq(self.accept),
+            self.accepted.valid.eq(self.begin.valid),
             self.accepted.slot.eq(current_life.slot),
             self.accepted.generation.eq(current_life.generation),
             self.accepted.tag.eq(current.tag),

@@ -10,8 +10,22 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 
 from .layouts import Records
+from .walk import clear_signature
 
-__all__ = ["Completions", "FreeSlots", "Quarantine"]
+__all__ = ["Completions", "FreeSlots", "Quarantine", "ended_signature", "taken_signature"]
+
+
+def ended_signature(records: Records) -> wiring.Signature:
+    """Seen from the action: a datagram ended."""
+    return wiring.Signature({"valid": Out(1), "entry": Out(records.completion)})
+
+
+def taken_signature(records: Records) -> wiring.Signature:
+    """Seen from the completions: the host took that of ``life``.
+
+    ``rests``: it left its slot in doubt, which goes to the quarantine, if there is one.
+    """
+    return wiring.Signature({"valid": Out(1), "rests": Out(1), "life": Out(records.free)})
 
 
 class Completions(wiring.Component):
@@ -19,15 +33,10 @@ class Completions(wiring.Component):
 
     Members
     -------
-    push, entry : In
-        A datagram ended.
+    ended : In(`ended_signature`)
     completion : Out(stream)
         To the host.
-    taken : Out(1)
-        The host took one.
-    rests : Out(1)
-        The one shown left its slot in doubt: it goes to the quarantine, if there is one.
-    empty : Out(1)
+    taken : Out(`taken_signature`)
     """
 
     def __init__(self, system: System):
@@ -35,11 +44,9 @@ class Completions(wiring.Component):
         self._records = Records(system)
         super().__init__(
             {
-                "push": In(1),
-                "entry": In(self._records.completion),
+                "ended": In(ended_signature(self._records)),
                 "completion": Out(stream.Signature(self._records.completion)),
-                "taken": Out(1),
-                "rests": Out(1),
+                "taken": Out(taken_signature(self._records)),
             }
         )
 
@@ -48,10 +55,12 @@ class Completions(wiring.Component):
         m.submodules.queue = queue = Queue(self._records.completion, self._system.ni.slots)
         shown = self.completion.payload
         m.d.comb += [
-            queue.i.valid.eq(self.push),
-            queue.i.payload.eq(self.entry),
-            self.taken.eq(self.completion.valid & self.completion.ready),
-            self.rests.eq((shown.status == Status.UNKNOWN) & (shown.cause != Cause.BEST_EFFORT)),
+            queue.i.valid.eq(self.ended.valid),
+            queue.i.payload.eq(self.ended.entry),
+            self.taken.valid.eq(self.completion.valid & self.completion.ready),
+            self.taken.life.slot.eq(shown.slot),
+            self.taken.life.generation.eq(shown.generation),
+            self.taken.rests.eq((shown.status == Status.UNKNOWN) & (shown.cause != Cause.BEST_EFFORT)),
         ]
         wiring.connect(m, queue.o, wiring.flipped(self.completion))
         return m
@@ -115,25 +124,22 @@ class FreeSlots(wiring.Component):
     Members
     -------
     time_base : In
-    clear, index : In
-        The walk: slot ``index`` is free, with generation 0.
-    taken, rests, ended : In
-        The host took the completion of ``ended``.
+    clear : In(`clear_signature`)
+        The slot is free, with generation 0.
+    taken : In(`taken_signature`)
     free : Out(stream)
         To accept.
     """
 
     def __init__(self, system: System):
         self._system = system
-        self._life = Records(system).free
+        records = Records(system)
+        self._life = records.free
         super().__init__(
             {
                 "time_base": In(system.time_bits),
-                "clear": In(1),
-                "index": In(range(system.ni.slots)),
-                "taken": In(1),
-                "rests": In(1),
-                "ended": In(self._life),
+                "clear": In(clear_signature(records.slot)),
+                "taken": In(taken_signature(records)),
                 "free": Out(stream.Signature(self._life)),
             }
         )
@@ -143,19 +149,20 @@ class FreeSlots(wiring.Component):
         m.submodules.queue = queue = Queue(self._life, self._system.ni.slots)
         wiring.connect(m, queue.o, wiring.flipped(self.free))
         life = Signal(self._life)
-        m.d.comb += [life.slot.eq(self.ended.slot), life.generation.eq(self.ended.generation + 1)]
+        taken, ended = self.taken, self.taken.life
+        m.d.comb += [life.slot.eq(ended.slot), life.generation.eq(ended.generation + 1)]
         rests = 0
         if self._system.timers.quarantine:
             m.submodules.quarantine = quarantine = Quarantine(self._system)
-            rests = self.rests
+            rests = taken.rests
             m.d.comb += [
                 quarantine.time_base.eq(self.time_base),
-                quarantine.push.eq(self.taken & rests),
+                quarantine.push.eq(taken.valid & rests),
                 quarantine.life.eq(life),
             ]
-        with m.If(self.clear):
-            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.slot.eq(self.index)]
-        with m.Elif(self.taken & ~rests if self._system.timers.quarantine else self.taken):
+        with m.If(self.clear.valid):
+            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.slot.eq(self.clear.index)]
+        with m.Elif(taken.valid & ~rests if self._system.timers.quarantine else taken.valid):
             m.d.comb += [queue.i.valid.eq(1), queue.i.payload.eq(life)]
         if self._system.timers.quarantine:
             with m.Else():

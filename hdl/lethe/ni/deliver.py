@@ -10,7 +10,23 @@ from lethe.spec.config import System
 
 from .layouts import Records
 
-__all__ = ["DeliverFifo"]
+__all__ = ["DeliverFifo", "fill_signature", "verdict_signature"]
+
+
+def fill_signature(records: Records) -> wiring.Signature:
+    """Seen from the receiver: a payload flit of the message under way.  ``forget``: the message broke off."""
+    return wiring.Signature({"valid": Out(1), "beat": Out(records.beat), "forget": Out(1)})
+
+
+def verdict_signature(records: Records) -> wiring.Signature:
+    """Seen from the action, when a message acts.
+
+    ``commit``: its flits and its ``record`` become visible; only while ``room`` (all its flits were stored, and there
+    is room for its record), never with a flit.  ``reject``: its flits are forgotten, one of this cycle too.  No flit
+    comes in the cycle after either (a head comes first).
+    """
+    members = {"room": In(1), "commit": Out(1), "reject": Out(1), "record": Out(records.deliver)}
+    return wiring.Signature(members)
 
 
 class DeliverFifo(wiring.Component):
@@ -18,17 +34,8 @@ class DeliverFifo(wiring.Component):
 
     Members
     -------
-    push, beat : In
-        Offer a payload flit of the message under way.
-    commit, record : In
-        The message acted: its flits and its record become visible.  Only while `room`, never with `push`.
-    reject : In(1)
-        The message acted without a commit: its flits are forgotten, one pushed in this cycle too.  No flit is pushed in
-        the cycle after `commit` or `reject` (a head comes first).
-    forget : In(1)
-        The message broke off: likewise.
-    room : Out(1)
-        All flits of the message were stored, and there is room for its record.
+    fill : In(`fill_signature`)
+    verdict : In(`verdict_signature`)
     deliver, deliver_data : Out(stream)
         To the host.
     waiting : Out
@@ -42,13 +49,8 @@ class DeliverFifo(wiring.Component):
         records = Records(system)
         super().__init__(
             {
-                "push": In(1),
-                "beat": In(records.beat),
-                "commit": In(1),
-                "record": In(records.deliver),
-                "reject": In(1),
-                "forget": In(1),
-                "room": Out(1),
+                "fill": In(fill_signature(records)),
+                "verdict": In(verdict_signature(records)),
                 "deliver": Out(stream.Signature(records.deliver)),
                 "deliver_data": Out(stream.Signature(records.beat)),
                 "waiting": Out(range(system.ni.deliver_records + 2)),
@@ -59,8 +61,9 @@ class DeliverFifo(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         depth = self._system.deliver_flits
-        m.submodules.records = records = Queue(self.record.shape(), self._system.ni.deliver_records)
-        m.submodules.memory = memory = Memory(shape=self.beat.shape(), depth=depth, init=[])
+        fill, verdict = self.fill, self.verdict
+        m.submodules.records = records = Queue(verdict.record.shape(), self._system.ni.deliver_records)
+        m.submodules.memory = memory = Memory(shape=fill.beat.shape(), depth=depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         out = self.deliver_data
 
@@ -74,15 +77,15 @@ class DeliverFifo(wiring.Component):
         accepted, rejected = Signal(), Signal()
 
         m.d.comb += [
-            put.eq(self.push & ~overflow & (used != depth)),
+            put.eq(fill.valid & ~overflow & (used != depth)),
             refill.eq(((committed != 0) | (accepted & (stored != 0))) & (~out.valid | out.ready)),
-            self.room.eq(~overflow & records.i.ready),
-            records.i.valid.eq(self.commit),
-            records.i.payload.eq(self.record),
+            verdict.room.eq(~overflow & records.i.ready),
+            records.i.valid.eq(verdict.commit),
+            records.i.payload.eq(verdict.record),
             # Equal addresses mean a memory that is full or empty: never both.  Here synthesis sees it.
             write.en.eq(put & ~(refill & (head == tail))),
             write.addr.eq(tail),
-            write.data.eq(self.beat),
+            write.data.eq(fill.beat),
             read.en.eq(refill),
             read.addr.eq(head),
             out.payload.eq(read.data),
@@ -96,12 +99,12 @@ class DeliverFifo(wiring.Component):
         with m.Elif(out.ready):
             m.d.sync += out.valid.eq(0)
 
-        with m.If(self.push & ~put):
+        with m.If(fill.valid & ~put):
             m.d.sync += overflow.eq(1)
         with m.If(put):
             m.d.sync += [tail.eq(step(tail, depth)), stored.eq(stored + 1)]
-        m.d.sync += [accepted.eq(self.commit), rejected.eq(self.reject)]
-        dropped = self.forget | rejected
+        m.d.sync += [accepted.eq(verdict.commit), rejected.eq(verdict.reject)]
+        dropped = fill.forget | rejected
         with m.If(accepted):
             m.d.sync += [kept.eq(tail), stored.eq(0), overflow.eq(0)]
         with m.Elif(dropped):

@@ -3,14 +3,29 @@
 from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from lethe.spec.config import System
 
-__all__ = ["Ladder"]
+__all__ = ["Ladder", "held_layout", "push_signature"]
+
+
+def push_signature(system: System, shape) -> wiring.Signature:
+    """Seen from who pushes: in this cycle ``token`` joins ``rung``, due at ``eve + 1``.
+
+    The eve is at least the time of this cycle.  Only while ``room`` was 1.
+    """
+    rung = Out(range(max(2, system.rungs)))
+    members = {"room": In(1), "valid": Out(1), "token": Out(shape), "rung": rung, "eve": Out(system.time_bits)}
+    return wiring.Signature(members)
+
+
+def held_layout(system: System, shape) -> data.StructLayout:
+    """An expired token, and the rung of its next try."""
+    return data.StructLayout({"token": shape, "next_rung": range(max(2, system.rungs))})
 
 
 class Ladder(wiring.Component):
@@ -26,30 +41,21 @@ class Ladder(wiring.Component):
     ----------
     system : `rungs`, `longest_delays`, `timer_depth`, `time_bits`
     shape : shape of a token
-    spare : places that `room` leaves in every rung, for tokens on their way: 2 where a push follows its `room`
+    spare : places that ``room`` leaves in every rung, for tokens on their way: 2 where a push follows its ``room``
         at once, 3 where expired tokens are pushed again (one may be in hold and one acting)
 
     Members
     -------
-    push, token, rung, eve : In
-        In this cycle ``token`` joins ``rung``, due at ``eve + 1`` (the eve is at least the time of this cycle).
-        Only while `room` was 1.
+    push : In(`push_signature`)
+        ``room``: every rung has level ≤ timer_depth − spare.
     time_base, advance : In
         The time base, and whether it is one more in the next cycle.
-    room : Out(1)
-        Every rung has level ≤ timer_depth − spare.
-    hold : Out(stream)
+    hold : Out(stream of `held_layout`)
         The hold register; taken in *c*, it is empty in *c+1*, and can be full again in *c+2*.
-    next_rung : Out
-        The rung of the next try of the token in hold.
     """
 
-    push: Signal
-    rung: Signal
-    eve: Signal
     time_base: Signal
     advance: Signal
-    room: Signal
     hold: stream.Interface
 
     def __init__(self, system: System, shape, spare: int = 2):
@@ -60,15 +66,10 @@ class Ladder(wiring.Component):
         self._shape = shape
         super().__init__(
             {
-                "push": In(1),
-                "token": In(shape),
-                "rung": In(range(max(2, system.rungs))),
-                "eve": In(system.time_bits),
+                "push": In(push_signature(system, shape)),
                 "time_base": In(system.time_bits),
                 "advance": In(1),
-                "room": Out(1),
-                "hold": Out(stream.Signature(shape)),
-                "next_rung": Out(range(max(2, system.rungs))),
+                "hold": Out(stream.Signature(held_layout(system, shape))),
             }
         )
 
@@ -76,6 +77,7 @@ class Ladder(wiring.Component):
         m = Module()
         system = self._system
         rungs, depth = system.rungs, system.timer_depth
+        push, rung, hold = self.push.valid, self.push.rung, self.hold.payload
         pointer_bits = ceil_log2(depth)
         words = rungs << pointer_bits
 
@@ -106,30 +108,31 @@ class Ladder(wiring.Component):
         )
         # A pop takes two cycles: the first chooses and reads, the second moves the head and weighs the next token.
         moving, moved, moved_head = Signal(), Signal(range(max(2, rungs))), Signal(pointer_bits)
-        more = Signal()
+        more, next_rung = Signal(), Signal(range(max(2, rungs)))
         m.d.sync += [moving.eq(pop), moved.eq(popped), moved_head.eq(after_head)]
         m.d.comb += [
             head.eq(heads[popped]),
             after_head.eq(head + 1),
             more.eq(moved_head != tails[moved]),
-            tail.eq(tails[self.rung]),
+            tail.eq(tails[rung]),
             after_tail.eq(tail + 1),
-            level.eq(tail + ~heads[self.rung] + ~(moving & (moved == self.rung))),
-            token_write.addr.eq(Cat(tail, self.rung)),
-            token_write.data.eq(self.token),
+            level.eq(tail + ~heads[rung] + ~(moving & (moved == rung))),
+            token_write.addr.eq(Cat(tail, rung)),
+            token_write.data.eq(self.push.token),
             # Equal addresses mean a rung that is full or empty: never both.  Here synthesis sees it.
-            token_write.en.eq(self.push & ~(pop & (token_read.addr == token_write.addr))),
-            eve_write.addr.eq(Cat(tail, self.rung)),
-            eve_write.data.eq(self.eve),
-            eve_write.en.eq(self.push),
+            token_write.en.eq(push & ~(pop & (token_read.addr == token_write.addr))),
+            eve_write.addr.eq(Cat(tail, rung)),
+            eve_write.data.eq(self.push.eve),
+            eve_write.en.eq(push),
             token_read.addr.eq(Cat(head, popped)),
             token_read.en.eq(pop),
             eve_read.addr.eq(Cat(after_head, popped)),
-            self.hold.payload.eq(token_read.data),
-            self.room.eq(~over[-1].any()),
+            hold.token.eq(token_read.data),
+            hold.next_rung.eq(next_rung),
+            self.push.room.eq(~over[-1].any()),
         ]
         with m.If(pop):
-            m.d.sync += [self.hold.valid.eq(1), self.next_rung.eq(Array(map(system.rung_after, range(rungs)))[popped])]
+            m.d.sync += [self.hold.valid.eq(1), next_rung.eq(Array(map(system.rung_after, range(rungs)))[popped])]
         with m.Elif(self.hold.ready):
             m.d.sync += self.hold.valid.eq(0)
 
@@ -143,7 +146,7 @@ class Ladder(wiring.Component):
             near = Signal(farthest.bit_length(), name=f"near{q}")
             joins, leaves, moves = (Signal(name=f"{n}{q}") for n in ("joins", "leaves", "moves"))
             m.d.comb += [
-                joins.eq(self.push & (self.rung == q)),
+                joins.eq(push & (rung == q)),
                 leaves.eq(pop & (popped == q)),
                 moves.eq(moving & (moved == q)),
             ]
@@ -156,7 +159,7 @@ class Ladder(wiring.Component):
             with m.If(joins):
                 m.d.sync += [tails[q].eq(after_tail), some[q].eq(1)]
                 with m.If(Mux(moves, ~more, ~some[q])):
-                    m.d.sync += [near.eq(self.eve), ripe[q].eq(0)]
+                    m.d.sync += [near.eq(self.push.eve), ripe[q].eq(0)]
             with m.If(joins & ~leaves):
                 m.d.sync += [flag[q].eq(level >= depth - 1 - i) for i, flag in enumerate(over)]
             with m.Elif(leaves & ~joins):

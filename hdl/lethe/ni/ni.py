@@ -37,6 +37,7 @@ from .receiver import Receiver
 from .round_trip import RoundTrip
 from .send_table import SendTable
 from .transmitter import Transmitter
+from .walk import Walk
 from .watch import event_word, padded, uid_word, when
 
 __all__ = ["Ni", "host_signature"]
@@ -143,10 +144,11 @@ class Ni(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         system, records = self._system, Records(self._system)
-        slots, sets = system.ni.slots, system.ni.sets
+        slots = system.ni.slots
 
         # Everything but the generator, the counters and the gates below is reset with the node.
         inner = Module()
+        inner.submodules.walk = walk = Walk(system)
         inner.submodules.table = table = SendTable(system)
         inner.submodules.payloads = payloads = PayloadStore(system)
         inner.submodules.received = received = ReceiveTable(system)
@@ -167,165 +169,91 @@ class Ni(wiring.Component):
             fifos.append(fifo)
         m.submodules.core = ResetInserter(self.node_reset)(inner)
 
-        # The walk after reset, and the time base.
-        walk = max(slots, sets)
-        index, ready = Signal(range(walk)), Signal()
         time, busy = Signal(system.time_bits), Signal(range(slots + 1))
-        clear_slot = Signal()
-        inner.d.sync += [index.eq(index + 1), time.eq(time + self.link_enable)]
-        with inner.If(index == walk - 1):
-            inner.d.sync += ready.eq(1)
+        taken = completions.taken.valid
+        inner.d.sync += time.eq(time + self.link_enable)
+        with inner.If(accept.begun & ~taken):
+            inner.d.sync += busy.eq(busy + 1)
+        with inner.Elif(taken & ~accept.begun):
+            inner.d.sync += busy.eq(busy - 1)
+
+        # Wires that go everywhere.
+        ready = walk.ready
+        clocked, cleared = [send_ladder, ack_ladder], [table.clear, free.clear]
+        if system.measured:
+            inner.submodules.round_trip = round_trip = RoundTrip(system)
+            clocked, cleared = [*clocked, round_trip], [*cleared, round_trip.clear]
         inner.d.comb += [
-            clear_slot.eq(~ready & (index < slots)),
-            table.clear.eq(clear_slot),
-            table.index.eq(index),
-            free.clear.eq(clear_slot),
-            free.index.eq(index),
-            free.time_base.eq(time),
-            received.clear.eq(~ready & (index < sets)),
-            received.index.eq(index),
+            *(unit.node.eq(self.node) for unit in (accept, transmitter, receiver, action)),
+            *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
+            *(unit.time_base.eq(time) for unit in (free, accept, transmitter, action, *clocked)),
+            *(unit.advance.eq(self.link_enable) for unit in clocked),
+            accept.open.eq(ready & ~self.quiesce & news.i.ready),
+            accept.busy.eq(busy),
+            transmitter.open.eq(ready & self.link_enable),
+            receiver.link_i.eq(self.link_i),
+            action.ready.eq(ready),
+            action.quiesce.eq(self.quiesce),
         ]
+        wiring.connect(inner, walk.slots, *cleared)
+        wiring.connect(inner, walk.sets, received.clear)
 
         # Accept.
-        with inner.If(accept.begun & ~completions.taken):
-            inner.d.sync += busy.eq(busy + 1)
-        with inner.Elif(completions.taken & ~accept.begun):
-            inner.d.sync += busy.eq(busy - 1)
+        wiring.connect(inner, free.free, accept.free)
+        wiring.connect(inner, accept.store, table.store)
+        wiring.connect(inner, accept.begin, table.begin)
+        wiring.connect(inner, accept.write, payloads.write)
+        wiring.connect(inner, accept.launch, news.i)
+        wiring.connect(inner, transmitter.flying, accept.flying)
+
+        # Transmit.
+        wiring.connect(inner, replies.o, transmitter.replies)
+        wiring.connect(inner, repeats.o, transmitter.repeats)
+        wiring.connect(inner, news.o, transmitter.news)
+        wiring.connect(inner, transmitter.peek, table.peek)
+        wiring.connect(inner, transmitter.payload, payloads.read)
+        wiring.connect(inner, transmitter.launch, table.launch, action.launch)
+        wiring.connect(inner, transmitter.push, send_ladder.push)
+        wiring.connect(inner, transmitter.finish, action.finish)
+        if system.measured:
+            wiring.connect(inner, transmitter.stamp, round_trip.stamp)
+            wiring.connect(inner, transmitter.wait, round_trip.send)
+            wiring.connect(inner, action.wait, round_trip.ack)
+            wiring.connect(inner, action.release, round_trip.release)
+            # Only an Ack needs its stamp, and its slot is known early.
+            inner.d.comb += round_trip.look.eq(receiver.arrival.header.slot)
+        if system.timers.jitter_bits:
+            m.submodules.draws = draws = Draws()
+            m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push.valid & ~self.node_reset)]
+            inner.d.comb += transmitter.jitter.eq(draws.draw)
+
+        # Receive and act.
+        wiring.connect(inner, receiver.arrival, action.arrival)
+        wiring.connect(inner, send_ladder.hold, action.repeat_hold)
+        wiring.connect(inner, ack_ladder.hold, action.ack_hold)
+        wiring.connect(inner, action.look, table.look)
+        wiring.connect(inner, action.end, table.end)
+        wiring.connect(inner, action.look_set, received.look)
+        wiring.connect(inner, action.update, received.update)
+        wiring.connect(inner, action.push, ack_ladder.push)
+        wiring.connect(inner, action.reply, replies.i)
+        wiring.connect(inner, action.repeat, repeats.i)
+        wiring.connect(inner, action.ended, completions.ended)
+        wiring.connect(inner, completions.taken, free.taken)
+        for fifo, fill, verdict in zip(fifos, receiver.fill, action.verdict, strict=True):
+            wiring.connect(inner, fill, fifo.fill)
+            wiring.connect(inner, verdict, fifo.verdict)
+
+        # The host.
         inner.d.comb += [
-            accept.node.eq(self.node),
-            accept.time_base.eq(time),
-            accept.open.eq(ready & ~self.quiesce & news.i.ready),
             accept.send.valid.eq(self.send.valid),
             accept.send.payload.eq(self.send.payload),
             accept.send_data.valid.eq(self.send_data.valid),
             accept.send_data.payload.eq(self.send_data.payload),
-            accept.flying.eq(transmitter.flying),
-            accept.flying_slot.eq(transmitter.flying_slot),
-            accept.busy.eq(busy),
-            table.store.eq(accept.store),
-            table.slot.eq(accept.slot),
-            table.fields.eq(accept.fields),
-            table.accept.eq(accept.accept),
-            table.accepted_slot.eq(accept.accepted_slot),
-            table.phase.eq(accept.phase),
-            table.deadline.eq(accept.deadline),
-            payloads.write.eq(accept.write),
-            payloads.write_slot.eq(accept.accepted_slot),
-            payloads.write_beat.eq(accept.beat),
-            payloads.flit.eq(accept.flit),
-        ]
-        wiring.connect(inner, free.free, accept.free)
-        wiring.connect(inner, accept.launch, news.i)
-
-        # Transmit.
-        inner.d.comb += [
-            transmitter.open.eq(ready & self.link_enable),
-            transmitter.sends_allowed.eq(send_ladder.room),
-            transmitter.node.eq(self.node),
-            transmitter.incarnation.eq(self.incarnation),
-            transmitter.time_base.eq(time),
-            table.peek.eq(transmitter.peek),
-            transmitter.peeked.eq(table.peeked),
-            payloads.slot.eq(transmitter.slot),
-            payloads.beat.eq(transmitter.beat),
-            transmitter.payload.eq(payloads.data),
-            table.launch.eq(transmitter.granted_new),
-            table.launched_slot.eq(news.o.payload.slot),
-            table.launched_generation.eq(news.o.payload.generation),
-            action.granted_new.eq(transmitter.granted_new),
-            action.granted.eq(news.o.payload),
-        ]
-        wiring.connect(inner, replies.o, transmitter.replies)
-        wiring.connect(inner, repeats.o, transmitter.repeats)
-        wiring.connect(inner, news.o, transmitter.news)
-        wiring.connect(inner, transmitter.finish, action.finish)
-        for ladder, unit in ((send_ladder, transmitter), (ack_ladder, action)):
-            inner.d.comb += [
-                ladder.push.eq(unit.push),
-                ladder.token.eq(unit.token),
-                ladder.rung.eq(unit.rung),
-                ladder.eve.eq(unit.eve),
-                ladder.time_base.eq(time),
-                ladder.advance.eq(self.link_enable),
-            ]
-        if system.measured:
-            inner.submodules.round_trip = round_trip = RoundTrip(system)
-            inner.d.comb += [
-                round_trip.time_base.eq(time),
-                round_trip.advance.eq(self.link_enable),
-                round_trip.clear.eq(clear_slot),
-                round_trip.index.eq(index),
-                round_trip.stamp.eq(transmitter.push),
-                round_trip.stamped_slot.eq(transmitter.token.slot),
-                round_trip.stamped_try.eq(transmitter.token.tries),
-                # Only an Ack needs its stamp, and its slot is known early.
-                round_trip.look.eq(receiver.header.slot),
-                round_trip.released.eq(action.released),
-                round_trip.echo.eq(action.echo),
-                round_trip.send_distance.eq(transmitter.distance),
-                round_trip.send_step.eq(transmitter.step),
-                round_trip.ack_distance.eq(action.distance),
-                round_trip.ack_step.eq(action.step),
-                transmitter.wait.eq(round_trip.send_wait),
-                action.wait.eq(round_trip.ack_wait),
-            ]
-        if system.timers.jitter_bits:
-            m.submodules.draws = draws = Draws()
-            m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push & ~self.node_reset)]
-            inner.d.comb += transmitter.jitter.eq(draws.draw)
-
-        # Receive and act.
-        inner.d.comb += [
-            receiver.link_i.eq(self.link_i),
-            receiver.node.eq(self.node),
-            receiver.incarnation.eq(self.incarnation),
-            action.ready.eq(ready),
-            action.time_base.eq(time),
-            action.node.eq(self.node),
-            action.incarnation.eq(self.incarnation),
-            action.quiesce.eq(self.quiesce),
-            action.complete.eq(receiver.complete),
-            action.header.eq(receiver.header),
-            action.wrong.eq(receiver.wrong),
             action.cancel.valid.eq(self.cancel.valid),
             action.cancel.payload.eq(self.cancel.payload),
-            table.look.eq(action.look_slot),
-            action.looked.eq(table.looked),
-            table.end.eq(action.end),
-            table.ended_slot.eq(action.ended_slot),
-            table.end_phase.eq(action.end_phase),
-            received.look.eq(action.look_set),
-            action.entries.eq(received.entries),
-            received.write.eq(action.write),
-            received.entry.eq(action.entry),
-            received.joins.eq(action.joins),
-            received.leaves.eq(action.leaves),
-            action.ack_room.eq(ack_ladder.room),
-            action.repeat_rung.eq(send_ladder.next_rung),
-            action.next_rung.eq(ack_ladder.next_rung),
-            completions.push.eq(action.completes),
-            completions.entry.eq(action.completion),
-            free.taken.eq(completions.taken),
-            free.rests.eq(completions.rests),
-            free.ended.slot.eq(completions.completion.payload.slot),
-            free.ended.generation.eq(completions.completion.payload.generation),
             completions.completion.ready.eq(self.completion.ready),
         ]
-        wiring.connect(inner, send_ladder.hold, action.repeat_hold)
-        wiring.connect(inner, ack_ladder.hold, action.ack_hold)
-        wiring.connect(inner, action.reply, replies.i)
-        wiring.connect(inner, action.repeat, repeats.i)
-        for i, fifo in enumerate(fifos):
-            inner.d.comb += [
-                fifo.push.eq(receiver.flit.valid & (receiver.flit.fifo == i)),
-                fifo.beat.data.eq(receiver.flit.data),
-                fifo.beat.last.eq(receiver.flit.last),
-                fifo.commit.eq(action.commit[i]),
-                fifo.record.eq(action.record),
-                fifo.reject.eq(action.acts & ~action.commit[i]),
-                fifo.forget.eq(receiver.fragment),
-                action.room[i].eq(fifo.room),
-            ]
 
         idle = (
             ready
@@ -333,7 +261,7 @@ class Ni(wiring.Component):
             & received.none
             & replies.empty
             & transmitter.resting
-            & ~(receiver.busy | receiver.complete | action.waiting)
+            & ~(receiver.busy | receiver.arrival.complete | action.waiting)
             & Cat(fifo.empty for fifo in fifos).all()
         )
 
@@ -415,7 +343,7 @@ class Ni(wiring.Component):
             event_word(acted.event, detail=acted.detail, peer=acted.peer, length=acted.length),
             uid_word(acted.source, acted.incarnation, acted.slot, acted.generation),
             when(
-                accept.accept,
+                accept.begin.valid,
                 event_word(
                     Const(Event.ACCEPT, 8),
                     detail=Mux(accept.shown.best_effort, Kind.BE, Kind.SEND),
@@ -425,11 +353,11 @@ class Ni(wiring.Component):
                 ),
             ),
             when(
-                accept.accept,
+                accept.begin.valid,
                 uid_word(self.node, self.incarnation, accept.accepted.slot, accept.accepted.generation),
             ),
             when(
-                completions.taken,
+                completions.taken.valid,
                 event_word(
                     Const(Event.COMPLETE, 8),
                     detail=Cat(padded(ended.cause, CAUSE_BITS), ended.status),
@@ -437,7 +365,7 @@ class Ni(wiring.Component):
                     extra=ended.tag,
                 ),
             ),
-            when(completions.taken, uid_word(self.node, self.incarnation, ended.slot, ended.generation)),
+            when(completions.taken.valid, uid_word(self.node, self.incarnation, ended.slot, ended.generation)),
             *self._take_lane(*takes[0]),
             when(receiver.fragment, event_word(Const(Event.FRAGMENT, 8))),
             Const(0, WORD_BITS),
@@ -451,7 +379,8 @@ class Ni(wiring.Component):
     def _pulses(self, accept, transmitter, receiver, action, completions) -> Value:
         """One bit per `Counter`."""
         shown: dict = {LANE_TX: transmitter.shown.event, LANE_RX: action.shown.event}
-        happens: dict = {LANE_ACCEPT: accept.accept, LANE_COMPLETE: completions.taken, LANE_FRAGMENT: receiver.fragment}
+        happens: dict = {LANE_ACCEPT: accept.begin.valid, LANE_COMPLETE: completions.taken.valid}
+        happens[LANE_FRAGMENT] = receiver.fragment
         pulses = {Counter.REPLIES_DROPPED: action.lost_reply}
         for counter, (event, reason) in COUNTED.items():
             lane = EVENTS[event].lane

@@ -1,6 +1,6 @@
 """The payloads of the datagrams under way: one memory, indexed by slot and beat."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,7 +8,24 @@ from amaranth.utils import ceil_log2
 
 from lethe.spec.config import System
 
-__all__ = ["PayloadStore"]
+__all__ = ["PayloadStore", "read_signature", "write_signature"]
+
+
+def _place(system: System) -> dict:
+    return {"slot": Out(range(system.ni.slots)), "beat": Out(range(max(2, system.slot_flits)))}
+
+
+def write_signature(system: System) -> wiring.Signature:
+    """Seen from accept: stores ``flit`` as ``beat`` of ``slot``."""
+    return wiring.Signature({"valid": Out(1), **_place(system), "flit": Out(system.format.flit_bits)})
+
+
+def read_signature(system: System) -> wiring.Signature:
+    """Seen from the transmitter: the ``flit`` of ``slot`` and ``beat``, one cycle later.
+
+    It means nothing if this slot was written in the same cycle.
+    """
+    return wiring.Signature({**_place(system), "flit": In(system.format.flit_bits)})
 
 
 class PayloadStore(wiring.Component):
@@ -16,44 +33,27 @@ class PayloadStore(wiring.Component):
 
     Members
     -------
-    write, write_slot, write_beat, flit : In
-        Store a flit.
-    slot, beat : In
-        Address of a read; its flit is at ``data`` one cycle later, unless this slot was written in the same cycle.
+    write : In(`write_signature`)
+    read : In(`read_signature`)
     """
-
-    write: Signal
-    data: Signal
 
     def __init__(self, system: System):
         self._system = system
-        beat = max(1, ceil_log2(system.slot_flits))
-        slot = range(system.ni.slots)
-        super().__init__(
-            {
-                "write": In(1),
-                "write_slot": In(slot),
-                "write_beat": In(beat),
-                "flit": In(system.format.flit_bits),
-                "slot": In(slot),
-                "beat": In(beat),
-                "data": Out(system.format.flit_bits),
-            }
-        )
+        super().__init__({"write": In(write_signature(system)), "read": In(read_signature(system))})
 
     def elaborate(self, platform):
         m = Module()
         beat_bits = ceil_log2(self._system.slot_flits)
         depth = self._system.ni.slots << beat_bits
-        m.submodules.memory = memory = Memory(shape=len(self.data), depth=depth, init=[])
+        m.submodules.memory = memory = Memory(shape=self._system.format.flit_bits, depth=depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         m.d.comb += [
-            write.en.eq(self.write),
-            write.addr.eq(Cat(self.write_beat[:beat_bits], self.write_slot)),
-            write.data.eq(self.flit),
-            read.addr.eq(Cat(self.beat[:beat_bits], self.slot)),
+            write.en.eq(self.write.valid),
+            write.addr.eq(Cat(self.write.beat[:beat_bits], self.write.slot)),
+            write.data.eq(self.write.flit),
+            read.addr.eq(Cat(self.read.beat[:beat_bits], self.read.slot)),
             # A slot that is being written holds no datagram yet: what is read of it goes nowhere.
-            read.en.eq(~(self.write & (self.write_slot == self.slot))),
-            self.data.eq(read.data),
+            read.en.eq(~(self.write.valid & (self.write.slot == self.read.slot))),
+            self.read.flit.eq(read.data),
         ]
         return m

@@ -9,8 +9,9 @@ from amaranth.utils import exact_log2
 from lethe.spec.config import System
 
 from .layouts import Records
+from .walk import clear_signature
 
-__all__ = ["ReceiveTable", "set_of"]
+__all__ = ["ReceiveTable", "look_signature", "set_of", "update_signature"]
 
 
 def set_of(system: System, source: Value, slot: Value) -> Value:
@@ -25,42 +26,44 @@ def set_of(system: System, source: Value, slot: Value) -> Value:
     return result
 
 
+def look_signature(records: Records) -> wiring.Signature:
+    """Seen from the action: the entries of a ``set`` given in *c−1* are here in *c*, with all writes up to *c−1*."""
+    return wiring.Signature({"set": Out(records.set), "entries": In(records.entries)})
+
+
+def update_signature(records: Records) -> wiring.Signature:
+    """Seen from the action: the ``ways`` that take ``entry``, in the set looked at in the cycle before.
+
+    ``joins``, ``leaves``: the write adds an entry where none was; takes one away.
+    """
+    ways = Out(records.entries.length)
+    return wiring.Signature({"ways": ways, "entry": Out(records.entry), "joins": Out(1), "leaves": Out(1)})
+
+
 class ReceiveTable(wiring.Component):
     """``sets`` × ``ways`` entries in one memory per way.
 
-    A set given at ``look`` in *c* is at ``entries`` in *c+1*, with all writes up to *c*.  A write in *c+1* goes to
-    the set looked at in *c*: every change follows a look, so two actions on one set in successive cycles see each
-    other.
+    Every change follows a look, so two actions on one set in successive cycles see each other.
 
     Members
     -------
-    clear, index : In
-        Empty set ``index``.
-    look : In(range(sets)), entries : Out(array of entries)
-        The read.
-    write : In(ways), entry : In(entry)
-        The ways that take ``entry``.
+    clear : In(`clear_signature`)
+        Empty a set.
+    look : In(`look_signature`)
+    update : In(`update_signature`)
     none : Out(1)
         No entry is valid.
-    joins, leaves : In(1)
-        The write adds an entry where none was; takes one away.
     """
 
     def __init__(self, system: System):
         self._system = system
         records = Records(system)
         self._entry = records.entry
-        ways = system.ni.ways
         super().__init__(
             {
-                "clear": In(1),
-                "index": In(records.set),
-                "look": In(records.set),
-                "entries": Out(records.entries),
-                "write": In(ways),
-                "entry": In(self._entry),
-                "joins": In(1),
-                "leaves": In(1),
+                "clear": In(clear_signature(records.set)),
+                "look": In(look_signature(records)),
+                "update": In(update_signature(records)),
                 "none": Out(1),
             }
         )
@@ -68,25 +71,26 @@ class ReceiveTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         sets, ways = self._system.ni.sets, self._system.ni.ways
-        looked = Signal.like(self.look)
-        m.d.sync += looked.eq(self.look)
+        update = self.update
+        looked = Signal.like(self.look.set)
+        m.d.sync += looked.eq(self.look.set)
         for way in range(ways):
             m.submodules[f"way{way}"] = memory = Memory(shape=self._entry, depth=max(2, sets), init=[])
             write = memory.write_port()
             read = memory.read_port(transparent_for=(write,))
             m.d.comb += [
-                read.addr.eq(self.look),
-                self.entries[way].eq(read.data),
+                read.addr.eq(self.look.set),
+                self.look.entries[way].eq(read.data),
                 write.addr.eq(looked),
-                write.data.eq(self.entry),
-                write.en.eq(self.write[way]),
+                write.data.eq(update.entry),
+                write.en.eq(update.ways[way]),
             ]
-            with m.If(self.clear):
-                m.d.comb += [write.addr.eq(self.index), write.data.as_value().eq(0), write.en.eq(1)]
+            with m.If(self.clear.valid):
+                m.d.comb += [write.addr.eq(self.clear.index), write.data.as_value().eq(0), write.en.eq(1)]
         count = Signal(range(sets * ways + 1))
-        with m.If(self.joins):
+        with m.If(update.joins):
             m.d.sync += count.eq(count + 1)
-        with m.Elif(self.leaves):
+        with m.Elif(update.leaves):
             m.d.sync += count.eq(count - 1)
         m.d.comb += self.none.eq(count == 0)
         return m

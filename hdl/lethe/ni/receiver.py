@@ -1,7 +1,7 @@
 """The receiver: checks what arrives before anything acts on it (cycle contract, section 4.4; T4)."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import field_of, flit_layout
@@ -11,9 +11,10 @@ from lethe.spec.config import System
 from lethe.spec.events import Drop, Kind
 from lethe.spec.wire import CRC16, CRC32
 
+from .deliver import fill_signature
 from .layouts import Records
 
-__all__ = ["Receiver", "fifo_of"]
+__all__ = ["CHECKS", "Receiver", "arrival_signature", "fifo_of"]
 
 #: What can be wrong with a message by itself, in the order of the checks.
 CHECKS = (
@@ -30,6 +31,15 @@ def fifo_of(system: System, cls):
     return Array(classes - c if c >= classes - controls else 0 for c in range(classes))[cls]
 
 
+def arrival_signature(system: System) -> wiring.Signature:
+    """Seen from the receiver: a message is ``complete``, with this header (the fields that its kind has).
+
+    ``wrong`` : the `CHECKS` that failed.
+    """
+    members = {"complete": Out(1), "header": Out(Records(system).header), "wrong": Out(len(CHECKS))}
+    return wiring.Signature(members)
+
+
 class Receiver(wiring.Component):
     """One message or flit per cycle, never stalled.
 
@@ -39,14 +49,10 @@ class Receiver(wiring.Component):
     -------
     link_i : In(flit)
     node, incarnation : In
-    complete : Out(1)
+    arrival : Out(`arrival_signature`)
         In *t+1*: a message ended in *t*.
-    header : Out
-        In *t+1*: its header (the fields that its kind has).
-    wrong : Out(len(CHECKS))
-        In *t+1*: which checks failed.
-    flit : Out({valid, data, last, fifo})
-        In *t+2*: a payload flit for a deliver FIFO, whether or not its message turns out to be good.
+    fill : array of Out(`fill_signature`), one for each deliver FIFO
+        In *t+2*: a payload flit, whether or not its message turns out to be good.
     fragment : Out(1)
         In *t+2*: the flit or gap in *t* broke a message off.
     busy : Out(1)
@@ -61,19 +67,8 @@ class Receiver(wiring.Component):
                 "link_i": In(flit_layout(form)),
                 "node": In(form.node_bits),
                 "incarnation": In(form.incarnation_bits),
-                "complete": Out(1),
-                "header": Out(Records(system).header),
-                "wrong": Out(len(CHECKS)),
-                "flit": Out(
-                    data.StructLayout(
-                        {
-                            "valid": 1,
-                            "data": form.flit_bits,
-                            "last": 1,
-                            "fifo": range(system.ni.control_classes + 1),
-                        }
-                    )
-                ),
+                "arrival": Out(arrival_signature(system)),
+                "fill": Out(fill_signature(Records(system))).array(system.ni.control_classes + 1),
                 "fragment": Out(1),
                 "busy": Out(1),
             }
@@ -87,7 +82,7 @@ class Receiver(wiring.Component):
         flit, index = assembler.flit, assembler.index
         m.d.comb += [
             assembler.link_i.eq(self.link_i),
-            self.complete.eq(assembler.complete),
+            self.arrival.complete.eq(assembler.complete),
             self.busy.eq(assembler.busy),
         ]
         m.d.sync += self.fragment.eq(assembler.fragment)
@@ -97,7 +92,7 @@ class Receiver(wiring.Component):
         for i in range(form.header_flits):
             with m.If(assembler.belongs & (index == i)):
                 m.d.sync += stored.word_select(i, bits).eq(flit.data)
-        header, single = self.header, flit.first
+        header, single = self.arrival.header, flit.first
         for field in form.send:
             value = field_of(field, stored)
             if form.one_flit_control and field.offset < form.common_bits:
@@ -113,12 +108,16 @@ class Receiver(wiring.Component):
         first_payload = form.header_flits
 
         offered = assembler.belongs & ~flit.first & carries & (index >= first_payload)
+        payload, beat = Signal(), Signal(self.fill[0].beat.shape())
+        fifo = Signal(range(len(self.fill)))
         m.d.sync += [
-            self.flit.valid.eq(offered & (index < first_payload + payload_flits)),
-            self.flit.data.eq(flit.data),
-            self.flit.last.eq(index == (first_payload - 1) + payload_flits),
-            self.flit.fifo.eq(fifo_of(system, field_of(next(f for f in form.send if f.name == "class"), stored))),
+            payload.eq(offered & (index < first_payload + payload_flits)),
+            beat.data.eq(flit.data),
+            beat.last.eq(index == (first_payload - 1) + payload_flits),
+            fifo.eq(fifo_of(system, field_of(next(f for f in form.send if f.name == "class"), stored))),
         ]
+        for i, fill in enumerate(self.fill):
+            m.d.comb += [fill.valid.eq(payload & (fifo == i)), fill.beat.eq(beat), fill.forget.eq(self.fragment)]
 
         # CRCs.  `crc` covers the message's flits before this one.
         crc, so_far = Signal(32), Signal(32)
@@ -157,5 +156,5 @@ class Receiver(wiring.Component):
             Drop.EXTENSION: is_data & ((header.mode != is_be) | (header.extension != 0)),
             Drop.INCARNATION: is_data & (header.peer_incarnation != 0) & (header.peer_incarnation != self.incarnation),
         }
-        m.d.comb += self.wrong.eq(Cat(wrong[check] for check in CHECKS))
+        m.d.comb += self.arrival.wrong.eq(Cat(wrong[check] for check in CHECKS))
         return m

@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out
 from lethe.spec.config import System
 
 from .distance import class_bits
+from .walk import clear_signature
 
-__all__ = ["RoundTrip", "step_bits", "step_of"]
+__all__ = ["RoundTrip", "release_signature", "stamp_signature", "step_bits", "step_of", "wait_signature"]
 
 
 def step_bits(system: System) -> range:
@@ -21,6 +22,22 @@ def step_of(system: System, rung: Value) -> Value:
     """The step of a try that waits on ``rung``, if it is not the first."""
     classes = system.graph.distance_classes
     return Array(max(0, q - classes + 1) for q in range(system.rungs))[rung]
+
+
+def stamp_signature(system: System) -> wiring.Signature:
+    """Seen from the transmitter: a Send of ``slot`` starts; known to what acts in the next cycle or later."""
+    return wiring.Signature({"valid": Out(1), "slot": Out(range(system.ni.slots)), "try_": Out(system.format.try_bits)})
+
+
+def release_signature(system: System) -> wiring.Signature:
+    """Seen from the action, in *c*: an Ack with this try ends a datagram."""
+    return wiring.Signature({"valid": Out(1), "try_": Out(system.format.try_bits)})
+
+
+def wait_signature(system: System) -> wiring.Signature:
+    """Seen from who pushes a token: its distance class and step, and its ``delay``, less one."""
+    distance, step = class_bits(system.graph), step_bits(system)
+    return wiring.Signature({"distance": Out(distance), "step": Out(step), "delay": In(system.time_bits)})
 
 
 class RoundTrip(wiring.Component):
@@ -39,46 +56,33 @@ class RoundTrip(wiring.Component):
     -------
     time_base, advance : In
         The time base, and whether it is one more in the next cycle.
-    clear, index : In
-        Initialise the stamp of slot ``index``.
-    stamp, stamped_slot, stamped_try : In
-        A Send of ``stamped_slot`` starts; known to what acts in the next cycle or later.
-    look, ack_distance, ack_step : In
-        In *c−1*, of what acts in *c*: the slot, if it is an Ack; the class of the pair; the step of a token that is
-        pushed.
-    released, echo : In
-        In *c*: an Ack with this try ends the datagram.
-    ack_wait : Out(time_bits)
-        In *c*: the delay, less one, of a token that is pushed to the Ack ladder.
-    send_step, send_distance : In, send_wait : Out(time_bits)
-        Of a token that is pushed to the Send ladder in *g+1*: its step in *g*; in *g+1* its class, and its delay, less
-        one.
+    clear : In(`clear_signature`)
+        Initialise the stamp of a slot.
+    stamp : In(`stamp_signature`)
+    look : In
+        In *c−1*: the slot of what acts in *c*, if it is an Ack.
+    release : In(`release_signature`)
+    ack : In(`wait_signature`)
+        Class of the pair and step in *c−1*, of a token that may be pushed to the Ack ladder in *c*; its delay in *c*.
+    send : In(`wait_signature`)
+        Of a token that is pushed to the Send ladder in *g+1*: its step in *g*; class and delay in *g+1*.
     """
 
     def __init__(self, system: System):
         if not system.measured:
             raise ValueError("timers.ceiling must not be 0")
         self._system = system
-        form, slot = system.format, range(system.ni.slots)
-        distance, step = class_bits(system.graph), step_bits(system)
+        slot = range(system.ni.slots)
         super().__init__(
             {
                 "time_base": In(system.time_bits),
                 "advance": In(1),
-                "clear": In(1),
-                "index": In(slot),
-                "stamp": In(1),
-                "stamped_slot": In(slot),
-                "stamped_try": In(form.try_bits),
+                "clear": In(clear_signature(slot)),
+                "stamp": In(stamp_signature(system)),
                 "look": In(slot),
-                "released": In(1),
-                "echo": In(form.try_bits),
-                "send_distance": In(distance),
-                "send_step": In(step),
-                "ack_distance": In(distance),
-                "ack_step": In(step),
-                "send_wait": Out(system.time_bits),
-                "ack_wait": Out(system.time_bits),
+                "release": In(release_signature(system)),
+                "ack": In(wait_signature(system)),
+                "send": In(wait_signature(system)),
             }
         )
 
@@ -87,22 +91,24 @@ class RoundTrip(wiring.Component):
         system = self._system
         ceiling, steps = system.ceiling, system.timers.backoff_steps
         lowest = system.delays[: system.graph.distance_classes]
+        clear, stamp = self.clear, self.stamp
+        released, echo = self.release.valid, self.release.try_
 
         # The stamps.  A slot is never read where it is written: what would be read is known without.
         layout = data.StructLayout({"time": system.time_bits, "try": system.format.try_bits})
         m.submodules.stamps = stamps = Memory(shape=layout, depth=system.ni.slots, init=[])
         write, read = stamps.write_port(), stamps.read_port()
-        stamped, fresh, went, tried = Signal(), Signal(), Signal(), Signal.like(self.echo)
+        stamped, fresh, went, tried = Signal(), Signal(), Signal(), Signal(system.format.try_bits)
         m.d.comb += [
-            write.en.eq(self.stamp | self.clear),
-            write.addr.eq(Mux(self.clear, self.index, self.stamped_slot)),
-            write.data.time.eq(Mux(self.clear, 0, self.time_base)),
-            write.data["try"].eq(Mux(self.clear, 0, self.stamped_try)),
+            write.en.eq(stamp.valid | clear.valid),
+            write.addr.eq(Mux(clear.valid, clear.index, stamp.slot)),
+            write.data.time.eq(Mux(clear.valid, 0, self.time_base)),
+            write.data["try"].eq(Mux(clear.valid, 0, stamp.try_)),
             read.addr.eq(self.look),
             stamped.eq(write.en & (write.addr == read.addr)),
             read.en.eq(~stamped),
         ]
-        m.d.sync += [fresh.eq(stamped), went.eq(self.advance), tried.eq(self.stamped_try)]
+        m.d.sync += [fresh.eq(stamped), went.eq(self.advance), tried.eq(stamp.try_)]
 
         # What each step hands on.
         age = Signal(system.time_bits)
@@ -110,10 +116,10 @@ class RoundTrip(wiring.Component):
         error = Signal(signed(len(measured) + 1))
         deviation = Signal(range(4 * ceiling + 4))
         sampled = [Signal(name=f"sampled{i}") for i in range(1, 5)]
-        distance = [Signal.like(self.ack_distance, name=f"distance{i}") for i in range(5)]
+        distance = [Signal.like(self.ack.distance, name=f"distance{i}") for i in range(5)]
         m.d.sync += [
-            Cat(sampled).eq(Cat(self.released & (Mux(fresh, tried, read.data["try"]) == self.echo), *sampled)),
-            Cat(distance).eq(Cat(self.ack_distance, *distance)),
+            Cat(sampled).eq(Cat(released & (Mux(fresh, tried, read.data["try"]) == echo), *sampled)),
+            Cat(distance).eq(Cat(self.ack.distance, *distance)),
         ]
 
         # Eight means (at most 8 · ceiling + 7), four mean deviations (4 · ceiling + 3), and the time-outs, less one.
@@ -181,17 +187,17 @@ class RoundTrip(wiring.Component):
         # A Send's class comes last, so the delays of all classes wait for it.
         sent = Array(Signal.like(wait, name=f"sent{q}") for q, wait in enumerate(waits))
         m.d.sync += [
-            own.eq(doubled(wait, most, self.send_step)) for own, wait, most in zip(sent, waits, doublings, strict=True)
+            own.eq(doubled(wait, most, self.send.step)) for own, wait, most in zip(sent, waits, doublings, strict=True)
         ]
         # An Ack's class comes late in the cycle before, so its delay is doubled in its own.
-        ack_wait, ack_most, ack_step = Signal.like(waits[0]), Signal.like(self.ack_step), Signal.like(self.ack_step)
+        ack_wait, ack_most, ack_step = Signal.like(waits[0]), Signal.like(self.ack.step), Signal.like(self.ack.step)
         m.d.sync += [
-            ack_wait.eq(waits[self.ack_distance]),
-            ack_most.eq(doublings[self.ack_distance]),
-            ack_step.eq(self.ack_step),
+            ack_wait.eq(waits[self.ack.distance]),
+            ack_most.eq(doublings[self.ack.distance]),
+            ack_step.eq(self.ack.step),
         ]
         m.d.comb += [
-            self.send_wait.eq(sent[self.send_distance]),
-            self.ack_wait.eq(doubled(ack_wait, ack_most, ack_step)),
+            self.send.delay.eq(sent[self.send.distance]),
+            self.ack.delay.eq(doubled(ack_wait, ack_most, ack_step)),
         ]
         return m

@@ -8,8 +8,47 @@ from amaranth.lib.wiring import In, Out
 from lethe.spec.config import System
 
 from .layouts import Records
+from .walk import clear_signature
 
-__all__ = ["SendTable"]
+__all__ = [
+    "SendTable", "begin_signature", "end_signature", "launch_signature", "look_signature", "peek_signature",
+    "store_signature",
+]  # fmt: skip
+
+
+def store_signature(records: Records) -> wiring.Signature:
+    """Seen from accept, at the handshake: ``fields`` become those of ``slot``."""
+    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "fields": Out(records.fields)})
+
+
+def begin_signature(records: Records) -> wiring.Signature:
+    """Seen from accept: the datagram is fully stored, and live from the next cycle on.
+
+    ``phase`` alternates from life to life.
+    """
+    members = {"valid": Out(1), "slot": Out(records.slot), "phase": Out(1), "deadline": Out(records.deadline)}
+    return wiring.Signature(members)
+
+
+def launch_signature(records: Records) -> wiring.Signature:
+    """Seen from the transmitter: this life's first Send is granted."""
+    life = {"slot": Out(records.slot), "generation": Out(records.fields["generation"].shape)}
+    return wiring.Signature({"valid": Out(1), **life})
+
+
+def end_signature(records: Records) -> wiring.Signature:
+    """Seen from the action: not live from the next cycle on.  ``phase`` is the slot's."""
+    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
+
+
+def look_signature(records: Records) -> wiring.Signature:
+    """Seen from the action: the row of a ``slot`` given in *c−1* is here in *c*."""
+    return wiring.Signature({"slot": Out(records.slot), "row": In(records.looked)})
+
+
+def peek_signature(records: Records) -> wiring.Signature:
+    """Seen from the transmitter: the row of a ``slot`` given in *g* is here in *g+1*."""
+    return wiring.Signature({"slot": Out(records.slot), "row": In(records.peeked)})
 
 
 class SendTable(wiring.Component):
@@ -19,52 +58,32 @@ class SendTable(wiring.Component):
     receiver's action (liveness off).  A slot is live while the phase that accept wrote differs from the phase that
     the action wrote; both are cleared, and launched set to "never", by the walk after reset.
 
-    Two units read.  An address given in *c* shows in *c+1*: at ``looked`` the state at the start of *c+1* (writes of
-    *c* included), at ``peeked`` the state at the start of *c*.
+    Two units read.  A slot given in *c* shows in *c+1*: at ``look`` the state at the start of *c+1* (writes of *c*
+    included), at ``peek`` the state at the start of *c*.
 
     Members
     -------
-    clear, index : In
-        Initialise slot ``index``.
-    store, slot, fields : In
-        Handshake: ``fields`` become those of ``slot``.
-    accept, accepted_slot, phase, deadline : In
-        The datagram is fully stored: live from the next cycle on.  ``phase`` alternates from life to life.
-    launch, launched_slot, launched_generation : In
-        A grant of this life's first Send.
-    end, ended_slot, end_phase : In
-        Not live from the next cycle on.  ``end_phase`` is the slot's ``phase``.
-    look : In, looked : Out
-        The action's copy.
-    peek : In, peeked : Out
-        The transmitter's copy.
+    clear : In(`clear_signature`)
+    store, begin : In(`store_signature`), In(`begin_signature`)
+        From accept.
+    launch, peek : In(`launch_signature`), In(`peek_signature`)
+        From the transmitter; its copy.
+    end, look : In(`end_signature`), In(`look_signature`)
+        From the action; its copy.
     """
 
     def __init__(self, system: System):
         self._system = system
         records = self._records = Records(system)
-        slot, generation = records.slot, system.format.generation_bits
         super().__init__(
             {
-                "clear": In(1),
-                "index": In(slot),
-                "store": In(1),
-                "slot": In(slot),
-                "fields": In(records.fields),
-                "accept": In(1),
-                "accepted_slot": In(slot),
-                "phase": In(1),
-                "deadline": In(records.deadline),
-                "launch": In(1),
-                "launched_slot": In(slot),
-                "launched_generation": In(generation),
-                "end": In(1),
-                "ended_slot": In(slot),
-                "end_phase": In(1),
-                "look": In(slot),
-                "looked": Out(records.looked),
-                "peek": In(slot),
-                "peeked": Out(records.peeked),
+                "clear": In(clear_signature(records.slot)),
+                "store": In(store_signature(records)),
+                "begin": In(begin_signature(records)),
+                "launch": In(launch_signature(records)),
+                "end": In(end_signature(records)),
+                "look": In(look_signature(records)),
+                "peek": In(peek_signature(records)),
             }
         )
 
@@ -72,51 +91,49 @@ class SendTable(wiring.Component):
         m = Module()
         slots, records = self._system.ni.slots, self._records
 
-        def memory(name, shape, enable, address, value, reader, *, cleared=None, transparent):
+        def memory(name, shape, writer, value, reader, *, cleared=None, transparent):
             """One memory with its writer and its one reader; returns the read data."""
             m.submodules[name] = memory = Memory(shape=shape, depth=slots, init=[])
             write = memory.write_port()
             read = memory.read_port(transparent_for=(write,) if transparent else ())
-            m.d.comb += [write.en.eq(enable), write.addr.eq(address), write.data.eq(value), read.addr.eq(reader)]
+            m.d.comb += [
+                write.en.eq(writer.valid), write.addr.eq(writer.slot), write.data.eq(value), read.addr.eq(reader.slot)
+            ]  # fmt: skip
             if cleared is not None:
-                with m.If(self.clear):
-                    m.d.comb += [write.en.eq(1), write.addr.eq(self.index), write.data.eq(cleared)]
+                with m.If(self.clear.valid):
+                    m.d.comb += [write.en.eq(1), write.addr.eq(self.clear.index), write.data.eq(cleared)]
             return read.data
 
         def fields(name, layout, reader, transparent):
             value = Signal(layout, name=f"{name}_stored")
-            m.d.comb += [value[n].eq(self.fields[n]) for n in layout.members]
-            return memory(name, layout, self.store, self.slot, value, reader, transparent=transparent)
+            m.d.comb += [value[n].eq(self.store.fields[n]) for n in layout.members]
+            return memory(name, layout, self.store, value, reader, transparent=transparent)
 
         def phases(reader, name, transparent):
-            begun = memory(
-                f"begun_{name}", 1, self.accept, self.accepted_slot, self.phase, reader, cleared=0,
-                transparent=transparent,
-            )  # fmt: skip
-            ended = memory(
-                f"ended_{name}", 1, self.end, self.ended_slot, self.end_phase, reader, cleared=0,
-                transparent=transparent,
-            )  # fmt: skip
+            begun, ended = (
+                memory(f"{what}_{name}", 1, writer, writer.phase, reader, cleared=0, transparent=transparent)
+                for what, writer in (("begun", self.begin), ("ended", self.end))
+            )
             return begun, begun ^ ended
 
         looked = fields("records_looked", records.looked_fields, self.look, True)
         begun, live = phases(self.look, "looked", True)
-        deadline = memory(
-            "deadlines", records.deadline, self.accept, self.accepted_slot, self.deadline, self.look, transparent=True
-        )
+        deadline = memory("deadlines", records.deadline, self.begin, self.begin.deadline, self.look, transparent=True)
+        generation = self.launch.generation
         launched = memory(
-            "launched", self._system.format.generation_bits, self.launch, self.launched_slot,
-            self.launched_generation, self.look, cleared=-1, transparent=True,
-        )  # fmt: skip
+            "launched", generation.shape(), self.launch, generation, self.look, cleared=-1, transparent=True
+        )
+        row = self.look.row
         m.d.comb += [
-            *(self.looked[n].eq(looked[n]) for n in records.looked_fields.members),
-            self.looked.live.eq(live),
-            self.looked.phase.eq(begun),
-            self.looked.deadline.eq(deadline),
-            self.looked.launched_generation.eq(launched),
+            *(row[n].eq(looked[n]) for n in records.looked_fields.members),
+            row.live.eq(live),
+            row.phase.eq(begun),
+            row.deadline.eq(deadline),
+            row.launched_generation.eq(launched),
         ]
 
         peeked = fields("records_peeked", records.peeked_fields, self.peek, False)
         _, live = phases(self.peek, "peeked", False)
-        m.d.comb += [*(self.peeked[n].eq(peeked[n]) for n in records.peeked_fields.members), self.peeked.live.eq(live)]
+        row = self.peek.row
+        m.d.comb += [*(row[n].eq(peeked[n]) for n in records.peeked_fields.members), row.live.eq(live)]
         return m

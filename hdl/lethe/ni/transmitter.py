@@ -10,10 +10,21 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Event, Kind, Status
 from lethe.spec.wire import KIND_BITS
 
+from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
-from .round_trip import step_bits, step_of
+from .payload_store import read_signature
+from .round_trip import stamp_signature, step_of, wait_signature
+from .send_table import launch_signature, peek_signature
 
-__all__ = ["Transmitter", "header_bits"]
+__all__ = ["Transmitter", "flying_signature", "header_bits"]
+
+
+def flying_signature(system: System) -> wiring.Signature:
+    """Seen from the transmitter: the payload of ``slot`` is being read for a worm.
+
+    From *g+2* on: in *g+1* nobody can hold the slot.
+    """
+    return wiring.Signature({"valid": Out(1), "slot": Out(range(system.ni.slots))})
 
 
 def header_bits(fields, values: dict):
@@ -28,35 +39,32 @@ def header_bits(fields, values: dict):
 class Transmitter(wiring.Component):
     """Grants the link in *g*, judges in *g+1* by the send table at the start of *g*, shows the first flit in *g+2*.
 
-    Order: replies, repeats, new datagrams; the last two only while `sends_allowed`, new ones only while the finish
+    Order: replies, repeats, new datagrams; the last two only while ``push.room``, new ones only while the finish
     register is empty (it ends best-effort and refused datagrams).
 
     Members
     -------
     open : In(1)
         Ready and link_enable.
-    sends_allowed : In(1)
-        Every rung of the Send ladder has room for two.
     node, incarnation : In
         Own number and incarnation.
     replies, repeats, news : In(stream)
         The queues.
-    peek : Out, peeked : In
+    peek : Out(`peek_signature`)
         The send table's copy.
-    slot, beat, payload
+    payload : Out(`read_signature`)
         The payload store.
-    granted_new : Out(1)
+    launch : Out(`launch_signature`)
         In *g*: ``news.payload`` is granted.
     time_base, jitter : In
         The time base, and the draw of a Send in *g+1*.
-    push, token, rung, eve : Out
+    push : Out(`push_signature`)
         In *g+1*: a Send was launched; its token goes to the Send ladder.
-    distance, step : Out, wait : In
-        With measured round trips: class (*g+1*) and step (*g*) of that token, and its delay, less one (*g+1*).
+    wait, stamp : Out(`wait_signature`), Out(`stamp_signature`)
+        With measured round trips, of that Send: its step in *g*; all else in *g+1*.
     finish : Out(stream)
         The finish register.
-    flying, flying_slot : Out
-        A worm with payload is being read from this slot (from *g+2* on; in *g+1* nobody can hold the slot).
+    flying : Out(`flying_signature`)
     resting : Out(1)
         No grant under way, no flit shown.
     shown : Out
@@ -68,34 +76,25 @@ class Transmitter(wiring.Component):
         self._system = system
         form = system.format
         records = Records(system)
-        slot = range(system.ni.slots)
         members = {}
         if system.measured:
-            members = {"distance": Out(records.distance), "step": Out(step_bits(system)), "wait": In(system.time_bits)}
+            members = {"wait": Out(wait_signature(system)), "stamp": Out(stamp_signature(system))}
         super().__init__(
             {
                 "open": In(1),
-                "sends_allowed": In(1),
                 "node": In(form.node_bits),
                 "incarnation": In(form.incarnation_bits),
                 "replies": In(stream.Signature(records.reply)),
                 "repeats": In(stream.Signature(records.repeat)),
                 "news": In(stream.Signature(records.launch)),
-                "peek": Out(slot),
-                "peeked": In(records.peeked),
-                "slot": Out(slot),
-                "beat": Out(range(max(2, system.slot_flits))),
-                "payload": In(form.flit_bits),
-                "granted_new": Out(1),
+                "peek": Out(peek_signature(records)),
+                "payload": Out(read_signature(system)),
+                "launch": Out(launch_signature(records)),
                 "time_base": In(system.time_bits),
                 "jitter": In(max(1, system.timers.jitter_bits)),
-                "push": Out(1),
-                "token": Out(records.token),
-                "rung": Out(records.rung),
-                "eve": Out(system.time_bits),
+                "push": Out(push_signature(system, records.token)),
                 "finish": Out(stream.Signature(records.finish)),
-                "flying": Out(1),
-                "flying_slot": Out(slot),
+                "flying": Out(flying_signature(system)),
                 "resting": Out(1),
                 "shown": Out(
                     data.StructLayout(
@@ -126,15 +125,17 @@ class Transmitter(wiring.Component):
         reply, repeat, new = Signal(), Signal(), Signal()
         sends = Signal()
         m.d.comb += [
-            sends.eq(may_grant & self.sends_allowed & ~self.replies.valid),
+            sends.eq(may_grant & self.push.room & ~self.replies.valid),
             reply.eq(may_grant & self.replies.valid),
             repeat.eq(sends & self.repeats.valid),
             new.eq(sends & ~self.repeats.valid & self.news.valid & ~self.finish.valid),
             self.replies.ready.eq(may_grant),
             self.repeats.ready.eq(repeat),
             self.news.ready.eq(new),
-            self.granted_new.eq(new),
-            self.peek.eq(Mux(self.repeats.valid, self.repeats.payload.slot, self.news.payload.slot)),
+            self.launch.valid.eq(new),
+            self.launch.slot.eq(self.news.payload.slot),
+            self.launch.generation.eq(self.news.payload.generation),
+            self.peek.slot.eq(Mux(self.repeats.valid, self.repeats.payload.slot, self.news.payload.slot)),
         ]
 
         # g+1: judge and start.
@@ -150,7 +151,7 @@ class Transmitter(wiring.Component):
                 token.generation.eq(self.news.payload.generation),
                 token.tries.eq(0),
             ]
-        record = self.peeked
+        record, push = self.peek.row, self.push
         judging, alive, sent, killed = Signal(), Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
         m.d.comb += [
@@ -159,28 +160,31 @@ class Transmitter(wiring.Component):
             alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
             sent.eq(judging & alive & ~record.refused),
             killed.eq(judging & ~alive),
-            self.push.eq(sent & ~record.best_effort),
-            self.token.slot.eq(token.slot),
-            self.token.generation.eq(token.generation),
-            self.token.tries.eq(token.tries),
+            push.valid.eq(sent & ~record.best_effort),
+            push.token.slot.eq(token.slot),
+            push.token.generation.eq(token.generation),
+            push.token.tries.eq(token.tries),
             serialiser.start.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
             serialiser.flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
-            serialiser.payload.eq(self.payload),
+            serialiser.payload.eq(self.payload.flit),
             self.link_o.eq(serialiser.link_o),
         ]
         # Due one cycle after the eve: the delay is counted from the worm's first flit.
-        m.d.comb += self.rung.eq(Mux(is_new, record.distance, token.rung))
+        m.d.comb += push.rung.eq(Mux(is_new, record.distance, token.rung))
         if self._system.measured:
             m.d.comb += [
-                self.distance.eq(record.distance),
-                self.step.eq(Mux(self.repeats.valid, step_of(self._system, self.repeats.payload.rung), 0)),
+                self.stamp.valid.eq(push.valid),
+                self.stamp.slot.eq(token.slot),
+                self.stamp.try_.eq(token.tries),
+                self.wait.distance.eq(record.distance),
+                self.wait.step.eq(Mux(self.repeats.valid, step_of(self._system, self.repeats.payload.rung), 0)),
                 # a − ~b is a + b + 1, in one adder.
-                self.eve.eq((self.time_base + self.jitter) - ~self.wait),
+                push.eve.eq((self.time_base + self.jitter) - ~self.wait.delay),
             ]
         else:
-            delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[self.rung]
-            m.d.comb += self.eve.eq((self.time_base + self.jitter) + delay)
+            delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[push.rung]
+            m.d.comb += push.eve.eq((self.time_base + self.jitter) + delay)
         # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
         waits = judging if form.control_flits == 1 else judging | is_reply
         m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))
@@ -228,11 +232,11 @@ class Transmitter(wiring.Component):
         with m.If(serialiser.start):
             m.d.sync += carries.eq(sent)
         with m.If(judging):
-            m.d.sync += self.flying_slot.eq(token.slot)
+            m.d.sync += self.flying.slot.eq(token.slot)
         m.d.comb += [
-            self.slot.eq(Mux(judging, token.slot, self.flying_slot)),
-            self.beat.eq(serialiser.upcoming),
-            self.flying.eq(serialiser.active & carries),
+            self.payload.slot.eq(Mux(judging, token.slot, self.flying.slot)),
+            self.payload.beat.eq(serialiser.upcoming),
+            self.flying.valid.eq(serialiser.active & carries),
             self.resting.eq(~is_reply & ~judging & ~serialiser.active & ~serialiser.link_o.valid),
         ]
 

@@ -301,17 +301,10 @@ class LadderBlock(Block):
 
     def build(self, m, name, i, o):
         m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare=2 + self._number)
+        push, hold = ladder.push, ladder.hold
         m.d.comb += [
-            Cat(
-                ladder.push, ladder.hold.ready, ladder.advance, ladder.token, ladder.rung, ladder.eve, ladder.time_base
-            ).eq(i),
-            o.eq(
-                Cat(
-                    ladder.room,
-                    ladder.hold.valid,
-                    Mux(ladder.hold.valid, Cat(ladder.hold.payload, ladder.next_rung), 0),
-                )
-            ),
+            Cat(push.valid, hold.ready, ladder.advance, push.token, push.rung, push.eve, ladder.time_base).eq(i),
+            o.eq(Cat(push.room, hold.valid, Mux(hold.valid, Cat(hold.payload.token, hold.payload.next_rung), 0))),
         ]
 
     def play(self, seed):
