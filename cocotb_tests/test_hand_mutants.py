@@ -131,8 +131,8 @@ CHANGES = {
     ),
     "the generator offers in a reset": Change(
         file=f"{HDL}/traffic/generator.py",
-        old="self.offer.ready & ~self.node_reset",
-        new="self.offer.ready",
+        old="self.send.ready & ~self.node_reset",
+        new="self.send.ready",
         blocks=(("small", "generator 64, 512"),),
     ),
 }  # fmt: skip

@@ -227,7 +227,7 @@ def _one_flit_messages(cycles: int) -> Figure:
         ctx.set(ni.seed, seed_for(system.run.seed, UNIT_NI, 0))
         ctx.set(ni.incarnation, 1)
         ctx.set(ni.link_enable, 1)
-        while not ctx.get(ni.ready):
+        while not ctx.get(ni.host.ready):
             await ctx.tick()
         rx = ni.watch[2 * trace.WORD_BITS :][:8]
         for flit in [*flits, None, None, None, None]:

@@ -3,38 +3,25 @@
 from dataclasses import replace
 from functools import partial
 
-from amaranth.hdl import Array, Cat, Module, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.fabric.fabric import Fabric
 from lethe.fabric.schedule import Schedule
+from lethe.host import host_signature
 from lethe.layouts import flit_layout
-from lethe.ni.ni import Ni, host_signature
+from lethe.ni.ni import Ni
 from lethe.spec.config import System
 from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
-from lethe.spec.trace import (
-    PORT_WORDS,
-    STIMULUS_BEAT,
-    STIMULUS_BITS,
-    STIMULUS_CANCEL,
-    STIMULUS_CANCEL_WORD,
-    STIMULUS_FLAGS,
-    STIMULUS_LIMITS,
-    STIMULUS_LIMITS_WORD,
-    STIMULUS_RECORD,
-    STIMULUS_RECORD_WORD,
-    STIMULUS_WORDS,
-    WORD_BITS,
-    fields,
-)
+from lethe.spec.trace import PORT_WORDS, STIMULUS_WORDS, WORD_BITS
 from lethe.statistics import Statistics
-from lethe.traffic.checker import Checker
-from lethe.traffic.generator import Generator
+from lethe.traffic.host import Traffic
+from lethe.traffic.script import Script
 from lethe.verilog import shared
 
-__all__ = ["HOSTS", "FabricTop", "SystemTop", "control_ports", "drive_host"]
+__all__ = ["HOSTS", "FabricTop", "SystemTop"]
 
 #: Who plays the hosts: generators and checkers in the RTL, words from outside, or whoever is on the NIs' host ports.
 HOSTS = ("generator", "stimulus", "ports")
@@ -64,7 +51,7 @@ class SystemTop(wiring.Component):
         Every NI is idle.
     stimulus : In(64 · `STIMULUS_WORDS` · nodes), with ``host="stimulus"``
         Stimulus words of node 0 lowest.
-    host : array of `lethe.ni.ni.host_signature`, one for each node, with ``host="ports"``
+    host : array of `lethe.host.host_signature`, one for each node, with ``host="ports"``
         What is between a NI and its host, seen from the NI.
     done : Out(1), with ``host="generator"``
         Every generator has offered all its datagrams.
@@ -119,20 +106,25 @@ class SystemTop(wiring.Component):
                 ni.link_i.eq(fabric.o[node]),
                 fabric.i[node].eq(ni.link_o),
             ]
-            if self._host != "ports":
-                m.d.comb += ni.completion.ready.eq(1)
-        m.d.comb += self.idle.eq(_all(ni.idle for ni in nis))
+        m.d.comb += self.idle.eq(_all(ni.host.idle for ni in nis))
         if self._watch:
             self._trace(m, nis, fabric)
 
         if self._host == "stimulus":
             for node, ni in enumerate(nis):
                 words = self.stimulus[node * STIMULUS_WORDS * WORD_BITS :][: STIMULUS_WORDS * WORD_BITS]
-                drive_host(m, system, ni, words, schedule.stalled[node])
+                script, m.submodules[f"script{node}"] = shared(platform, "script", Script, system)
+                wiring.connect(m, ni.host, script.host)
+                takes = ~schedule.stalled[node] & ~script.stalls
+                m.d.comb += [
+                    script.words.eq(words),
+                    script.takes.eq(Cat(1, takes.replicate(len(script.takes) - 1))),
+                    ni.link_enable.eq(script.link_enable),
+                ]
         elif self._host == "ports":
             for ni, port in zip(nis, self.host, strict=True):
                 m.d.comb += ni.link_enable.eq(1)
-                _lead_out(m, ni, port)
+                wiring.connect(m, ni.host, wiring.flipped(port))
         else:
             self._generate(m, platform, nis, schedule)
         if system.ni.statistics:
@@ -153,45 +145,23 @@ class SystemTop(wiring.Component):
     def _generate(self, m, platform, nis, schedule):
         """A generator and a checker for every NI, and what they have seen."""
         system = self._system
-        generators, checkers = [], []
+        hosts = []
         for node, ni in enumerate(nis):
-            generator, m.submodules[f"generator{node}"] = shared(platform, "generator", Generator, system)
-            checker, m.submodules[f"checker{node}"] = shared(platform, "checker", Checker, system)
-            generators.append(generator)
-            checkers.append(checker)
-            offer = generator.offer
+            host, m.submodules[f"host{node}"] = shared(platform, "host", Traffic, system)
+            hosts.append(host)
+            wiring.connect(m, ni.host, host.host)
             m.d.comb += [
                 ni.link_enable.eq(1),
-                generator.node.eq(node),
-                generator.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
-                generator.ready.eq(ni.ready),
-                generator.node_reset.eq(schedule.reset[node]),
-                generator.stopped.eq(schedule.stopped),
-                ni.send.valid.eq(offer.valid),
-                offer.ready.eq(ni.send.ready),
-                ni.send.payload.destination.eq(offer.payload.destination),
-                ni.send.payload.length.eq(offer.payload.length),
-                ni.send.payload.tag.eq(offer.payload.tag),
-                ni.send.payload.deadline.eq(system.workload.deadline),
-                ni.send.payload.retry_limit.eq(system.workload.retry_limit),
-                ni.send_data.valid.eq(generator.data.valid),
-                ni.send_data.payload.eq(generator.data.payload),
-                generator.data.ready.eq(ni.send_data.ready),
-                checker.stalled.eq(schedule.stalled[node]),
-                checker.node_reset.eq(schedule.reset[node]),
-                checker.record.valid.eq(ni.deliver.valid),
-                checker.record.payload.eq(ni.deliver.payload.length),
-                ni.deliver.ready.eq(checker.record.ready),
-                checker.data.valid.eq(ni.deliver_data.valid),
-                checker.data.payload.eq(ni.deliver_data.payload),
-                ni.deliver_data.ready.eq(checker.data.ready),
+                host.node.eq(node),
+                host.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
+                host.node_reset.eq(schedule.reset[node]),
+                host.stopped.eq(schedule.stopped),
+                host.stalled.eq(schedule.stalled[node]),
             ]
-            m.d.comb += [port.ready.eq(~schedule.stalled[node]) for port in control_ports(system, ni)]
 
-        m.d.comb += self.done.eq(_all(generator.done for generator in generators))
+        m.d.comb += self.done.eq(_all(host.done for host in hosts))
         for name in SUMS:
-            units = generators if name.startswith("sent") else checkers
-            m.d.comb += getattr(self, name).eq(_total(m, name, [getattr(unit, name) for unit in units]))
+            m.d.comb += getattr(self, name).eq(_total(m, name, [getattr(host, name) for host in hosts]))
         m.d.sync += self.ok.eq(
             self.done
             & self.idle
@@ -199,16 +169,6 @@ class SystemTop(wiring.Component):
             & (self.sent_sum == self.received_sum)
             & (self.wrong == 0)
         )
-
-
-def _lead_out(m, ni, port):
-    """Connect the host members of ``ni`` to the port of the same members."""
-    for path, member, value in port.signature.flatten(port):
-        inner = ni
-        for part in path:
-            inner = getattr(inner, str(part))
-        inner = Value.cast(inner)
-        m.d.comb += inner.eq(value) if member.flow == In else Value.cast(value).eq(inner)
 
 
 def count(m, platform, system, top, nis, fabric):
@@ -295,40 +255,3 @@ def _total(m, name: str, terms: list):
             sums.append(pair)
         terms, level = sums, level + 1
     return terms[0]
-
-
-def control_ports(system: System, ni):
-    """Record and data ports of the deliver FIFOs of control classes."""
-    for i in range(1, system.ni.control_classes + 1):
-        yield getattr(ni, f"deliver_control{i}")
-        yield getattr(ni, f"deliver_control{i}_data")
-
-
-def drive_host(m, system: System, ni, words, stalled):
-    """Connects one node's stimulus words (section 8) to the host side of its NI.
-
-    Fields wider than their ports are cut off.  While ``stalled`` no deliver port is ready.
-    """
-    word = [words.word_select(i, WORD_BITS) for i in range(STIMULUS_WORDS)]
-    bit = {name: word[STIMULUS_FLAGS][i] for i, name in enumerate(STIMULUS_BITS)}
-
-    def taken(source, table):
-        return {name: source[field.shift :][: field.bits] for name, field in fields(table).items()}
-
-    record = taken(word[STIMULUS_RECORD_WORD], STIMULUS_RECORD) | taken(word[STIMULUS_LIMITS_WORD], STIMULUS_LIMITS)
-    record["cls"] = record.pop("class")
-    cancel = taken(word[STIMULUS_CANCEL_WORD], STIMULUS_CANCEL)
-    ready = ~stalled & ~bit["deliver_stall"]
-    m.d.comb += [
-        ni.link_enable.eq(~bit["link_disable"]),
-        ni.quiesce.eq(bit["quiesce"]),
-        ni.send.valid.eq(bit["send.valid"]),
-        *(ni.send.payload[name].eq(value) for name, value in record.items()),
-        ni.send_data.valid.eq(bit["send_data.valid"]),
-        ni.send_data.payload.eq(words[STIMULUS_BEAT * WORD_BITS :][: 2 * WORD_BITS]),
-        ni.cancel.valid.eq(bit["cancel.valid"]),
-        *(ni.cancel.payload[name].eq(value) for name, value in cancel.items()),
-        ni.deliver.ready.eq(ready),
-        ni.deliver_data.ready.eq(ready),
-    ]
-    m.d.comb += [port.ready.eq(ready) for port in control_ports(system, ni)]

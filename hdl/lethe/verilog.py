@@ -72,6 +72,8 @@ class _Plain(wiring.Component):
         self._parts = {}
         for path, member, value in component.signature.flatten(component):
             words = [str(word) for word in path]
+            if words[0] == "host" and not words[1].isdecimal():
+                words = words[1:]  # a NI has one host port; those of a system have numbers
             for names, part in _fields(value):
                 if names and words[-1] == "payload":
                     words = words[:-1]

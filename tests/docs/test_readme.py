@@ -29,17 +29,17 @@ def test_the_amaranth_delivers():
     seen = []
 
     async def sender(ctx):
-        ctx.set(a.completion.ready, 1)
-        ctx.set(a.send.payload, {"destination": 1, "length": 0, "tag": 5})
-        ctx.set(a.send.valid, 1)
-        await ctx.tick().until(a.send.ready)
-        ctx.set(a.send.valid, 0)
-        (completion,) = await ctx.tick().sample(a.completion.payload).until(a.completion.valid)
+        ctx.set(a.host.completion.ready, 1)
+        ctx.set(a.host.send.payload, {"destination": 1, "length": 0, "tag": 5})
+        ctx.set(a.host.send.valid, 1)
+        await ctx.tick().until(a.host.send.ready)
+        ctx.set(a.host.send.valid, 0)
+        (completion,) = await ctx.tick().sample(a.host.completion.payload).until(a.host.completion.valid)
         seen.append((completion["status"], completion["tag"]))
 
     async def receiver(ctx):
-        ctx.set(b.deliver.ready, 1)
-        (record,) = await ctx.tick().sample(b.deliver.payload).until(b.deliver.valid)
+        ctx.set(b.host.deliver.ready, 1)
+        (record,) = await ctx.tick().sample(b.host.deliver.payload).until(b.host.deliver.valid)
         seen.append((record["source"], record["length"]))
 
     simulator.add_testbench(sender)

@@ -291,7 +291,7 @@ class Around(wiring.Component):
 
 def test_nis_of_ones_own_play_on_a_fabric():
     top = Around(System.make(**LOSSY))
-    exchange(top, lambda node: top.nis[node], 3)
+    exchange(top, lambda node: top.nis[node].host, 3)
 
 
 def test_hosts_of_ones_own_stall_by_themselves():

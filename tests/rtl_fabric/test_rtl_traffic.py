@@ -53,17 +53,17 @@ def test_records_gaps_and_payloads(flit_bits, load):
             take = rng.random() < 0.8 and not reset
             ctx.set(dut.ready, ready)
             ctx.set(dut.node_reset, reset)
-            ctx.set(dut.offer.ready, take)
-            ctx.set(dut.data.ready, take)
-            assert ctx.get(dut.offer.valid) == (mode == "Record")
-            assert ctx.get(dut.data.valid) == (mode == "Data")
+            ctx.set(dut.send.ready, take)
+            ctx.set(dut.send_data.ready, take)
+            assert ctx.get(dut.send.valid) == (mode == "Record")
+            assert ctx.get(dut.send_data.valid) == (mode == "Data")
             assert ctx.get(dut.sent) == number
             assert ctx.get(dut.sent_sum) == sums & 0xFFFF_FFFF
             if mode == "Record":
-                record = ctx.get(dut.offer.payload)
+                record = ctx.get(dut.send.payload)
                 assert (record.destination, record.length, record.tag) == (destination, length, number)
             if mode == "Data":
-                assert ctx.get(dut.data.payload) == words[index]
+                assert ctx.get(dut.send_data.payload) == words[index]
             await ctx.tick()
             if mode == "Start" and number == 25:
                 mode = "Done"
@@ -106,8 +106,8 @@ def test_stop_ends_the_traffic():
     async def testbench(ctx):
         ctx.set(dut.ready, 1)
         ctx.set(dut.seed, 1)
-        ctx.set(dut.offer.ready, 1)
-        ctx.set(dut.data.ready, 1)
+        ctx.set(dut.send.ready, 1)
+        ctx.set(dut.send_data.ready, 1)
         await ctx.tick().repeat(60)
         assert not ctx.get(dut.done)
         ctx.set(dut.stopped, 1)
@@ -133,11 +133,11 @@ def test_checker_takes_and_judges(flit_bits):
         received = sums = wrong = 0
 
         async def pause(stalled=False):
-            ctx.set(dut.record.valid, stalled)
-            ctx.set(dut.data.valid, stalled)
+            ctx.set(dut.deliver.valid, stalled)
+            ctx.set(dut.deliver_data.valid, stalled)
             ctx.set(dut.stalled, stalled)
             if stalled:
-                assert not ctx.get(dut.record.ready) and not ctx.get(dut.data.ready)
+                assert not ctx.get(dut.deliver.ready) and not ctx.get(dut.deliver_data.ready)
             await ctx.tick()
             ctx.set(dut.stalled, 0)
 
@@ -152,11 +152,11 @@ def test_checker_takes_and_judges(flit_bits):
                     continue
                 words[at // flit_bits] ^= 1 << at % flit_bits
             await pause(stalled=rng.random() < 0.5)
-            ctx.set(dut.record.valid, 1)
-            ctx.set(dut.record.payload, length)
-            assert ctx.get(dut.record.ready) and not ctx.get(dut.data.ready)
+            ctx.set(dut.deliver.valid, 1)
+            ctx.set(dut.deliver.payload.length, length)
+            assert ctx.get(dut.deliver.ready) and not ctx.get(dut.deliver_data.ready)
             await ctx.tick()
-            ctx.set(dut.record.valid, 0)
+            ctx.set(dut.deliver.valid, 0)
             broken = number % 7 == 6
             for i, word in enumerate(words):
                 if rng.random() < 0.3:
@@ -166,12 +166,12 @@ def test_checker_takes_and_judges(flit_bits):
                     await ctx.tick()
                     ctx.set(dut.node_reset, 0)
                     break
-                ctx.set(dut.data.valid, 1)
-                ctx.set(dut.data.payload.data, word)
-                ctx.set(dut.data.payload.last, i == len(words) - 1)
-                assert ctx.get(dut.data.ready) and not ctx.get(dut.record.ready)
+                ctx.set(dut.deliver_data.valid, 1)
+                ctx.set(dut.deliver_data.payload.data, word)
+                ctx.set(dut.deliver_data.payload.last, i == len(words) - 1)
+                assert ctx.get(dut.deliver_data.ready) and not ctx.get(dut.deliver.ready)
                 await ctx.tick()
-                ctx.set(dut.data.valid, 0)
+                ctx.set(dut.deliver_data.valid, 0)
             if not broken:
                 received, sums, wrong = received + 1, sums + (number << 12 | node), wrong + altered
         await ctx.tick().repeat(3)

@@ -151,29 +151,29 @@ class Bench:
         offer = bool(host.offers) and (state["beats"] or state.get("offering") or self._willing(host))
         step = self.form.flit_bytes
         data = bool(state["beats"]) and self._willing(host)
-        ctx.set(ni.send_data.valid, int(data))
+        ctx.set(ni.host.send_data.valid, int(data))
         if data:
-            ctx.set(ni.send_data.payload, state["beats"][0])
+            ctx.set(ni.host.send_data.payload, state["beats"][0])
         offer = offer and not state["beats"]
-        ctx.set(ni.send.valid, int(offer))
+        ctx.set(ni.host.send.valid, int(offer))
         state["offering"] = offer
         if offer:
             record, payload = host.offers[0]
-            ctx.set(ni.send.payload, {"length": len(payload), **record})
+            ctx.set(ni.host.send.payload, {"length": len(payload), **record})
         taking = not host.closed and self._willing(host)
         in_record = state["record"] is not None
-        ctx.set(ni.deliver.ready, int(taking and not in_record))
-        ctx.set(ni.deliver_data.ready, int(taking and in_record))
-        ctx.set(ni.completion.ready, int(self._willing(host)))
+        ctx.set(ni.host.deliver.ready, int(taking and not in_record))
+        ctx.set(ni.host.deliver_data.ready, int(taking and in_record))
+        ctx.set(ni.host.completion.ready, int(self._willing(host)))
         state["step"] = step
 
     def _observe(self, ctx, i, ni, host, state):
         watch = ctx.get(ni.watch)
         self.events[i] += seen_in(self.cycle, watch)
         self.flags[i] = flags_of(watch)
-        if ctx.get(ni.send_data.valid) and ctx.get(ni.send_data.ready):
+        if ctx.get(ni.host.send_data.valid) and ctx.get(ni.host.send_data.ready):
             state["beats"].popleft()
-        if ctx.get(ni.send.valid) and ctx.get(ni.send.ready):
+        if ctx.get(ni.host.send.valid) and ctx.get(ni.host.send.ready):
             _, payload = host.offers.popleft()
             step = self.form.flit_bytes
             noise = (1 << 8 * step) - 1
@@ -181,22 +181,22 @@ class Bench:
                 piece = payload[at : at + step]
                 beat = int.from_bytes(piece, "little") | (noise << 8 * len(piece) & noise)
                 state["beats"].append(beat)
-        if ctx.get(ni.accepted.valid):
-            accepted = ctx.get(ni.accepted)
+        if ctx.get(ni.host.accepted.valid):
+            accepted = ctx.get(ni.host.accepted)
             host.accepted.append((accepted["slot"], accepted["generation"], accepted["tag"]))
-        if ctx.get(ni.completion.valid) and ctx.get(ni.completion.ready):
-            entry = ctx.get(ni.completion.payload)
+        if ctx.get(ni.host.completion.valid) and ctx.get(ni.host.completion.ready):
+            entry = ctx.get(ni.host.completion.payload)
             host.completions.append({name: entry[name] for name in ("tag", "status", "cause", "slot", "generation")})
-        if ctx.get(ni.deliver_data.valid) and ctx.get(ni.deliver_data.ready):
-            beat = ctx.get(ni.deliver_data.payload)
+        if ctx.get(ni.host.deliver_data.valid) and ctx.get(ni.host.deliver_data.ready):
+            beat = ctx.get(ni.host.deliver_data.payload)
             state["payload"] += beat["data"].to_bytes(self.form.flit_bytes, "little")
             if beat["last"]:
                 source, cls, length = state["record"]
                 assert not any(state["payload"][length:])
                 host.delivered.append((source, cls, bytes(state["payload"][:length])))
                 state["record"], state["payload"] = None, bytearray()
-        if ctx.get(ni.deliver.valid) and ctx.get(ni.deliver.ready):
-            record = ctx.get(ni.deliver.payload)
+        if ctx.get(ni.host.deliver.valid) and ctx.get(ni.host.deliver.ready):
+            record = ctx.get(ni.host.deliver.payload)
             if record["length"]:
                 state["record"] = record["source"], record["cls"], record["length"]
             else:

@@ -2,8 +2,9 @@
 
 from amaranth.lib import data
 
+from lethe.host import host_records
 from lethe.spec.config import System
-from lethe.spec.ports import CAUSE_BITS, STATUS_BITS, TRIES_BITS, records
+from lethe.spec.ports import CAUSE_BITS, STATUS_BITS, TRIES_BITS
 
 from .distance import class_bits
 
@@ -13,7 +14,7 @@ __all__ = ["Records"]
 class Records:
     """All record layouts of one system.
 
-    Those at the host's ports are `lethe.spec.ports.records`.
+    Those at the host port are `lethe.host.host_records`.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class Records:
         self.slot = range(system.ni.slots)
         self.rung = range(max(2, system.rungs))
         self.set = range(max(2, system.ni.sets))
-        host = {name: data.StructLayout(dict(fields)) for name, fields in records(system).items()}
+        host = host_records(system)
         self.send, self.deliver, self.beat = host["send"], host["deliver"], host["beat"]
         self.completion, self.accepted, self.entry = host["completion"], host["accepted"], host["entry"]
         self.cancel = self.free = self.launch = host["cancel"]

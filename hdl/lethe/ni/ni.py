@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from lethe.host import deliver_streams, host_signature
 from lethe.layouts import flit_layout
 from lethe.lib.queue import Queue
 from lethe.lib.random import Draws
@@ -21,7 +22,6 @@ from lethe.spec.events import (
     Event,
     Kind,
 )
-from lethe.spec.ports import deliver_fifos
 from lethe.spec.trace import WORD_BITS
 from lethe.statistics import Statistics
 
@@ -40,26 +40,7 @@ from .transmitter import Transmitter
 from .walk import Walk
 from .watch import event_word, padded, uid_word, when
 
-__all__ = ["Ni", "host_signature"]
-
-
-def host_signature(system: System) -> wiring.Signature:
-    """What is between a NI and its host, seen from the NI: the members of the same names of `Ni`."""
-    records = Records(system)
-    members = {
-        "quiesce": In(1),
-        "idle": Out(1),
-        "ready": Out(1),
-        "send": In(stream.Signature(records.send)),
-        "send_data": In(stream.Signature(system.format.flit_bits)),
-        "accepted": Out(records.accepted),
-        "completion": Out(stream.Signature(records.completion)),
-        "cancel": In(stream.Signature(records.cancel)),
-    }
-    for name in deliver_fifos(system):
-        members[name] = Out(stream.Signature(records.deliver))
-        members[f"{name}_data"] = Out(stream.Signature(records.beat))
-    return wiring.Signature(members)
+__all__ = ["Ni"]
 
 
 class Ni(wiring.Component):
@@ -84,31 +65,17 @@ class Ni(wiring.Component):
         Never 0; changes only with the first cycle of a node reset.
     link_enable : In(1)
         0 stops new worms and freezes the time base.
-    quiesce : In(1)
-        1 stops taking records; what is under way is finished.
     node_reset : In(1)
         Node reset, synchronous (section 4.11); while it is 1 every output is 0, but for the payloads of streams.
-    idle, ready : Out(1)
-        Nothing is under way or waits for the host; initialisation is over.
     time_base : Out(time_bits)
         The time base.
     link_i, link_o : In(flit), Out(flit)
-    send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
-        A request; then ``payload_flits(length)`` beats on ``send_data``.
-    send_data : In(stream, flit_bits)
-    accepted : Out {valid, slot, generation, tag}
-        The datagram is fully stored; this pair names it for ``cancel``.
-    deliver, deliver_data : Out(stream)
-        {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
-        ``deliver_controli_data``.
-    completion : Out(stream {slot, generation, destination, tag, status, cause, peer_incarnation})
-        How a datagram ended; its slot is free when this is taken.
-    cancel : In(stream {slot, generation})
-        Ends a datagram that is live; any other is taken without effect.
+    host : Out(`host_signature`)
+        Its streams; in Verilog ``send_valid``, … without the port's name.
     dump : In(stream, index), dumped, dumped_valid : Out
-        State dump, answered only while ``quiesce``: the slot and the set that the low bits of ``index`` name, in the
-        cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid means
-        nothing else; a slot that does not exist is not live.
+        State dump, answered only while ``host.quiesce``: the slot and the set that the low bits of ``index`` name, in
+        the cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid
+        means nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
         Counts survive a node reset.
@@ -118,7 +85,6 @@ class Ni(wiring.Component):
 
     def __init__(self, system: System, *, watch: bool = True, dump: bool = True):
         self._system, self._watch, self._dump = system, watch, dump
-        self._fifos = deliver_fifos(system)
         form, records = system.format, Records(system)
         members = {
             "node": In(form.node_bits),
@@ -129,7 +95,7 @@ class Ni(wiring.Component):
             "time_base": Out(system.time_bits),
             "link_i": In(flit_layout(form)),
             "link_o": Out(flit_layout(form)),
-            **host_signature(system).members,
+            "host": Out(host_signature(system)),
         }
         if dump:
             members["dump"] = In(stream.Signature(range(max(system.ni.slots, system.ni.sets))))
@@ -164,7 +130,7 @@ class Ni(wiring.Component):
         inner.submodules.receiver = receiver = Receiver(system)
         inner.submodules.action = action = Action(system, dump=self._dump)
         fifos = []
-        for i in range(len(self._fifos)):
+        for i in range(1 + system.ni.control_classes):
             inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system)
             fifos.append(fifo)
         m.submodules.core = ResetInserter(self.node_reset)(inner)
@@ -188,12 +154,12 @@ class Ni(wiring.Component):
             *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
             *(unit.time_base.eq(time) for unit in (free, accept, transmitter, action, *clocked)),
             *(unit.advance.eq(self.link_enable) for unit in clocked),
-            accept.open.eq(ready & ~self.quiesce & news.i.ready),
+            accept.open.eq(ready & ~self.host.quiesce & news.i.ready),
             accept.busy.eq(busy),
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
-            action.quiesce.eq(self.quiesce),
+            action.quiesce.eq(self.host.quiesce),
         ]
         wiring.connect(inner, walk.slots, *cleared)
         wiring.connect(inner, walk.sets, received.clear)
@@ -245,15 +211,10 @@ class Ni(wiring.Component):
             wiring.connect(inner, verdict, fifo.verdict)
 
         # The host.
-        inner.d.comb += [
-            accept.send.valid.eq(self.send.valid),
-            accept.send.payload.eq(self.send.payload),
-            accept.send_data.valid.eq(self.send_data.valid),
-            accept.send_data.payload.eq(self.send_data.payload),
-            action.cancel.valid.eq(self.cancel.valid),
-            action.cancel.payload.eq(self.cancel.payload),
-            completions.completion.ready.eq(self.completion.ready),
-        ]
+        host = self.host
+        sinks = (host.send, accept.send), (host.send_data, accept.send_data), (host.cancel, action.cancel)
+        for port, sink in sinks:
+            inner.d.comb += [sink.valid.eq(port.valid), sink.payload.eq(port.payload)]
 
         idle = (
             ready
@@ -270,14 +231,13 @@ class Ni(wiring.Component):
             with m.If(~self.node_reset):
                 m.d.comb += port.eq(value)
 
-        gated(self.idle, idle)
-        gated(self.ready, ready)
+        gated(host.idle, idle)
+        gated(host.ready, ready)
         gated(self.time_base, time)
         gated(self.link_o, transmitter.link_o)
-        gated(self.send.ready, accept.send.ready)
-        gated(self.send_data.ready, accept.send_data.ready)
-        gated(self.accepted, accept.accepted)
-        gated(self.cancel.ready, action.cancel.ready)
+        gated(host.accepted, accept.accepted)
+        for port, sink in sinks:
+            gated(port.ready, sink.ready)
         if self._dump:
             inner.d.comb += [
                 action.dump.valid.eq(self.dump.valid),
@@ -286,16 +246,12 @@ class Ni(wiring.Component):
             gated(self.dump.ready, action.dump.ready)
             m.d.comb += self.dumped.eq(action.dumped)
             gated(self.dumped_valid, action.dumped_valid)
-        gated(self.completion.valid, completions.completion.valid)
-        m.d.comb += self.completion.payload.eq(completions.completion.payload)
-        takes = []
-        for name, fifo in zip(self._fifos, fifos, strict=True):
-            for suffix, source in (("", fifo.deliver), ("_data", fifo.deliver_data)):
-                port = getattr(self, name + suffix)
-                gated(port.valid, source.valid)
-                m.d.comb += port.payload.eq(source.payload)
-                inner.d.comb += source.ready.eq(port.ready)
-            takes.append((fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload))
+        sources = [completions.completion, *(port for fifo in fifos for port in (fifo.deliver, fifo.deliver_data))]
+        for port, source in zip([host.completion, *deliver_streams(system, host)], sources, strict=True):
+            gated(port.valid, source.valid)
+            m.d.comb += port.payload.eq(source.payload)
+            inner.d.comb += source.ready.eq(port.ready)
+        takes = [(fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload) for fifo in fifos]
 
         if self._watch:
             lanes = self._lanes(accept, transmitter, receiver, action, completions, takes)
@@ -316,13 +272,13 @@ class Ni(wiring.Component):
 
     def _trace(self, m, lanes, more, fifos):
         """The trace words: ``lanes`` before flags, flit and beat, ``more`` behind them."""
+        host, beat = self.host, self.host.deliver_data
         flags = Cat(
-            self.link_o.valid, self.link_o.first, self.link_o.last, self.idle, self.send.ready,
-            self.send_data.ready, self.deliver.valid, self.deliver_data.valid,
-            self.deliver_data.payload.last & self.deliver_data.valid, self.completion.valid,
+            self.link_o.valid, self.link_o.first, self.link_o.last, host.idle, host.send.ready, host.send_data.ready,
+            host.deliver.valid, beat.valid, beat.payload.last & beat.valid, host.completion.valid,
         )  # fmt: skip
-        beat = Mux(self.deliver_data.valid, self.deliver_data.payload.data, 0)
-        words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(beat, 128), *more]
+        shown = Mux(beat.valid, beat.payload.data, 0)
+        words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(shown, 128), *more]
         with m.If(~self.node_reset):
             m.d.comb += self.watch.eq(Cat(words))
 

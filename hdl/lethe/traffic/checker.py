@@ -1,9 +1,10 @@
 """A host that takes datagrams and checks every bit of them (cycle contract, section 5)."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from lethe.host import host_records
 from lethe.spec.config import System
 
 from .payload import KEY_BITS, beat, clipped, last_beat
@@ -24,10 +25,8 @@ class Checker(wiring.Component):
         Nothing is taken in this cycle.
     node_reset : In(1)
         The node is being reset: the datagram under way is forgotten.
-    record : In(stream of the length)
-        Bytes of the datagram that follows.
-    data : In(stream of data and last)
-        Its beats.
+    deliver, deliver_data : In(stream)
+        The record of a datagram, then its beats.
     received, received_sum, wrong : Out(32)
         Datagrams, the sum of their keys, and datagrams with a wrong bit or a wrong ``last``, modulo 2^32; two cycles
         after a last beat.
@@ -35,13 +34,13 @@ class Checker(wiring.Component):
 
     def __init__(self, system: System):
         self._system = system
-        form = system.format
+        layouts = host_records(system)
         super().__init__(
             {
                 "stalled": In(1),
                 "node_reset": In(1),
-                "record": In(stream.Signature(form.length_bits)),
-                "data": In(stream.Signature(data.StructLayout({"data": form.flit_bits, "last": 1}))),
+                "deliver": In(stream.Signature(layouts["deliver"])),
+                "deliver_data": In(stream.Signature(layouts["beat"])),
                 "received": Out(32),
                 "received_sum": Out(KEY_BITS),
                 "wrong": Out(32),
@@ -53,6 +52,8 @@ class Checker(wiring.Component):
         form = self._system.format
         length = Signal(form.length_bits)
         index = Signal(range(max(2, self._system.slot_flits)))
+
+        took = self.deliver_data.valid & self.deliver_data.ready
 
         # Where the datagram should end, and whether it is beyond.
         final = Signal()
@@ -67,9 +68,9 @@ class Checker(wiring.Component):
         bytes_ = Signal.like(length)
         begins, clip, late = Signal(), Signal(), Signal()
         m.d.sync += [
-            taken.eq(self.data.valid & self.data.ready),
-            ends.eq(self.data.payload.last),
-            shown.eq(self.data.payload.data),
+            taken.eq(took),
+            ends.eq(self.deliver_data.payload.last),
+            shown.eq(self.deliver_data.payload.data),
             at.eq(index),
             bytes_.eq(length),
             begins.eq((index == 0) & ~beyond),
@@ -79,15 +80,15 @@ class Checker(wiring.Component):
 
         with m.FSM():
             with m.State("Head"):
-                m.d.comb += self.record.ready.eq(~self.stalled & ~self.node_reset)
-                m.d.sync += [length.eq(self.record.payload), index.eq(0), beyond.eq(0)]
-                with m.If(self.record.valid & self.record.ready & (self.record.payload != 0)):
+                m.d.comb += self.deliver.ready.eq(~self.stalled & ~self.node_reset)
+                m.d.sync += [length.eq(self.deliver.payload.length), index.eq(0), beyond.eq(0)]
+                with m.If(self.deliver.valid & self.deliver.ready & (self.deliver.payload.length != 0)):
                     m.next = "Beats"
             with m.State("Beats"):
-                m.d.comb += self.data.ready.eq(~self.stalled & ~self.node_reset)
-                with m.If(self.data.valid & self.data.ready):
+                m.d.comb += self.deliver_data.ready.eq(~self.stalled & ~self.node_reset)
+                with m.If(took):
                     m.d.sync += [index.eq(index + 1), beyond.eq(beyond | final)]
-                with m.If(self.node_reset | (self.data.valid & self.data.ready & self.data.payload.last)):
+                with m.If(self.node_reset | (took & self.deliver_data.payload.last)):
                     m.next = "Head"
 
         # The first 32 bits are the key; what they were is remembered for the beats after them.

@@ -5,18 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from lethe.host import host_records
 from lethe.lib.random import Draws, scale
 from lethe.spec.config import System
 
 from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
 
-__all__ = ["Generator", "offer_layout"]
-
-
-def offer_layout(system: System) -> data.StructLayout:
-    """What a generator fills in of a send record; class and mode are 0, the limits come from the configuration."""
-    form = system.format
-    return data.StructLayout({"destination": form.node_bits, "length": form.length_bits, "tag": system.wire.tag_bits})
+__all__ = ["Generator"]
 
 
 class Generator(wiring.Component):
@@ -36,8 +31,8 @@ class Generator(wiring.Component):
         The node is being reset: the datagram under way is offered again from its start.
     stopped : In(1)
         No new datagram from this cycle on.
-    offer, data : Out(stream)
-        The record, then its payload, one beat each.
+    send, send_data : Out(stream)
+        The record (class and mode are 0, the limits come from the configuration), then its payload, one beat each.
     done : Out(1)
         Nothing more will be offered.
     sent, sent_sum : Out(32)
@@ -53,8 +48,8 @@ class Generator(wiring.Component):
                 "ready": In(1),
                 "node_reset": In(1),
                 "stopped": In(1),
-                "offer": Out(stream.Signature(offer_layout(system))),
-                "data": Out(stream.Signature(system.wire.flit_bits)),
+                "send": Out(stream.Signature(host_records(system)["send"])),
+                "send_data": Out(stream.Signature(system.wire.flit_bits)),
                 "done": Out(1),
                 "sent": Out(32),
                 "sent_sum": Out(KEY_BITS),
@@ -87,15 +82,20 @@ class Generator(wiring.Component):
         number = Signal(NUMBER_BITS + 1)
         index = Signal(range(max(2, system.slot_flits)))
         wait = Signal(range(max(2, *system.gaps)))
-        chosen = self.offer.payload
+        chosen = Signal(data.StructLayout({"destination": form.node_bits, "length": form.length_bits}))
+        record = self.send.payload
         key = Cat(self.node | Cat(*[0] * NODE_BITS), number[:NUMBER_BITS])
         final = Signal()
         m.d.comb += final.eq(index == last_beat(chosen.length, form.flit_bytes))
         plain = Signal(form.flit_bits)
         m.d.comb += [
-            chosen.tag.eq(number),
+            record.destination.eq(chosen.destination),
+            record.length.eq(chosen.length),
+            record.tag.eq(number),
+            record.deadline.eq(load.deadline),
+            record.retry_limit.eq(load.retry_limit),
             plain.eq(beat(key, index, form.flit_bits)),
-            self.data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),
+            self.send_data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),
         ]
 
         with m.FSM():
@@ -118,16 +118,16 @@ class Generator(wiring.Component):
                         m.next = "Record"
 
             with m.State("Record"):
-                m.d.comb += self.offer.valid.eq(1)
+                m.d.comb += self.send.valid.eq(1)
                 m.d.sync += index.eq(0)
-                with m.If(self.offer.ready & ~self.node_reset):
+                with m.If(self.send.ready & ~self.node_reset):
                     m.next = "Data"
 
             with m.State("Data"):
-                m.d.comb += self.data.valid.eq(1)
+                m.d.comb += self.send_data.valid.eq(1)
                 with m.If(self.node_reset):
                     m.next = "Record"
-                with m.Elif(self.data.ready):
+                with m.Elif(self.send_data.ready):
                     m.d.sync += index.eq(index + 1)
                     with m.If(final):
                         m.d.sync += [

@@ -18,6 +18,7 @@ from amaranth.lib.wiring import In, Out
 from lethe.fabric.fault import LinkFault
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
+from lethe.host import deliver_streams
 from lethe.lib.queue import Queue
 from lethe.ni.ladder import Ladder
 from lethe.ni.layouts import Records
@@ -43,7 +44,7 @@ from lethe.spec.events import (
 from lethe.spec.pin import salt_for
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
-from lethe.system import control_ports, drive_host
+from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden import ladder as golden_ladder
 from lethe_sim.golden.blocks import Flit
@@ -407,11 +408,11 @@ class NiBlock(Block):
         stimulus, flit, node, seed, incarnation, reset, address, completing, delivering, dump, index = _slices(
             i, *self._widths
         )
-        drive_host(m, self._system, ni, stimulus, 0)
-        ports = [ni.deliver, ni.deliver_data, *control_ports(self._system, ni)]
-        accepted, dumped = ni.accepted, ni.dumped
+        m.submodules[f"{name}_host"] = script = Script(self._system)
+        wiring.connect(m, ni.host, script.host)
+        host, accepted, dumped = ni.host, ni.host.accepted, ni.dumped
         shown = [
-            *((port.valid, port.payload) for port in (ni.completion, *ports)),
+            *((port.valid, port.payload) for port in (host.completion, *deliver_streams(self._system, host))),
             # What a slot names that is not live, or an entry that is not valid, means nothing.
             (ni.dumped_valid, Cat(dumped.live, Mux(dumped.live, Cat(dumped.generation, dumped.destination), 0))),
             *((ni.dumped_valid & entry.valid, entry.as_value()[1:]) for entry in dumped.entries),
@@ -422,14 +423,15 @@ class NiBlock(Block):
             ni.seed.eq(seed),
             ni.incarnation.eq(incarnation),
             ni.node_reset.eq(reset),
-            ni.completion.ready.eq(completing),
-            *(port.ready.eq(delivering[number]) for number, port in enumerate(ports)),
+            script.words.eq(stimulus),
+            script.takes.eq(Cat(completing, delivering)),
+            ni.link_enable.eq(script.link_enable),
             ni.dump.valid.eq(dump),
             ni.dump.payload.eq(index),
             ni.counter_address.eq(address),
             o.eq(
                 Cat(
-                    ni.watch, ni.counter_data, ni.ready, ni.cancel.ready, ni.dump.ready, ni.time_base,
+                    ni.watch, ni.counter_data, host.ready, host.cancel.ready, ni.dump.ready, ni.time_base,
                     accepted.valid, Mux(accepted.valid, accepted.as_value()[1:], 0),
                     *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown),
                 )

@@ -38,14 +38,14 @@ class GeneratorBlock(Block):
 
     def build(self, m, name, i, o):
         m.submodules[name] = dut = Generator(self._system)
-        record = dut.offer.payload
-        fields = Cat(record.destination, record.length, record.tag)
+        record, bits = dut.send.payload, self._record
+        fields = Cat(record.destination[: bits[0]], record.length[: bits[1]], record.tag)
         m.d.comb += [
-            Cat(dut.node, dut.seed, dut.ready, dut.node_reset, dut.stopped, dut.offer.ready, dut.data.ready).eq(i),
+            Cat(dut.node, dut.seed, dut.ready, dut.node_reset, dut.stopped, dut.send.ready, dut.send_data.ready).eq(i),
             o.eq(
                 Cat(
-                    dut.offer.valid, Mux(dut.offer.valid, fields, 0),
-                    dut.data.valid, Mux(dut.data.valid, dut.data.payload, 0), dut.sent, dut.sent_sum,
+                    dut.send.valid, Mux(dut.send.valid, fields, 0),
+                    dut.send_data.valid, Mux(dut.send_data.valid, dut.send_data.payload, 0), dut.sent, dut.sent_sum,
                 )
             ),
         ]  # fmt: skip
@@ -105,11 +105,11 @@ class CheckerBlock(Block):
         m.d.comb += [
             dut.stalled.eq(stalled),
             dut.node_reset.eq(reset),
-            dut.record.valid.eq(offers),
-            dut.record.payload.eq(length),
-            dut.data.valid.eq(shows),
-            Cat(dut.data.payload.data, dut.data.payload.last).eq(beat),
-            o.eq(Cat(dut.record.ready, dut.data.ready, dut.received, dut.received_sum, dut.wrong)),
+            dut.deliver.valid.eq(offers),
+            dut.deliver.payload.length.eq(length),
+            dut.deliver_data.valid.eq(shows),
+            Cat(dut.deliver_data.payload.data, dut.deliver_data.payload.last).eq(beat),
+            o.eq(Cat(dut.deliver.ready, dut.deliver_data.ready, dut.received, dut.received_sum, dut.wrong)),
         ]
 
     def play(self, seed):
