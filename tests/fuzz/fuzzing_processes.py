@@ -43,8 +43,8 @@ ENVIRONMENTS: dict[str, dict[str, str | None]] = {
     "numba": {"NUMBA_NUM_THREADS": "0", "NUMBA_OPT": "9", "OMP_NUM_THREADS": "x"},
 }
 STREAMS = (
-    "", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -c 1", "| true", ">/dev/null",
-    "</dev/full", "2>&1", "0>&1",
+    "", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| /usr/bin/head -c 1", "| true",
+    ">/dev/null", "</dev/full", "2>&1", "0>&1",
 )  # fmt: skip
 USES = (
     "check c.toml", "check none.toml", "run c.toml --no-audit", "report good.parquet", "ladder good.parquet", "new -",
