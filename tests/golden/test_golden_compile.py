@@ -9,8 +9,8 @@ import pytest
 from golden_systems import make
 
 from lethe.spec.config import System
-from lethe_sim.golden.acceptance import stage_acceptance
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.study.acceptance import stage_acceptance
 
 CYCLES = 600
 SCRIPT = """

@@ -7,20 +7,11 @@ from test_golden_runs import LIMIT, assert_once, message
 
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, RouterCounter
-from lethe_sim.golden import credits
+from lethe_sim.golden.fabric import fabric
 from lethe_sim.golden.model import Golden, GoldenError, Item, Script
-from lethe_sim.golden.plain import plain_packets
-from lethe_sim.golden.state import (
-    BUFFER_COLUMNS,
-    BUFFER_LEVEL,
-    CREDITS,
-    NODES,
-    PORT_COUNT,
-    RETURN_PHASES,
-    SOURCE_FLITS,
-    SOURCE_RING,
-    UPSTREAM,
-)
+from lethe_sim.golden.state import SOURCE_FLITS, Buffer
+from lethe_sim.golden.study import credits
+from lethe_sim.golden.study.plain import plain_packets
 from lethe_sim.running import run
 from lethe_sim.trace.life import Life
 from lethe_sim.trace.store import open_trace
@@ -108,14 +99,14 @@ def test_without_contention_it_is_the_network_that_discards(name, latency):
 def held(golden) -> tuple[np.ndarray, np.ndarray]:
     """Per input that gets flits: flits in its buffer, and credits that its upstream has or will get back."""
     k, f = golden.k, golden._fabric
-    rows = f.buffers.reshape(-1, BUFFER_COLUMNS)
+    rows = fabric.rows(f.buffers, Buffer)
     coming = np.zeros(len(rows), np.int64)
-    lists = f.returning[1:].reshape(int(k[RETURN_PHASES]), -1)
+    lists = f.returning[1:].reshape(int(k.return_phases), -1)
     for credits_back in lists:
         np.add.at(coming, credits_back[1 : credits_back[0] + 1], 1)
-    inputs = np.flatnonzero(rows[: int(k[PORT_COUNT]), UPSTREAM] >= 0)
-    upstream = rows[inputs, UPSTREAM]
-    return rows[inputs, BUFFER_LEVEL], rows[upstream, CREDITS] + coming[upstream]
+    inputs = np.flatnonzero(rows[: int(k.port_count), Buffer.upstream] >= 0)
+    upstream = rows[inputs, Buffer.upstream]
+    return rows[inputs, Buffer.level], rows[upstream, Buffer.credits] + coming[upstream]
 
 
 @pytest.mark.parametrize("name", ROUTED)
@@ -142,9 +133,9 @@ def test_source_queues_grow_and_are_counted():
     whole.run(LIMIT, until_drained=True)
     while not cut.drained:
         cut.run(7)
-    assert whole.source_depths.max() > SOURCE_FLITS and whole.k[SOURCE_RING] >= whole.source_depths.max()
+    assert whole.source_depths.max() > SOURCE_FLITS and whole.k.source_ring >= whole.source_depths.max()
     assert whole.digest == cut.digest and (whole.source_depths == cut.source_depths).all()
-    assert len(whole.source_depths) == whole.k[NODES]
+    assert len(whole.source_depths) == whole.k.nodes
 
 
 def test_a_source_queue_beyond_reason(monkeypatch):

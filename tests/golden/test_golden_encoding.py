@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lethe.spec.events import Event, Kind
 from lethe.spec.wire import CRC16, CRC32
 from lethe_sim.golden.blocks import Flit, Ni
-from lethe_sim.golden.crc import ONES16, ONES32, update16, update32
+from lethe_sim.golden.link.crc import ONES16, ONES32, update16, update32
 
 RECORD, BEAT = 1, 2
 

@@ -9,9 +9,9 @@ from golden_systems import TOPOLOGIES, make
 from test_golden_runs import LIMIT, assert_once
 
 from lethe.spec.events import Event, RouterCounter
-from lethe_sim.golden import fabric
+from lethe_sim.golden.fabric import fabric
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import LEVEL, QUEUE_COLUMNS
+from lethe_sim.golden.state import InputQueue
 from lethe_sim.trace.events import digest
 from lethe_sim.trace.words import events_from_words
 
@@ -151,7 +151,7 @@ def test_a_run_is_not_drained_while_a_flit_is_in_a_queue():
         golden.run(1)
         f, k = golden._fabric, golden.k
         flights = f.lists[fabric.list_at(k, 3) : fabric.buffered_at(k)].sum()
-        queued = f.queues.reshape(-1, QUEUE_COLUMNS)[:, LEVEL].sum()
+        queued = fabric.rows(f.queues, InputQueue)[:, InputQueue.level].sum()
         assert fabric.quiet(k, f) == (flights + queued == 0)
         assert f.lists[fabric.buffered_at(k)] == queued
         only_there += queued > 0 and flights == 0

@@ -9,10 +9,10 @@ from test_golden_encoding import BEAT, offer, run
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_TX, Event, Kind
-from lethe_sim.golden import ladder, round_trip
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import EXTERNAL, NI_WIDTH, TIME_ZERO, parameters
+from lethe_sim.golden.ni import ladder, round_trip
+from lethe_sim.golden.state import EXTERNAL, Registers, parameters
 
 TREE = {"topology": {"kind": "tree", "arity": 2, "levels": 3}, "wire": {"generation_bits": 20}}
 
@@ -44,8 +44,8 @@ def test_numbers_are_those_of_the_contract(steps):
     """Samples of several classes, also in each cycle, longer than the ceiling, or of another try than the last."""
     system = System.make(**TREE, timers={"ceiling": 1000, "backoff_steps": 3, "slack": 5})
     k = parameters(system, EXTERNAL)
-    row = np.zeros(k[NI_WIDTH], np.int64)
-    row[TIME_ZERO] = 10_000
+    row = Registers(np.zeros(k.ni_width, np.int64))
+    row.time_zero = 10_000
     ladder.clear(k, row)
     expected = [Estimator(system.delays[c], 5, 1000) for c in range(3)]
     cycle = 20_000
@@ -66,9 +66,9 @@ def test_a_reset_forgets_all_that_was_measured():
     """Stamps, too: an Ack may come for a datagram that was accepted since and not yet sent."""
     system = System.make(**TREE, timers={"ceiling": 1000, "backoff_steps": 3, "slack": 5})
     k = parameters(system, EXTERNAL)
-    used, fresh = np.zeros((2, k[NI_WIDTH]), np.int64)
+    used, fresh = (Registers(np.zeros(k.ni_width, np.int64)) for _ in range(2))
     for row in (used, fresh):
-        row[TIME_ZERO] = 10_000
+        row.time_zero = 10_000
         ladder.clear(k, row)
     for cycle in (20_000, 20_003):  # the second is not yet used when the reset comes
         round_trip.stamp(k, used, cycle - 300, slot=3, tries=1)

@@ -10,7 +10,6 @@ from lethe.spec.config import ConfigError
 from lethe.spec.events import Counter, Event, RouterCounter
 from lethe.spec.trace import event_hash
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import WHOLE
 
 LIMIT = 30_000_000
 
@@ -189,7 +188,7 @@ def test_worms_may_travel_whole(name, loss, load, latency):
         system = make(name, router={"latency": latency}, faults={"loss": loss, "resets": resets},
                       workload={"load": load})  # fmt: skip
         golden = Golden(system, record=True)
-        assert golden.k[WHOLE] == (not resets)
+        assert golden.k.whole == (not resets)
         words = np.zeros((1500, system.layout.words), np.uint64)
         golden.run(1500, words=words)
         golden.run(LIMIT, until_drained=True)

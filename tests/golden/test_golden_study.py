@@ -19,9 +19,9 @@ from lethe.spec.pin import key_hash, pinned, salt_for
 from lethe.spec.random import UNIT_ROUTER, advance, scale, seed_for
 from lethe.spec.topology import NOWHERE, UP
 from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS
-from lethe_sim.golden.acceptance import stage_acceptance
 from lethe_sim.golden.blocks import Flit, Ni, Router
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.study.acceptance import stage_acceptance
 
 READY = 40
 SEND_READY = 1 << NI_FLAG_BITS.index("send.ready")

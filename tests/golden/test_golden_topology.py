@@ -4,19 +4,9 @@ import numpy as np
 import pytest
 from golden_systems import TOPOLOGIES, make
 
-from lethe_sim.golden import fabric
-from lethe_sim.golden.state import (
-    EXTERNAL,
-    FIRST_PORT,
-    LINK_COLUMNS,
-    LINK_COUNT,
-    OUT_LINK,
-    PORT_COLUMNS,
-    ROUTER_COLUMNS,
-    TARGET,
-    parameters,
-)
-from lethe_sim.golden.topology import distance_class, place_router, route
+from lethe_sim.golden.fabric import fabric
+from lethe_sim.golden.fabric.topology import distance_class, place_router, route
+from lethe_sim.golden.state import EXTERNAL, Link, Port, Router, parameters
 
 GRAPHS = [
     *((name, 1) for name in TOPOLOGIES),
@@ -29,12 +19,12 @@ graphs = pytest.mark.parametrize(("name", "dilation"), GRAPHS)
 def test_routes_and_distances(name, dilation):
     system = make(name, study={"dilation": dilation})
     graph, k = system.graph, parameters(system, EXTERNAL)
-    row = np.zeros(ROUTER_COLUMNS, np.int64)
+    state = Router(np.zeros(Router.size, np.int64))
     for router in range(graph.routers):
-        place_router(k, row, 0, router)
+        place_router(k, state, router)
         for port in range(graph.ports(router)):
             for destination in range(system.nodes + 3):
-                assert route(k, row, 0, port, destination) == graph.route(router, port, destination)
+                assert route(k, state, port, destination) == graph.route(router, port, destination)
     for a in range(system.nodes):
         for b in range(system.nodes):
             if a != b:
@@ -46,10 +36,10 @@ def test_wiring(name, dilation):
     system = make(name, study={"dilation": dilation})
     graph, k = system.graph, parameters(system, EXTERNAL)
     tables = fabric.build(system, k)
-    first = tables.routers.reshape(-1, ROUTER_COLUMNS)[:, FIRST_PORT]
-    targets = tables.links.reshape(-1, LINK_COLUMNS)[:, TARGET]
-    out = tables.ports.reshape(-1, PORT_COLUMNS)[:, OUT_LINK]
-    assert k[LINK_COUNT] == len(graph.links)
+    first = fabric.rows(tables.routers, Router)[:, Router.first_port]
+    targets = fabric.rows(tables.links, Link)[:, Link.target]
+    out = fabric.rows(tables.ports, Port)[:, Port.out_link]
+    assert k.link_count == len(graph.links)
     for number, link in enumerate(graph.links):
         expected = -1 - link.target if link.target_is_node else first[link.target] + link.target_port
         assert targets[number] == expected, graph.link_name(number)

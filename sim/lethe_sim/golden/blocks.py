@@ -10,69 +10,36 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS, STIMULUS_BITS, STIMULUS_WORDS, lane_word
+from lethe.spec.trace import STIMULUS_WORDS, lane_word
+from lethe_sim.golden.fabric import fabric, fault, router
+from lethe_sim.golden.fabric.topology import place_router
+from lethe_sim.golden.lib import queue
 
-from . import fabric, ladder, link, queue, router
 from . import system as machine
 from .compile import jit, pointer
 from .events import COLUMNS
 from .model import state
-from .ni import deliver, receiver, transmitter
+from .ni import host_port, ladder, layouts, receive_table, send_table, transmitter
 from .ni import ni as interface
 from .state import (
-    AT_DATA,
-    AT_LAST,
-    AT_QUEUES,
-    AT_SLOTS,
-    AT_TABLE,
-    COMPLETION,
-    DEAD_COUNT,
-    DELIVER,
-    DRAWS,
-    END,
     EXTERNAL,
-    FIFOS,
-    FINISH_FROM,
     FIRST,
-    FIRST_PORT,
-    FLIP,
-    FLIP_RANDOM,
-    HEAD,
-    HOLD,
-    HOLD_A,
-    HOLD_B,
-    IN_RESET,
-    INCARNATION_NOW,
-    LADDER,
-    LADDER_FIELDS,
     LAST,
-    LEVEL,
-    LINK_COUNT,
-    LIVE,
-    LOSS_RANDOM,
-    NEVER,
     NONE,
-    OUT_LINK,
-    PHASES,
-    PORT_COLUMNS,
-    PORT_COUNT,
-    QUEUE,
-    READY_FROM,
-    ROUTER_COUNT,
-    SLOT_DESTINATION,
-    SLOT_FIELDS,
-    SLOT_GENERATION,
-    TAG,
-    TIME_ZERO,
-    UNDER_WAY,
     VALID,
-    VISIBLE,
-    WAYS,
-    WHOLE,
-    WORDS,
+    HostPort,
+    Link,
+    Parameters,
+    Port,
+    Queues,
+    Registers,
+    Ring,
     parameters,
-)  # fmt: skip  # isort: skip
-from .topology import place_router
+)
+from .state import Queue as QueueState
+from .state import Router as RouterState
+from .state import Slot as SlotState
+from .traffic import host as hosts
 
 MASK64 = (1 << 64) - 1
 
@@ -101,22 +68,26 @@ class Flit(NamedTuple):
         return cls(1, int(flags & FIRST > 0), int(flags & LAST > 0), int(low) | int(high) << 64)
 
 
+@jit
+def _oldest(k, row):
+    return queue.oldest(k, row, 0).a
+
+
 class Queue:
     """`Queue(depth)` of section 1."""
 
     def __init__(self, depth: int):
         self.depth, self.cycle = depth, 0
-        self.k = np.zeros(QUEUE + 2, np.int64)
-        self.k[QUEUE], self.k[QUEUE + 1] = 3, depth + 1
-        self.row = np.zeros(3 + 2 * (depth + 1), np.int64)
-        assert (HEAD, LEVEL, VISIBLE) == (0, 1, 2)
+        self.k = Parameters(np.zeros(Parameters.size + Ring.size, np.int64))
+        self.k.queues[0].at, self.k.queues[0].places = QueueState.size, depth + 1
+        self.row = Registers(np.zeros(QueueState.size + 2 * (depth + 1), np.int64))
 
     @property
     def output(self) -> int | None:
         """The entry at the output in this cycle."""
         if not queue.present(self.k, self.row, 0, self.cycle):
             return None
-        return int(self.row[queue.oldest(self.k, self.row, 0)])
+        return int(_oldest(self.k, self.row))
 
     @property
     def level(self) -> int:
@@ -151,7 +122,7 @@ class Ladder:
     def __init__(self, system: System, number: int = 0):
         self.number = number
         self.k = parameters(system, EXTERNAL)
-        self.row = state(system, self.k, only=0)[0][0]
+        self.row = Registers(state(system, self.k, only=0)[0][0])
         ladder.clear(self.k, self.row)
 
     def step(self, time: int, push: Token | None = None, take: bool = False) -> tuple[tuple[int, int] | None, bool]:
@@ -159,13 +130,13 @@ class Ladder:
 
         ``take`` empties a full hold register; ``push`` puts a token on its rung.
         """
-        at = LADDER + LADDER_FIELDS * self.number
-        hold = (int(self.row[at + HOLD_A]), int(self.row[at + HOLD_B])) if self.row[at + HOLD] else None
+        register = self.row.ladders[self.number]
+        hold = (int(register.a), int(register.b)) if register.full else None
         room = bool(ladder.has_room(self.row, self.number))
         if hold is None:
             ladder.poll(self.k, self.row, self.number, time)
         elif take:
-            self.row[at + HOLD] = 0
+            register.full = 0
         if push is not None:
             ladder.push(self.k, self.row, self.number, *push)
         return hold, room
@@ -174,10 +145,10 @@ class Ladder:
 @jit
 def _pass_link(tables, k, events, flags, low, high, cycle):
     f, ev = fabric.pointers(tables), pointer(events)
-    if flags == 0 or not link.survives(k, f, ev, cycle, 0, 0, flags):
+    if flags == 0 or not fault.survives(k, f, ev, cycle, 0, 0, flags):
         return 0, np.uint64(0), np.uint64(0)
-    if k[FLIP] > 0:
-        flags, low, high = link.flip(k, f, ev, cycle, 0, 0, flags, low, high)
+    if k.flip > 0:
+        flags, low, high = fault.flip(k, f, ev, cycle, 0, 0, flags, low, high)
     return flags, low, high
 
 
@@ -186,15 +157,16 @@ class LinkFault:
 
     def __init__(self, system: System, number: int):
         self.k, self.cycle = parameters(system, EXTERNAL), 0
-        self.k[LINK_COUNT] = 1
+        self.k.link_count = 1
         self.tables = fabric.empty(self.k, np.zeros(0, np.int64))
-        self.tables.links[LOSS_RANDOM] = seed_for(system.run.seed, UNIT_LINK_LOSS, number)
-        self.tables.links[FLIP_RANDOM] = seed_for(system.run.seed, UNIT_LINK_FLIP, number)
+        self.link = Link(self.tables.links)
+        self.link.loss_random = seed_for(system.run.seed, UNIT_LINK_LOSS, number)
+        self.link.flip_random = seed_for(system.run.seed, UNIT_LINK_FLIP, number)
         self.events = np.zeros(4 * COLUMNS, np.uint64)
 
     def step(self, flit: Flit, dead: bool = False) -> tuple[Flit, int]:
         """One cycle: returns (what reaches the receiver, the event with its detail · 256, or 0)."""
-        self.tables.links[DEAD_COUNT] = dead
+        self.link.dead_count = dead
         self.events[0] = 0
         flags, low, high = _pass_link(self.tables, self.k, self.events, flit.flags, *flit.halves, self.cycle)
         self.cycle += 1
@@ -205,7 +177,7 @@ class LinkFault:
 @jit
 def _step_router(tables, k, events, flags, data, cycle):
     f, ev = fabric.pointers(tables), pointer(events)
-    phase = fabric.list_at(k, 3) + (cycle & (k[PHASES] - 1))
+    phase = fabric.list_at(k, 3) + (cycle & (k.phases - 1))
     f.lists[phase] = 0
     for port in range(len(flags)):
         if flags[port]:
@@ -220,19 +192,19 @@ class Router:
     def __init__(self, system: System, number: int):
         self.k, self.cycle = parameters(system, EXTERNAL), 0
         self.ports, self.lanes = system.graph.ports(number), system.graph.lanes(number)
-        self.k[ROUTER_COUNT], self.k[PORT_COUNT], self.k[LINK_COUNT] = 1, self.ports, self.ports
-        self.k[WHOLE] = 0  # its inputs may do what no network does
+        self.k.router_count, self.k.port_count, self.k.link_count = 1, self.ports, self.ports
+        self.k.whole = 0  # its inputs may do what no network does
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
-        place_router(self.k, self.tables.routers, 0, number)
-        self.tables.routers[DRAWS] = seed_for(system.run.seed, UNIT_ROUTER, number)
-        self.tables.ports.reshape(-1, PORT_COLUMNS)[:, OUT_LINK] = np.arange(self.ports)
+        self.state = RouterState(self.tables.routers)
+        place_router(self.k, self.state, number)
+        self.state.draws = seed_for(system.run.seed, UNIT_ROUTER, number)
+        fabric.rows(self.tables.ports, Port)[:, Port.out_link] = np.arange(self.ports)
         self.events = np.zeros((self.lanes + 4) * COLUMNS, np.uint64)
-        assert self.tables.routers[FIRST_PORT] == 0
 
     def step(self, flits: list[Flit]) -> tuple[list[Flit], list[int]]:
         """One cycle: returns (flits visible at the outputs in it, trace word of each lane)."""
         shown = [Flit() for _ in range(self.ports)]
-        phase = self.cycle & int(self.k[PHASES]) - 1
+        phase = self.cycle & int(self.k.phases) - 1
         first = 2 * phase * self.ports
         count = int(self.tables.lists[fabric.list_at(self.k, 3) + phase])
         for at in range(first, first + 2 * count, 2):
@@ -247,6 +219,11 @@ class Router:
         for row in self.events.reshape(-1, COLUMNS)[1 : int(self.events[0]) + 1]:
             words[int(row[1]) & 0xFF] = int(row[2])
         return shown, words
+
+    @property
+    def extra_fragments(self) -> int:
+        """Fragments that no event has shown."""
+        return int(self.state.extra_fragments)
 
 
 class Record(NamedTuple):
@@ -294,28 +271,44 @@ class Dumped(NamedTuple):
 
 
 @jit
-def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row, taken):
+def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row):
     p = machine.pointers(plant)
     k, ni = p.k, machine.ni_of(p, 0)
-    if reset and not ni[IN_RESET]:
+    if reset and not ni.in_reset:
         interface.begin_reset(k, ni, p.events, cycle)
-    ni[IN_RESET] = 1 if reset else 0
-    ni[INCARNATION_NOW] = incarnation
+    ni.in_reset = 1 if reset else 0
+    ni.incarnation_now = incarnation
     if not reset:
-        interface.outputs(k, ni, p.data, p.stimulus, cycle, pointer(row), 0)
+        interface.outputs(k, ni, p.data, machine.port_of(p, 0), cycle, pointer(row), 0)
         transmitter.shown(k, ni, p.events, cycle)
-        if flags or ni[UNDER_WAY]:
+        if flags or ni.under_way:
             machine.hear(p, cycle, 0, flags, low, high)
-    for fifo in range(k[FIFOS] if not reset and len(taken) > 0 else 0):
-        if taken[2 * fifo] and queue.present(k, ni, DELIVER + fifo, cycle):
-            deliver.take_record(k, ni, p.events, cycle, fifo)
-        if taken[2 * fifo + 1] and deliver.beat_present(k, ni, fifo, cycle):
-            deliver.take_beat(k, ni, fifo, cycle)
     machine.step_node(p, cycle, 0)
 
 
-#: Stimulus bit that keeps the host of the whole system from taking, where a bench says what is taken.
-_STALL = np.uint64(1 << STIMULUS_BITS.index("deliver_stall"))
+@jit
+def _drive(plant, words):
+    p = machine.pointers(plant)
+    hosts.drive(p.k, machine.host_of(p, 0), machine.port_of(p, 0), machine.beat_of(p, 0), words)
+
+
+@jit
+def _completion(k, ni):
+    entry = queue.oldest(k, ni, Queues.COMPLETION)
+    slot, generation = layouts.unpack_life(entry.a)
+    peer_incarnation, status, cause = layouts.unpack_result(entry.b)
+    datagram = send_table.slot_of(k, ni, slot)
+    return slot, generation, datagram.destination, datagram.tag, status, cause, peer_incarnation
+
+
+@jit
+def _beat(k, ni, data, fifo):
+    return host_port.deliver_beat(k, ni, pointer(data), fifo)
+
+
+@jit
+def _entry(k, ni, way):
+    return receive_table.entries(k, ni)[way]
 
 
 class Ni:
@@ -324,14 +317,9 @@ class Ni:
     def __init__(self, system: System, node: int):
         self.k, self.cycle, self._words = parameters(system, EXTERNAL), 0, system.layout.ni_words
         ni, data = state(system, self.k, only=node)
-        self.plant = machine.fresh(
-            self.k,
-            ni.reshape(-1),
-            data.reshape(-1),
-            events=np.zeros(16 * COLUMNS, np.uint64),
-            stimulus=np.zeros(STIMULUS_WORDS, np.uint64),
-        )
-        interface.reset(self.k, self.plant.ni, 0)
+        self.plant = machine.fresh(self.k, ni.reshape(-1), data.reshape(-1), events=np.zeros(16 * COLUMNS, np.uint64))
+        self.ni, self.port = Registers(self.plant.ni), HostPort(self.plant.ni, int(self.k.at_port))
+        interface.reset(self.k, self.ni, 0)
 
     def step(
         self,
@@ -349,23 +337,16 @@ class Ni:
         ``deliver_ready`` instead says of each deliver FIFO which of its ports, record and data, are ready.
         """
         flit = flit or Flit()
-        self.plant.stimulus[:] = stimulus
         self.plant.events[0] = 0
         self.plant.lists[:] = 0  # nobody else empties them
         row = np.zeros(self._words, np.uint64)
-        taken = np.array(deliver_ready or (), np.int64).ravel()
+        _drive(self.plant, np.array(stimulus, np.uint64))
+        self.port.completion_ready = completion_ready
         if deliver_ready is not None:
-            self.plant.stimulus[0] |= _STALL
-        # A completion that is not taken is to the model one that is not there yet.
-        completions = int(self.k[AT_QUEUES]) + 3 * COMPLETION
-        held = not completion_ready and not reset and queue.present(self.k, self.plant.ni, COMPLETION, self.cycle)
-        if held:
-            visible = int(self.plant.ni[completions + VISIBLE])
-            self.plant.ni[completions + VISIBLE] = NEVER
-        _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row, taken)
-        if held:
-            self.plant.ni[completions + VISIBLE] = visible
-            row[NI_FLAGS] |= np.uint64(1 << NI_FLAG_BITS.index("completion.valid"))
+            self.port.deliver_ready, self.port.deliver_data_ready = (
+                sum(ready[which] << fifo for fifo, ready in enumerate(deliver_ready)) for which in range(2)
+            )
+        _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
         self.cycle += 1
         for event in self.plant.events.reshape(-1, COLUMNS)[1 : int(self.plant.events[0]) + 1]:
             at = lane_word(int(event[1]) & 0xFF)
@@ -377,47 +358,39 @@ class Ni:
 
         ``cancel`` and ``quiesce`` are what it will be given; only ``dump_ready`` depends on them.
         """
-        k, ni, cycle, fifos = self.k, self.plant.ni, self.cycle, range(int(self.k[FIFOS]))
-        ready = bool(cycle >= ni[READY_FROM])
-        free = ready and not ni[receiver.stage(cycle + 1)] & END and ni[FINISH_FROM] > cycle
-        free = free and not any(ni[LADDER + LADDER_FIELDS * number + HOLD] for number in (0, 1))
-        ended = None
-        if queue.present(k, ni, COMPLETION, cycle):
-            entry, result = (int(word) for word in ni[queue.oldest(k, ni, COMPLETION) :][:2])
-            slot = int(k[AT_SLOTS]) + (entry >> 20) * SLOT_FIELDS
-            ended = Completion(
-                entry >> 20, entry & 0xFFFFF, int(ni[slot + SLOT_DESTINATION]), int(ni[slot + TAG]),
-                result >> 4 & 0xF, result & 0xF, result >> 8,
-            )  # fmt: skip
+        k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
+        ready = bool(cycle >= host_port.ready_from(ni))
+        free = bool(host_port.cancel_ready(ni, cycle))
+        ended = Completion(*_completion(k, ni)) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
-            ready, cycle - int(ni[TIME_ZERO]), bool(free), bool(free and quiesce and not cancel), ended,
+            ready, cycle - int(ni.time_zero), free, free and quiesce and not cancel, ended,
             [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos],
         )  # fmt: skip
 
     def _record(self, fifo: int) -> Record | None:
-        k, ni = self.k, self.plant.ni
-        if not queue.present(k, ni, DELIVER + fifo, self.cycle):
+        if not host_port.deliver_valid(self.k, self.ni, self.cycle, fifo):
             return None
-        record = int(ni[queue.oldest(k, ni, DELIVER + fifo)])
-        return Record(record >> 24, record >> 16 & 0xFF, record & 0xFFFF)
+        return Record(*host_port.deliver_record(self.k, self.ni, fifo))
 
     def _beat(self, fifo: int) -> tuple[int, int] | None:
-        k, ni = self.k, self.plant.ni
-        if not deliver.beat_present(k, ni, fifo, self.cycle):
+        if not host_port.deliver_data_valid(self.k, self.ni, self.cycle, fifo):
             return None
-        place, words = int(deliver.place_of(k, ni, fifo, 0)), int(k[WORDS])
-        halves = self.plant.data[int(k[AT_DATA]) + place * words :][:words]
-        return sum(int(half) << 64 * i for i, half in enumerate(halves)), int(ni[int(k[AT_LAST]) + place])
+        low, high, last = _beat(self.k, self.ni, self.plant.data, fifo)
+        return int(low) | int(high) << 64, int(last)
 
     def dumped(self, slot: int, number: int) -> Dumped:
         """A slot and set ``number`` of the receive table, as at the start of the cycle that the next `step` will be."""
-        k, ni = self.k, self.plant.ni
-        at, ways = int(k[AT_SLOTS]) + slot * SLOT_FIELDS, int(k[WAYS])
-        entries = [int(entry) for entry in ni[int(k[AT_TABLE]) + number * ways :][:ways]]
+        datagram, ways = SlotState(self.ni, int(self.k.at_slots), slot), int(self.k.ways)
+        entries = [int(_entry(self.k, self.ni, way)) for way in range(number * ways, (number + 1) * ways)]
         return Dumped(
-            bool(ni[at + LIVE]), int(ni[at + SLOT_GENERATION]), int(ni[at + SLOT_DESTINATION]),
+            bool(datagram.live), int(datagram.generation), int(datagram.destination),
             [None if entry == NONE else entry for entry in entries],
         )  # fmt: skip
+
+    @property
+    def replies_dropped(self) -> int:
+        """The counter `REPLIES_DROPPED`."""
+        return int(self.ni.replies_dropped)
 
     @staticmethod
     def link_o(words: list[int]) -> Flit:

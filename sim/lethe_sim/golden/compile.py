@@ -65,6 +65,8 @@ def _slice(start, offset):
 
 #: A decorator: the function compiled on first call and cached on disk, or as it is with the compiler off.
 jit: Any = _plain
+#: The same for what is called once a message or once a cycle: a call, not a copy; so the whole is compiled sooner.
+apart: Any = _plain
 #: ``pointer(array)``: where an array's memory begins, passed on at no cost and indexed like the array.
 pointer: Any = np.asarray
 #: ``at(start, offset)``: the memory from element ``offset`` on.
@@ -82,19 +84,25 @@ if JIT:
     _config: Any = getattr(numba, "config")  # noqa: B009 (not in its type hints)
     _DIRECTORY = _cache_directory()
 
-    def _compiled(function):
+    def _apart(function):
+        return _compiled(function, forceinline=False)
+
+    def _compiled(function, forceinline=True):
         kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
             # All in one piece: a cycle is many small functions, and calls with their arguments were a quarter of it.
-            compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=True)(function)
+            compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=forceinline)(function)
         finally:
             _config.CACHE_DIR = kept
         # One version for all constants that an argument may be, instead of one for each: half the compile time.
         template = compiled.get_call_template
         compiled.get_call_template = lambda args, kws: template(
-            tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
+            tuple(map(_plainly, args)), {name: _plainly(kind) for name, kind in kws.items()}
         )
         return compiled
+
+    def _plainly(kind):
+        return kind.dtype if isinstance(kind, types.IntEnumMember) else types.unliteral(kind)
 
     def _pointer(typing, array):
         def generate(context, builder, signature, args):
@@ -108,4 +116,4 @@ if JIT:
 
         return start(start, types.intp), generate
 
-    jit, pointer, at = _compiled, intrinsic(_pointer), intrinsic(_at)
+    jit, apart, pointer, at = _compiled, _apart, intrinsic(_pointer), intrinsic(_at)

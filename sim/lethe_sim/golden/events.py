@@ -9,8 +9,7 @@ from lethe.spec import trace
 from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Counter, Event, LinkCounter, RouterCounter
 from lethe.spec.trace import DETAIL, EVENT, LANES, LINKS_PER_WORD
 
-from .compile import jit
-from .state import FIFOS, FIRST_PORT, INPUT_WORMS, NODES, PORT_COUNT, ROUTER_COLUMNS, ROUTER_COUNT
+from .compile import apart, jit
 
 # The counter of every code that an event or a drop reason may have; -1: none.
 _BY_EVENT, _BY_ROUTER_EVENT, _BY_LINK_EVENT = (np.full(1 << EVENT.bits, -1, np.int64) for _ in range(3))
@@ -24,7 +23,6 @@ for _router_counter, _event in ROUTER_COUNTED.items():
     _BY_ROUTER_EVENT[_event] = _router_counter
 for _link_counter, _event in LINK_COUNTED.items():
     _BY_LINK_EVENT[_event] = _link_counter
-DROP, FORWARD = int(Event.DROP), int(Event.FORWARD)
 COLUMNS = 4
 lane_word = jit(trace.lane_word)
 NI_COUNTERS, ROUTER_COUNTERS, LINK_COUNTERS = len(Counter), len(RouterCounter), len(LinkCounter)
@@ -55,12 +53,6 @@ def event_word(event, detail, peer, length):
 
 
 @jit
-def pack_uid(source, incarnation, slot, generation):
-    """UID as one whole number (`lethe.spec.wire.pack_uid`)."""
-    return source << 44 | incarnation << 36 | slot << 20 | generation
-
-
-@jit
 def mix64(x):
     """The finaliser of `lethe.spec.trace.mix64`."""
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
@@ -71,7 +63,7 @@ def mix64(x):
 @jit
 def settle(k, ev, start, digest, counters, router_counters, link_counters):
     """Count the events from row ``start`` on, and add them to the digest."""
-    nodes, routers = k[NODES], k[ROUTER_COUNT]
+    nodes, routers = k.nodes, k.router_count
     total = digest[0]
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
         word = ev[n + 2]
@@ -81,7 +73,7 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
         event = np.int64(word & np.uint64(0xFF))
         if unit < nodes:
             counter = _BY_EVENT[event]
-            if event == DROP:
+            if event == Event.DROP:
                 counter = _BY_REASON[np.int64(word >> np.uint64(8) & np.uint64(0xFF))]
             if counter >= 0:
                 counters[unit * NI_COUNTERS + counter] += np.uint64(1)
@@ -95,23 +87,23 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
 @jit
 def ni_words(k):
     """Trace words of one NI (`lethe.spec.trace.Layout.ni_words`)."""
-    return lane_word(LANES + k[FIFOS] - 1)
+    return lane_word(LANES + k.fifos - 1)
 
 
-@jit
-def write_words(k, ev, start, routers_of, row):
+@apart
+def write_words(k, ev, start, table, row):
     """Put the events from row ``start`` on into the trace words of their cycle."""
-    nodes, routers = k[NODES], k[ROUTER_COUNT]
-    per_ni, queued = ni_words(k), k[INPUT_WORMS] > 0
+    nodes, routers = k.nodes, k.router_count
+    per_ni, queued = ni_words(k), k.input_worms > 0
     fabric_at = nodes * per_ni
-    links_at = fabric_at + (k[PORT_COUNT] << queued)
+    links_at = fabric_at + (k.port_count << queued)
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):
         unit, lane = np.int64(ev[n + 1] >> np.uint64(8)), np.int64(ev[n + 1] & np.uint64(0xFF))
         if unit < nodes:
             place = unit * per_ni + lane_word(lane)
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
-            row[fabric_at + (routers_of[(unit - nodes) * ROUTER_COLUMNS + FIRST_PORT] << queued) + lane] = ev[n + 2]
+            row[fabric_at + (table[unit - nodes].first_port << queued) + lane] = ev[n + 2]
         else:
             link = unit - nodes - routers
             shift = np.uint64(EVENT.bits * (link % LINKS_PER_WORD))

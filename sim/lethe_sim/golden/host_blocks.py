@@ -5,39 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from lethe.spec.config import System
-from lethe.spec.trace import STIMULUS_WORDS
+from lethe.spec.random import UNIT_GENERATOR, seed_for
 
-from . import traffic
-from .compile import jit, pointer
-from .events import COLUMNS
-from .model import state
 from .ni.accept import payload_flits
-from .ni.ni import ACCEPTED, BEAT_TAKEN, RECORD_TAKEN
-from .state import (
-    AT_DATA,
-    AT_FIFOS,
-    AT_LAST,
-    AT_QUEUES,
-    CHECK_STATE,
-    DELIVER,
-    GENERATOR,
-    HEAD,
-    HOST_BEAT,
-    HOST_LENGTH,
-    HOST_STATE,
-    LEVEL,
-    NEVER,
-    QUEUE,
-    READY_FROM,
-    RECEIVED,
-    RECEIVED_SUM,
-    SENT,
-    SENT_SUM,
-    VISIBLE,
-    WORDS,
-    WRONG,
-    parameters,
-)  # fmt: skip  # isort: skip
+from .ni.host_port import Flow
+from .state import GENERATOR, NEVER, Host, HostPort, parameters
+from .traffic import checker, generator
+from .traffic.generator import Generator as State
 
 MASK64 = (1 << 64) - 1
 
@@ -54,100 +28,79 @@ class Generator:
 
     def __init__(self, system: System, node: int):
         self.k, self.cycle = parameters(system, GENERATOR), 0
-        self.row = state(system, self.k, only=node)[0][0]
-        self.stimulus = np.zeros(STIMULUS_WORDS, np.uint64)
-        traffic.start_host(self.k, self.row)
+        self.host, self.port = Host(np.zeros(Host.size, np.int64)), HostPort(np.zeros(HostPort.size, np.int64))
+        self.host.node, self.host.random = node, seed_for(system.run.seed, UNIT_GENERATOR, node)
+        self._beat = np.zeros(2, np.uint64)
 
     @property
     def done(self) -> bool:
         """Nothing more will be offered."""
-        return bool(self.row[HOST_STATE] == traffic.DONE)
+        return bool(self.host.state == State.DONE)
 
     @property
     def sums(self) -> tuple[int, int]:
         """``sent`` and ``sent_sum`` so far."""
-        return int(self.row[SENT]), int(self.row[SENT_SUM])
+        return int(self.host.sent), int(self.host.sent_sum)
 
     @property
     def beat(self) -> int:
         """Number of the beat that is offered."""
-        return int(self.row[HOST_BEAT])
+        return int(self.host.beat)
 
     def offer(self) -> Offer:
         """What it offers in the cycle that the next `step` will be."""
-        words = self.stimulus
-        traffic.present(self.k, self.row, words, words, words, self.cycle)
-        flags, record = int(words[0]), int(words[1])
+        port = self.port
+        generator.present(self.k, self.host, port, self._beat)
         return Offer(
-            (record & 0xFFFF, record >> 32 & 0xFFFF, record >> 48) if flags & 1 else None,
-            int(words[3]) | int(words[4]) << 64 if flags & 2 else None,
+            (int(port.destination), int(port.length), int(port.tag)) if port.send_valid else None,
+            int(self._beat[0]) | int(self._beat[1]) << 64 if port.data_valid else None,
         )
 
     def step(self, *, ready: bool, reset: bool, record_ready: bool, beat_ready: bool) -> None:
         """One cycle; in one of reset nothing is taken, whatever is ready."""
-        k, row, offered = self.k, self.row, self.offer()
+        k, host, offered, done = self.k, self.host, self.offer(), 0
         if reset:
-            traffic.reset_host(row, self.cycle)
+            generator.reset(k, host, self.cycle)
         else:
-            row[READY_FROM] = self.cycle if ready else NEVER
-            done = 0
             if offered.record and record_ready:
-                done = RECORD_TAKEN
+                done = Flow.SEND
             elif offered.beat is not None and beat_ready:
-                last = row[HOST_BEAT] + 1 == payload_flits(k, row[HOST_LENGTH])
-                done = BEAT_TAKEN | (ACCEPTED if last else 0)
+                last = host.beat + 1 == payload_flits(k, host.length)
+                done = Flow.DATA | (Flow.ACCEPTED if last else 0)
             with np.errstate(over="ignore"):
-                traffic.follow(k, row, self.stimulus, self.cycle, done)
+                generator.follow(k, host, self.cycle, self.cycle if ready else NEVER, int(done))
         self.cycle += 1
-
-
-@jit
-def _check(k, row, data, events, cycle):
-    traffic.check(k, pointer(row), pointer(data), pointer(events), cycle)
 
 
 class Checker:
     """A checker, fed by hand."""
 
     def __init__(self, system: System):
-        self.k, self.cycle = parameters(system, GENERATOR), 0
-        rows, words = state(system, self.k, only=0)
-        self.row, self.data = rows[0], words[0]
-        self.events = np.zeros(4 * COLUMNS, np.uint64)
+        self.k, self.host = parameters(system, GENERATOR), Host(np.zeros(Host.size, np.int64))
 
     @property
     def takes_records(self) -> bool:
         """In HEAD; else it takes beats."""
-        return bool(self.row[CHECK_STATE] == traffic.HEAD_STATE)
+        return bool(self.host.check_state == checker.Checker.HEAD)
 
     @property
     def sums(self) -> tuple[int, int, int]:
         """``received``, ``received_sum`` and ``wrong`` so far."""
-        return int(self.row[RECEIVED]), int(self.row[RECEIVED_SUM]), int(self.row[WRONG])
+        return int(self.host.received), int(self.host.received_sum), int(self.host.wrong)
 
     def step(
         self, record: int | None = None, beat: tuple[int, int] | None = None, *, stalled: bool = False,
         reset: bool = False,
     ) -> tuple[bool, bool]:  # fmt: skip
         """One cycle with a record's length and a beat (data, last) on offer; returns whether each was taken."""
-        k, row, data = self.k, self.row, self.data
-        records, beats = k[AT_QUEUES] + 3 * DELIVER, k[AT_FIFOS]
-        for at, offered in ((records, record), (beats, beat)):
-            row[at + HEAD], row[at + LEVEL], row[at + VISIBLE] = 0, offered is not None, 0
-        if record is not None:
-            row[k[QUEUE + 2 * DELIVER]] = record
-        if beat is not None:
-            words = int(k[WORDS])
-            data[k[AT_DATA] : k[AT_DATA] + words] = [beat[0] >> 64 * word & MASK64 for word in range(words)]
-            row[k[AT_LAST]] = beat[1]
-        self.events[0] = 0
+        takes_record = self.takes_records and record is not None and not stalled and not reset
+        takes_beat = not self.takes_records and beat is not None and not stalled and not reset
         if reset:
-            traffic.reset_host(row, self.cycle)
-        elif not stalled:
+            checker.reset(self.host)
+        elif takes_record:
+            checker.take_record(self.host, record)
+        elif takes_beat and beat is not None:
+            low, high = (np.uint64(beat[0] >> 64 * word & MASK64) for word in range(2))
             with np.errstate(over="ignore"):
-                _check(k, row, data, self.events, self.cycle)
-        self.cycle += 1
-        return (
-            record is not None and not row[records + LEVEL],
-            beat is not None and not row[beats + LEVEL],
-        )
+                checker.take_beat(self.k, self.host, low, high, beat[1])
+        return takes_record, takes_beat

@@ -9,37 +9,24 @@ from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import STIMULUS_WORDS
+from lethe_sim.golden.fabric import fabric
+from lethe_sim.golden.study import credits
 
-from . import credits, fabric, traffic
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import Delivery, GoldenError, Item, Letters, Script
 from .state import (
-    BUSY,
-    CREDIT_FLITS,
-    DATA_WIDTH,
-    ENTRIES,
     EXTERNAL,
-    EXTRA_FRAGMENTS,
     GENERATOR,
-    GENERATOR_RANDOM,
-    HOST,
-    HOST_NUMBER,
-    INCARNATION_NOW,
-    ITEMS_END,
-    LINK_COUNT,
-    NI_WIDTH,
-    NUMBER,
-    PORT_COUNT,
-    RANDOM,
-    REPLIES_DROPPED,
-    ROUTER_COLUMNS,
-    ROUTER_COUNT,
     SCRIPT,
-    SENT,
-    SLOT_WORDS,
+    Host,
+    Letter,
+    Parameters,
+    Planned,
+    Registers,
+    Router,
     parameters,
-)  # fmt: skip  # isort: skip
+)
 
 __all__ = [
     "EVENT",
@@ -92,10 +79,9 @@ class Golden:
         self._ni, self._data = state(system, self.k)
         given = {}
         if script is not None:
-            self._ni[:, HOST_NUMBER], self._ni[:, ITEMS_END] = script.first[:-1], script.first[1:]
             given = {"items": script.rows.reshape(-1), "item_data": script.data}
         schedule = fault_schedule(system)
-        routers, links = int(self.k[ROUTER_COUNT]), int(self.k[LINK_COUNT])
+        routers, links = int(self.k.router_count), int(self.k.link_count)
         self._plant = machine.fresh(
             self.k,
             self._ni.reshape(-1),
@@ -106,17 +92,21 @@ class Golden:
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             **given,
         )
+        self._hosts[:, Host.node] = np.arange(system.nodes)
+        self._hosts[:, Host.random] = fabric.seeds(system.run.seed, UNIT_GENERATOR, system.nodes)
+        if script is not None:
+            self._hosts[:, Host.number], self._hosts[:, Host.items_end] = script.first[:-1], script.first[1:]
         machine.reset_all(self._plant)
-        self._plant.clock[machine.KEEP_EVENTS] = record
-        self._plant.clock[machine.AWAKE] = awake
-        self._plant.clock[machine.FAULTS] = len(schedule)
+        self._plant.clock.keep_events = record
+        self._plant.clock.awake = awake
+        self._plant.clock.faults = len(schedule)
         self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
         self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
 
     @property
     def _most_events(self) -> int:
         """More events than one cycle can have."""
-        return 6 * self.system.nodes + int(2 * self.k[PORT_COUNT] + self.k[LINK_COUNT]) + 8
+        return 6 * self.system.nodes + int(2 * self.k.port_count + self.k.link_count) + 8
 
     def _size_events(self, rows: int) -> None:
         """Room for ``rows`` events beyond those of one cycle."""
@@ -124,19 +114,19 @@ class Golden:
         used = (int(self._plant.events[0]) + 1) * COLUMNS
         events[:used] = self._plant.events[:used]
         self._plant = self._plant._replace(events=events)
-        self._plant.clock[machine.EVENT_ROOM] = rows - 1
+        self._plant.clock.event_room = rows - 1
 
     def _size_letters(self, rows: int) -> None:
         """Room for ``rows`` delivered datagrams beyond those of one cycle."""
-        nodes, longest = self.system.nodes, int(self.k[SLOT_WORDS]) + 2
-        letters = np.zeros((rows + nodes + 2) * traffic.LETTER_COLUMNS, np.int64)
+        nodes, longest = self.system.nodes, int(self.k.slot_words) + 2
+        letters = np.zeros((rows + nodes + 2) * Letter.size, np.int64)
         data = np.zeros((rows + nodes) * longest + 4, np.uint64)
-        used, words = (int(self._plant.letters[0]) + 1) * traffic.LETTER_COLUMNS, int(self._plant.letters[1])
+        used, words = (int(self._plant.letters[0]) + 1) * Letter.size, int(self._plant.letters[1])
         letters[:used] = self._plant.letters[:used]
         data[:words] = self._plant.letter_data[:words]
         self._plant = self._plant._replace(letters=letters, letter_data=data)
-        self._plant.clock[machine.LETTER_ROOM] = rows
-        self._plant.clock[machine.LETTER_WORD_ROOM] = rows * longest
+        self._plant.clock.letter_room = rows
+        self._plant.clock.letter_word_room = rows * longest
 
     def run(
         self,
@@ -183,21 +173,26 @@ class Golden:
     def _grow(self) -> None:
         """Make room in the buffer that has stopped a run."""
         clock, letters = self._plant.clock, self._plant.letters
-        if int(self._plant.events[0]) > clock[machine.EVENT_ROOM]:
-            self._size_events(2 * int(clock[machine.EVENT_ROOM]) + 2)
-        if letters[0] > clock[machine.LETTER_ROOM] or letters[1] > clock[machine.LETTER_WORD_ROOM]:
-            self._size_letters(2 * int(clock[machine.LETTER_ROOM]) + 2)
-        if self.k[CREDIT_FLITS] and credits.crowded(self.k, self._fabric):
+        if int(self._plant.events[0]) > clock.event_room:
+            self._size_events(2 * int(clock.event_room) + 2)
+        if letters[0] > clock.letter_room or letters[1] > clock.letter_word_room:
+            self._size_letters(2 * int(clock.letter_room) + 2)
+        if self.k.credit_flits and credits.crowded(self.k, self._fabric):
             self._fabric = credits.grow(self.k, self._fabric)
 
     @property
+    def _hosts(self) -> np.ndarray:
+        """int64[nodes, `Host`]."""
+        return self._ni[:, int(self.k.at_host) :][:, : Host.size]
+
+    @property
     def _external(self) -> bool:
-        return bool(self.k[HOST] == EXTERNAL)
+        return bool(self.k.host == EXTERNAL)
 
     @property
     def cycle(self) -> int:
         """Cycles run so far; the next one has this number."""
-        return int(self._plant.clock[machine.CYCLE])
+        return int(self._plant.clock.cycle)
 
     @property
     def digest(self) -> int:
@@ -213,14 +208,14 @@ class Golden:
     def counters(self) -> np.ndarray:
         """uint64[nodes, 32], by `spec.events.Counter`."""
         counters = self._plant.counters.reshape(-1, len(Counter)).copy()
-        counters[:, Counter.REPLIES_DROPPED] = self._ni[:, REPLIES_DROPPED].astype(np.uint64)
+        counters[:, Counter.REPLIES_DROPPED] = self._ni[:, Registers.replies_dropped].astype(np.uint64)
         return counters
 
     @property
     def router_counters(self) -> np.ndarray:
         """uint64[routers, 9], by `spec.events.RouterCounter`."""
         counters = self._plant.router_counters.reshape(-1, len(RouterCounter)).copy()
-        extra = self._fabric.routers.reshape(-1, ROUTER_COLUMNS)[:, EXTRA_FRAGMENTS]
+        extra = fabric.rows(self._fabric.routers, Router)[:, Router.extra_fragments]
         counters[:, RouterCounter.FRAGMENT] += extra.astype(np.uint64)
         return counters
 
@@ -233,17 +228,17 @@ class Golden:
     def sums(self) -> dict[str, np.ndarray]:
         """Per node (section 5): sent, sent_sum, received, received_sum, wrong; int64 each."""
         names = ("sent", "sent_sum", "received", "received_sum", "wrong")
-        return {name: self._ni[:, SENT + i].copy() for i, name in enumerate(names)}
+        return {name: self._hosts[:, getattr(Host, name)].copy() for name in names}
 
     @property
     def entries(self) -> np.ndarray:
         """int64[nodes]: entries in each receive table."""
-        return self._ni[:, ENTRIES].copy()
+        return self._ni[:, Registers.entries].copy()
 
     @property
     def busy(self) -> np.ndarray:
         """int64[nodes]: slots in use at each sender."""
-        return self._ni[:, BUSY].copy()
+        return self._ni[:, Registers.busy].copy()
 
     @property
     def source_depths(self) -> np.ndarray:
@@ -265,22 +260,22 @@ class Golden:
 
     def extend(self, script: Script) -> None:
         """Script mode: give the hosts further datagrams, behind those they still have."""
-        if self.k[HOST] != SCRIPT:
+        if self.k.host != SCRIPT:
             raise GoldenError("only script hosts take further datagrams; make the model with a script")
-        at, end = self._ni[:, HOST_NUMBER].copy(), self._ni[:, ITEMS_END].copy()
-        old = self._plant.items.reshape(-1, traffic.ITEM_COLUMNS)
+        at, end = self._hosts[:, Host.number].copy(), self._hosts[:, Host.items_end].copy()
+        old = self._plant.items.reshape(-1, Planned.size)
         added = script.rows.copy()
         if (at < end).any():
             data = np.concatenate([self._plant.item_data, script.data])
-            added[:, traffic.ITEM_PAYLOAD] += np.uint64(len(self._plant.item_data))
+            added[:, Planned.payload] += len(self._plant.item_data)
         else:
             data = script.data
         parts = []
         for node, (start, stop) in enumerate(pairwise(script.first.tolist())):
             parts += [old[at[node] : end[node]], added[start:stop]]
         first = np.concatenate([[0], np.cumsum(end - at + np.diff(script.first))])
-        rows = np.concatenate([*parts, np.zeros((1, traffic.ITEM_COLUMNS), np.uint64)])
-        self._ni[:, HOST_NUMBER], self._ni[:, ITEMS_END] = first[:-1], first[1:]
+        rows = np.concatenate([*parts, np.zeros((1, Planned.size), np.int64)])
+        self._hosts[:, Host.number], self._hosts[:, Host.items_end] = first[:-1], first[1:]
         self._plant = self._plant._replace(items=rows.reshape(-1), item_data=data)
         np.minimum(self._plant.look, self.cycle, out=self._plant.look)
 
@@ -289,10 +284,9 @@ class Golden:
 
         ``cycle`` is that in which the host took the record, −1 if it has not yet.
         """
-        letters = self._plant.letters.reshape(-1, traffic.LETTER_COLUMNS)
+        letters = self._plant.letters.reshape(-1, Letter.size)
         rows = letters[1 + first : int(letters[0, 0]) + 1].copy()
-        columns = ("NODE", "SOURCE", "CLASS", "LENGTH", "CYCLE", "PAYLOAD")
-        return Letters(*(rows[:, getattr(traffic, f"LETTER_{name}")] for name in columns), data=self._plant.letter_data)
+        return Letters(*(rows[:, getattr(Letter, name)] for name in Letter.layout), data=self._plant.letter_data)
 
     @property
     def deliveries(self) -> list[Delivery]:
@@ -318,15 +312,14 @@ def zeros(rows: int, width: int, dtype: type) -> np.ndarray:
     return np.frombuffer(memory, dtype).reshape(rows, width)
 
 
-def state(system: System, k: np.ndarray, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def state(system: System, k: Parameters, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The rows of all NIs (or of one) before their reset: numbers, incarnations and seeds are in place."""
     nodes = np.arange(system.nodes) if only is None else np.array([only])
-    ni = zeros(len(nodes), int(k[NI_WIDTH]), np.int64)
-    data = zeros(len(nodes), int(k[DATA_WIDTH]), np.uint64)
-    ni[:, NUMBER] = nodes
-    ni[:, INCARNATION_NOW] = 1
-    ni[:, RANDOM] = [seed_for(system.run.seed, UNIT_NI, node) for node in nodes.tolist()]
-    ni[:, GENERATOR_RANDOM] = [seed_for(system.run.seed, UNIT_GENERATOR, node) for node in nodes.tolist()]
+    ni = zeros(len(nodes), int(k.ni_width), np.int64)
+    data = zeros(len(nodes), int(k.data_width), np.uint64)
+    ni[:, Registers.number] = nodes
+    ni[:, Registers.incarnation_now] = 1
+    ni[:, Registers.random] = [seed_for(system.run.seed, UNIT_NI, node) for node in nodes.tolist()]
     return ni, data
 
 

@@ -7,8 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from lethe.spec.config import System
+from lethe.spec.trace import STIMULUS_LIMITS, STIMULUS_RECORD, Bits, fields
 
-from . import traffic
+from .state import Planned
+
+_RECORD, _LIMITS = fields(STIMULUS_RECORD), fields(STIMULUS_LIMITS)
 
 
 class GoldenError(ValueError):
@@ -97,7 +100,7 @@ class Script:
 
     Attributes
     ----------
-    rows, first, data : the arrays the model reads (`traffic.ITEM_COLUMNS`; items of node n from ``first[n]`` on)
+    rows, first, data : the arrays the model reads (`Planned` in ``rows``; items of node n from ``first[n]`` on)
     """
 
     def __init__(self, rows: np.ndarray, first: np.ndarray, data: np.ndarray):
@@ -115,17 +118,17 @@ class Script:
     @property
     def destination(self) -> np.ndarray:
         """int64[datagrams]."""
-        return (self.rows[:-1, traffic.ITEM_RECORD] & np.uint64(0xFFFF)).astype(np.int64)
+        return _RECORD["destination"].of(self.rows[:-1, Planned.record])
 
     @property
     def length(self) -> np.ndarray:
         """int64[datagrams], in bytes."""
-        return self.rows[:-1, traffic.ITEM_LENGTH].astype(np.int64)
+        return _RECORD["length"].of(self.rows[:-1, Planned.record])
 
     @property
     def at(self) -> np.ndarray:
         """int64[datagrams]: the word of ``data`` where the payload begins."""
-        return self.rows[:-1, traffic.ITEM_PAYLOAD].astype(np.int64)
+        return self.rows[:-1, Planned.payload].copy()
 
     @classmethod
     def from_items(cls, system: System, items: Iterable[Item]) -> "Script":
@@ -180,26 +183,24 @@ class Script:
             bad = np.flatnonzero((column < 0) | (column >= limit))
             if len(bad):
                 raise GoldenError(f"item {bad[0]}: {name} must be 0 to {limit - 1}, not {column[bad[0]]}")
-            columns[name] = column.astype(np.uint64)
+            columns[name] = column.astype(np.int64)
         if given:
             raise GoldenError(f"an item has no {', '.join(given)}; known are {', '.join(limits)}")
         order = np.argsort(columns["node"], kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(columns["node"].astype(np.int64), minlength=system.nodes))])
-        c = {name: column[order] for name, column in columns.items()}
-        rows = np.zeros((count + 1, traffic.ITEM_COLUMNS), np.uint64)
-        rows[:-1, traffic.NOT_BEFORE] = c["not_before"]
-        rows[:-1, traffic.ITEM_RECORD] = _packed(
-            c, ("destination", 0), ("cls", 16), ("mode", 24), ("length", 32), ("tag", 48)
-        )
-        rows[:-1, traffic.ITEM_LIMITS] = _packed(c, ("deadline", 0), ("retry_limit", 32), ("expect", 40))
-        rows[:-1, traffic.ITEM_LENGTH] = c["length"]
-        rows[:-1, traffic.ITEM_PAYLOAD] = np.asarray(at, np.int64)[order].astype(np.uint64)
+        first = np.concatenate([[0], np.cumsum(np.bincount(columns["node"], minlength=system.nodes))])
+        rows = np.zeros((count + 1, Planned.size), np.int64)
+        columns["class"] = columns.pop("cls")
+        rows[:-1, Planned.not_before] = columns["not_before"][order]
+        rows[:-1, Planned.record] = _packed(columns, _RECORD)[order]
+        rows[:-1, Planned.limits] = _packed(columns, _LIMITS)[order]
+        rows[:-1, Planned.payload] = np.asarray(at, np.int64)[order]
         # The model reads a flit with the word behind it.
         return Script(rows, first.astype(np.int64), np.concatenate([data, np.zeros(2, np.uint64)]))
 
 
-def _packed(columns: dict[str, np.ndarray], *fields: tuple[str, int]) -> np.ndarray:
-    word = np.zeros(len(columns["node"]), np.uint64)
-    for name, offset in fields:
-        word |= columns[name] << np.uint64(offset)
+def _packed(columns: dict[str, np.ndarray], places: dict[str, Bits]) -> np.ndarray:
+    """Columns side by side in one word."""
+    word = np.zeros_like(columns["node"])
+    for name, field in places.items():
+        word |= columns[name] << field.shift
     return word

@@ -1,10 +1,13 @@
-"""Where everything is kept: the parameters of a system, and the columns of an NI's row.
+"""Where everything is kept: the parameters of a system, and what NIs, routers and links know, by name.
 
-`parameters` turns a `System` into one array ``k`` of whole numbers, read as ``k[SLOTS]``.  The state of
-an NI is two rows: ``ni`` (whole numbers: registers in named columns, then queues, slots, tables and ladders
-at places that depend on the sizes) and ``data`` (64-bit words: payloads and messages as bit strings).  What
-is never used is never touched, so 65,536 nodes fit in memory.
+`parameters` turns a `System` into one `Parameters`, read as ``k.slots``.  The state of an NI is two rows: ``ni`` (whole
+numbers: the `Registers`, its host and the host port between them, then queues, slots, tables and ladders at places that
+depend on the sizes) and ``data`` (64-bit words: payloads and messages as bit strings).  What is never used is never
+touched, so 65,536 nodes fit in memory.
 """
+
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,114 +16,489 @@ from lethe.spec.random import UNIT_SALT, seed_for
 from lethe.spec.sections.study import PATHS
 from lethe.spec.topology import KINDS
 
+from .record import Record, numbers, records
+
 NEVER = 1 << 62
 NONE = -1
 
-# Parameters: indices of `k`.
-(
-    NODES, FLIT_BITS, WORDS, HEADER_FLITS, CRC_FLITS, CONTROL_FLITS, MAX_FLITS, ONE_FLIT, MTU, SLOTS, SLOT_FLITS,
-    SLOT_WORDS, SETS_LOG, WAYS, REPLY_DEPTH, DELIVER_FLITS, DELIVER_RECORDS, FIFOS, FIRST_CONTROL, TOP_CLASS, RESERVED,
-    QUARANTINE, JITTER, ACK_LIMIT, STEPS, CLASSES, RUNGS, TIMER_DEPTH, INITIAL, SLOT_BITS, GENERATION_MASK,
-    INCARNATION_MASK, TRY_MASK, TAG_MASK, CLASS_MASK, DEADLINE_MASK, TOPOLOGY, ARITY, LEVELS, COLUMNS, ROWS, WIDTH,
-    NODE_OFFSET, NODE_BITS, LOSS, FLIP, LATENCY, PHASES, HOST, MIN_LENGTH, LENGTHS, COUNT, STOP, DEADLINE_GIVEN,
-    RETRY_GIVEN, TX_RING, RX_WORDS, DATA_RING, WORD_LINKS,
-    AT_QUEUES, AT_FIFOS, AT_LAST, AT_SLOTS, AT_TABLE, AT_RUNGS, AT_TOKENS, AT_TX, AT_MESSAGES, AT_PAYLOAD, AT_DATA,
-    AT_TX_DATA, AT_RX, AT_HEADER, NI_WIDTH, DATA_WIDTH, ROUTER_COUNT, PORT_COUNT, LINK_COUNT,
-    FLIT_SHIFT, ARITY_SHIFT, WHOLE, INPUT_WORMS, INPUT_RING, MAX_WAIT, SALT,
-    CREDIT_FLITS, CREDIT_DELAY, RETURN_PHASES, SOURCE_RING, ROUTE_DELAY, GRANT_DELAY, PINNED,
-    CEILING, SLACK, TIME_MASK, AT_TRIPS,
-    PER_DESTINATION, REPLIES_LAST, PATH, DILATION, AT_TAKEN,
-    PARAMETERS,
-) = range(102)  # fmt: skip
-FIELD_OFFSET = PARAMETERS  # offset and width of each header field, in the order of FIELDS
-FIELD_WIDTH = FIELD_OFFSET + 12
-DELAY = FIELD_WIDTH + 12  # of each rung
-GAP = DELAY + 48
-QUEUE = GAP + 256  # place and ring size of each queue
-FIELDS = (
-    "kind", "destination", "source", "slot", "generation", "incarnation", "peer_incarnation", "try",
-    "length", "class", "mode", "extension",
-)  # fmt: skip
-(
-    KIND, DESTINATION, SOURCE, SLOT, GENERATION, INCARNATION, PEER_INCARNATION, TRY, LENGTH, CLASS, MODE, EXTENSION,
-) = range(12)  # fmt: skip
-COMMON_FIELDS = 8
-
-# k[TOPOLOGY], k[HOST] and k[PATH].
+# `Parameters.topology`, `Parameters.host` and `Parameters.path`.
 WIRE, CROSSBAR, FLY, TREE, MESH = range(len(KINDS))
 EXTERNAL, GENERATOR, SCRIPT = range(3)
 FREE_PATH, BLIND, PINNED_PATH = range(3)
 
-# Columns of an NI's row.
-(
-    NUMBER, INCARNATION_NOW, RANDOM, READY_FROM, TIME_ZERO, IN_RESET, STALLED, BUSY, ENTRIES, REPLIES_DROPPED,
-    ACCEPT_SLOT, ACCEPT_BEATS, ACCEPT_BEAT,
-    NEXT_GRANT, TX_CLEAR, TX_SLOT, TX_FROM, TX_UNTIL, TX_END, TX_LISTED, LAUNCH, FINISH_FROM, FINISH,
-    UNDER_WAY, RX_COUNT, RX_TAG, RX_STATE, RX_STATE_BEFORE, RX_FLIT, RX_FIFO, RX_PAYLOAD, OFFERED, UNCOMMITTED,
-    OVERFLOW, REQUEST, REQUEST_A, REQUEST_B,
-    HOST_STATE, HOST_NUMBER, HOST_UNTIL, HOST_DESTINATION, HOST_LENGTH, HOST_BEAT, GENERATOR_RANDOM,
-    CHECK_STATE, CHECK_BEAT, CHECK_LENGTH, CHECK_KEY, CHECK_WRONG,
-    SENT, SENT_SUM, RECEIVED, RECEIVED_SUM, WRONG, ITEMS_END,
-    COLUMNS_NAMED,
-) = range(56)  # fmt: skip
-STAGE = COLUMNS_NAMED  # what the receiver does in cycle c, at STAGE + c mod 4
-LADDER = STAGE + 4  # HOLD … OVER of the Send ladder, then of the Ack ladder
-NI_COLUMNS = LADDER + 10
-
-# Bits of STAGE.
-OFFER, END, FRAGMENTED, OFFER_LAST, OFFER_FIFO = 1, 2, 4, 8, 4  # the FIFO's number from bit 4 on
-# A queue's header: columns from k[AT_QUEUES] + 3·queue, and the same for a data queue at k[AT_FIFOS].
-HEAD, LEVEL, VISIBLE = range(3)
-# Queues; the record queue of deliver FIFO f is DELIVER + f.
-FREE, NEW, REPEATS, REPLY, COMPLETION, QUARANTINED, DELIVER = range(7)
-# Fields of a slot.
-(
-    SLOT_GENERATION, LIVE, LAUNCHED, SLOT_DESTINATION, SLOT_CLASS, SLOT_MODE, SLOT_LENGTH, DEADLINE, RETRY_LIMIT, TAG,
-    EXPECT, CAUSE, STAMP, STAMP_TRY, SLOT_FIELDS,
-) = range(15)  # fmt: skip
-# A message that has ended, waiting to act: FIELDS, then these.
-MESSAGE_FLITS, MESSAGE_GOOD, MESSAGE_FIELDS = 12, 13, 14
-# Fields of a ladder, and of a token.
-HOLD, HOLD_A, HOLD_B, NEXT_DUE, OVER, LADDER_FIELDS = range(6)
-SEND_LADDER, ACK_LADDER = range(2)
-DUE, TOKEN_A, TOKEN_B, TOKEN_FIELDS = range(4)
-# Fields of a rung: the place of its oldest token, how many there are, when the oldest is due (`NEVER` without one).
-RUNG_HEAD, RUNG_LEVEL, RUNG_DUE, RUNG_FIELDS = range(4)
-# What is known of the round trips to a distance class: eight means, four mean deviations, and the time-out.  Behind
-# those of all classes, time-outs that are not yet used: the number of the oldest and how many there are, then a ring of
-# from when, for which class, and what.
-MEANS, DEVIATIONS, TIME_OUT, TRIP_FIELDS = range(4)
-OLDEST_LATER, LATER_COUNT, LATER_RING = range(3)
-LATER_FROM, LATER_CLASS, LATER_TIME_OUT, LATER_FIELDS = range(4)
-LATER = 8
-# What a transmitter shows in one cycle.
-SHOW_FLAGS, SHOW_WORD, SHOW_UID, SHOW_FIELDS = range(4)
 # Flit flags.
 VALID, FIRST, LAST = 1, 2, 4
-# A head in a transmitter's ring has the flits of its worm beside its flags; where worms travel whole (k[WHOLE]), a head
-# on its way also has the node it comes from and its place there.
+# A head in a transmitter's ring has the flits of its worm beside its flags; where worms travel whole
+# (`Parameters.whole`), a head on its way also has the node it comes from and its place there.
 TAG_FLITS, TAG_NODE, TAG_PLACE = 3, 16, 32
 TAG_FLITS_MASK, TAG_NODE_MASK = (1 << TAG_NODE - TAG_FLITS) - 1, (1 << TAG_PLACE - TAG_NODE) - 1
 LONGEST_WAY = 64  # cycles in the fabric up to which a transmitter's ring keeps worms that travel whole
-# Internal requests.
-NO_REQUEST, FINISH_REQUEST, SEND_REQUEST, ACK_REQUEST, CANCEL_REQUEST = range(5)
-# Columns of the fabric's tables, whose rows are routers, ports (of all routers, in the order of the trace words) and
-# links.  A port's row is both the input's and the output's with that number.
-FIRST_PORT, PORTS, ROUTER_NUMBER, DRAWS, EXTRA_FRAGMENTS, PLACE, PLACE_SHIFT, ABOVE, TOP, ROUTER_COLUMNS = range(10)
-(
-    ROUTER, OUT_LINK, INPUT_MODE, INPUT_COUNT, INPUT_OUT, INPUT_HEARD, INPUT_FLAGS, ASKS, FREE_FROM, PORT_COLUMNS,
-) = range(10)  # fmt: skip
-# An input's queue: HEAD, LEVEL and VISIBLE, then its back, when a flit was last pushed, how many heads are in it, how
-# often the one in front was refused, and what that asks for.
-BACK, BACK_COUNT, BACK_HEARD, PUSHED, WAITING, PATIENCE, WANTED, QUEUE_COLUMNS = range(3, 11)
-# Of credits: an input's buffer and from when what is in front of it may act, where its credits go; an output's own
-# credits, the number of the input that it prefers, the best that asks for it or has it; of a source
-# queue also the most flits it has held.
-(
-    BUFFER_HEAD, BUFFER_LEVEL, SWITCH_FROM, UPSTREAM, CREDITS, TURN, BEST, DEEPEST, BUFFER_COLUMNS,
-) = range(9)  # fmt: skip
 SOURCE_FLITS, MOST_SOURCE_FLITS = 64, 1 << 17  # memory of a source queue: at first, and at most
-TARGET, DEAD_COUNT, SWALLOWING, LOSS_RANDOM, FLIP_RANDOM, LINK_COLUMNS = range(6)
+
+# What a receiver does in a cycle, bits of `Registers.stage`; the FIFO that is offered a flit stands from bit 4 on.
+OFFER, END, FRAGMENTED, OFFER_LAST, OFFER_FIFO = 1, 2, 4, 8, 4
+SEND_LADDER, ACK_LADDER = range(2)
+LATER = 8  # time-outs that are not yet used, at most
+LONGEST_LADDER, GAPS = 48, 256
+
+
+class Field(IntEnum):
+    """The fields of a header, in the order of `lethe.spec.wire`."""
+
+    KIND = 0
+    DESTINATION = 1
+    SOURCE = 2
+    SLOT = 3
+    GENERATION = 4
+    INCARNATION = 5
+    PEER_INCARNATION = 6
+    TRY = 7
+    LENGTH = 8
+    CLASS = 9
+    MODE = 10
+    EXTENSION = 11
+
+
+class Queues(IntEnum):
+    """The queues of an NI; the records of deliver FIFO f are queue ``DELIVER + f``."""
+
+    FREE = 0
+    NEW = 1
+    REPEATS = 2
+    REPLY = 3
+    COMPLETION = 4
+    QUARANTINED = 5
+    DELIVER = 6
+
+
+class Request(IntEnum):
+    """Internal requests."""
+
+    NONE = 0
+    FINISH = 1
+    SEND = 2
+    ACK = 3
+    CANCEL = 4
+
+
+class Ring(Record):
+    """Where the entries of a queue lie in an NI's row, two numbers each, and how many there can be."""
+
+    at: int
+    places: int
+
+
+class Place(Record):
+    """Where a header field lies."""
+
+    offset: int
+    width: int
+
+
+class Parameters(Record):
+    """What a system's configuration comes to.  ``at_…`` are places in an NI's rows."""
+
+    nodes: int
+    flit_bits: int
+    words: int
+    header_flits: int
+    crc_flits: int
+    control_flits: int
+    max_flits: int
+    one_flit: int
+    mtu: int
+    slots: int
+    slot_flits: int
+    slot_words: int
+    sets_log: int
+    ways: int
+    reply_depth: int
+    deliver_flits: int
+    deliver_records: int
+    fifos: int
+    first_control: int
+    top_class: int
+    reserved: int
+    quarantine: int
+    jitter: int
+    ack_limit: int
+    steps: int
+    classes: int
+    rungs: int
+    timer_depth: int
+    initial: int
+    slot_bits: int
+    generation_mask: int
+    incarnation_mask: int
+    try_mask: int
+    tag_mask: int
+    class_mask: int
+    deadline_mask: int
+    topology: int
+    arity: int
+    levels: int
+    columns: int
+    rows: int
+    width: int
+    node_offset: int
+    node_bits: int
+    loss: int
+    flip: int
+    latency: int
+    phases: int
+    host: int
+    min_length: int
+    lengths: int
+    count: int
+    stop: int
+    deadline_given: int
+    retry_given: int
+    tx_ring: int
+    rx_words: int
+    data_ring: int
+    word_links: int
+    at_host: int
+    at_port: int
+    at_queues: int
+    at_fifos: int
+    at_last: int
+    at_slots: int
+    at_table: int
+    at_rungs: int
+    at_tokens: int
+    at_tx: int
+    at_messages: int
+    at_payload: int
+    at_data: int
+    at_tx_data: int
+    at_rx: int
+    at_header: int
+    at_beat: int
+    ni_width: int
+    data_width: int
+    router_count: int
+    port_count: int
+    link_count: int
+    flit_shift: int
+    arity_shift: int
+    whole: int
+    input_worms: int
+    input_ring: int
+    max_wait: int
+    salt: int
+    credit_flits: int
+    credit_delay: int
+    return_phases: int
+    source_ring: int
+    route_delay: int
+    grant_delay: int
+    pinned: int
+    ceiling: int
+    slack: int
+    time_mask: int
+    at_trips: int
+    per_destination: int
+    replies_last: int
+    path: int
+    dilation: int
+    at_taken: int
+    fields: Any = records(Place, len(Field))
+    delay: Any = numbers(LONGEST_LADDER)
+    gap: Any = numbers(GAPS)
+    queues: Any = records(Ring, 0)  # as many as there are
+
+
+class Hold(Record):
+    """What is looked at of a ladder in every cycle: the hold register, when a token is next due, full rungs."""
+
+    full: int
+    a: int
+    b: int
+    next_due: int
+    over: int
+
+
+class Registers(Record):
+    """What every NI has, whatever the sizes."""
+
+    number: int
+    incarnation_now: int
+    random: int
+    ready_from: int
+    time_zero: int
+    in_reset: int
+    busy: int
+    entries: int
+    replies_dropped: int
+    accept_slot: int
+    accept_beats: int
+    accept_beat: int
+    next_grant: int
+    tx_clear: int
+    tx_slot: int
+    tx_from: int
+    tx_until: int
+    tx_end: int
+    tx_listed: int
+    launch: int
+    finish_from: int
+    finish: int
+    under_way: int
+    rx_count: int
+    rx_tag: int
+    rx_state: int
+    rx_state_before: int
+    rx_flit: int
+    rx_fifo: int
+    rx_payload: int
+    offered: int
+    uncommitted: int
+    overflow: int
+    request: int
+    request_a: int
+    request_b: int
+    stage: Any = numbers(4)  # what the receiver does in cycle c, at c mod 4
+    ladders: Any = records(Hold, 2)
+
+
+class Queue(Record):
+    """A queue: the place of its oldest entry, its entries, and from when the oldest is at the output."""
+
+    head: int
+    level: int
+    visible: int
+
+
+class Entry(Record):
+    """An entry of a queue."""
+
+    a: int
+    b: int
+
+
+class Slot(Record):
+    """A slot of the send table."""
+
+    generation: int
+    live: int
+    launched: int
+    destination: int
+    cls: int
+    mode: int
+    length: int
+    deadline: int
+    retry_limit: int
+    tag: int
+    expect: int
+    cause: int
+    stamp: int
+    stamp_try: int
+
+
+class Message(Record):
+    """A message that waits to act: its header in the order of `Field`, its flits, whether its CRC is right."""
+
+    kind: int
+    destination: int
+    source: int
+    slot: int
+    generation: int
+    incarnation: int
+    peer_incarnation: int
+    attempt: int
+    length: int
+    cls: int
+    mode: int
+    extension: int
+    flits: int
+    good: int
+
+
+class Token(Record):
+    """A token of a ladder."""
+
+    due: int
+    a: int
+    b: int
+
+
+class Rung(Record):
+    """The place of a rung's oldest token, how many there are, when the oldest is due (`NEVER` without one)."""
+
+    head: int
+    level: int
+    due: int
+
+
+class Trip(Record):
+    """What is known of the round trips to a distance class: eight means, four mean deviations, and the time-out."""
+
+    means: int
+    deviations: int
+    time_out: int
+
+
+class Later(Record):
+    """A time-out that is not yet used: from when, for which class, and what."""
+
+    use_from: int
+    distance: int
+    time_out: int
+
+
+class LaterRing(Record):
+    """Time-outs that are not yet used: the number of the oldest, how many there are."""
+
+    oldest: int
+    count: int
+    ring: Any = records(Later, LATER)
+
+
+class Shown(Record):
+    """What a transmitter shows in one cycle."""
+
+    flags: int
+    word: int
+    uid: int
+
+
+class HostPort(Record):
+    """What a node's host drives in a cycle (`golden.ni.host_port`); the two words of a beat are among ``data``."""
+
+    send_valid: int
+    data_valid: int
+    cancel_valid: int
+    completion_ready: int
+    deliver_ready: int  # a bit for each deliver FIFO
+    deliver_data_ready: int  # likewise
+    quiesce: int
+    link_disable: int
+    destination: int
+    cls: int
+    mode: int
+    length: int
+    tag: int
+    deadline: int
+    retry_limit: int
+    expect: int
+    cancel_slot: int
+    cancel_generation: int
+
+
+class Host(Record):
+    """A host: what it offers, what it checks, and its sums (section 5)."""
+
+    state: int
+    stalled: int
+    beat: int
+    length: int
+    number: int
+    node: int
+    check_state: int
+    check_beat: int
+    check_length: int
+    check_key: int
+    check_wrong: int
+    until: int
+    destination: int
+    random: int
+    items_end: int
+    sent: int
+    sent_sum: int
+    received: int
+    received_sum: int
+    wrong: int
+
+
+class Planned(Record):
+    """A datagram that a script host is to send: from which cycle on, its record as stimulus words 1 and 2 have it, and
+    the word where its payload begins.
+    """
+
+    not_before: int
+    record: int
+    limits: int
+    payload: int
+
+
+class Letter(Record):
+    """A datagram that was delivered to a script host; ``cycle`` is when its record was taken, −1 before."""
+
+    node: int
+    source: int
+    cls: int
+    length: int
+    cycle: int
+    payload: int
+
+
+class Router(Record):
+    """A router; its ports are numbered on from ``first_port``."""
+
+    first_port: int
+    ports: int
+    number: int
+    draws: int
+    extra_fragments: int
+    place: int
+    place_shift: int
+    above: int
+    top: int
+
+
+class Port(Record):
+    """Both the input and the output of that number, counted over all routers in the order of the trace words."""
+
+    router: int
+    out_link: int
+    input_mode: int
+    input_count: int
+    input_out: int
+    input_heard: int
+    input_flags: int
+    asks: int
+    free_from: int
+
+
+class InputQueue(Record):
+    """The queue of an input: as `Queue`, its back, when a flit was last pushed, and what the head in front wants."""
+
+    head: int
+    level: int
+    visible: int
+    back: int
+    back_count: int
+    back_heard: int
+    pushed: int
+    waiting: int  # heads in it
+    patience: int  # how often the head in front was refused
+    wanted: int
+
+
+class Buffer(Record):
+    """Credits: an input's buffer, from when what is in front of it may act, and where its credits go; of the output of
+    that number its credits, the number of the input that it prefers, and the best that asks for it or has it.
+    A source queue has a buffer too, and the most flits it has held.
+    """
+
+    head: int
+    level: int
+    switch_from: int
+    upstream: int
+    credits: int
+    turn: int
+    best: int
+    deepest: int
+
+
+class Link(Record):
+    """A link: an input port's number, or −1 − node; how often it is dead; its fault element."""
+
+    target: int
+    dead_count: int
+    swallowing: int
+    loss_random: int
+    flip_random: int
 
 
 def _power(n: int) -> int:
@@ -144,82 +522,86 @@ def worms_stay_whole(system: System) -> bool:
     return longest_way(system) <= LONGEST_WAY
 
 
-def parameters(system: System, host: int) -> np.ndarray:
+def parameters(system: System, host: int) -> Parameters:
     """``k`` for a system whose hosts are of kind ``host``."""
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     study = system.study
     fifos = 1 + ni.control_classes
-    queues = DELIVER + fifos
-    k = np.zeros(QUEUE + 2 * queues, np.int64)
+    queues = Queues.DELIVER + fifos
+    k = Parameters(np.zeros(Parameters.size + Ring.size * queues, np.int64))
     whole = worms_stay_whole(system)
     ring = form.max_flits + 4 + (longest_way(system) if whole else 0)
     words = 2 if form.flit_bits == 128 else 1
     slot_words = -(-system.slot_flits * form.flit_bits // 64)
     values = {
-        NODES: system.nodes, FLIT_BITS: form.flit_bits, WORDS: words, HEADER_FLITS: form.header_flits,
-        CRC_FLITS: form.crc_flits, CONTROL_FLITS: form.control_flits, MAX_FLITS: form.max_flits,
-        ONE_FLIT: form.one_flit_control, MTU: form.mtu, SLOTS: ni.slots, SLOT_FLITS: system.slot_flits,
-        SLOT_WORDS: slot_words, SETS_LOG: ni.sets.bit_length() - 1, WAYS: ni.ways, REPLY_DEPTH: ni.reply_depth,
-        DELIVER_FLITS: system.deliver_flits, DELIVER_RECORDS: ni.deliver_records, FIFOS: fifos,
-        FIRST_CONTROL: (1 << form.class_bits) - ni.control_classes, TOP_CLASS: (1 << form.class_bits) - 1,
-        RESERVED: ni.reserved_slots, QUARANTINE: timers.quarantine, JITTER: (1 << timers.jitter_bits) - 1,
-        ACK_LIMIT: timers.ack_limit, STEPS: timers.backoff_steps, CLASSES: graph.distance_classes,
-        RUNGS: system.rungs, TIMER_DEPTH: system.timer_depth, INITIAL: max(ni.slots, ni.sets),
-        SLOT_BITS: form.slot_bits, GENERATION_MASK: (1 << form.generation_bits) - 1,
-        INCARNATION_MASK: (1 << form.incarnation_bits) - 1, TRY_MASK: (1 << form.try_bits) - 1,
-        TAG_MASK: (1 << system.wire.tag_bits) - 1, CLASS_MASK: (1 << form.class_bits) - 1,
-        DEADLINE_MASK: (1 << ni.deadline_bits) - 1, TOPOLOGY: KINDS.index(graph.kind), ARITY: graph.arity,
-        LEVELS: graph.levels, COLUMNS: graph.columns, ROWS: graph.rows, WIDTH: graph.width,
-        NODE_OFFSET: form.common[1].offset, NODE_BITS: form.node_bits, LOSS: system.loss_threshold,
-        FLIP: system.flip_threshold, LATENCY: system.router.latency, PHASES: _power(system.router.latency + 1),
-        HOST: host, MIN_LENGTH: load.min_length, LENGTHS: load.max_length - load.min_length + 1, COUNT: load.count,
-        STOP: load.stop, DEADLINE_GIVEN: load.deadline, RETRY_GIVEN: load.retry_limit,
-        WHOLE: whole, TX_RING: _power(ring), RX_WORDS: -(-form.max_flits * form.flit_bits // 64) + 1,
-        DATA_RING: system.deliver_flits + 1, FLIT_SHIFT: form.flit_bytes.bit_length() - 1,
-        ARITY_SHIFT: graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
-        INPUT_WORMS: system.queue, INPUT_RING: system.queue * form.max_flits + 1,
-        MAX_WAIT: system.router.max_wait, SALT: seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
-        CREDIT_FLITS: system.credits, CREDIT_DELAY: system.router.credit_delay, SOURCE_RING: SOURCE_FLITS, PINNED: 1,
-        RETURN_PHASES: _power(system.router.credit_delay + 1), CEILING: system.ceiling, SLACK: system.slack,
-        TIME_MASK: (1 << system.time_bits) - 1, PER_DESTINATION: study.per_destination,
-        REPLIES_LAST: study.replies == "last", PATH: PATHS.index(study.path), DILATION: graph.dilation,
+        "nodes": system.nodes, "flit_bits": form.flit_bits, "words": words, "header_flits": form.header_flits,
+        "crc_flits": form.crc_flits, "control_flits": form.control_flits, "max_flits": form.max_flits,
+        "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
+        "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
+        "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
+        "first_control": (1 << form.class_bits) - ni.control_classes, "top_class": (1 << form.class_bits) - 1,
+        "reserved": ni.reserved_slots, "quarantine": timers.quarantine, "jitter": (1 << timers.jitter_bits) - 1,
+        "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
+        "rungs": system.rungs, "timer_depth": system.timer_depth, "initial": max(ni.slots, ni.sets),
+        "slot_bits": form.slot_bits, "generation_mask": (1 << form.generation_bits) - 1,
+        "incarnation_mask": (1 << form.incarnation_bits) - 1, "try_mask": (1 << form.try_bits) - 1,
+        "tag_mask": (1 << system.wire.tag_bits) - 1, "class_mask": (1 << form.class_bits) - 1,
+        "deadline_mask": (1 << ni.deadline_bits) - 1, "topology": KINDS.index(graph.kind), "arity": graph.arity,
+        "levels": graph.levels, "columns": graph.columns, "rows": graph.rows, "width": graph.width,
+        "node_offset": form.common[1].offset, "node_bits": form.node_bits, "loss": system.loss_threshold,
+        "flip": system.flip_threshold, "latency": system.router.latency, "phases": _power(system.router.latency + 1),
+        "host": host, "min_length": load.min_length, "lengths": load.max_length - load.min_length + 1,
+        "count": load.count, "stop": load.stop, "deadline_given": load.deadline, "retry_given": load.retry_limit,
+        "whole": whole, "tx_ring": _power(ring), "rx_words": -(-form.max_flits * form.flit_bits // 64) + 1,
+        "data_ring": system.deliver_flits + 1, "flit_shift": form.flit_bytes.bit_length() - 1,
+        "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
+        "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1,
+        "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
+        "credit_flits": system.credits, "credit_delay": system.router.credit_delay, "source_ring": SOURCE_FLITS,
+        "pinned": 1, "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
+        "slack": system.slack, "time_mask": (1 << system.time_bits) - 1, "per_destination": study.per_destination,
+        "replies_last": study.replies == "last", "path": PATHS.index(study.path), "dilation": graph.dilation,
     }  # fmt: skip
-    for index, value in values.items():
-        k[index] = value
-    for i, field in enumerate(form.send):
-        k[FIELD_OFFSET + i], k[FIELD_WIDTH + i] = field.offset, field.width
-    k[DELAY : DELAY + system.rungs] = system.delays
+    for name, value in values.items():
+        setattr(k, name, value)
+    for number, field in enumerate(form.send):
+        k.fields[number].offset, k.fields[number].width = field.offset, field.width
+    k.delay[: system.rungs] = system.delays
     if host == GENERATOR:
-        k[GAP : GAP + 256] = system.gaps
+        k.gap[:GAPS] = system.gaps
 
-    at = NI_COLUMNS
+    at = 0
 
-    def area(index: int, size: int):
+    def area(size: int) -> int:
         nonlocal at
-        k[index] = at
         at += size
+        return at - size
 
-    area(AT_QUEUES, 3 * queues)
-    area(AT_FIFOS, 3 * fifos)
-    area(AT_MESSAGES, 4 * MESSAGE_FIELDS)
-    area(AT_TX, SHOW_FIELDS * int(k[TX_RING]))
-    area(AT_LAST, fifos * int(k[DATA_RING]))
+    area(Registers.size)
+    k.at_host = area(Host.size)
+    k.at_port = area(HostPort.size)
+    k.at_queues = area(queues * Queue.size)
+    k.at_fifos = area(fifos * Queue.size)
+    k.at_messages = area(4 * Message.size)
+    k.at_tx = area(Shown.size * int(k.tx_ring))
+    k.at_last = area(fifos * int(k.data_ring))
     depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots] + [ni.deliver_records] * fifos
     for queue, depth in enumerate(depths):
-        k[QUEUE + 2 * queue + 1] = depth + 1
-        area(QUEUE + 2 * queue, 2 * (depth + 1))
-    area(AT_SLOTS, ni.slots * SLOT_FIELDS)
-    area(AT_TABLE, ni.sets * ni.ways)
-    area(AT_RUNGS, 2 * RUNG_FIELDS * system.rungs)
-    area(AT_TRIPS, TRIP_FIELDS * graph.distance_classes + LATER_RING + LATER * LATER_FIELDS if system.measured else 0)
-    area(AT_TAKEN, ni.slots if study.per_destination else 0)
-    area(AT_TOKENS, 2 * system.rungs * system.timer_depth * TOKEN_FIELDS)
-    k[NI_WIDTH] = at
+        k.queues[queue].places = depth + 1
+        k.queues[queue].at = area(2 * (depth + 1))
+    k.at_slots = area(ni.slots * Slot.size)
+    k.at_table = area(ni.sets * ni.ways)
+    k.at_rungs = area(2 * Rung.size * system.rungs)
+    k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
+    k.at_taken = area(ni.slots if study.per_destination else 0)
+    k.at_tokens = area(2 * system.rungs * system.timer_depth * Token.size)
+    k.ni_width = at
     at = 0
-    area(AT_HEADER, 5)
-    area(AT_TX_DATA, words * int(k[TX_RING]))
-    area(AT_RX, int(k[RX_WORDS]))
-    area(AT_DATA, fifos * int(k[DATA_RING]) * words)
-    area(AT_PAYLOAD, ni.slots * slot_words)
-    k[DATA_WIDTH] = at
+    k.at_header = area(5)
+    k.at_beat = area(2)
+    k.at_tx_data = area(words * int(k.tx_ring))
+    k.at_rx = area(int(k.rx_words))
+    k.at_data = area(fifos * int(k.data_ring) * words)
+    k.at_payload = area(ni.slots * slot_words)
+    k.data_width = at
     return k

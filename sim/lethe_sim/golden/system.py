@@ -1,77 +1,85 @@
 """A whole system, cycle by cycle: who acts in which order, and who need not be asked at all.
 
 Within a cycle: faults of the schedule, what the NIs show, the links, the routers, the NIs, the account.
-An NI is stepped only from the cycle in `look` on; whatever disturbs it lowers that.  A model that never sleeps
-(`AWAKE`) steps every NI in every cycle instead, and must come to the same.
+An NI is stepped only from the cycle in `Plant.look` on; whatever disturbs it lowers that.  A model that never sleeps
+(`Clock.awake`) steps every NI in every cycle instead, and must come to the same.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lethe.spec.trace import STIMULUS_WORDS
+from lethe_sim.golden.fabric import fabric, fault, router
+from lethe_sim.golden.lib.bits import U0
+from lethe_sim.golden.study import credits
 
-from . import credits, fabric, link, router, traffic
-from .bits import U0
-from .compile import at, jit, pointer
+from .compile import apart, at, jit, pointer
 from .events import ni_words, settle, write_words
+from .ni import host_port, receiver, transmitter
 from .ni import ni as interface
-from .ni import receiver, transmitter
-from .ni.accept import DELIVER_STALL, bit
+from .ni.host_port import Flow
+from .record import Record, table
 from .state import (
-    AT_TX_DATA,
-    CREDIT_FLITS,
-    DATA_WIDTH,
-    DEAD_COUNT,
     EXTERNAL,
     FIRST,
-    FLIP,
-    HOST,
-    IN_RESET,
     LAST,
-    LINK_COLUMNS,
-    LINK_COUNT,
     NEVER,
-    NI_WIDTH,
-    NODES,
-    PHASES,
-    ROUTER_COUNT,
-    RX_COUNT,
-    RX_TAG,
     SCRIPT,
-    STALLED,
     TAG_FLITS,
     TAG_FLITS_MASK,
     TAG_NODE,
     TAG_NODE_MASK,
     TAG_PLACE,
-    TARGET,
-    TX_END,
-    TX_LISTED,
-    TX_RING,
-    UNDER_WAY,
     VALID,
-    WHOLE,
-    WORDS,
-)  # fmt: skip  # isort: skip
+    Host,
+    HostPort,
+    Letter,
+    Parameters,
+    Registers,
+)
+from .traffic import host as hosts
+from .traffic import script_host
+
+
+class Clock(Record):
+    """The cycle, and what bounds a run."""
+
+    cycle: int
+    scheduled: int  # faults of the schedule so far
+    faults: int  # faults of the schedule
+    keep_events: int
+    event_room: int
+    letter_room: int
+    letter_word_room: int
+    flights_end: int  # from when on no worm that travels whole is on its way
+    awake: int
+
+
+class Fault(Record):
+    """A fault begins (``change`` 1) or ends (−1)."""
+
+    cycle: int
+    what: int
+    which: int
+    change: int
 
 
 class Plant(NamedTuple):
     """The memory of a system beside the fabric's; rows follow one another."""
 
-    k: np.ndarray
+    k: Parameters
     ni: np.ndarray
     data: np.ndarray
     look: np.ndarray  # per node: the next cycle in which it must be stepped
     heard: np.ndarray  # per node: the last cycle in which a flit arrived
     lists: np.ndarray  # nodes whose transmitter shows something; with a message under way, even and odd cycles; to step
-    stimulus: np.ndarray  # per node: its six words
     items: np.ndarray  # script: what is to be sent
     item_data: np.ndarray
     letters: np.ndarray  # script: what was delivered
     letter_data: np.ndarray
-    schedule: np.ndarray  # faults: cycle, what, which, +1 or −1
-    clock: np.ndarray  # columns below
+    schedule: Any
+    clock: Clock
     events: np.ndarray
     digest: np.ndarray
     counters: np.ndarray
@@ -79,77 +87,78 @@ class Plant(NamedTuple):
     link_counters: np.ndarray
 
 
-(
-    CYCLE, SCHEDULED, FAULTS, KEEP_EVENTS, EVENT_ROOM, LETTER_ROOM, LETTER_WORD_ROOM, FLIGHTS_END, AWAKE, CLOCK_COLUMNS,
-) = range(10)  # fmt: skip
 LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
 SHOWING, HEARING, STEPPING = 0, 1, 3
+_faults = table(Fault)
 
 
 @jit
 def pointers(p):
     """The memory as the functions of a cycle take it."""
     return Plant(
-        pointer(p.k), pointer(p.ni), pointer(p.data), pointer(p.look), pointer(p.heard), pointer(p.lists),
-        pointer(p.stimulus), pointer(p.items), pointer(p.item_data), pointer(p.letters), pointer(p.letter_data),
-        pointer(p.schedule), pointer(p.clock), pointer(p.events), pointer(p.digest), pointer(p.counters),
-        pointer(p.router_counters), pointer(p.link_counters),
+        p.k, pointer(p.ni), pointer(p.data), pointer(p.look), pointer(p.heard), pointer(p.lists), pointer(p.items),
+        pointer(p.item_data), pointer(p.letters), pointer(p.letter_data), _faults(pointer(p.schedule)), p.clock,
+        pointer(p.events), pointer(p.digest), pointer(p.counters), pointer(p.router_counters),
+        pointer(p.link_counters),
     )  # fmt: skip
 
 
 @jit
 def ni_of(p, node):
     """The numbers of an NI."""
-    return at(p.ni, node * p.k[NI_WIDTH])
+    return Registers(p.ni, node * p.k.ni_width)
 
 
 @jit
 def data_of(p, node):
     """The words of an NI."""
-    return at(p.data, node * p.k[DATA_WIDTH])
+    return at(p.data, node * p.k.data_width)
 
 
 @jit
-def stimulus_of(p, node):
-    """The stimulus words of an NI."""
-    return at(p.stimulus, node * STIMULUS_WORDS)
+def host_of(p, node):
+    """A host."""
+    return Host(ni_of(p, node), p.k.at_host)
+
+
+@jit
+def port_of(p, node):
+    """What a host drives."""
+    return HostPort(ni_of(p, node), p.k.at_port)
+
+
+@jit
+def beat_of(p, node):
+    """The words of the beat that a host offers."""
+    return at(data_of(p, node), p.k.at_beat)
 
 
 @jit
 def enlist(p, number, node):
     """Put a node on a list."""
-    first = number * (p.k[NODES] + 1)
+    first = number * (p.k.nodes + 1)
     p.lists[first] += 1
     p.lists[first + p.lists[first]] = node
 
 
-@jit
+@apart
 def apply_schedule(p, f, cycle):
     """Apply the faults that begin or end in ``cycle``."""
     clock = p.clock
-    while clock[SCHEDULED] < clock[FAULTS] and p.schedule[4 * clock[SCHEDULED]] <= cycle:
-        row = 4 * clock[SCHEDULED]
-        what, which, change = p.schedule[row + 1], p.schedule[row + 2], p.schedule[row + 3]
-        clock[SCHEDULED] += 1
-        if what == LINK_DIES:
-            f.links[which * LINK_COLUMNS + DEAD_COUNT] += change
+    while clock.scheduled < clock.faults and p.schedule[clock.scheduled].cycle <= cycle:
+        fault = p.schedule[clock.scheduled]
+        clock.scheduled += 1
+        if fault.what == LINK_DIES:
+            f.links[fault.which].dead_count += fault.change
             continue
-        ni = ni_of(p, which)
-        p.look[which] = cycle
-        if what == NODE_STALLS:
-            ni[STALLED] += change
+        p.look[fault.which] = cycle
+        if fault.what == NODE_STALLS:
+            host_of(p, fault.which).stalled += fault.change
         else:
-            if change > 0 and ni[IN_RESET] == 0:
+            ni = ni_of(p, fault.which)
+            if fault.change > 0 and ni.in_reset == 0:
                 interface.begin_reset(p.k, ni, p.events, cycle)
-            ni[IN_RESET] += change
-
-
-@jit
-def sent(p, node, cycle):
-    """Words of the flit that a transmitter shows or has shown in ``cycle``."""
-    k, data = p.k, data_of(p, node)
-    place = k[AT_TX_DATA] + (cycle & (k[TX_RING] - 1)) * k[WORDS]
-    return data[place], data[place + 1] if k[WORDS] == 2 else U0
+            ni.in_reset += fault.change
 
 
 @jit
@@ -160,22 +169,22 @@ def show(p, f, cycle):
     for i in range(1, showing[0] + 1):
         node = showing[i]
         ni = ni_of(p, node)
-        if not ni[IN_RESET]:
+        if not ni.in_reset:
             flags = transmitter.shown(k, ni, p.events, cycle)
-            if flags & FIRST or (flags & VALID and not k[WHOLE]):
-                low, high = sent(p, node, cycle)
-                if k[CREDIT_FLITS]:
+            if flags & FIRST or (flags & VALID and not k.whole):
+                low, high = transmitter.words_in(k, data_of(p, node), cycle)
+                if k.credit_flits:
                     credits.enqueue(k, f, node, flags, low, high)
                 else:
-                    tag = flags | node << TAG_NODE | (cycle & (k[TX_RING] - 1)) << TAG_PLACE
+                    tag = flags | node << TAG_NODE | (cycle & (k.tx_ring - 1)) << TAG_PLACE
                     fabric.fly(k, f, cycle, node, tag, low, high)
-            if ni[TX_END] > cycle:
+            if ni.tx_end > cycle:
                 kept += 1
                 showing[kept] = node
                 continue
-        ni[TX_LISTED] = 0
+        ni.tx_listed = 0
     showing[0] = kept
-    if k[CREDIT_FLITS]:
+    if k.credit_flits:
         credits.take_back(k, f, cycle)
         credits.feed(k, f, cycle)
 
@@ -184,28 +193,28 @@ def show(p, f, cycle):
 def carry(p, f, cycle):
     """All flits that are on a link in ``cycle`` reach its end, or do not; then the routers decide."""
     k, ev = p.k, p.events
-    phase = cycle & (k[PHASES] - 1)
+    phase = cycle & (k.phases - 1)
     count = fabric.list_at(k, 3) + phase
-    first_unit = k[NODES] + k[ROUTER_COUNT]
-    first = 2 * phase * k[LINK_COUNT]
+    first_unit = k.nodes + k.router_count
+    first = 2 * phase * k.link_count
     for row in range(first, first + 2 * f.lists[count], 2):
         number, flags = f.flight[row], f.flight[row + 1]
         low, high = f.flight_data[row], f.flight_data[row + 1]
-        if k[WHOLE]:
-            p.clock[FLIGHTS_END] = max(p.clock[FLIGHTS_END], cycle + (flags >> TAG_FLITS & TAG_FLITS_MASK))
-        if not link.survives(k, f, ev, cycle, first_unit + number, number, flags):
+        if k.whole:
+            p.clock.flights_end = max(p.clock.flights_end, cycle + (flags >> TAG_FLITS & TAG_FLITS_MASK))
+        if not fault.survives(k, f, ev, cycle, first_unit + number, number, flags):
             continue
-        if k[FLIP] > 0:
-            flags, low, high = link.flip(k, f, ev, cycle, first_unit + number, number, flags, low, high)
-        target = f.links[number * LINK_COLUMNS + TARGET]
+        if k.flip > 0:
+            flags, low, high = fault.flip(k, f, ev, cycle, first_unit + number, number, flags, low, high)
+        target = f.links[number].target
         if target < 0:
             hear(p, cycle, -1 - target, flags, low, high)
-        elif k[CREDIT_FLITS]:
+        elif k.credit_flits:
             credits.arrive(k, f, cycle, target, flags, low, high)
         else:
             router.arrive(k, f, ev, cycle, target, flags, low, high)
     f.lists[count] = 0
-    if k[CREDIT_FLITS]:
+    if k.credit_flits:
         credits.step(k, f, ev, cycle)
     else:
         router.gaps(k, f, ev, cycle)
@@ -216,15 +225,15 @@ def carry(p, f, cycle):
 def hear(p, cycle, node, flags, low, high):
     """A flit, or with flags 0 the gap in a message, arrives at an NI."""
     ni = ni_of(p, node)
-    if ni[IN_RESET]:
+    if ni.in_reset:
         return
     p.heard[node] = cycle
     if flags & FIRST:
-        ni[RX_TAG] = flags
+        ni.rx_tag = flags
     receiver.arrive(p.k, ni, data_of(p, node), cycle, flags, low, high)
-    if ni[receiver.stage(cycle + 2)]:
+    if receiver.stage(ni, cycle + 2):
         p.look[node] = min(p.look[node], cycle + 1)
-    if ni[UNDER_WAY]:
+    if ni.under_way:
         enlist(p, HEARING + (cycle & 1), node)
 
 
@@ -232,8 +241,9 @@ def hear(p, cycle, node, flags, low, high):
 def hear_next(p, cycle, node):
     """The next flit of a worm that travels whole: its words are still where its transmitter shows them."""
     ni = ni_of(p, node)
-    tag, count = ni[RX_TAG], ni[RX_COUNT]
-    low, high = sent(p, tag >> TAG_NODE & TAG_NODE_MASK, (tag >> TAG_PLACE) + count)
+    tag, count = ni.rx_tag, ni.rx_count
+    sender = tag >> TAG_NODE & TAG_NODE_MASK
+    low, high = transmitter.words_in(p.k, data_of(p, sender), (tag >> TAG_PLACE) + count)
     last = LAST if count + 1 == tag >> TAG_FLITS & TAG_FLITS_MASK else 0
     hear(p, cycle, node, VALID | last, low, high)
 
@@ -244,12 +254,12 @@ def hear_more(p, cycle):
 
     With credits worms pause, and are never cut short: to a NI a pause is no gap.
     """
-    before = (HEARING + (cycle & 1 ^ 1)) * (p.k[NODES] + 1)
+    before = (HEARING + (cycle & 1 ^ 1)) * (p.k.nodes + 1)
     for i in range(before + 1, before + p.lists[before] + 1):
         node = p.lists[i]
-        if p.k[WHOLE]:
+        if p.k.whole:
             hear_next(p, cycle, node)
-        elif p.heard[node] != cycle and p.k[CREDIT_FLITS] == 0:
+        elif p.heard[node] != cycle and p.k.credit_flits == 0:
             hear(p, cycle, node, 0, U0, U0)
     p.lists[before] = 0
 
@@ -257,36 +267,41 @@ def hear_more(p, cycle):
 @jit
 def step_node(p, cycle, node):
     """One cycle of an NI and its host; sets the next cycle to look."""
-    k, ni, data, stimulus, ev = p.k, ni_of(p, node), data_of(p, node), stimulus_of(p, node), p.events
-    if ni[IN_RESET]:
+    k, ni, data, host, port, beat = (
+        p.k,
+        ni_of(p, node),
+        data_of(p, node),
+        host_of(p, node),
+        port_of(p, node),
+        beat_of(p, node),
+    )
+    if ni.in_reset:
         interface.reset(k, ni, cycle + 1)
-        traffic.reset_host(ni, cycle)
+        hosts.reset(k, host, cycle)
         p.look[node] = cycle + 1
         return
-    if k[HOST] != EXTERNAL:
-        traffic.present(k, ni, stimulus, p.items, p.item_data, cycle)
-    if ni[STALLED] == 0 and not bit(stimulus[0], DELIVER_STALL):
-        traffic.take(k, ni, data, ev, p.letters, cycle)
-    done = interface.step(k, ni, data, ev, stimulus, cycle, p.letters[0] + 1)
-    if done & interface.SHOWING and not ni[TX_LISTED]:
-        ni[TX_LISTED] = 1
+    hosts.present(k, host, port, beat, p.items, p.item_data, cycle)
+    hosts.take(k, ni, data, host, port, p.letters, cycle)
+    done = interface.step(k, ni, data, p.events, port, beat, cycle, p.letters[0] + 1)
+    if done & Flow.SHOWING and not ni.tx_listed:
+        ni.tx_listed = 1
         enlist(p, SHOWING, node)
-    if k[HOST] == EXTERNAL:
+    if k.host == EXTERNAL:
         p.look[node] = cycle + 1
         return
-    if k[HOST] == SCRIPT and done & interface.COMMITTED:
-        traffic.keep_letter(k, ni, data, p.letters, p.letter_data, cycle)
-    traffic.follow(k, ni, p.items, cycle, done)
-    own = traffic.next_offer(k, ni, p.items, cycle)
+    if k.host == SCRIPT and done & Flow.COMMITTED:
+        script_host.keep(k, ni, data, p.letters, p.letter_data, cycle)
+    hosts.follow(k, ni, host, port, cycle, done)
+    own = hosts.next_offer(k, ni, host, p.items, cycle)
     p.look[node] = own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
 
 
 @jit
 def step_all(p, cycle):
     """Step every NI that is to be looked at.  They are listed first, without a branch that nobody could foretell."""
-    stepping = at(p.lists, STEPPING * (p.k[NODES] + 1))
-    count, latest = 0, NEVER if p.clock[AWAKE] else cycle
-    for node in range(p.k[NODES]):
+    stepping = at(p.lists, STEPPING * (p.k.nodes + 1))
+    count, latest = 0, NEVER if p.clock.awake else cycle
+    for node in range(p.k.nodes):
         stepping[count] = node
         count += p.look[node] <= latest
     for i in range(count):
@@ -296,11 +311,11 @@ def step_all(p, cycle):
 @jit
 def all_drained(p, f, cycle):
     """Whether all is done at the start of ``cycle``: hosts finished, NIs idle, nothing on any wire."""
-    if p.lists[0] > 0 or cycle < p.clock[FLIGHTS_END] or not fabric.quiet(p.k, f):
+    if p.lists[0] > 0 or cycle < p.clock.flights_end or not fabric.quiet(p.k, f):
         return False
-    for node in range(p.k[NODES]):
+    for node in range(p.k.nodes):
         ni = ni_of(p, node)
-        if not traffic.finished(p.k, ni) or not interface.idle(p.k, ni, cycle):
+        if not hosts.finished(p.k, host_of(p, node)) or not interface.idle(p.k, ni, cycle):
             return False
     return True
 
@@ -309,22 +324,21 @@ def all_drained(p, f, cycle):
 def drained(plant, tables):
     """Whether everything is drained now."""
     p = pointers(plant)
-    return all_drained(p, fabric.pointers(tables), p.clock[CYCLE])
+    return all_drained(p, fabric.pointers(tables), p.clock.cycle)
 
 
-@jit
+@apart
 def offer(p, cycle, stimulus):
-    """The hosts' stimulus words of ``cycle``: read from its row if they are external, else copied to it."""
-    k = p.k
-    for node in range(k[NODES]):
-        words = stimulus_of(p, node)
-        if k[HOST] != EXTERNAL:
-            traffic.present(k, ni_of(p, node), words, p.items, p.item_data, cycle)
-        for word in range(STIMULUS_WORDS if len(stimulus) > 0 else 0):
-            if k[HOST] == EXTERNAL:
-                words[word] = stimulus[STIMULUS_WORDS * node + word]
+    """The hosts' stimulus words of ``cycle``: read from its row if they are external, else written to it."""
+    for node in range(p.k.nodes):
+        host, port, beat = host_of(p, node), port_of(p, node), beat_of(p, node)
+        hosts.present(p.k, host, port, beat, p.items, p.item_data, cycle)
+        if len(stimulus) > 0:
+            words = stimulus[STIMULUS_WORDS * node : STIMULUS_WORDS * (node + 1)]
+            if p.k.host == EXTERNAL:
+                hosts.drive(p.k, host, port, beat, words)
             else:
-                stimulus[STIMULUS_WORDS * node + word] = words[word]
+                host_port.write_words(port, beat, words)
 
 
 @jit
@@ -332,9 +346,9 @@ def full(p):
     """Whether a buffer might not do for another cycle."""
     clock, letters = p.clock, p.letters
     return (
-        np.int64(p.events[0]) > clock[EVENT_ROOM]
-        or letters[0] > clock[LETTER_ROOM]
-        or letters[1] > clock[LETTER_WORD_ROOM]
+        np.int64(p.events[0]) > clock.event_room
+        or letters[0] > clock.letter_room
+        or letters[1] > clock.letter_word_room
     )
 
 
@@ -348,23 +362,24 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
     k, clock, ev = p.k, p.clock, p.events
     traced = len(words) > 0
     for ran in range(cycles):
-        cycle = clock[CYCLE]
-        if not clock[KEEP_EVENTS]:
+        cycle = clock.cycle
+        if not clock.keep_events:
             ev[0] = U0
-        if full(p) or (k[CREDIT_FLITS] and credits.full(k, f)):
+        if full(p) or (k.credit_flits and credits.full(k, f)):
             return ran
         start = np.int64(ev[0]) + 1
-        apply_schedule(p, f, cycle)
+        if clock.scheduled < clock.faults:
+            apply_schedule(p, f, cycle)
         if len(stimulus) > 0:
             offer(p, cycle, stimulus[ran])
         elif traced:
             offer(p, cycle, stimulus.reshape(-1))
         if traced:
             row, per_ni = pointer(words[ran]), ni_words(k)
-            for node in range(k[NODES]):
+            for node in range(k.nodes):
                 ni = ni_of(p, node)
-                if not ni[IN_RESET]:
-                    interface.outputs(k, ni, data_of(p, node), stimulus_of(p, node), cycle, row, node * per_ni)
+                if not ni.in_reset:
+                    interface.outputs(k, ni, data_of(p, node), port_of(p, node), cycle, row, node * per_ni)
         show(p, f, cycle)
         carry(p, f, cycle)
         hear_more(p, cycle)
@@ -372,7 +387,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
         settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters)
         if traced:
             write_words(k, ev, start, f.routers, row)
-        clock[CYCLE] = cycle + 1
+        clock.cycle = cycle + 1
         if until_drained and all_drained(p, f, cycle + 1):
             return ran + 1
     return cycles
@@ -381,33 +396,31 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
 NO_WORDS = np.zeros((0, 0), np.uint64)
 
 
-def fresh(k: np.ndarray, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) -> Plant:
+def fresh(k: Parameters, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) -> Plant:
     """A plant at system reset but for the NIs' own reset; ``given`` replaces what is empty otherwise."""
-    nodes = int(k[NODES])
+    nodes = int(k.nodes)
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
         "lists": np.zeros(4 * (nodes + 1), np.int64),
-        "stimulus": np.zeros(nodes * STIMULUS_WORDS, np.uint64),
-        "items": np.zeros(1, np.uint64),
+        "items": np.zeros(1, np.int64),
         "item_data": np.zeros(2, np.uint64),
-        "letters": np.zeros(2 * traffic.LETTER_COLUMNS, np.int64),
+        "letters": np.zeros(2 * Letter.size, np.int64),
         "letter_data": np.zeros(1, np.uint64),
-        "schedule": np.zeros(4, np.int64),
-        "clock": np.zeros(CLOCK_COLUMNS, np.int64),
+        "schedule": np.zeros(Fault.size, np.int64),
         "digest": np.zeros(1, np.uint64),
         "events": np.zeros(4, np.uint64),
         "counters": np.zeros(1, np.uint64),
         "router_counters": np.zeros(1, np.uint64),
         "link_counters": np.zeros(1, np.uint64),
     }
-    return Plant(k=k, ni=ni, data=data, **(parts | given))
+    return Plant(k=k, ni=ni, data=data, clock=Clock(np.zeros(Clock.size, np.int64)), **(parts | given))
 
 
 @jit
 def reset_all(plant):
     """System reset of every NI and host."""
     p = pointers(plant)
-    for node in range(p.k[NODES]):
+    for node in range(p.k.nodes):
         interface.reset(p.k, ni_of(p, node), 0)
-        traffic.start_host(p.k, ni_of(p, node))
+        hosts.start(host_of(p, node), port_of(p, node))

@@ -80,14 +80,17 @@ def _wide_routers() -> dict[str, Block]:
 def _hosts() -> dict[str, Block]:
     """Generators and checkers, up to the longest payload."""
 
-    def host(flit_bits: int, mtu: int, load: float = 1.0) -> System:
-        workload = {"min_length": 4, "max_length": mtu, "load": load, "count": 0}
+    def host(flit_bits: int, mtu: int, load: float = 1.0, count: int = 0) -> System:
+        workload = {"min_length": 4, "max_length": mtu, "load": load, "count": count}
         return _system("crossbar", flit_bits, wire={"mtu": mtu}, workload=workload)
 
-    generators = ((16, 1500, 1.0), (32, 4096, 1.0), (64, 512, 0.3), (128, 4096, 1.0))
+    generators = ((16, 1500, 1.0, 0), (32, 4096, 1.0, 0), (64, 512, 0.3, 12), (128, 4096, 1.0, 0))
     checkers = ((16, 512), (32, 4096), (64, 32), (128, 1500))
     return {
-        **{f"generator {bits}, {mtu}": GeneratorBlock(host(bits, mtu, load)) for bits, mtu, load in generators},
+        **{
+            f"generator {bits}, {mtu}": GeneratorBlock(host(bits, mtu, load, count))
+            for bits, mtu, load, count in generators
+        },
         **{f"checker {bits}, {mtu}": CheckerBlock(host(bits, mtu)) for bits, mtu in checkers},
     }
 

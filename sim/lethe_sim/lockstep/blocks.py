@@ -46,9 +46,8 @@ from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUT
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
 from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
-from lethe_sim.golden import ladder as golden_ladder
 from lethe_sim.golden.blocks import Flit
-from lethe_sim.golden.state import EXTRA_FRAGMENTS, REPLIES_DROPPED
+from lethe_sim.golden.ni import ladder as golden_ladder
 
 from . import divergence
 from .hostile import GAP, Host, Network, Taker, crowds, worms
@@ -234,7 +233,7 @@ class RouterBlock(Block):
             )
             events = [trace.EVENT.of(word) for word in words]
             counts = [events.count(ROUTER_COUNTED[counter]) for counter in RouterCounter]
-            extra = int(model.tables.routers[EXTRA_FRAGMENTS])
+            extra = model.extra_fragments
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
             flits = next(crowd) or [next(port) for port in heard]
@@ -481,7 +480,7 @@ class NiBlock(Block):
                 pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
             )
             counter, address = before[address], chance.randrange(len(Counter))
-            before, counted = counted, self._counted(counted, shown, int(model.plant.ni[REPLIES_DROPPED]))
+            before, counted = counted, self._counted(counted, shown, model.replies_dropped)
             network.hear(shown)
             host.hear(words, shown, reset > 0)
             resting = 0 if reset else resting + self._rests(shown)

@@ -33,7 +33,7 @@ class GeneratorBlock(Block):
         self.outputs = (
             Span("offer valid", 1), Span("destination", self._record[0], str), Span("length", self._record[1], str),
             Span("tag", self._record[2], str), Span("data valid", 1), Span("data", self._bits), Span("sent", 32, str),
-            Span("sent_sum", 32),
+            Span("sent_sum", 32), Span("done", 1),
         )  # fmt: skip
 
     def build(self, m, name, i, o):
@@ -46,6 +46,7 @@ class GeneratorBlock(Block):
                 Cat(
                     dut.send.valid, Mux(dut.send.valid, fields, 0),
                     dut.send_data.valid, Mux(dut.send_data.valid, dut.send_data.payload, 0), dut.sent, dut.sent_sum,
+                    dut.done,
                 )
             ),
         ]  # fmt: skip
@@ -79,7 +80,7 @@ class GeneratorBlock(Block):
                 pack(
                     (offered.record is not None, 1), *zip(record, widths, strict=True),
                     (offered.beat is not None, 1), (offered.beat or 0, self._bits),
-                    *((total, 32) for total in model.sums),
+                    *((total, 32) for total in model.sums), (model.done, 1),
                 ),
             )  # fmt: skip
             model.step(ready=ready, reset=reset > 0, record_ready=takes_record, beat_ready=takes_beat)

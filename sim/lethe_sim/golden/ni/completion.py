@@ -3,67 +3,52 @@
 import numpy as np
 
 from lethe.spec.events import LANE_COMPLETE, Cause, Event, Status
-from lethe_sim.golden import queue
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, event_word, extend, pack_uid
-from lethe_sim.golden.state import (
-    AT_SLOTS,
-    AT_TAKEN,
-    BUSY,
-    COMPLETION,
-    FREE,
-    GENERATION_MASK,
-    INCARNATION_NOW,
-    NONE,
-    NUMBER,
-    PER_DESTINATION,
-    QUARANTINE,
-    QUARANTINED,
-    SLOT_DESTINATION,
-    SLOT_FIELDS,
-    TAG,
-    TIME_ZERO,
-)  # fmt: skip  # isort: skip
+from lethe_sim.golden.events import emit, event_word, extend
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.state import NEVER, Queues
+from lethe_sim.golden.study import limit
 
-_COMPLETE = int(Event.COMPLETE)
-_UNKNOWN, _BEST_EFFORT = int(Status.UNKNOWN), int(Cause.BEST_EFFORT)
+from . import layouts, send_table
 
 
 @jit
-def take(k, ni, ev, cycle):
-    """The host takes a completion, if one is offered; returns whether it did."""
-    time = cycle - ni[TIME_ZERO]
-    if not queue.present(k, ni, COMPLETION, cycle):
+def step(k, ni, ev, port, cycle):
+    """The completion that is offered, if the host is ready, ends the life of its slot."""
+    time = cycle - ni.time_zero
+    if not (queue.present(k, ni, Queues.COMPLETION, cycle) and port.completion_ready):
         release(k, ni, cycle, time)
-        return False
-    column = queue.oldest(k, ni, COMPLETION)
-    entry, result = ni[column], ni[column + 1] & 0xFF
-    queue.pop(k, ni, COMPLETION, cycle)
-    slot, generation = entry >> 20, entry & 0xFFFFF
-    at = k[AT_SLOTS] + slot * SLOT_FIELDS
-    number = ni[NUMBER]
-    word = event_word(_COMPLETE, result, ni[at + SLOT_DESTINATION], 0)
-    emit(ev, cycle, number, LANE_COMPLETE, word, pack_uid(number, ni[INCARNATION_NOW], slot, generation))
-    extend(ev, np.uint64(ni[at + TAG]) << np.uint64(48))
-    ni[BUSY] -= 1
-    if k[PER_DESTINATION] > 0:
-        ni[k[AT_TAKEN] + slot] = NONE
-    again = slot << 20 | generation + 1 & k[GENERATION_MASK]
-    if k[QUARANTINE] > 0 and result >> 4 == _UNKNOWN and result & 0xF != _BEST_EFFORT:
+        return
+    entry = queue.oldest(k, ni, Queues.COMPLETION)
+    slot, generation = layouts.unpack_life(entry.a)
+    _, status, cause = layouts.unpack_result(entry.b)
+    queue.pop(k, ni, Queues.COMPLETION, cycle)
+    datagram = send_table.slot_of(k, ni, slot)
+    word = event_word(Event.COMPLETE, status << 4 | cause, datagram.destination, 0)
+    emit(ev, cycle, ni.number, LANE_COMPLETE, word, layouts.pack_uid(ni.number, ni.incarnation_now, slot, generation))
+    extend(ev, np.uint64(datagram.tag) << np.uint64(48))
+    ni.busy -= 1
+    limit.ended(k, ni, slot)
+    again = layouts.pack_life(slot, generation + 1 & k.generation_mask)
+    if k.quarantine > 0 and status == Status.UNKNOWN and cause != Cause.BEST_EFFORT:
         release(k, ni, cycle, time)
-        queue.push(k, ni, QUARANTINED, again, time + k[QUARANTINE], cycle)
+        queue.push(k, ni, Queues.QUARANTINED, again, time + k.quarantine, cycle)
     else:
-        queue.push(k, ni, FREE, again, 0, cycle)
-    return True
+        queue.push(k, ni, Queues.FREE, again, 0, cycle)
 
 
 @jit
 def release(k, ni, cycle, time):
     """The slot that has rested longest returns to the free queue, if its time has come."""
-    if k[QUARANTINE] == 0 or queue.count(k, ni, QUARANTINED) == 0:
-        return
-    column = queue.oldest(k, ni, QUARANTINED)
-    if ni[column + 1] <= time:
-        entry = ni[column]
-        queue.pop(k, ni, QUARANTINED, cycle)
-        queue.push(k, ni, FREE, entry, 0, cycle)
+    if next_release(k, ni) <= time:
+        life = queue.oldest(k, ni, Queues.QUARANTINED).a
+        queue.pop(k, ni, Queues.QUARANTINED, cycle)
+        queue.push(k, ni, Queues.FREE, life, 0, cycle)
+
+
+@jit
+def next_release(k, ni):
+    """At which time the slot that has rested longest may return; `NEVER` without one."""
+    if k.quarantine == 0 or queue.count(k, ni, Queues.QUARANTINED) == 0:
+        return NEVER
+    return queue.oldest(k, ni, Queues.QUARANTINED).b

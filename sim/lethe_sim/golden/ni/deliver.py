@@ -1,118 +1,113 @@
 """Deliver FIFOs (section 4.8): flits are offered as they arrive, and committed or forgotten together."""
 
-from lethe.spec.events import LANE_FRAGMENT, LANE_TAKE, Event
-from lethe_sim.golden import queue
-from lethe_sim.golden.bits import flit_high, flit_low
-from lethe_sim.golden.compile import jit
+from lethe.spec.events import LANE_TAKE, Event
+from lethe.spec.trace import take_lane
+from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.events import emit, event_word
-from lethe_sim.golden.state import (
-    AT_DATA,
-    AT_FIFOS,
-    AT_LAST,
-    AT_RX,
-    DATA_RING,
-    DELIVER,
-    DELIVER_FLITS,
-    FIFOS,
-    FIRST_CONTROL,
-    FLIT_BITS,
-    HEAD,
-    HEADER_FLITS,
-    LEVEL,
-    NUMBER,
-    OFFERED,
-    OVERFLOW,
-    TOP_CLASS,
-    UNCOMMITTED,
-    VISIBLE,
-    WORDS,
-)  # fmt: skip  # isort: skip
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib.bits import flit_high, flit_low
+from lethe_sim.golden.record import raw
+from lethe_sim.golden.state import Queue, Queues
 
-_TAKE = int(Event.TAKE)
+from . import layouts
+
+# FIFO 0 has the lane that every NI has; those of the others follow each other.
+_CONTROL_LANES = take_lane(1) - 1
 
 
 @jit
-def fifo_of(k, datagram_class):
+def fifo_of(k, cls):
     """The deliver FIFO of a class."""
-    if datagram_class >= k[FIRST_CONTROL]:
-        return 1 + k[TOP_CLASS] - datagram_class
+    if cls >= k.first_control:
+        return 1 + k.top_class - cls
     return 0
 
 
 @jit
+def data_queue(k, ni, fifo):
+    """The data queue of a FIFO."""
+    return Queue(ni, k.at_fifos, fifo)
+
+
+@jit
 def place_of(k, ni, fifo, index):
-    """Place in the ring of FIFO ``fifo``'s data of the ``index``-th entry, the output register's being 0."""
-    place = ni[k[AT_FIFOS] + 3 * fifo + HEAD] + index
-    if place >= k[DATA_RING]:
-        place -= k[DATA_RING]
-    return fifo * k[DATA_RING] + place
+    """Place in the memory of all FIFOs of the ``index``-th entry of one, the output register's being 0."""
+    place = data_queue(k, ni, fifo).head + index
+    if place >= k.data_ring:
+        place -= k.data_ring
+    return fifo * k.data_ring + place
+
+
+@jit
+def last_at(k, ni):
+    """Of each place whether it holds the last beat of a datagram."""
+    return at(raw(ni), k.at_last)
 
 
 @jit
 def offer(k, ni, data, cycle, fifo, last):
     """The next payload flit of the arriving message is stored, or the message overflows."""
-    flit = k[HEADER_FLITS] + ni[OFFERED]
-    ni[OFFERED] += 1
-    uncommitted = ni[UNCOMMITTED]
-    at = k[AT_FIFOS] + 3 * fifo
-    if ni[OVERFLOW] or queue.memory_level(ni, at, cycle) + uncommitted >= k[DELIVER_FLITS]:
-        ni[OVERFLOW] = 1
+    flit = k.header_flits + ni.offered
+    ni.offered += 1
+    uncommitted = ni.uncommitted
+    stored = data_queue(k, ni, fifo)
+    if ni.overflow or queue.memory_level(stored, cycle) + uncommitted >= k.deliver_flits:
+        ni.overflow = 1
         return
-    place = place_of(k, ni, fifo, ni[at + LEVEL] + uncommitted)
-    words, flit_bits = k[WORDS], k[FLIT_BITS]
-    data[k[AT_DATA] + place * words] = flit_low(data, k[AT_RX], flit_bits, flit)
+    place = place_of(k, ni, fifo, stored.level + uncommitted)
+    words, flit_bits = k.words, k.flit_bits
+    data[k.at_data + place * words] = flit_low(data, k.at_rx, flit_bits, flit)
     if words == 2:
-        data[k[AT_DATA] + place * 2 + 1] = flit_high(data, k[AT_RX], flit_bits, flit)
-    ni[k[AT_LAST] + place] = last
-    ni[UNCOMMITTED] = uncommitted + 1
+        data[k.at_data + place * 2 + 1] = flit_high(data, k.at_rx, flit_bits, flit)
+    last_at(k, ni)[place] = last
+    ni.uncommitted = uncommitted + 1
 
 
 @jit
 def forget(ni):
     """Forget what is not committed."""
-    ni[UNCOMMITTED] = 0
-    ni[OVERFLOW] = 0
-    ni[OFFERED] = 0
+    ni.uncommitted = 0
+    ni.overflow = 0
+    ni.offered = 0
 
 
 @jit
-def commit(k, ni, cycle, fifo, source, datagram_class, length, note):
+def commit(k, ni, cycle, fifo, source, cls, length, note):
     """Commit the payload and its record."""
-    if ni[UNCOMMITTED] > 0:
-        queue.added(ni, k[AT_FIFOS] + 3 * fifo, ni[UNCOMMITTED], cycle)
-    queue.push(k, ni, DELIVER + fifo, source << 24 | datagram_class << 16 | length, note, cycle)
+    if ni.uncommitted > 0:
+        queue.added(data_queue(k, ni, fifo), ni.uncommitted, cycle)
+    queue.push(k, ni, Queues.DELIVER + fifo, layouts.pack_record(source, cls, length), note, cycle)
 
 
 @jit
-def beat_present(k, ni, fifo, cycle):
-    """Whether `deliver_data` shows a beat."""
-    at = k[AT_FIFOS] + 3 * fifo
-    return ni[at + LEVEL] > 0 and ni[at + VISIBLE] <= cycle
-
-
-@jit
-def take_record(k, ni, ev, cycle, fifo):
-    """The host takes a record, shown on the take lane of its FIFO.  Returns its column."""
-    at = queue.oldest(k, ni, DELIVER + fifo)
-    record = ni[at]
-    queue.pop(k, ni, DELIVER + fifo, cycle)
-    lane = LANE_TAKE if fifo == 0 else LANE_FRAGMENT + fifo
-    emit(ev, cycle, ni[NUMBER], lane, event_word(_TAKE, 0, record >> 24, record & 0xFFFF), 0)
-    return at
-
-
-@jit
-def take_beat(k, ni, fifo, cycle):
-    """The host takes a beat; returns its place."""
-    place = place_of(k, ni, fifo, 0)
-    queue.removed(ni, k[AT_FIFOS] + 3 * fifo, k[DATA_RING], cycle)
-    return place
+def step(k, ni, ev, port, cycle):
+    """The host takes of each FIFO the record and the beat that are offered and that it is ready for."""
+    if port.deliver_ready == 0 and port.deliver_data_ready == 0:
+        return
+    for fifo in range(k.fifos):
+        if port.deliver_ready >> fifo & 1 and queue.present(k, ni, Queues.DELIVER + fifo, cycle):
+            source, _, length = layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
+            queue.pop(k, ni, Queues.DELIVER + fifo, cycle)
+            lane = LANE_TAKE if fifo == 0 else _CONTROL_LANES + fifo
+            emit(ev, cycle, ni.number, lane, event_word(Event.TAKE, 0, source, length), 0)
+        stored = data_queue(k, ni, fifo)
+        if port.deliver_data_ready >> fifo & 1 and queue.shows(stored, cycle):
+            queue.removed(stored, k.data_ring, cycle)
 
 
 @jit
 def records_held(k, ni):
     """Committed records not yet taken."""
     total = 0
-    for fifo in range(k[FIFOS]):
-        total += queue.count(k, ni, DELIVER + fifo)
+    for fifo in range(k.fifos):
+        total += queue.count(k, ni, Queues.DELIVER + fifo)
     return total
+
+
+@jit
+def empty(k, ni):
+    """Whether no FIFO holds a committed record or flit."""
+    for fifo in range(k.fifos):
+        if queue.count(k, ni, Queues.DELIVER + fifo) > 0 or data_queue(k, ni, fifo).level > 0:
+            return False
+    return True

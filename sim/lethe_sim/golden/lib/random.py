@@ -1,8 +1,7 @@
 """Chance: the xorshift32 of `lethe.spec.random`, in whole numbers of 64 bits."""
 
 from lethe.spec.random import MASK32
-
-from .compile import jit
+from lethe_sim.golden.compile import jit
 
 
 @jit

@@ -7,8 +7,7 @@ looked up independently.  Held against `lethe.spec.wire.Crc` by the tests.
 import numpy as np
 
 from lethe.spec.wire import CRC16, CRC32
-
-from .compile import jit
+from lethe_sim.golden.compile import jit
 
 ONES16, ONES32 = CRC16.ones, CRC32.ones
 POLYNOMIAL16 = CRC16.polynomial

@@ -10,36 +10,31 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_GENERATOR
+from lethe_sim.golden.compile import jit, pointer
+from lethe_sim.golden.fabric import fabric
+from lethe_sim.golden.lib.bits import U0
+from lethe_sim.golden.lib.random import advance, scale
+from lethe_sim.golden.record import Record, table
+from lethe_sim.golden.state import EXTERNAL, FIRST, LAST, VALID, parameters
+from lethe_sim.golden.study import credits
 
-from . import credits, fabric
-from .bits import U0
-from .compile import jit, pointer
-from .random import advance, scale
-from .state import (
-    BUFFER_COLUMNS,
-    CREDITS,
-    EXTERNAL,
-    FIRST,
-    GRANT_DELAY,
-    LAST,
-    LATENCY,
-    LINK_COLUMNS,
-    LINK_COUNT,
-    NODE_OFFSET,
-    NODES,
-    PHASES,
-    PINNED,
-    PORT_COUNT,
-    ROUTE_DELAY,
-    TARGET,
-    VALID,
-    parameters,
-)
 
-# Columns of a source: when its next packet is born, how many of its flits have left.
-_BORN, _LEFT, _COLUMNS = range(3)
-# What is measured: flits that arrive, packets that arrive, the sum of their latencies.
-_FLITS, _PACKETS, _LATENCY, _MEASURES = range(4)
+class Source(Record):
+    """A source: when its next packet is born, how many of its flits have left."""
+
+    born: int
+    left: int
+
+
+class Measured(Record):
+    """Flits that arrive, packets that arrive, the sum of their latencies."""
+
+    flits: int
+    packets: int
+    latency: int
+
+
+_sources = table(Source)
 
 
 class Plain(NamedTuple):
@@ -64,51 +59,49 @@ def _next_birth(seed, born, threshold):
 @jit
 def _feed(k, f, cycle, node, source, seeds, threshold, size):
     """A source with a packet and a credit sends a flit; it only looks at births that it has come to."""
-    at = (k[PORT_COUNT] + node) * BUFFER_COLUMNS + CREDITS
-    if source[_COLUMNS * node + _BORN] > cycle or f.buffers[at] == 0:
+    held = f.buffers[k.port_count + node]
+    if source.born > cycle or held.credits == 0:
         return
-    f.buffers[at] -= 1
-    left = source[_COLUMNS * node + _LEFT]
+    held.credits -= 1
+    left = source.left
     low, flags = U0, VALID
     if left == 0:
         seeds[node] = advance(seeds[node])
-        target = scale(seeds[node] & 0xFFFF, 16, k[NODES] - 1)
-        low = np.uint64(target + (target >= node)) << np.uint64(k[NODE_OFFSET])
+        target = scale(seeds[node] & 0xFFFF, 16, k.nodes - 1)
+        low = np.uint64(target + (target >= node)) << np.uint64(k.node_offset)
         flags |= FIRST
     if left == size - 1:
         flags |= LAST
-    fabric.fly(k, f, cycle + k[LATENCY], node, flags, low, np.uint64(source[_COLUMNS * node + _BORN]))
+    fabric.fly(k, f, cycle + k.latency, node, flags, low, np.uint64(source.born))
     if left == size - 1:
-        source[_COLUMNS * node + _LEFT] = 0
-        seeds[node], source[_COLUMNS * node + _BORN] = _next_birth(
-            seeds[node], source[_COLUMNS * node + _BORN], threshold
-        )
+        source.left = 0
+        seeds[node], source.born = _next_birth(seeds[node], source.born, threshold)
     else:
-        source[_COLUMNS * node + _LEFT] = left + 1
+        source.left = left + 1
 
 
 @jit
 def _run(tables, k, events, sources, seeds, threshold, size, warm_up, cycles, measured):
-    f, ev, source = fabric.pointers(tables), pointer(events), pointer(sources)
-    for node in range(k[NODES]):
-        seeds[node], source[_COLUMNS * node + _BORN] = _next_birth(seeds[node], -1, threshold)
+    f, ev, source = fabric.pointers(tables), pointer(events), _sources(pointer(sources))
+    for node in range(k.nodes):
+        seeds[node], source[node].born = _next_birth(seeds[node], -1, threshold)
     for cycle in range(warm_up + cycles):
         ev[0] = U0
         credits.take_back(k, f, cycle)
-        for node in range(k[NODES]):
-            _feed(k, f, cycle, node, source, seeds, threshold, size)
-        phase = cycle & (k[PHASES] - 1)
+        for node in range(k.nodes):
+            _feed(k, f, cycle, node, source[node], seeds, threshold, size)
+        phase = cycle & (k.phases - 1)
         count = fabric.list_at(k, 3) + phase
-        first = 2 * phase * k[LINK_COUNT]
+        first = 2 * phase * k.link_count
         for row in range(first, first + 2 * f.lists[count], 2):
-            target, flags = f.links[f.flight[row] * LINK_COLUMNS + TARGET], f.flight[row + 1]
+            target, flags = f.links[f.flight[row]].target, f.flight[row + 1]
             if target >= 0:
                 credits.arrive(k, f, cycle, target, flags, f.flight_data[row], f.flight_data[row + 1])
             elif cycle >= warm_up:
-                measured[_FLITS] += 1
+                measured.flits += 1
                 if flags & LAST:
-                    measured[_PACKETS] += 1
-                    measured[_LATENCY] += cycle - np.int64(f.flight_data[row + 1])
+                    measured.packets += 1
+                    measured.latency += cycle - np.int64(f.flight_data[row + 1])
         f.lists[count] = 0
         credits.step(k, f, ev, cycle)
 
@@ -134,15 +127,15 @@ def plain_packets(
     route_delay, grant_delay : further cycles a head spends in a router, before and after it has won its output
     """
     k = parameters(system, EXTERNAL)
-    k[ROUTE_DELAY], k[GRANT_DELAY], k[PINNED] = route_delay, grant_delay, 0
+    k.route_delay, k.grant_delay, k.pinned = route_delay, grant_delay, 0
     tables = fabric.build(system, k)
     credits.start(k, tables)
     seeds = fabric.seeds(system.run.seed, UNIT_GENERATOR, system.nodes)
-    sources = np.zeros(system.nodes * _COLUMNS, np.int64)
-    measured = np.zeros(_MEASURES, np.int64)
-    events = np.zeros(4 * (int(k[PORT_COUNT]) + 2), np.uint64)
+    sources = np.zeros(system.nodes * Source.size, np.int64)
+    measured = Measured(np.zeros(Measured.size, np.int64))
+    events = np.zeros(4 * (int(k.port_count) + 2), np.uint64)
     threshold = max(1, round(load / size * 2**24))
     with np.errstate(over="ignore"):
         _run(tables, k, events, sources, seeds, threshold, size, warm_up, cycles, measured)
-    flits, packets, latency = measured.tolist()
-    return Plain(flits / cycles / system.nodes, latency / packets if packets else math.nan)
+    latency = float(measured.latency / measured.packets) if measured.packets else math.nan
+    return Plain(float(measured.flits / cycles / system.nodes), latency)

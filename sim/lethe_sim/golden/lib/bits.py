@@ -6,7 +6,7 @@ flits have 128 bits).
 
 import numpy as np
 
-from .compile import jit
+from lethe_sim.golden.compile import jit
 
 U0 = np.uint64(0)
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

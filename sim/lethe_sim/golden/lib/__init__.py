@@ -1,0 +1,1 @@
+"""What knows nothing of the protocol: queues, bit strings, draws."""

@@ -1,0 +1,1 @@
+"""What is on a link beside flits: the CRCs of messages."""

@@ -1,0 +1,47 @@
+"""At most one acts in a cycle: the message that ended two cycles before (section 4.4), else the internal request."""
+
+from lethe.spec.events import LANE_RX, Drop, Event, Kind
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word
+from lethe_sim.golden.state import Request
+
+from . import deliver, layouts, receive_side, send_side
+from .receiver import message_of, verdict
+
+
+@jit
+def act_message(k, ni, ev, cycle, ack_room, note):
+    """What the message that ended in ``cycle`` − 2 does; returns whether it committed a datagram.
+
+    ``note`` goes into the deliver record, for the model's use.
+    """
+    message = message_of(k, ni, cycle)
+    kind, source = message.kind, message.source
+    owner = message.destination if kind == Kind.ACK else source
+    uid = layouts.pack_uid(owner, message.incarnation, message.slot, message.generation)
+    length = message.length if kind in (Kind.SEND, Kind.BE) else 0
+    detail = verdict(k, ni, cycle, message)
+    if detail != 0:
+        event = Event.DROP
+        if detail == Drop.RESETTING or detail <= Drop.LENGTH:
+            source, uid, length = 0, 0, 0
+    elif kind == Kind.SEND:
+        event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room, note)
+    elif kind == Kind.BE:
+        event, detail = receive_side.act_best_effort(k, ni, cycle, message, note)
+    elif kind == Kind.FORGET:
+        event = receive_side.act_forget(k, ni, message, uid)
+    else:
+        event = send_side.act_ack(k, ni, cycle, message, uid)
+    deliver.forget(ni)
+    emit(ev, cycle, ni.number, LANE_RX, event_word(event, detail, source, length), uid)
+    return event in (Event.DELIVER, Event.DELIVER_BE)
+
+
+@jit
+def act_request(k, ni, ev, cycle, request, a, b):
+    """The request that was chosen in ``cycle`` − 1 acts."""
+    if request == Request.ACK:
+        receive_side.act_ack_timer(k, ni, ev, cycle, a, b)
+    else:
+        send_side.act_request(k, ni, ev, cycle, request, a)

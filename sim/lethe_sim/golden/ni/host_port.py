@@ -1,0 +1,217 @@
+"""The host port: every flow between a NI and its host by name, each stream with its own valid and ready.
+
+What a host drives in a cycle is in its node's `HostPort` before the NI's step; what the NI shows it, these functions
+tell.  A stream moves in a cycle in which its valid and its ready are both 1.
+
+============  =======  ===============================================  ==============================
+flow          towards  its valid and payload                            its ready
+============  =======  ===============================================  ==============================
+send          NI       ``send_valid``, ``destination`` … ``expect``     `send_ready`
+send_data     NI       ``data_valid``, the two words at ``beat``        `data_ready`
+cancel        NI       ``cancel_valid``, ``cancel_slot`` …              `cancel_ready`
+accepted      host     `Flow.ACCEPTED` of the step
+completion    host     `completion_valid`                               ``completion_ready``
+deliver       host     `deliver_valid`, `deliver_record`                ``deliver_ready``, a bit for
+                                                                        each FIFO
+deliver_data  host     `deliver_data_valid`, `deliver_beat`             ``deliver_data_ready``, likewise
+============  =======  ===============================================  ==============================
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+from lethe.spec.trace import (
+    STIMULUS_BEAT,
+    STIMULUS_CANCEL,
+    STIMULUS_CANCEL_WORD,
+    STIMULUS_FLAGS,
+    STIMULUS_LIMITS,
+    STIMULUS_LIMITS_WORD,
+    STIMULUS_RECORD,
+    STIMULUS_RECORD_WORD,
+    fields,
+)
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib.bits import U0, mask
+from lethe_sim.golden.state import ACK_LADDER, END, NEVER, SEND_LADDER, Queues
+from lethe_sim.golden.study import limit
+
+from . import deliver, layouts
+from .receiver import message_of, stage
+
+_DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
+_DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
+_SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
+
+
+class Flow(IntEnum):
+    """What a step did, bits of its answer: the streams of the sender that moved, and what the model is told."""
+
+    SEND = 1
+    DATA = 2
+    ACCEPTED = 4
+    COMMITTED = 8
+    SHOWING = 16
+
+
+@jit
+def withdraw_record(port):
+    """Offer no record: what is not offered is 0."""
+    if port.send_valid:
+        port.send_valid = 0
+        port.destination, port.cls, port.mode, port.length, port.tag = 0, 0, 0, 0, 0
+        port.deadline, port.retry_limit, port.expect = 0, 0, 0
+
+
+@jit
+def withdraw_beat(port, beat):
+    """Offer no beat."""
+    if port.data_valid:
+        port.data_valid = 0
+        beat[0], beat[1] = U0, U0
+
+
+@jit
+def ready_from(ni):
+    """From which cycle on the NI is ready: its initialisation is over."""
+    return ni.ready_from
+
+
+@jit
+def send_ready(k, ni, port, cycle):
+    """Whether the record that is offered in ``cycle`` is taken."""
+    if ni.accept_beats > 0 or cycle < ni.ready_from or port.quiesce:
+        return False
+    if not queue.present(k, ni, Queues.FREE, cycle) or queue.level(k, ni, Queues.NEW, cycle) >= k.slots:
+        return False
+    slot, _ = layouts.unpack_life(queue.oldest(k, ni, Queues.FREE).a)
+    if slot == ni.tx_slot and ni.tx_from <= cycle <= ni.tx_until:
+        return False
+    if limit.crowded(k, ni, port.destination):
+        return False
+    control = port.cls & k.class_mask >= k.first_control
+    return k.reserved == 0 or control or k.slots - ni.busy > k.reserved
+
+
+@jit
+def next_send(k, ni, cycle):
+    """The next cycle in which a record may be taken; `NEVER` if that is up to the NI: no slot is free."""
+    return cycle + 1 if queue.count(k, ni, Queues.FREE) > 0 else NEVER
+
+
+@jit
+def data_ready(ni):
+    """Whether a beat is taken."""
+    return ni.accept_beats > 0
+
+
+@jit
+def cancel_ready(ni, cycle):
+    """Whether a cancel is taken in ``cycle``: no other request is chosen, and no message will act instead."""
+    others = ni.finish_from <= cycle or ni.ladders[SEND_LADDER].full or ni.ladders[ACK_LADDER].full
+    return cycle >= ni.ready_from and not stage(ni, cycle + 1) & END and not others
+
+
+@jit
+def completion_valid(k, ni, cycle):
+    """Whether a completion is offered."""
+    return queue.present(k, ni, Queues.COMPLETION, cycle)
+
+
+@jit
+def deliver_valid(k, ni, cycle, fifo):
+    """Whether a FIFO offers a record."""
+    return queue.present(k, ni, Queues.DELIVER + fifo, cycle)
+
+
+@jit
+def deliver_record(k, ni, fifo):
+    """(source, class, length) of the record that a FIFO offers."""
+    return layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
+
+
+@jit
+def deliver_note(k, ni, fifo):
+    """What the model has noted of the record that a FIFO offers."""
+    return queue.oldest(k, ni, Queues.DELIVER + fifo).b
+
+
+@jit
+def deliver_data_valid(k, ni, cycle, fifo):
+    """Whether a FIFO offers a beat."""
+    return queue.shows(deliver.data_queue(k, ni, fifo), cycle)
+
+
+@jit
+def deliver_beat(k, ni, data, fifo):
+    """(low word, high word, last) of the beat that a FIFO offers."""
+    place = deliver.place_of(k, ni, fifo, 0)
+    at = k.at_data + place * k.words
+    return data[at], data[at + 1] if k.words == 2 else U0, deliver.last_at(k, ni)[place]
+
+
+@jit
+def committed(k, ni, cycle):
+    """(source, class, length) of the datagram that was committed in ``cycle``, for the model's account of payloads."""
+    message = message_of(k, ni, cycle)
+    return message.source, message.cls, message.length
+
+
+@jit
+def committed_beat(k, ni, data, cls, behind):
+    """(low word, high word) of a beat that was committed in this cycle: of the ``behind`` last ones the first."""
+    fifo = deliver.fifo_of(k, cls)
+    at = k.at_data + deliver.place_of(k, ni, fifo, deliver.data_queue(k, ni, fifo).level - behind) * k.words
+    return data[at], data[at + 1] if k.words == 2 else U0
+
+
+@jit
+def write_words(port, beat, words):
+    """What a host drives, as the stimulus words of the contract (section 8)."""
+    flags = port.send_valid | port.data_valid << 1 | port.cancel_valid << 2 | port.quiesce << 3 | port.link_disable << 4
+    words[STIMULUS_FLAGS] = np.uint64(flags)
+    words[STIMULUS_RECORD_WORD] = (
+        placed(port.destination, _DESTINATION) | placed(port.cls, _CLASS) | placed(port.mode, _MODE)
+        | placed(port.length, _LENGTH) | placed(port.tag, _TAG)
+    )  # fmt: skip
+    words[STIMULUS_LIMITS_WORD] = (
+        placed(port.deadline, _DEADLINE) | placed(port.retry_limit, _RETRY_LIMIT) | placed(port.expect, _EXPECT)
+    )
+    words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1] = beat[0], beat[1]
+    words[STIMULUS_CANCEL_WORD] = placed(port.cancel_slot, _SLOT) | placed(port.cancel_generation, _GENERATION)
+
+
+@jit
+def read_words(port, beat, words):
+    """Drive what stimulus words say; returns whether they hold back what is delivered."""
+    flags = np.int64(words[STIMULUS_FLAGS])
+    port.send_valid, port.data_valid, port.cancel_valid = flags & 1, flags >> 1 & 1, flags >> 2 & 1
+    port.quiesce, port.link_disable = flags >> 3 & 1, flags >> 4 & 1
+    read_record(port, words[STIMULUS_RECORD_WORD], words[STIMULUS_LIMITS_WORD])
+    beat[0], beat[1] = words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1]
+    cancel = words[STIMULUS_CANCEL_WORD]
+    port.cancel_slot, port.cancel_generation = part(cancel, _SLOT), part(cancel, _GENERATION)
+    return flags >> 5 & 1 == 1
+
+
+@jit
+def read_record(port, record, limits):
+    """Offer the record that two stimulus words have."""
+    port.destination, port.cls, port.mode = part(record, _DESTINATION), part(record, _CLASS), part(record, _MODE)
+    port.length, port.tag = part(record, _LENGTH), part(record, _TAG)
+    port.deadline, port.retry_limit = part(limits, _DEADLINE), part(limits, _RETRY_LIMIT)
+    port.expect = part(limits, _EXPECT)
+
+
+@jit
+def placed(value, field):
+    """A value at the place of a field."""
+    return np.uint64(value) << np.uint64(field.shift)
+
+
+@jit
+def part(word, field):
+    """A field of a word."""
+    return np.int64(word >> np.uint64(field.shift) & mask(field.bits))

@@ -1,0 +1,89 @@
+"""What acts on the receive table: Sends and Forgets (section 4.4), best effort, and Ack timers (section 4.5)."""
+
+from lethe.spec.events import LANE_RX, Drop, Event, Kind
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import emit, event_word
+from lethe_sim.golden.fabric.topology import distance_class
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.state import ACK_LADDER, Queues
+
+from . import deliver, ladder, layouts, receive_table, transmitter
+
+
+@jit
+def act_send(k, ni, cycle, message, uid, ack_room, note):
+    """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
+    source, slot, attempt = message.source, message.slot, message.attempt
+    way = receive_table.find(k, ni, source, slot)
+    if receive_table.holds(k, ni, way, uid):
+        transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+        return Event.DUPLICATE, 0
+    if way < 0:
+        way = receive_table.vacant(k, ni, source, slot)
+        if way < 0:
+            return Event.DROP, Drop.TABLE_FULL
+    if deliver_full(k, ni, cycle, message):
+        return Event.DROP, Drop.DELIVER_FULL
+    if not ack_room:
+        return Event.DROP, Drop.TIMER_FULL
+    receive_table.store(k, ni, way, uid)
+    commit(k, ni, cycle, message, note)
+    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+    distance = distance_class(k, ni.number, source)
+    due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, 0)
+    rung = ladder.rung_of(k, distance, 0)
+    ladder.push(k, ni, ACK_LADDER, rung, due, uid, layouts.pack_ack_token(way, attempt, 0))
+    return Event.DELIVER, 0
+
+
+@jit
+def act_best_effort(k, ni, cycle, message, note):
+    """A datagram of best effort: deliver it; returns (event, detail)."""
+    if deliver_full(k, ni, cycle, message):
+        return Event.DROP, Drop.DELIVER_FULL
+    commit(k, ni, cycle, message, note)
+    return Event.DELIVER_BE, 0
+
+
+@jit
+def deliver_full(k, ni, cycle, message):
+    """Whether the payload or its record finds no room."""
+    records = Queues.DELIVER + deliver.fifo_of(k, message.cls)
+    return ni.overflow != 0 or queue.level(k, ni, records, cycle) >= k.deliver_records
+
+
+@jit
+def commit(k, ni, cycle, message, note):
+    """Commit the message's payload and record."""
+    fifo = deliver.fifo_of(k, message.cls)
+    deliver.commit(k, ni, cycle, fifo, message.source, message.cls, message.length, note)
+
+
+@jit
+def act_forget(k, ni, message, uid):
+    """A Forget: it erases the entry that it names; returns the event."""
+    way = receive_table.find(k, ni, message.source, message.slot)
+    if receive_table.holds(k, ni, way, uid) and message.peer_incarnation == ni.incarnation_now:
+        receive_table.erase(k, ni, way)
+        return Event.FORGOTTEN
+    return Event.FORGET_IGNORED
+
+
+@jit
+def act_ack_timer(k, ni, ev, cycle, uid, token):
+    """The Ack timer of an entry expired: acknowledge again, or reclaim an orphan (T12)."""
+    way, attempt, tries = layouts.unpack_ack_token(token)
+    if not receive_table.holds(k, ni, way, uid):
+        return
+    source, _, _, _ = layouts.unpack_uid(uid)
+    if k.ack_limit != 0 and tries >= k.ack_limit:
+        receive_table.erase(k, ni, way)
+        emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ORPHAN, 0, source, 0), uid)
+        return
+    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+    tries = min(tries + 1, 255)
+    distance = distance_class(k, ni.number, source)
+    due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, tries)
+    rung = ladder.rung_of(k, distance, tries)
+    ladder.push(k, ni, ACK_LADDER, rung, due, uid, layouts.pack_ack_token(way, attempt, tries))
+    emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ACK_REPEAT, tries, source, 0), uid)

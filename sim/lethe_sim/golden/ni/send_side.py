@@ -1,0 +1,67 @@
+"""What acts on the send table: Acks (section 4.4), and the requests that end or repeat a datagram (section 4.5)."""
+
+from lethe.spec.events import Cause, Event, Kind, Status
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.fabric.topology import distance_class
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.state import Queues, Request
+
+from . import layouts, round_trip, send_table, transmitter
+
+
+@jit
+def act_ack(k, ni, cycle, message, uid):
+    """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back in any case (IMP-22)."""
+    source, responder = message.source, message.peer_incarnation
+    datagram = send_table.slot_of(k, ni, message.slot)
+    event = Event.ACK_IGNORED
+    if (
+        send_table.is_live(datagram, message.generation)
+        and datagram.destination == source
+        and message.incarnation == ni.incarnation_now
+        and datagram.mode == 0
+        and datagram.cause == 0
+    ):
+        event = Event.RELEASE
+        distance = distance_class(k, ni.number, source)
+        round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
+        send_table.complete(k, ni, cycle, message.slot, Status.ACCEPTED, Cause.NONE, responder)
+    transmitter.reply(k, ni, cycle, Kind.FORGET, source, uid, responder, message.attempt)
+    return event
+
+
+@jit
+def act_request(k, ni, ev, cycle, request, a):
+    """A request that names a life acts, if that is live: FINISH, SEND or CANCEL."""
+    life = a if request == Request.CANCEL else a >> 8
+    slot, generation = layouts.unpack_life(life)
+    if slot >= k.slots:
+        return
+    datagram = send_table.slot_of(k, ni, slot)
+    if not send_table.is_live(datagram, generation):
+        return
+    if request == Request.FINISH:
+        _, status, cause = layouts.unpack_finish(a)
+        send_table.give_up(k, ni, ev, cycle, slot, status, cause)
+    elif request == Request.SEND:
+        act_send_timer(k, ni, ev, cycle, slot, a)
+    elif datagram.cause == 0:  # a refused record completes as REJECTED
+        status = Status.UNKNOWN if datagram.launched == generation else Status.NEVER_SENT
+        send_table.give_up(k, ni, ev, cycle, slot, status, Cause.CANCELLED)
+
+
+@jit
+def act_send_timer(k, ni, ev, cycle, slot, token):
+    """The Send timer of a live datagram expired: send it again, or give up."""
+    datagram = send_table.slot_of(k, ni, slot)
+    life, tries = layouts.unpack_token(token)
+    if datagram.retry_limit != 0 and tries >= datagram.retry_limit:
+        send_table.give_up(k, ni, ev, cycle, slot, Status.UNKNOWN, Cause.RETRY_LIMIT)
+    elif 0 <= datagram.deadline <= cycle - ni.time_zero:
+        send_table.give_up(k, ni, ev, cycle, slot, Status.UNKNOWN, Cause.DEADLINE)
+    else:
+        tries = min(tries + 1, 255)
+        # Full only where generations recur too soon: then the repeat is lost.
+        if queue.level(k, ni, Queues.REPEATS, cycle) < k.slots:
+            queue.push(k, ni, Queues.REPEATS, layouts.pack_token(life, tries), 0, cycle)
+        send_table.slot_event(k, ni, ev, cycle, slot, Event.REPEAT, tries)

@@ -1,0 +1,70 @@
+"""Named fields: the same numbers by name in Python and in compiled code."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lethe_sim.golden.compile import jit, pointer
+from lethe_sim.golden.record import Record, numbers, raw, records, table
+from lethe_sim.golden.state import InputQueue, Message, Parameters, Queue
+
+
+class Hold(Record):
+    """Two numbers."""
+
+    full: int
+    token: int
+
+
+class Row(Record):
+    """Every kind of field."""
+
+    live: int
+    stage: Any = numbers(3)
+    ladders: Any = records(Hold, 2)
+    last: int
+
+
+_rows = table(Row)
+
+
+@jit
+def write(row, words):
+    """Write every kind of field; returns what is read back."""
+    row.live += 2
+    row.stage[1] = row.live * 10
+    row.ladders[1].token = row.stage[1] + 1
+    rows = _rows(pointer(words))
+    rows[2].last, rows[2].live = 7, row.live > 1
+    inner = Row(row, 0, 1)  # the record behind this one
+    raw(inner)[0] = np.uint64(5)
+    return row.ladders[1].token + inner.live + rows[2].last
+
+
+def test_fields_are_where_they_are_named():
+    """A field is the number at its place, of the record with that number, whoever looks."""
+    words = np.zeros(4 * Row.size, np.int64)
+    row = Row(words)
+    assert (Row.live, Row.stage, Row.ladders, Row.last, Row.size) == (0, 1, 4, 8, 9)
+    assert write(row, words) == 21 + 5 + 7
+    expected = {Row.live: 2, Row.stage + 1: 20, Row.ladders + Hold.size + Hold.token: 21, Row.size: 5}
+    expected |= {2 * Row.size + Row.last: 7, 2 * Row.size + Row.live: 1}
+    assert {int(place): int(words[place]) for place in np.flatnonzero(words)} == expected
+    assert (row.live, row.stage[1], row.ladders[1].token, Row(words, Row.size).live) == (2, 20, 21, 5)
+    assert _rows(words)[2].last == Row(words, 0, 2).last == 7
+    row.ladders[0].full = 3
+    assert words[Row.ladders] == 3
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(AttributeError, match="no_field"):
+        getattr(Row(np.zeros(Row.size, np.int64)), "no_field")  # noqa: B009
+
+
+def test_records_that_are_read_as_others_begin_as_those():
+    """The queue of an input is read as a `Queue`, the header of a message in the order of the wire's fields."""
+    for name in Queue.layout:
+        assert getattr(InputQueue, name) == getattr(Queue, name)
+    assert list(Message.layout)[-2:] == ["flits", "good"] and Message.kind == 0 and Message.extension == 11
+    assert Parameters.queues == Parameters.size  # what follows is as long as there are queues
