@@ -1,4 +1,4 @@
-// Loses a quarter of the worms, and flips a bit in one of sixteen flits of those it keeps; within the cycle.
+// Loses a quarter of the worms, and flips one bit in 1,024 of those it keeps; within the cycle.
 module lossy_wire(
   clk, rst, i_valid, i_first, i_last, i_data, o_valid, o_first, o_last, o_data, lost, flipped
 );
@@ -13,7 +13,7 @@ module lossy_wire(
   reg [31:0] draw, lost, flipped;
   reg losing;
   wire loses = i_first ? draw[7:0] < 64 : losing;
-  wire flips = draw[11:8] == 0;
+  wire flips = draw[31:20] % (1024 / BITS) == 0;
   assign o_valid = i_valid & ~loses;
   assign o_first = i_first & ~loses;
   assign o_last = i_last & ~loses;
