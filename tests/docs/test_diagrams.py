@@ -1,6 +1,5 @@
 """The diagrams of the documents are fresh, and the exchange that they show is the one that a run has."""
 
-import sys
 from pathlib import Path
 
 import pyarrow.parquet
@@ -11,16 +10,19 @@ from lethe_sim import cli
 
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("schemdraw", reason="what draws the diagrams is part of the extra `test`")
-sys.path.insert(0, str(ROOT / "scripts"))
-import diagrams  # noqa: E402
 
 
-def test_pictures_are_fresh():
+@pytest.fixture(scope="module")
+def diagrams(script):
+    return script("diagrams")
+
+
+def test_pictures_are_fresh(diagrams):
     assert diagrams.main(["--check"]) == 0
     assert {path.name for path in diagrams.PICTURES.glob("*.svg")} >= set(diagrams.pictures())
 
 
-def test_a_stale_picture_is_found_and_written(tmp_path, capsys):
+def test_a_stale_picture_is_found_and_written(diagrams, tmp_path, capsys):
     assert diagrams.main(["--directory", str(tmp_path)]) == 0
     (tmp_path / "hop.svg").write_text("old")
     assert diagrams.main(["--check", "--directory", str(tmp_path)]) == 1
@@ -29,7 +31,7 @@ def test_a_stale_picture_is_found_and_written(tmp_path, capsys):
     assert diagrams.main(["--check", "--directory", str(tmp_path)]) == 0
 
 
-def test_the_exchange_is_that_of_a_run(tmp_path, monkeypatch):
+def test_the_exchange_is_that_of_a_run(diagrams, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("one.csv").write_text("cycle,source,destination,length\n100,0,1,32\n")
     Path("one.toml").write_text('[topology]\nkind = "wire"\n[workload]\nkind = "trace"\npath = "one.csv"\n')

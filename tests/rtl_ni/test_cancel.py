@@ -75,7 +75,7 @@ class Taker:
 def test_a_cancel_beside_the_grant_of_another_generation(monkeypatch, cancels, status):
     """The grant of the slot's dead datagram is one cycle after the cancel acts, in the same cycle, one before."""
     accepted, ended = [], []
-    monkeypatch.setattr(blocks, "Host", host_of(cancels, accepted, ended))
+    monkeypatch.setattr(blocks, "HostileHost", host_of(cancels, accepted, ended))
     monkeypatch.setattr(blocks, "Network", Silent)
     monkeypatch.setattr(blocks, "Taker", Taker)
     system = System.make(

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from bench import Bench
+from ni_bench import Bench
 
 from lethe.spec.config import System
 

@@ -1,7 +1,7 @@
 """Rates and latencies: what may never have a bubble, and the contract's latencies."""
 
 import pytest
-from bench import Bench
+from ni_bench import Bench
 
 from lethe.spec.config import System
 from lethe.spec.events import Event, Kind

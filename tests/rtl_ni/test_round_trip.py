@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
-from bench import Bench
+from ni_bench import Bench
 
 from lethe.ni.round_trip import RoundTrip
 from lethe.spec.config import System

@@ -147,7 +147,7 @@ def hostile_run(system: System, node: int, seed: int, cycles: int) -> Run:
     """The golden model's NI between the hostile network and host of the block lockstep; resets come now and then."""
     chance = random.Random(f"third {seed}")
     model = Model(system, node)
-    network, host = Network(chance, system, node), hostile.Host(chance, system, node)
+    network, host = Network(chance, system, node), hostile.HostileHost(chance, system, node)
     taker = hostile.Taker(chance, system)
     inputs, shown, left = [], [], 0
     for _ in range(cycles):

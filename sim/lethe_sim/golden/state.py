@@ -354,7 +354,7 @@ class LaterRing(Record):
     ring: Any = records(Later, LATER)
 
 
-class Shown(Record):
+class Showing(Record):
     """What a transmitter shows in one cycle."""
 
     flags: int
@@ -583,7 +583,7 @@ def parameters(system: System, host: int) -> Parameters:
     k.at_queues = area(queues * Queue.size)
     k.at_fifos = area(fifos * Queue.size)
     k.at_messages = area(4 * Message.size)
-    k.at_tx = area(Shown.size * int(k.tx_ring))
+    k.at_tx = area(Showing.size * int(k.tx_ring))
     k.at_last = area(fifos * int(k.data_ring))
     depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots] + [ni.deliver_records] * fifos
     for queue, depth in enumerate(depths):

@@ -50,7 +50,7 @@ from lethe_sim.golden.blocks import Flit
 from lethe_sim.golden.ni import ladder as golden_ladder
 
 from . import divergence
-from .hostile import GAP, Host, Network, Taker, crowds, worms
+from .hostile import GAP, HostileHost, Network, Taker, crowds, worms
 
 #: Tries are counted so far, and no further.
 MOST_TRIES = 255
@@ -443,7 +443,7 @@ class NiBlock(Block):
         node = chance.randrange(system.nodes)
         model = golden.Ni(system, node)
         network = Network(chance, system, node, patient=self.patient)
-        host = Host(chance, system, node, patient=self.patient)
+        host = HostileHost(chance, system, node, patient=self.patient)
         taker, resting = Taker(chance, system), 0
         incarnation, reset, asked = 1, 0, None
         # An event is counted one cycle later, and read out one cycle after its address.

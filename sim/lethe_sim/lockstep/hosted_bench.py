@@ -16,7 +16,7 @@ from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
 
 from .divergence import DivergenceError
-from .hostile import Host
+from .hostile import HostileHost
 from .lockstep import Lockstep
 
 
@@ -28,7 +28,7 @@ class Tormented(Lockstep):
         self.golden = Golden(system, external=True)
         self._scripted = True
         self._stimulus = np.zeros((1, system.nodes * trace.STIMULUS_WORDS), np.uint64)
-        self._hosts = [Host(random.Random(f"{seed} {node}"), system, node) for node in range(system.nodes)]
+        self._hosts = [HostileHost(random.Random(f"{seed} {node}"), system, node) for node in range(system.nodes)]
         self._resets = [(reset.node, reset.start, reset.start + reset.cycles) for reset in system.faults.resets]
         self._last = (1 << system.wire.generation_bits) - 1
         self._generations: dict[tuple[int, int], int] = {}

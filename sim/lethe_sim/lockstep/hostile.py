@@ -199,7 +199,7 @@ class Network:
         return identities[-1] if self._stuck else self.chance.choice(identities)
 
 
-class Host:
+class HostileHost:
     """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held.
 
     It learns after how many cycles datagrams are repeated, and sets deadlines to just that.  Now and then it holds a

@@ -22,7 +22,7 @@ from lethe_sim.golden.state import (
     VALID,
     Queues,
     Request,
-    Shown,
+    Showing,
 )
 from lethe_sim.golden.study import limit
 
@@ -70,7 +70,7 @@ def reset(k, ni, cycle):
     for i in range(4):
         ni.stage[i] = 0
     for place in range(k.tx_ring):
-        showing = Shown(ni, k.at_tx, place)
+        showing = Showing(ni, k.at_tx, place)
         showing.flags, showing.word = 0, 0
     for number in range(Queues.DELIVER + k.fifos):
         clear_queue(queue.queue_of(k, ni, number))

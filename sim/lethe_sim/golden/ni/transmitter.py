@@ -13,7 +13,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import ALL, U0, flit_high, flit_low, mask, put
 from lethe_sim.golden.lib.random import advance
 from lethe_sim.golden.link.crc import ONES32, crc16_body, crc32_flit
-from lethe_sim.golden.state import FIRST, LAST, NEVER, NONE, SEND_LADDER, TAG_FLITS, VALID, Field, Queues, Shown
+from lethe_sim.golden.state import FIRST, LAST, NEVER, NONE, SEND_LADDER, TAG_FLITS, VALID, Field, Queues, Showing
 
 from . import ladder, layouts, round_trip, send_table
 from .accept import payload_flits
@@ -30,7 +30,7 @@ def header_field(k, data, field, value):
 @jit
 def shown_in(k, ni, cycle):
     """What is shown in ``cycle``."""
-    return Shown(ni, k.at_tx, cycle & (k.tx_ring - 1))
+    return Showing(ni, k.at_tx, cycle & (k.tx_ring - 1))
 
 
 @jit
