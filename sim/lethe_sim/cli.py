@@ -208,6 +208,7 @@ def _terminable(stopped: threading.Event) -> Iterator[None]:
 
     def stop(number, frame):
         stopped.set()
+        _no_warnings()
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise KeyboardInterrupt
 

@@ -266,6 +266,24 @@ def test_an_interrupt_is_exit_130(tmp_path, number):
         assert (code, running.stderr.read()) == (cli.INTERRUPTED, "lethe: interrupted\n")
 
 
+def test_what_an_interrupt_cuts_off_does_not_complain(tmp_path):
+    """Spark's context, for one, warns of a JVM that is gone while it clears up."""
+    (tmp_path / "cut.py").write_text(
+        "import signal, warnings\n"
+        "from lethe_sim import cli\n"
+        "from lethe_sim.commands import check\n"
+        "def command(_):\n"
+        "    try:\n"
+        "        signal.raise_signal(signal.SIGTERM)\n"
+        "    finally:\n"
+        "        warnings.warn('Unable to shut down', RuntimeWarning)\n"
+        "check.run = command\n"
+        "raise SystemExit(cli.main(['check', 'my.toml']))\n"
+    )
+    done = subprocess.run([sys.executable, "cut.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (cli.INTERRUPTED, "lethe: interrupted\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_nobody_hears_comes_again(lethe, monkeypatch, number):
     def command(_):

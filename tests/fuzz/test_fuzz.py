@@ -184,7 +184,7 @@ def interrupted(arguments: list[str], wanted: signal.Signals, after: float, here
                 return found
         code = command.returncode
     # Until Python has set itself up, a signal does what it does to any process.
-    killed = code == -wanted and not out and "lethe" not in err
+    killed = code == -wanted and (wanted == signal.SIGKILL or (not out and "lethe" not in err))
     found = [] if killed else faults(Ended(code=code, out=out, err=err), interrupted=True)
     # A killed command cannot wait for the end of its children.
     deadline = time.monotonic() + (10 if killed else 0)
