@@ -4,6 +4,7 @@ import pytest
 
 from lethe.spec.events import Cause, Drop, Event
 from lethe_sim.lockstep.block_groups import CYCLES, GROUPS, PATIENT_CYCLES, PATIENT_SEEDS, SEEDS, hold
+from tests.helpers.once import once
 
 ROUTER = {event.name for event in Event if Event.FORWARD <= event <= Event.OVERLONG}
 QUEUED = ROUTER - {Event.DISCARD_UP.name} | {Event.DISCARD_FULL.name}
@@ -24,24 +25,24 @@ NI |= {"REPEAT 255", "ACK_REPEAT 255"}
 HOSTS = {"WORDS COME ROUND", "DONE", "GOOD", "BIT", "EARLY", "LATE", "TWICE", "ENDLESS"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
-_SEEN: dict[str, set[str]] = {}
-
 
 @pytest.fixture
-def held(request):
-    """Runs a group, once."""
+def held(request, tmp_path_factory):
+    """Runs a group, once in all workers."""
 
-    def run(group):
-        if group not in _SEEN:
-            again = f"pytest cocotb_tests/test_blocks.py -k 'test_block[{group}]' --seeds {{seeds}}"
-            wanted = request.config.getoption("--seeds")
+    def run(group: str) -> set[str]:
+        again = f"pytest cocotb_tests/test_blocks.py -k 'test_block[{group}]' --seeds {{seeds}}"
+        wanted = request.config.getoption("--seeds")
+
+        def seen() -> list[str]:
             results = [hold(group, wanted or SEEDS[group], CYCLES[group], reproduce=again)]
             if cycles := PATIENT_CYCLES.get(group):
                 results.append(hold(group, wanted or PATIENT_SEEDS, cycles, reproduce=again, patient=True))
             for result in results:
                 assert not result.report, result.report
-            _SEEN[group] = {name for result in results for name in result.seen}
-        return _SEEN[group]
+            return sorted({name for result in results for name in result.seen})
+
+        return set(once(tmp_path_factory, f"block {group}", seen))
 
     return run
 

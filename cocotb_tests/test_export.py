@@ -1,21 +1,16 @@
 """What `lethe verilog` writes, simulated as it is, with other people's streams on the other ends."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cocotb_tests.benches.pair import TOP, pair
 from lethe.spec.config import System, load
 from lethe.spec.events import Counter, Status
 from lethe.verilog import run_yosys
 from lethe_sim.cli import main
 from lethe_sim.lockstep import simulators
-
-BENCHES = Path(__file__).with_name("benches")
-sys.path.append(str(BENCHES))
-
-from pair import TOP, pair  # noqa: E402
 
 needs_icarus = pytest.mark.skipif(not simulators.has_icarus(), reason="Icarus Verilog is not installed")
 
@@ -71,7 +66,7 @@ def move(tmp_path: Path, export: Export, simulator: str, *options: str, count: i
         "accepted": Status.ACCEPTED,
         "counters": {counter.name: counter for counter in counters},
     }
-    found = simulators.outcome(directory, TOP, "pair_bench", tmp_path, job, simulator=simulator)
+    found = simulators.outcome(directory, TOP, "cocotb_tests.benches.pair_bench", tmp_path, job, simulator=simulator)
     assert found["DELIVERED"] == found["RELEASED"] == found["COMPLETED"] == [count, count]
     assert found["lost"] > count and found["flipped"] > 0
     assert min(found["SENDS"]) > count and sum(found["DUPLICATES"]) > 0

@@ -9,13 +9,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from lethe_sim.lockstep.block_groups import GROUPS
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[1]
 HDL = "hdl/lethe"
 #: Runs in the copy: for each (group, block) of the arguments, the seeds of the quick test that differ.
 FIND = """
@@ -128,6 +127,72 @@ CHANGES = {
         old="chosen.eq((draw * running[-1])[8:])",
         new="chosen.eq((draw * running[-1] + 128)[8:])",
         blocks=(("wide routers", "fly of 16"),),
+    ),
+    "a REJECT ends whatever is live": Change(
+        file=f"{HDL}/ni/send_side.py",
+        old="restarted = act.reject & answered",
+        new="restarted = act.reject & self.ready & alive",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "a silent node is heard after one repeat more": Change(
+        file=f"{HDL}/ni/silence.py",
+        old="Mux(read.data == most, most, read.data + 1)",
+        new="read.data + 1",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "a node that answers is still silent": Change(
+        file=f"{HDL}/ni/silence.py",
+        old="Mux(again.answer, 0, ",
+        new="Mux(0, 0, ",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "a node is probed twice in a period": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old="~(probes & ~judge.probed)",
+        new="~probes",
+        blocks=(("ni options", "ni 64"), ("ni options", "ni 16")),
+    ),
+    "a BE is a probe": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old="is_new & ~record.best_effort",
+        new="is_new",
+        blocks=(("ni options", "ni 64"), ("ni options", "ni 16")),
+    ),
+    "repeats go before control": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old="repeats_first.eq(self.repeats.valid & ~control)",
+        new="repeats_first.eq(self.repeats.valid)",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "control takes any class": Change(
+        file=f"{HDL}/ni/accept.py",
+        old="record.cls < (1 << form.class_bits) - system.ni.control_classes",
+        new="0 * record.cls",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "data do not yield to control": Change(
+        file=f"{HDL}/ni/accept.py",
+        old="may = ~self.yields if self._yields else 1",
+        new="may = 1",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "the reserve is a slot larger": Change(
+        file=f"{HDL}/ni/accept.py",
+        old="self.waiting < system.ni.reserved_slots",
+        new="self.waiting <= system.ni.reserved_slots",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "bits beyond the length are merged": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old="self.merge_mask & Cat(bit.replicate(8) for bit in within)[:bits]",
+        new="self.merge_mask",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "all flits are merged": Change(
+        file=f"{HDL}/ni/transmitter.py",
+        old="first.eq(serialiser.upcoming == 0)",
+        new="first.eq(1)",
+        blocks=(("ni options", "ni 64"),),
     ),
     "the generator offers in a reset": Change(
         file=f"{HDL}/traffic/generator.py",

@@ -44,6 +44,30 @@ def test_system(seed):
         assert result.counters > 0
 
 
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.full) for n in range(10)])
+def test_system_with_options(number):
+    """The same with what is off by default, with nodes that die and nodes that are away."""
+    system = draw(number, cycles=CYCLES, options=True)
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_options[{number}]' --full"
+    result = cosim(system, cycles=CYCLES + AFTER, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
+
+
+def test_options_come_up():
+    """In the systems of the test before, and together: each is on in some and off in others."""
+    drawn = [draw(number, options=True) for number in range(10)]
+    for on in (
+        lambda s: s.ni.control_slots > 0,
+        lambda s: s.ni.reject,
+        lambda s: s.ni.source_incarnation,
+        lambda s: s.ni.merge_bits > 0,
+        lambda s: s.timers.silent_after > 0,
+        lambda s: len(s.faults.deaths) > 0,
+    ):
+        assert 0 < sum(map(on, drawn)) < len(drawn)
+
+
 def test_every_topology_takes_its_turn():
     """Ten seeds give every topology twice; the five of CI once, 20,000 cycles each."""
     kinds = [draw(seed).topology.kind for seed in range(10)]
@@ -78,9 +102,12 @@ def test_generators_stop():
     assert cut >= 2
 
 
-@pytest.mark.parametrize("number", [3, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 2, 4))])
+@pytest.mark.parametrize("number", [5, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 2, 3, 4, 6, 7, 8, 9))])
 def test_hostile_hosts(number, request):
-    """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round."""
+    """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round.
+
+    Systems from 5 on have options: control on a port of its own, REJECT, silent nodes, a merge port.
+    """
     system = hosted.draw(number, cycles=HOSTED_CYCLES)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_hostile_hosts[{number}]' --full --seeds {{seeds}}"
     seeds = request.config.getoption("--seeds") or HOSTED_SEEDS

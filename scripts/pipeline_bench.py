@@ -91,7 +91,7 @@ def spark_compare(left: Path, right: Path) -> dict:
 
 
 def _on_spark(job, *, brief: bool) -> tuple:
-    """The answer, and what it cost, in a session such as the commands start."""
+    """The answer and its cost, in a Spark session like those of the commands."""
     from lethe_sim.pipeline.session import session
 
     started = time.monotonic()
@@ -124,7 +124,7 @@ def _process(pid: int) -> tuple[float, int]:
     """(processor seconds, most bytes held) of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    # What has ended, and nobody has asked for, holds nothing.
+    # A process that has ended, but was not waited for, holds no memory.
     held = next((line for line in lines if line.startswith("VmHWM")), "VmHWM: 0 kB")
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(held.split()[1]) << 10
 
@@ -329,7 +329,7 @@ JOBS = {
 
 
 def measure(engine: str, question: str, *traces: Path) -> dict:
-    """The answer, and what it cost: seconds, cpu (seconds), memory (bytes), and start (seconds, of Spark)."""
+    """The answer and its cost: seconds, cpu (seconds), memory (bytes), and start (seconds, of Spark)."""
     command = [sys.executable, __file__, engine, question, *map(str, traces)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

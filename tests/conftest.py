@@ -4,12 +4,13 @@ import importlib.util
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+from tests.helpers import ROOT
+
+SCRIPTS = ROOT / "scripts"
 
 # Who starts the tests in the background may have them ignore Ctrl-C, and every command they start would, too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -26,15 +26,22 @@ def host_signature(system: System) -> wiring.Signature:
     send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
         A request; then ``payload_flits(length)`` beats on ``send_data``.
     send_data : In(stream, flit_bits)
+    send_control, send_control_data : In(stream), with ``ni.control_slots``
+        As ``send`` and ``send_data``, for control classes; in a cycle in which these take something those do not.
     accepted : Out {valid, slot, generation, tag}
-        The datagram is fully stored; this pair names it for ``cancel``.  One cycle, whether or not anybody looks.
+        The datagram is fully stored; this pair names it for ``cancel``.  One cycle, whether or not anybody looks.  With
+        ``ni.control_slots`` also {control}: it came by ``send_control``.
+    merge : Out {valid, slot, generation, tries}, with ``ni.merge_bits``
+        A Send or BE with payload is about to be sent.
+    merge_word, merge_mask : In(merge_bits), with ``ni.merge_bits``
+        In the next cycle: the bits of ``merge_word`` that are 1 in ``merge_mask`` go out in the payload's place.
     completion : Out(stream {slot, generation, destination, tag, status, cause, peer_incarnation})
         How a datagram ended; its slot is free when this is taken.
     cancel : In(stream {slot, generation})
         Ends a datagram that is live; any other is taken without effect.
     deliver, deliver_data : Out(stream)
         {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
-        ``deliver_controli_data``.
+        ``deliver_controli_data``.  With ``ni.source_incarnation`` also {incarnation}, of the source.
     """
     layouts = host_records(system)
     members = {
@@ -47,6 +54,10 @@ def host_signature(system: System) -> wiring.Signature:
         "completion": Out(stream.Signature(layouts["completion"])),
         "cancel": In(stream.Signature(layouts["cancel"])),
     }
+    if system.ni.control_slots:
+        members |= {"send_control": members["send"], "send_control_data": members["send_data"]}
+    if bits := system.ni.merge_bits:
+        members |= {"merge": Out(layouts["merge"]), "merge_word": In(bits), "merge_mask": In(bits)}
     for name in deliver_fifos(system):
         members[name] = Out(stream.Signature(layouts["deliver"]))
         members[f"{name}_data"] = Out(stream.Signature(layouts["beat"]))

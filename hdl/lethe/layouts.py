@@ -1,4 +1,4 @@
-"""Layouts of what travels on wires, derived from `lethe.spec`."""
+"""Layouts of what travels on links, derived from `lethe.spec`."""
 
 from amaranth.lib import data
 

@@ -13,9 +13,9 @@ from lethe.host import host_signature
 from lethe.layouts import flit_layout
 from lethe.ni.ni import Ni
 from lethe.spec.config import System
-from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, RouterCounter
+from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
-from lethe.spec.trace import PORT_WORDS, STIMULUS_WORDS, WORD_BITS
+from lethe.spec.trace import PORT_WORDS, WORD_BITS
 from lethe.statistics import Statistics
 from lethe.traffic.host import Traffic
 from lethe.traffic.script import Script
@@ -48,20 +48,20 @@ class SystemTop(wiring.Component):
     watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest.
     idle : Out(1)
-        Every NI is idle.
-    stimulus : In(64 · `STIMULUS_WORDS` · nodes), with ``host="stimulus"``
+        Every NI is idle whose node has not died.
+    stimulus : In(64 · `Layout.stimulus_words` · nodes), with ``host="stimulus"``
         Stimulus words of node 0 lowest.
     host : array of `lethe.host.host_signature`, one for each node, with ``host="ports"``
         What is between a NI and its host, seen from the NI.
     done : Out(1), with ``host="generator"``
-        Every generator has offered all its datagrams.
+        Every generator has offered all its datagrams whose node has not died.
     sent, sent_sum, received, received_sum, wrong : Out(32), with ``host="generator"``
         Totals over all nodes, some cycles late.
     ok : Out(1), with ``host="generator"``
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        The counter as of the cycle of the address, two cycles later.  NI n's `Counter` c is at `COUNTER_STEP`·n + c,
-        router r's `RouterCounter` c at `COUNTER_STEP`·nodes + `ROUTER_COUNTER_STEP`·r + c.
+        The counter as of the cycle of the address, two cycles later.  With s = `System.counter_step`, NI n's `Counter`
+        c is at s·n + c, router r's `RouterCounter` c at s·nodes + `ROUTER_COUNTER_STEP`·r + c.
     """
 
     def __init__(self, system: System, host: str = "generator", *, watch: bool = True):
@@ -75,13 +75,13 @@ class SystemTop(wiring.Component):
         for part, name in enumerate(layout.watch_ports if watch else ()):
             members[name] = Out(WORD_BITS * min(PORT_WORDS, layout.words - part * PORT_WORDS))
         if host == "stimulus":
-            members["stimulus"] = In(WORD_BITS * STIMULUS_WORDS * graph.nodes)
+            members["stimulus"] = In(WORD_BITS * layout.stimulus_words * graph.nodes)
         elif host == "ports":
             members["host"] = Out(host_signature(system)).array(graph.nodes)
         else:
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:
-            addresses = graph.nodes * COUNTER_STEP + graph.routers * ROUTER_COUNTER_STEP
+            addresses = graph.nodes * system.counter_step + graph.routers * ROUTER_COUNTER_STEP
             members |= {"counter_address": In(range(addresses)), "counter_data": Out(32)}
         super().__init__(members)
 
@@ -106,24 +106,25 @@ class SystemTop(wiring.Component):
                 ni.link_i.eq(fabric.o[node]),
                 fabric.i[node].eq(ni.link_o),
             ]
-        m.d.comb += self.idle.eq(_all(ni.host.idle for ni in nis))
+        m.d.comb += self.idle.eq(_all(ni.host.idle | died for ni, died in zip(nis, schedule.died, strict=True)))
         if self._watch:
             self._trace(m, nis, fabric)
 
         if self._host == "stimulus":
+            bits = WORD_BITS * system.layout.stimulus_words
             for node, ni in enumerate(nis):
-                words = self.stimulus[node * STIMULUS_WORDS * WORD_BITS :][: STIMULUS_WORDS * WORD_BITS]
+                words = self.stimulus.word_select(node, bits)
                 script, m.submodules[f"script{node}"] = shared(platform, "script", Script, system)
                 wiring.connect(m, ni.host, script.host)
-                takes = ~schedule.stalled[node] & ~script.stalls
+                stalled = Cat(0, schedule.stalled[node].replicate(len(script.stalls) - 1))
                 m.d.comb += [
                     script.words.eq(words),
-                    script.takes.eq(Cat(1, takes.replicate(len(script.takes) - 1))),
-                    ni.link_enable.eq(script.link_enable),
+                    script.takes.eq(~(stalled | script.stalls)),
+                    ni.link_enable.eq(script.link_enable & ~schedule.absent[node]),
                 ]
         elif self._host == "ports":
-            for ni, port in zip(nis, self.host, strict=True):
-                m.d.comb += ni.link_enable.eq(1)
+            for node, (ni, port) in enumerate(zip(nis, self.host, strict=True)):
+                m.d.comb += ni.link_enable.eq(~schedule.absent[node])
                 wiring.connect(m, ni.host, wiring.flipped(port))
         else:
             self._generate(m, platform, nis, schedule)
@@ -151,7 +152,7 @@ class SystemTop(wiring.Component):
             hosts.append(host)
             wiring.connect(m, ni.host, host.host)
             m.d.comb += [
-                ni.link_enable.eq(1),
+                ni.link_enable.eq(~schedule.absent[node]),
                 host.node.eq(node),
                 host.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
                 host.node_reset.eq(schedule.reset[node]),
@@ -159,7 +160,7 @@ class SystemTop(wiring.Component):
                 host.stalled.eq(schedule.stalled[node]),
             ]
 
-        m.d.comb += self.done.eq(_all(host.done for host in hosts))
+        m.d.comb += self.done.eq(_all(host.done | died for host, died in zip(hosts, schedule.died, strict=True)))
         for name in SUMS:
             m.d.comb += getattr(self, name).eq(_total(m, name, [getattr(host, name) for host in hosts]))
         m.d.sync += self.ok.eq(
@@ -177,7 +178,7 @@ def count(m, platform, system, top, nis, fabric):
     units = []  # for every ``step`` addresses
     for ni in nis:
         m.d.comb += ni.counter_address.eq(top.counter_address)
-        units += [ni.counter_data] * (COUNTER_STEP // step)
+        units += [ni.counter_data] * (system.counter_step // step)
     # FULL, the last, is only there with queues.
     counters = len(RouterCounter) if system.graph.queued else int(RouterCounter.FULL)
     for r, rule in enumerate(fabric.rules):

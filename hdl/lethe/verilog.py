@@ -1,6 +1,5 @@
 """Verilog: a NI alone, a router alone, or a whole system, with one module for all units that are alike."""
 
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -113,57 +112,7 @@ def to_rtlil(component: wiring.Component, name: str, *, prefix: str = "") -> str
     modules = _Modules(prefix)
     top = component if _is_plain(component) else _Plain(component)
     text = modules.convert(top, prefix + name)
-    parts = [text, *(part.replace("attribute \\top 1\n", "") for part in modules.texts.values())]
-    return _BINARY.sub(_widened, "\n".join(parts))
-
-
-_BINARY = re.compile(
-    r"cell \$(?P<type>add|sub|mul|and|or|xor|eq|ne|lt|le|gt|ge|divfloor|modfloor) .*\n"
-    r"    parameter \\A_SIGNED (?P<signed>[01])\n    parameter \\B_SIGNED (?P=signed)\n"
-    r"    parameter \\A_WIDTH (?P<a>\d+)\n    parameter \\B_WIDTH (?P<b>\d+)\n    parameter \\Y_WIDTH (?P<y>\d+)\n"
-    r"    connect \\A .*\n    connect \\B (?P<right>.*)\n    connect \\Y (?P<result>.*)\n  end\n"
-)
-
-
-#: Comparisons that are constant if every bit on the right is the first, and that constant.
-_LIMITS = {"le": (1, 1), "gt": (1, 0), "ge": (0, 1), "lt": (0, 0)}
-
-
-def _widened(found: re.Match) -> str:
-    """The same cell with operands as wide as its work: Amaranth leaves leading zeros out, linters want them.
-
-    A comparison with a limit of its range becomes the constant it is.
-    """
-    if found["type"] in _LIMITS and found["signed"] == "0":
-        digit, outcome = _LIMITS[found["type"]]
-        if re.fullmatch(rf"{found['a']}'{digit}+", found["right"]):
-            return f"connect {found['result']} 1'{outcome}\n"
-    compares = found["type"] in ("eq", "ne", "lt", "le", "gt", "ge")
-    width = max(int(found["a"]), int(found["b"]), 0 if compares else int(found["y"]))
-    text = found[0]
-    for port in "AB":
-        own = int(found[port.lower()])
-        if own == width:
-            continue
-        operand = text.partition(f"connect \\{port} ")[2].partition("\n")[0]
-        sign = _sign(operand, own) if found["signed"] == "1" else "1'0"
-        if not sign:
-            continue
-        wide = f"{{ {' '.join([sign] * (width - own))} {operand} }}"
-        text = text.replace(f"connect \\{port} {operand}", f"connect \\{port} {wide}")
-        text = text.replace(f"parameter \\{port}_WIDTH {own}\n", f"parameter \\{port}_WIDTH {width}\n")
-    return text
-
-
-def _sign(operand: str, width: int) -> str:
-    """The highest bit of an operand of ``width`` bits, if that is plain to see, else nothing."""
-    if found := re.match(r"(?:\{ )?\d+'([01])", operand):
-        return f"1'{found[1]}"
-    if re.fullmatch(r"[\\$]\S+", operand):
-        return f"{operand} [{width - 1}]"
-    if found := re.fullmatch(r"([\\$]\S+ \[\d+)(?::\d+)?\]", operand):
-        return f"{found[1]}]"
-    return ""
+    return "\n".join([text, *modules.texts.values()])
 
 
 def run_yosys(directory: Path, commands: str) -> None:
@@ -181,35 +130,65 @@ def emit(component: wiring.Component, name: str, *, prefix: str = "") -> str:
 
     Combinational logic is continuous assignments, and nothing else: an ``always @*`` waits for an input to change, so
     before the first change its outputs are unknown, and Verilog and SystemVerilog differ in what changes at time 0.
+    Nor are there functions with overlapping cases, as which Yosys would write a parallel multiplexer: it is a tree.
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
         (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix), encoding="utf-8")
+        (directory / "wide.v").write_text("".join(map(_wide, _OPERATORS)), encoding="utf-8")
         run_yosys(
             directory,
-            f"read_rtlil in.il; hierarchy -check -top {prefix}{name}; proc -noopt -norom; memory_collect; opt_clean; "
+            f"read_rtlil in.il; hierarchy -check -top {prefix}{name}; techmap -map wide.v; "
+            "proc -noopt -norom; memory_collect; pmuxtree; delete */s:0; opt_clean; "
             "attrmap -remove src -remove generator -remove top -remove hdlname "
             "-remove amaranth.hierarchy -remove amaranth.decoding; "
             "attrmap -modattr -remove src -remove generator -remove top -remove amaranth.hierarchy; "
-            "write_verilog -norename out.v",
+            "write_verilog out.v",
         )
-        return _polished((directory / "out.v").read_text(encoding="utf-8"))
+        return (directory / "out.v").read_text(encoding="utf-8")
 
 
-def _polished(verilog: str) -> str:
-    """The same text without wires of no bits, and with parallel multiplexers that all tools take.
+#: Binary operators, and the result of a comparison whose right operand is the first or the last number of its range.
+_OPERATORS = {
+    **dict.fromkeys(("add", "sub", "mul", "and", "or", "xor", "divfloor", "modfloor", "eq", "ne")),
+    "lt": ("~|", 0), "ge": ("~|", 1), "gt": ("&", 0), "le": ("&", 1),
+}  # fmt: skip
 
-    Yosys writes such a multiplexer as a function: its name begins with ``$``, which Icarus takes for a system function,
-    and its cases are patterns with one 1, which overlap, as linters remark.
+
+def _wide(operator: str) -> str:
+    """A rule for `techmap`: operands as wide as the work of their cell.
+
+    Amaranth leaves leading zeros out, down to no bit at all, and linters want them.  A comparison with a limit of its
+    range, which linters do not want, becomes the constant it is.
     """
-    text = re.sub(r"^ *(?:wire|reg) \[-1:0\].*\n", "", verilog, flags=re.MULTILINE)
-    return _FUNCTION.sub(_selected, text).replace("\\$procmux$", "\\select$")
-
-
-_FUNCTION = re.compile(r"^  function .*?^  endfunction$", re.MULTILINE | re.DOTALL)
-
-
-def _selected(found: re.Match) -> str:
-    """A multiplexer's function whose cases name the bit of ``s`` that is 1."""
-    text = found[0].replace("casez (s)", "case (1'b1)")
-    return re.sub(r"^( *)\d+'b\?*1(\?*):$", lambda case: f"{case[1]}s[{len(case[2])}]:", text, flags=re.MULTILINE)
+    limit = _OPERATORS[operator]
+    compares = operator in ("eq", "ne", "lt", "ge", "gt", "le")
+    constant = "!A_SIGNED && A_WIDTH == B_WIDTH && &_TECHMAP_CONSTMSK_B_ && {}_TECHMAP_CONSTVAL_B_"
+    operands = "".join(
+        f"""
+        if ({port}_WIDTH == 0) assign wide_{port} = 0;
+        else if ({port}_SIGNED) assign wide_{port} = {{{{WIDTH - {port}_WIDTH{{{port}[{port}_WIDTH - 1]}}}}, {port}}};
+        else assign wide_{port} = {{{{WIDTH - {port}_WIDTH{{1'b0}}}}, {port}}};"""
+        for port in "AB"
+    )
+    return f"""
+(* techmap_celltype = "${operator}" *)
+module wide_{operator} (A, B, Y);
+    parameter A_SIGNED = 0, B_SIGNED = 0, A_WIDTH = 1, B_WIDTH = 1, Y_WIDTH = 1;
+    parameter _TECHMAP_CONSTMSK_B_ = 0, _TECHMAP_CONSTVAL_B_ = 0;
+    input [A_WIDTH - 1:0] A;
+    input [B_WIDTH - 1:0] B;
+    output [Y_WIDTH - 1:0] Y;
+    localparam OPERANDS = A_WIDTH > B_WIDTH ? A_WIDTH : B_WIDTH > 1 ? B_WIDTH : 1;
+    localparam WIDTH = {0 if compares else "Y_WIDTH"} > OPERANDS ? Y_WIDTH : OPERANDS;
+    localparam LIMIT = {constant.format(limit[0]) if limit else 0};
+    wire _TECHMAP_FAIL_ = !LIMIT && (A_SIGNED != B_SIGNED || A_WIDTH == WIDTH && B_WIDTH == WIDTH);
+    if (LIMIT) assign Y = {limit[1] if limit else 0};
+    else begin
+        wire [WIDTH - 1:0] wide_A, wide_B;{operands}
+        \\${operator} #(
+            .A_SIGNED(A_SIGNED), .B_SIGNED(B_SIGNED), .A_WIDTH(WIDTH), .B_WIDTH(WIDTH), .Y_WIDTH(Y_WIDTH)
+        ) _TECHMAP_REPLACE_ (.A(wide_A), .B(wide_B), .Y(Y));
+    end
+endmodule
+"""

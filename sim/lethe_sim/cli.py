@@ -30,13 +30,13 @@ _LONGEST = 2000
 #: Each is a module of `lethe_sim.commands` with EXAMPLES, add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
     "new": "write a commented configuration",
-    "check": "check a configuration and say what it means",
+    "check": "check a configuration; print its sizes, time-outs and promises",
     "run": "run the golden model, write its trace, audit it",
     "sweep": "run the golden model at many points, on Spark",
     "cosim": "run the RTL and the golden model in lockstep",
-    "compare": "find where two traces part",
+    "compare": "find the first difference of two traces",
     "report": "make a web page of a trace or a sweep",
-    "ladder": "draw the life of one datagram",
+    "ladder": "draw a message ladder: the life of one datagram",
     "verilog": "write a system, a network interface or a router as Verilog",
     "fpga": "build a self-testing bitstream for a board",
 }
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ENVIRONMENT
     except Exception as error:
         if stopped.is_set():
-            # An interrupt within a library may come out as that library's failure.
+            # A library that is interrupted may raise an error of its own.
             return _interrupted()
         code = exit_code(error)
         if code is None:

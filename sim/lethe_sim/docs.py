@@ -18,6 +18,7 @@ from pathlib import Path
 from lethe.spec import config, events, trace
 from lethe.spec.config import System
 from lethe.spec.random import advance, seed_for
+from lethe.spec.sections import SECTIONS
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
 
 NODE_COUNTS = (16, 256, 4096, 65536)
@@ -126,7 +127,9 @@ def counters() -> str:
         for counter in events.Counter:
             event, drop = events.COUNTED.get(counter, (None, events.Drop.NONE))
             what = "replies that found their queue full" if event is None else f"`{event.name}`"
-            yield int(counter), f"`{counter.name}`", what + (f" with detail `{drop.name}`" if drop else "")
+            what += f" with detail `{drop.name}`" if drop else ""
+            what += " (with `ni.reject`)" if counter in events.REJECT_COUNTERS else ""
+            yield int(counter), f"`{counter.name}`", what
 
     return table(("address", "counter", "counts"), rows())
 
@@ -149,15 +152,14 @@ def columns() -> str:
 def keys() -> str:
     """Every key of a configuration, with its default."""
     parts = []
-    for section in dataclasses.fields(System):
-        if not dataclasses.is_dataclass(section.type):
-            continue
-        fields = dataclasses.fields(section.type)
-        parts.append(f"### [{section.name}]\n\n" + table(("key", "default", "meaning"), map(_key, fields)))
+    for name, section in SECTIONS.items():
+        fields = dataclasses.fields(section)
+        head = f"### [{name}]\n\n{section.about}\n\n"
+        parts.append(head + table(("key", "default", "meaning"), map(_key, fields)))
         for field in fields:
             if isinstance(field.type, types.GenericAlias):
                 (element, _) = typing.get_args(field.type)
-                title = f"### [[{section.name}.{field.name}]]\n\n"
+                title = f"### [[{name}.{field.name}]]\n\n"
                 parts.append(title + table(("key", "default", "meaning"), map(_key, dataclasses.fields(element))))
     return "\n".join(parts)
 
@@ -171,6 +173,13 @@ def metrics() -> str:
     from lethe_sim.metrics import METRICS
 
     return table(("metric", "unit", "meaning"), ((f"`{name}`", unit, about) for name, (unit, about) in METRICS.items()))
+
+
+def findings() -> str:
+    """What the audit can find."""
+    from lethe_sim.ledger.findings import FINDINGS
+
+    return table(("finding", "meaning"), ((f"`{name}`", about) for name, about in FINDINGS.items()))
 
 
 def sweep_tables() -> str:
@@ -197,12 +206,16 @@ def stimulus() -> str:
         return ", ".join(f"`{name}` {width}" for name, width in named)
 
     bits = fields(*((name, 1) for name in trace.STIMULUS_BITS))
+    stalls = f"; from bit {trace.STREAMS_STALL.shift} on " + fields(("streams_stall", trace.STREAMS_STALL.bits))
     rows = (
-        (trace.STIMULUS_FLAGS, bits),
+        (trace.STIMULUS_FLAGS, bits + stalls),
         (trace.STIMULUS_RECORD_WORD, fields(*trace.STIMULUS_RECORD)),
         (trace.STIMULUS_LIMITS_WORD, fields(*trace.STIMULUS_LIMITS)),
         (f"{trace.STIMULUS_BEAT}, {trace.STIMULUS_BEAT + 1}", "the data beat, low half first"),
         (trace.STIMULUS_CANCEL_WORD, fields(*trace.STIMULUS_CANCEL)),
+        (f"{trace.CONTROL_RECORD_WORD}, {trace.CONTROL_LIMITS_WORD}", "with control slots: as words 1 and 2"),
+        (f"{trace.CONTROL_BEAT}, {trace.CONTROL_BEAT_HIGH}", "with control slots: the beat, low half first"),
+        ("next two", "with a merge port: `merge_word`, `merge_mask`"),
     )
     return table(("word", "fields and their bits"), iter(rows))
 
@@ -249,6 +262,7 @@ REGIONS = {
     "columns": columns,
     "keys": keys,
     "metrics": metrics,
+    "findings": findings,
     "tables": sweep_tables,
     "stimulus": stimulus,
     "vectors": vectors,

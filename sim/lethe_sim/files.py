@@ -220,12 +220,12 @@ def remove(path: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
-#: By place: the kind of which what is there must be, also at the end of a long run, to be replaced.
+#: For each place, the kind of file that may be replaced there.  `move` checks it at the end of a run, too.
 _guarded: dict[Path, FileKind] = {}
 
 
 def guard(outputs: dict[Path, FileKind]) -> None:
-    """From now on `move` replaces what lies at the places of ``outputs`` only if it is of their kinds."""
+    """From now on `move` replaces a file at one of the places of ``outputs`` only if it is of the kind given there."""
     _guarded.clear()
     _guarded.update(outputs)
 

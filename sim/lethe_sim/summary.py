@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lethe.spec.config import System
+from lethe.spec.ports import STATUS_BITS, cause_bits
 
 
 def summary(system: System) -> Iterator[str]:
@@ -52,9 +53,11 @@ def state_bits(system: System) -> dict[str, int]:
     send = record + ni.deadline_bits + 8 + wire.tag_bits + incarnation + generation + 8 + 3
     entry = form.node_bits + form.slot_bits + generation + incarnation + 1
     way = (ni.ways - 1).bit_length()
-    depth, time = system.timer_depth, system.time_bits
-    completion = uid + wire.tag_bits + 2 + 3 + incarnation
-    fifos = 1 + ni.control_classes
+    depth, time, silent = system.timer_depth, system.time_bits, system.timers.silent_after > 0
+    completion = uid + wire.tag_bits + STATUS_BITS + cause_bits(system) + incarnation
+    flits = system.deliver_flits + ni.control_classes * system.control_flits
+    records = ni.deliver_records + ni.control_classes * system.control_records
+    delivered = form.node_bits + form.class_bits + form.length_bits + (incarnation if ni.source_incarnation else 0)
     # A stamp for each slot; eight means, four mean deviations and a time-out for each distance class.
     measured = [8 * system.ceiling + 7, 4 * system.ceiling + 3, system.ceiling]
     numbers = system.graph.distance_classes * sum(map(int.bit_length, measured))
@@ -65,9 +68,9 @@ def state_bits(system: System) -> dict[str, int]:
         "receive table": ni.sets * ni.ways * entry,
         "Send ladder": system.rungs * depth * (uid + 8 + time),
         "Ack ladder": system.rungs * depth * (entry - 1 + way + form.try_bits + 8 + time),
-        "deliver FIFOs": fifos * system.deliver_flits * (form.flit_bits + 1)
-        + fifos * ni.deliver_records * (form.node_bits + form.class_bits + form.length_bits),
+        "deliver FIFOs": flits * (form.flit_bits + 1) + records * delivered,
         "queues": ni.slots * (uid + form.slot_bits + uid + completion) + ni.reply_depth * form.common_bits,
+        **({"silent nodes": system.nodes * (system.timers.silent_after.bit_length() + 1)} if silent else {}),
         **({"round trips": trips} if system.measured else {}),
     }
 
@@ -148,6 +151,11 @@ def _promises(system: System) -> Iterator[str]:
         yield "a sender repeats until it has an Ack" + (
             f" or {system.workload.deadline:,} cycles have passed" if system.workload.deadline else ""
         )
+    if after := system.timers.silent_after:
+        yield (
+            f"a node is given up after {after} repeats to it without an Ack; "
+            f"one new datagram in {system.timers.silent_probe:,} cycles asks whether it answers again"
+        )
     if system.timers.ack_limit:
         yield f"an entry whose sender is silent is reclaimed after {system.orphan_time:,} cycles at the earliest"
     else:
@@ -161,7 +169,14 @@ def _faults(system: System) -> Iterator[str]:
         parts.append(f"{faults.loss:.3g} of the worms lost on each link")
     if faults.flip:
         parts.append(f"a bit of {faults.flip:.3g} of the flits flipped on each link")
-    for found, what in ((faults.links, "link death"), (faults.stalls, "stall"), (faults.resets, "node reset")):
+    scheduled = (
+        (faults.links, "link death"),
+        (faults.stalls, "stall"),
+        (faults.resets, "node reset"),
+        (faults.deaths, "node death"),
+        (faults.absences, "absence"),
+    )
+    for found, what in scheduled:
         if found:
             parts.append(f"{len(found)} {what}{'s' if len(found) > 1 else ''}")
     yield ", ".join(parts) or "none"

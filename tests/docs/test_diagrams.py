@@ -8,7 +8,6 @@ import pytest
 from lethe.spec.events import Event
 from lethe_sim import cli
 
-ROOT = Path(__file__).parents[2]
 pytest.importorskip("schemdraw", reason="what draws the diagrams is part of the extra `test`")
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from lethe_sim import cli
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 #: What needs Spark, a compiler or Yosys; and `lethe compare`, whose traces the lockstep writes.
 LONG = ("report", "sweep", "cosim", "compare", "verilog", "fpga")
 #: What the audit says begins so.
-AUDIT = ("every datagram", "  latency in", "  goodput")
+AUDIT = ("every datagram", "  by_reset", "  latency in", "  goodput")
 #: Not done again: installing, and a bitstream, which tests/fpga builds.
 NEVER = ("python3 -m venv", "lethe fpga build", "openFPGALoader")
 

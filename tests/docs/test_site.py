@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mkdocs", reason="the site's generator is part of the extra `test`")
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
+pytest.importorskip("mkdocs", reason="the site's generator is part of the extra `test`")
 
 
 def build(configuration: Path, site: Path) -> subprocess.CompletedProcess:

@@ -10,13 +10,13 @@ import pytest
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from proof import NotProved, changed, opened, prove_always
-from test_ni_proofs import small
 
 from lethe.lib.queue import Queue
 from lethe.ni.accept import Accept
 from lethe.ni.completion import Completions, FreeSlots, Quarantine
 from lethe.ni.deliver import DeliverFifo
+from tests.formal.test_ni_proofs import small
+from tests.helpers.proof import NotProved, changed, opened, prove_always
 
 COUNT = 4  # bits of running numbers: more than fit in any of these memories, so that none is taken for another
 
@@ -184,23 +184,31 @@ class DeliverSpecification(wiring.Component):
 
 
 class SlotSpecification(wiring.Component):
-    """A slot is in exactly one place, with its generation: free, resting, being filled, live, or ended, not taken."""
+    """A slot is in exactly one place, with its generation: free, resting, being filled, live, or ended, not taken.
 
-    def __init__(self, system, make=FreeSlots):
-        self._system, self._make = system, make
+    Control slots are free and filled apart from data slots, and nothing is taken twice in a cycle.
+    """
+
+    def __init__(self, system, make=FreeSlots, accept=Accept):
+        self._system, self._make, self._accept = system, make, accept
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
         system, slots = self._system, self._system.ni.slots
-        m.submodules.accept = accept = Accept(system)
+        m.submodules.accept = accept = self._accept(system)
         m.submodules.free = free = self._make(system)
         m.submodules.completions = completions = Completions(system)
-        wiring.connect(m, free.free, accept.free)
+        freeing, ending = opened(free), opened(completions)
+        first_control = slots - system.ni.control_slots
+        # (accept, its free slots, their queue, its slots)
+        ways = [(accept, free.free, freeing.queue, range(first_control))]
+        if system.ni.control_slots:
+            m.submodules.control = control = self._accept(system, control=True)
+            ways.append((control, free.free_control, freeing.controls, range(first_control, slots)))
+            m.d.comb += [accept.yields.eq(control.acts), Assert(~(accept.acts & control.acts))]
         wiring.connect(m, completions.taken, free.taken)
-        filling, freeing, ending = opened(accept), opened(free), opened(completions)
-        index, ready, busy = Signal(range(slots + 1)), Signal(), Signal(range(slots + 1))
-        m.d.sync += busy.eq(busy + accept.begun - completions.taken.valid)
+        index, ready = Signal(range(slots + 1)), Signal()
         with m.If(~ready):
             m.d.sync += [index.eq(index + 1), ready.eq(index == slots - 1)]
         ends, ended, entry = Signal(), Signal(range(slots)), completions.ended.entry
@@ -209,14 +217,6 @@ class SlotSpecification(wiring.Component):
         time = Signal(system.time_bits)
         m.d.sync += time.eq(time + AnySeq(1))
         m.d.comb += [
-            accept.open.eq(ready),
-            accept.busy.eq(busy),
-            accept.node.eq(0),
-            accept.flying.valid.eq(AnySeq(1)),
-            accept.flying.slot.eq(AnySeq(len(accept.flying.slot))),
-            accept.send.valid.eq(AnySeq(1)),
-            accept.send.payload.eq(AnySeq(len(accept.send.payload.as_value()))),
-            accept.send_data.valid.eq(AnySeq(1)),
             free.clear.valid.eq(~ready),
             free.clear.index.eq(index),
             free.time_base.eq(time),
@@ -228,22 +228,35 @@ class SlotSpecification(wiring.Component):
             completions.ended.valid.eq(ends),
             entry.slot.eq(ended),
             entry.status.eq(AnySeq(2)),
-            entry.cause.eq(AnySeq(3)),
+            entry.cause.eq(AnySeq(len(entry.cause))),
         ]
+        for unit, source, _, _ in ways:
+            wiring.connect(m, source, unit.free)
+            m.d.comb += [
+                unit.open.eq(ready),
+                unit.waiting.eq(free.level),
+                unit.node.eq(0),
+                unit.flying.valid.eq(AnySeq(1)),
+                unit.flying.slot.eq(AnySeq(len(unit.flying.slot))),
+                unit.send.valid.eq(AnySeq(1)),
+                unit.send.payload.eq(AnySeq(len(unit.send.payload.as_value()))),
+                unit.send_data.valid.eq(AnySeq(1)),
+            ]
         for i in range(slots):
             with m.If(ends & (ended == i)):
                 m.d.comb += entry.generation.eq(generations[i])
                 m.d.sync += live[i].eq(0)
-            with m.If(accept.begin.valid & (accept.begin.slot == i)):
-                m.d.comb += [Assert(~live[i]), Assert(accept.launch.payload.generation == generations[i])]
-                m.d.sync += live[i].eq(1)
+            for unit, _, _, own in ways:
+                with m.If(unit.begin.valid & (unit.begin.slot == i)):
+                    m.d.comb += [Assert(~live[i]), Assert(unit.launch.payload.generation == generations[i])]
+                    m.d.comb += Assert(i in own)
+                    m.d.sync += live[i].eq(1)
             with m.If(completions.taken.valid & (completions.taken.life.slot == i)):
                 m.d.sync += generations[i].eq(generations[i] + 1)
 
         # Every place, as (there is something, slot, generation).
-        waiting = [(free.free.valid, free.free.payload.slot, free.free.payload.generation)]
+        waiting: list[tuple[Value, Value, Value]] = []
         used: list[tuple[Value, Value, Value]] = [
-            (filling.in_payload, filling.held_life.slot, filling.held_life.generation),
             (
                 completions.completion.valid,
                 completions.completion.payload.slot,
@@ -251,9 +264,17 @@ class SlotSpecification(wiring.Component):
             ),
             *((live[i], Const(i, range(slots)), generations[i]) for i in range(slots)),
         ]
-        for places, queue in ((waiting, freeing.queue), (used, ending.queue)):
-            for place, row in enumerate(sound(m, queue, slots, "entry")):
-                places.append((place < queue.level, row.slot, row.generation))
+        for place, row in enumerate(sound(m, ending.queue, slots, "entry")):
+            used.append((place < ending.queue.level, row.slot, row.generation))
+        for unit, source, queue, own in ways:
+            inner, shown = opened(unit), source.payload
+            filled = (inner.in_payload, inner.held_life.slot, inner.held_life.generation)
+            rows = [(source.valid, shown.slot, shown.generation)]
+            for place, row in enumerate(sound(m, queue, len(own), "free")):
+                rows.append((place < queue.level, row.slot, row.generation))
+            waiting += rows
+            used.append(filled)
+            m.d.comb += [Assert(~valid | (slot >= own.start) & (slot < own.stop)) for valid, slot, _ in (filled, *rows)]
         if system.timers.quarantine:
             used += self._resting(m, freeing.quarantine)
         places = waiting + used
@@ -288,15 +309,23 @@ class SlotSpecification(wiring.Component):
         return [(place < inner.level, row.life.slot, row.life.generation) for place, row in enumerate(rows)]
 
 
-def system_of(slots=2, quarantine=0, flits=4):
+def system_of(slots=2, quarantine=0, flits=4, control_slots=0):
     return small(
         wire={"flit_bits": 16, "mtu": 8, "generation_bits": 2},
-        ni={"slots": slots, "sets": 1, "ways": 1, "deliver_flits": flits, "deliver_records": 2},
+        ni={
+            "slots": slots,
+            "sets": 1,
+            "ways": 1,
+            "deliver_flits": flits,
+            "deliver_records": 2,
+            "control_slots": control_slots,
+            "control_classes": int(control_slots > 0),
+        },
         timers={"quarantine": quarantine},
     )
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_queue(depth, tmp_path):
     prove_always(QueueSpecification(depth), tmp_path, k=1)
 
@@ -306,9 +335,9 @@ def test_deliver_fifo(flits, tmp_path):
     prove_always(DeliverSpecification(system_of(flits=flits)), tmp_path, k=1)
 
 
-@pytest.mark.parametrize(("slots", "quarantine"), [(2, 0), (3, 3)])
-def test_a_slot_is_in_one_place(slots, quarantine, tmp_path):
-    prove_always(SlotSpecification(system_of(slots, quarantine)), tmp_path, k=1)
+@pytest.mark.parametrize(("slots", "quarantine", "control_slots"), [(2, 0, 0), (3, 3, 0), (3, 0, 1)])
+def test_a_slot_is_in_one_place(slots, quarantine, control_slots, tmp_path):
+    prove_always(SlotSpecification(system_of(slots, quarantine, control_slots=control_slots)), tmp_path, k=1)
 
 
 #: What each proof has to refuse: the text that is changed, and what by.
@@ -338,6 +367,16 @@ CHANGES = {
         lambda make: SlotSpecification(system_of(2, 3), make),
         FreeSlots,
         ("taken.valid & ~rests if self._system.timers.quarantine else taken.valid", "taken.valid"),
+    ),
+    "a data slot goes to control": (
+        lambda make: SlotSpecification(system_of(3, control_slots=1), make),
+        FreeSlots,
+        ("freed.payload.slot >= first_control", "freed.payload.slot >= first_control - 1"),
+    ),
+    "data do not yield to control": (
+        lambda make: SlotSpecification(system_of(3, control_slots=1), accept=make),
+        Accept,
+        ("may = ~self.yields if self._yields else 1", "may = 1"),
     ),
     "the quarantine goes round too late": (
         lambda make: SlotSpecification(system_of(3, 3), make),

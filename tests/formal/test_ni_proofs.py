@@ -7,7 +7,6 @@ import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Module, Signal
 from amaranth.lib import data, wiring
-from proof import prove
 
 from lethe.lib.queue import Queue
 from lethe.ni.ladder import Ladder
@@ -16,6 +15,7 @@ from lethe.ni.send_table import SendTable
 from lethe.ni.transmitter import Transmitter
 from lethe.spec.config import System
 from lethe.spec.events import Event
+from tests.helpers.proof import prove
 
 COUNT = 6  # bits of running numbers: more than fit in any of these memories
 

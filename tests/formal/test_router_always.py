@@ -7,8 +7,6 @@ import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
-from proof import NotProved, changed, opened, prove_always
-from test_router_proofs import MAX_FLITS, crossbar
 
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
@@ -16,6 +14,8 @@ from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.trace import WORD_BITS
 from lethe.spec.wire import KIND_BITS
+from tests.formal.test_router_proofs import MAX_FLITS, crossbar
+from tests.helpers.proof import NotProved, changed, opened, prove_always
 
 
 def tree():

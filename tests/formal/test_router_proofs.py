@@ -4,13 +4,13 @@ import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from proof import prove
 
 from lethe.fabric.input_queue import InputQueue
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.spec.config import System
 from lethe.spec.wire import KIND_BITS
+from tests.helpers.proof import prove
 
 COUNT = 6  # bits of running numbers: more than the cycles of a proof
 MAX_FLITS = 3

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import gates
 import pytest
 
 from lethe import verilog
@@ -13,8 +12,9 @@ from lethe_fpga.build import build, clock_for
 from lethe_fpga.selftest import NEEDS, SelfTest, selftest
 from lethe_fpga.top import BoardTop, blink_bits
 from lethe_sim.lockstep import simulators
+from tests.fpga import gates
 
-BENCH = "selftest_bench"
+BENCH = "tests.fpga.selftest_bench"
 
 
 def built() -> SelfTest:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from fuzzing_oracle import SORTS
+from tests.fuzz.fuzzing_oracle import SORTS
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -11,9 +11,10 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
-from fuzzing_inputs import OF_GOODS
-from fuzzing_oracle import HANG, ORPHAN, Ended, changed, contents, faults
-from fuzzing_run import generated, made, outputs
+from tests.fuzz.fuzzing_inputs import OF_GOODS
+from tests.fuzz.fuzzing_oracle import HANG, ORPHAN, Ended, changed, contents, faults
+from tests.fuzz.fuzzing_run import generated, made, outputs
+from tests.helpers.marked import running
 
 #: Seconds after which a process is taken to hang, on a machine that may be busy.
 WAITS = 300
@@ -52,18 +53,6 @@ USES = (
     "verilog c.toml --block ni", "sweep s.toml --no-report", "frobnicate", "check c.toml --links",
     "compare good.parquet c.toml", "compare good.parquet good.parquet",
 )  # fmt: skip
-
-
-def running(mark: str) -> dict[int, str]:
-    """The processes whose environment has ``mark``, with their command lines."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-    return found
 
 
 def tried(arguments: list[str], streams: str, environment: str, here: Path) -> tuple[int | None, list[str]]:

@@ -1,7 +1,7 @@
 """Run inputs through `lethe`, and say which of them broke a rule.
 
-As a program, ``python fuzzing_run.py FAMILY FIRST COUNT``, it runs the inputs with those seeds and prints one line of
-JSON for each; ``--keep`` says where what fails is kept, as files of the corpus.
+As a program, ``python -m tests.fuzz.fuzzing_run FAMILY FIRST COUNT``, it runs the inputs with those seeds and prints
+one line of JSON for each; ``--keep`` says where what fails is kept, as files of the corpus.
 """
 
 import argparse
@@ -24,12 +24,11 @@ from random import Random
 from types import SimpleNamespace
 from unittest import mock
 
-from fuzzing_inputs import OF_GOODS, PLAIN, Goods
-from fuzzing_oracle import OTHER, Ended, changed, contents, faults
-
 from lethe.spec.config import System
 from lethe_sim import cli
 from lethe_sim.trace import TraceWriter
+from tests.fuzz.fuzzing_inputs import OF_GOODS, PLAIN, Goods
+from tests.fuzz.fuzzing_oracle import OTHER, Ended, changed, contents, faults
 
 #: Seconds of work after which a command is taken to hang; and of waiting, for a machine that may be busy.
 HANGS, WAITS = 60.0, 600.0
@@ -175,7 +174,7 @@ def without_spark() -> Iterator[None]:
 
 def made(scratch: Path) -> Goods:
     """Good inputs that take time to make."""
-    from golden_trace import write_golden
+    from tests.helpers.golden_trace import write_golden
 
     goods = Goods(trace=scratch / "good.parquet", parts=scratch / "parts.parquet", sweep=scratch / "sweep")
     system = System.make(
@@ -185,7 +184,7 @@ def made(scratch: Path) -> Goods:
         run={"cycles": 2000},
     )
     write_golden(goods.trace, system)
-    with mock.patch("golden_trace.TraceWriter", partial(TraceWriter, part_events=120)):
+    with mock.patch("tests.helpers.golden_trace.TraceWriter", partial(TraceWriter, part_events=120)):
         write_golden(goods.parts, system)
     (scratch / "base.toml").write_text("[run]\ncycles = 60\n[topology]\nkind = 'wire'\n[workload]\ncount = 3\n")
     (scratch / "sweep.toml").write_text(
@@ -223,7 +222,7 @@ def unpacked(path: Path, here: Path) -> list[str]:
 
 
 def reproduce(family: str, seed: int) -> str:
-    return f"python tests/fuzz/fuzzing_run.py {family} {seed} 1"
+    return f"python -m tests.fuzz.fuzzing_run {family} {seed} 1"
 
 
 def inputs(family: str, first: int, count: int, keeping: Path | None = None) -> Iterator[SimpleNamespace]:
@@ -271,5 +270,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "pipeline")]
     sys.exit(main())

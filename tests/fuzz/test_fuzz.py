@@ -17,13 +17,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from fuzzing_inputs import OF_GOODS, PLAIN
-from fuzzing_oracle import HANG, ORPHAN, OTHER, Ended, faults
-from fuzzing_processes import ENVIRONMENTS, PROCESSES, processes, running, uses
-from fuzzing_run import inputs, judged, prepared, reproduce, unpacked
 
-HERE = Path(__file__).parent
-CORPUS = sorted((HERE / "corpus").glob("*.json"))
+from tests.fuzz.fuzzing_inputs import OF_GOODS, PLAIN
+from tests.fuzz.fuzzing_oracle import HANG, ORPHAN, OTHER, Ended, faults
+from tests.fuzz.fuzzing_processes import ENVIRONMENTS, PROCESSES, processes, uses
+from tests.fuzz.fuzzing_run import inputs, judged, prepared, reproduce, unpacked
+from tests.helpers import ROOT
+from tests.helpers.marked import running
+
+CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.json"))
 QUICK = {
     "toml": 150,
     "sweep": 100,
@@ -112,8 +114,8 @@ def test_many_inputs(family, first, record_property):
     """In a process of its own, which may run out of memory or hang in compiled code without taking the tests along."""
     count = min(CHUNK, 1000 + FULL[family] - first)
     done = subprocess.run(
-        [sys.executable, str(HERE / "fuzzing_run.py"), family, str(first), str(count)],
-        capture_output=True, text=True, timeout=3000, check=False,
+        [sys.executable, "-m", "tests.fuzz.fuzzing_run", family, str(first), str(count)],
+        cwd=ROOT, capture_output=True, text=True, timeout=3000, check=False,
     )  # fmt: skip
     tried = [json.loads(line) for line in done.stdout.splitlines()]
     bad = [f"{one}\n  reproduce: {reproduce(family, one['seed'])}" for one in tried if one["faults"]]

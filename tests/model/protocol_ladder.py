@@ -1,7 +1,7 @@
 """Counter-examples as people read them: one line for each step."""
 
-from protocol_network import Move, Violation
-from protocol_rules import Datagram, Setting, Uid
+from tests.model.protocol_network import Move, Violation
+from tests.model.protocol_rules import Datagram, Setting, Uid
 
 
 def ladder(path: list[Move], violation: Violation | None, setting: Setting) -> str:

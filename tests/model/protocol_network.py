@@ -6,7 +6,20 @@ has a number, and what a node can do is worked out once for each distinct node.
 
 from typing import NamedTuple
 
-from protocol_rules import ANY, BEST_EFFORT, FREE, LIVE, ONCE, Datagram, Message, Node, Protocol, Setting, Step, Uid
+from tests.model.protocol_rules import (
+    ANY,
+    BEST_EFFORT,
+    FREE,
+    LIVE,
+    ONCE,
+    Datagram,
+    Message,
+    Node,
+    Protocol,
+    Setting,
+    Step,
+    Uid,
+)
 
 
 class Violation(NamedTuple):
@@ -34,7 +47,7 @@ class Move(NamedTuple):
 
 
 #: What the environment may do, and need not: nothing waits for it.
-FREE_WILL = ("ACCEPT", "RESET", "ORPHAN", "CANCELLED")
+FREE_WILL = ("ACCEPT", "RESET", "ORPHAN", "CANCELLED", "PASS_OVER")
 
 
 class Network:
@@ -139,7 +152,7 @@ class Network:
     def _reorders(self, waiting: tuple) -> bool:
         if not waiting:
             return False
-        acks = self._messages[waiting[0]].kind == "Ack"
+        acks = self._messages[waiting[0]].kind in ("Ack", "Reject")
         return not self.keeps("N3") or (acks and not self.keeps("N3 Acks"))
 
     def _moves_of(self, number: int) -> list[Step]:
@@ -165,7 +178,8 @@ class Network:
             channel, rest, arrived = heard
             new[nodes + channel] = rest
         if step.seen is not None:
-            remembered = observe(new[-1], step.seen, self.setting)
+            there = self._nodes[state[step.seen[1].destination]].incarnation
+            remembered = observe(new[-1], step.seen, self.setting, there)
             if isinstance(remembered, Violation):
                 found.append((Move(number, step, "", arrived), remembered))
                 return
@@ -201,7 +215,11 @@ class Network:
 
     def _heard(self, node: Node, message: Message) -> list[Step]:
         """What a message that arrives may do."""
-        if not self.keeps("R24") and message.kind != "Forget" and len(node.replies) >= self.setting.reply_depth > 0:
+        if (
+            not self.keeps("R24")
+            and message.kind not in ("Forget", "Reject")
+            and len(node.replies) >= self.setting.reply_depth > 0
+        ):
             return []  # it waits for the reply queue
         steps = [self.protocol.receive(node, message)]
         if not self.keeps("N1"):  # a flip that the CRC lets pass: another generation
@@ -326,7 +344,7 @@ class Network:
             if other != number and life in self._mentioned(state[other]):
                 return True
         for message in (self._messages[m] for channel in state[nodes:-1] for m in channel):
-            receiver = message.sender if message.kind == "Ack" else message.receiver
+            receiver = message.sender if message.kind in ("Ack", "Reject") else message.receiver
             if life in ((message.uid.source, message.uid.incarnation), (receiver, message.peer)):
                 return True
         return False
@@ -353,8 +371,8 @@ class Network:
 # What must hold.  The memory is a sorted tuple of (datagram, what is known of it).
 
 
-def observe(memory: tuple, seen: tuple, setting: Setting) -> tuple | Violation:
-    """The properties see a delivery, or the end of a datagram."""
+def observe(memory: tuple, seen: tuple, setting: Setting, there: int) -> tuple | Violation:
+    """The properties see a delivery, or the end of a datagram; ``there``: its receiver's incarnation now."""
     what, datagram, *rest = seen
     known = dict(memory)
     facts = known.get(datagram, frozenset())
@@ -376,6 +394,10 @@ def observe(memory: tuple, seen: tuple, setting: Setting) -> tuple | Violation:
         if facts:
             return Violation("S3", "ended as NEVER_SENT after it was delivered")
         facts |= {"never"}
+    elif what == "RESTARTED":
+        named, expected = rest
+        if expected in (ANY, named, there):
+            return Violation("S7", "ended as RESTARTED, and its receiver is the incarnation that it expects")
     elif what == "ended twice":
         return Violation("S4", "ended twice")
     if facts:

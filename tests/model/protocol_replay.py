@@ -8,23 +8,36 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
-from protocol_network import Network, Violation
-from protocol_rules import BEST_EFFORT, ENDED, LIVE, ONCE, REFUSED, RESTING, Message, Node, Setting, Step, Uid
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Cause, Counter, Drop, Event, Kind, Status
 from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
+from tests.model.protocol_network import Network, Violation
+from tests.model.protocol_rules import (
+    BEST_EFFORT,
+    ENDED,
+    LIVE,
+    ONCE,
+    REFUSED,
+    RESTING,
+    Message,
+    Node,
+    Setting,
+    Step,
+    Uid,
+)
 
 #: Events of a message that has arrived.
 ARRIVALS = {
     Event.DELIVER, Event.DELIVER_BE, Event.DUPLICATE, Event.DROP, Event.RELEASE, Event.ACK_IGNORED, Event.FORGOTTEN,
-    Event.FORGET_IGNORED,
+    Event.FORGET_IGNORED, Event.REJECT_IGNORED,
 }  # fmt: skip
 #: Reasons to drop a message that was whole.
 NO_ROOM = (Drop.DELIVER_FULL, Drop.TIMER_FULL)
 BY_RULE = (Drop.INCARNATION, Drop.TABLE_FULL, *NO_ROOM)
-REFUSALS = (Cause.DESTINATION, Cause.LENGTH, Cause.MODE)
+#: Ends whose grants have no event.
+WITHOUT_EVENT = (Cause.DESTINATION, Cause.LENGTH, Cause.MODE, Cause.SILENT)
 CHUNK = 61
 
 
@@ -66,15 +79,18 @@ def small_system(seed: int) -> System:
     if orphans or rng.random() < 0.2:
         start = rng.randrange(cycles)
         faults["links"] = [{"link": rng.randrange(links), "start": start, "end": start + (1000 if orphans else 200)}]
+    options = random.Random(f"options {seed}")
     return System.make(
         topology={"kind": "wire"} if nodes == 2 else {"kind": "crossbar", "nodes": nodes},
         wire={"generation_bits": rng.choice((3, 8, 10, 12)), "incarnation_bits": rng.choice((2, 3, 4)), "mtu": 16},
-        ni={"slots": rng.randint(2, 3), "sets": 1, "ways": rng.randint(1, 3), "reply_depth": rng.choice((2, 16))},
+        ni={"slots": rng.randint(2, 3), "sets": 1, "ways": rng.randint(1, 3), "reply_depth": rng.choice((2, 16)),
+            "reject": options.random() < 0.7},
         timers={
             "slack": rng.randint(0, 20), "jitter_bits": rng.randint(0, 3),
             "backoff_steps": 0 if orphans else rng.randint(0, 2),
-            "wrap_guard": 0, "ack_limit": 20 if orphans else 0, "quarantine": 0 if orphans else rng.choice((0, 150)),
+            "wrap_guard": 0, "ack_limit": 24 if orphans else 0, "quarantine": 0 if orphans else rng.choice((0, 150)),
             "ceiling": 0 if orphans else rng.choice((0, 0, 400)),
+            "silent_after": options.choice((0, 0, 0, 1, 3)), "silent_probe": options.choice((50, 1000)),
         },
         workload={"retry_limit": 3, "min_length": 4, "max_length": 4},
         faults=faults,
@@ -144,6 +160,8 @@ def setting_of(system: System, without: tuple[str, ...] = ()) -> Setting:
         channel=1 << 20,
         reply_depth=1 << 20,
         quarantine=system.timers.quarantine > 0,
+        reject=system.ni.reject,
+        silent=system.timers.silent_after > 0,
         leaving=True,
         without=frozenset(without),
     )
@@ -163,6 +181,11 @@ class Seen:
 
     def __str__(self) -> str:
         return f"cycle {self.cycle}: node {self.node} {self.event.name} {tuple(self.uid)} detail {self.detail}"
+
+
+def _has_arrived(seen: Seen) -> bool:
+    """Whether an event is what a message did that arrived."""
+    return seen.event in ARRIVALS or (seen.event == Event.GIVE_UP and seen.detail == Cause.RESTARTED)
 
 
 @dataclass
@@ -194,10 +217,12 @@ class Replay:
 
     def follow(self) -> "Replay":
         """Replay the whole run; raises `Mismatch` at the first event that cannot be."""
-        self._arrivals = {}
+        self._arrivals, self._told = {}, []
         order = []
         for seen in self._decoded():
-            if seen.event in ARRIVALS and not (seen.event == Event.DROP and seen.detail not in BY_RULE):
+            if seen.event == Event.COMPLETE:
+                self._told.append(seen)
+            if _has_arrived(seen) and not (seen.event == Event.DROP and seen.detail not in BY_RULE):
                 self._arrivals[seen.cycle, seen.node] = seen
             order.append(self._when(seen))
             if seen.event in (Event.SEND, Event.BE):
@@ -230,9 +255,9 @@ class Replay:
     @staticmethod
     def _when(seen: Seen) -> tuple[int, int, Seen, bool]:
         """When a step happens: a grant two cycles before its event, and before what else happens in that cycle."""
-        if seen.event in (Event.SEND, Event.BE, Event.ACK, Event.FORGET, Event.KILLED):
+        if seen.event in (Event.SEND, Event.BE, Event.ACK, Event.FORGET, Event.REJECT, Event.KILLED):
             return seen.cycle - 2, 2, seen, False
-        if seen.event == Event.GIVE_UP and seen.detail in REFUSALS:
+        if seen.event == Event.GIVE_UP and seen.detail in WITHOUT_EVENT:
             return seen.cycle, 1, seen, False  # its grant, which has no event, was earlier
         return seen.cycle, 4 if seen.event == Event.ACCEPT else 3, seen, False
 
@@ -266,18 +291,24 @@ class Replay:
             case Event.ACCEPT:
                 self._accept(seen)
             case Event.SEND | Event.BE:
+                node = self._skip_ended(node, (slot, seen.uid.generation))
                 grant = protocol.grant_repeat if seen.detail else protocol.grant_new
                 self._take(seen, grant(node))
             case Event.KILLED:
                 entry = (slot, seen.uid.generation)
+                node = self._skip_ended(node, entry)
                 grant = protocol.grant_repeat if node.repeats[:1] == (entry,) else protocol.grant_new
                 self._take(seen, grant(node))
-            case Event.ACK | Event.FORGET:
+            case Event.ACK | Event.FORGET | Event.REJECT:
                 self._skip_dropped(seen)
                 self._take(seen, protocol.grant_reply(self._node(seen.node)), fate=self._fate(seen))
             case Event.REPEAT:
                 self._take(seen, protocol.repeat(node, slot))
+            case Event.GIVE_UP if _has_arrived(seen):
+                self._arrive(seen)
             case Event.GIVE_UP:
+                if self._was_passed_over(seen):
+                    node = self._pass_over(seen)
                 self._take(seen, self._ends(node, slot, Cause(seen.detail)), detail=Cause(seen.detail).name)
             case Event.COMPLETE:
                 status, cause = Status(seen.detail >> 4).name, Cause(seen.detail & 15).name
@@ -291,8 +322,46 @@ class Replay:
                 self._take(seen, protocol.orphan(node, seen.uid) if seen.uid in node.table else None)
             case Event.RESET:
                 self._reset(seen)
-            case _ if seen.event in ARRIVALS:
+            case _ if _has_arrived(seen):
                 self._arrive(seen)
+
+    def _was_passed_over(self, seen: Seen) -> bool:
+        """Whether the grant to a silent node that led to an end, or came before it, is still to be taken."""
+        if not self.protocol.setting.silent:
+            return False
+        node, slot = self._node(seen.node), seen.uid.slot
+        if seen.detail == Cause.SILENT:
+            return True
+        if seen.detail != Cause.CANCELLED or node.slots[slot].launched == seen.uid.generation:
+            return False
+        # A cancelled datagram is UNKNOWN if it was granted; if no Send shows it, its node was silent.
+        told = next((end for end in self._told if end.uid == seen.uid and end.cycle > seen.cycle), None)
+        return told is not None and told.detail >> 4 == Status.UNKNOWN
+
+    def _pass_over(self, seen: Seen) -> Node:
+        """A grant to a silent node; returns the node after it."""
+        entry = seen.uid.slot, seen.uid.generation
+        node = self._skip_ended(self._node(seen.node), entry)
+        self._take(seen, self.protocol.pass_over(node, first=node.repeats[:1] != (entry,)), "PASS_OVER")
+        return self._node(seen.node)
+
+    def _skip_ended(self, node: Node, entry: tuple[int, int]) -> Node:
+        """Grants to silent nodes of datagrams that ended before the finish register acted have no event."""
+        if not self.protocol.setting.silent or entry in (*node.repeats[:1], *node.new[:1]):
+            return node
+        found = {}
+        for name in ("repeats", "new"):
+            queue = getattr(node, name)
+            while queue and not self._is_live(node, queue[0]):
+                queue = queue[1:]
+            found[name] = queue
+        self._put(node._replace(**found))
+        return self._node(node.number)
+
+    @staticmethod
+    def _is_live(node: Node, entry: tuple[int, int]) -> bool:
+        slot = node.slots[entry[0]]
+        return slot.place == LIVE and slot.generation == entry[1]
 
     def _ends(self, node: Node, slot: int, cause: Cause) -> Step | None:
         if cause == Cause.CANCELLED:
@@ -346,13 +415,14 @@ class Replay:
             if step.event not in ("DELIVER", "DELIVER_BE"):
                 raise Mismatch(f"{seen}: it would have been a {step.event}")
             step = Step("DROP", message.uid, Drop(seen.detail).name, self._node(seen.node))
-        detail = Drop(seen.detail).name if seen.event == Event.DROP else ""
+        detail = {Event.DROP: Drop, Event.GIVE_UP: Cause}.get(seen.event)
+        detail = detail(seen.detail).name if detail else ""
         self._take(seen, step, detail=detail, heard=(channel, waiting[1:], message))
 
     def _skip_dropped(self, seen: Seen) -> None:
         """Replies that found their queue full never leave: those before the one that does."""
         node = self._node(seen.node)
-        kind = "Ack" if seen.event == Event.ACK else "Forget"
+        kind = seen.event.name.capitalize()
         leaving = [(m.kind, m.uid, m.receiver) == (kind, seen.uid, seen.peer) for m in node.replies]
         if True not in leaving:
             raise Mismatch(f"{seen}: no such reply was queued")

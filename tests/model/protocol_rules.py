@@ -14,6 +14,8 @@ FREE, LIVE, ENDED, RESTING = "free", "live", "ended", "resting"
 ONCE, BEST_EFFORT, REFUSED = "once", "best effort", "refused"
 # Where a live datagram is on its way from one Send to the next.
 NEW, TIMER, QUEUED, FINISH = "new", "timer", "queued", "finish"
+# … or, its node being silent, to its end: of a new datagram, of a repeat.
+UNSENT, UNHEARD = "unsent", "unheard"
 
 ANY = 0  # an expected incarnation that is no incarnation
 
@@ -34,11 +36,11 @@ class Datagram(NamedTuple):
 
 
 class Message(NamedTuple):
-    kind: str  # Send, Ack, Forget, BE
+    kind: str  # Send, Ack, Forget, BE, Reject
     sender: int
     receiver: int
     uid: Uid
-    peer: int  # Send, BE: the incarnation that is expected; Ack, Forget: the receiver's that acknowledged
+    peer: int  # Send, BE: the incarnation that is expected; else that of the node that acknowledged, or rejects
     content: Datagram | None
 
 
@@ -48,7 +50,7 @@ class Slot(NamedTuple):
     datagram: Datagram | None = None
     expect: int = ANY
     mode: str = ONCE
-    waits: str = ""  # NEW, TIMER, QUEUED or FINISH while live
+    waits: str = ""  # NEW, TIMER, QUEUED, FINISH, UNSENT or UNHEARD while live
     launched: int = 0  # the generation last granted from the new queue
     status: str = ""  # how it ended, until the host has been told
 
@@ -100,6 +102,8 @@ class Setting:
         Acks are; what is sent beyond them is lost
     reply_depth : replies that can wait for the link; 0: they leave at once
     expects : datagrams may also name the receiver's present incarnation
+    reject : a Send for another incarnation is answered
+    silent : at each grant of a Send its destination may be silent
     leaving : a Send takes time to leave; else it leaves in one step
     order : what the network keeps the order of, "pair" or "slot" (of a pair)
     resets : nodes that may be reset
@@ -120,6 +124,8 @@ class Setting:
     quarantine: bool = False
     best_effort: bool = False
     expects: bool = False
+    reject: bool = False
+    silent: bool = False
     leaving: bool = False
     orphans: bool = False
     order: str = "pair"
@@ -204,6 +210,23 @@ class Protocol:
             return None  # `finish` ends it
         return self._grant(node._replace(new=node.new[1:]), slot, generation, first=True)
 
+    def pass_over(self, node: Node, *, first: bool) -> Step | None:
+        """R27: what is granted to a silent node does not leave; its datagram waits for its end."""
+        queue = node.new if first else node.repeats
+        if node.leaving or not queue or not self.setting.silent:
+            return None
+        slot, generation = queue[0]
+        now = node.slots[slot]
+        if now.place != LIVE or now.generation != generation or now.mode == REFUSED:
+            return None
+        now = now._replace(waits=UNSENT if first else UNHEARD, launched=generation if first else now.launched)
+        left = node._replace(new=node.new[1:]) if first else node._replace(repeats=node.repeats[1:])
+        step = Step("PASS_OVER", self._uid(node, slot), "", _with_slot(left, slot, now))
+        if first and not self.keeps("R27 unsent"):
+            sent = Message("Send", node.number, now.datagram.destination, step.about, now.expect, now.datagram)
+            return step._replace(sent=sent)
+        return step
+
     def _grant(self, node: Node, slot: int, generation: int, *, first: bool) -> Step | None:
         now = node.slots[slot]
         if first:
@@ -253,16 +276,21 @@ class Protocol:
         return self._end(node, slot, "UNKNOWN", cause)
 
     def finish(self, node: Node, slot: int, cause: str = "") -> Step | None:
-        """Best effort has been sent, or the record is refused: the datagram has ended."""
+        """Best effort has been sent, the record is refused, or the node is silent: the datagram has ended."""
         now = node.slots[slot]
         if now.place != LIVE or not (
-            now.waits == FINISH or (now.mode == REFUSED and node.new[:1] == ((slot, now.generation),))
+            now.waits in (FINISH, UNSENT, UNHEARD)
+            or (now.mode == REFUSED and node.new[:1] == ((slot, now.generation),))
         ):
             return None
         if now.mode == REFUSED:
             launched = _with_slot(node, slot, now._replace(launched=now.generation))
             return self._end(launched._replace(new=node.new[1:]), slot, "REJECTED", cause)
-        return self._end(node, slot, "UNKNOWN", "BEST_EFFORT")
+        if now.waits == FINISH:
+            return self._end(node, slot, "UNKNOWN", "BEST_EFFORT")
+        # R27: nothing was launched, if it is new.
+        unsent = now.waits == UNSENT or not self.keeps("R27 unheard")
+        return self._end(node, slot, "NEVER_SENT" if unsent else "UNKNOWN", "SILENT")
 
     def _end(self, node: Node, slot: int, status: str, cause: str) -> Step:
         now = node.slots[slot]
@@ -292,9 +320,16 @@ class Protocol:
             return self._receive_ack(node, message)
         if message.kind == "Forget":
             return self._receive_forget(node, message)
+        if message.kind == "Reject":
+            return self._receive_reject(node, message)
         # R14: a Send that expects another incarnation is dropped.
         if message.peer not in (ANY, node.incarnation) and self.keeps("R14"):
-            return Step("DROP", message.uid, "INCARNATION", node)
+            step = Step("DROP", message.uid, "INCARNATION", node)
+            if message.kind == "BE" or not self.setting.reject or not self.keeps("R26"):
+                return step
+            return self._reply(
+                step, Message("Reject", node.number, message.uid.source, message.uid, node.incarnation, None)
+            )
         if message.kind == "BE":  # R20: delivered, and no trace of it
             return Step("DELIVER_BE", message.uid, "", node, seen=_delivery(node, message))
         return self._receive_send(node, message)
@@ -347,14 +382,7 @@ class Protocol:
         uid = message.uid
         event, after, seen = "ACK_IGNORED", node, None
         now = node.slots[uid.slot] if uid.slot < len(node.slots) else Slot()
-        # R15: live, with this generation, incarnation and destination, and to be acknowledged at all.
-        if (
-            (now.place == LIVE or (now.place == ENDED and not self.keeps("R15 live")))
-            and (now.generation == uid.generation or not self.keeps("R15 generation"))
-            and (node.incarnation == uid.incarnation or not self.keeps("R15 incarnation"))
-            and (now.datagram.destination == message.sender or not self.keeps("R15 destination"))
-            and (now.mode == ONCE or not self.keeps("R15 mode"))
-        ):
+        if self._answers(node, now, message, "R15"):
             event, seen = "RELEASE", ("ACCEPTED", now.datagram, message.peer)
             if now.place == ENDED:
                 seen = ("ended twice", now.datagram, 0)
@@ -366,6 +394,30 @@ class Protocol:
             return step
         forget = Message("Forget", node.number, message.sender, uid, message.peer, None)
         return self._reply(step, forget)
+
+    def _answers(self, node: Node, now: Slot, message: Message, rule: str) -> bool:
+        """R15, R26: live, with this generation, incarnation and destination, and exactly once."""
+        uid = message.uid
+        return (
+            (now.place == LIVE or (now.place == ENDED and not self.keeps(f"{rule} live")))
+            and (now.generation == uid.generation or not self.keeps(f"{rule} generation"))
+            and (node.incarnation == uid.incarnation or not self.keeps(f"{rule} incarnation"))
+            and (now.datagram.destination == message.sender or not self.keeps(f"{rule} destination"))
+            and (now.mode == ONCE or not self.keeps(f"{rule} mode"))
+        )
+
+    def _receive_reject(self, node: Node, message: Message) -> Step:
+        """R26: a REJECT ends what it is for as UNKNOWN, and nothing answers it."""
+        uid = message.uid
+        now = node.slots[uid.slot] if uid.slot < len(node.slots) else Slot()
+        if not self._answers(node, now, message, "R26"):
+            return Step("REJECT_IGNORED", uid, "", node)
+        what = "ended twice" if now.place == ENDED else "RESTARTED"
+        status = "UNKNOWN" if self.keeps("R26 unknown") else "NEVER_SENT"
+        step = self._end(node, uid.slot, status, "RESTARTED")
+        if status == "UNKNOWN":
+            step = step._replace(seen=(what, now.datagram, message.peer, now.expect))
+        return step
 
     # Replies.
 
@@ -394,6 +446,7 @@ class Protocol:
 
     def moves(self, node: Node) -> list[Step]:
         found = [self.grant_reply(node), self.grant_repeat(node), self.grant_new(node), self.left(node)]
+        found += [self.pass_over(node, first=first) for first in (False, True)]
         for slot in range(len(node.slots)):
             found += [self.repeat(node, slot), self.finish(node, slot)]
             found += [self.complete(node, slot), self.rested(node, slot)]

@@ -5,8 +5,8 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocol_network import FREE_WILL, Move, Network, Violation
-from protocol_rules import LIVE, Setting
+from tests.model.protocol_network import FREE_WILL, Move, Network, Violation
+from tests.model.protocol_rules import LIVE, Setting
 
 #: Kinds of moves that need not happen: those of the environment, and those that a configuration may rule out.
 FREELY, PERHAPS = -2, -1
@@ -98,7 +98,8 @@ class Graph:
         step = move.step
         if step.event in FREE_WILL or step.detail in FREE_WILL:
             return FREELY
-        if step.event == "GIVE_UP" and step.detail == "RETRY_LIMIT" and not self.network.setting.expects:
+        setting = self.network.setting
+        if step.event == "GIVE_UP" and step.detail == "RETRY_LIMIT" and (setting.reject or not setting.expects):
             return PERHAPS
         heard = move.heard.kind if move.heard else ""
         slot = step.about.slot if not isinstance(step.about, int) else 0

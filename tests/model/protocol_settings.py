@@ -3,7 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
-from protocol_rules import Setting
+from tests.model.protocol_rules import Setting
 
 _EITHER_END = {"incarnations": 2, "resets": (0, 1)}
 _SMALL = {"generations": 2, "acks": 1}
@@ -25,6 +25,13 @@ QUICK: dict[str, tuple[Setting, int, int]] = {
     ),
     "best effort, orphans, worms that leave": (
         Setting(**_SMALL, best_effort=True, orphans=True, leaving=True, give_up=True, cancel=True), 19926, 111704,
+    ),
+    "restarts that are told, silent nodes, cancel": (
+        Setting(
+            **_SMALL, incarnations=2, resets=(1,), expects=True, reject=True, silent=True, cancel=True, give_up=True,
+            reply_depth=0,
+        ),
+        30260, 153880,
     ),
 }  # fmt: skip
 
@@ -48,6 +55,9 @@ _LIMIT = Setting(acks=1, give_up=True)
 _RESETS = Setting(**_SMALL, **_EITHER_END, reply_depth=0)
 _RECEIVER_RESETS = Setting(acks=1, incarnations=2, resets=(1,))
 _TWO = QUICK["two slots, one entry"][0]
+_RESTARTS = Setting(**_SMALL, incarnations=2, resets=(1,), expects=True, reject=True, give_up=True, reply_depth=0)
+_LIVES = Setting(**_SMALL, **_EITHER_END, channel=1, expects=True, reject=True, reply_depth=0)
+_SILENT = Setting(**_SMALL, reply_depth=0, silent=True)
 
 
 class Trial(NamedTuple):
@@ -187,6 +197,44 @@ TRIALS = (
         "S1",
         7,
     ),
+    Trial("R26", "a REJECT is not sent", ("R26",), dataclasses.replace(_RESTARTS, give_up=False), "L2", 3),
+    Trial("R26", "a REJECT ends its datagram as NEVER_SENT", ("R26 unknown",), _RESTARTS, "S3", 8),
+    Trial("R26", "a REJECT may be for a datagram that has ended", ("R26 live",), _RESTARTS, "S4", 6),
+    Trial("R26", "a REJECT's generation is not compared", ("R26 generation",), _RESTARTS, "S7", 8),
+    Trial(
+        "R26",
+        "a REJECT's incarnation is not compared",
+        ("R26 incarnation",),
+        _LIVES,
+        "S7",
+        7,
+    ),
+    Trial(
+        "R26",
+        "a REJECT's source is not compared",
+        ("R26 destination",),
+        Setting(
+            **_SMALL,
+            nodes=3,
+            paths=((0, 1), (0, 2)),
+            incarnations=2,
+            resets=(1,),
+            channel=1,
+            expects=True,
+            reject=True,
+            reply_depth=0,
+        ),
+        reason="with E1 a UID has had one destination; it guards against what the CRC lets pass",
+    ),
+    Trial(
+        "R26",
+        "a datagram's mode is not compared",
+        ("R26 mode",),
+        dataclasses.replace(_RESTARTS, best_effort=True),
+        reason="with E1 nobody rejects the UID of what is not exactly once; as above",
+    ),
+    Trial("R27", "a repeat to a silent node ends as NEVER_SENT", ("R27 unheard",), _SILENT, "S3", 6),
+    Trial("R27", "a new datagram to a silent node leaves, and ends as NEVER_SENT", ("R27 unsent",), _SILENT, "S3", 4),
     Trial("N1", "a flip changes a generation, and passes", ("N1",), _ONE, "S6", 3),
     Trial("N2", "a copy of a message arrives later", ("N2",), _ONE, "S1", 9),
     Trial("N3", "messages overtake each other", ("N3",), _ONE, "S1", 10),
@@ -196,6 +244,13 @@ TRIALS = (
         ("N3 Acks",),
         Setting(),
         reason="an Ack means the same whenever it comes; only what a sender sends needs order",
+    ),
+    Trial(
+        "N3",
+        "only Acks and REJECTs overtake each other",
+        ("N3 Acks",),
+        dataclasses.replace(_RESTARTS, acks=2, give_up=False),
+        reason="a REJECT means the same whenever it comes, too; so it may take another way than the Acks of its slot",
     ),
     Trial("N4", "every message of a kind may be lost for ever", ("N4",), _ONE, "L2", 2),
     Trial(

@@ -4,14 +4,34 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from protocol_replay import Mismatch, Replay, golden_run, small_stimulus, small_system
 
 from lethe.spec.events import Event
+from tests.model.protocol_replay import Mismatch, Replay, golden_run, small_stimulus, small_system
 
 SEEDS = range(100)
 MORE_SEEDS = range(100, 1000)
 #: Rules whose loss shows in what the network interface does, and not only in what follows from it.
-SEEN = ("R1", "R2", "R6", "R8", "R9", "R10", "R11", "R12", "R14", "R15 live", "R16", "R17", "R21", "R22", "R23")
+SEEN = (
+    "R1",
+    "R2",
+    "R6",
+    "R8",
+    "R9",
+    "R10",
+    "R11",
+    "R12",
+    "R14",
+    "R15 live",
+    "R16",
+    "R17",
+    "R21",
+    "R22",
+    "R23",
+    "R26",
+    "R26 unknown",
+    "R27 unheard",
+    "R27 unsent",
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +89,7 @@ def test_a_model_without_a_rule_is_found_out(runs, rule):
         (Event.FORGOTTEN, Event.FORGET_IGNORED),
         (Event.KILLED, Event.SEND),
         (Event.FORGET, None),
+        (Event.REJECT, None),
         (Event.REPEAT, None),
         (Event.RELEASE, None),
         (Event.DELIVER, None),

@@ -4,13 +4,11 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-import derived
-import ni
-
 from lethe.spec.config import ConfigError, System
 from lethe.spec.toml import dump
 from lethe_sim.golden import blocks
 from lethe_sim.lockstep import hostile, matrix
+from tests.third import derived, ni
 
 Stimulus = list[int]
 IDLE: Stimulus = [0] * 6
@@ -20,11 +18,11 @@ class Cycle(NamedTuple):
     """The inputs of one cycle, for either implementation."""
 
     flit: tuple[int, int, int, int] = (0, 0, 0, 0)
-    stimulus: Stimulus = IDLE
+    stimulus: Stimulus = IDLE  # words that are not there are 0
     incarnation: int = 1
     reset: bool = False
     deliver_ready: list[tuple[int, int]] | None = None
-    completion_ready: bool = True
+    completion_ready: bool | None = None
     index: int = 0  # of a dump
 
 
@@ -59,13 +57,16 @@ class Model:
     """The golden model's NI, asked for everything it shows."""
 
     def __init__(self, system: System, node: int):
-        self._ni, self._sizes = blocks.Ni(system, node), system.ni
+        self._ni, self._sizes, self._words = blocks.Ni(system, node), system.ni, system.layout.stimulus_words
 
     def step(self, cycle: Cycle) -> Shown:
         ports = dumped = None
         if not cycle.reset:
             bits = cycle.stimulus[0]
             ports = self._ni.ports(cancel=bool(bits >> 2 & 1), quiesce=bool(bits >> 3 & 1))
+            if not self._sizes.source_incarnation:  # the port has no such field
+                records = [record and record._replace(incarnation=0) for record in ports.deliver]
+                ports = ports._replace(deliver=records)
             if ports.dump_ready:
                 slot = cycle.index if cycle.index < self._sizes.slots else None
                 found = self._ni.dumped(slot or 0, cycle.index % self._sizes.sets)
@@ -73,7 +74,7 @@ class Model:
                 dumped = (found.generation, found.destination) if live else None, found.entries
         words = self._ni.step(
             blocks.Flit(*cycle.flit),
-            cycle.stimulus,
+            _padded(cycle.stimulus, self._words),
             incarnation=cycle.incarnation,
             reset=cycle.reset,
             deliver_ready=cycle.deliver_ready,
@@ -82,8 +83,12 @@ class Model:
         return Shown([int(word) for word in words], ports, dumped)
 
 
+def _padded(words: Stimulus, size: int) -> Stimulus:
+    return words + [0] * (size - len(words))
+
+
 def drawn(seed: int) -> System:
-    """A system that the matrix never draws: few generations, control classes with reserved slots, odd widths."""
+    """A system that the matrix never draws: few generations, options in odd sizes and together, odd widths."""
     chance = random.Random(f"third {seed}")
     while True:
         mtu, slots = chance.choice((5, 16, 70, 300)), chance.choice((2, 3, 5, 7, 16))
@@ -114,7 +119,14 @@ def drawn(seed: int) -> System:
                 "deliver_records": chance.choice((2, 3, 9)),
                 "deliver_flits": chance.choice((0, -(-mtu * 8 // 16))),
                 "control_classes": chance.choice((0, 1, 2, 3)),
+                "control_flits": chance.choice((0, 0, -(-mtu * 8 // 16), 300)),
+                "control_records": chance.choice((0, 0, 2, 5)),
+                "control_slots": chance.choice((0, 0, 1, slots - 1)),
                 "reserved_slots": chance.choice((0, 1, slots - 1)),
+                "reserved_classes": chance.choice((0, 0, 1, 3)),
+                "reject": chance.choice((False, True)),
+                "source_incarnation": chance.choice((False, True)),
+                "merge_bits": chance.choice((0, 0, 1, 15, 16, 64)),
                 "deadline_bits": chance.choice((8, 13, 32)),
             },
             "timers": {
@@ -126,6 +138,8 @@ def drawn(seed: int) -> System:
                 "ack_limit": chance.choice((0, 3, 9)) if retry_limit else 0,
                 "quarantine": chance.choice((0, 300, 5000)) if retry_limit else 0,
                 "wrap_guard": 0,
+                "silent_after": chance.choice((0, 0, 1, 2, 7)),
+                "silent_probe": chance.choice((1, 9, 100, 4096)),
             },
             "workload": {"min_length": 4, "max_length": 5, "retry_limit": retry_limit},
         }
@@ -143,11 +157,14 @@ class Network(hostile.Network):
         return {field.name: fields[field.name] & (1 << field.width) - 1 for field in self.form.send}
 
 
-def hostile_run(system: System, node: int, seed: int, cycles: int) -> Run:
-    """The golden model's NI between the hostile network and host of the block lockstep; resets come now and then."""
+def hostile_run(system: System, node: int, seed: int, cycles: int, *, stalls: bool = True) -> Run:
+    """The golden model's NI between the hostile network and host of the block lockstep; resets come now and then.
+
+    With ``stalls`` the host also takes each stream in fits of its own.
+    """
     chance = random.Random(f"third {seed}")
     model = Model(system, node)
-    network, host = Network(chance, system, node), hostile.HostileHost(chance, system, node)
+    network, host = Network(chance, system, node), hostile.HostileHost(chance, system, node, stalls=stalls)
     taker = hostile.Taker(chance, system)
     inputs, shown, left = [], [], 0
     for _ in range(cycles):
@@ -186,11 +203,11 @@ def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) 
     for at, (cycle, shown) in enumerate(zip(run.inputs, run.shown, strict=True)):
         inputs = ni.from_stimulus(
             numbers,
-            cycle.stimulus,
+            _padded(cycle.stimulus, ni.stimulus_words(numbers)),
             ni.Flit(*cycle.flit),
             incarnation=cycle.incarnation,
             deliver_ready=cycle.deliver_ready,
-            completion_ready=int(cycle.completion_ready),
+            completion_ready=cycle.completion_ready,
         )
         ports = dumped = None
         if not cycle.reset:

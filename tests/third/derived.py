@@ -21,11 +21,12 @@ DEFAULTS = {
     "router": {"latency": 1, "queue": 0, "flow": "discard", "max_wait": 64},
     "ni": {
         "slots": 16, "sets": 16, "ways": 4, "reply_depth": 16, "deliver_flits": 0, "deliver_records": 16,
-        "control_classes": 0, "reserved_slots": 0, "deadline_bits": 20,
+        "control_classes": 0, "control_flits": 0, "control_records": 0, "control_slots": 0, "reserved_slots": 0,
+        "reserved_classes": 0, "reject": False, "source_incarnation": False, "merge_bits": 0, "deadline_bits": 20,
     },
     "timers": {
         "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 4, "timer_depth": 0, "ack_limit": 0,
-        "quarantine": 0,
+        "quarantine": 0, "silent_after": 0, "silent_probe": 4096,
     },
     "faults": {"loss": 0.0, "flip": 0.0},
     "workload": {
@@ -163,6 +164,10 @@ class Numbers:
             found[name] = packed & (1 << width) - 1
             packed >>= width
         return found
+
+    def is_control(self, cls: int) -> bool:
+        """Whether a class is one for control: one of the highest (4.8)."""
+        return cls >= (1 << self.section["wire"]["class_bits"]) - self.section["ni"]["control_classes"]
 
     def uid(self, source: int, incarnation: int, slot: int, generation: int) -> int:
         return source << 44 | incarnation << 36 | slot << 20 | generation

@@ -4,11 +4,12 @@ Written from `docs/` alone, as `ni.py`.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
-import derived
-from derived import Numbers, scale
-from ni import ACK, Flit, Queue
+from tests.third import derived
+from tests.third.derived import Numbers, scale
+from tests.third.ni import ACK, Flit, Queue
 
 FORWARD, DISCARD_BUSY, DISCARD_CONTENTION, DISCARD_UP, DISCARD_ROUTE = 32, 33, 34, 35, 36
 STRAY, FRAGMENT, OVERLONG, LOST, DEAD, FLIP, DISCARD_FULL = 37, 38, 39, 40, 41, 42, 43
@@ -18,15 +19,15 @@ GAP = Flit()
 
 
 class Link:
-    """Section 2: the fault element of a link."""
+    """Section 2: the fault element of a link; ``dead`` are the cycles in which it is dead with a node (section 6)."""
 
-    def __init__(self, numbers: Numbers, number: int):
+    def __init__(self, numbers: Numbers, number: int, dead: Iterable[tuple[float, float]] = ()):
         faults, seed = numbers.section["faults"], numbers.section["run"]["seed"]
         self.flit_bits = numbers.flit_bits
         self.loss_threshold = round(faults["loss"] * 65536)
         self.flip_threshold = round(faults["flip"] * 2**24)
         self.losses, self.flips = (derived.seed_for(seed, kind, number) for kind in (3, 4))
-        self.spans = [(f["start"], f["end"]) for f in faults.get("links", ()) if f["link"] == number]
+        self.spans = [*dead, *((f["start"], f["end"]) for f in faults.get("links", ()) if f["link"] == number)]
         self.swallowing = False
 
     def step(self, cycle: int, flit: Flit) -> tuple[Flit, int]:

@@ -3,14 +3,29 @@
 Written from `docs/` alone, as `ni.py`.
 """
 
-import derived
-from fabric import Link, QueuedRouter, Router, Shape
-from ni import LANES, PORTS, Flit, Inputs, Ni, Ports, Record, from_stimulus, word_names
-from traffic import Checker, Datagram, Generator, ScriptHost
+import abc
+import math
+
+from tests.third import derived
+from tests.third.fabric import Link, QueuedRouter, Router, Shape
+from tests.third.ni import (
+    LANES,
+    PORTS,
+    Flit,
+    Inputs,
+    Ni,
+    Offered,
+    Ports,
+    Record,
+    from_stimulus,
+    stimulus_words,
+    word_names,
+)
+from tests.third.traffic import Checker, Datagram, Generator, ScriptHost
 
 
-class Node:
-    """A NI with the resets and stalls of the schedule (section 6); the hosts are those of a subclass."""
+class Node(abc.ABC):
+    """A NI with the faults of the schedule that touch its node (section 6); the hosts are those of a subclass."""
 
     def __init__(self, numbers: derived.Numbers, node: int):
         faults = numbers.section["faults"]
@@ -18,13 +33,23 @@ class Node:
         self.stalls = [(f["start"], f["end"]) for f in faults.get("stalls", ()) if f["node"] == node]
         resets = [f for f in faults.get("resets", ()) if f["node"] == node]
         self.resets = [(f["start"], f["start"] + f["cycles"]) for f in resets]
+        self.death = min((f["start"] for f in faults.get("deaths", ()) if f["node"] == node), default=math.inf)
+        self.absences = [(f["start"], f["end"]) for f in faults.get("absences", ()) if f["node"] == node]
         self.incarnation, self.was_reset = 1, False
 
     def reset(self, cycle: int) -> bool:
-        return any(start <= cycle < end for start, end in self.resets)
+        return cycle >= self.death or any(start <= cycle < end for start, end in self.resets)
 
     def stalled(self, cycle: int) -> bool:
         return any(start <= cycle < end for start, end in self.stalls)
+
+    def absent(self, cycle: int) -> bool:
+        return any(start <= cycle < end for start, end in self.absences)
+
+    @property
+    def dead_links(self) -> list[tuple[float, float]]:
+        """When the links of the node are dead with it, from the first cycle to before the second."""
+        return [*self.absences, (self.death, math.inf)]
 
     def link_o(self, cycle: int) -> Flit:
         return Flit() if self.reset(cycle) else self.ni.link_o
@@ -39,13 +64,13 @@ class Node:
         self.move(cycle, inputs, ports, words[2 * len(LANES)], reset=reset)
         return words
 
+    @abc.abstractmethod
     def inputs(self, cycle: int, flit: Flit) -> Inputs:
         """What the hosts offer and take in a cycle."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def move(self, cycle: int, inputs: Inputs, ports: Ports, flags: int, *, reset: bool) -> None:
         """The end of a cycle for the hosts; ``flags``: word 12 of the NI."""
-        raise NotImplementedError
 
 
 class GeneratorNode(Node):
@@ -63,13 +88,10 @@ class GeneratorNode(Node):
         others = [(int(not stalled),) * 2] * self.n.section["ni"]["control_classes"]
         return Inputs(
             flit=flit,
-            send=int(record is not None),
-            send_data=int(beat is not None),
+            data=Offered(int(record is not None), int(beat is not None), record or Record(), beat or 0),
             cancel=0,
             quiesce=0,
-            link_enable=1,
-            record=record or Record(),
-            data=beat or 0,
+            link_enable=int(not self.absent(cycle)),
             slot=0,
             generation=0,
             incarnation=self.incarnation,
@@ -81,8 +103,8 @@ class GeneratorNode(Node):
         self.generator.step(
             cycle,
             ready=ports.ready and not reset,
-            record_taken=bool(inputs.send and flags >> 4 & 1),
-            beat_taken=bool(inputs.send_data and flags >> 5 & 1),
+            record_taken=bool(inputs.data.send and flags >> 4 & 1),
+            beat_taken=bool(inputs.data.send_data and flags >> 5 & 1),
             reset=reset,
         )
         record_ready, data_ready = inputs.deliver_ready[0]
@@ -97,15 +119,17 @@ class ScriptNode(Node):
     def __init__(self, numbers: derived.Numbers, node: int, datagrams: list[Datagram]):
         super().__init__(numbers, node)
         self.host = ScriptHost(datagrams)
-        self.stimulus = [0] * 6  # of the last cycle
+        self.stimulus = [0] * stimulus_words(numbers)  # of the last cycle
 
     def inputs(self, cycle: int, flit: Flit) -> Inputs:
-        self.stimulus = self.host.words(cycle)
-        stalled = self.stalled(cycle)
-        return from_stimulus(self.n, self.stimulus, flit, incarnation=self.incarnation, stalled=stalled)
+        self.stimulus = self.host.words(cycle, self.n)
+        stalled, absent = self.stalled(cycle), self.absent(cycle)
+        return from_stimulus(self.n, self.stimulus, flit, incarnation=self.incarnation, stalled=stalled, absent=absent)
 
     def move(self, cycle: int, inputs: Inputs, ports: Ports, flags: int, *, reset: bool) -> None:
-        record_taken, beat_taken = inputs.send and flags >> 4 & 1, inputs.send_data and flags >> 5 & 1
+        data, control = inputs.data, inputs.control
+        record_taken = (data.send and flags >> 4 & 1) or (control.send and flags >> 10 & 1)
+        beat_taken = (data.send_data and flags >> 5 & 1) or (control.send_data and flags >> 11 & 1)
         self.host.step(record_taken=bool(record_taken), beat_taken=bool(beat_taken), reset=reset)
 
 
@@ -121,7 +145,10 @@ class Network:
         ]
         made = QueuedRouter if self.n.section["router"]["queue"] else Router
         self.routers = [made(self.n, self.shape, r) for r in range(self.shape.routers)]
-        self.links = [Link(self.n, number) for number in range(len(self.shape.links))]
+        self.links = []
+        for number, out in enumerate(self.shape.links):
+            ends = [self.nodes[n] for where, n in (out, self.shape.joins[out]) if where == "node"]
+            self.links.append(Link(self.n, number, [span for node in ends for span in node.dead_links]))
         self.cycle = self.digest = 0
 
     def step(self) -> list[int]:

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import derived
-from derived import Numbers
+from tests.third import derived
+from tests.third.derived import Numbers
 
-SEND, ACK, FORGET, BE = 1, 2, 3, 4
+SEND, ACK, FORGET, BE, REJECT = 1, 2, 3, 4, 6
 ACCEPTED, UNKNOWN, REJECTED, NEVER_SENT = 0, 1, 2, 3
 NO_CAUSE, RETRY_LIMIT, DEADLINE, CANCELLED, BEST_EFFORT, DESTINATION, LENGTH, MODE = range(8)
+CLASS, RESTARTED, SILENT = 8, 9, 10
 (
     DROP_NONE, DROP_CRC, DROP_KIND, DROP_LENGTH, DROP_MISROUTED, DROP_SOURCE, DROP_SLOT, DROP_EXTENSION,
     DROP_INCARNATION, DROP_TABLE_FULL, DROP_DELIVER_FULL, DROP_TIMER_FULL, DROP_RESETTING,
@@ -25,9 +26,10 @@ NO_CAUSE, RETRY_LIMIT, DEADLINE, CANCELLED, BEST_EFFORT, DESTINATION, LENGTH, MO
 
 #: docs/reference/events.md.
 EVENT = {
-    "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10, "DROP": 11,
-    "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,
-    "GIVE_UP": 18, "ORPHAN": 19, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26, "RESET": 27, "FRAGMENT": 38,
+    "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "REJECT": 6, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10,
+    "DROP": 11, "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,
+    "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26, "RESET": 27,
+    "FRAGMENT": 38,
 }  # fmt: skip
 #: Section 7: the lanes of a NI before its ports; "take 1", … come after.
 LANES = ("tx", "rx", "accept", "complete", "take", "fragment")
@@ -69,22 +71,31 @@ class Record(NamedTuple):
     expect: int = 0
 
 
+class Offered(NamedTuple):
+    """What a host offers on `send` and `send_data`, or on `send_control` and `send_control_data`, in a cycle."""
+
+    send: int = 0
+    send_data: int = 0
+    record: Record = Record()
+    data: int = 0
+
+
 class Inputs(NamedTuple):
     """The inputs of one cycle; ``deliver_ready`` has (record, data) of each deliver FIFO."""
 
     flit: Flit
-    send: int
-    send_data: int
+    data: Offered
     cancel: int
     quiesce: int
     link_enable: int
-    record: Record
-    data: int
     slot: int
     generation: int
     incarnation: int
     deliver_ready: list[tuple[int, int]]
     completion_ready: int
+    control: Offered = Offered()
+    merge_mask: int = 0
+    merge_word: int = 0
 
 
 class Completion(NamedTuple):
@@ -97,6 +108,15 @@ class Completion(NamedTuple):
     peer_incarnation: int
 
 
+class Delivered(NamedTuple):
+    """A deliver record; ``incarnation`` is 0 without `ni.source_incarnation` (4.8)."""
+
+    source: int
+    incarnation: int
+    cls: int
+    length: int
+
+
 class Ports(NamedTuple):
     """What is visible on the other ports in a cycle; None where nothing is valid."""
 
@@ -105,8 +125,9 @@ class Ports(NamedTuple):
     cancel_ready: bool
     dump_ready: bool
     completion: Completion | None
-    deliver: list[tuple[int, int, int] | None]  # source, class, length
+    deliver: list[Delivered | None]
     deliver_data: list[tuple[int, int] | None]  # data, last
+    merge: tuple[int, int, int] | None = None  # slot, generation, tries (4.15)
 
 
 class Entry(NamedTuple):
@@ -132,7 +153,7 @@ class AckToken(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An Ack or a Forget that waits for the link; ``uid`` names the datagram it is about."""
+    """An Ack, a Forget or a REJECT that waits for the link; ``uid`` names the datagram it is about."""
 
     kind: int
     fields: dict[str, int]
@@ -144,6 +165,15 @@ class Finish(NamedTuple):
     generation: int
     status: int
     cause: int
+
+
+class Grant(NamedTuple):
+    """A Send or BE that was granted, neither killed nor refused."""
+
+    token: SendToken
+    repeat: bool
+    fields: dict[str, int]
+    payload: list[int]
 
 
 class Offer(NamedTuple):
@@ -210,6 +240,17 @@ class Queue:
         assert len(self.memory) <= self.depth
 
 
+class Context:
+    """4.2, 4.12: a way into the NI, with its free queue and its launch queue; state PAYLOAD while ``filling``."""
+
+    def __init__(self, slots: int, launches: int, *, control: bool):
+        self.control = control
+        self.free, self.launches = Queue(slots), Queue(launches)
+        self.filling: int | None = None
+        self.beats_left = 0
+        self.ready = self.data_ready = False
+
+
 class DeliverFifo:
     """4.8: a queue of records, and a queue of flits with commit and rollback."""
 
@@ -230,7 +271,7 @@ class DeliverFifo:
         """The message that acts now finds no room."""
         return self.overflow or self.records.level == self.records.depth
 
-    def commit(self, record: tuple[int, int, int]) -> None:
+    def commit(self, record: Delivered) -> None:
         self.data.push(*self.uncommitted)
         self.records.push(record)
 
@@ -322,6 +363,28 @@ class RoundTrips:
         return self.timeout[q] << s
 
 
+class Silence:
+    """4.14: repeats to each node without an answer, and which silent nodes have had a probe in this period."""
+
+    def __init__(self, nodes: int, after: int, period: int):
+        self.after, self.period = after, period
+        self.repeats, self.known = [0] * nodes, [0] * nodes
+        self.probed = [False] * nodes
+        self.counter = 0
+
+    def silent(self, node: int) -> bool:
+        return self.known[node] == self.after
+
+    def tick(self, probe: int | None, *, link_enable: int) -> None:
+        """The end of a cycle; ``probe``: the silent node that a Send leaves for."""
+        if link_enable:
+            self.counter = (self.counter + 1) % self.period
+            if self.counter == 0:
+                self.probed = [False] * len(self.probed)
+        if probe is not None:
+            self.probed[probe] = True
+
+
 class Ni:
     """The NI of a node, as after system reset.
 
@@ -336,6 +399,7 @@ class Ni:
         self.ni, self.timers = numbers.section["ni"], numbers.section["timers"]
         self.wire = numbers.section["wire"]
         self.slots: int = self.ni["slots"]
+        self.control_slots: int = self.ni["control_slots"]
         self.fifos: int = 1 + self.ni["control_classes"]
         self.chance = derived.seed_for(numbers.section["run"]["seed"], 1, node)
         self.was_reset = False
@@ -349,28 +413,32 @@ class Ni:
         self.since_reset = 0
         self.time = 0
         self.cycle = 0
-        self.free = Queue(self.slots)
-        self.new = Queue(self.slots)
+        self.data = Context(self.slots - self.control_slots, self.slots, control=False)
+        self.control = Context(self.control_slots, self.control_slots, control=True) if self.control_slots else None
+        self.contexts = [context for context in (self.control, self.data) if context]
         self.repeats = Queue(self.slots)
         self.replies = Queue(ni["reply_depth"])
         self.completions = Queue(self.slots)
         self.quarantine: deque[tuple[int, int, int]] = deque()  # due, slot, generation
         self.slot = [Slot((1 << self.wire["generation_bits"]) - 1) for _ in range(self.slots)]
         self.busy = 0
-        self.filling: int | None = None  # slot in PAYLOAD
-        self.beats_left = 0
-        self.send_ready = False
         self.next_grant = 0
         self.last_worm_over = 0
         self.transmitting: tuple[int, int, int] | None = None  # slot, first and last cycle
         self.leaving: dict[int, Flit] = {}
-        self.granted: tuple[SendToken, int] | None = None  # SEND of c−1, its destination
+        self.granted: Grant | None = None  # of c−1
+        self.merging: Grant | None = None  # of c−2, with a merge port
+        silent_after, silent_probe = self.timers["silent_after"], self.timers["silent_probe"]
+        self.silence = Silence(n.nodes, silent_after, silent_probe) if silent_after else None
+        self.probe: int | None = None  # the silent node that a Send of this cycle leaves for
         self.finish: Finish | None = None
         self.finish_taken = False
         self.sends, self.acks = Ladder(n), Ladder(n)
         self.trips = RoundTrips(n) if n.ceiling else None
         self.table: list[list[Entry | None]] = [[None] * ni["ways"] for _ in range(ni["sets"])]
-        self.fifo = [DeliverFifo(n.deliver_flits, ni["deliver_records"]) for _ in range(self.fifos)]
+        sizes = n.deliver_flits, ni["deliver_records"]
+        of_control = ni["control_flits"] or sizes[0], ni["control_records"] or sizes[1]
+        self.fifo = [DeliverFifo(*(of_control if i else sizes)) for i in range(self.fifos)]
         self.worm: list[int] | None = None  # the message under way
         self.payload_ends, self.payload_fifo = 0, 0
         self.arrivals = deque([Arrival(), Arrival()])  # of cycles c−2 and c−1
@@ -380,7 +448,7 @@ class Ni:
 
     @property
     def ready(self) -> bool:
-        return self.since_reset >= max(self.slots, self.ni["sets"])
+        return self.since_reset >= max(self.slots, self.ni["sets"], self.n.nodes if self.silence else 0)
 
     @property
     def link_o(self) -> Flit:
@@ -402,12 +470,13 @@ class Ni:
 
     def _cycle(self, i: Inputs) -> list[int]:
         self.i = i
-        self.send_ready = self._send_ready()
+        self._offer_ready()
         flags = self._flags()
         beat = self.fifo[0].data.output[0] if self.fifo[0].data.output else 0
         if not self.ready and self.since_reset < self.slots:
-            self.free.push((self.since_reset, 0))
-        self._start_timer()
+            self._free(self.since_reset, 0)
+        self._merge()
+        self._leave_or_not()
         self._transmit()
         arrival = self.arrivals.popleft()
         self._act(arrival)
@@ -440,6 +509,7 @@ class Ni:
             completion=self.completions.output,
             deliver=[fifo.records.output for fifo in self.fifo],
             deliver_data=[fifo.data.output for fifo in self.fifo],
+            merge=self._merge_offer(),
         )
 
     def dumped(self, number: int, index: int) -> tuple[tuple[int, int] | None, list[int | None]]:
@@ -453,7 +523,8 @@ class Ni:
 
     def _end(self) -> None:
         """The end of the cycle: what was written becomes visible."""
-        for queue in (self.free, self.new, self.repeats, self.replies, self.completions, *self.fifo):
+        of_contexts = [queue for context in self.contexts for queue in (context.free, context.launches)]
+        for queue in (*of_contexts, self.repeats, self.replies, self.completions, *self.fifo):
             queue.tick()
         self.sends.tick(self._passed)
         self.acks.tick(self._passed)
@@ -461,6 +532,9 @@ class Ni:
             self.finish, self.finish_taken = None, False
         for write in self.later.pop(self.cycle, ()):
             write()
+        if self.silence:
+            self.silence.tick(self.probe, link_enable=self.i.link_enable)
+            self.probe = None
         self.since_reset += 1
         self.cycle += 1
         self.time = self.time + self.i.link_enable & (1 << self.n.time_bits) - 1
@@ -483,15 +557,37 @@ class Ni:
         """The UID of a datagram of this node."""
         return self.n.uid(self.node, self.i.incarnation, slot, generation)
 
-    # 4.2 Host side: accept
+    # 4.2, 4.12 Host side: accept
 
-    def _send_ready(self) -> bool:
-        if self.filling is not None or not self.ready or self.i.quiesce or self.free.output is None:
+    def _offer_ready(self) -> None:
+        """Which streams of the host are ready; control goes first."""
+        i = self.i
+        for context in self.contexts:
+            context.ready, context.data_ready = self._may_accept(context), context.filling is not None
+        if self.control:
+            offered = i.control
+            if (offered.send and self.control.ready) or (offered.send_data and self.control.data_ready):
+                self.data.ready = self.data.data_ready = False
+
+    def _may_accept(self, context: Context) -> bool:
+        if context.filling is not None or not self.ready or self.i.quiesce or context.free.output is None:
             return False
-        slot, reserved = self.free.output[0], self.ni["reserved_slots"]
-        if self._in_transmission(slot) or self.new.level >= self.slots:
+        if self._in_transmission(context.free.output[0]) or context.launches.level >= context.launches.depth:
             return False
-        return not reserved or self._fifo_of(self.i.record.cls) > 0 or self.slots - self.busy > reserved
+        reserved = self.ni["reserved_slots"]
+        if context.control or not reserved or self._may_use_reserve(self.i.data.record.cls):
+            return True
+        return context.free.level + 1 > reserved
+
+    def _may_use_reserve(self, cls: int) -> bool:
+        classes = self.ni["reserved_classes"] or self.ni["control_classes"]
+        return cls >= (1 << self.wire["class_bits"]) - classes
+
+    def _free(self, slot: int, generation: int) -> None:
+        """Push to the free queue: of data slots, or of control slots."""
+        context = self.control if slot >= self.slots - self.control_slots else self.data
+        assert context
+        context.free.push((slot, generation))
 
     def _in_transmission(self, slot: int) -> bool:
         return (
@@ -501,45 +597,48 @@ class Ni:
         )
 
     def _accept(self) -> None:
-        i = self.i
-        if self.filling is not None:
-            if i.send_data:
-                self._beat(self.slot[self.filling], i.data)
-        elif i.send and self.send_ready:
-            number, generation = self.free.pop()
-            slot = self.slot[number]
-            slot.generation, slot.record, slot.refused, slot.payload = generation, i.record, self._refusal(), []
-            self.busy += 1
-            if i.record.length:
-                self.filling, self.beats_left = number, self.n.payload_flits(i.record.length)
-            else:
-                self._accepted(number)
+        for context in self.contexts:
+            offered = self.i.control if context.control else self.i.data
+            if context.data_ready and offered.send_data:
+                self._beat(context, offered.data)
+            elif context.ready and offered.send:
+                number, generation = context.free.pop()
+                slot, record = self.slot[number], offered.record
+                slot.generation, slot.record, slot.payload = generation, record, []
+                slot.refused = self._refusal(record, context)
+                self.busy += 1
+                if record.length:
+                    context.filling, context.beats_left = number, self.n.payload_flits(record.length)
+                else:
+                    self._accepted(context, number)
 
-    def _refusal(self) -> int:
-        """The cause for which the record offered is refused, NO_CAUSE if it is not."""
-        record = self.i.record
+    def _refusal(self, record: Record, context: Context) -> int:
+        """The cause for which a record is refused, NO_CAUSE if it is not."""
         if record.destination >= self.n.nodes or record.destination == self.node:
             return DESTINATION
         if record.mode > 1:
             return MODE
-        return LENGTH if record.length > self.wire["mtu"] else NO_CAUSE
+        if record.length > self.wire["mtu"]:
+            return LENGTH
+        return CLASS if context.control and not self.n.is_control(record.cls) else NO_CAUSE
 
-    def _beat(self, slot: Slot, data: int) -> None:
+    def _beat(self, context: Context, data: int) -> None:
+        assert context.filling is not None
+        slot = self.slot[context.filling]
         if len(slot.payload) < self.n.payload_flits(self.wire["mtu"]):
             left = slot.record.length * 8 - len(slot.payload) * self.n.flit_bits
             slot.payload.append(data & (1 << min(left, self.n.flit_bits)) - 1)
-        self.beats_left -= 1
-        if self.beats_left == 0:
-            assert self.filling is not None
-            self._accepted(self.filling)
-            self.filling = None
+        context.beats_left -= 1
+        if context.beats_left == 0:
+            self._accepted(context, context.filling)
+            context.filling = None
 
-    def _accepted(self, number: int) -> None:
+    def _accepted(self, context: Context, number: int) -> None:
         slot = self.slot[number]
         record = slot.record
         slot.live = True
         slot.deadline = self.time + record.deadline if record.deadline else None
-        self.new.push((number, slot.generation))
+        context.launches.push((number, slot.generation))
         kind = BE if record.mode == 1 and slot.refused == NO_CAUSE else SEND
         uid = self._uid(number, slot.generation)
         self._show(
@@ -551,36 +650,39 @@ class Ni:
     def _transmit(self) -> None:
         if not self.ready or not self.i.link_enable or self.cycle < self.next_grant:
             return
-        sends = self.sends.room(2)
+        sends, finish_empty = self.sends.room(2), self.finish is None
+        control = self.control and self.control.launches
         if self.replies.output is not None:
             reply: Reply = self.replies.pop()
-            self._leave(self.n.message(reply.fields | {"kind": reply.kind}))
-            name = "ACK" if reply.kind == ACK else "FORGET"
+            self._leave(self.cycle, self.n.message(reply.fields | {"kind": reply.kind}))
+            name = {ACK: "ACK", FORGET: "FORGET", REJECT: "REJECT"}[reply.kind]
             self._show("tx", name, uid=reply.uid, peer=reply.fields["destination"], after=2)
-        elif sends and self.repeats.output is not None:
+        elif control and sends and control.output is not None and finish_empty:
+            self._grant_new(control)
+        elif sends and self.repeats.output is not None and (finish_empty or not self.silence):
             token: SendToken = self.repeats.pop()
             self._grant(token, repeat=True)
-        elif sends and self.new.output is not None and self.finish is None:
-            number, generation = self.new.pop()
-            self.slot[number].launched = generation
-            self._grant(SendToken(number, generation, 0), repeat=False)
+        elif sends and self.data.launches.output is not None and finish_empty:
+            self._grant_new(self.data.launches)
+
+    def _grant_new(self, launches: Queue) -> None:
+        number, generation = launches.pop()
+        self.slot[number].launched = generation
+        self._grant(SendToken(number, generation, 0), repeat=False)
 
     def _grant(self, token: SendToken, *, repeat: bool) -> None:
         number, generation, tries = token
-        slot, g = self.slot[number], self.cycle
+        slot = self.slot[number]
         record = slot.record
         refused, best_effort = slot.refused != NO_CAUSE, record.mode == 1
-        uid = self._uid(number, generation)
+        self.next_grant = self.cycle + 2
         if not self._is_live(number, generation) or (repeat and (best_effort or refused)):
-            self._show("tx", "KILLED", uid=uid, peer=record.destination, after=2)
-            self.next_grant = g + 2
+            self._show("tx", "KILLED", uid=self._uid(number, generation), peer=record.destination, after=2)
         elif refused:
-            self._load_finish(Finish(number, generation, REJECTED, slot.refused))
-            self.next_grant = g + 2
+            self._load_finish(self.cycle + 1, Finish(number, generation, REJECTED, slot.refused))
         else:
-            kind = BE if best_effort else SEND
             fields = {
-                "kind": kind,
+                "kind": BE if best_effort else SEND,
                 "destination": record.destination,
                 "source": self.node,
                 "slot": number,
@@ -592,39 +694,68 @@ class Ni:
                 "class": record.cls,
                 "mode": record.mode,
             }
-            flits = self.n.message(fields, slot.payload)
-            self._leave(flits)
-            self.transmitting = number, g + 1, g + len(flits)
-            name = "BE" if best_effort else "SEND"
-            self._show("tx", name, uid=uid, peer=record.destination, length=record.length, detail=tries, after=2)
-            if best_effort:
-                self._load_finish(Finish(number, generation, UNKNOWN, BEST_EFFORT))
-            else:
-                self.granted = token, record.destination
+            self.granted = Grant(token, repeat, fields, list(slot.payload))
 
-    def _leave(self, flits: list[int]) -> None:
-        """A worm granted now."""
-        g, n = self.cycle, len(flits)
+    def _is_sent(self, grant: Grant) -> bool:
+        """In *g+1*: whether the worm leaves (4.14)."""
+        d = grant.fields["destination"]
+        if not self.silence or not self.silence.silent(d):
+            return True
+        return self._is_probe(grant)
+
+    def _is_probe(self, grant: Grant) -> bool:
+        """Of a Send or BE to a silent node: whether it is sent all the same."""
+        assert self.silence
+        return (
+            not grant.repeat and grant.fields["kind"] == SEND and not self.silence.probed[grant.fields["destination"]]
+        )
+
+    def _leave_or_not(self) -> None:
+        """In *g+1* of a Send or BE: it leaves, with its token and its stamp; or its node is silent."""
+        if self.granted is None:
+            return
+        grant, self.granted = self.granted, None
+        (number, generation, tries), fields = grant.token, grant.fields
+        g = self.cycle - 1
+        if not self._is_sent(grant):
+            status = UNKNOWN if grant.repeat else NEVER_SENT
+            self._load_finish(g + 1, Finish(number, generation, status, SILENT))
+            return
+        if self.silence and self.silence.silent(fields["destination"]):
+            self.probe = fields["destination"]
+        flits = self.n.message(fields, grant.payload)
+        self._leave(g, flits)
+        self.transmitting = number, g + 1, g + len(flits)
+        name, uid = "SEND" if fields["kind"] == SEND else "BE", self._uid(number, generation)
+        self._show("tx", name, uid=uid, peer=fields["destination"], length=fields["length"], detail=tries, after=1)
+        if fields["kind"] == SEND:
+            self._start_timer(grant)
+        else:
+            self._load_finish(g + 1, Finish(number, generation, UNKNOWN, BEST_EFFORT))
+        if self.ni["merge_bits"] and grant.payload:
+            self.merging = grant
+
+    def _leave(self, g: int, flits: list[int]) -> None:
+        """A worm granted in ``g``."""
+        n = len(flits)
         for j, data in enumerate(flits):
             self.leaving[g + 2 + j] = Flit(1, int(j == 0), int(j == n - 1), data)
         self.next_grant, self.last_worm_over = g + n, g + n + 2
 
-    def _load_finish(self, finish: Finish) -> None:
+    def _load_finish(self, cycle: int, finish: Finish) -> None:
         def load() -> None:
             self.finish = finish
 
-        self._at_end_of(self.cycle + 1, load)
+        self._at_end_of(cycle, load)
 
-    def _start_timer(self) -> None:
+    def _start_timer(self, grant: Grant) -> None:
         """In *g+1* of a SEND: its token and its stamp."""
-        if self.granted is None:
-            return
-        (token, destination), self.granted = self.granted, None
+        token = grant.token
         jitter = 0
         if self.timers["jitter_bits"]:
             self.chance = derived.draw(self.chance)
             jitter = self.chance & (1 << self.timers["jitter_bits"]) - 1
-        rung, delay = self._delay(self.sends, destination, token.tries)
+        rung, delay = self._delay(self.sends, grant.fields["destination"], token.tries)
         self.sends.push(rung, self.time + 1 + delay + jitter, token)
         slot, time = self.slot[token.slot], self.time
 
@@ -641,6 +772,25 @@ class Ni:
         q = self.n.distance(self.node, peer)
         rung = ladder.rung(q, r)
         return rung, self.trips.delay(q, r, ladder.steps) if self.trips else self.n.delays[rung]
+
+    # 4.15 Merge port
+
+    def _merge_offer(self) -> tuple[int, int, int] | None:
+        """What the merge port shows in the cycle of the next `step`, *g+1* of what it names."""
+        grant = self.granted
+        shown = grant and self.ni["merge_bits"] and grant.payload and self._is_sent(grant)
+        return (grant.token.slot, grant.token.generation, grant.token.tries) if grant and shown else None
+
+    def _merge(self) -> None:
+        """In *g+2* of a Send or BE: the first flit of its payload, and so its CRC."""
+        if self.merging is None:
+            return
+        grant, self.merging = self.merging, None
+        within = (1 << min(self.ni["merge_bits"], 8 * grant.fields["length"])) - 1
+        mask = self.i.merge_mask & within
+        payload = [grant.payload[0] & ~mask | self.i.merge_word & mask, *grant.payload[1:]]
+        for j, data in enumerate(self.n.message(grant.fields, payload)):
+            self.leaving[self.cycle + j] = self.leaving[self.cycle + j]._replace(data=data)
 
     # 4.4 Receiver
 
@@ -696,7 +846,8 @@ class Ni:
         drop = self._check(flits, fields)
         kind, source = fields["kind"], fields["source"]
         name = Entry(source, fields["slot"], fields["generation"], fields["incarnation"])
-        uid = self._entry_uid(name._replace(source=fields["destination"]) if kind == ACK else name)
+        answer = kind in self._answers
+        uid = self._entry_uid(name._replace(source=fields["destination"]) if answer else name)
         length = fields["length"] if kind in (SEND, BE) else 0
         event = "DROP"
         if drop == DROP_NONE:
@@ -706,11 +857,24 @@ class Ni:
                 event, drop = self._receive_best_effort(fields)
             elif kind == FORGET:
                 event = self._receive_forget(name, fields)
-            else:
+            elif kind == ACK:
                 event = self._receive_ack(fields, uid)
+            else:
+                event = self._receive_reject(fields)
+            if answer:
+                self._hear(source)
+        elif drop == DROP_INCARNATION and kind == SEND and self.ni["reject"]:
+            self._queue_answer(REJECT, name, fields["try"])
+        if event == "":
+            return
         if drop in (DROP_RESETTING, DROP_CRC, DROP_KIND, DROP_LENGTH):
             uid = source = length = 0
         self._show("rx", event, uid=uid, peer=source, length=length, detail=drop)
+
+    @property
+    def _answers(self) -> tuple[int, ...]:
+        """The kinds that answer a Send."""
+        return (ACK, REJECT) if self.ni["reject"] else (ACK,)
 
     def _check(self, flits: list[int], fields: dict[str, int]) -> int:
         kind = fields["kind"]
@@ -719,7 +883,7 @@ class Ni:
             return DROP_RESETTING
         if not self.n.crc_is_good(flits):
             return DROP_CRC
-        if kind not in (SEND, ACK, FORGET, BE) or (datagram and len(flits) == 1):
+        if kind not in (SEND, FORGET, BE, *self._answers) or (datagram and len(flits) == 1):
             return DROP_KIND
         if datagram:
             if fields["length"] > self.wire["mtu"] or len(flits) != self.n.send_flits(fields["length"]):
@@ -730,7 +894,7 @@ class Ni:
             return DROP_MISROUTED
         if fields["source"] >= self.n.nodes or fields["source"] == self.node:
             return DROP_SOURCE
-        if kind == ACK and fields["slot"] >= self.slots:
+        if kind in self._answers and fields["slot"] >= self.slots:
             return DROP_SLOT
         if datagram and (fields["mode"] != int(kind == BE) or fields["extension"]):
             return DROP_EXTENSION
@@ -753,7 +917,7 @@ class Ni:
         if not self.acks.room(3):
             return "DROP", DROP_TIMER_FULL
         ways[places[0]] = name
-        fifo.commit((name.source, fields["class"], fields["length"]))
+        fifo.commit(self._delivered(fields))
         self._queue_ack(name, fields["try"])
         self._push_ack(AckToken(name, places[0], fields["try"], 0))
         return "DELIVER", DROP_NONE
@@ -762,8 +926,12 @@ class Ni:
         fifo = self.fifo[self._fifo_of(fields["class"])]
         if fifo.full:
             return "DROP", DROP_DELIVER_FULL
-        fifo.commit((fields["source"], fields["class"], fields["length"]))
+        fifo.commit(self._delivered(fields))
         return "DELIVER_BE", DROP_NONE
+
+    def _delivered(self, fields: dict[str, int]) -> Delivered:
+        incarnation = fields["incarnation"] if self.ni["source_incarnation"] else 0
+        return Delivered(fields["source"], incarnation, fields["class"], fields["length"])
 
     def _receive_forget(self, name: Entry, fields: dict[str, int]) -> str:
         ways = self._set(name.source, name.slot)
@@ -774,13 +942,7 @@ class Ni:
 
     def _receive_ack(self, fields: dict[str, int], uid: int) -> str:
         number, slot = fields["slot"], self.slot[fields["slot"]]
-        released = (
-            self._is_live(number, fields["generation"])
-            and slot.record.destination == fields["source"]
-            and fields["incarnation"] == self.i.incarnation
-            and slot.record.mode == 0
-            and slot.refused == NO_CAUSE
-        )
+        released = self._is_answered(fields)
         if released:
             self._complete_slot(number, ACCEPTED, NO_CAUSE, fields["peer_incarnation"])
             if self.trips and fields["try"] == slot.echo:
@@ -789,11 +951,33 @@ class Ni:
         self._reply(Reply(FORGET, echoed | {"destination": fields["source"], "source": self.node}, uid))
         return "RELEASE" if released else "ACK_IGNORED"
 
+    def _is_answered(self, fields: dict[str, int]) -> bool:
+        """Whether an Ack or a REJECT is of a datagram that is live here."""
+        slot = self.slot[fields["slot"]]
+        return (
+            self._is_live(fields["slot"], fields["generation"])
+            and slot.record.destination == fields["source"]
+            and fields["incarnation"] == self.i.incarnation
+            and slot.record.mode == 0
+            and slot.refused == NO_CAUSE
+        )
+
+    def _receive_reject(self, fields: dict[str, int]) -> str:
+        """4.13; the event is empty where the datagram ends: that shows its own."""
+        if not self._is_answered(fields):
+            return "REJECT_IGNORED"
+        self._end_slot(fields["slot"], UNKNOWN, RESTARTED, fields["peer_incarnation"])
+        return ""
+
     def _reply(self, reply: Reply) -> None:
         if self.replies.level < self.replies.depth:
             self.replies.push(reply)
 
     def _queue_ack(self, entry: Entry, echo: int) -> None:
+        self._queue_answer(ACK, entry, echo)
+
+    def _queue_answer(self, kind: int, entry: Entry, echo: int) -> None:
+        """Queue an Ack or a REJECT."""
         fields = {
             "destination": entry.source,
             "source": self.node,
@@ -803,7 +987,7 @@ class Ni:
             "peer_incarnation": self.i.incarnation,
             "try": echo,
         }
-        self._reply(Reply(ACK, fields, self._entry_uid(entry)))
+        self._reply(Reply(kind, fields, self._entry_uid(entry)))
 
     def _push_ack(self, token: AckToken) -> None:
         rung, delay = self._delay(self.acks, token.entry.source, token.tries)
@@ -837,12 +1021,12 @@ class Ni:
     def _is_live(self, number: int, generation: int) -> bool:
         return self.slot[number].live and self.slot[number].generation == generation
 
-    def _end_slot(self, number: int, status: int, cause: int) -> None:
+    def _end_slot(self, number: int, status: int, cause: int, peer_incarnation: int = 0) -> None:
         """*Ended* without an Ack."""
         slot = self.slot[number]
         uid = self._uid(number, slot.generation)
         self._show("rx", "GIVE_UP", uid=uid, peer=slot.record.destination, detail=cause)
-        self._complete_slot(number, status, cause, 0)
+        self._complete_slot(number, status, cause, peer_incarnation)
 
     def _complete_slot(self, number: int, status: int, cause: int, peer_incarnation: int) -> None:
         slot = self.slot[number]
@@ -871,6 +1055,7 @@ class Ni:
                 self.repeats.push(token._replace(tries=tries))
             uid = self._uid(token.slot, token.generation)
             self._show("rx", "REPEAT", uid=uid, peer=slot.record.destination, detail=tries)
+            self._miss(slot.record.destination)
 
     def _act_ack_timer(self, token: AckToken) -> None:
         entry, limit = token.entry, self.timers["ack_limit"]
@@ -910,6 +1095,28 @@ class Ni:
 
         self._at_end_of(self.cycle + 5, use)
 
+    # 4.14 Silent nodes
+
+    def _miss(self, node: int) -> None:
+        """A repeat to a node; a destination that is no node has no count."""
+        if self.silence and node < self.n.nodes:
+            self._heard(node, min(self.silence.repeats[node] + 1, self.silence.after))
+
+    def _hear(self, node: int) -> None:
+        """An Ack or a REJECT of a node."""
+        if self.silence:
+            self._heard(node, 0)
+
+    def _heard(self, node: int, repeats: int) -> None:
+        silence = self.silence
+        assert silence
+        silence.repeats[node] = repeats
+
+        def known() -> None:
+            silence.known[node] = repeats
+
+        self._at_end_of(self.cycle + 2, known)
+
     # 4.7 Receive table
 
     def _entry_uid(self, entry: Entry) -> int:
@@ -929,14 +1136,14 @@ class Ni:
     def _fifo_of(self, cls: int) -> int:
         """The deliver FIFO of a class; 0 is the one for data."""
         top = (1 << self.wire["class_bits"]) - 1
-        return top - cls + 1 if top - cls < self.ni["control_classes"] else 0
+        return top - cls + 1 if self.n.is_control(cls) else 0
 
     def _take(self) -> None:
         lanes = ["take", *take_lanes(self.fifos - 1)]
         for lane, fifo, (record_ready, data_ready) in zip(lanes, self.fifo, self.i.deliver_ready, strict=True):
             if fifo.records.output is not None and record_ready:
-                source, _, length = fifo.records.pop()
-                self._show(lane, "TAKE", peer=source, length=length)
+                record: Delivered = fifo.records.pop()
+                self._show(lane, "TAKE", peer=record.source, length=record.length, detail=record.incarnation)
             if fifo.data.output is not None and data_ready:
                 fifo.data.pop()
 
@@ -961,10 +1168,10 @@ class Ni:
             if rested:
                 self.quarantine.append((self.time + self.timers["quarantine"], done.slot, after))
             else:
-                self.free.push((done.slot, after))
+                self._free(done.slot, after)
         if self._quarantine_moves(done, rested) and oldest and self._passed(oldest[0]):
             self.quarantine.popleft()
-            self.free.push(oldest[1:])
+            self._free(*oldest[1:])
 
     def _quarantine_moves(self, done: Completion | None, rested: bool) -> bool:
         """Whether the quarantine may move: no completion pushes to the free queue."""
@@ -990,16 +1197,24 @@ class Ni:
         record, beat = fifo.records.output, fifo.data.output
         return (
             int(self._idle())
-            | self.send_ready << 1
-            | (self.filling is not None) << 2
+            | self.data.ready << 1
+            | self.data.data_ready << 2
             | (record is not None) << 3
             | (beat is not None) << 4
             | (beat[1] if beat else 0) << 5
             | (self.completions.output is not None) << 6
+            | (self.control is not None and self.control.ready) << 7
+            | (self.control is not None and self.control.data_ready) << 8
         )
 
 
 # 8 Stimulus words
+
+
+def stimulus_words(numbers: Numbers) -> int:
+    """Stimulus words of a node and cycle."""
+    ni = numbers.section["ni"]
+    return 6 + 4 * (ni["control_slots"] > 0) + 2 * (ni["merge_bits"] > 0)
 
 
 def from_stimulus(
@@ -1009,10 +1224,15 @@ def from_stimulus(
     *,
     incarnation: int,
     stalled: bool = False,
+    absent: bool = False,
     deliver_ready: list[tuple[int, int]] | None = None,
-    completion_ready: int = 1,
+    completion_ready: int | None = None,
 ) -> Inputs:
-    """The inputs that six stimulus words stand for; ``deliver_ready`` is for hosts that take in their own way."""
+    """The inputs that stimulus words stand for.
+
+    ``stalled`` and ``absent`` are by schedule (section 6); ``deliver_ready`` and ``completion_ready`` are for hosts
+    that take in their own way, whatever the words say.
+    """
     wire, ni = numbers.section["wire"], numbers.section["ni"]
 
     def fields(word: int, *widths: int) -> list[int]:
@@ -1025,35 +1245,45 @@ def from_stimulus(
     def cut(value: int, width: int) -> int:
         return value & (1 << width) - 1
 
-    send, send_data, cancel, quiesce, link_disable, deliver_stall = fields(words[0], 1, 1, 1, 1, 1, 1)
-    destination, cls, mode, length, tag = fields(words[1], 16, 8, 8, 16, 16)
-    deadline, retry_limit, expect = fields(words[2], 32, 8, 8)
-    slot, generation = fields(words[5], 16, 20)
-    record = Record(
-        destination=destination,
-        cls=cut(cls, wire["class_bits"]),
-        mode=mode,
-        length=length,
-        tag=cut(tag, wire["tag_bits"]),
-        deadline=cut(deadline, ni["deadline_bits"]),
-        retry_limit=retry_limit,
-        expect=cut(expect, wire["incarnation_bits"]),
-    )
+    def offered(send: int, send_data: int, record: int, limits: int, low: int, high: int) -> Offered:
+        destination, cls, mode, length, tag = fields(record, 16, 8, 8, 16, 16)
+        deadline, retry_limit, expect = fields(limits, 32, 8, 8)
+        taken = Record(
+            destination=destination,
+            cls=cut(cls, wire["class_bits"]),
+            mode=mode,
+            length=length,
+            tag=cut(tag, wire["tag_bits"]),
+            deadline=cut(deadline, ni["deadline_bits"]),
+            retry_limit=retry_limit,
+            expect=cut(expect, wire["incarnation_bits"]),
+        )
+        return Offered(send, send_data, taken, cut(low | high << 64, numbers.flit_bits))
+
+    bits = fields(words[0], *[1] * 9)
+    send, send_data, cancel, quiesce, link_disable, deliver_stall, completion_stall, control, control_data = bits
+    streams_stall, (slot, generation) = words[0] >> 16, fields(words[5], 16, 20)
+    control_words, merge_words = words[6:10], words[-2:]
     if deliver_ready is None:
-        taking = int(not stalled and not deliver_stall)
-        deliver_ready = [(taking, taking)] * (1 + ni["control_classes"])
+        taking = not stalled and not deliver_stall
+        streams = [
+            (streams_stall >> 2 * i & 1, streams_stall >> 2 * i + 1 & 1) for i in range(1 + ni["control_classes"])
+        ]
+        deliver_ready = [(int(taking and not record), int(taking and not data)) for record, data in streams]
+    if completion_ready is None:
+        completion_ready = 1 - completion_stall
     return Inputs(
         flit=flit,
-        send=send,
-        send_data=send_data,
+        data=offered(send, send_data, *words[1:5]),
         cancel=cancel,
         quiesce=quiesce,
-        link_enable=1 - link_disable,
-        record=record,
-        data=cut(words[3] | words[4] << 64, numbers.flit_bits),
+        link_enable=int(not link_disable and not absent),
         slot=cut(slot, derived.bits(ni["slots"] - 1)),
         generation=cut(generation, wire["generation_bits"]),
         incarnation=incarnation,
         deliver_ready=deliver_ready,
         completion_ready=completion_ready,
+        control=offered(control, control_data, *control_words) if ni["control_slots"] else Offered(),
+        merge_word=merge_words[0] if ni["merge_bits"] else 0,
+        merge_mask=merge_words[1] if ni["merge_bits"] else 0,
     )

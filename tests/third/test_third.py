@@ -9,18 +9,17 @@ import sys
 from itertools import repeat
 from pathlib import Path
 
-import beside
-import derived
-import ni
 import pytest
-from beside import Cycle, drawn
 
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 from lethe_sim.lockstep import block_groups, matrix
+from tests.helpers import ROOT
+from tests.third import beside, derived, ni
+from tests.third.beside import Cycle, drawn
 
 HERE = Path(__file__).parent
-CONTRACT = HERE.parents[1] / "docs" / "reference" / "cycle-contract.md"
+CONTRACT = ROOT / "docs" / "reference" / "cycle-contract.md"
 WRITTEN_FROM_DOCUMENTS = ("derived.py", "fabric.py", "network.py", "ni.py", "traffic.py")
 
 SMALL = {
@@ -39,8 +38,8 @@ def small(**sections) -> System:
 
 def group(name: str) -> System:
     """The system of a NI of the block lockstep."""
-    (block,) = block_groups.GROUPS[name]().values() if name != "hostile" else (block_groups.hostile_ni(),)
-    return System.make(**_sections(block))
+    blocks = [block_groups.hostile_ni()] if name == "hostile" else list(block_groups.GROUPS[name]().values())
+    return System.make(**_sections(blocks[0]))
 
 
 def _sections(block) -> dict:
@@ -58,14 +57,15 @@ def agrees(run: beside.Run) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN_FROM_DOCUMENTS)
 def test_nothing_of_the_project_is_imported(name):
-    own = {Path(other).stem for other in WRITTEN_FROM_DOCUMENTS}
+    own = {f"tests.third.{Path(other).stem}" for other in WRITTEN_FROM_DOCUMENTS}
     for node in ast.walk(ast.parse((HERE / name).read_text())):
         modules = []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
-            modules = [node.module or ""]
+            package = node.module == "tests.third"
+            modules = [f"tests.third.{alias.name}" for alias in node.names] if package else [node.module or ""]
         for module in modules:
             assert module in own or module.partition(".")[0] in sys.stdlib_module_names, module
 
@@ -108,14 +108,14 @@ def test_derived_numbers(seed):
 # Under hostile stimuli
 
 
-@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "hostile"])
+@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "ni options", "hostile"])
 def test_blocks(name):
     agrees(beside.hostile_run(group(name), 0, 1, 2000))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_systems_of_the_matrix(seed):
-    system = matrix.draw(seed)
+    system = matrix.draw(seed, options=seed % 2 == 1)
     agrees(beside.hostile_run(system, seed % system.nodes, seed, 1000))
 
 
@@ -126,7 +126,7 @@ def test_drawn_systems(seed):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "hostile"])
+@pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "ni options", "hostile"])
 def test_blocks_at_length(name):
     for seed in range(4):
         agrees(beside.hostile_run(group(name), seed % 2, 100 + seed, 5000))
@@ -135,7 +135,7 @@ def test_blocks_at_length(name):
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_systems_at_length(seed):
-    for system in (matrix.draw(seed), drawn(seed)):
+    for system in (matrix.draw(seed), matrix.draw(seed, options=True), drawn(seed)):
         for node in {0, seed % system.nodes, system.nodes - 1}:
             agrees(beside.hostile_run(system, node, seed, 2000))
 
@@ -217,8 +217,8 @@ class EachDatagramIsLaunched(ni.Ni):
         super().clear()
         self.left: set[int] = set()
 
-    def _accepted(self, number):
-        super()._accepted(number)
+    def _accepted(self, context, number):
+        super()._accepted(context, number)
         self.left.discard(number)
 
     def _grant(self, token, *, repeat):
@@ -252,7 +252,7 @@ class AGrantIsSeenACycleLater(ni.Ni):
     """4.5, point 4, with "in cycles < c"."""
 
     def _counts_as_launched(self, number):
-        now = self.transmitting is not None and self.transmitting[:2] == (number, self.cycle + 1)
+        now = self.granted is not None and self.granted.token.slot == number
         return super()._counts_as_launched(number) and not now
 
 
@@ -352,7 +352,7 @@ ERRORS = {
     "control classes use the FIFO for data": (ni.Ni, "_fifo_of", lambda self, cls: 0),
     "a record that is too long is sent": (
         ni.Ni, "_refusal",
-        lambda self, refusal=ni.Ni._refusal: ni.NO_CAUSE if refusal(self) == ni.LENGTH else refusal(self),
+        lambda *of, refusal=ni.Ni._refusal: ni.NO_CAUSE if refusal(*of) == ni.LENGTH else refusal(*of),
     ),
     "a message overflows only by its records": (
         ni.DeliverFifo, "full", property(lambda self: self.records.level == self.records.depth),
@@ -361,12 +361,47 @@ ERRORS = {
     "the first delay is never exceeded": (ni.RoundTrips, "delay", lambda self, q, r, steps: self.timeout[q]),
     "a sample changes nothing": (ni.RoundTrips, "sample", lambda self, q, m: self.timeout[q]),
     "the successor of a rung is the rung": (ni.Ladder, "successor", lambda self, q: q),
+    "every class may use the reserve": (ni.Ni, "_may_use_reserve", lambda self, cls: True),
+    "control of any class is taken": (
+        ni.Ni, "_refusal",
+        lambda *of, refusal=ni.Ni._refusal: ni.NO_CAUSE if refusal(*of) == ni.CLASS else refusal(*of),
+    ),
+    "every slot goes to the data slots": (
+        ni.Ni, "_free", lambda self, slot, generation: self.data.free.push((slot, generation)),
+    ),
+    "no REJECT ends a datagram": (ni.Ni, "_receive_reject", lambda self, fields: "REJECT_IGNORED"),
+    "deliver records have no incarnation": (
+        ni.Ni, "_delivered",
+        lambda self, fields, delivered=ni.Ni._delivered: delivered(self, fields)._replace(incarnation=0),
+    ),
+    "a silent node gets no probe": (ni.Ni, "_is_probe", lambda self, grant: False),
+    "a best-effort datagram is a probe": (
+        ni.Ni, "_is_probe",
+        lambda self, grant: not grant.repeat and not self.silence.probed[grant.fields["destination"]],
+    ),
+    "an Ack leaves a node silent": (ni.Ni, "_hear", lambda self, node: None),
+    "nothing is merged": (ni.Ni, "_merge", lambda self: setattr(self, "merging", None)),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def torments() -> list[beside.Run]:
-    return [beside.hostile_run(group(name), 0, 7, 2500) for name in ("hostile", "ni32", "ni128")]
+    groups = (("hostile", 1), ("hostile", 7), ("ni32", 7), ("ni128", 7))
+    plain = [beside.hostile_run(group(name), 0, seed, 2500, stalls=False) for name, seed in groups]
+    return [*plain, *map(_with_options, range(2))]
+
+
+def _with_options(seed: int) -> beside.Run:
+    """All options at once, in a NI whose peers answer seldom enough to be silent."""
+    system = small(
+        topology={"kind": "crossbar", "nodes": 3},
+        ni={
+            "slots": 5, "ways": 2, "control_classes": 2, "control_slots": 2, "reserved_slots": 1, "reserved_classes": 3,
+            "reject": True, "source_incarnation": True, "merge_bits": 20,
+        },
+        timers={"silent_after": 2, "silent_probe": 200},
+    )  # fmt: skip
+    return beside.hostile_run(system, 0, seed, 2500)
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -386,7 +421,7 @@ def _seen(run: beside.Run) -> str:
 def test_a_difference_is_told_in_full(torments, monkeypatch):
     monkeypatch.setattr(ni.Ni, "_receive_forget", lambda self, name, fields: "FORGET_IGNORED")
     told = beside.difference(torments[0])
-    for part in ("hostile, seed 7, node 0, cycle ", "lane rx: model FORGOTTEN (detail 0, peer ", "[timers]"):
+    for part in ("hostile, seed 1, node 0, cycle ", "lane rx: model FORGOTTEN (detail 0, peer ", "[timers]"):
         assert part in told
 
 

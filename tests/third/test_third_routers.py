@@ -4,15 +4,14 @@ import random
 from itertools import islice
 from typing import NamedTuple
 
-import derived
-import fabric
 import pytest
-from ni import Flit
 
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 from lethe_sim.golden import blocks
 from lethe_sim.lockstep import block_groups, hostile
+from tests.third import derived, fabric
+from tests.third.ni import Flit
 
 LINKS = {
     "all faults, 16": {"wire": {"flit_bits": 16}, "faults": {"loss": 0.3, "flip": 0.1}},

@@ -4,22 +4,19 @@ import random
 from itertools import chain
 from typing import NamedTuple
 
-import derived
-import fabric
 import numpy as np
 import pytest
-import traffic
-from beside import drawn
-from network import Network
-from ni import Record
-from traffic import Datagram
 
-from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.script import Item, Script
 from lethe_sim.lockstep import matrix
+from tests.third import derived, fabric, traffic
+from tests.third.beside import drawn
+from tests.third.network import Network
+from tests.third.ni import Record
+from tests.third.traffic import Datagram
 
 SUMS = ("sent", "sent_sum", "received", "received_sum", "wrong")
 
@@ -40,8 +37,8 @@ def run(system: System, cycles: int, items: list[list[Item]] | None = None) -> R
     """A run with the generators, or with the items of each node's host."""
     script = Script.from_items(system, chain.from_iterable(items)) if items else None
     golden = Golden(system, script)
-    stimulus = np.zeros((cycles, system.nodes * 6), np.uint64) if items else None
-    rows = np.zeros((cycles, trace.Layout(system.graph, system.ni.control_classes).words), np.uint64)
+    stimulus = np.zeros((cycles, system.nodes * system.layout.stimulus_words), np.uint64) if items else None
+    rows = np.zeros((cycles, system.layout.words), np.uint64)
     golden.run(cycles, words=rows, stimulus=stimulus)
     sums = golden.sums
     of_nodes = [tuple(int(sums[name][node]) for name in SUMS) for node in range(system.nodes)]
@@ -99,13 +96,13 @@ def agrees(system: System, cycles: int, items: list[list[Item]] | None = None) -
 @pytest.mark.parametrize("seed", range(20))
 def test_systems_of_the_matrix(seed):
     """All topologies and sizes of queues; losses, flips, dead links, stalls and resets within the cycles."""
-    agrees(matrix.draw(seed, cycles=200), 200)
+    agrees(matrix.draw(seed, cycles=200, options=seed >= 10), 200)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(40))
 def test_systems_of_the_matrix_at_length(seed):
-    agrees(matrix.draw(seed, cycles=2000), 2500)
+    agrees(matrix.draw(seed, cycles=2000, options=seed % 2 == 1), 2500)
 
 
 @pytest.mark.full
@@ -113,6 +110,39 @@ def test_systems_of_the_matrix_at_length(seed):
 def test_drawn_systems(seed):
     faults = {"loss": 0.1, "flip": 0.001} if seed % 2 else {}
     agrees(drawn(seed).replace(workload={"load": 0.3, "count": 0}, faults=faults), 1500)
+
+
+#: Systems of which nodes die, or are away for a while.
+FAILING = (
+    {"topology": {"kind": "wire"}},
+    {"topology": {"kind": "crossbar", "nodes": 3}, "ni": {"reject": True}},
+    {"topology": {"kind": "mesh", "columns": 2, "rows": 2}, "router": {"queue": 1}},
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_that_die_or_are_away(seed):
+    """One dies, one is reset in its absence; whoever is left may call them silent."""
+    chance, cycles, kind = random.Random(f"third {seed}"), 300, FAILING[seed % len(FAILING)]
+    nodes = {"wire": 2, "crossbar": 3, "mesh": 4}[kind["topology"]["kind"]]
+    dead, away = chance.randrange(nodes), chance.randrange(nodes)
+    start, left = chance.randrange(40, cycles), chance.randrange(cycles)
+    system = System.make(
+        f"third seed {seed}",
+        **kind,
+        faults={
+            "deaths": [{"node": dead, "start": start}],
+            "absences": [{"node": away, "start": left, "end": left + chance.choice((1, 30, cycles))}],
+            "resets": [{"node": away, "start": left + 10, "cycles": 20}],
+            "loss": chance.choice((0.0, 0.1)),
+        },
+        timers={
+            "silent_after": chance.choice((0, 1, 3)), "silent_probe": 50, "backoff_steps": 0, "ack_limit": 60,
+            "slack": 0, "ceiling": 0,
+        },
+        workload={"retry_limit": 2, "load": 0.6, "count": 0},
+    )  # fmt: skip
+    agrees(system, cycles + 50)
 
 
 def test_a_generator_stops_in_the_cycle_it_should():
@@ -126,7 +156,7 @@ def test_a_generator_stops_in_the_cycle_it_should():
 @pytest.mark.parametrize("seed", range(10))
 def test_script_hosts(seed):
     """Every class and mode, lengths from 0, cycles before which nothing is offered, under the faults of the matrix."""
-    system = matrix.draw(seed, cycles=300)
+    system = matrix.draw(seed, cycles=300, options=seed % 2 == 1)
     agrees(system, 300, _items(system, seed, 12))
 
 

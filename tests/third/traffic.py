@@ -5,9 +5,9 @@ Written from `docs/` alone, as `ni.py`.
 
 from typing import NamedTuple
 
-import derived
-from derived import MASK32, Numbers, scale
-from ni import Record
+from tests.third import derived
+from tests.third.derived import MASK32, Numbers, scale
+from tests.third.ni import Delivered, Record, stimulus_words
 
 
 def payload(numbers: Numbers, key: int, length: int) -> list[int]:
@@ -89,12 +89,12 @@ class Checker:
         """deliver.ready and deliver_data.ready, unless stalled."""
         return int(self.length is None), int(self.length is not None)
 
-    def step(self, record: tuple[int, int, int] | None, beat: tuple[int, int] | None, *, reset: bool) -> None:
+    def step(self, record: Delivered | None, beat: tuple[int, int] | None, *, reset: bool) -> None:
         """The end of a cycle, with what was taken in it."""
         if reset:
             self.length, self.beats = None, []
         elif record is not None:
-            self.length = record[2] or None
+            self.length = record.length or None
         elif beat is not None:
             self.beats.append(beat[0])
             if beat[1]:
@@ -122,18 +122,23 @@ class ScriptHost:
         self.number, self.at = 0, 0
         self.in_data = False
 
-    def words(self, cycle: int) -> list[int]:
-        """The stimulus words of a cycle."""
+    def words(self, cycle: int, numbers: Numbers) -> list[int]:
+        """The stimulus words of a cycle; where there are control slots, control has a stream of its own."""
+        words = [0] * stimulus_words(numbers)
         if self.number == len(self.datagrams):
-            return [0] * 6
+            return words
         r, beats, not_before = self.datagrams[self.number]
+        control = numbers.is_control(r.cls) and numbers.section["ni"]["control_slots"] > 0
+        valid, at = (7, 6) if control else (0, 1)
         if self.in_data:
             beat = beats[self.at]
-            return [2, 0, 0, beat & derived.MASK64, beat >> 64, 0]
-        if cycle < not_before:
-            return [0] * 6
-        record = r.destination | r.cls << 16 | r.mode << 24 | r.length << 32 | r.tag << 48
-        return [1, record, r.deadline | r.retry_limit << 32 | r.expect << 40, 0, 0, 0]
+            words[0] = 2 << valid
+            words[at + 2 : at + 4] = beat & derived.MASK64, beat >> 64
+        elif cycle >= not_before:
+            words[0] = 1 << valid
+            words[at] = r.destination | r.cls << 16 | r.mode << 24 | r.length << 32 | r.tag << 48
+            words[at + 1] = r.deadline | r.retry_limit << 32 | r.expect << 40
+        return words
 
     def step(self, *, record_taken: bool, beat_taken: bool, reset: bool) -> None:
         """The end of a cycle."""

@@ -30,7 +30,7 @@ class Fabric(wiring.Component):
     i, o : In(flit), Out(flit), one per node
         From a NI's ``link_o``, to its ``link_i``.
     dead : In(links)
-        Which links are dead in this cycle; only those of ``system.faults.links`` are looked at.
+        Which links are dead in this cycle; only those of ``system.link_deaths`` are looked at.
     watch_links : Out(8 · links)
         Trace bytes of the links.
     watch0 …, counts0 … : Out, one per router
@@ -80,7 +80,7 @@ class Fabric(wiring.Component):
             if Router.pins(rule, self._queue):
                 m.d.comb += router.salt.eq(salt_for(seed))
 
-        mortal = {fault.link for fault in system.faults.links}
+        mortal = {fault.link for fault in system.link_deaths}
         for number, link in enumerate(graph.links):
             source = self.i[link.source] if link.source_is_node else routers[link.source].o[link.source_port]
             target = self.o[link.target] if link.target_is_node else routers[link.target].i[link.target_port]

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from lethe.spec.config import System
+from lethe.spec.sections.faults import LAST_CYCLE
 
 __all__ = ["Schedule", "merged"]
 
@@ -21,7 +22,9 @@ def merged(intervals) -> list[tuple[int, int]]:
 
 
 class Schedule(wiring.Component):
-    """Scheduled deaths, stalls, resets, and the end of new traffic.  What is not scheduled is constant, without logic.
+    """Scheduled deaths, absences, stalls, resets, and the end of new traffic.
+
+    What is not scheduled is constant, without logic.
 
     Parameters
     ----------
@@ -33,6 +36,8 @@ class Schedule(wiring.Component):
         The link is dead in this cycle.
     stalled, reset : Out(nodes)
         The node's deliver ports are stalled, the node is in reset, in this cycle.
+    absent, died : Out(nodes)
+        The node is away in this cycle; it is dead.
     incarnation : Out(nodes · incarnation_bits)
         1 and one more from the first cycle of each of the node's resets on; 0 is skipped when it wraps.
     stopped : Out(1)
@@ -47,6 +52,8 @@ class Schedule(wiring.Component):
                 "dead": Out(len(system.graph.links)),
                 "stalled": Out(system.nodes),
                 "reset": Out(system.nodes),
+                "absent": Out(system.nodes),
+                "died": Out(system.nodes),
                 "incarnation": Out(system.nodes * self._bits),
                 "stopped": Out(1),
             }
@@ -54,14 +61,16 @@ class Schedule(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        faults, stop = self._system.faults, self._system.workload.stop
-        nodes = range(self._system.nodes)
-        deaths = [[(f.start, f.end) for f in faults.links if f.link == link] for link in range(len(self.dead))]
+        system, faults, stop = self._system, self._system.faults, self._system.workload.stop
+        nodes = range(system.nodes)
+        dead = [[(f.start, f.end) for f in system.link_deaths if f.link == link] for link in range(len(self.dead))]
         stalls = [[(f.start, f.end) for f in faults.stalls if f.node == node] for node in nodes]
-        resets = [[(f.start, f.start + f.cycles) for f in faults.resets if f.node == node] for node in nodes]
+        resets = [[(f.start, f.start + f.cycles) for f in system.node_resets if f.node == node] for node in nodes]
+        absences = [[(f.start, f.end) for f in faults.absences if f.node == node] for node in nodes]
+        deaths = [[(f.start, LAST_CYCLE) for f in faults.deaths if f.node == node] for node in nodes]
 
-        edges = [cycle for groups in (deaths, stalls, resets) for group in groups for pair in group for cycle in pair]
-        last = max([*edges, stop])
+        scheduled = [pair for groups in (dead, stalls, resets, absences, deaths) for group in groups for pair in group]
+        last = max([*(cycle for pair in scheduled for cycle in pair if cycle < LAST_CYCLE), stop])
         cycle = Signal(range(last + 1))
         if last:
             with m.If(cycle != last):
@@ -76,14 +85,17 @@ class Schedule(wiring.Component):
                 if start:
                     with m.If(cycle == start - 1):
                         m.d.sync += level.eq(1)
-                with m.If(cycle == end - 1):
-                    m.d.sync += level.eq(0)
+                if end < LAST_CYCLE:
+                    with m.If(cycle == end - 1):
+                        m.d.sync += level.eq(0)
             return level
 
         m.d.comb += [
-            self.dead.eq(Cat(during(group, f"dead{i}") for i, group in enumerate(deaths))),
+            self.dead.eq(Cat(during(group, f"dead{i}") for i, group in enumerate(dead))),
             self.stalled.eq(Cat(during(group, f"stalled{i}") for i, group in enumerate(stalls))),
             self.reset.eq(Cat(during(group, f"reset{i}") for i, group in enumerate(resets))),
+            self.absent.eq(Cat(during(group, f"absent{i}") for i, group in enumerate(absences))),
+            self.died.eq(Cat(during(group, f"died{i}") for i, group in enumerate(deaths))),
         ]
 
         lives = (1 << self._bits) - 1

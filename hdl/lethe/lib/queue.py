@@ -1,6 +1,6 @@
 """The queue of the cycle contract: a block RAM whose read register is the output register."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -10,6 +10,8 @@ __all__ = ["Queue", "step"]
 
 def step(pointer: Signal, depth: int):
     """The value after ``pointer`` in 0 … depth−1."""
+    if depth == 1:
+        return Const(0, len(pointer))
     if depth & (depth - 1) == 0:
         return (pointer + 1)[: len(pointer)]
     return Mux(pointer == depth - 1, 0, pointer + 1)
@@ -24,7 +26,7 @@ class Queue(wiring.Component):
     Parameters
     ----------
     shape : shape of an entry
-    depth : entries of the memory, at least 2
+    depth : entries of the memory, at least 1
 
     Members
     -------
@@ -44,8 +46,8 @@ class Queue(wiring.Component):
     empty: Signal
 
     def __init__(self, shape, depth: int):
-        if depth < 2:
-            raise ValueError(f"depth must be at least 2, not {depth!r}")
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
         super().__init__(
@@ -59,9 +61,9 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
+        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
         write, read = memory.write_port(), memory.read_port()
-        head, tail = Signal(range(self._depth)), Signal(range(self._depth))
+        head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
         # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
         # and synthesis sees it in these lines.
         equal, full = Signal(), Signal()

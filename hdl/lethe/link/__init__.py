@@ -1,1 +1,1 @@
-"""Between the NI and the wire: CRCs, worms out of flits, flits out of worms."""
+"""Between the NI and its links: CRCs, worms out of flits, flits out of worms."""

@@ -1,4 +1,4 @@
-"""Worms onto the wire: header, payload and CRC as a gapless run of flits (cycle contract, section 4.3)."""
+"""Worms onto the link: header, payload and CRC as a gapless run of flits (cycle contract, section 4.3)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring

@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Mode
+from lethe.spec.ports import cause_bits
 
 from .distance import distance_class
 from .layouts import Records
@@ -23,8 +24,17 @@ _SHOWN = data.StructLayout({"destination": 16, "length": 16, "best_effort": 1})
 class Accept(wiring.Component):
     """Takes a record, gives it a slot, takes its payload, and hands the slot on.
 
-    ``send.ready`` depends on the record's class only if slots are reserved for control classes.  A refused record
+    ``send.ready`` depends on the record's class only if slots are reserved for some classes.  A refused record
     is taken in full like any other and completes as REJECTED.
+
+    With ``ni.control_slots`` there are two, one of them for control, which comes first: where both would act, the other
+    `yields`.  So their outputs can be joined.
+
+    Parameters
+    ----------
+    system : the configuration
+    control : whether it takes control classes only, with slots of their own
+    watch : whether there is ``shown``
 
     Members
     -------
@@ -32,26 +42,27 @@ class Accept(wiring.Component):
         Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full).
     send, send_data : In(stream)
         From the host.
-    free : In(stream)
-        Free slots.
+    free, waiting : In(stream), In
+        A free slot, and how many more wait behind it.
     flying : In(`flying_signature`)
         The slot whose payload is being read for a worm.
-    busy : In
-        Slots taken.
     store, begin : Out(`store_signature`), Out(`begin_signature`)
         To the send table.
     write : Out(`write_signature`)
         To the payload store.
     launch : Out(stream)
-        To the new queue; it has room.
+        To the new queue, or the control queue; it has room.
     accepted, shown : Out
         The accept event, and its record's destination, length and kind.
-    begun : Out(1)
-        A slot was taken.
+    begun, acts : Out(1)
+        A slot was taken; a record or a beat was taken.
+    yields : In(1)
+        Nothing is taken in this cycle.
     """
 
-    def __init__(self, system: System, *, watch: bool = True):
-        self._system, self._watch = system, watch
+    def __init__(self, system: System, *, control: bool = False, watch: bool = True):
+        self._system, self._control, self._watch = system, control, watch
+        self._yields = system.ni.control_slots > 0 and not control
         records = Records(system)
         self._record = records.send
         super().__init__(
@@ -62,9 +73,11 @@ class Accept(wiring.Component):
                 "send": In(stream.Signature(records.send)),
                 "send_data": In(stream.Signature(system.format.flit_bits)),
                 "free": In(stream.Signature(records.free)),
+                "waiting": In(range(system.ni.slots + 1)),
                 "flying": In(flying_signature(system)),
-                "busy": In(range(system.ni.slots + 1)),
                 "begun": Out(1),
+                "acts": Out(1),
+                **({"yields": In(1)} if self._yields else {}),
                 "store": Out(store_signature(records)),
                 "begin": Out(begin_signature(records)),
                 "write": Out(write_signature(system)),
@@ -82,10 +95,9 @@ class Accept(wiring.Component):
         life = self.free.payload
 
         reserved = Signal()
-        if system.ni.reserved_slots:
-            lowest_control = (1 << form.class_bits) - system.ni.control_classes
-            scarce = system.ni.slots - self.busy <= system.ni.reserved_slots
-            m.d.comb += reserved.eq(scarce & (record.cls < lowest_control))
+        if system.ni.reserved_slots and not self._control:
+            scarce = self.waiting < system.ni.reserved_slots
+            m.d.comb += reserved.eq(scarce & (record.cls < system.first_reserved))
 
         # What is kept from the handshake to the last beat.
         in_payload = Signal()
@@ -95,21 +107,26 @@ class Accept(wiring.Component):
         left = Signal(16 - byte_bits + 1)
         beat, fits = Signal.like(self.write.beat), Signal()
 
-        cause = Signal(Cause)
+        cause = Signal(cause_bits(system))
         with m.If((record.destination >= system.nodes) | (record.destination == self.node)):
             m.d.comb += cause.eq(Cause.DESTINATION)
         with m.Elif(record.mode > max(Mode)):
             m.d.comb += cause.eq(Cause.MODE)
         with m.Elif(record.length > system.wire.mtu):
             m.d.comb += cause.eq(Cause.LENGTH)
+        if self._control:
+            with m.Elif(record.cls < (1 << form.class_bits) - system.ni.control_classes):
+                m.d.comb += cause.eq(Cause.CLASS)
         refused = cause != Cause.NONE
         best_effort, fields = Signal(), self.store.fields
         m.d.comb += best_effort.eq(record.mode[0] & ~refused)
 
-        begun, empty, last = Signal(), Signal(), Signal()
+        begun, empty, last, taken = Signal(), Signal(), Signal(), Signal()
+        may = ~self.yields if self._yields else 1
         m.d.comb += [
             self.send.ready.eq(
-                ~in_payload
+                may
+                & ~in_payload
                 & self.open
                 & self.free.valid
                 & ~reserved
@@ -119,7 +136,9 @@ class Accept(wiring.Component):
             self.begun.eq(begun),
             self.free.ready.eq(begun),
             empty.eq(record.length == 0),
-            self.send_data.ready.eq(in_payload),
+            self.send_data.ready.eq(in_payload & may),
+            taken.eq(self.send_data.valid & self.send_data.ready),
+            self.acts.eq(begun | taken),
             last.eq(left == 1),
             self.store.valid.eq(begun),
             self.store.slot.eq(life.slot),
@@ -146,8 +165,6 @@ class Accept(wiring.Component):
                 left.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
             ]
 
-        taken = Signal()
-        m.d.comb += taken.eq(in_payload & self.send_data.valid)
         with m.If(taken):
             m.d.sync += [left.eq(left - 1), beat.eq(beat + 1), fits.eq(fits & (beat != system.slot_flits - 1))]
             with m.If(last):
@@ -183,6 +200,8 @@ class Accept(wiring.Component):
             self.accepted.generation.eq(current_life.generation),
             self.accepted.tag.eq(current.tag),
         ]
+        if system.ni.control_slots:
+            m.d.comb += self.accepted.control.eq(self._control)
         if self._watch:
             m.d.comb += [
                 self.shown.destination.eq(current.destination),

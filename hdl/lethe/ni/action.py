@@ -20,6 +20,7 @@ from .receive_side import ReceiveSide
 from .receiver import CHECKS, arrival_signature
 from .round_trip import release_signature, wait_signature
 from .send_side import SendSide
+from .silence import hear_signature
 
 __all__ = ["Action"]
 
@@ -52,6 +53,7 @@ class Action(wiring.Component):
         To the Ack ladder.
     release, wait : Out(`release_signature`), Out(`wait_signature`), with measured round trips
         Class and step in *c−1*, all else in *c*.
+    hear : Out(`hear_signature`), with ``timers.silent_after``
     reply, repeat : Out(stream)
         To the reply queue (its ``ready`` may be 0) and the repeat queue.
     lost_reply : Out(1)
@@ -69,6 +71,8 @@ class Action(wiring.Component):
         members = {}
         if system.measured:
             members = {"release": Out(release_signature(system)), "wait": Out(wait_signature(system))}
+        if system.timers.silent_after:
+            members["hear"] = Out(hear_signature(system))
         if dump:
             members |= {"dumped": Out(records.dump), "dumped_valid": Out(1)}
         self._requests = request_members(system, dump=dump)
@@ -145,6 +149,8 @@ class Action(wiring.Component):
                 self.wait.step.eq(choose.step),
                 receives.delay.eq(self.wait.delay),
             ]
+        if self._system.timers.silent_after:
+            wiring.connect(m, wiring.flipped(self.hear), sends.hear)
         if self._dump:
             m.d.comb += [
                 self.dumped_valid.eq(act.dumping),
@@ -155,20 +161,24 @@ class Action(wiring.Component):
             ]
 
         reply = self.reply.payload
+        rejects = act.stale if self._system.ni.reject else 0
         m.d.comb += [
             self.waiting.eq(act.message),
-            self.reply.valid.eq(receives.done.acks | (act.ack & self.ready)),
+            self.reply.valid.eq(receives.done.acks | ((act.ack | rejects) & self.ready)),
             reply.forget.eq(act.ack),
             reply.destination.eq(act.source),
             *(reply[name].eq(act[name]) for name in ("slot", "generation", "incarnation", "try")),
             reply.peer_incarnation.eq(Mux(act.ack, act.peer_incarnation, self.incarnation)),
             self.lost_reply.eq(self.reply.valid & ~self.reply.ready),
         ]
+        if self._system.ni.reject:
+            m.d.comb += reply.reject.eq(act.stale)
         self._show(m, act, sends.done, receives.done)
         return m
 
     def _show(self, m, act, sent, received):
         """The event: what was done, and to whose datagram."""
+        rejects = self._system.ni.reject
         drop = Signal(Drop)
         with m.If(~self.ready):
             m.d.comb += drop.eq(Drop.RESETTING)
@@ -196,6 +206,11 @@ class Action(wiring.Component):
                 m.d.comb += event.eq(Event.DELIVER_BE)
             with m.Elif(act.ack):
                 m.d.comb += event.eq(Mux(sent.released, Event.RELEASE, Event.ACK_IGNORED))
+            if rejects:
+                with m.Elif(act.reject):
+                    m.d.comb += event.eq(Event.REJECT_IGNORED)
+                    with m.If(sent.gives_up):
+                        m.d.comb += [event.eq(Event.GIVE_UP), shown.detail.eq(sent.cause)]
             with m.Else():
                 m.d.comb += event.eq(Mux(received.forgets, Event.FORGOTTEN, Event.FORGET_IGNORED))
         with m.Elif(sent.gives_up):
@@ -210,12 +225,11 @@ class Action(wiring.Component):
         # A message that was not understood names nobody.
         nameless = act.message & (~self.ready | act.wrong[: 1 + CHECKS.index(Drop.LENGTH)].any())
         own = ~act.message & ~act.acking
+        answer = (act.kind == Kind.ACK) | (act.kind == Kind.REJECT) if rejects else act.kind == Kind.ACK
         m.d.comb += shown.event.eq(event)
         with m.If((event != Event.NOTHING) & ~nameless):
             m.d.comb += [
-                shown.source.eq(
-                    Mux(own, self.node, Mux(act.message & (act.kind == Kind.ACK), act.destination, act.source))
-                ),
+                shown.source.eq(Mux(own, self.node, Mux(act.message & answer, act.destination, act.source))),
                 shown.incarnation.eq(Mux(own, self.incarnation, act.incarnation)),
                 shown.slot.eq(act.slot),
                 shown.generation.eq(act.generation),

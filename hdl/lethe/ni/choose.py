@@ -1,12 +1,12 @@
-"""Which of all that asks acts in the next cycle: an arrived message, or else an internal request."""
+"""Chooses what acts in the next cycle: an arrived message, or else an internal request."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.events import Kind
-from lethe.spec.ports import CAUSE_BITS, STATUS_BITS
+from lethe.spec.events import Drop, Kind
+from lethe.spec.ports import STATUS_BITS, cause_bits
 
 from .distance import distance_class
 from .ladder import held_layout
@@ -17,12 +17,15 @@ from .round_trip import step_bits, step_of
 
 __all__ = ["Choose", "act_layout", "request_members"]
 
-#: The kinds of messages that act, by the names of their bits in an act.
-KINDS = {"send": Kind.SEND, "ack": Kind.ACK, "forget": Kind.FORGET, "best_effort": Kind.BE}
+
+def kinds_of(system: System) -> dict[str, Kind]:
+    """The kinds of messages that act, by the names of their bits in an act."""
+    kinds = {"send": Kind.SEND, "ack": Kind.ACK, "forget": Kind.FORGET, "best_effort": Kind.BE}
+    return kinds | ({"reject": Kind.REJECT} if system.ni.reject else {})
 
 
 def request_members(system: System, *, dump: bool) -> dict:
-    """The internal requests in their order: streams, each taken in *c−1*; `held_layout` from the ladders."""
+    """The ports for internal requests, the most urgent first: streams, and the hold registers of the ladders."""
     records = Records(system)
     payloads: dict = {
         "finish": records.finish,
@@ -39,21 +42,23 @@ def act_layout(system: System) -> data.StructLayout:
     """What acts in *c*.
 
     A ``message`` acts, or one of ``finishing`` … ``dumping``, or nothing.  ``sound``: a message in which nothing is
-    ``wrong``; ``send`` … ``best_effort``: such a message of this kind.  ``source`` … ``try``: whose datagram, and which
-    of its tries; only a message or an Ack token names another node's.  ``for_us``, ``ours``: the message's peer
-    incarnation, its incarnation is this node's.  ``set``: the set looked at.  The rest is of the message, of the token
-    (``way``, ``tries``, ``ack_tries``, ``repeat_rung``) or of the datagram that finishes (``status``, ``cause``).
+    ``wrong``; ``send`` … ``best_effort``, ``reject``: such a message of this kind; ``stale``: a Send that is
+    sound but for the incarnation it expects (the last two with ``ni.reject``).  ``source`` … ``try``: whose datagram,
+    and which of its tries; only a message or an Ack token names another node's.  ``for_us``, ``ours``: the message's
+    peer incarnation, its incarnation is this node's.  ``set``: the set looked at.  The rest is of the message, of the
+    token (``way``, ``tries``, ``ack_tries``, ``repeat_rung``) or of the datagram that finishes (``status``, ``cause``).
     ``rung``, ``delay``: of a token that is pushed to the Ack ladder, the delay less one.
     """
     records = Records(system)
     header = records.header.members
+    stale = ("stale",) if system.ni.reject else ()
     taken = ("finishing", "repeating", "acking", "cancelling", "dumping")
     return data.StructLayout(
         {
             "message": 1,
             "sound": 1,
             "wrong": len(CHECKS),
-            **dict.fromkeys((*KINDS, *taken, "for_us", "ours"), 1),
+            **dict.fromkeys((*kinds_of(system), *stale, *taken, "for_us", "ours"), 1),
             **{name: header[name] for name in ("source", "slot", "generation", "incarnation", "try")},
             **{name: header[name] for name in ("kind", "destination", "peer_incarnation", "length", "class")},
             "set": records.set,
@@ -61,7 +66,7 @@ def act_layout(system: System) -> data.StructLayout:
             "tries": TRIES_BITS,
             "ack_tries": TRIES_BITS,
             "status": STATUS_BITS,
-            "cause": CAUSE_BITS,
+            "cause": cause_bits(system),
             "repeat_rung": records.rung,
             "rung": records.rung,
             "delay": range(max(system.delays) + 1),
@@ -80,7 +85,7 @@ class Choose(wiring.Component):
     arrival : In(`arrival_signature`)
         The receiver, in *c−1*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
-        The internal requests in their order; taken in *c−1*.
+        The internal requests, the most urgent first; taken in *c−1*.
     dump : In(stream), unless ``dump`` is False
         The last of them, taken only while ``quiesce``.
     slot, set : Out
@@ -178,7 +183,7 @@ class Choose(wiring.Component):
             act.message.eq(message),
             act.sound.eq(sound),
             act.wrong.eq(wrong),
-            *(act[name].eq(sound & (header.kind == kind)) for name, kind in KINDS.items()),
+            *(act[name].eq(sound & (header.kind == kind)) for name, kind in kinds_of(system).items()),
             act.finishing.eq(takes["finish"]),
             act.repeating.eq(takes["repeat_hold"]),
             act.acking.eq(takes["ack_hold"]),
@@ -202,4 +207,7 @@ class Choose(wiring.Component):
             act.rung.eq(rung),
             act.delay.eq(delay),
         ]
+        if system.ni.reject:
+            only = 1 << CHECKS.index(Drop.INCARNATION)
+            m.d.sync += act.stale.eq(message & (header.kind == Kind.SEND) & (wrong == only))
         return m

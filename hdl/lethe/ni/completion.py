@@ -119,7 +119,9 @@ class Quarantine(wiring.Component):
 
 
 class FreeSlots(wiring.Component):
-    """The free queue: filled by the walk after reset, then by completions and the quarantine.
+    """The free queues: filled by the walk after reset, then by completions and the quarantine.
+
+    With ``ni.control_slots`` there is one for data slots and one for control slots.
 
     Members
     -------
@@ -129,6 +131,10 @@ class FreeSlots(wiring.Component):
     taken : In(`taken_signature`)
     free : Out(stream)
         To accept.
+    level : Out
+        Slots that wait behind the one that is offered.
+    free_control : Out(stream), with ``ni.control_slots``
+        To the accept of control.
     """
 
     def __init__(self, system: System):
@@ -141,13 +147,28 @@ class FreeSlots(wiring.Component):
                 "clear": In(clear_signature(records.slot)),
                 "taken": In(taken_signature(records)),
                 "free": Out(stream.Signature(self._life)),
+                "level": Out(range(system.ni.slots + 1)),
+                **({"free_control": Out(stream.Signature(self._life))} if system.ni.control_slots else {}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Queue(self._life, self._system.ni.slots)
+        control_slots = self._system.ni.control_slots
+        first_control = self._system.ni.slots - control_slots
+        m.submodules.queue = queue = Queue(self._life, first_control)
         wiring.connect(m, queue.o, wiring.flipped(self.free))
+        m.d.comb += self.level.eq(queue.level)
+        freed = stream.Signature(self._life).create(path=("freed",)) if control_slots else queue.i
+        if control_slots:
+            m.submodules.controls = controls = Queue(self._life, control_slots)
+            wiring.connect(m, controls.o, wiring.flipped(self.free_control))
+            of_control = freed.payload.slot >= first_control
+            m.d.comb += [
+                queue.i.valid.eq(freed.valid & ~of_control),
+                controls.i.valid.eq(freed.valid & of_control),
+                *(own.i.payload.eq(freed.payload) for own in (queue, controls)),
+            ]
         life = Signal(self._life)
         taken, ended = self.taken, self.taken.life
         m.d.comb += [life.slot.eq(ended.slot), life.generation.eq(ended.generation + 1)]
@@ -161,14 +182,14 @@ class FreeSlots(wiring.Component):
                 quarantine.life.eq(life),
             ]
         with m.If(self.clear.valid):
-            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.slot.eq(self.clear.index)]
+            m.d.comb += [freed.valid.eq(1), freed.payload.slot.eq(self.clear.index)]
         with m.Elif(taken.valid & ~rests if self._system.timers.quarantine else taken.valid):
-            m.d.comb += [queue.i.valid.eq(1), queue.i.payload.eq(life)]
+            m.d.comb += [freed.valid.eq(1), freed.payload.eq(life)]
         if self._system.timers.quarantine:
             with m.Else():
                 m.d.comb += [
-                    queue.i.valid.eq(quarantine.free.valid),
-                    queue.i.payload.eq(quarantine.free.payload),
+                    freed.valid.eq(quarantine.free.valid),
+                    freed.payload.eq(quarantine.free.payload),
                     quarantine.free.ready.eq(1),
                 ]
         return m

@@ -32,6 +32,11 @@ def verdict_signature(records: Records) -> wiring.Signature:
 class DeliverFifo(wiring.Component):
     """A data queue with commit and rollback, and a record queue.
 
+    Parameters
+    ----------
+    system : sizes
+    control : whether it is that of a control class
+
     Members
     -------
     fill : In(`fill_signature`)
@@ -44,8 +49,9 @@ class DeliverFifo(wiring.Component):
         Nothing committed is left, in memories or output registers.
     """
 
-    def __init__(self, system: System):
-        self._system = system
+    def __init__(self, system: System, *, control: bool = False):
+        self._flits = system.control_flits if control else system.deliver_flits
+        self._records = system.control_records if control else system.ni.deliver_records
         records = Records(system)
         super().__init__(
             {
@@ -53,16 +59,16 @@ class DeliverFifo(wiring.Component):
                 "verdict": In(verdict_signature(records)),
                 "deliver": Out(stream.Signature(records.deliver)),
                 "deliver_data": Out(stream.Signature(records.beat)),
-                "waiting": Out(range(system.ni.deliver_records + 2)),
+                "waiting": Out(range(self._records + 2)),
                 "empty": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._system.deliver_flits
+        depth = self._flits
         fill, verdict = self.fill, self.verdict
-        m.submodules.records = records = Queue(verdict.record.shape(), self._system.ni.deliver_records)
+        m.submodules.records = records = Queue(verdict.record.shape(), self._records)
         m.submodules.memory = memory = Memory(shape=fill.beat.shape(), depth=depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         out = self.deliver_data

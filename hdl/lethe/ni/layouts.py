@@ -4,7 +4,7 @@ from amaranth.lib import data
 
 from lethe.host import host_records
 from lethe.spec.config import System
-from lethe.spec.ports import CAUSE_BITS, STATUS_BITS, TRIES_BITS
+from lethe.spec.ports import STATUS_BITS, TRIES_BITS, cause_bits
 
 from .distance import class_bits
 
@@ -29,8 +29,9 @@ class Records:
     token : {slot, generation, tries} of the Send ladder
     repeat : an entry of the repeat queue: the token, and the rung it will wait on
     ack_token : a token of the Ack ladder
-    reply : an Ack or Forget that waits for the link
+    reply : an Ack, Forget or REJECT that waits for the link
     finish : a datagram that ends by itself
+    merge : a Send or BE whose payload is about to be shown
     entry, entries : an entry of the receive table, and all of a set
     header : the fields of a Send, by their names on the wire
     fields : what the send table keeps of a record
@@ -51,6 +52,7 @@ class Records:
         host = host_records(system)
         self.send, self.deliver, self.beat = host["send"], host["deliver"], host["beat"]
         self.completion, self.accepted, self.entry = host["completion"], host["accepted"], host["entry"]
+        self.merge = host["merge"]
         self.cancel = self.free = self.launch = host["cancel"]
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
         self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})
@@ -60,6 +62,7 @@ class Records:
         self.reply = data.StructLayout(
             {
                 "forget": 1,
+                **({"reject": 1} if system.ni.reject else {}),
                 "destination": form.node_bits,
                 **life,
                 "incarnation": form.incarnation_bits,
@@ -67,7 +70,7 @@ class Records:
                 "try": form.try_bits,
             }
         )
-        self.finish = data.StructLayout({**own_slot, "status": STATUS_BITS, "cause": CAUSE_BITS})
+        self.finish = data.StructLayout({**own_slot, "status": STATUS_BITS, "cause": cause_bits(system)})
         self.entries = data.ArrayLayout(self.entry, system.ni.ways)
         self.header = data.StructLayout({f.name: f.width for f in form.send})
         self.deadline = data.StructLayout({"given": 1, "time": system.time_bits})
@@ -80,7 +83,7 @@ class Records:
                 "cls": form.class_bits,
                 "best_effort": 1,
                 "refused": 1,
-                "cause": CAUSE_BITS,
+                "cause": cause_bits(system),
                 "length": form.length_bits,
                 "expect": form.incarnation_bits,
                 "retry_limit": TRIES_BITS,

@@ -36,6 +36,7 @@ from .receive_table import ReceiveTable
 from .receiver import Receiver
 from .round_trip import RoundTrip
 from .send_table import SendTable
+from .silence import Silence
 from .transmitter import Transmitter
 from .walk import Walk
 from .watch import event_word, padded, uid_word, when
@@ -103,7 +104,7 @@ class Ni(wiring.Component):
         if watch:
             members["watch"] = Out(WORD_BITS * system.layout.ni_words)
         if system.ni.statistics:
-            members["counter_address"] = In(range(len(Counter)))
+            members["counter_address"] = In(range(len(system.counters)))
             members["counter_data"] = Out(32)
         super().__init__(members)
 
@@ -126,21 +127,29 @@ class Ni(wiring.Component):
         inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system, watch=self._watch)
+        accepts = [(accept, news, free.free)]
+        if system.ni.control_slots:
+            inner.submodules.accept_control = control = Accept(system, control=True, watch=self._watch)
+            inner.submodules.controls = controls = Queue(records.launch, system.ni.control_slots)
+            accepts.append((control, controls, free.free_control))
+            inner.d.comb += accept.yields.eq(control.acts)
         inner.submodules.transmitter = transmitter = Transmitter(system)
         inner.submodules.receiver = receiver = Receiver(system)
         inner.submodules.action = action = Action(system, dump=self._dump)
         fifos = []
         for i in range(1 + system.ni.control_classes):
-            inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system)
+            inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system, control=i > 0)
             fifos.append(fifo)
         m.submodules.core = ResetInserter(self.node_reset)(inner)
 
         time, busy = Signal(system.time_bits), Signal(range(slots + 1))
         taken = completions.taken.valid
         inner.d.sync += time.eq(time + self.link_enable)
-        with inner.If(accept.begun & ~taken):
+        # One accept at most begins in a cycle.
+        begun = Cat(unit.begun for unit, _, _ in accepts).any()
+        with inner.If(begun & ~taken):
             inner.d.sync += busy.eq(busy + 1)
-        with inner.Elif(taken & ~accept.begun):
+        with inner.Elif(taken & ~begun):
             inner.d.sync += busy.eq(busy - 1)
 
         # Wires that go everywhere.
@@ -150,32 +159,61 @@ class Ni(wiring.Component):
             inner.submodules.round_trip = round_trip = RoundTrip(system)
             clocked, cleared = [*clocked, round_trip], [*cleared, round_trip.clear]
         inner.d.comb += [
-            *(unit.node.eq(self.node) for unit in (accept, transmitter, receiver, action)),
+            *(unit.node.eq(self.node) for unit in (transmitter, receiver, action)),
             *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
-            *(unit.time_base.eq(time) for unit in (free, accept, transmitter, action, *clocked)),
+            *(unit.time_base.eq(time) for unit in (free, transmitter, action, *clocked)),
             *(unit.advance.eq(self.link_enable) for unit in clocked),
-            accept.open.eq(ready & ~self.host.quiesce & news.i.ready),
-            accept.busy.eq(busy),
+            accept.waiting.eq(free.level),
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
             action.quiesce.eq(self.host.quiesce),
         ]
+        if system.timers.silent_after:
+            inner.submodules.silence = silence = Silence(system)
+            inner.d.comb += silence.link_enable.eq(self.link_enable)
+            wiring.connect(inner, walk.nodes, silence.clear)
+            wiring.connect(inner, action.hear, silence.hear)
+            wiring.connect(inner, transmitter.judge, silence.judge)
         wiring.connect(inner, walk.slots, *cleared)
         wiring.connect(inner, walk.sets, received.clear)
 
         # Accept.
-        wiring.connect(inner, free.free, accept.free)
-        wiring.connect(inner, accept.store, table.store)
-        wiring.connect(inner, accept.begin, table.begin)
-        wiring.connect(inner, accept.write, payloads.write)
-        wiring.connect(inner, accept.launch, news.i)
-        wiring.connect(inner, transmitter.flying, accept.flying)
+        for unit, launches, slot in accepts:
+            inner.d.comb += [
+                unit.node.eq(self.node),
+                unit.time_base.eq(time),
+                unit.open.eq(ready & ~self.host.quiesce & launches.i.ready),
+            ]
+            wiring.connect(inner, slot, unit.free)
+            wiring.connect(inner, unit.launch, launches.i)
+        wiring.connect(inner, transmitter.flying, *(unit.flying for unit, _, _ in accepts))
+
+        def joined(name: str):
+            """This output of the accept that acts."""
+            own = getattr(accept, name)
+            if not system.ni.control_slots:
+                return own
+            return own.shape()(Mux(control.acts, getattr(control, name), own))
+
+        for port, name in ((table.store, "store"), (table.begin, "begin"), (payloads.write, "write")):
+            own = getattr(accept, name)
+            if system.ni.control_slots:
+                first = getattr(control, name)
+                inner.d.comb += [
+                    getattr(port, part).eq(Mux(control.acts, getattr(first, part), getattr(own, part)))
+                    for part in port.signature.members
+                ]
+            else:
+                wiring.connect(inner, own, port)
+        accepted = joined("accepted")
 
         # Transmit.
         wiring.connect(inner, replies.o, transmitter.replies)
         wiring.connect(inner, repeats.o, transmitter.repeats)
         wiring.connect(inner, news.o, transmitter.news)
+        if system.ni.control_slots:
+            wiring.connect(inner, controls.o, transmitter.controls)
         wiring.connect(inner, transmitter.peek, table.peek)
         wiring.connect(inner, transmitter.payload, payloads.read)
         wiring.connect(inner, transmitter.launch, table.launch, action.launch)
@@ -186,7 +224,7 @@ class Ni(wiring.Component):
             wiring.connect(inner, transmitter.wait, round_trip.send)
             wiring.connect(inner, action.wait, round_trip.ack)
             wiring.connect(inner, action.release, round_trip.release)
-            # Only an Ack needs its stamp, and its slot is known early.
+            # Only an Ack needs the time stamp of its slot.  Its header is known before it acts.
             inner.d.comb += round_trip.look.eq(receiver.arrival.header.slot)
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()
@@ -212,7 +250,9 @@ class Ni(wiring.Component):
 
         # The host.
         host = self.host
-        sinks = (host.send, accept.send), (host.send_data, accept.send_data), (host.cancel, action.cancel)
+        sinks = [(host.send, accept.send), (host.send_data, accept.send_data), (host.cancel, action.cancel)]
+        if system.ni.control_slots:
+            sinks += [(host.send_control, control.send), (host.send_control_data, control.send_data)]
         for port, sink in sinks:
             inner.d.comb += [sink.valid.eq(port.valid), sink.payload.eq(port.payload)]
 
@@ -235,9 +275,15 @@ class Ni(wiring.Component):
         gated(host.ready, ready)
         gated(self.time_base, time)
         gated(self.link_o, transmitter.link_o)
-        gated(host.accepted, accept.accepted)
+        gated(host.accepted, accepted)
         for port, sink in sinks:
             gated(port.ready, sink.ready)
+        if system.ni.merge_bits:
+            gated(host.merge, transmitter.merge)
+            inner.d.comb += [
+                transmitter.merge_word.eq(host.merge_word),
+                transmitter.merge_mask.eq(host.merge_mask),
+            ]
         if self._dump:
             inner.d.comb += [
                 action.dump.valid.eq(self.dump.valid),
@@ -254,14 +300,14 @@ class Ni(wiring.Component):
         takes = [(fifo.deliver.valid & fifo.deliver.ready, fifo.deliver.payload) for fifo in fifos]
 
         if self._watch:
-            lanes = self._lanes(accept, transmitter, receiver, action, completions, takes)
+            lanes = self._lanes(accepted, joined("shown"), transmitter, receiver, action, completions, takes)
             more = [word for take in takes[1:] for word in self._take_lane(*take)]
             self._trace(m, lanes, more, fifos)
 
         if system.ni.statistics:
-            m.submodules.statistics = statistics = Statistics(counters=len(Counter))
-            pulses = Signal(len(Counter))
-            happened = self._pulses(accept, transmitter, receiver, action, completions)
+            m.submodules.statistics = statistics = Statistics(counters=len(system.counters))
+            pulses = Signal(len(system.counters))
+            happened = self._pulses(accepted, transmitter, receiver, action, completions)
             m.d.sync += pulses.eq(Mux(self.node_reset, 0, happened))
             m.d.comb += [
                 statistics.pulse.eq(pulses),
@@ -276,6 +322,7 @@ class Ni(wiring.Component):
         flags = Cat(
             self.link_o.valid, self.link_o.first, self.link_o.last, host.idle, host.send.ready, host.send_data.ready,
             host.deliver.valid, beat.valid, beat.payload.last & beat.valid, host.completion.valid,
+            *((host.send_control.ready, host.send_control_data.ready) if self._system.ni.control_slots else ()),
         )  # fmt: skip
         shown = Mux(beat.valid, beat.payload.data, 0)
         words = [*lanes, padded(flags, WORD_BITS), padded(self.link_o.data, 128), padded(shown, 128), *more]
@@ -289,7 +336,7 @@ class Ni(wiring.Component):
             lost = sum(fifo.waiting for fifo in fifos)
             m.d.comb += self.watch[2 * WORD_BITS : 3 * WORD_BITS].eq(event_word(Const(Event.RESET, 8), length=lost))
 
-    def _lanes(self, accept, transmitter, receiver, action, completions, takes):
+    def _lanes(self, accepted, shown, transmitter, receiver, action, completions, takes):
         """The words of the lanes that every NI has."""
         sent, acted = transmitter.shown, action.shown
         ended = completions.completion.payload
@@ -299,18 +346,18 @@ class Ni(wiring.Component):
             event_word(acted.event, detail=acted.detail, peer=acted.peer, length=acted.length),
             uid_word(acted.source, acted.incarnation, acted.slot, acted.generation),
             when(
-                accept.begin.valid,
+                accepted.valid,
                 event_word(
                     Const(Event.ACCEPT, 8),
-                    detail=Mux(accept.shown.best_effort, Kind.BE, Kind.SEND),
-                    peer=accept.shown.destination,
-                    length=accept.shown.length,
-                    extra=accept.accepted.tag,
+                    detail=Mux(shown.best_effort, Kind.BE, Kind.SEND),
+                    peer=shown.destination,
+                    length=shown.length,
+                    extra=accepted.tag,
                 ),
             ),
             when(
-                accept.begin.valid,
-                uid_word(self.node, self.incarnation, accept.accepted.slot, accept.accepted.generation),
+                accepted.valid,
+                uid_word(self.node, self.incarnation, accepted.slot, accepted.generation),
             ),
             when(
                 completions.taken.valid,
@@ -329,17 +376,18 @@ class Ni(wiring.Component):
 
     def _take_lane(self, taken, record):
         """The two words of the take lane of one deliver FIFO."""
-        word = event_word(Const(Event.TAKE, 8), peer=record.source, length=record.length)
+        incarnation = record.incarnation if self._system.ni.source_incarnation else 0
+        word = event_word(Const(Event.TAKE, 8), detail=incarnation, peer=record.source, length=record.length)
         return when(taken, word), Const(0, WORD_BITS)
 
-    def _pulses(self, accept, transmitter, receiver, action, completions) -> Value:
+    def _pulses(self, accepted, transmitter, receiver, action, completions) -> Value:
         """One bit per `Counter`."""
         shown: dict = {LANE_TX: transmitter.shown.event, LANE_RX: action.shown.event}
-        happens: dict = {LANE_ACCEPT: accept.begin.valid, LANE_COMPLETE: completions.taken.valid}
+        happens: dict = {LANE_ACCEPT: accepted.valid, LANE_COMPLETE: completions.taken.valid}
         happens[LANE_FRAGMENT] = receiver.fragment
         pulses = {Counter.REPLIES_DROPPED: action.lost_reply}
         for counter, (event, reason) in COUNTED.items():
             lane = EVENTS[event].lane
             pulse = shown[lane] == event if lane in shown else happens[lane]
             pulses[counter] = pulse & (action.shown.detail == reason) if reason else pulse
-        return Cat(pulses[counter] for counter in Counter)
+        return Cat(pulses[counter] for counter in self._system.counters)

@@ -132,4 +132,6 @@ class ReceiveSide(wiring.Component):
                 verdict.record.cls.eq(act["class"]),
                 verdict.record.length.eq(act.length),
             ]
+            if system.ni.source_incarnation:
+                m.d.comb += verdict.record.incarnation.eq(act.incarnation)
         return m

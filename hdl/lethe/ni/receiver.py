@@ -140,11 +140,13 @@ class Receiver(wiring.Component):
         is_send, is_be = kind == Kind.SEND, kind == Kind.BE
         is_ack, is_forget = kind == Kind.ACK, kind == Kind.FORGET
         is_data = is_send | is_be
+        # What names a slot of this node.
+        is_answer = is_ack | (kind == Kind.REJECT) if system.ni.reject else is_ack
         # A last flit with index i ends a message of i+1 flits.
         data_last = form.header_flits + form.crc_flits - 1 + payload_flits
         wrong = {
             Drop.CRC: ~crc_good,
-            Drop.KIND: ~(is_ack | is_forget | is_data) | (single & is_data),
+            Drop.KIND: ~(is_answer | is_forget | is_data) | (single & is_data),
             Drop.LENGTH: Mux(
                 is_data,
                 (index != data_last) | (header.length > system.wire.mtu),
@@ -152,7 +154,7 @@ class Receiver(wiring.Component):
             ),
             Drop.MISROUTED: header.destination != self.node,
             Drop.SOURCE: (header.source >= system.nodes) | (header.source == self.node),
-            Drop.SLOT: is_ack & (header.slot >= system.ni.slots),
+            Drop.SLOT: is_answer & (header.slot >= system.ni.slots),
             Drop.EXTENSION: is_data & ((header.mode != is_be) | (header.extension != 0)),
             Drop.INCARNATION: is_data & (header.peer_incarnation != 0) & (header.peer_incarnation != self.incarnation),
         }

@@ -1,17 +1,19 @@
 """What the action does to a datagram of this node: it ends, or it is repeated (cycle contract, sections 4.4, 4.5)."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
+from lethe.spec.ports import cause_bits
 
 from .choose import act_layout
 from .completion import ended_signature
 from .layouts import TRIES_BITS, Records
 from .round_trip import release_signature
 from .send_table import end_signature, launch_signature
+from .silence import hear_signature
 
 __all__ = ["SendSide"]
 
@@ -33,6 +35,7 @@ class SendSide(wiring.Component):
     repeat : Out(stream)
         To the repeat queue.
     release : Out(`release_signature`), with measured round trips
+    hear : Out(`hear_signature`), with ``timers.silent_after``
     done : Out
         What was done: an Ack releases (``released``), the datagram ends otherwise (``gives_up``, ``cause``) or is
         repeated (``repeats``, ``tries``); ``live``: the slot's datagram, whatever its generation, was.
@@ -41,6 +44,9 @@ class SendSide(wiring.Component):
     def __init__(self, system: System):
         self._system = system
         records = Records(system)
+        done = {
+            "live": 1, "released": 1, "gives_up": 1, "cause": cause_bits(system), "repeats": 1, "tries": TRIES_BITS,
+        }  # fmt: skip
         super().__init__(
             {
                 "ready": In(1),
@@ -51,12 +57,9 @@ class SendSide(wiring.Component):
                 "end": Out(end_signature(records)),
                 "ended": Out(ended_signature(records)),
                 "repeat": Out(stream.Signature(records.repeat)),
-                "done": Out(
-                    data.StructLayout(
-                        {"live": 1, "released": 1, "gives_up": 1, "cause": Cause, "repeats": 1, "tries": TRIES_BITS}
-                    )
-                ),
+                "done": Out(data.StructLayout(done)),
                 **({"release": Out(release_signature(system))} if system.measured else {}),
+                **({"hear": Out(hear_signature(system))} if system.timers.silent_after else {}),
             }
         )
 
@@ -67,33 +70,39 @@ class SendSide(wiring.Component):
         slots = system.ni.slots
 
         alive, live = Signal(), Signal()
-        # A host may name a slot that does not exist, if their number is no power of two.
+        # If the number of slots is no power of two, a host can name a slot that does not exist.
         exists = act.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
         m.d.comb += [live.eq(row.live & exists), alive.eq(live & (row.generation == act.generation))]
 
-        release, gives_up, repeats = Signal(), Signal(), Signal()
-        cause, status = Signal(Cause), Signal(Status)
+        answered, release, gives_up, repeats = Signal(), Signal(), Signal(), Signal()
+        restarted = act.reject & answered if system.ni.reject else Const(0)
+        cause, status = Signal(cause_bits(system)), Signal(Status)
         spent = (row.retry_limit != 0) & (act.tries >= row.retry_limit)
         left = Signal(system.time_bits)
         m.d.comb += left.eq(self.time_base - row.deadline.time)
         overdue = row.deadline.given & ~left[-1]
-        # A grant in this cycle is the slot's last, whichever of its generations it is for.
+        # If the slot is granted in this very cycle, its row does not know the grant yet.
         granted_now = launch.valid & (launch.slot == act.slot[: len(launch.slot)])
         last_granted = Mux(granted_now, launch.generation, row.launched_generation)
         launched = last_granted == act.generation
         m.d.comb += [
-            release.eq(
-                act.ack & self.ready & alive & act.ours & ~row.best_effort & ~row.refused
+            answered.eq(
+                self.ready & alive & act.ours & ~row.best_effort & ~row.refused
                 & (row.destination[: form.node_bits] == act.source)
             ),
+            release.eq(act.ack & answered),
             gives_up.eq(
                 alive & (act.finishing | (act.repeating & (spent | overdue)) | (act.cancelling & ~row.refused))
+                | restarted
             ),
             repeats.eq(alive & act.repeating & ~spent & ~overdue),
             status.eq(Status.UNKNOWN),
         ]  # fmt: skip
         with m.If(act.ack):
             m.d.comb += [status.eq(Status.ACCEPTED), cause.eq(Cause.NONE)]
+        if system.ni.reject:
+            with m.Elif(act.reject):
+                m.d.comb += cause.eq(Cause.RESTARTED)
         with m.Elif(act.finishing):
             m.d.comb += [status.eq(act.status), cause.eq(act.cause)]
         with m.Elif(act.repeating):
@@ -117,7 +126,7 @@ class SendSide(wiring.Component):
             entry.tag.eq(row.tag),
             entry.status.eq(status),
             entry.cause.eq(cause),
-            entry.peer_incarnation.eq(Mux(act.ack, act.peer_incarnation, 0)),
+            entry.peer_incarnation.eq(Mux(act.ack | restarted, act.peer_incarnation, 0)),
             self.repeat.valid.eq(repeats),
             repeat.slot.eq(act.slot),
             repeat.generation.eq(act.generation),
@@ -132,4 +141,12 @@ class SendSide(wiring.Component):
         ]
         if system.measured:
             m.d.comb += [self.release.valid.eq(release), self.release.try_.eq(act["try"])]
+        if system.timers.silent_after:
+            answer = (act.ack | act.reject if system.ni.reject else act.ack) & self.ready
+            m.d.comb += [
+                # A generation that recurs too soon can repeat what was refused, to no node.
+                self.hear.valid.eq(answer | (repeats & (row.destination < system.nodes))),
+                self.hear.answer.eq(answer),
+                self.hear.node.eq(Mux(answer, act.source, row.destination)),
+            ]
         return m

@@ -1,6 +1,6 @@
 """The transmitter: who gets the link, and what it says (cycle contract, section 4.3)."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +15,7 @@ from .layouts import TRIES_BITS, Records
 from .payload_store import read_signature
 from .round_trip import stamp_signature, step_of, wait_signature
 from .send_table import launch_signature, peek_signature
+from .silence import judge_signature
 
 __all__ = ["Transmitter", "flying_signature", "header_bits"]
 
@@ -39,8 +40,10 @@ def header_bits(fields, values: dict):
 class Transmitter(wiring.Component):
     """Grants the link in *g*, judges in *g+1* by the send table at the start of *g*, shows the first flit in *g+2*.
 
-    Order: replies, repeats, new datagrams; the last two only while ``push.room``, new ones only while the finish
-    register is empty (it ends best-effort and refused datagrams).
+    Order: replies, control (with ``ni.control_slots``), repeats, new datagrams; all but replies only while
+    ``push.room``, control and new ones only while the finish register is empty (it ends best-effort and refused
+    datagrams).  With ``timers.silent_after`` it ends those to silent nodes too, and repeats also wait until it is
+    empty.
 
     Members
     -------
@@ -48,20 +51,24 @@ class Transmitter(wiring.Component):
         Ready and link_enable.
     node, incarnation : In
         Own number and incarnation.
-    replies, repeats, news : In(stream)
-        The queues.
+    replies, repeats, news, controls : In(stream)
+        The queues; the last with ``ni.control_slots``.
     peek : Out(`peek_signature`)
         The send table's copy.
     payload : Out(`read_signature`)
         The payload store.
     launch : Out(`launch_signature`)
-        In *g*: ``news.payload`` is granted.
+        In *g*: this entry of ``news`` or ``controls`` is granted.
     time_base, jitter : In
         The time base, and the draw of a Send in *g+1*.
     push : Out(`push_signature`)
         In *g+1*: a Send was launched; its token goes to the Send ladder.
     wait, stamp : Out(`wait_signature`), Out(`stamp_signature`)
         With measured round trips, of that Send: its step in *g*; all else in *g+1*.
+    merge : Out, merge_word, merge_mask : In(merge_bits), with ``ni.merge_bits``
+        In *g+1*: whose payload begins with what the other two say in *g+2*; all 0 otherwise.
+    judge : Out(`judge_signature`), with ``timers.silent_after``
+        In *g+1*: of the destination of a Send or BE.
     finish : Out(stream)
         The finish register.
     flying : Out(`flying_signature`)
@@ -79,6 +86,12 @@ class Transmitter(wiring.Component):
         members = {}
         if system.measured:
             members = {"wait": Out(wait_signature(system)), "stamp": Out(stamp_signature(system))}
+        if system.ni.control_slots:
+            members["controls"] = In(stream.Signature(records.launch))
+        if bits := system.ni.merge_bits:
+            members |= {"merge": Out(records.merge), "merge_word": In(bits), "merge_mask": In(bits)}
+        if system.timers.silent_after:
+            members["judge"] = Out(judge_signature(system))
         super().__init__(
             {
                 "open": In(1),
@@ -120,22 +133,37 @@ class Transmitter(wiring.Component):
         form = self._system.format
         m.submodules.serialiser = serialiser = Serialiser(self._system)
 
+        watches = self._system.timers.silent_after > 0
+
         # g: the arbiter.
         may_grant = Signal()
         reply, repeat, new = Signal(), Signal(), Signal()
-        sends = Signal()
+        sends, repeats_first = Signal(), Signal()
+        fresh = self.news
+        m.d.comb += repeats_first.eq(self.repeats.valid)
+        if self._system.ni.control_slots:
+            # What is granted from the new queue or the control queue: control goes before repeats too, if it can go.
+            fresh, control = stream.Signature(self.news.payload.shape()).create(path=("fresh",)), Signal()
+            m.d.comb += [
+                control.eq(self.controls.valid & ~self.finish.valid),
+                repeats_first.eq(self.repeats.valid & ~control),
+                fresh.valid.eq(self.news.valid | control),
+                fresh.payload.eq(Mux(control, self.controls.payload, self.news.payload)),
+                self.news.ready.eq(fresh.ready & ~control),
+                self.controls.ready.eq(fresh.ready & control),
+            ]
         m.d.comb += [
             sends.eq(may_grant & self.push.room & ~self.replies.valid),
             reply.eq(may_grant & self.replies.valid),
-            repeat.eq(sends & self.repeats.valid),
-            new.eq(sends & ~self.repeats.valid & self.news.valid & ~self.finish.valid),
+            repeat.eq(sends & repeats_first & (~self.finish.valid if watches else 1)),
+            new.eq(sends & ~repeats_first & fresh.valid & ~self.finish.valid),
             self.replies.ready.eq(may_grant),
             self.repeats.ready.eq(repeat),
-            self.news.ready.eq(new),
+            fresh.ready.eq(new),
             self.launch.valid.eq(new),
-            self.launch.slot.eq(self.news.payload.slot),
-            self.launch.generation.eq(self.news.payload.generation),
-            self.peek.slot.eq(Mux(self.repeats.valid, self.repeats.payload.slot, self.news.payload.slot)),
+            self.launch.slot.eq(fresh.payload.slot),
+            self.launch.generation.eq(fresh.payload.generation),
+            self.peek.slot.eq(Mux(repeats_first, self.repeats.payload.slot, fresh.payload.slot)),
         ]
 
         # g+1: judge and start.
@@ -143,22 +171,32 @@ class Transmitter(wiring.Component):
         queued = Signal(self.replies.payload.shape())
         token = Signal(self.repeats.payload.shape())
         m.d.sync += [is_reply.eq(reply), is_repeat.eq(repeat), is_new.eq(new), queued.eq(self.replies.payload)]
-        with m.If(self.repeats.valid):
+        with m.If(repeats_first):
             m.d.sync += token.eq(self.repeats.payload)
         with m.Else():
             m.d.sync += [
-                token.slot.eq(self.news.payload.slot),
-                token.generation.eq(self.news.payload.generation),
+                token.slot.eq(fresh.payload.slot),
+                token.generation.eq(fresh.payload.generation),
                 token.tries.eq(0),
             ]
         record, push = self.peek.row, self.push
         judging, alive, sent, killed = Signal(), Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
+        payload = self._merged(m, token, sent, serialiser) if self._system.ni.merge_bits else self.payload.flit
+        # To a silent node goes one new datagram in each period, and nothing else.
+        muted = Signal() if watches else Const(0)
+        if watches:
+            judge, probes = self.judge, is_new & ~record.best_effort
+            m.d.comb += [
+                judge.node.eq(record.destination),
+                judge.probe.eq(sent & judge.silent),
+                muted.eq(~record.refused & judge.silent & ~(probes & ~judge.probed)),
+            ]
         m.d.comb += [
             judging.eq(is_repeat | is_new),
             # A repeat whose slot ends by itself belongs to an earlier life, so early did its generation recur.
             alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
-            sent.eq(judging & alive & ~record.refused),
+            sent.eq(judging & alive & ~record.refused & ~muted),
             killed.eq(judging & ~alive),
             push.valid.eq(sent & ~record.best_effort),
             push.token.slot.eq(token.slot),
@@ -167,7 +205,7 @@ class Transmitter(wiring.Component):
             serialiser.start.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
             serialiser.flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
-            serialiser.payload.eq(self.payload.flit),
+            serialiser.payload.eq(payload),
             self.link_o.eq(serialiser.link_o),
         ]
         # Due one cycle after the eve: the delay is counted from the worm's first flit.
@@ -178,7 +216,7 @@ class Transmitter(wiring.Component):
                 self.stamp.slot.eq(token.slot),
                 self.stamp.try_.eq(token.tries),
                 self.wait.distance.eq(record.distance),
-                self.wait.step.eq(Mux(self.repeats.valid, step_of(self._system, self.repeats.payload.rung), 0)),
+                self.wait.step.eq(Mux(repeats_first, step_of(self._system, self.repeats.payload.rung), 0)),
                 # a − ~b is a + b + 1, in one adder.
                 push.eve.eq((self.time_base + self.jitter) - ~self.wait.delay),
             ]
@@ -191,7 +229,7 @@ class Transmitter(wiring.Component):
 
         with m.If(self.finish.ready):
             m.d.sync += self.finish.valid.eq(0)
-        with m.If(judging & alive & finishes):
+        with m.If(judging & alive & (finishes | muted)):
             m.d.sync += [
                 self.finish.valid.eq(1),
                 self.finish.payload.slot.eq(token.slot),
@@ -199,10 +237,20 @@ class Transmitter(wiring.Component):
                 self.finish.payload.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
                 self.finish.payload.cause.eq(Mux(record.refused, record.cause, Cause.BEST_EFFORT)),
             ]
+            if watches:
+                with m.If(muted):
+                    m.d.sync += [
+                        self.finish.payload.status.eq(Mux(is_new, Status.NEVER_SENT, Status.UNKNOWN)),
+                        self.finish.payload.cause.eq(Cause.SILENT),
+                    ]
 
+        reply_kind, reply_event = Kind.ACK, Event.ACK
+        if self._system.ni.reject:
+            reply_kind = Mux(queued.reject, Kind.REJECT, reply_kind)
+            reply_event = Mux(queued.reject, Event.REJECT, reply_event)
         kind = Signal(KIND_BITS)
         with m.If(is_reply):
-            m.d.comb += kind.eq(Mux(queued.forget, Kind.FORGET, Kind.ACK))
+            m.d.comb += kind.eq(Mux(queued.forget, Kind.FORGET, reply_kind))
         with m.Else():
             m.d.comb += kind.eq(Mux(record.best_effort, Kind.BE, Kind.SEND))
 
@@ -244,7 +292,7 @@ class Transmitter(wiring.Component):
         m.d.sync += shown.eq(0)
         with m.If(is_reply):
             m.d.sync += [
-                shown.event.eq(Mux(queued.forget, Event.FORGET, Event.ACK)),
+                shown.event.eq(Mux(queued.forget, Event.FORGET, reply_event)),
                 shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
                 shown.incarnation.eq(queued.incarnation),
                 shown.slot.eq(queued.slot),
@@ -265,3 +313,31 @@ class Transmitter(wiring.Component):
             with m.If(killed):
                 m.d.sync += [shown.event.eq(Event.KILLED), shown.tries.eq(0), shown.length.eq(0)]
         return m
+
+    def _merged(self, m, token, sent, serialiser):
+        """The payload flit, with what is merged into the first of a worm; ``serialiser.start`` is *g+1*."""
+        bits, flit = self._system.ni.merge_bits, Value.cast(self.payload.flit)
+        length = self.peek.row.length
+        # In g+2 word and mask come; with a header of several flits they are needed later.
+        fresh, first, held_word, held_mask = Signal(), Signal(), Signal(bits), Signal(bits)
+        word, mask, within = Signal(bits), Signal(bits), Signal(-(-bits // 8))
+        with m.If(sent & (length != 0)):
+            m.d.comb += [
+                self.merge.valid.eq(1),
+                *(self.merge[name].eq(token[name]) for name in ("slot", "generation", "tries")),
+            ]
+        with m.If(serialiser.start):
+            m.d.sync += within.eq(Cat(length > byte for byte in range(len(within))))
+        m.d.comb += [
+            word.eq(Mux(fresh, self.merge_word, held_word)),
+            mask.eq(Mux(fresh, self.merge_mask & Cat(bit.replicate(8) for bit in within)[:bits], held_mask)),
+        ]
+        # The first payload flit is asked for until the payload begins.
+        m.d.sync += [
+            fresh.eq(serialiser.start),
+            first.eq(serialiser.upcoming == 0),
+            held_word.eq(word),
+            held_mask.eq(mask),
+        ]
+        low = Mux(first, (flit[:bits] & ~mask) | (word & mask), flit[:bits])
+        return Cat(low, flit[bits:])

@@ -17,35 +17,34 @@ def clear_signature(index) -> wiring.Signature:
 
 
 class Walk(wiring.Component):
-    """Visits every slot and every set once, one of each a cycle, from reset on.
+    """Visits every slot and every set once, one of each a cycle, from reset on; with ``timers.silent_after`` nodes too.
 
     Members
     -------
     ready : Out(1)
-        The walk is over: max(slots, sets) cycles after reset.
-    slots, sets : Out(`clear_signature`)
-        The slot and the set of this cycle.
+        The walk is over: as many cycles after reset as there are of what there is most of.
+    slots, sets, nodes : Out(`clear_signature`)
+        The slot, the set and the node of this cycle.
     """
 
     def __init__(self, system: System):
-        self._system = system
         records = Records(system)
+        places = {"slots": (system.ni.slots, records.slot), "sets": (system.ni.sets, records.set)}
+        if system.timers.silent_after:
+            places["nodes"] = (system.nodes, range(system.nodes))
+        self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(
-            {
-                "ready": Out(1),
-                "slots": Out(clear_signature(records.slot)),
-                "sets": Out(clear_signature(records.set)),
-            }
+            {"ready": Out(1), **{name: Out(clear_signature(index)) for name, (_, index) in places.items()}}
         )
 
     def elaborate(self, platform):
         m = Module()
-        slots, sets = self._system.ni.slots, self._system.ni.sets
-        last = max(slots, sets) - 1
+        last = max(self._counts.values()) - 1
         index = Signal(range(last + 1))
         m.d.sync += index.eq(index + 1)
         with m.If(index == last):
             m.d.sync += self.ready.eq(1)
-        for port, places in ((self.slots, slots), (self.sets, sets)):
+        for name, places in self._counts.items():
+            port = getattr(self, name)
             m.d.comb += [port.valid.eq(~self.ready & (index < places)), port.index.eq(index)]
         return m

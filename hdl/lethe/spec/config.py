@@ -8,7 +8,9 @@ import copy
 import dataclasses
 import difflib
 import json
+import os
 import re
+import stat
 import tomllib
 import types
 import typing
@@ -38,7 +40,7 @@ class ConfigError(ValueError):
 
 #: Bytes of the longest configuration that is read.
 LONGEST_TOML = 4 << 20
-# A key of so many parts that the parser would take the square of their number.
+# A dotted key of more than 32 parts.  The parser's time grows with the square of the parts, so it never sees one.
 _DEEP = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
 # Cycle numbers travel as 64-bit integers; nothing else comes near.
 _LARGEST = (1 << 63) - 1
@@ -80,7 +82,7 @@ class System:
         object.__setattr__(twin, "run", dataclasses.replace(self.run, seed=seed, name=name))
         return twin
 
-    # What both implementations compute from.  The file of each section says what its numbers are.
+    # Derived numbers, which both implementations share.  Each is explained in the file of its section.
 
     graph = cached_property(sections.topology.graph)
     nodes = cached_property(sections.topology.nodes)
@@ -95,6 +97,11 @@ class System:
 
     slot_flits = cached_property(sections.ni.slot_flits)
     deliver_flits = cached_property(sections.ni.deliver_flits)
+    control_flits = cached_property(sections.ni.control_flits)
+    control_records = cached_property(sections.ni.control_records)
+    first_reserved = cached_property(sections.ni.first_reserved)
+    counters = cached_property(sections.ni.counters)
+    counter_step = cached_property(sections.ni.counter_step)
     link_wait = cached_property(sections.ni.link_wait)
 
     timer_depth = cached_property(sections.timers.timer_depth)
@@ -113,6 +120,9 @@ class System:
     reuse_time = cached_property(sections.timers.reuse_time)
     wrap_time = cached_property(sections.timers.wrap_time)
 
+    link_deaths = cached_property(sections.faults.link_deaths)
+    node_resets = cached_property(sections.faults.node_resets)
+    death = sections.faults.death
     loss_threshold = cached_property(sections.faults.loss_threshold)
     flip_threshold = cached_property(sections.faults.flip_threshold)
 
@@ -121,7 +131,12 @@ class System:
     @cached_property
     def layout(self) -> Layout:
         """Where the trace words lie."""
-        return Layout(self.graph, self.ni.control_classes)
+        return Layout(
+            self.graph,
+            self.ni.control_classes,
+            control=self.ni.control_slots > 0,
+            merge=self.ni.merge_bits > 0,
+        )
 
     @property
     def golden_only(self) -> tuple[str, str, str] | None:
@@ -148,14 +163,31 @@ def load(path: str | Path, *, hosted: bool = True) -> System:
 def toml_text(path: Path) -> str:
     """The text of a TOML file, or of a pipe, which can be read once only.
 
-    Raises OSError, UnicodeDecodeError, and ValueError for what is longer than `LONGEST_TOML` or, as a device, endless.
+    Raises OSError, UnicodeDecodeError, and ValueError for what is longer than `LONGEST_TOML` or, as a device, endless,
+    and for a pipe into which only this process writes.
     """
     with path.open("rb") as file:
+        if _own_pipe(file.fileno()):
+            raise ValueError("is the pipe into which this command writes")
         data = file.read(LONGEST_TOML + 1)
     if len(data) > LONGEST_TOML:
         raise ValueError(f"is longer than {LONGEST_TOML >> 20} MB")
     # Some editors begin a file with a byte order mark.
     return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _own_pipe(number: int) -> bool:
+    """Whether an open file is the pipe that standard output or standard error goes to."""
+    ours = os.fstat(number)
+    if not stat.S_ISFIFO(ours.st_mode):
+        return False
+    for output in (1, 2):
+        try:
+            if os.path.samestat(ours, os.fstat(output)):
+                return True
+        except OSError:  # closed
+            continue
+    return False
 
 
 def toml_tables(text: str) -> dict:
@@ -261,7 +293,7 @@ def example(kind: str = "tree", workload: str = "generator") -> str:
         "# Every key is here with its default; delete what you do not change.",
     ]
     for name, cls in SECTIONS.items():
-        lines += ["", f"[{name}]"]
+        lines += ["", f"[{name}]", f"# {cls.about}"]
         for f in dataclasses.fields(cls):
             about = f.metadata["about"]
             if isinstance(f.type, types.GenericAlias):

@@ -5,18 +5,19 @@ the NI's trace lanes, so that lockstep, pipeline and reports speak one language.
 """
 
 import enum
+from collections.abc import Sized
 from typing import NamedTuple
 
 
 class Kind(enum.IntEnum):
     """Message kinds, as the 3-bit field on the wire (IMP-14, IMP-15, IMP-16, RELM-02)."""
 
-    SEND = 1  # carries a datagram that is to be delivered exactly once
-    ACK = 2  # the receiver has committed it
-    FORGET = 3  # the sender has forgotten it, so the receiver may
+    SEND = 1  # carries a datagram, to be delivered exactly once
+    ACK = 2  # the receiver has committed the datagram
+    FORGET = 3  # the sender has forgotten the datagram, so the receiver may forget it
     BE = 4  # carries a datagram once, without any state
     RESERVED = 5  # dropped on arrival
-    REJECT = 6  # reserved, dropped on arrival
+    REJECT = 6  # the receiver is not the incarnation that a Send expects; dropped on arrival without ni.reject
 
 
 class Mode(enum.IntEnum):
@@ -38,32 +39,35 @@ class Status(enum.IntEnum):
 class Cause(enum.IntEnum):
     """Why a datagram ended as it did."""
 
-    NONE = 0  # it was acknowledged
-    RETRY_LIMIT = 1  # repeated as often as its record allowed
-    DEADLINE = 2  # not acknowledged in the time its record allowed
-    CANCELLED = 3  # its host gave it up
-    BEST_EFFORT = 4  # sent once, which is all that was asked
-    DESTINATION = 5  # no such node, or the node itself
-    LENGTH = 6  # longer than the MTU
-    MODE = 7  # a mode that is not defined
+    NONE = 0  # an Ack came
+    RETRY_LIMIT = 1  # repeated as often as the record allows, without an Ack
+    DEADLINE = 2  # no Ack came within the deadline of the record
+    CANCELLED = 3  # the host cancelled it
+    BEST_EFFORT = 4  # sent once, as best effort; no Ack ever comes
+    DESTINATION = 5  # the destination does not exist, or is the node itself
+    LENGTH = 6  # the payload is longer than the MTU
+    MODE = 7  # the mode is not defined
+    CLASS = 8  # a data class, where only control is taken
+    RESTARTED = 9  # the receiver is not the incarnation that it expects
+    SILENT = 10  # its destination answers nothing any more
 
 
 class Drop(enum.IntEnum):
     """Why an arriving message was not acted on.  Order is the order of the checks."""
 
-    NONE = 0  # it was acted on
-    CRC = 1  # the check failed
-    KIND = 2  # no kind that travels, or a Send in one flit
-    LENGTH = 3  # flits and length field disagree, or it is longer than the MTU
-    MISROUTED = 4  # for another node
-    SOURCE = 5  # from no node, or from this one
-    SLOT = 6  # an Ack for a slot that does not exist
-    EXTENSION = 7  # mode and kind disagree, or an extension that is not defined
-    INCARNATION = 8  # a Send that expects another incarnation of this node
-    TABLE_FULL = 9  # no entry free for a new datagram
-    DELIVER_FULL = 10  # no room for its payload or record
-    TIMER_FULL = 11  # no room for its Ack timer
-    RESETTING = 12  # the NI is initialising after a reset
+    NONE = 0  # the message was acted on
+    CRC = 1  # the CRC is wrong
+    KIND = 2  # the kind does not travel, or a Send has one flit
+    LENGTH = 3  # number of flits and length field disagree, or the payload is longer than the MTU
+    MISROUTED = 4  # the destination is another node
+    SOURCE = 5  # the source does not exist, or is this node
+    SLOT = 6  # the slot of an Ack does not exist
+    EXTENSION = 7  # mode and kind disagree, or the extension is not defined
+    INCARNATION = 8  # a Send expects another incarnation of this node
+    TABLE_FULL = 9  # the receive table has no free entry for a new datagram
+    DELIVER_FULL = 10  # the deliver FIFO has no room for the payload or the record
+    TIMER_FULL = 11  # the Ack ladder has no room for the time-out
+    RESETTING = 12  # the NI is initialising its tables after a reset
 
 
 class Event(enum.IntEnum):
@@ -71,55 +75,57 @@ class Event(enum.IntEnum):
 
     NOTHING = 0
     # NI, tx lane: in the cycle of the worm's first flit (KILLED: when it would have been).
-    SEND = 1  # a Send leaves; detail: tries so far, 0 for the first
+    SEND = 1  # a Send leaves; detail: number of repeats so far, 0 for the first Send
     ACK = 2  # an Ack leaves
     FORGET = 3  # a Forget leaves
     BE = 4  # a best-effort datagram leaves
-    KILLED = 5  # a Send found its datagram ended when it was granted the link
+    KILLED = 5  # a Send was granted the link and does not leave: its datagram has ended
+    REJECT = 6  # a REJECT leaves
     # NI, rx lane: in the cycle in which an arrived message or an internal request acts.
-    DELIVER = 8  # a Send was committed: datagram entered, Ack queued
+    DELIVER = 8  # a Send was committed: entry made, Ack queued
     DELIVER_BE = 9  # a best-effort message was committed
-    DUPLICATE = 10  # a Send whose datagram is already here: Ack again
-    DROP = 11  # an arriving message was not acted on; detail: Drop
-    RELEASE = 12  # an Ack ended the datagram: Forget queued, completion queued
-    ACK_IGNORED = 13  # an Ack for nothing live here: Forget queued (IMP-22)
-    FORGOTTEN = 14  # a Forget erased the entry
-    FORGET_IGNORED = 15  # a Forget matched nothing
-    REPEAT = 16  # the repeat timer expired: a Send is queued again; detail: tries
-    ACK_REPEAT = 17  # the Ack timer expired: an Ack is queued again; detail: tries
-    GIVE_UP = 18  # ended without an Ack; detail: Cause
+    DUPLICATE = 10  # a Send arrived whose datagram has an entry: Ack queued again
+    DROP = 11  # a message arrived and was dropped; detail: Drop
+    RELEASE = 12  # an Ack ended the datagram: Forget and completion queued
+    ACK_IGNORED = 13  # an Ack arrived whose datagram is not live: Forget queued (IMP-22)
+    FORGOTTEN = 14  # a Forget erased its entry
+    FORGET_IGNORED = 15  # a Forget arrived that has no entry
+    REPEAT = 16  # a Send's time-out: a repeat is queued; detail: its number, 1 for the first
+    ACK_REPEAT = 17  # an Ack's time-out: a repeat is queued; detail: its number, 1 for the first
+    GIVE_UP = 18  # the datagram ended without an Ack; detail: Cause
     ORPHAN = 19  # an entry whose sender fell silent was reclaimed
+    REJECT_IGNORED = 20  # a REJECT of nothing live here
     # NI, host lanes.
-    ACCEPT = 24  # the datagram is fully stored; detail: Kind it will travel as
-    COMPLETE = 25  # the completion was taken; detail: Status << 4 | Cause
-    TAKE = 26  # the host took the record from the deliver FIFO
-    RESET = 27  # the NI was reset; length: deliver records lost with it
+    ACCEPT = 24  # a datagram has been stored whole; detail: Kind of its message, SEND or BE
+    COMPLETE = 25  # the host took a completion; detail: Status << 4 | Cause, so 17 is UNKNOWN, RETRY_LIMIT
+    TAKE = 26  # the host took a record from a deliver FIFO
+    RESET = 27  # the NI was reset; length: number of records lost in its deliver FIFOs
     # Fabric.
     FORWARD = 32  # a head won its output; detail: output port
-    DISCARD_BUSY = 33  # its output carries another worm
-    DISCARD_CONTENTION = 34  # it lost the draw
-    DISCARD_UP = 35  # no up-port was free
-    DISCARD_ROUTE = 36  # no legal output
-    STRAY = 37  # a flit without a worm (the rest of a fragment)
-    FRAGMENT = 38  # a worm that ended without its last flit
-    OVERLONG = 39  # a worm longer than any legal one was cut
-    LOST = 40  # random loss on the link
-    DEAD = 41  # the link was dead
-    FLIP = 42  # a bit was flipped
-    DISCARD_FULL = 43  # the queue of its input is full
+    DISCARD_BUSY = 33  # a head was discarded: its output carries another worm
+    DISCARD_CONTENTION = 34  # a head was discarded: another head won the draw for its output
+    DISCARD_UP = 35  # a head was discarded: no up-port was free
+    DISCARD_ROUTE = 36  # a head was discarded: no such destination, or no legal turn
+    STRAY = 37  # a flit arrived without a head before it, for example the rest of a fragment
+    FRAGMENT = 38  # a worm ended without its last flit
+    OVERLONG = 39  # a worm was cut because it is longer than any message
+    LOST = 40  # a worm was lost at random
+    DEAD = 41  # a worm was lost because the link is dead
+    FLIP = 42  # a bit of a flit was flipped
+    DISCARD_FULL = 43  # a head was discarded: the queue of its input is full
 
 
 #: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
 TRACE_COLUMNS = (
     ("run", "string", False, "name of the run; one file may hold several"),
-    ("cycle", "int64", False, "cycle in which the event is visible, 0 is the first after reset"),
+    ("cycle", "int64", False, "cycle in which the event is visible; 0 is the first cycle after reset"),
     ("unit", "int32", False, "NIs 0 … N−1, then routers, then links (Topology.unit_name)"),
     ("port", "int16", False, "NI: lane; router: input port, ports + input port for what its queue refuses; link: 0"),
-    ("event", "int16", False, "spec.events.Event"),
+    ("event", "int16", False, "code of the event (spec.events.Event)"),
     ("uid", "int64", True, "packed UID (spec.wire.pack_uid); null where the unit cannot know it"),
-    ("peer", "int32", True, "the other node: destination at the sender, source at the receiver"),
+    ("peer", "int32", True, "the other node: the destination at a sender, the source at a receiver"),
     ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
-    ("detail", "int32", False, "per event, 0 unless Event says otherwise"),
+    ("detail", "int32", False, "depends on the event, see the table of events; else 0"),
     ("tag", "int32", True, "ACCEPT and COMPLETE: the host's tag; else null"),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
@@ -131,7 +137,9 @@ LANE_TX, LANE_RX, LANE_ACCEPT, LANE_COMPLETE, LANE_TAKE, LANE_FRAGMENT = range(l
 
 
 class Counter(enum.IntEnum):
-    """NI counters, one per pulse; the index is the address in the statistics block."""
+    """NI counters, one per pulse; the index is the address in the statistics block.  Those of
+    `REJECT_COUNTERS` are optional.
+    """
 
     SENDS = 0
     ACKS = 1
@@ -165,6 +173,8 @@ class Counter(enum.IntEnum):
     FRAGMENTS = 29
     ACCEPTED = 30
     COMPLETED = 31
+    REJECTS = 32
+    REJECTS_IGNORED = 33
 
 
 class RouterCounter(enum.IntEnum):
@@ -263,6 +273,7 @@ EVENTS: dict[Event, Facts] = {
     Event.FORGET: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.FORGET, counter=Counter.FORGETS),
     Event.BE: _ni(LANE_TX, _PAYLOAD, Role.LAUNCH, worm=Kind.SEND, counter=Counter.BEST_EFFORTS),
     Event.KILLED: _ni(LANE_TX, _NAMED, counter=Counter.KILLED),
+    Event.REJECT: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.REJECT, counter=Counter.REJECTS),
     Event.DELIVER: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED),
     Event.DELIVER_BE: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED_BE),
     Event.DUPLICATE: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DUPLICATES),
@@ -275,6 +286,7 @@ EVENTS: dict[Event, Facts] = {
     Event.ACK_REPEAT: _ni(LANE_RX, _NAMED, counter=Counter.ACK_REPEATS),
     Event.GIVE_UP: _ni(LANE_RX, _NAMED, Role.END, detail=Cause, counter=Counter.GIVEN_UP),
     Event.ORPHAN: _ni(LANE_RX, _NAMED, counter=Counter.ORPHANS),
+    Event.REJECT_IGNORED: _ni(LANE_RX, _NAMED, Role.ARRIVAL, worm=Kind.REJECT, counter=Counter.REJECTS_IGNORED),
     Event.ACCEPT: _ni(LANE_ACCEPT, _PAYLOAD | Column.TAG, detail=Kind, counter=Counter.ACCEPTED),
     Event.COMPLETE: _ni(LANE_COMPLETE, _NAMED | Column.TAG, counter=Counter.COMPLETED),
     Event.TAKE: _ni(LANE_TAKE, _PEER | _LENGTH),
@@ -333,12 +345,14 @@ LINK_COUNTED: dict[LinkCounter, Event] = {
 }
 
 
-def bank(counters: type[enum.IntEnum], least: int = 1) -> int:
+#: Counters that an NI has with ``ni.reject`` only.
+REJECT_COUNTERS = (Counter.REJECTS, Counter.REJECTS_IGNORED)
+
+
+def bank(counters: Sized, least: int = 1) -> int:
     """Addresses of one unit's counters: a power of two, at least ``least``, with room for all."""
     return max(least, 1 << (len(counters) - 1).bit_length())
 
 
-#: Counter addresses of a router.
+#: Counter addresses of a router.  `System.counter_step` has those of an NI.
 ROUTER_COUNTER_STEP = bank(RouterCounter, 16)
-#: Counter addresses of an NI, a multiple of a router's.
-COUNTER_STEP = bank(Counter, ROUTER_COUNTER_STEP)

@@ -6,9 +6,9 @@ Both hold the same constants under the same names, in capitals, behind ``PREFIX`
 import enum
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from .events import COUNTER_STEP, ROUTER_COUNTER_STEP, Cause, Counter, Drop, Event, Kind, Mode, RouterCounter, Status
+from .events import ROUTER_COUNTER_STEP, Cause, Drop, Event, Kind, Mode, RouterCounter, Status
 from .ports import ni_ports, records
 from .wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
@@ -24,7 +24,6 @@ _CODES = (
     ("Kinds of message on the wire", "KIND", Kind),
     ("Events of the trace words", "EVENT", Event),
     ("Details of the event DROP", "DROP", Drop),
-    ("Counters of a NI: its addresses", "COUNTER", Counter),
     ("Counters of a router: addresses after its first", "ROUTER_COUNTER", RouterCounter),
 )
 
@@ -68,11 +67,12 @@ def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
     )
     for title, name, codes in _CODES:
         yield title, _codes(name, codes)
+    yield "Counters of a NI: its addresses", _codes("COUNTER", system.counters)
     yield (
         "Counters of a system",
         {
-            "NI_COUNTER_STEP": COUNTER_STEP,
-            "ROUTER_COUNTER_BASE": graph.nodes * COUNTER_STEP,
+            "NI_COUNTER_STEP": system.counter_step,
+            "ROUTER_COUNTER_BASE": graph.nodes * system.counter_step,
             "ROUTER_COUNTER_STEP": ROUTER_COUNTER_STEP,
         },
     )
@@ -86,7 +86,7 @@ def _layout(record: str, fields) -> dict[str, int]:
     return found | {f"{record}_bits": at}
 
 
-def _codes(name: str, codes: type[enum.IntEnum]) -> dict[str, int]:
+def _codes(name: str, codes: Iterable[enum.IntEnum]) -> dict[str, int]:
     return {f"{name}_{code.name}": code.value for code in codes}
 
 

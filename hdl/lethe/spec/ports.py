@@ -6,18 +6,28 @@
 import typing
 from collections.abc import Iterator
 
-from .events import Counter
+from .events import Cause
 from .trace import WORD_BITS
 
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["CAUSE_BITS", "STATUS_BITS", "TRIES_BITS", "Record", "deliver_fifos", "ni_ports", "records"]
+__all__ = ["STATUS_BITS", "TRIES_BITS", "Record", "cause_bits", "deliver_fifos", "ni_ports", "records"]
 
-STATUS_BITS, CAUSE_BITS, TRIES_BITS = 2, 3, 8
+STATUS_BITS, TRIES_BITS = 2, 8
 
 #: (name, bits) of each field, the lowest first.
 Record = tuple[tuple[str, int], ...]
+
+
+def cause_bits(system: "System") -> int:
+    """Bits of a completion's cause: of the highest that the system's options can bring about."""
+    options = {
+        Cause.CLASS: system.ni.control_slots > 0,
+        Cause.RESTARTED: system.ni.reject,
+        Cause.SILENT: system.timers.silent_after > 0,
+    }
+    return max(cause for cause in Cause if options.get(cause, True)).bit_length()
 
 
 def records(system: "System") -> dict[str, Record]:
@@ -40,10 +50,16 @@ def records(system: "System") -> dict[str, Record]:
             tag,
             ("expect", form.incarnation_bits),
         ),
-        "deliver": (("source", form.node_bits), ("cls", form.class_bits), ("length", form.length_bits)),
+        "deliver": (
+            ("source", form.node_bits),
+            *((("incarnation", form.incarnation_bits),) if system.ni.source_incarnation else ()),
+            ("cls", form.class_bits),
+            ("length", form.length_bits),
+        ),
+        "merge": (("valid", 1), *life, ("tries", TRIES_BITS)),
         "beat": (("data", form.flit_bits), ("last", 1)),
-        "completion": (*life, ("destination", 16), tag, ("status", STATUS_BITS), ("cause", CAUSE_BITS), peer),
-        "accepted": (("valid", 1), *life, tag),
+        "completion": (*life, ("destination", 16), tag, ("status", STATUS_BITS), ("cause", cause_bits(system)), peer),
+        "accepted": (("valid", 1), *life, tag, *((("control", 1),) if system.ni.control_slots else ())),
         "cancel": life,
         "entry": (
             ("valid", 1),
@@ -87,6 +103,12 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
         **dict(stream("completion", host["completion"])),
         **dict(stream("cancel", host["cancel"])),
     }  # fmt: skip
+    if system.ni.control_slots:
+        ports |= dict(stream("send_control", host["send"]))
+        ports |= dict(stream("send_control_data", (("payload", form.flit_bits),)))
+    if system.ni.merge_bits:
+        ports |= dict(fields("merge", host["merge"]))
+        ports |= {"merge_mask": system.ni.merge_bits, "merge_word": system.ni.merge_bits}
     for fifo in deliver_fifos(system):
         ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
@@ -98,5 +120,5 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
     if watch:
         ports["watch"] = WORD_BITS * system.layout.ni_words
     if system.ni.statistics:
-        ports |= {"counter_address": index_bits(len(Counter)), "counter_data": 32}
+        ports |= {"counter_address": index_bits(len(system.counters)), "counter_data": 32}
     return ports

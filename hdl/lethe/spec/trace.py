@@ -26,6 +26,7 @@ NI_TAKES = NI_BEAT + 2
 NI_FLAG_BITS = (
     "link.valid", "link.first", "link.last", "idle", "send.ready", "send_data.ready",
     "deliver.valid", "deliver_data.valid", "deliver_data.last", "completion.valid",
+    "send_control.ready", "send_control_data.ready",
 )  # fmt: skip
 
 
@@ -45,14 +46,20 @@ EVENT, DETAIL, PEER, LENGTH, EXTRA = Bits(0, 8), Bits(8, 8), Bits(16, 16), Bits(
 #: In a router's event word the head's low data bits take the place of the last three.
 HEAD = Bits(PEER.shift, WORD_BITS - PEER.shift)
 
-#: A link's event has one byte.
+#: Links that share a trace word: the event of a link takes one byte.
 LINKS_PER_WORD = WORD_BITS // EVENT.bits
 
 #: Words of one node's stimulus; the data beat has two, its low half first.
 STIMULUS_FLAGS, STIMULUS_RECORD_WORD, STIMULUS_LIMITS_WORD, STIMULUS_BEAT, _, STIMULUS_CANCEL_WORD = range(6)
-STIMULUS_WORDS = STIMULUS_CANCEL_WORD + 1
+#: Words that follow with control slots: record, limits and beat of send_control.
+CONTROL_RECORD_WORD, CONTROL_LIMITS_WORD, CONTROL_BEAT, CONTROL_BEAT_HIGH = range(6, 10)
 #: Bits of the flags word, from the lowest.
-STIMULUS_BITS = ("send.valid", "send_data.valid", "cancel.valid", "quiesce", "link_disable", "deliver_stall")
+STIMULUS_BITS = (
+    "send.valid", "send_data.valid", "cancel.valid", "quiesce", "link_disable", "deliver_stall",
+    "completion_stall", "send_control.valid", "send_control_data.valid",
+)  # fmt: skip
+#: The field of the flags word that stalls deliver streams one by one, two bits for each FIFO: record, data.
+STREAMS_STALL = Bits(16, WORD_BITS - 16)
 #: Fields of the words of record, limits and cancel, (name, bits) from the lowest (`fields`).
 STIMULUS_RECORD = (("destination", 16), ("class", 8), ("mode", 8), ("length", 16), ("tag", 16))
 STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
@@ -95,10 +102,14 @@ class Layout:
     ----------
     graph : the fabric
     control_fifos : deliver FIFOs of control classes that every NI has
+    control : whether hosts have a port of their own for control
+    merge : whether NIs have a merge port
     """
 
     graph: Topology
     control_fifos: int = 0
+    control: bool = False
+    merge: bool = False
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -109,6 +120,16 @@ class Layout:
     def ni_words(self) -> int:
         """Trace words of one NI."""
         return lane_word(len(self.lanes))
+
+    @property
+    def stimulus_merge(self) -> int:
+        """The merge word, within a node's stimulus words; the mask follows."""
+        return CONTROL_BEAT_HIGH + 1 if self.control else STIMULUS_CANCEL_WORD + 1
+
+    @property
+    def stimulus_words(self) -> int:
+        """Stimulus words of one node."""
+        return self.stimulus_merge + (2 if self.merge else 0)
 
     @property
     def fabric_base(self) -> int:

@@ -1,12 +1,15 @@
 """A host that does what stimulus words say (cycle contract, section 8)."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import deliver_streams, host_signature
 from lethe.spec.config import System
 from lethe.spec.trace import (
+    CONTROL_BEAT,
+    CONTROL_LIMITS_WORD,
+    CONTROL_RECORD_WORD,
     STIMULUS_BEAT,
     STIMULUS_BITS,
     STIMULUS_CANCEL,
@@ -16,7 +19,7 @@ from lethe.spec.trace import (
     STIMULUS_LIMITS_WORD,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
-    STIMULUS_WORDS,
+    STREAMS_STALL,
     WORD_BITS,
     fields,
 )
@@ -31,52 +34,69 @@ class Script(wiring.Component):
 
     Members
     -------
-    words : In(64 · `STIMULUS_WORDS`)
+    words : In(64 · `Layout.stimulus_words`)
         The stimulus words of a node.
     takes : In(1 + 2 · deliver FIFOs)
         What is ready: completion; then record and data of each deliver FIFO.
     host : In(`host_signature`)
     link_enable : Out(1)
         For the NI, as the words say.
-    stalls : Out(1)
-        Whether the words want nothing taken that is delivered; it is for who drives ``takes``.
+    stalls : Out(1 + 2 · deliver FIFOs)
+        Which of the same streams the words stall; it is for who drives ``takes``.
     """
 
     def __init__(self, system: System):
         self._system = system
+        streams = 1 + 2 * (1 + system.ni.control_classes)
         super().__init__(
             {
-                "words": In(WORD_BITS * STIMULUS_WORDS),
-                "takes": In(1 + 2 * (1 + system.ni.control_classes)),
+                "words": In(WORD_BITS * system.layout.stimulus_words),
+                "takes": In(streams),
                 "host": In(host_signature(system)),
                 "link_enable": Out(1),
-                "stalls": Out(1),
+                "stalls": Out(streams),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         host = self.host
-        word = [self.words.word_select(i, WORD_BITS) for i in range(STIMULUS_WORDS)]
+        word = [self.words.word_select(i, WORD_BITS) for i in range(self._system.layout.stimulus_words)]
         bit = {name: word[STIMULUS_FLAGS][i] for i, name in enumerate(STIMULUS_BITS)}
 
         def taken(source, table):
             return {name: source[field.shift :][: field.bits] for name, field in fields(table).items()}
 
-        record = taken(word[STIMULUS_RECORD_WORD], STIMULUS_RECORD) | taken(word[STIMULUS_LIMITS_WORD], STIMULUS_LIMITS)
-        record["cls"] = record.pop("class")
+        def offers(record: int, limits: int, beat: int, send, send_data, name: str):
+            """A record and a beat, from these words."""
+            values = taken(word[record], STIMULUS_RECORD) | taken(word[limits], STIMULUS_LIMITS)
+            values["cls"] = values.pop("class")
+            return [
+                send.valid.eq(bit[f"{name}.valid"]),
+                *(send.payload[name].eq(value) for name, value in values.items()),
+                send_data.valid.eq(bit[f"{name}_data.valid"]),
+                send_data.payload.eq(self.words[beat * WORD_BITS :][: 2 * WORD_BITS]),
+            ]
+
         cancel = taken(word[STIMULUS_CANCEL_WORD], STIMULUS_CANCEL)
+        all_of_them = bit["deliver_stall"].replicate(len(self.stalls) - 1)
+        one_by_one = word[STIMULUS_FLAGS][STREAMS_STALL.shift :]
         streams = [host.completion, *deliver_streams(self._system, host)]
         m.d.comb += [
             self.link_enable.eq(~bit["link_disable"]),
-            self.stalls.eq(bit["deliver_stall"]),
+            self.stalls.eq(Cat(bit["completion_stall"], one_by_one | all_of_them)),
             host.quiesce.eq(bit["quiesce"]),
-            host.send.valid.eq(bit["send.valid"]),
-            *(host.send.payload[name].eq(value) for name, value in record.items()),
-            host.send_data.valid.eq(bit["send_data.valid"]),
-            host.send_data.payload.eq(self.words[STIMULUS_BEAT * WORD_BITS :][: 2 * WORD_BITS]),
+            *offers(STIMULUS_RECORD_WORD, STIMULUS_LIMITS_WORD, STIMULUS_BEAT, host.send, host.send_data, "send"),
             host.cancel.valid.eq(bit["cancel.valid"]),
             *(host.cancel.payload[name].eq(value) for name, value in cancel.items()),
             *(port.ready.eq(take) for port, take in zip(streams, self.takes, strict=True)),
         ]
+        if self._system.ni.control_slots:
+            m.d.comb += offers(
+                CONTROL_RECORD_WORD, CONTROL_LIMITS_WORD, CONTROL_BEAT, host.send_control, host.send_control_data,
+                "send_control",
+            )  # fmt: skip
+        if self._system.ni.merge_bits:
+            merge = self._system.layout.stimulus_merge
+            m.d.comb += [host.merge_word.eq(word[merge]), host.merge_mask.eq(word[merge + 1])]
         return m

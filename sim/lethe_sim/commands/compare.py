@@ -10,7 +10,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("left", metavar="LEFT", help="a trace")
-    parser.add_argument("right", metavar="RIGHT", help="the trace to hold it against")
+    parser.add_argument("right", metavar="RIGHT", help="the trace to compare it with")
     parser.add_argument("--rows", action="store_true", help="compare rows even if the digests agree")
     add_master(parser)
 

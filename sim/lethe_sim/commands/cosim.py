@@ -26,15 +26,18 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument(
-        "--simulator", choices=("verilator", "icarus"), default="verilator", help="(default: verilator)"
+        "--simulator",
+        choices=("verilator", "icarus"),
+        default="verilator",
+        help="simulator of the RTL (default: verilator)",
     )
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
     parser.add_argument(
-        "--output", metavar="FILE", help="file or capture: write what the RTL delivered there, to a new file"
+        "--output", metavar="FILE", help="file or capture: write the data that the RTL delivered there, to a new file"
     )
-    parser.add_argument("--whole", action="store_true", help="run all cycles, even when everything has drained")
+    parser.add_argument("--whole", action="store_true", help="run all cycles, even after the system has drained")
     add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")
 

@@ -94,7 +94,7 @@ class Files:
                 self._against_output(output, other)
         for output in self.outputs:
             self._against_old(output)
-        # What comes there later is not replaced either.
+        # A file that appears there during the run is judged in the same way.
         files.guard({} if self.force else {files.place(output.path): output.kind for output in self.outputs})
 
     def _place(self, output: Output) -> None:

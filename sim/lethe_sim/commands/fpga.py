@@ -47,7 +47,7 @@ def _seed(text: str) -> int:
 
 def _mhz(text: str) -> Fraction:
     try:
-        # A large exponent would be written out.
+        # `Fraction` writes an exponent out: 1e999999999 would take all memory.
         return Fraction(text if len(text) <= 20 and "e" not in text.lower() else "")
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(f"must be a frequency in MHz such as 50 or 33.3, not {text!r}") from None

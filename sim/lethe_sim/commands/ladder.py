@@ -3,8 +3,8 @@
 import argparse
 
 EXAMPLES = """\
-  lethe ladder run.parquet                the datagram that was sent most often
-  lethe ladder run.parquet --list         the names of some that were sent often
+  lethe ladder run.parquet                the datagram with the most Sends
+  lethe ladder run.parquet --list         the ten datagrams with the most Sends
   lethe ladder run.parquet 3:1:5:12       source:incarnation:slot:generation
 """
 
@@ -16,9 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="UID",
         nargs="?",
         default="unlucky",
-        help="source:incarnation:slot:generation, a packed UID, or `unlucky` (default): what was sent most often",
+        help="source:incarnation:slot:generation, a packed UID, or `unlucky` (default): the one with the most Sends",
     )
-    parser.add_argument("--list", action="store_true", help="name the ten datagrams that were sent most often instead")
+    parser.add_argument("--list", action="store_true", help="list the ten datagrams with the most Sends, draw nothing")
 
 
 def run(args: argparse.Namespace) -> int:

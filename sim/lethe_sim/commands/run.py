@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-audit", action="store_true", help="write the trace only")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
     parser.add_argument(
-        "--output", metavar="FILE", help="file or capture: write what was received there, to a new file"
+        "--output", metavar="FILE", help="file or capture: write the received data there, to a new file"
     )
     add_force(parser)
     parser.add_argument("--progress", action="store_true", default=None, help="show progress even if not on a terminal")

@@ -31,8 +31,8 @@ _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*_?")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, overrides=False)
-    parser.add_argument("--block", choices=tuple(_TOPS), default="system", help="what to write (default: system)")
-    parser.add_argument("--router", type=int, metavar="N", default=0, help="which router (default: 0)")
+    parser.add_argument("--block", choices=tuple(_TOPS), default="system", help="part to write (default: system)")
+    parser.add_argument("--router", type=int, metavar="N", default=0, help="router: its number (default: 0)")
     parser.add_argument(
         "--host",
         choices=_HOSTS,

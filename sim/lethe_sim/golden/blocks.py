@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import STIMULUS_WORDS, lane_word
+from lethe.spec.trace import lane_word
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.fabric.topology import place_router
 from lethe_sim.golden.lib import queue
@@ -230,6 +230,7 @@ class Record(NamedTuple):
     """What goes before a delivered payload."""
 
     source: int
+    incarnation: int
     cls: int
     length: int
 
@@ -246,6 +247,14 @@ class Completion(NamedTuple):
     peer_incarnation: int
 
 
+class Merge(NamedTuple):
+    """A Send that asks for what is to be written into its payload."""
+
+    slot: int
+    generation: int
+    tries: int
+
+
 class Ports(NamedTuple):
     """What a NI's ports show in one cycle beside the trace words; None where nothing is valid.
 
@@ -259,6 +268,7 @@ class Ports(NamedTuple):
     completion: Completion | None
     deliver: list[Record | None]
     deliver_data: list[tuple[int, int] | None]
+    merge: Merge | None
 
 
 class Dumped(NamedTuple):
@@ -324,24 +334,29 @@ class Ni:
     def step(
         self,
         flit: Flit | None = None,
-        stimulus: tuple[int, ...] | list[int] = (0,) * STIMULUS_WORDS,
+        stimulus: list[int] | None = None,
         *,
         incarnation: int = 1,
         reset: bool = False,
         deliver_ready: list[tuple[int, int]] | None = None,
-        completion_ready: bool = True,
+        completion_ready: bool | None = None,
     ) -> list[int]:
         """One cycle: returns the trace words (section 7), of which 12 to 14 show `link_o` and the ports.
 
-        ``flit`` is on `link_i`; ``stimulus`` also carries cancel, quiesce, link_disable and deliver_stall.
-        ``deliver_ready`` instead says of each deliver FIFO which of its ports, record and data, are ready.
+        ``flit`` is on `link_i`; ``stimulus`` also carries cancel, quiesce, link_disable and stalls.
+        ``deliver_ready`` instead says of each deliver FIFO which of its ports, record and data, are ready;
+        ``completion_ready`` likewise.
         """
         flit = flit or Flit()
         self.plant.events[0] = 0
         self.plant.lists[:] = 0  # nobody else empties them
         row = np.zeros(self._words, np.uint64)
-        _drive(self.plant, np.array(stimulus, np.uint64))
-        self.port.completion_ready = completion_ready
+        words = [0] * int(self.k.stimulus_words) if stimulus is None else stimulus
+        if len(words) != self.k.stimulus_words:
+            raise ValueError(f"stimulus must be {self.k.stimulus_words} words, not {len(words)}")
+        _drive(self.plant, np.array(words, np.uint64))
+        if completion_ready is not None:
+            self.port.completion_ready = completion_ready
         if deliver_ready is not None:
             self.port.deliver_ready, self.port.deliver_data_ready = (
                 sum(ready[which] << fifo for fifo, ready in enumerate(deliver_ready)) for which in range(2)
@@ -361,16 +376,22 @@ class Ni:
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))
         free = bool(host_port.cancel_ready(ni, cycle))
-        ended = Completion(*_completion(k, ni)) if host_port.completion_valid(k, ni, cycle) else None
+        ended = Completion(*map(int, _completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
             ready, cycle - int(ni.time_zero), free, free and quiesce and not cancel, ended,
-            [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos],
+            [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),
         )  # fmt: skip
+
+    def _merge(self) -> Merge | None:
+        if self.k.merge_bits == 0 or self.ni.merge_at != self.cycle + 1:
+            return None
+        slot, generation = layouts.unpack_life(self.ni.merge_life)
+        return Merge(int(slot), int(generation), int(self.ni.merge_tries))
 
     def _record(self, fifo: int) -> Record | None:
         if not host_port.deliver_valid(self.k, self.ni, self.cycle, fifo):
             return None
-        return Record(*host_port.deliver_record(self.k, self.ni, fifo))
+        return Record(*map(int, host_port.deliver_record(self.k, self.ni, fifo)))
 
     def _beat(self, fifo: int) -> tuple[int, int] | None:
         if not host_port.deliver_data_valid(self.k, self.ni, self.cycle, fifo):

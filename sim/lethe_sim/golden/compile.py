@@ -65,7 +65,7 @@ def _slice(start, offset):
 
 #: A decorator: the function compiled on first call and cached on disk, or as it is with the compiler off.
 jit: Any = _plain
-#: The same for what is called once a message or once a cycle: a call, not a copy; so the whole is compiled sooner.
+#: The same, but never inlined, so that compiling is faster: for functions called once a message or once a cycle.
 apart: Any = _plain
 #: ``pointer(array)``: where an array's memory begins, passed on at no cost and indexed like the array.
 pointer: Any = np.asarray

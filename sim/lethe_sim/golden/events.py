@@ -6,7 +6,7 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 import numpy as np
 
 from lethe.spec import trace
-from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Counter, Event, LinkCounter, RouterCounter
+from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Event, LinkCounter, RouterCounter
 from lethe.spec.trace import DETAIL, EVENT, LANES, LINKS_PER_WORD
 
 from .compile import apart, jit
@@ -25,7 +25,7 @@ for _link_counter, _event in LINK_COUNTED.items():
     _BY_LINK_EVENT[_event] = _link_counter
 COLUMNS = 4
 lane_word = jit(trace.lane_word)
-NI_COUNTERS, ROUTER_COUNTERS, LINK_COUNTERS = len(Counter), len(RouterCounter), len(LinkCounter)
+ROUTER_COUNTERS, LINK_COUNTERS = len(RouterCounter), len(LinkCounter)
 
 
 @jit
@@ -76,7 +76,7 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
             if event == Event.DROP:
                 counter = _BY_REASON[np.int64(word >> np.uint64(8) & np.uint64(0xFF))]
             if counter >= 0:
-                counters[unit * NI_COUNTERS + counter] += np.uint64(1)
+                counters[unit * k.counters + counter] += np.uint64(1)
         elif unit < nodes + routers:
             router_counters[(unit - nodes) * ROUTER_COUNTERS + _BY_ROUTER_EVENT[event]] += np.uint64(1)
         else:

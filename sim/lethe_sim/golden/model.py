@@ -8,16 +8,16 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
-from lethe.spec.trace import STIMULUS_WORDS
 from lethe_sim.golden.fabric import fabric
 from lethe_sim.golden.study import credits
 
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
-from .script import Delivery, GoldenError, Item, Letters, Script
+from .script import GoldenError, Item, Letters, Script, Taken
 from .state import (
     EXTERNAL,
     GENERATOR,
+    NEVER,
     SCRIPT,
     Host,
     Letter,
@@ -30,12 +30,12 @@ from .state import (
 
 __all__ = [
     "EVENT",
-    "Delivery",
     "Golden",
     "GoldenError",
     "Item",
     "Letters",
     "Script",
+    "Taken",
     "fault_schedule",
     "state",
     "zeros",
@@ -87,7 +87,7 @@ class Golden:
             self._ni.reshape(-1),
             self._data.reshape(-1),
             schedule=schedule.reshape(-1),
-            counters=np.zeros(system.nodes * len(Counter), np.uint64),
+            counters=np.zeros(system.nodes * len(system.counters), np.uint64),
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             **given,
@@ -141,13 +141,14 @@ class Golden:
         Parameters
         ----------
         words : uint64[cycles, `Layout.words`], filled with the trace words of section 7
-        stimulus : uint64[cycles, nodes·6]: read if the hosts are external (and then required), else filled
+        stimulus : uint64[cycles, nodes·`Layout.stimulus_words`]: read if the hosts are external (and then
+            required), else filled
         until_drained : stop after the first cycle at whose end everything is drained
         """
         if self._external and stimulus is None:
             raise GoldenError("external hosts need stimulus words; give `stimulus`")
         words = self._rows("words", words, cycles, self.system.layout.words)
-        stimulus = self._rows("stimulus", stimulus, cycles, STIMULUS_WORDS * self.system.nodes)
+        stimulus = self._rows("stimulus", stimulus, cycles, self.system.layout.stimulus_words * self.system.nodes)
         if len(words):
             words[:cycles] = 0
         done = 0
@@ -201,13 +202,13 @@ class Golden:
 
     @property
     def drained(self) -> bool:
-        """Whether all hosts are done, every NI is idle and nothing is on any wire."""
+        """Whether nothing is on any wire, and of the living all hosts are done and all NIs idle."""
         return bool(machine.drained(self._plant, self._fabric))
 
     @property
     def counters(self) -> np.ndarray:
-        """uint64[nodes, 32], by `spec.events.Counter`."""
-        counters = self._plant.counters.reshape(-1, len(Counter)).copy()
+        """uint64[nodes, `System.counters`], by `spec.events.Counter`."""
+        counters = self._plant.counters.reshape(self.system.nodes, -1).copy()
         counters[:, Counter.REPLIES_DROPPED] = self._ni[:, Registers.replies_dropped].astype(np.uint64)
         return counters
 
@@ -280,20 +281,20 @@ class Golden:
         np.minimum(self._plant.look, self.cycle, out=self._plant.look)
 
     def letters(self, first: int = 0) -> Letters:
-        """Script mode: the datagrams accepted for delivery, from the ``first``-th on, in the order of their acceptance.
+        """Script mode: the datagrams delivered to the hosts, from the ``first``-th on, in the order of their delivery.
 
-        ``cycle`` is that in which the host took the record, −1 if it has not yet.
+        ``cycle`` is the cycle in which the host took the record, −1 if it has not yet.
         """
         letters = self._plant.letters.reshape(-1, Letter.size)
         rows = letters[1 + first : int(letters[0, 0]) + 1].copy()
         return Letters(*(rows[:, getattr(Letter, name)] for name in Letter.layout), data=self._plant.letter_data)
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def taken(self) -> list[Taken]:
         """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
         found = self.letters()
         return [
-            Delivery(
+            Taken(
                 *(int(column[i]) for column in found.columns[:4]),
                 payload=found.payload(int(i)),
                 cycle=int(found.cycle[i]),
@@ -319,6 +320,10 @@ def state(system: System, k: Parameters, only: int | None = None) -> tuple[np.nd
     data = zeros(len(nodes), int(k.data_width), np.uint64)
     ni[:, Registers.number] = nodes
     ni[:, Registers.incarnation_now] = 1
+    ni[:, Registers.dead_from] = NEVER
+    for death in system.faults.deaths:
+        if death.node in nodes:
+            ni[nodes == death.node, Registers.dead_from] = system.death(death.node)
     ni[:, Registers.random] = [seed_for(system.run.seed, UNIT_NI, node) for node in nodes.tolist()]
     return ni, data
 
@@ -326,9 +331,10 @@ def state(system: System, k: Parameters, only: int | None = None) -> tuple[np.nd
 def fault_schedule(system: System) -> np.ndarray:
     """Section 6 as rows of (cycle, what, which, +1 or −1), in the order of their cycles."""
     faults = system.faults
-    spans = [(machine.LINK_DIES, x.link, x.start, x.end) for x in faults.links]
+    spans = [(machine.LINK_DIES, x.link, x.start, x.end) for x in system.link_deaths]
     spans += [(machine.NODE_STALLS, x.node, x.start, x.end) for x in faults.stalls]
-    spans += [(machine.NODE_RESETS, x.node, x.start, x.start + x.cycles) for x in faults.resets]
+    spans += [(machine.NODE_RESETS, x.node, x.start, x.start + x.cycles) for x in system.node_resets]
+    spans += [(machine.NODE_AWAY, x.node, x.start, x.end) for x in faults.absences]
     rows = [(start, what, which, 1) for what, which, start, _ in spans]
     rows += [(end, what, which, -1) for what, which, _, end in spans]
     # A fault that follows another at once goes first, so that the two are one.

@@ -34,7 +34,7 @@ class Item:
     expect: int = 0
 
 
-class Delivery(NamedTuple):
+class Taken(NamedTuple):
     """A datagram that a script host has taken: at ``node``, its record in ``cycle``."""
 
     node: int
@@ -47,7 +47,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """Delivered datagrams in columns, one place each; `payload` cuts one out.
+    """Datagrams delivered to script hosts, in columns, one place each; `payload` cuts one out.
 
     Attributes
     ----------

@@ -26,6 +26,9 @@ WIRE, CROSSBAR, FLY, TREE, MESH = range(len(KINDS))
 EXTERNAL, GENERATOR, SCRIPT = range(3)
 FREE_PATH, BLIND, PINNED_PATH = range(3)
 
+# Where the merge word and its mask stand behind the beats of `send` and `send_control`.
+MERGE = 4
+
 # Flit flags.
 VALID, FIRST, LAST = 1, 2, 4
 # A head in a transmitter's ring has the flits of its worm beside its flags; where worms travel whole
@@ -68,7 +71,9 @@ class Queues(IntEnum):
     REPLY = 3
     COMPLETION = 4
     QUARANTINED = 5
-    DELIVER = 6
+    CONTROL_FREE = 6
+    CONTROL = 7
+    DELIVER = 8
 
 
 class Request(IntEnum):
@@ -115,8 +120,13 @@ class Parameters(Record):
     reply_depth: int
     deliver_flits: int
     deliver_records: int
+    control_fifo_flits: int
+    control_fifo_records: int
     fifos: int
     first_control: int
+    control_slots: int
+    first_control_slot: int
+    first_reserved: int
     top_class: int
     reserved: int
     quarantine: int
@@ -188,7 +198,14 @@ class Parameters(Record):
     salt: int
     credit_flits: int
     credit_delay: int
+    source_incarnation: int
+    reject: int
+    silent_after: int
+    silent_probe: int
+    merge_bits: int
     return_phases: int
+    counters: int
+    stimulus_words: int
     source_ring: int
     route_delay: int
     grant_delay: int
@@ -202,6 +219,7 @@ class Parameters(Record):
     path: int
     dilation: int
     at_taken: int
+    at_neighbours: int
     fields: Any = records(Place, len(Field))
     delay: Any = numbers(LONGEST_LADDER)
     gap: Any = numbers(GAPS)
@@ -218,6 +236,14 @@ class Hold(Record):
     over: int
 
 
+class Accepting(Record):
+    """An accept context: the slot of the record taken last, the beats that follow it (0: IDLE), and those so far."""
+
+    slot: int
+    beats: int
+    beat: int
+
+
 class Registers(Record):
     """What every NI has, whatever the sizes."""
 
@@ -227,12 +253,11 @@ class Registers(Record):
     ready_from: int
     time_zero: int
     in_reset: int
+    away: int  # absences that last
+    dead_from: int
     busy: int
     entries: int
     replies_dropped: int
-    accept_slot: int
-    accept_beats: int
-    accept_beat: int
     next_grant: int
     tx_clear: int
     tx_slot: int
@@ -240,6 +265,9 @@ class Registers(Record):
     tx_until: int
     tx_end: int
     tx_listed: int
+    merge_at: int  # the cycle in which the merge port is read
+    merge_life: int
+    merge_tries: int
     launch: int
     finish_from: int
     finish: int
@@ -254,9 +282,14 @@ class Registers(Record):
     offered: int
     uncommitted: int
     overflow: int
+    noted_at: int  # when the neighbour that was noted last was heard, or not heard once more
+    noted_node: int
+    noted_silence: int
+    probing: int  # the silent node that is being probed
     request: int
     request_a: int
     request_b: int
+    accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
     stage: Any = numbers(4)  # what the receiver does in cycle c, at c mod 4
     ladders: Any = records(Hold, 2)
 
@@ -293,6 +326,15 @@ class Slot(Record):
     cause: int
     stamp: int
     stamp_try: int
+
+
+class Neighbour(Record):
+    """What a NI knows of a node with `timers.silent_after`: repeats in a row to it that are known, and the number of
+    the period in which it was probed, counted from 1.
+    """
+
+    repeats: int
+    probed: int
 
 
 class Message(Record):
@@ -363,7 +405,10 @@ class Showing(Record):
 
 
 class HostPort(Record):
-    """What a node's host drives in a cycle (`golden.ni.host_port`); the two words of a beat are among ``data``."""
+    """What a node's host drives in a cycle (`golden.ni.host_port`); the two words of a beat are among ``data``.
+
+    With control slots a second one follows, and its beat the other's: the valids and the record of `send_control`.
+    """
 
     send_valid: int
     data_valid: int
@@ -517,7 +562,7 @@ def worms_stay_whole(system: System) -> bool:
     What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
     reset leave pieces, which travel flit by flit, as all do that wait in queues.
     """
-    if system.queue or system.credits or system.flip_threshold or system.faults.links or system.faults.resets:
+    if system.queue or system.credits or system.flip_threshold or system.link_deaths or system.node_resets:
         return False
     return longest_way(system) <= LONGEST_WAY
 
@@ -539,10 +584,17 @@ def parameters(system: System, host: int) -> Parameters:
         "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
         "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
         "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
+        "control_slots": ni.control_slots, "first_control_slot": ni.slots - ni.control_slots,
+        "control_fifo_flits": system.control_flits, "control_fifo_records": system.control_records,
         "first_control": (1 << form.class_bits) - ni.control_classes, "top_class": (1 << form.class_bits) - 1,
-        "reserved": ni.reserved_slots, "quarantine": timers.quarantine, "jitter": (1 << timers.jitter_bits) - 1,
+        "reserved": ni.reserved_slots, "first_reserved": system.first_reserved,
+        "source_incarnation": ni.source_incarnation, "reject": ni.reject,
+        "silent_after": timers.silent_after, "silent_probe": timers.silent_probe,
+        "merge_bits": ni.merge_bits if host == EXTERNAL else 0, "quarantine": timers.quarantine,
+        "jitter": (1 << timers.jitter_bits) - 1,
         "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
-        "rungs": system.rungs, "timer_depth": system.timer_depth, "initial": max(ni.slots, ni.sets),
+        "rungs": system.rungs, "timer_depth": system.timer_depth,
+        "initial": max(ni.slots, ni.sets, system.nodes if timers.silent_after else 0),
         "slot_bits": form.slot_bits, "generation_mask": (1 << form.generation_bits) - 1,
         "incarnation_mask": (1 << form.incarnation_bits) - 1, "try_mask": (1 << form.try_bits) - 1,
         "tag_mask": (1 << system.wire.tag_bits) - 1, "class_mask": (1 << form.class_bits) - 1,
@@ -553,12 +605,15 @@ def parameters(system: System, host: int) -> Parameters:
         "host": host, "min_length": load.min_length, "lengths": load.max_length - load.min_length + 1,
         "count": load.count, "stop": load.stop, "deadline_given": load.deadline, "retry_given": load.retry_limit,
         "whole": whole, "tx_ring": _power(ring), "rx_words": -(-form.max_flits * form.flit_bits // 64) + 1,
-        "data_ring": system.deliver_flits + 1, "flit_shift": form.flit_bytes.bit_length() - 1,
+        "data_ring": max(system.deliver_flits, system.control_flits) + 1,
+        "flit_shift": form.flit_bytes.bit_length() - 1,
         "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
         "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1,
         "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         "credit_flits": system.credits, "credit_delay": system.router.credit_delay, "source_ring": SOURCE_FLITS,
-        "pinned": 1, "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
+        "pinned": 1, "counters": len(system.counters),
+        "stimulus_words": system.layout.stimulus_words,
+        "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
         "slack": system.slack, "time_mask": (1 << system.time_bits) - 1, "per_destination": study.per_destination,
         "replies_last": study.replies == "last", "path": PATHS.index(study.path), "dilation": graph.dilation,
     }  # fmt: skip
@@ -579,13 +634,14 @@ def parameters(system: System, host: int) -> Parameters:
 
     area(Registers.size)
     k.at_host = area(Host.size)
-    k.at_port = area(HostPort.size)
+    k.at_port = area(HostPort.size * (2 if ni.control_slots else 1))
     k.at_queues = area(queues * Queue.size)
     k.at_fifos = area(fifos * Queue.size)
     k.at_messages = area(4 * Message.size)
     k.at_tx = area(Showing.size * int(k.tx_ring))
     k.at_last = area(fifos * int(k.data_ring))
-    depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots] + [ni.deliver_records] * fifos
+    depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots]
+    depths += [ni.control_slots, ni.control_slots, ni.deliver_records] + [system.control_records] * ni.control_classes
     for queue, depth in enumerate(depths):
         k.queues[queue].places = depth + 1
         k.queues[queue].at = area(2 * (depth + 1))
@@ -594,11 +650,12 @@ def parameters(system: System, host: int) -> Parameters:
     k.at_rungs = area(2 * Rung.size * system.rungs)
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
+    k.at_neighbours = area(system.nodes * Neighbour.size if timers.silent_after else 0)
     k.at_tokens = area(2 * system.rungs * system.timer_depth * Token.size)
     k.ni_width = at
     at = 0
     k.at_header = area(5)
-    k.at_beat = area(2)
+    k.at_beat = area(MERGE + 2)
     k.at_tx_data = area(words * int(k.tx_ring))
     k.at_rx = area(int(k.rx_words))
     k.at_data = area(fifos * int(k.data_ring) * words)

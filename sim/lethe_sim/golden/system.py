@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lethe.spec.trace import STIMULUS_WORDS
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.study import credits
@@ -87,7 +86,7 @@ class Plant(NamedTuple):
     link_counters: np.ndarray
 
 
-LINK_DIES, NODE_STALLS, NODE_RESETS = range(3)
+LINK_DIES, NODE_STALLS, NODE_RESETS, NODE_AWAY = range(4)
 SHOWING, HEARING, STEPPING = 0, 1, 3
 _faults = table(Fault)
 
@@ -154,6 +153,8 @@ def apply_schedule(p, f, cycle):
         p.look[fault.which] = cycle
         if fault.what == NODE_STALLS:
             host_of(p, fault.which).stalled += fault.change
+        elif fault.what == NODE_AWAY:
+            ni_of(p, fault.which).away += fault.change
         else:
             ni = ni_of(p, fault.which)
             if fault.change > 0 and ni.in_reset == 0:
@@ -278,7 +279,8 @@ def step_node(p, cycle, node):
     if ni.in_reset:
         interface.reset(k, ni, cycle + 1)
         hosts.reset(k, host, cycle)
-        p.look[node] = cycle + 1
+        # The dead stay as they are.
+        p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
     hosts.present(k, host, port, beat, p.items, p.item_data, cycle)
     hosts.take(k, ni, data, host, port, p.letters, cycle)
@@ -291,7 +293,7 @@ def step_node(p, cycle, node):
         return
     if k.host == SCRIPT and done & Flow.COMMITTED:
         script_host.keep(k, ni, data, p.letters, p.letter_data, cycle)
-    hosts.follow(k, ni, host, port, cycle, done)
+    hosts.follow(k, ni, host, port, p.items, cycle, done)
     own = hosts.next_offer(k, ni, host, p.items, cycle)
     p.look[node] = own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
 
@@ -310,12 +312,13 @@ def step_all(p, cycle):
 
 @jit
 def all_drained(p, f, cycle):
-    """Whether all is done at the start of ``cycle``: hosts finished, NIs idle, nothing on any wire."""
+    """Whether all is done at the start of ``cycle``: nothing on any wire, hosts of the living finished, NIs idle."""
     if p.lists[0] > 0 or cycle < p.clock.flights_end or not fabric.quiet(p.k, f):
         return False
     for node in range(p.k.nodes):
         ni = ni_of(p, node)
-        if not hosts.finished(p.k, host_of(p, node)) or not interface.idle(p.k, ni, cycle):
+        rests = hosts.finished(p.k, host_of(p, node)) and interface.idle(p.k, ni, cycle)
+        if not rests and cycle < ni.dead_from:
             return False
     return True
 
@@ -334,11 +337,11 @@ def offer(p, cycle, stimulus):
         host, port, beat = host_of(p, node), port_of(p, node), beat_of(p, node)
         hosts.present(p.k, host, port, beat, p.items, p.item_data, cycle)
         if len(stimulus) > 0:
-            words = stimulus[STIMULUS_WORDS * node : STIMULUS_WORDS * (node + 1)]
+            words = stimulus[p.k.stimulus_words * node : p.k.stimulus_words * (node + 1)]
             if p.k.host == EXTERNAL:
                 hosts.drive(p.k, host, port, beat, words)
             else:
-                host_port.write_words(port, beat, words)
+                host_port.write_words(p.k, port, beat, words)
 
 
 @jit

@@ -45,7 +45,7 @@ class Metrics:
     Attributes
     ----------
     datagrams, delivered, once, best_effort : how many were accepted; delivered at all; judged and delivered once
-    accepted, unknown, rejected, never_sent : how they completed
+    accepted, unknown, rejected, never_sent : completed with the status of this name
     flits, bytes : of payload, delivered for the first time; goodput : flits per node and cycle
     messages, messages_per_datagram, repeats, repeated, most_sends : what it cost
     overtaken : datagrams that a later one of the same pair overtook
@@ -86,7 +86,7 @@ class Metrics:
 class AuditResult:
     """Whether every datagram was delivered exactly once, and the evidence.
 
-    ``by_reset`` are datagrams that a scheduled reset touched: listed, not judged.
+    ``by_reset`` are datagrams that a scheduled reset or death touched: listed, not judged.
     """
 
     verdict: str
@@ -118,7 +118,7 @@ class AuditResult:
             if finding.count > len(finding.examples):
                 lines.append(f"    and {finding.count - len(finding.examples):,} more")
         if self.by_reset:
-            lines.append(f"  by_reset {self.by_reset:,}: a node was reset while they lived; not judged")
+            lines.append(f"  by_reset {self.by_reset:,}: a node was reset, or died, while they lived; not judged")
         ended = [
             f"{getattr(m, n):,} {n}" for n in ("unknown", "rejected", "never_sent", "best_effort") if getattr(m, n)
         ]

@@ -12,7 +12,7 @@ from .group import Run
 from .judge import EXAMPLES, Summary
 from .sums import metrics
 
-#: Finding: rows or metadata that are not what was written.
+#: Finding: rows or metadata were changed after the trace was written.
 CHANGED = "changed"
 
 
@@ -109,4 +109,4 @@ def _hold_run(seen: Seen, trace: TraceReader) -> None:
         note = "the metadata were changed, such as the configuration, cycles or counters: their seal is another"
         seen.found(CHANGED, [Oddity(None, None, None, note)], 1)
     for node, cycle in sorted(scheduled_resets(meta.system, meta.cycles).keys() - seen.resets):
-        seen.found(RESET, [Oddity(cycle, node, None, "a reset was scheduled, but did not happen")], 1)
+        seen.found(RESET, [Oddity(cycle, node, None, "a reset or death was scheduled, but did not happen")], 1)

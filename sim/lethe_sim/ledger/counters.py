@@ -20,12 +20,13 @@ def miscounted(meta: Meta, system: System, counted: Multiset) -> Iterator[tuple[
     sums, workload = meta.counters.get("sums", {}), system.workload
     if sums.get("wrong"):
         yield "altered", f"the checkers saw {sums['wrong']:,} wrong bits of payload"
-    if system.faults.resets:
+    if system.node_resets:
         return
     for name, told, seen in _counters(meta, counted):
         if told != seen:
             yield "miscounted", f"counter {name} says {told:,}, the trace has {seen:,}"
-    if meta.drained and not workload.retry_limit and not workload.deadline:
+    limits = workload.retry_limit, workload.deadline, system.timers.silent_after
+    if meta.drained and not any(limits):
         for sent, received, modulus in _SUMS:
             if (sums.get(sent, 0) - sums.get(received, 0)) % modulus:
                 yield "miscounted", f"{sent} is {sums.get(sent)}, {received} is {sums.get(received)}"

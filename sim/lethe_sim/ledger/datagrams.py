@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from lethe.spec.events import CAUSE_BITS, Event, Kind
+from lethe.spec.events import CAUSE_BITS, Drop, Event, Kind
 
 from .columns import NULL, nullable
 from .group import Group, source_of
@@ -21,13 +21,14 @@ class Ledger:
     Attributes
     ----------
     uid : its packed UID
-    accepts, delivers, deliver_bes, sends, best_efforts, acks, forgets, releases, give_ups, completes : events
+    accepts, delivers, deliver_bes, sends, best_efforts, acks, forgets, rejects, releases, give_ups, completes : events
+    unexpected : Sends of it that were dropped for the incarnation that it expects
     accepted_at, delivered_at, first_send, last_send, ended_at, first, last : cycles
     accepted_by, destination, length, kind : as it was accepted
     delivered_to, delivered_from, delivered_length, sent_by : (least, greatest) over all deliveries or Sends
     cause, completion : as they were reported
     source : the node that its UID names
-    by_reset : whether its source or destination was reset while it lived
+    by_reset : whether its source or destination was reset, or died, while it lived
     """
 
     uid: np.ndarray
@@ -51,6 +52,8 @@ class Ledger:
     sent_by: tuple[np.ndarray, np.ndarray]
     acks: np.ndarray
     forgets: np.ndarray
+    rejects: np.ndarray
+    unexpected: np.ndarray
     releases: np.ndarray
     give_ups: np.ndarray
     ended_at: np.ndarray
@@ -112,6 +115,8 @@ def ledger_of(group: Group) -> Ledger:
         "sent_by": (launches.least("unit"), launches.most("unit")),
         "acks": group.of(Event.ACK).times,
         "forgets": group.of(Event.FORGET).times,
+        "rejects": group.of(Event.REJECT).times,
+        "unexpected": group.of(Event.DROP).with_detail(Drop.INCARNATION).times,
         "releases": group.of(Event.RELEASE).times,
         "give_ups": give_ups.times,
         "ended_at": group.of(Event.RELEASE, Event.GIVE_UP).least("cycle"),
@@ -131,6 +136,9 @@ def _by_reset(group: Group, rows: dict) -> np.ndarray:
         party = (rows["source"] == reset.node) | (rows["destination"] == reset.node)
         party |= rows["delivered_to"][1] == reset.node
         touched |= party & (end >= reset.start) & (rows["first"] < reset.start + reset.cycles)
+    for death in group.system.faults.deaths:  # what others send it from then on is judged as ever
+        party = (rows["source"] == death.node) | (rows["destination"] == death.node)
+        touched |= party & (end >= death.start) & (rows["first"] < death.start)
     return touched
 
 
@@ -147,7 +155,7 @@ def achieved(ledger: Ledger, flit_bytes: int) -> dict[str, np.ndarray]:
     """What became of each datagram, as the columns `ACHIEVED`.
 
     ``latency`` is in cycles from acceptance to delivery; ``bytes`` and ``flits`` of payload are 0 if it was not
-    delivered; ``messages`` are Sends, best efforts, Acks and Forgets.
+    delivered; ``messages`` are Sends, best efforts, Acks, Forgets and REJECTs.
     """
     came = ledger.delivered_at != NULL
     # A delivery before the acceptance is a finding, and has no latency.
@@ -165,7 +173,7 @@ def achieved(ledger: Ledger, flit_bytes: int) -> dict[str, np.ndarray]:
         "best_effort": ledger.kind == Kind.BE,
         "status": ledger.status,
         "sends": ledger.sends,
-        "messages": ledger.sent + ledger.acks + ledger.forgets,
+        "messages": ledger.sent + ledger.acks + ledger.forgets + ledger.rejects,
         "once": ledger.delivered == 1,
         "by_reset": ledger.by_reset,
     }

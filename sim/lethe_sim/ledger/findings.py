@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from lethe.spec.events import MOST_CAUSE, Event, Kind, Status
+from lethe.spec.config import System
+from lethe.spec.events import CAUSE_BITS, MOST_CAUSE, Cause, Event, Kind, Status
 from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 from .columns import NULL, nullable, runs, text
@@ -20,7 +21,7 @@ FINDINGS = {
     "lost": "accepted, but never delivered, although its sender was told otherwise or told nothing",
     "doubled": "delivered more than once",
     "altered": "delivered with another length, kind, source or destination than it was accepted with",
-    "invented": "sent or delivered before it was accepted, or without ever having been",
+    "invented": "sent or delivered before it was accepted, or without ever having been; or rejected without reason",
     "misreported": "its completion contradicts what happened",
     # T6
     "late": "sent again after it had ended",
@@ -32,9 +33,34 @@ FINDINGS = {
     "miscounted": "the counters or sums of the run contradict its events",
     "garbled": "a row that contradicts itself, lacks a cell, or is of another run",
     "misplaced": "a row that does not come after the one before it: rows are doubled, or not in order",
-    "reset": "a reset that was scheduled and did not happen, or happened and was not scheduled",
+    "reset": "a reset or death that was scheduled and did not happen, or happened and was not scheduled",
+    "dead": "an event of a node that had died, or a message of one that was away",
     "changed": "rows or metadata that are not what the run wrote: another digest, number or seal",
 }
+
+#: The causes that a datagram of each status can have.
+CAUSES = {
+    Status.ACCEPTED: (Cause.NONE,),
+    Status.UNKNOWN: (
+        Cause.RETRY_LIMIT, Cause.DEADLINE, Cause.CANCELLED, Cause.BEST_EFFORT, Cause.RESTARTED, Cause.SILENT,
+    ),
+    Status.REJECTED: (Cause.DESTINATION, Cause.LENGTH, Cause.MODE, Cause.CLASS),
+    Status.NEVER_SENT: (Cause.CANCELLED, Cause.SILENT),
+}  # fmt: skip
+
+
+def completions(system: System) -> np.ndarray:
+    """By Status << 4 | Cause: whether a system's datagrams can end so."""
+    options = {
+        Cause.CLASS: system.ni.control_slots > 0,
+        Cause.RESTARTED: system.ni.reject,
+        Cause.SILENT: system.timers.silent_after > 0,
+    }
+    possible = np.zeros(1 << 8, bool)
+    for status, causes in CAUSES.items():
+        possible[[status << CAUSE_BITS | cause for cause in causes if options.get(cause, True)]] = True
+    return possible
+
 
 #: Columns of findings: `uid`, `cycle`, `unit` and `peer` are null where a finding is about none.
 FOUND = pa.schema(
@@ -70,7 +96,7 @@ def differs(ends: tuple[np.ndarray, np.ndarray], wanted: np.ndarray) -> np.ndarr
 
 
 def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
-    """What breaks a rule of a datagram; one that a reset touched is not judged."""
+    """What breaks a rule of a datagram; one that a reset or a death touched is not judged."""
     run, end = group.run, group.run.drained
     d = ledger
     delivered, sent, status = d.delivered, d.sent, d.status
@@ -95,6 +121,7 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
         | (d.accepts > 1)
         | ((delivered > 0) & ((d.first_send == NULL) | (d.first_send > d.delivered_at)))
         | differs(d.sent_by, d.source)
+        | (d.rejects > d.unexpected)
     )
     misreported = (
         (d.completes > 1)
@@ -104,6 +131,10 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
         | (completed & ~told & (d.give_ups == 0))
         | (completed & (d.completion & MOST_CAUSE != np.maximum(d.cause, 0)))
         | (unsent & (sent + delivered > 0))
+        | (completed & ~completions(group.system)[d.completion])
+        # A data slot takes every class; what was never launched is NEVER_SENT; only a REJECT tells of a restart.
+        | ((d.cause == Cause.CLASS) & (slot_of(d.uid) < group.system.ni.slots - group.system.ni.control_slots))
+        | ((d.cause == Cause.SILENT) & (status == Status.UNKNOWN) & (sent == 0))
     )
 
     def note_lost(d: Ledger) -> pa.Array:
@@ -134,7 +165,7 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
                 text("sent", d.sent), text("delivered", d.delivered),
             ),
         ),
-        # A grant in the cycle of the end still sees a live slot; its worm shows two cycles on.
+        # A Send can still be granted in the cycle in which its datagram ends.  The trace shows it two cycles later.
         "late": (
             (d.ended_at != NULL) & (d.last_send > d.ended_at + 2),
             d.last_send,
@@ -186,7 +217,7 @@ def remembered(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
     generation = last(np.where(came, cycle << 20 | generation_of(uid), NULL)) & 0xF_FFFF
     incarnation = last(np.where(came, cycle << 8 | incarnation_of(uid), NULL)) & 0xFF
     left = delivered_at > gone
-    for reset in group.system.faults.resets:
+    for reset in group.system.node_resets:
         left &= ~((unit == reset.node) & (delivered_at < reset.start + reset.cycles))
     packed = source << UID_SOURCE_SHIFT | incarnation << UID_INCARNATION_SHIFT | slot << UID_SLOT_SHIFT | generation
     if left.any():

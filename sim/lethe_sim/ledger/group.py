@@ -27,7 +27,7 @@ COLUMNS = {
 class Run:
     """What is judged: a run of ``system`` that lasted ``cycles``, under its ``name``.
 
-    The resets of ``system`` are those that have their event: only they excuse what they touched.
+    The resets and deaths of ``system`` are those that have their event: only they excuse what they touched.
     """
 
     name: str
@@ -37,11 +37,16 @@ class Run:
 
     @classmethod
     def of(cls, meta: Meta, resets: Iterable[tuple[int, int]]) -> "Run":
-        """The run of a trace in which the resets of ``resets``, (node, cycle), have their event."""
+        """The run of a trace in which the resets and deaths of ``resets``, (node, cycle), have their event."""
         system, due, seen = meta.system, scheduled_resets(meta.system, meta.cycles), set(resets)
         held = [reset for place, theirs in due.items() if place in seen for reset in theirs]
-        if len(held) != len(system.faults.resets):
-            system = system.replace(faults={"resets": tuple(held)})
+        if len(held) != len(system.node_resets):
+            when = {(reset.node, reset.start) for reset in held}
+            faults = {
+                name: tuple(fault for fault in getattr(system.faults, name) if (fault.node, fault.start) in when)
+                for name in ("resets", "deaths")
+            }
+            system = system.replace(faults=faults)
         return cls(name=meta.run, system=system, cycles=meta.cycles, drained=meta.drained)
 
 
@@ -123,7 +128,7 @@ class Group:
         slots = columns["uid"] >> UID_SLOT_SHIFT & 0xFFFF | source_of(columns["uid"]) << 16
         seen, counts = np.unique(slots[accepted], return_counts=True)
         wrapping = np.isin(slots, seen[counts > 1 << wire.generation_bits])
-        for node, resets in Multiset(reset.node for reset in self.system.faults.resets).items():
+        for node, resets in Multiset(reset.node for reset in self.system.node_resets).items():
             if resets >= (1 << wire.incarnation_bits) - 1:
                 wrapping |= source_of(columns["uid"]) == node
         return wrapping
@@ -133,7 +138,7 @@ class Group:
         accepts = np.cumsum((self.event == Event.ACCEPT) & wrapping)
         before = accepts[starts] - ((self.event[starts] == Event.ACCEPT) & wrapping[starts])
         life = accepts - before[self.owner]
-        # All events of a cycle have seen the acceptances of that cycle.
+        # The events of a cycle have no order, so all of them come after the acceptances of that cycle.
         cycles = starts_of(self.uid, self.cycle)
         ends = np.append(cycles[1:], len(life)) - 1
         life = np.repeat(life[ends], np.diff(np.append(cycles, len(life))))
@@ -156,6 +161,10 @@ class Chosen:
 
     def __init__(self, group: Group, rows: np.ndarray):
         self._group, self.rows, self._owner = group, rows, group.owner[rows]
+
+    def with_detail(self, detail: int) -> "Chosen":
+        """Those of them with this detail."""
+        return Chosen(self._group, self.rows[self._group.detail[self.rows] == detail])
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -28,7 +28,7 @@ from .pairs import FACTS, JOURNEYS, Pairs, handed, overtaken, untaken
 from .sums import Sums, bin_width
 from .worms import overtaking, passages, unmatched
 
-#: Rules about the datagrams and entries of some send slots: what breaks them, with the columns `FOUND`.
+#: Rules about the datagrams and receive-table entries of some send slots; each finds what breaks it (`FOUND`).
 SLOT_KERNELS: tuple[Callable[[Group, Ledger], Iterator[pa.Table]], ...] = (about_datagrams, unmatched, remembered)
 #: Rules about pairs of nodes.
 PAIR_KERNELS: tuple[Callable[[Pairs], Iterator[pa.Table]], ...] = (
@@ -121,7 +121,7 @@ class Reader:
             found.events.update(counted)
         at_ni = columns["unit"] < self._system.nodes
         pieces: Pieces = {group: {"events": rows} for group, rows in self._by_slot(columns, at_ni).items()}
-        hosts = handed(columns, self._system.nodes)
+        hosts = handed(columns, self._system)
         for group, rows in split(hosts, pair_group(hosts, self._groups)).items():
             pieces.setdefault(group, {})["handed"] = rows
         return found, pieces

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lethe.spec.config import System
-from lethe.spec.events import EVENTS, LAUNCHES, REFUSALS, Event, Kind
+from lethe.spec.events import EVENTS, LAUNCHES, REFUSALS, Cause, Event, Kind
 from lethe.spec.topology import Topology
 
 from .columns import NULL, Columns, most_before, runs, starts_of, text
@@ -40,6 +40,7 @@ class Worms:
     def __init__(self, group: Group):
         family = _FAMILY[group.event]
         family[(group.event == Event.DROP) & np.isin(group.detail, REFUSALS)] = Kind.SEND
+        family[(group.event == Event.GIVE_UP) & (group.detail == Cause.RESTARTED)] = Kind.REJECT
         rows = np.flatnonzero(family)
         self.family = family[rows]
         self.uid, self.cycle, self.length = group.uid[rows], group.cycle[rows], group.length[rows]
@@ -125,7 +126,8 @@ def passages(group: Group) -> dict[str, np.ndarray] | None:
     worms, life = Worms(group), system.packet_life
     at = worms.launched(system)
     place = worms.family.astype(np.int64) << 34 | (worms.sender + 1) << 17 | (worms.receiver + 1)
-    # In the order of launches, once as they are for the last before each arrival, once for the first in its reach.
+    # Sorted by cycle with launches as they are, an arrival finds the last launch before it; with launches moved by the
+    # longest life of a worm, the first launch that it can be of.
     until = np.lexsort((~worms.launch, at, place, worms.uid))
     since = np.lexsort((worms.launch, np.where(worms.launch, at, at - life), place, worms.uid))
     latest, earliest = np.full(len(at), NULL, np.int64), np.full(len(at), NULL, np.int64)

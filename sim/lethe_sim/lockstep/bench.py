@@ -14,9 +14,9 @@ from lethe.spec.config import System, parse
 from lethe_sim.trace import TraceError, TraceWriteError, TraceWriter, digest, events_from_words, summed_counters
 from lethe_sim.workloads import Play, build
 
-from .deliveries import Deliveries
 from .divergence import DivergenceError
 from .lockstep import Lockstep
+from .taken import TakenPayloads
 
 
 @cocotb.test()
@@ -28,7 +28,7 @@ async def lockstep(dut):
     play = Play(build(system))
     progress = job_path.with_name("progress")
     outcome: dict[str, Any] = {"equal": True, "digest": 0, "events": 0, "unwritten": []}
-    deliveries = Deliveries(system) if play.workload else None
+    takes = TakenPayloads(system) if play.workload else None
     rows_kept: list[np.ndarray] = []
     with contextlib.ExitStack() as stack:
         rtl, golden_trace = (
@@ -45,8 +45,8 @@ async def lockstep(dut):
             outcome["events"] += len(events)
             if rtl:
                 rtl.append(events)
-            if deliveries:
-                deliveries.append(first, rows)
+            if takes:
+                takes.append(first, rows)
             if job["rows"]:
                 rows_kept.append(rows.copy())
 
@@ -85,13 +85,13 @@ async def lockstep(dut):
                 "cycles": golden.cycle,
                 "drained": False,
             }
-    if deliveries:
+    if takes:
         np.savez(
-            job_path.with_name("deliveries.npz"),
-            where=np.array(
-                [(d.node, d.source, d.cycle, len(d.payload)) for d in deliveries.complete], np.int64
-            ).reshape(-1, 4),
-            payload=np.frombuffer(b"".join(d.payload for d in deliveries.complete), np.uint8),
+            job_path.with_name("taken.npz"),
+            where=np.array([(d.node, d.source, d.cycle, len(d.payload)) for d in takes.complete], np.int64).reshape(
+                -1, 4
+            ),
+            payload=np.frombuffer(b"".join(d.payload for d in takes.complete), np.uint8),
         )
     if job["rows"]:
         np.save(job["rows"], np.concatenate(rows_kept))

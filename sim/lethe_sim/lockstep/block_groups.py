@@ -132,6 +132,28 @@ def _ni(
     return {f"ni {flit_bits}": NiBlock(_measured(system, ceiling))}
 
 
+def _options() -> dict[str, Block]:
+    """NIs with what is off by default, with one flit of payload and with several."""
+    everything = {
+        "control_classes": 1, "control_slots": 1, "control_records": 3, "reserved_slots": 1, "reserved_classes": 2,
+        "reject": True, "source_incarnation": True,
+    }  # fmt: skip
+    short = {"backoff_steps": 1, "jitter_bits": 2}
+    return _ni(
+        64,
+        mtu=24,
+        ni={"slots": 4, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
+        timers={"silent_after": 2, "silent_probe": 150, "quarantine": 300, **short},
+    ) | _ni(
+        16,
+        "crossbar",
+        mtu=12,
+        ni={"slots": 3, "merge_bits": 16, **everything},
+        timers={"silent_after": 1, "silent_probe": 12, **short},
+        generation_bits=1,
+    )
+
+
 def _measured(system: System, ceiling: int) -> System:
     """With time-outs of up to ``ceiling`` first ones."""
     return system.replace(timers={"ceiling": ceiling * system.delays[system.graph.distance_classes - 1]})
@@ -191,6 +213,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         timers={"backoff_steps": 3, "jitter_bits": 2, "quarantine": 80},
         ceiling=3,
     ),
+    "ni options": _options,
 }
 
 

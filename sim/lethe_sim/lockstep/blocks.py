@@ -7,6 +7,7 @@ simulator's interface two calls.
 # A component's members come from its signature when it is made, where no type checker sees them.
 # pyright: reportAttributeAccessIssue=false
 
+import abc
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from lethe.spec.events import (
     Status,
 )
 from lethe.spec.pin import salt_for
+from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
 from lethe.traffic.script import Script
@@ -94,7 +96,7 @@ def _slices(word: Value, *widths: int) -> list[Value]:
     return found
 
 
-class Block:
+class Block(abc.ABC):
     """One RTL block and its model.
 
     ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first; ``reached`` names what
@@ -111,13 +113,13 @@ class Block:
     def output_bits(self) -> int:
         return sum(part.bits for part in self.outputs)
 
+    @abc.abstractmethod
     def build(self, m: Module, name: str, i: Value, o: Value) -> None:
         """Put the RTL into ``m`` as submodule ``name``, between ``i`` and ``o``."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def play(self, seed: int) -> Iterator[tuple[int, int]]:
         """(input, expected output) of every cycle from system reset on."""
-        raise NotImplementedError
 
     def seen(self, output: int) -> list[str]:
         """What happened in a cycle, by name."""
@@ -357,19 +359,20 @@ class LadderBlock(Block):
 class NiBlock(Block):
     """A network interface: its trace words, its counters, and every port that the trace words leave out."""
 
-    ADDRESS_BITS = (len(Counter) - 1).bit_length()
-
     def __init__(self, system: System):
         self._system, self._form, self._records = system, system.format, Records(system)
+        self._address_bits = (len(system.counters) - 1).bit_length()
         self._fields = {
             name: [field.width for _, field in getattr(self._records, name)]
             for name in ("accepted", "completion", "deliver", "beat", "entry")
         }
+        if system.ni.merge_bits:
+            self._fields["merge"] = [bits for _, bits in record_fields(system)["merge"]]
         self._fifos = 1 + system.ni.control_classes
         self._index_bits = (max(system.ni.slots, system.ni.sets) - 1).bit_length()
         self._widths = (
-            64 * trace.STIMULUS_WORDS, 3 + self._form.flit_bits, self._form.node_bits, 32, self._form.incarnation_bits,
-            1, self.ADDRESS_BITS, 1, 2 * self._fifos, 1, self._index_bits,
+            64 * system.layout.stimulus_words, 3 + self._form.flit_bits, self._form.node_bits, 32,
+            self._form.incarnation_bits, 1, self._address_bits, 1, 2 * self._fifos, 1, self._index_bits,
         )  # fmt: skip
         self.inputs = sum(self._widths)
         records = self._records
@@ -393,6 +396,7 @@ class NiBlock(Block):
             ),
             *self._stream("dumped", 1 + self._form.generation_bits + 16),
             *(part for way in range(system.ni.ways) for part in self._stream(f"way {way}", records.entry.size - 1)),
+            *(self._stream("merge", sum(self._fields["merge"]) - 1) if system.ni.merge_bits else ()),
         )
 
     @staticmethod
@@ -416,6 +420,8 @@ class NiBlock(Block):
             (ni.dumped_valid, Cat(dumped.live, Mux(dumped.live, Cat(dumped.generation, dumped.destination), 0))),
             *((ni.dumped_valid & entry.valid, entry.as_value()[1:]) for entry in dumped.entries),
         ]
+        # All 0 while it is not valid.
+        merge = [Value.cast(host.merge)] if self._system.ni.merge_bits else []
         m.d.comb += [
             Value.cast(ni.link_i).eq(flit),
             ni.node.eq(node),
@@ -432,7 +438,7 @@ class NiBlock(Block):
                 Cat(
                     ni.watch, ni.counter_data, host.ready, host.cancel.ready, ni.dump.ready, ni.time_base,
                     accepted.valid, Mux(accepted.valid, accepted.as_value()[1:], 0),
-                    *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown),
+                    *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown), *merge,
                 )
             ),
         ]  # fmt: skip
@@ -447,7 +453,8 @@ class NiBlock(Block):
         taker, resting = Taker(chance, system), 0
         incarnation, reset, asked = 1, 0, None
         # An event is counted one cycle later, and read out one cycle after its address.
-        counted, before = [0] * len(Counter), [0] * len(Counter)
+        counters = len(system.counters)
+        counted, before = [0] * counters, [0] * counters
         address, counter = 0, 0
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
         while True:
@@ -471,7 +478,7 @@ class NiBlock(Block):
                     *constants,
                     (incarnation, form.incarnation_bits),
                     (reset > 0, 1),
-                    (address, self.ADDRESS_BITS),
+                    (address, self._address_bits),
                     (takes.completion, 1),
                     *((ready, 1) for fifo in takes.deliver for ready in fifo),
                     (takes.dump, 1),
@@ -479,7 +486,7 @@ class NiBlock(Block):
                 ),
                 pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
             )
-            counter, address = before[address], chance.randrange(len(Counter))
+            counter, address = before[address], chance.randrange(counters)
             before, counted = counted, self._counted(counted, shown, model.replies_dropped)
             network.hear(shown)
             host.hear(words, shown, reset > 0)
@@ -545,11 +552,17 @@ class NiBlock(Block):
         yield ports.time % (1 << self._system.time_bits) if ports else 0, self._system.time_bits
         word, uid = trace.at_lane(words, LANE_ACCEPT)
         _, _, slot, generation = unpack_uid(uid)
-        yield from _record((1, slot, generation, trace.EXTRA.of(word)) if word else None, widths["accepted"])
+        life = (1, slot, generation, trace.EXTRA.of(word))
+        if control := self._system.ni.control_slots:
+            life += (int(slot >= self._system.ni.slots - control),)
+        yield from _record(life if word else None, widths["accepted"])
         offers = [(ports and ports.completion, widths["completion"])]
         for fifo in range(self._fifos):
+            record = ports and ports.deliver[fifo]
+            if record and not self._system.ni.source_incarnation:
+                record = (record.source, record.cls, record.length)
             offers += [
-                (ports and ports.deliver[fifo], widths["deliver"]),
+                (record, widths["deliver"]),
                 (ports and ports.deliver_data[fifo], widths["beat"]),
             ]
         for offered, of in offers:
@@ -560,6 +573,9 @@ class NiBlock(Block):
         for entry in dumped.entries if dumped else [None] * self._system.ni.ways:
             source, incarnation, slot, generation = unpack_uid(entry or 0)
             yield from _record(None if entry is None else (1, source, slot, generation, incarnation), widths["entry"])
+        if "merge" in widths:
+            merge = ports.merge if ports else None
+            yield from _record(None if merge is None else (1, *merge), widths["merge"])
 
     def _counted(self, before: list[int], words: list[int], replies_dropped: int) -> list[int]:
         """The counters after a cycle with these trace words."""

@@ -28,7 +28,7 @@ class CosimResult:
     """What a lockstep run found.
 
     ``equal`` is True if every trace word of every cycle agreed and so did every counter; otherwise
-    ``report`` says where they part.  ``digest`` and ``events`` are the RTL's own; ``deliveries`` are
+    ``report`` says where they part.  ``digest`` and ``events`` are the RTL's own; ``taken`` are
     (node, source, cycle, payload) of every datagram the RTL handed to a scripted host; ``unwritten`` are the traces
     and waveforms that could not be written.
     """
@@ -44,13 +44,13 @@ class CosimResult:
     seconds: float = 0.0
     build_seconds: float = 0.0
     events: int = 0
-    deliveries: list[tuple[int, int, int, bytes]] = field(default_factory=list)
+    taken: list[tuple[int, int, int, bytes]] = field(default_factory=list)
     unwritten: list[OSError] = field(default_factory=list)
 
     @property
     def letters(self) -> Letters:
-        """The deliveries, as a workload is judged by them."""
-        return Letters.from_bytes(self.deliveries)
+        """The same in columns, for the verdict of a workload."""
+        return Letters.from_bytes(self.taken)
 
 
 def emit(system: System, *, scripted: bool) -> str:
@@ -125,7 +125,7 @@ def cosim(
             raise simulators.ToolError(f"the bench ended without an outcome: {said}")
         found = json.loads(outcome.read_text())
         if scripted:
-            found["deliveries"] = _deliveries(workspace / "deliveries.npz")
+            found["taken"] = _taken(workspace / "taken.npz")
     unwritten = [WriteError(told) for told in found.pop("unwritten")] + unwritten
     return CosimResult(seconds=time.monotonic() - built, build_seconds=built - started, unwritten=unwritten, **found)
 
@@ -162,7 +162,7 @@ def _mark(vcd: Path) -> None:
             file.write(after)
 
 
-def _deliveries(path: Path) -> list[tuple[int, int, int, bytes]]:
+def _taken(path: Path) -> list[tuple[int, int, int, bytes]]:
     with np.load(path) as saved:
         where, payload = saved["where"], saved["payload"].tobytes()
     found, at = [], 0

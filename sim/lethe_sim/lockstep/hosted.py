@@ -14,6 +14,7 @@ from lethe.spec.toml import dump
 
 from . import simulators
 from .cosim import TOP, emit
+from .matrix import with_options
 
 BENCH = "lethe_sim.lockstep.hosted_bench"
 TOPOLOGIES = (
@@ -40,11 +41,15 @@ class Hosted:
 
 
 def draw(number: int, *, cycles: int) -> System:
-    """The system of ``number``: small, with few generations, and with faults spread over ``cycles`` cycles."""
+    """The system of ``number``: small, with few generations, and with faults spread over ``cycles`` cycles.
+
+    Those after the first of every topology have options.
+    """
     chance = random.Random(f"lethe hosted {number}")
     while True:
         try:
-            return System.make(source=f"hosted {number}", **_sections(chance, number, cycles))
+            system = System.make(source=f"hosted {number}", **_sections(chance, number, cycles))
+            return system if number < len(TOPOLOGIES) else with_options(system, chance, cycles)
         except ConfigError:
             continue  # an impossible combination; draw on
 

@@ -27,9 +27,11 @@ class Tormented(Lockstep):
         super().__init__(dut, system, reproduce=reproduce, chunk=1)
         self.golden = Golden(system, external=True)
         self._scripted = True
-        self._stimulus = np.zeros((1, system.nodes * trace.STIMULUS_WORDS), np.uint64)
-        self._hosts = [HostileHost(random.Random(f"{seed} {node}"), system, node) for node in range(system.nodes)]
-        self._resets = [(reset.node, reset.start, reset.start + reset.cycles) for reset in system.faults.resets]
+        self._stimulus = np.zeros((1, system.nodes * system.layout.stimulus_words), np.uint64)
+        self._hosts = [
+            HostileHost(random.Random(f"{seed} {node}"), system, node, stalls=True) for node in range(system.nodes)
+        ]
+        self._resets = [(reset.node, reset.start, reset.start + reset.cycles) for reset in system.node_resets]
         self._last = (1 << system.wire.generation_bits) - 1
         self._generations: dict[tuple[int, int], int] = {}
         self.seen: Counter[str] = Counter()

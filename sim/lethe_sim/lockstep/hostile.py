@@ -102,6 +102,7 @@ class Network:
         self._sent: deque[dict[str, int]] = deque(maxlen=4)  # identities of the NI's own datagrams, some too early
         self._received: deque[dict[str, int]] = deque(maxlen=3)  # identities of datagrams sent to it
         self._busy, self._stuck, self._acks = 0.5, False, 5
+        self._beside = beside(chance)
 
     def hear(self, words: list[int]) -> None:
         """One cycle's trace words."""
@@ -161,6 +162,9 @@ class Network:
         fields |= {"destination": self.node, "try": chance.getrandbits(form.try_bits)}
         if chance.random() < 0.02:
             self._acks = chance.choice((0, 1, 5, 5, 20))
+        if self._rejects():
+            answered = self._beside.choice(self._sent)
+            return fields | answered | {"kind": Kind.REJECT, "peer_incarnation": self._beside.randrange(1, 3)}
         kinds = (Kind.SEND,) * 6 + (Kind.ACK,) * self._acks + (Kind.FORGET,) * 5 + (Kind.BE,) * 2
         fields["kind"] = Kind.SEND if self._patient else chance.choice(kinds)
         if fields["kind"] == Kind.ACK and self._sent:
@@ -189,14 +193,81 @@ class Network:
             if fields["kind"] == Kind.SEND and not (self._patient and self._received):
                 self._received.append(identity)
         fields["peer_incarnation"] = chance.choice((0, 0, self.incarnation))
+        if self.system.ni.reject and self._beside.random() < 0.05:
+            fields["peer_incarnation"] ^= 1
         fields["length"] = chance.choice((0, chance.randrange(form.mtu + 1), form.mtu))
         top = (1 << form.class_bits) - 1
         fields["class"] = chance.choice((chance.getrandbits(form.class_bits), top, top - chance.randrange(2)))
         fields["mode"] = int(fields["kind"] == Kind.BE)
         return fields
 
+    def _rejects(self) -> bool:
+        """Whether the next message is a REJECT, where the NI knows that kind."""
+        return bool(self.system.ni.reject and self._sent and self._beside.random() < 0.08)
+
     def _one_of(self, identities: deque[dict[str, int]]) -> dict[str, int]:
         return identities[-1] if self._stuck else self.chance.choice(identities)
+
+
+def beside(chance: random.Random) -> random.Random:
+    """A generator of its own for what an option adds, so that the draws of ``chance`` stay as they are without it."""
+    return random.Random(repr(chance.getstate()))
+
+
+class ControlOffers:
+    """What a hostile host offers on `send_control`: records good and bad, their beats in fits."""
+
+    def __init__(self, chance: random.Random, system: System, node: int):
+        self._chance, self._system, self._node = chance, system, node
+        self._record: list[int] | None = None
+        self._beats, self._eager = 0, 0.5
+        self.deadline = 0  # of the record that was taken last
+
+    def next(self) -> tuple[dict[str, bool], list[int]]:
+        """The two valids and the four words of the next cycle."""
+        chance = self._chance
+        if self._record is None or chance.random() < 0.01:
+            self._record = self._draw()
+        if chance.random() < 0.01:
+            self._eager = chance.choice((0.0, 0.05, 0.3, 1.0))
+        data = chance.getrandbits(self._system.format.flit_bits)
+        valid = {
+            "send_control.valid": chance.random() < (0.1 if self._beats else self._eager),
+            "send_control_data.valid": chance.random() < (0.8 if self._beats else 0.1),
+        }
+        return valid, [*self._record, data & trace.MASK64, data >> 64]
+
+    def hear(self, offered: list[int], ready: dict[str, int]) -> None:
+        """What became of it; ``ready`` has the NI's flags by name."""
+        offers = {name: field.of(offered[trace.STIMULUS_FLAGS]) for name, field in _BITS.items()}
+        if self._beats:
+            self._beats -= offers["send_control_data.valid"] & ready["send_control_data.ready"]
+        elif offers["send_control.valid"] & ready["send_control.ready"]:
+            length = _RECORD["length"].of(offered[trace.CONTROL_RECORD_WORD])
+            self._beats = self._system.format.payload_flits(length)
+            self.deadline = _LIMITS["deadline"].of(offered[trace.CONTROL_LIMITS_WORD])
+            self._record = None
+
+    def reset(self) -> None:
+        """The NI is in reset."""
+        self._beats = 0
+
+    def _draw(self) -> list[int]:
+        chance, system = self._chance, self._system
+        top, mtu = (1 << system.format.class_bits) - 1, system.format.mtu
+        record = {
+            "destination": chance.choice((*range(system.nodes), chance.getrandbits(16))),
+            "class": chance.choice((top, top, top - chance.randrange(3) & top, chance.getrandbits(8))),
+            "mode": chance.choice((0, 0, 0, 0, 1, chance.getrandbits(8))),
+            "length": chance.choice((0, 0, 1, chance.randrange(mtu + 1), mtu, mtu + chance.randrange(1, 9))),
+            "tag": chance.getrandbits(16),
+        }
+        limits = {
+            "deadline": chance.choice((0, 0, chance.randrange(1, 300), chance.getrandbits(32))),
+            "retry_limit": chance.choice((0, 1, 2, 255)),
+            "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
+        }
+        return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
 
 
 class HostileHost:
@@ -204,14 +275,20 @@ class HostileHost:
 
     It learns after how many cycles datagrams are repeated, and sets deadlines to just that.  Now and then it holds a
     repeat back by disabling the link, and meanwhile goes through the slot's generations with best effort until the one
-    of the repeat comes again.  A ``patient`` host only sends, and never gives up before 255 tries.
+    of the repeat comes again.  A ``patient`` host only sends, and never gives up before 255 tries.  With ``stalls`` it
+    takes what it is given in fits, each stream in its own.
 
     ``reached`` has what its last `hear` found beyond the events.
     """
 
-    def __init__(self, chance: random.Random, system: System, node: int, *, patient: bool = False):
+    def __init__(
+        self, chance: random.Random, system: System, node: int, *, patient: bool = False, stalls: bool = False
+    ):
         self.chance, self.system, self.node = chance, system, node
         self._patient = patient
+        self._beside = beside(chance)
+        self._control = ControlOffers(self._beside, system, node) if system.ni.control_slots else None
+        self._stalled = [0] * (1 + 2 * (1 + system.ni.control_classes)) if stalls else []
         self._record: list[int] | None = None
         self._beats = 0
         self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
@@ -251,10 +328,29 @@ class HostileHost:
                 (slot, generation), bits["cancel.valid"] = self._now, True
             if not self._held["link_disable"]:
                 self._recurring = None
-        word = sum(bits[name] << i for i, name in enumerate(trace.STIMULUS_BITS))
         data = chance.getrandbits(self.system.format.flit_bits)
         cancel = _packed({"slot": slot, "generation": generation}, trace.STIMULUS_CANCEL)
-        return [word, *self._record, data & trace.MASK64, data >> 64, cancel]
+        words = [*self._record, data & trace.MASK64, data >> 64, cancel]
+        if self._control:
+            valid, control = self._control.next()
+            bits |= valid
+            words += control
+        if self.system.ni.merge_bits:
+            words += [self._beside.getrandbits(64), self._beside.getrandbits(64)]
+        completion, streams = self._stalls()
+        bits["completion_stall"] = completion
+        word = sum(bits.get(name, False) << i for i, name in enumerate(trace.STIMULUS_BITS))
+        return [word | streams << trace.STREAMS_STALL.shift, *words]
+
+    def _stalls(self) -> tuple[bool, int]:
+        """Whether completions are stalled, and which deliver streams."""
+        chance = self._beside
+        for stream, left in enumerate(self._stalled):
+            if left == 0 and chance.random() < 0.005:
+                left = chance.choice((1, 8, 100))
+            self._stalled[stream] = max(0, left - 1)
+        stalled = [left > 0 for left in self._stalled]
+        return any(stalled[:1]), sum(bit << i for i, bit in enumerate(stalled[1:]))
 
     def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
         """What became of the words offered."""
@@ -264,6 +360,8 @@ class HostileHost:
         if reset:
             self._beats, self._recurring = 0, None
             self._born.clear()
+            if self._control:
+                self._control.reset()
             return
         ready = {name: words[trace.NI_FLAGS] >> bit & 1 for bit, name in enumerate(trace.NI_FLAG_BITS)}
         if self._beats:
@@ -273,6 +371,8 @@ class HostileHost:
             self._beats = self.system.format.payload_flits(length)
             self._deadline = _LIMITS["deadline"].of(offered[trace.STIMULUS_LIMITS_WORD])
             self._record = None
+        if self._control:
+            self._control.hear(offered, ready)
         accepted, uid = trace.at_lane(words, LANE_ACCEPT)
         if accepted:
             _, _, slot, generation = unpack_uid(uid)
@@ -283,11 +383,15 @@ class HostileHost:
 
     def _accept(self, slot: int, generation: int) -> None:
         self._accepted.append((slot, generation))
-        self._born[slot, generation] = self._time, self._deadline
+        control = self._control if self._is_control(slot) else None
+        self._born[slot, generation] = self._time, control.deadline if control else self._deadline
         if self._recurring and slot == self._recurring[0]:
             self._now = (slot, generation)
             if self._now == self._recurring:  # it has come again: let the repeat go
                 self._recurring, self._held["link_disable"] = None, 0
+
+    def _is_control(self, slot: int) -> bool:
+        return slot >= self.system.ni.slots - self.system.ni.control_slots
 
     def _follow(self, word: int, uid: int) -> None:
         """An event of the lane on which datagrams are repeated and end."""
@@ -299,7 +403,9 @@ class HostileHost:
         if event == Event.REPEAT:
             if detail == 1:
                 self._repeated.append(self._time - born)
-            if not self._patient and not self._recurring and self.chance.random() < 0.1:
+            if self._patient or self._is_control(slot):
+                return
+            if not self._recurring and self.chance.random() < 0.1:
                 self._recurring = self._now = slot, generation
                 self._held["link_disable"], self._record = 120, None
         elif event == Event.GIVE_UP:

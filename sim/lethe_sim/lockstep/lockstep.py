@@ -8,7 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import COUNTER_STEP, ROUTER_COUNTER_STEP, Counter, RouterCounter
+from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report
@@ -57,7 +57,8 @@ class Lockstep:
         self._progress = progress
         self._rows = np.zeros((chunk, self.words), np.uint64)
         self._seen = np.zeros((chunk, self.words), np.uint64)
-        self._stimulus = np.zeros((chunk, system.nodes * trace.STIMULUS_WORDS), np.uint64) if self._scripted else None
+        width = system.nodes * system.layout.stimulus_words
+        self._stimulus = np.zeros((chunk, width), np.uint64) if self._scripted else None
         self._history: list[tuple[int, np.ndarray]] = []
         self._remembered = max(7, 256 // chunk)
         self._looked = False
@@ -170,9 +171,10 @@ class Lockstep:
     def _counter_places(self) -> dict[str, tuple[int, int]]:
         """Name of each counter → its address in the RTL, its place in `_counters`."""
         graph = self.system.graph
-        nis, routers = graph.nodes * len(Counter), graph.nodes * COUNTER_STEP
+        counters, step = self.system.counters, self.system.counter_step
+        nis, routers = graph.nodes * len(counters), graph.nodes * step
         places = {
-            f"ni{n} {c.name}": (COUNTER_STEP * n + c, len(Counter) * n + c) for n in range(graph.nodes) for c in Counter
+            f"ni{n} {c.name}": (step * n + c, len(counters) * n + c) for n in range(graph.nodes) for c in counters
         }
         for r in range(graph.routers):
             for c in RouterCounter:

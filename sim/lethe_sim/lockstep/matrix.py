@@ -6,6 +6,7 @@ Tables are small because coverage is best there; every topology, flit width and 
 import random
 
 from lethe.spec.config import ConfigError, System
+from lethe.spec.sections.faults import Absence, NodeDeath
 from lethe.spec.sections.router import QUEUES
 
 TOPOLOGIES = (
@@ -25,8 +26,8 @@ TOPOLOGIES = (
 KINDS = ("wire", "crossbar", "fly", "tree", "mesh")
 
 
-def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000) -> System:
-    """The system of ``seed``: traffic for ``cycles`` cycles, faults spread over them.
+def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000, options: bool = False) -> System:
+    """The system of ``seed``: traffic for ``cycles`` cycles, faults spread over them; with ``options`` of its own.
 
     Topologies and sizes of input queues take turns by seed (unless ``kind`` fixes the former), so a few seeds cover
     them all.
@@ -37,9 +38,45 @@ def draw(seed: int, *, kind: str | None = None, cycles: int = 10_000) -> System:
         try:
             sections = _sections(chance, wanted, seed, cycles)
             sections["router"] |= _queue(seed)
-            return _measured(System.make(source=f"matrix seed {seed}", **sections), seed)
+            system = _measured(System.make(source=f"matrix seed {seed}", **sections), seed)
+            return with_options(system, random.Random(f"lethe options {seed}"), cycles) if options else system
         except ConfigError:
             continue  # an impossible combination; draw on
+
+
+def with_options(system: System, chance: random.Random, cycles: int) -> System:
+    """The system with some of what is off by default, and with nodes that die or are away within ``cycles``."""
+    dies = chance.random() < 0.4
+    while True:
+        start = chance.randrange(cycles // 2)
+        node, other = (chance.randrange(system.nodes) for _ in range(2))
+        control = chance.choice((1, 2))
+        ni = {
+            "control_classes": control,
+            "control_flits": chance.choice((0, system.slot_flits, system.slot_flits + 5)),
+            "control_records": chance.choice((0, 2, 5)),
+            "control_slots": chance.choice((0, 1, 2)),
+            "reserved_slots": chance.choice((0, 0, 1)),
+            "reserved_classes": chance.choice((0, 1, 3)),
+            "reject": chance.random() < 0.7,
+            "source_incarnation": chance.random() < 0.7,
+            "merge_bits": chance.choice((0, 1, 16, system.wire.flit_bits // 2, min(64, system.wire.flit_bits))),
+        }
+        timers = {
+            "silent_after": chance.choice((0, 1, 2, 5, 40)),
+            "silent_probe": chance.choice((1, 7, 300, 4096)),
+            "quarantine": 0 if dies else chance.choice((system.timers.quarantine, 100)),
+            "ack_limit": chance.choice((12, 60, 255)) if dies else system.timers.ack_limit,
+        }
+        workload = {"retry_limit": 2 if dies else system.workload.retry_limit}
+        faults = {
+            "deaths": (NodeDeath(node=node, start=start),) if dies else (),
+            "absences": (Absence(node=other, start=start, end=start + chance.randrange(1, cycles // 2)),),
+        }
+        try:
+            return system.replace(ni=ni, timers=timers, faults=faults, workload=workload)
+        except ConfigError:
+            continue
 
 
 def _queue(seed: int) -> dict:

@@ -29,10 +29,12 @@ _EVENTS, _REASONS = 1 << EVENT.bits, 1 << DETAIL.bits
 # Totals, over the window.
 (
     ACCEPTED, ACCEPTED_FLITS, DELIVERED, DELIVERED_FLITS, DELIVERED_BYTES, AGAIN, DOUBLED, LATE, LOST, OPEN, BY_RESET,
-    LATENCY, LATENCIES, COMPLETION, COMPLETIONS, MOST_SENDS, SLOT_TIME, SLOTS_OPEN, ENTRY_TIME, ENTRIES_OPEN, _TOTALS,
+    LATENCY, LATENCIES, COMPLETION, COMPLETIONS, MOST_SENDS, SLOT_TIME, _SLOTS_OPEN, ENTRY_TIME, _ENTRIES_OPEN, _TOTALS,
 ) = range(21)  # fmt: skip
 # Columns of a node.
 (SENT_FLITS, RECEIVED_FLITS, SLOTS_NOW, SLOTS_SINCE, SLOTS_MOST, ENTRIES_NOW, ENTRIES_SINCE, ENTRIES_MOST) = range(8)
+# Levels: the first column of a node, the first total.
+_SLOTS_HELD, _ENTRIES_HELD = (SLOTS_NOW, SLOT_TIME), (ENTRIES_NOW, ENTRY_TIME)
 # Columns of a slot: the datagram that lives in it.
 _UID, _ACCEPTED_AT, _SENDS, _DELIVERED_AT = range(4)
 # Columns of one of the worst: its key, then what is told of it.
@@ -53,12 +55,15 @@ def _clip(cycle, p):
 
 
 @jit
-def _change(nodes, node, column, by, cycle):
+def _change(nodes, totals, p, node, level, by, cycle):
     """A level rises or falls; its most counts at the ends of cycles, whatever the order within one."""
+    column, time = level
     if cycle != nodes[node, column + 1]:
         nodes[node, column + 2] = max(nodes[node, column + 2], nodes[node, column])
         nodes[node, column + 1] = cycle
     nodes[node, column] += by
+    totals[time] -= by * _clip(cycle, p)
+    totals[time + 1] += by
 
 
 @jit
@@ -111,9 +116,7 @@ def _consume(
             continue
         if event in (_FORGOTTEN, _ORPHAN):
             if nodes[unit, ENTRIES_NOW] > 0:
-                _change(nodes, unit, ENTRIES_NOW, -1, cycle)
-                totals[ENTRY_TIME] += _clip(cycle, p)
-                totals[ENTRIES_OPEN] -= 1
+                _change(nodes, totals, p, unit, _ENTRIES_HELD, -1, cycle)
             continue
         if event == _RESET:
             _reset(unit, cycle, p, totals, nodes, slots)
@@ -129,9 +132,7 @@ def _consume(
         slot = slots[source * p[_SLOTS] + number]
         if event == _ACCEPT:
             slot[_UID], slot[_ACCEPTED_AT], slot[_SENDS], slot[_DELIVERED_AT] = uid, cycle, 0, -1
-            _change(nodes, unit, SLOTS_NOW, 1, cycle)
-            totals[SLOT_TIME] -= _clip(cycle, p)
-            totals[SLOTS_OPEN] += 1
+            _change(nodes, totals, p, unit, _SLOTS_HELD, 1, cycle)
             if within:
                 totals[ACCEPTED] += 1
                 totals[ACCEPTED_FLITS] += flits
@@ -147,9 +148,7 @@ def _consume(
             statuses[detail >> CAUSE_BITS] += within
             if not mine:
                 continue
-            _change(nodes, source, SLOTS_NOW, -1, cycle)
-            totals[SLOT_TIME] += _clip(cycle, p)
-            totals[SLOTS_OPEN] -= 1
+            _change(nodes, totals, p, source, _SLOTS_HELD, -1, cycle)
             if measured:
                 totals[OPEN] -= 1
                 totals[MOST_SENDS] = max(totals[MOST_SENDS], slot[_SENDS])
@@ -162,9 +161,7 @@ def _consume(
             slot[_UID] = 0
         else:
             if event == _DELIVER:
-                _change(nodes, unit, ENTRIES_NOW, 1, cycle)
-                totals[ENTRY_TIME] -= _clip(cycle, p)
-                totals[ENTRIES_OPEN] += 1
+                _change(nodes, totals, p, unit, _ENTRIES_HELD, 1, cycle)
             if within:
                 totals[DELIVERED] += 1
                 totals[DELIVERED_FLITS] += flits
@@ -189,11 +186,8 @@ def _reset(node, cycle, p, totals, nodes, slots):
                 totals[OPEN] -= 1
                 totals[BY_RESET] += 1
             slot[_UID] = 0
-    for column, time in ((SLOTS_NOW, SLOT_TIME), (ENTRIES_NOW, ENTRY_TIME)):
-        held = nodes[node, column]
-        _change(nodes, node, column, -held, cycle)
-        totals[time] += held * _clip(cycle, p)
-        totals[time + 1] -= held
+    for level in (_SLOTS_HELD, _ENTRIES_HELD):
+        _change(nodes, totals, p, node, level, -nodes[node, level[0]], cycle)
 
 
 class RunLedger:

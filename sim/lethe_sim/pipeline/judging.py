@@ -21,7 +21,7 @@ from lethe_sim.trace import Meta, TraceReader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A parcel: its group, what it holds (columns by name, the resets seen, or a summary), and that.
+#: A parcel: its group, the name of its content (a table, the resets, or a summary), and the content.
 _PARCEL = pa.schema([("group", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
 _SPARK_PARCEL = "group int, name string, content binary"
 _PIECE, _RESETS, _SUMMARY = "piece", "resets", "summary"

@@ -234,6 +234,10 @@ class Machine:
         from pyspark.core.context import SparkContext
         from pyspark.sql import SparkSession
 
+        java = getattr(SparkContext._gateway, "proc", None)
+        if java is not None:
+            with java:  # it is dead: close the pipe to it, and wait
+                pass
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
 

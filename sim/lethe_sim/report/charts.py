@@ -1,53 +1,15 @@
 """The charts of a report: latency, goodput, messages, discards."""
 
-import math
-
 from markupsafe import Markup
 
 from lethe_sim.ledger.audit import Metrics
 from lethe_sim.ledger.sums import MOST_MESSAGES
 
-from .svg import element, picture, rect, short, text, ticks
+from .chart import INK, draw, layer, number, scale, words
 
-WIDTH, HEIGHT = 420, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 22, 34
-
-
-class _Frame:
-    """Axes of a chart: ``x`` and ``y`` map data to the picture."""
-
-    def __init__(self, low: float, high: float, most: float, y_label: str, x_label: str, whole: bool = False):
-        self.low, self.high = low, max(high, low + 1e-9)
-        self.ticks = ticks(most)
-        if whole:
-            self.ticks = [t for t in self.ticks if t == int(t)]
-        self.most = max(self.ticks[-1], most)
-        self.parts = [text(0, 11, y_label, class_="unit")]
-        for tick in self.ticks:
-            y = self.y(tick)
-            self.parts += [
-                element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"),
-                text(_LEFT - 6, y + 4, short(tick), class_="tick end"),
-            ]
-        self.parts.append(text(WIDTH - _RIGHT, HEIGHT - 5, x_label, class_="unit end"))
-
-    def x(self, value: float) -> float:
-        return _LEFT + (value - self.low) / (self.high - self.low) * (WIDTH - _LEFT - _RIGHT)
-
-    def y(self, value: float) -> float:
-        return _TOP + (1 - value / self.most) * (HEIGHT - _TOP - _BOTTOM)
-
-    def x_tick(self, value: float, label: str) -> None:
-        self.parts.append(text(self.x(value), HEIGHT - _BOTTOM + 15, label, class_="tick middle"))
-
-    def bar(self, left: float, right: float, value: float, told: str) -> None:
-        x, end, y = self.x(left), self.x(right), self.y(value)
-        gap = min(1.5, (end - x) / 8)
-        height = max(self.y(0) - y, 1.0 if value else 0.0)
-        round_by = min(2.0, (end - x) / 6)
-        self.parts.append(
-            rect(x + gap, self.y(0) - height, max(end - x - 2 * gap, 0.4), height, told, rx=round_by, class_="bar")
-        )
+_HEIGHT = 230
+_BAR = {"color": "var(--water)", "binSpacing": 1.5}
+_COLOURS = {"fabric": "var(--heat)", "fault": "var(--open)", "node": "var(--ack)"}
 
 
 def latency(metrics: Metrics) -> Markup | None:
@@ -55,62 +17,52 @@ def latency(metrics: Metrics) -> Markup | None:
     bars = metrics.latency_bars
     if not bars:
         return None
-    low, high = math.log2(bars[0][0]), math.log2(max(bars[-1][1], bars[0][0] * 2))
-    frame = _Frame(low, high, max(n for *_, n in bars), "datagrams", "cycles from acceptance to delivery", whole=True)
+    low, high = bars[0][0], max(bars[-1][1], bars[0][0] * 2)
+    rows = []
     for start, end, count in bars:
-        span = f"{start:,} cycles" if end == start + 1 else f"{start:,} to {end - 1:,} cycles"
-        frame.bar(math.log2(start), math.log2(max(end, start + 1)), count, f"{span}: {count:,} datagrams")
-    for value in round_between(bars[0][0], max(bars[-1][1], bars[0][0] * 2)):
-        frame.x_tick(math.log2(value), short(value))
-    for name, label in (("median", "half"), ("p99", "99 %")):
-        value = metrics.latency[name]
-        x = frame.x(min(max(math.log2(max(value, 1)), low), high))
-        # The label turns inwards where it would leave the picture.
-        side, away = ("end", -4) if x > WIDTH - 90 else ("", 4)
-        row = _TOP + (8 if name == "median" else 22)
-        frame.parts += [
-            element("line", x1=x, x2=x, y1=_TOP - 2, y2=frame.y(0), class_="mark"),
-            text(x + away, row, f"{label} in {short(value)}", class_=f"mark {side}"),
+        span = f"{start:,} cycles" if end <= start + 1 else f"{start:,} to {end - 1:,} cycles"
+        rows.append({"x": start, "to": max(end, start + 1), "y": count, "told": f"{span}: {count:,} datagrams"})
+    x = number("x", "cycles from acceptance to delivery", scale=scale([low, high], log=True))
+    layers = [
+        layer(
+            "bar",
+            rows,
+            _BAR,
+            x=x | {"bin": "binned"},
+            x2="to",
+            y=number("y", ticks=min(5, max(row["y"] for row in rows))),
+        )
+    ]
+    for name, label, row in (("median", "half", 8), ("p99", "99 %", 22)):
+        at = min(max(metrics.latency[name], low), high)
+        # A label on the right half stands to the left of its line, where it has room.
+        side = {"align": "right", "dx": -4} if at * at > low * high else {"align": "left", "dx": 4}
+        mark = [{"x": at, "text": f"{label} in {metrics.latency[name]:,.4g}"}]
+        layers += [
+            layer("rule", mark, {"color": INK}, x=x),
+            layer("text", mark, {"fontWeight": "bold", "y": row, **side}, x=x, text=words("text")),
         ]
-    return picture(WIDTH, HEIGHT, frame.parts, "Histogram of delivery latency")
-
-
-def round_between(low: float, high: float) -> list[int]:
-    """Round numbers for a logarithmic axis, at most six."""
-    for series in ((1, 2, 5), (1, 3), (1,)):
-        found = [m * 10**e for e in range(13) for m in series if low <= m * 10**e <= high]
-        if len(found) <= 6:
-            return found or [round(low), round(high)]
-    return found[:: -(-len(found) // 6)]
+    return draw("Histogram of delivery latency", layers, title="datagrams", height=_HEIGHT)
 
 
 def goodput(metrics: Metrics, cycles: int, offered: float | None) -> Markup:
     """Payload flits delivered per node and cycle, over the run; ``offered`` draws the load as a dashed line."""
     bars = metrics.goodput_bars or ((0, 0.0),)
-    most = max([value for _, value in bars] + ([offered] if offered else []))
-    frame = _Frame(0, cycles, most, "payload flits per node and cycle", "cycle")
-    ends = [start for start, _ in bars[1:]] + [cycles]
-    points = []
-    for (start, value), end in zip(bars, ends, strict=True):
-        points += [f"{frame.x(start):.1f},{frame.y(value):.1f}", f"{frame.x(end):.1f},{frame.y(value):.1f}"]
-    base = f"{frame.y(0):.1f}"
-    frame.parts += [
-        element(
-            "path", d=f"M{frame.x(0):.1f},{base} L{' '.join(points)} L{frame.x(cycles):.1f},{base}Z", class_="area"
-        ),
-        element("polyline", points=" ".join(points), class_="line"),
+    rows = [{"x": start, "y": value} for start, value in (*bars, (cycles, bars[-1][1]))]
+    x = number("x", "cycle", scale={"domain": [0, cycles], "nice": False})
+    step = {"interpolate": "step-after", "color": "var(--water)"}
+    layers = [
+        layer("area", rows, {**step, "opacity": 0.25}, x=x, y=number("y")),
+        layer("line", rows, {**step, "strokeWidth": 1.6}, x=x, y=number("y")),
     ]
     if offered:
-        y = frame.y(offered)
-        frame.parts += [
-            element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="mark dashed"),
-            text(WIDTH - _RIGHT, y - 4, f"offered {offered:g}", class_="mark end"),
+        mark = [{"y": offered, "text": f"offered {offered:g}"}]
+        side = {"align": "right", "baseline": "bottom", "x": "width", "fontWeight": "bold"}
+        layers += [
+            layer("rule", mark, {"color": INK, "strokeDash": [4, 3]}, y=number("y")),
+            layer("text", mark, side, y=number("y"), text=words("text")),
         ]
-    step = ticks(cycles)
-    for value in step:
-        if value <= cycles:
-            frame.x_tick(value, short(value))
-    return picture(WIDTH, HEIGHT, frame.parts, "Goodput over the run")
+    return draw("Goodput over the run", layers, title="payload flits per node and cycle", height=_HEIGHT)
 
 
 def messages(metrics: Metrics) -> Markup | None:
@@ -119,31 +71,38 @@ def messages(metrics: Metrics) -> Markup | None:
     if not bars:
         return None
     low, high = min(bars[0][0], 3), max(bars[-1][0], 8)
-    frame = _Frame(
-        low - 0.5, high + 0.5, max(n for _, n in bars), "datagrams", "messages spent on a datagram", whole=True
-    )
+    rows = []
     for count, datagrams in bars:
         name = f"{count} or more" if count == MOST_MESSAGES else f"{count}"
-        frame.bar(count - 0.5, count + 0.5, datagrams, f"{name} messages: {datagrams:,} datagrams")
-    step = max(1, -(-(high - low) // 12))
-    for value in range(low, high + 1, step):
-        frame.x_tick(value, f"{value}+" if value == MOST_MESSAGES else str(value))
-    return picture(WIDTH, HEIGHT, frame.parts, "Messages per datagram")
+        told = f"{name} messages: {datagrams:,} datagrams"
+        rows.append({"x": count - 0.5, "to": count + 0.5, "y": datagrams, "told": told})
+    x = number("x", "messages spent on a datagram", ticks=12, scale={"domain": [low - 0.5, high + 0.5], "nice": False})
+    x["axis"]["labelExpr"] = f"datum.value < {MOST_MESSAGES} ? datum.value : '{MOST_MESSAGES}+'"
+    bar = layer(
+        "bar", rows, _BAR, x=x | {"bin": "binned"}, x2="to", y=number("y", ticks=min(5, max(row["y"] for row in rows)))
+    )
+    return draw("Messages per datagram", [bar], title="datagrams", height=_HEIGHT)
 
 
 def discards(rows: list[tuple[str, str, int]]) -> Markup | None:
     """Horizontal bars of (reason, where, count), the most first."""
     if not rows:
         return None
-    most, pitch, left = max(count for *_, count in rows), 30, 4
-    parts = []
-    for i, (reason, where, count) in enumerate(rows):
-        y = i * pitch
-        width = max((WIDTH - 2 * left) * count / most, 2.0)
-        parts += [
-            text(left, y + 12, reason, class_="label"),
-            text(WIDTH - left, y + 12, f"{count:,}", class_="label end"),
-            rect(left, y + 17, WIDTH - 2 * left, 6, rx=3, class_="track"),
-            rect(left, y + 17, width, 6, f"{reason}: {count:,}", rx=3, class_=f"bar {where}"),
-        ]
-    return picture(WIDTH, len(rows) * pitch, parts, "Discards by reason")
+    shown = [
+        {"reason": reason, "where": where, "x": count, "count": f"{count:,}", "told": f"{reason}: {count:,}"}
+        for reason, where, count in rows
+    ]
+    y = words("reason", sort=None, axis=None, scale={"padding": 0})
+    bar = {"height": 6, "yOffset": 8, "cornerRadius": 3}
+    colour = words("where", scale={"domain": list(_COLOURS), "range": list(_COLOURS.values())}, legend=None)
+    label = {"yOffset": -5, "fontSize": 12, "baseline": "middle", "stroke": None}
+    return draw(
+        "Discards by reason",
+        [
+            layer("bar", [{"reason": row["reason"]} for row in shown], {**bar, "color": "var(--rule)"}, y=y),
+            layer("bar", shown, bar, x=number("x", scale={"nice": False}, axis=None), y=y, color=colour),
+            layer("text", shown, {**label, "align": "left", "x": 0}, y=y, text=words("reason")),
+            layer("text", shown, {**label, "align": "right", "x": "width"}, y=y, text=words("count")),
+        ],
+        height=30 * len(rows),
+    )

@@ -49,22 +49,11 @@ def data_uri(content: str, kind: str) -> Markup:
 
 
 def standalone(picture: str) -> str:
-    """A picture of a page as an SVG file, in the light colours, for a paper or a slide."""
+    """A chart of a page as an SVG file, in the light colours, for a paper or a slide."""
     sheet = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet[: sheet.index("}")]))
-    rules = "".join(line for line in sheet.splitlines() if line.startswith("svg "))
-    rules = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], re.sub(r"svg (?=[.:\w])", "", rules))
-    rules = re.sub(r"[^{}]*\{[^{}]*(var\(|color-mix)[^{}]*\}", "", rules)
-    mixed = re.sub(r'style="--share:(\d+)%"', lambda found: f'style="fill:{_mixed(colours, int(found[1]))}"', picture)
-    _, _, width, height = re.search(r'viewBox="([^"]*)"', mixed)[1].split()  # pyright: ignore[reportOptionalSubscript]
+    _, _, width, height = re.search(r'viewBox="([^"]*)"', picture)[1].split()  # pyright: ignore[reportOptionalSubscript]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-    style = f"<metadata>{MARK}</metadata><style>svg {{ font-family: {colours['sans']}; }}{rules}</style>"
-    return mixed.replace("<svg ", head, 1).replace(
-        ">", f'>{style}<rect width="{width}" height="{height}" fill="#fff"/>', 1
-    )
-
-
-def _mixed(colours: dict[str, str], share: int) -> str:
-    """The colour at ``share`` percent of the way from cool to water: a cell of a heat map."""
-    ends = [[int(colours[name][at : at + 2], 16) for at in (1, 3, 5)] for name in ("cell", "water")]
-    return "#" + "".join(f"{round(a + (b - a) * share / 100):02x}" for a, b in zip(*ends, strict=True))
+    ground = f'><metadata>{MARK}</metadata><rect width="{width}" height="{height}" fill="#fff"/>'
+    page = str(picture).replace("<svg ", head, 1).replace(">", ground, 1)
+    return re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], page)

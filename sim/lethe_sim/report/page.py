@@ -258,6 +258,8 @@ def _faults(system: System) -> list[str]:
         (f.links, "link died", "links died"),
         (f.stalls, "host stalled", "hosts stalled"),
         (f.resets, "node was reset", "nodes were reset"),
+        (f.deaths, "node died", "nodes died"),
+        (f.absences, "node was away", "nodes were away"),
     ):
         if scheduled:
             told.append(f"{len(scheduled)} {one if len(scheduled) == 1 else many}")

@@ -1,4 +1,4 @@
-"""Just enough SVG: elements as text, colours left to the page's style sheet."""
+"""Just enough SVG for networks and ladders: elements as text, colours left to the page's style sheet."""
 
 from collections.abc import Iterable
 from html import escape
@@ -35,31 +35,7 @@ def title(content: str) -> str:
     return element("title", escape(content))
 
 
-def picture(width: float, height: float, parts: Iterable[str], label: str, class_: str = "chart") -> Markup:
+def picture(width: float, height: float, parts: Iterable[str], label: str, class_: str) -> Markup:
     """A whole picture with the text that stands for it where it cannot be seen."""
     head = f'<svg class="{class_}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
     return Markup(head + "".join(parts) + "</svg>")
-
-
-def short(value: float) -> str:
-    """A number for an axis: 1500 as 1.5k."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scale = {"G": 1e9, "M": 1e6, "k": 1e3}[unit]
-            return f"{value / scale:.3g}{unit}"
-    return f"{value:.3g}" if isinstance(value, float) and value != int(value) else f"{int(value):,}"
-
-
-def ticks(most: float, about: int = 4) -> list[float]:
-    """Round numbers from 0 up to at least ``most``, some ``about`` of them."""
-    if most <= 0:
-        return [0.0, 1.0]
-    rough = most / about
-    power = 10.0 ** _floor_log10(rough)
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
-    count = int(-(-most // step))
-    return [step * i for i in range(count + 1)]
-
-
-def _floor_log10(value: float) -> int:
-    return int(f"{value:e}".split("e")[1])

@@ -24,7 +24,7 @@ def summary(rows: Iterable[tuple[int, str, float, str]]) -> Iterator[tuple]:
 
 def broken(system: System, value: Mapping[str, float]) -> bool:
     """Whether a run with these metrics broke its promise, as far as counting sees; a reset may deliver twice."""
-    doubled = 0 if system.faults.resets else value["doubled"]
+    doubled = 0 if system.node_resets else value["doubled"]
     return bool(doubled or value["lost"] or value.get("wrong", 0) or not value.get("right", 1))
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.spec.config import System
-from lethe.spec.events import EVENTS, Event
+from lethe.spec.events import ARRIVALS, EVENTS, LANE_TX, Event
 from lethe.spec.trace import EVENT
 
 from .events import SCHEMA, cells, digest, encode, filled
@@ -26,12 +26,16 @@ SHOWN = 20
 MOST_CYCLES = 1 << 43
 
 #: Findings about rows.
-GARBLED, OUTSIDE, MISPLACED, RESET = "garbled", "outside", "misplaced", "reset"
+GARBLED, OUTSIDE, MISPLACED, RESET, DEAD = "garbled", "outside", "misplaced", "reset", "dead"
 
 #: By event code: a bit for each sort of unit (`spec.events.Unit`) that shows it.
 _WHERE = np.zeros(1 << EVENT.bits, np.int8)
 for _event, _facts in EVENTS.items():
     _WHERE[_event] = sum(1 << unit for unit in _facts.units)
+
+
+# What a message does that arrives; two cycles after its last flit.
+_HEARD = (*ARRIVALS, Event.DROP)
 
 
 @dataclass(frozen=True)
@@ -95,13 +99,13 @@ class Seen:
 
 
 def scheduled_resets(system: System, cycles: int) -> dict[tuple[int, int], list]:
-    """(node, cycle) of each event RESET that a run of ``cycles`` must show → what of ``faults.resets`` it stands for.
+    """(node, cycle) of each event RESET that a run of ``cycles`` must show → those of `System.node_resets` it is.
 
-    Resets that touch or overlap are one reset.
+    Resets that touch or overlap are one reset; a death is one that does not end.
     """
     due: dict[tuple[int, int], list] = {}
     latest: dict[int, tuple[int, int]] = {}
-    for reset in sorted(system.faults.resets, key=lambda reset: (reset.node, reset.start)):
+    for reset in sorted(system.node_resets, key=lambda reset: (reset.node, reset.start)):
         first, end = latest.get(reset.node, (0, -1))
         if reset.start > end:
             first = reset.start
@@ -154,6 +158,9 @@ class RowCheck:
         if not later.all():
             self._tell(seen, MISPLACED, rows, np.append(False, ~later), lambda row: _misplaced(row["port"]))
         seen.start, seen.end = ((int(cycle[at]), int(unit[at]), int(port[at])) for at in (0, -1))
+        gone = self._gone(cycle, unit, port, event)
+        if gone.any():
+            self._tell(seen, DEAD, rows, gone, lambda row: f"{_name(row['event'])}, but it {self._why_gone(row)}")
         resets = np.flatnonzero(event == Event.RESET)
         if len(resets):
             self._resets(seen, rows, resets, list(zip(unit[resets].tolist(), cycle[resets].tolist(), strict=True)))
@@ -180,11 +187,30 @@ class RowCheck:
                 wrong |= (False if missing is None else missing) != (False if null is None else null)
         return wrong
 
+    def _gone(self, cycle: np.ndarray, unit: np.ndarray, port: np.ndarray, event: np.ndarray) -> np.ndarray:
+        """Which events a node shows after its death, and which messages it grants or hears while it is away.
+
+        A grant, and the last flit of what is heard, come two cycles before their events.
+        """
+        gone = np.zeros(len(cycle), bool)
+        for death in self.system.faults.deaths:
+            gone |= (unit == death.node) & ((cycle > death.start) | ((cycle == death.start) & (event != Event.RESET)))
+        for absence in self.system.faults.absences:
+            worm = (port == LANE_TX) | np.isin(event, _HEARD)
+            gone |= (unit == absence.node) & worm & (cycle >= absence.start + 2) & (cycle < absence.end + 2)
+        return gone
+
+    def _why_gone(self, row: dict) -> str:
+        died = self.system.death(row["unit"])
+        return "was away" if died is None or row["cycle"] < died else f"died in cycle {died}"
+
     def _resets(self, seen: Seen, rows, places: np.ndarray, resets: list[tuple[int, int]]) -> None:
         seen.resets |= self.due.keys() & set(resets)
         stray = np.zeros(len(rows), bool)
         stray[places] = [reset not in self.due for reset in resets]
-        self._tell(seen, RESET, rows, stray, lambda row: "was reset, but no reset was scheduled for this cycle")
+        self._tell(
+            seen, RESET, rows, stray, lambda row: "was reset, but no reset or death was scheduled for this cycle"
+        )
 
     @staticmethod
     def _tell(seen: Seen, finding: str, rows, which: np.ndarray, note) -> None:

@@ -127,8 +127,8 @@ def _heads(head: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray | i
     destination = known.get("destination", 0)
     if not {"kind", "destination", "source", "slot", "generation", "incarnation"} <= known.keys():
         return np.zeros(len(head), np.int64), destination, "destination" in known
-    # An Ack travels towards the source of its datagram; everything else comes from it.
-    origin = np.where(known["kind"] == Kind.ACK, destination, known["source"])
+    # An Ack and a REJECT travel towards the source of their datagram; everything else comes from it.
+    origin = np.where(np.isin(known["kind"], (Kind.ACK, Kind.REJECT)), destination, known["source"])
     uid = (
         origin << UID_SOURCE_SHIFT
         | known["incarnation"] << UID_INCARNATION_SHIFT

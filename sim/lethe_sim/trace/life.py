@@ -17,6 +17,7 @@ from .events import filled, head_fields
 from .store import TraceError, TraceReader
 
 _UID_FIELDS = {"source", "slot", "generation", "incarnation"}
+_NAMES = {Event.ACK: "Ack", Event.FORGET: "Forget", Event.REJECT: "Reject", Event.BE: "Best effort"}
 _DISCARDS = {
     Event.DISCARD_BUSY: "output busy",
     Event.DISCARD_CONTENTION: "lost the draw",
@@ -32,7 +33,7 @@ class Worm:
 
     Attributes
     ----------
-    name : Send, Send 2 (the second repeat), Ack, Forget or Best effort
+    name : Send, Send 2 (the second repeat), Ack, Forget, Reject or Best effort
     from_sender : whether it runs from the datagram's sender to its receiver
     launched : cycle of its first flit; arrived : cycle in which it acted, or None if it never did
     fate : what its arrival did, or where and of what it died
@@ -120,7 +121,7 @@ class Life:
                 text = "sender silent: entry reclaimed"
             case Event.COMPLETE:
                 status, cause = divmod(detail, 1 << CAUSE_BITS)
-                text = f"completed {_words(Status, status)}" + (f" ({_words(Cause, cause)})" if cause else "")
+                text = f"completed {_name(Status, status)}" + (f" ({_words(Cause, cause)})" if cause else "")
             case _:
                 return None
         return Note(cycle=row["cycle"], at_sender=row["unit"] == self.sender, text=text)
@@ -130,7 +131,7 @@ class Life:
         data = EVENTS[event].worm is Kind.SEND
         flits = wire.send_flits(row["length"] or 0) if data else wire.control_flits
         origin, target = row["unit"], row["peer"]
-        name = {Event.ACK: "Ack", Event.FORGET: "Forget", Event.BE: "Best effort"}.get(event, "Send")
+        name = _NAMES.get(event, "Send")
         if event == Event.SEND and row["detail"]:
             name = f"Send (repeat {row['detail']})"
         known = 0 <= target < self.system.nodes and target != origin
@@ -161,7 +162,7 @@ class Life:
 
     def _paused(self, acts: int, target: int) -> int:
         """When a worm acts that does so in ``acts`` at the earliest and may have paused: no other comes in between."""
-        here = (row for row in self.rows if (row["unit"], row["port"]) == (target, 1) and row["event"] in ARRIVALS)
+        here = (row for row in self.rows if (row["unit"], row["port"]) == (target, 1) and _arrived(row))
         return next((row["cycle"] for row in here if row["cycle"] >= acts), acts)
 
     @cached_property
@@ -243,8 +244,17 @@ class Life:
         return f"damaged on its way to node {target}", 1.0
 
 
+def _name(names, value: int) -> str:
+    return names(value).name if value in names._value2member_map_ else str(value)
+
+
 def _words(names, value: int) -> str:
-    return names(value).name.lower().replace("_", " ") if value in names._value2member_map_ else str(value)
+    return _name(names, value).lower().replace("_", " ")
+
+
+def _arrived(row: dict) -> bool:
+    """Whether an event is what a message did: a REJECT that ends its datagram shows GIVE_UP."""
+    return row["event"] in ARRIVALS or (row["event"] == Event.GIVE_UP and row["detail"] == Cause.RESTARTED)
 
 
 def _arrival(row: dict) -> str:
@@ -261,6 +271,10 @@ def _arrival(row: dict) -> str:
             return "released, Forget queued"
         case Event.ACK_IGNORED:
             return "already released, Forget again"
+        case Event.GIVE_UP:
+            return "given up: its receiver was restarted"
+        case Event.REJECT_IGNORED:
+            return "nothing to reject"
         case Event.FORGOTTEN:
             return "forgotten"
         case Event.FORGET_IGNORED:

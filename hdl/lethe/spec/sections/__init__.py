@@ -33,7 +33,7 @@ SECTIONS = {
     "workload": WorkloadSection,
     "study": StudySection,
 }
-#: Their files, in the order in which they are checked: what sizes others depend on comes first.
+#: Their files, in the order of the checks: a section comes after the sections whose sizes it depends on.
 _CHECKED = (topology, wire, router, ni, timers, study, faults, workload, run)
 
 

@@ -17,32 +17,49 @@ LAST_CYCLE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDeath:
-    link: int = key(0, "link number (see `lethe check --links`)")
-    start: int = key(0, "first dead cycle")
-    end: int = key(0, "first cycle in which it lives again")
+    link: int = key(0, "number of the link (`lethe check --links` lists them)")
+    start: int = key(0, "first cycle in which the link is dead")
+    end: int = key(0, "first cycle in which the link lives again")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StallFault:
-    node: int = key(0, "node whose deliver ports stall")
-    start: int = key(0, "first stalled cycle")
-    end: int = key(0, "first cycle in which they take again")
+    node: int = key(0, "node of the host")
+    start: int = key(0, "first cycle of the stall")
+    end: int = key(0, "first cycle in which the host takes again")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResetFault:
     node: int = key(0, "node that is reset")
-    start: int = key(0, "first cycle of reset")
-    cycles: int = key(1, "cycles the reset lasts, at least 1")
+    start: int = key(0, "first cycle of the reset")
+    cycles: int = key(1, "cycles that the reset lasts, at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeDeath:
+    node: int = key(0, "node that dies: it is reset for ever, and its links are dead")
+    start: int = key(0, "first cycle of its death")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absence:
+    node: int = key(0, "node that is away: its links are dead, and its time stands still")
+    start: int = key(0, "first cycle of its absence")
+    end: int = key(0, "first cycle in which it is back")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultsSection:
-    loss: float = key(0.0, "probability that a worm is lost on a link it crosses (injection and ejection too)")
-    flip: float = key(0.0, "probability that a bit of a flit flips on a link it crosses")
+    about = "What goes wrong, and when."
+
+    loss: float = key(0.0, "probability that a worm is lost on a link it crosses, injection and ejection links too")
+    flip: float = key(0.0, "probability that one bit of a flit flips on a link it crosses")
     links: tuple[LinkDeath, ...] = key((), "[[faults.links]]: links that die and heal")
-    stalls: tuple[StallFault, ...] = key((), "[[faults.stalls]]: deliver ports that stall")
+    stalls: tuple[StallFault, ...] = key((), "[[faults.stalls]]: hosts that take nothing from their deliver FIFOs")
     resets: tuple[ResetFault, ...] = key((), "[[faults.resets]]: nodes that are reset")
+    deaths: tuple[NodeDeath, ...] = key((), "[[faults.deaths]]: nodes that die")
+    absences: tuple[Absence, ...] = key((), "[[faults.absences]]: nodes that are away, and come back as they were")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
@@ -52,23 +69,38 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     for i, fault in enumerate(faults.links):
         if not 0 <= fault.link < links:
             fail(f"faults.links[{i}].link", f"no link {fault.link}", f"the topology has 0 to {links - 1}")
-    for name, scheduled in (("stalls", faults.stalls), ("resets", faults.resets)):
+    nodes = (
+        ("stalls", faults.stalls),
+        ("resets", faults.resets),
+        ("deaths", faults.deaths),
+        ("absences", faults.absences),
+    )
+    for name, scheduled in nodes:
         for i, fault in enumerate(scheduled):
             if not 0 <= fault.node < system.nodes:
                 fail(f"faults.{name}[{i}].node", f"no node {fault.node}", f"the topology has 0 to {system.nodes - 1}")
-    for name, scheduled in (("links", faults.links), ("stalls", faults.stalls)):
+    for name, scheduled in (("links", faults.links), ("stalls", faults.stalls), ("absences", faults.absences)):
         for i, fault in enumerate(scheduled):
             if not 0 <= fault.start < fault.end:
                 fail(f"faults.{name}[{i}].end", "must come after start", "give both, start first, from cycle 0 on")
     for i, reset in enumerate(faults.resets):
         if not (1 <= reset.cycles <= LAST_CYCLE and 0 <= reset.start <= LAST_CYCLE):
             fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
+    for i, death in enumerate(faults.deaths):
+        if not 0 <= death.start <= LAST_CYCLE:
+            fail(f"faults.deaths[{i}].start", f"must be 0 to 2^62, not {death.start}", "choose one of these")
+    if faults.deaths and not system.timers.ack_limit:
+        fail(
+            "faults.deaths",
+            "entries of a dead node would stay in the receive tables for ever",
+            "set timers.ack_limit and workload.retry_limit, or take faults.absences",
+        )
 
 
 def promises(system: "System", fail: Fail) -> None:
     """Paths that exist: no datagram without limits goes where no link is left for ever."""
     limit = system.workload.retry_limit
-    for_ever = {fault.link for fault in system.faults.links if fault.end >= system.run.cycles}
+    for_ever = {fault.link for fault in system.link_deaths if fault.end >= system.run.cycles}
     if for_ever and not limit and not system.workload.deadline:
         _pinned(system, for_ever, fail)
         cut = cut_pair(system.graph, for_ever)
@@ -102,6 +134,26 @@ def _pinned(system: "System", dead: set[int], fail: Fail) -> None:
             "would repeat for ever",
             "let the link heal, or set workload.retry_limit",
         )
+
+
+def link_deaths(system: "System") -> tuple[LinkDeath, ...]:
+    """When links are dead: by themselves, and with nodes that are dead or away."""
+    faults, graph = system.faults, system.graph
+    nodes = [(f.node, f.start, LAST_CYCLE) for f in faults.deaths]
+    nodes += [(f.node, f.start, f.end) for f in faults.absences]
+    links = [LinkDeath(link=link, start=start, end=end) for node, start, end in nodes for link in graph.links_of(node)]
+    return (*faults.links, *links)
+
+
+def node_resets(system: "System") -> tuple[ResetFault, ...]:
+    """When nodes are in reset: those that die for ever, up to `LAST_CYCLE`."""
+    dead = (ResetFault(node=f.node, start=f.start, cycles=LAST_CYCLE - f.start + 1) for f in system.faults.deaths)
+    return (*system.faults.resets, *dead)
+
+
+def death(system: "System", node: int) -> int | None:
+    """The cycle from which on a node is dead; None if it never is."""
+    return min((f.start for f in system.faults.deaths if f.node == node), default=None)
 
 
 def loss_threshold(system: "System") -> int:

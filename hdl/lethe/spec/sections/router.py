@@ -25,13 +25,15 @@ _NO_BOUND = 1 << 42
 
 @dataclass(frozen=True, kw_only=True)
 class RouterSection:
+    about = "Latency, input queues, and credits in place of discarding."
+
     latency: int = key(1, "cycles a flit spends in a router, 1 to 4")
-    queue: int = key(0, "worms that can wait at a router input: 0 (none wait), 1, 2 or 4")
-    flow: str = key("discard", "discard, or credits: a reference with flow control (golden model only)")
+    queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
+    flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
         4, "credits: flits that a router input buffers, 1 to 4096; router.queue, if not 0, says it in worms"
     )
-    credit_delay: int = key(1, "credits: cycles until the place of a flit that has left can be used again, 1 to 8")
+    credit_delay: int = key(1, "credits: cycles from a flit's departure until its place can be used again, 1 to 8")
     max_wait: int = key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
 
 

@@ -11,9 +11,11 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
-    name: str = key("run", "name of the run, the `run` column of its trace")
-    seed: int = key(1, "the seed of all random draws")
-    cycles: int = key(200_000, "cycles of the longest run; what has not drained then is unfinished")
+    about = "The run as a whole."
+
+    name: str = key("run", "name of the run, the column `run` of its trace")
+    seed: int = key(1, "seed of all random draws: the same seed gives the same run")
+    cycles: int = key(200_000, "cycles after which a run is cut off; if it has not drained by then, it is unfinished")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:

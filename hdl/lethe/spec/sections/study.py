@@ -18,11 +18,13 @@ MOST_PORTS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class StudySection:
-    """What single decisions are worth: for the golden model only."""
+    about = "Single decisions of the design turned, in the golden model only."
 
-    per_destination: int = key(0, "datagrams of a node under way to one destination; 0: no limit (T13)")
-    replies: str = key("first", "Acks and Forgets go first, before Sends, or last, when no Send can")
-    path: str = key("free", "tree: a head takes any free up-port (free), one drawn (blind) or its own (pinned)")
+    per_destination: int = key(0, "datagrams of a node under way to one destination; 0: no limit")
+    replies: str = key("first", "first: Acks and Forgets go before Sends; last: they go when no Send can")
+    path: str = key(
+        "free", "tree: a head takes any free up-port (free), a drawn one (blind) or that of its pair and slot (pinned)"
+    )
     dilation: int = key(1, "tree, fly: parallel links for each channel between routers, 1 to 16")
 
 

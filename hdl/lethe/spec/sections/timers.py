@@ -9,23 +9,35 @@ if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
 
+#: With ``silent_after`` a NI has two flip-flops for each node.
+MOST_NODES_HEARD = 4096
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimersSection:
-    slack: int = key(-1, "cycles of the first time-out beyond the shortest round trip; -n: those of 2n worms, and 8")
+    about = "Time-outs, and how long a datagram is remembered."
+
+    slack: int = key(
+        -1, "cycles of the first time-out beyond the shortest round trip; -1: 8 and two longest worms, -2: 8 and four"
+    )
     ceiling: int = key(
         -1,
-        "longest time-out, by measured round trips (T15); 0: fixed ones; -1: 64 of the first if worms wait, else 0",
+        "longest time-out, from measured round trips; 0: fixed; -1: 64 of the first if worms wait, else 0",
     )
-    backoff_steps: int = key(6, "how often the time-out doubles; 0: never (IMP-20)")
-    jitter_bits: int = key(4, "a repeat waits up to 2^jitter_bits - 1 cycles more; 0: none")
+    backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 43 to 2,752 cycles; 0: never")
+    jitter_bits: int = key(
+        4, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 4 are up to 15; 0: none"
+    )
     timer_depth: int = key(
-        0, "time-outs that can wait in each rung of a ladder; 0: twice the larger of slots and entries, at least 16"
+        0, "time-outs in each rung of a time-out ladder; 0: twice the larger of slots and entries, at least 16"
     )
     wrap_guard: int = key(
-        16, "a generation may recur after so many of the longest Ack intervals, not before; 0: not checked (T1)"
+        16, "a generation comes again after at least so many of the longest Ack intervals; 0: not checked"
     )
-    ack_limit: int = key(0, "Acks repeated before an entry is reclaimed as an orphan; 0: never")
-    quarantine: int = key(0, "cycles a slot rests after an UNKNOWN end; 0: none")
+    ack_limit: int = key(0, "repeats of an Ack before its entry is reclaimed as an orphan; 0: never")
+    quarantine: int = key(0, "cycles a slot rests after a datagram that ended UNKNOWN; 0: none")
+    silent_after: int = key(0, "a node is silent after so many repeats to it in a row without an Ack; 0: never")
+    silent_probe: int = key(4096, "silent node: one new datagram to it is tried in so many cycles")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
@@ -40,6 +52,12 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("timers.wrap_guard", 0, 65536)
     within("timers.ack_limit", 0, 255)
     within("timers.quarantine", 0, 1 << 24)
+    within("timers.silent_after", 0, 255)
+    within("timers.silent_probe", 1, 1 << 24)
+    if system.timers.silent_after and system.nodes > MOST_NODES_HEARD:
+        fail(
+            "timers.silent_after", f"watches at most {MOST_NODES_HEARD:,} nodes, not {system.nodes:,}", "leave it at 0"
+        )
     depth = system.timers.timer_depth
     if depth and not 5 <= depth <= 1 << 17:
         fail("timers.timer_depth", f"must be 5 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")

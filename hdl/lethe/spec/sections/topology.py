@@ -13,12 +13,14 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySection:
-    kind: str = key("tree", "wire, crossbar, fly (k-ary n-fly), tree (k-ary n-tree) or mesh")
-    nodes: int = key(0, "crossbar: number of nodes; elsewhere it follows from the other keys")
+    about = "The network: its kind and its size."
+
+    kind: str = key("tree", "wire (two nodes), crossbar, fly (k-ary n-fly), tree (k-ary n-tree) or mesh")
+    nodes: int = key(0, "crossbar: number of nodes; all other kinds follow from the keys below, 0 for these")
     arity: int = key(4, "tree, fly: k")
-    levels: int = key(2, "tree, fly: n; nodes = k^n")
+    levels: int = key(2, "tree, fly: n; it has k^n nodes, for example 4^2 = 16")
     columns: int = key(4, "mesh: nodes along x")
-    rows: int = key(4, "mesh: nodes along y")
+    rows: int = key(4, "mesh: nodes along y; 4 columns and 4 rows are 16 nodes")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:

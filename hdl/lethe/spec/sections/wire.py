@@ -13,17 +13,19 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WireSection:
+    about = "Widths of flits and header fields in bits, the same at every node."
+
     flit_bits: int = key(64, "data bits of a flit: 16, 32, 64 or 128")
-    node_bits: int = key(0, "width of a node number; 0: just enough for the topology")
-    slot_bits: int = key(0, "width of a slot number; 0: just enough for ni.slots")
-    generation_bits: int = key(12, "width of a slot's generation, 1 to 20")
-    incarnation_bits: int = key(4, "width of an incarnation, 1 to 8")
-    try_bits: int = key(1, "width of the try echo, 1 to 8")
-    class_bits: int = key(3, "width of a datagram's class, 1 to 8")
-    mode_bits: int = key(2, "width of a datagram's mode, 1 to 4")
-    ext_bits: int = key(2, "width of the extension mask, 1 to 16")
+    node_bits: int = key(0, "width of a node number; 0: as wide as the topology needs, for example 4 for 16 nodes")
+    slot_bits: int = key(0, "width of a slot number; 0: as wide as ni.slots needs, for example 4 for 16 slots")
+    generation_bits: int = key(12, "width of a generation, 1 to 20: 12 tell 4,096 datagrams of a slot apart")
+    incarnation_bits: int = key(4, "width of an incarnation, 1 to 8: it changes with each reset of a node")
+    try_bits: int = key(1, "width of the try that an Ack returns to its sender, 1 to 8")
+    class_bits: int = key(3, "width of a datagram's class, 1 to 8: 3 are classes 0 to 7")
+    mode_bits: int = key(2, "width of a datagram's mode (0 exactly once, 1 best effort), 1 to 4")
+    ext_bits: int = key(2, "width of the extension mask, 1 to 16; no extension is defined")
     mtu: int = key(32, "longest payload in bytes, 1 to 4096")
-    tag_bits: int = key(16, "width of the host's tag (not on the wire), 1 to 16")
+    tag_bits: int = key(16, "width of the host's tag, 1 to 16: it comes back with the completion, and does not travel")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:

@@ -16,28 +16,32 @@ ARRIVALS = ("bernoulli", "bursty")
 TIMINGS = ("kept", "compressed")
 HOSTS = ("wrap", "refuse")
 KERNELS = ("sort", "fft", "halo", "reduce", "bfs")
-#: A script of so many takes some gigabytes.
+#: The most datagrams of a script: that many take some gigabytes of memory.
 MOST_DATAGRAMS = 1 << 25
-#: Room for a place and one complex number.
+#: Bytes of the longest datagram of a kernel: an index and a complex number.
 KERNEL_MTU = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadSection:
+    about = "What the hosts send, and when."
+
     kind: str = key("generator", "generator (in hardware), pattern, file, capture, trace or kernel")
-    load: float = key(0.05, "generator, pattern: payload flits offered per sending node and cycle; 1 or more saturates")
-    min_length: int = key(
-        32, "generator, pattern: shortest payload in bytes, at least 4; if not given, at most the MTU"
+    load: float = key(
+        0.05, "generator, pattern: payload flits offered by each sending node per cycle; 1 or more: without a pause"
     )
-    max_length: int = key(32, "generator, pattern: longest payload in bytes; if not given, at most the MTU")
-    count: int = key(100, "generator, pattern: datagrams per node; 0: no limit")
-    stop: int = key(0, "generator, pattern: no new datagram from this cycle on; 0: no limit")
+    min_length: int = key(
+        32, "generator, pattern: shortest payload in bytes, at least 4; not given: 32 or the MTU, if less"
+    )
+    max_length: int = key(32, "generator, pattern: longest payload in bytes; not given: 32 or the MTU, if less")
+    count: int = key(100, "generator, pattern: datagrams from each node; 0: no limit")
+    stop: int = key(0, "generator, pattern: first cycle without new datagrams; 0: no limit")
     pattern: str = key("uniform", "pattern: uniform, hotspot, transpose, bit-reverse, neighbour, incast or all-to-all")
-    node: int = key(0, "hotspot, incast: the node that is sent to")
+    node: int = key(0, "hotspot, incast: destination of the traffic")
     fraction: float = key(0.2, "hotspot: share of the datagrams that go to that node; the rest is uniform")
     arrivals: str = key("bernoulli", "pattern: bernoulli, or bursty (incast: all nodes burst at once)")
-    burst: float = key(8.0, "bursty: mean number of datagrams in a burst; within it the load is 1")
-    path: str = key("", "file, capture (pcap, pcapng), trace (Parquet, CSV): the file, relative to this TOML")
+    burst: float = key(8.0, "bursty: mean number of datagrams in a burst; within a burst the load is 1")
+    path: str = key("", "file, capture (pcap, pcapng), trace (Parquet, CSV): name of the file, relative to this TOML")
     timing: str = key("kept", "capture, trace: kept, or compressed (as fast as the network takes them)")
     cycle_ns: float = key(1.0, "capture: nanoseconds in a cycle")
     hosts: str = key("wrap", "capture with more hosts than nodes: wrap (host i on node i mod nodes) or refuse")

@@ -1,5 +1,6 @@
 """What every kind of topology has: its parameters, and what follows from a kind's ports, routes and neighbours."""
 
+import abc
 import typing
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,10 +27,11 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topology:
+class Topology(abc.ABC):
     """A fabric: ``Topology(kind="tree", …)`` is a `Tree`, and so on.
 
-    A kind says what `_direction`, `_across` and the methods without a body here say; all else follows.
+    Each kind has the abstract methods.  One whose routers are joined to routers has `_channels`, `_channel` and
+    `_across` too.  Everything else follows.
 
     Parameters
     ----------
@@ -59,17 +61,18 @@ class Topology:
         return object.__new__(OF_KIND[kind] if cls is Topology else cls)
 
     @classmethod
+    @abc.abstractmethod
     def of(cls, section: "TopologySection", *, queued: bool, dilation: int) -> "Topology":
         """The topology that a configuration describes."""
-        raise NotImplementedError
 
-    @staticmethod
+    @staticmethod  # noqa: B027 (a kind may read none)
     def check(section: "TopologySection", fail: "Fail", within: "Within") -> None:
         """The keys of the section that this kind reads."""
 
     @property
+    @abc.abstractmethod
     def routers(self) -> int:
-        raise NotImplementedError
+        """How many routers there are."""
 
     @property
     def width(self) -> int:
@@ -84,9 +87,9 @@ class Topology:
         """Number of a router within its level or stage."""
         return router
 
+    @abc.abstractmethod
     def ports(self, router: int) -> int:
         """Ports of a router, numbered the same on the input and the output side."""
-        raise NotImplementedError
 
     def lanes(self, router: int) -> int:
         """Lanes a router shows events on: its inputs' fronts, then with queues their backs."""
@@ -135,9 +138,9 @@ class Topology:
         direction = self._direction(router, came_from // self.dilation, destination)
         return direction * self.dilation if direction >= 0 else direction
 
+    @abc.abstractmethod
     def _direction(self, router: int, came_from: int, destination: int) -> int:
         """`route` to a node that exists, in a network of single links."""
-        raise NotImplementedError
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -198,9 +201,13 @@ class Topology:
             target_is_node=False, target=end[0], target_port=end[1],
         )  # fmt: skip
 
+    def links_of(self, node: int) -> tuple[int, int]:
+        """The links that leave and enter a node."""
+        return node, self.nodes + node
+
     def _channel(self, place: int) -> tuple[int, int]:
-        """(router, direction) of the ``place``-th channel between routers."""
-        raise NotImplementedError
+        """(router, direction) of the ``place``-th channel between routers; `IndexError` if there is none."""
+        raise IndexError(f"a {self.kind} has no channel {place} between routers")
 
     def _attachment(self, node: int, *, injection: bool) -> tuple[int, int]:
         """(router, port) of a node's injection or ejection link."""

@@ -1,4 +1,4 @@
-"""A wire: two nodes, each the other's neighbour, and no router."""
+"""The topology ``wire``: two nodes, each the other's neighbour, and no router."""
 
 import typing
 from functools import cached_property
@@ -20,6 +20,12 @@ class Pair(Topology):
     def routers(self) -> int:
         return 0
 
+    def ports(self, router: int) -> int:
+        raise IndexError(f"a wire has no router {router}")
+
+    def _direction(self, router: int, came_from: int, destination: int) -> int:
+        raise IndexError(f"a wire has no router {router}")
+
     @cached_property
     def links(self) -> tuple[Link, ...]:
         """The link of each node to the other."""
@@ -36,6 +42,9 @@ class Pair(Topology):
         if not 0 <= number < 2:
             raise IndexError(f"link must be 0 to 1, not {number!r}")
         return self.links[number]
+
+    def links_of(self, node: int) -> tuple[int, int]:
+        return node, 1 - node
 
     def hops(self, source: int, destination: int) -> int:
         return 0

@@ -1,4 +1,7 @@
-"""Accept (section 4.2): a record and its payload go from the host port into a slot."""
+"""Accept (sections 4.2 and 4.12): a record and its payload go from the host port into a slot.
+
+There are two contexts: ``control`` is 0 for what `send` offers, 1 for `send_control`.
+"""
 
 import numpy as np
 
@@ -21,16 +24,35 @@ def payload_flits(k, length):
 
 
 @jit
-def take_record(k, ni, cycle):
+def free_queue(control):
+    """The free queue of an accept context."""
+    return Queues.CONTROL_FREE if control else Queues.FREE
+
+
+@jit
+def free_queue_of(k, slot):
+    """The free queue to which a slot returns."""
+    return free_queue(slot >= k.first_control_slot)
+
+
+@jit
+def launch_queue(control):
+    """Where what an accept context has accepted waits for its first grant."""
+    return Queues.CONTROL if control else Queues.NEW
+
+
+@jit
+def take_record(k, ni, cycle, control):
     """The handshake: pop the free queue; returns the life that begins."""
-    life = queue.oldest(k, ni, Queues.FREE).a
-    queue.pop(k, ni, Queues.FREE, cycle)
+    number = free_queue(control)
+    life = queue.oldest(k, ni, number).a
+    queue.pop(k, ni, number, cycle)
     ni.busy += 1
     return life
 
 
 @jit
-def refusal(k, ni, port):
+def refusal(k, ni, port, control):
     """Why a record is refused, or 0."""
     if port.destination >= k.nodes or port.destination == ni.number:
         return Cause.DESTINATION
@@ -38,11 +60,13 @@ def refusal(k, ni, port):
         return Cause.MODE
     if port.length > k.mtu:
         return Cause.LENGTH
+    if control and port.cls & k.class_mask < k.first_control:
+        return Cause.CLASS
     return 0
 
 
 @jit
-def store_record(k, ni, ev, port, cycle, life):
+def store_record(k, ni, ev, port, cycle, life, control):
     """Write the record that was taken in this cycle into its slot; returns whether it is accepted at once."""
     slot, generation = layouts.unpack_life(life)
     datagram = send_table.slot_of(k, ni, slot)
@@ -56,21 +80,23 @@ def store_record(k, ni, ev, port, cycle, life):
     datagram.retry_limit = port.retry_limit
     datagram.tag = port.tag & k.tag_mask
     datagram.expect = port.expect & k.incarnation_mask
-    datagram.cause = refusal(k, ni, port)
+    datagram.cause = refusal(k, ni, port, control)
     limit.begun(k, ni, slot, port.destination)
-    ni.accept_slot = slot
-    ni.accept_beat = 0
-    ni.accept_beats = payload_flits(k, port.length)
+    accepting = ni.accepting[control]
+    accepting.slot = slot
+    accepting.beat = 0
+    accepting.beats = payload_flits(k, port.length)
     if port.length == 0:
-        accept(k, ni, ev, cycle)
+        accept(k, ni, ev, cycle, control)
         return True
     return False
 
 
 @jit
-def store_beat(k, ni, data, ev, low, high, cycle):
+def store_beat(k, ni, data, ev, low, high, cycle, control):
     """Take one payload beat; returns whether it was the last."""
-    slot, beat = ni.accept_slot, ni.accept_beat
+    accepting = ni.accepting[control]
+    slot, beat = accepting.slot, accepting.beat
     flit_bits = k.flit_bits
     if beat < k.slot_flits:
         left = 8 * send_table.slot_of(k, ni, slot).length - beat * flit_bits
@@ -82,23 +108,23 @@ def store_beat(k, ni, data, ev, low, high, cycle):
         if flit_bits < 128:
             high = U0
         put_flit(data, k.at_payload + slot * k.slot_words, flit_bits, beat, low, high)
-    ni.accept_beat = beat + 1
-    if beat + 1 < ni.accept_beats:
+    accepting.beat = beat + 1
+    if beat + 1 < accepting.beats:
         return False
-    ni.accept_beats = 0
-    accept(k, ni, ev, cycle)
+    accepting.beats = 0
+    accept(k, ni, ev, cycle, control)
     return True
 
 
 @jit
-def accept(k, ni, ev, cycle):
-    """The datagram is fully stored: its slot is live, and waits in the new queue."""
-    slot = ni.accept_slot
+def accept(k, ni, ev, cycle, control):
+    """The datagram is fully stored: its slot is live, and waits in the new or the control queue."""
+    slot = ni.accepting[control].slot
     datagram = send_table.slot_of(k, ni, slot)
     datagram.live = 1
     deadline = datagram.deadline
     datagram.deadline = cycle - ni.time_zero + deadline if deadline > 0 else NONE
-    queue.push(k, ni, Queues.NEW, layouts.pack_life(slot, datagram.generation), 0, cycle)
+    queue.push(k, ni, launch_queue(control), layouts.pack_life(slot, datagram.generation), 0, cycle)
     kind = Kind.BE if datagram.mode == 1 and datagram.cause == 0 else Kind.SEND
     word = event_word(Event.ACCEPT, kind, datagram.destination, datagram.length)
     uid = layouts.pack_uid(ni.number, ni.incarnation_now, slot, datagram.generation)

@@ -17,7 +17,7 @@ def act_message(k, ni, ev, cycle, ack_room, note):
     """
     message = message_of(k, ni, cycle)
     kind, source = message.kind, message.source
-    owner = message.destination if kind == Kind.ACK else source
+    owner = message.destination if kind in (Kind.ACK, Kind.REJECT) else source
     uid = layouts.pack_uid(owner, message.incarnation, message.slot, message.generation)
     length = message.length if kind in (Kind.SEND, Kind.BE) else 0
     detail = verdict(k, ni, cycle, message)
@@ -25,14 +25,18 @@ def act_message(k, ni, ev, cycle, ack_room, note):
         event = Event.DROP
         if detail == Drop.RESETTING or detail <= Drop.LENGTH:
             source, uid, length = 0, 0, 0
+        elif k.reject and kind == Kind.SEND and detail == Drop.INCARNATION:
+            receive_side.reject(k, ni, cycle, message, uid)
     elif kind == Kind.SEND:
         event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room, note)
     elif kind == Kind.BE:
         event, detail = receive_side.act_best_effort(k, ni, cycle, message, note)
     elif kind == Kind.FORGET:
         event = receive_side.act_forget(k, ni, message, uid)
-    else:
+    elif kind == Kind.ACK:
         event = send_side.act_ack(k, ni, cycle, message, uid)
+    else:
+        event, detail = send_side.act_reject(k, ni, cycle, message)
     deliver.forget(ni)
     emit(ev, cycle, ni.number, LANE_RX, event_word(event, detail, source, length), uid)
     return event in (Event.DELIVER, Event.DELIVER_BE)

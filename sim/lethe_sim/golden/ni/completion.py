@@ -10,6 +10,7 @@ from lethe_sim.golden.state import NEVER, Queues
 from lethe_sim.golden.study import limit
 
 from . import layouts, send_table
+from .accept import free_queue_of
 
 
 @jit
@@ -34,7 +35,7 @@ def step(k, ni, ev, port, cycle):
         release(k, ni, cycle, time)
         queue.push(k, ni, Queues.QUARANTINED, again, time + k.quarantine, cycle)
     else:
-        queue.push(k, ni, Queues.FREE, again, 0, cycle)
+        queue.push(k, ni, free_queue_of(k, slot), again, 0, cycle)
 
 
 @jit
@@ -43,7 +44,8 @@ def release(k, ni, cycle, time):
     if next_release(k, ni) <= time:
         life = queue.oldest(k, ni, Queues.QUARANTINED).a
         queue.pop(k, ni, Queues.QUARANTINED, cycle)
-        queue.push(k, ni, Queues.FREE, life, 0, cycle)
+        slot, _ = layouts.unpack_life(life)
+        queue.push(k, ni, free_queue_of(k, slot), life, 0, cycle)
 
 
 @jit

@@ -24,6 +24,18 @@ def fifo_of(k, cls):
 
 
 @jit
+def flits_limit(k, fifo):
+    """Flits that a FIFO can hold."""
+    return k.control_fifo_flits if fifo else k.deliver_flits
+
+
+@jit
+def records_limit(k, fifo):
+    """Records that a FIFO can hold."""
+    return k.control_fifo_records if fifo else k.deliver_records
+
+
+@jit
 def data_queue(k, ni, fifo):
     """The data queue of a FIFO."""
     return Queue(ni, k.at_fifos, fifo)
@@ -51,7 +63,7 @@ def offer(k, ni, data, cycle, fifo, last):
     ni.offered += 1
     uncommitted = ni.uncommitted
     stored = data_queue(k, ni, fifo)
-    if ni.overflow or queue.memory_level(stored, cycle) + uncommitted >= k.deliver_flits:
+    if ni.overflow or queue.memory_level(stored, cycle) + uncommitted >= flits_limit(k, fifo):
         ni.overflow = 1
         return
     place = place_of(k, ni, fifo, stored.level + uncommitted)
@@ -72,11 +84,11 @@ def forget(ni):
 
 
 @jit
-def commit(k, ni, cycle, fifo, source, cls, length, note):
+def commit(k, ni, cycle, fifo, record, note):
     """Commit the payload and its record."""
     if ni.uncommitted > 0:
         queue.added(data_queue(k, ni, fifo), ni.uncommitted, cycle)
-    queue.push(k, ni, Queues.DELIVER + fifo, layouts.pack_record(source, cls, length), note, cycle)
+    queue.push(k, ni, Queues.DELIVER + fifo, record, note, cycle)
 
 
 @jit
@@ -86,10 +98,11 @@ def step(k, ni, ev, port, cycle):
         return
     for fifo in range(k.fifos):
         if port.deliver_ready >> fifo & 1 and queue.present(k, ni, Queues.DELIVER + fifo, cycle):
-            source, _, length = layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
+            source, incarnation, _, length = layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
             queue.pop(k, ni, Queues.DELIVER + fifo, cycle)
             lane = LANE_TAKE if fifo == 0 else _CONTROL_LANES + fifo
-            emit(ev, cycle, ni.number, lane, event_word(Event.TAKE, 0, source, length), 0)
+            detail = incarnation if k.source_incarnation else 0
+            emit(ev, cycle, ni.number, lane, event_word(Event.TAKE, detail, source, length), 0)
         stored = data_queue(k, ni, fifo)
         if port.deliver_data_ready >> fifo & 1 and queue.shows(stored, cycle):
             queue.removed(stored, k.data_ring, cycle)

@@ -8,6 +8,7 @@ flow          towards  its valid and payload                            its read
 ============  =======  ===============================================  ==============================
 send          NI       ``send_valid``, ``destination`` … ``expect``     `send_ready`
 send_data     NI       ``data_valid``, the two words at ``beat``        `data_ready`
+send_control  NI       as send and send_data, but of `context` 1        `control_moves`
 cancel        NI       ``cancel_valid``, ``cancel_slot`` …              `cancel_ready`
 accepted      host     `Flow.ACCEPTED` of the step
 completion    host     `completion_valid`                               ``completion_ready``
@@ -22,6 +23,10 @@ from enum import IntEnum
 import numpy as np
 
 from lethe.spec.trace import (
+    CONTROL_BEAT,
+    CONTROL_BEAT_HIGH,
+    CONTROL_LIMITS_WORD,
+    CONTROL_RECORD_WORD,
     STIMULUS_BEAT,
     STIMULUS_CANCEL,
     STIMULUS_CANCEL_WORD,
@@ -30,15 +35,16 @@ from lethe.spec.trace import (
     STIMULUS_LIMITS_WORD,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
+    STREAMS_STALL,
     fields,
 )
-from lethe_sim.golden.compile import jit
+from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, mask
-from lethe_sim.golden.state import ACK_LADDER, END, NEVER, SEND_LADDER, Queues
+from lethe_sim.golden.state import ACK_LADDER, END, MERGE, NEVER, SEND_LADDER, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import deliver, layouts
+from . import accept, deliver, layouts
 from .receiver import message_of, stage
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
@@ -80,31 +86,54 @@ def ready_from(ni):
 
 
 @jit
+def context(port, control):
+    """What a host offers to an accept context: on `send`, or on `send_control`."""
+    return HostPort(port, 0, control)
+
+
+@jit
+def control_moves(k, ni, port, cycle):
+    """Whether `send_control` or `send_control_data` has its handshake in ``cycle``: `send` waits (section 4.12)."""
+    if k.control_slots == 0:
+        return False
+    offered = context(port, 1)
+    if data_ready(ni, 1):
+        return offered.data_valid == 1
+    return offered.send_valid == 1 and slot_ready(k, ni, port, cycle, 1)
+
+
+@jit
 def send_ready(k, ni, port, cycle):
-    """Whether the record that is offered in ``cycle`` is taken."""
-    if ni.accept_beats > 0 or cycle < ni.ready_from or port.quiesce:
+    """Whether the record that is offered on `send` in ``cycle`` is taken, if control does not move."""
+    if not slot_ready(k, ni, port, cycle, 0) or limit.crowded(k, ni, port.destination):
         return False
-    if not queue.present(k, ni, Queues.FREE, cycle) or queue.level(k, ni, Queues.NEW, cycle) >= k.slots:
-        return False
-    slot, _ = layouts.unpack_life(queue.oldest(k, ni, Queues.FREE).a)
-    if slot == ni.tx_slot and ni.tx_from <= cycle <= ni.tx_until:
-        return False
-    if limit.crowded(k, ni, port.destination):
-        return False
-    control = port.cls & k.class_mask >= k.first_control
-    return k.reserved == 0 or control or k.slots - ni.busy > k.reserved
+    if k.reserved == 0 or port.cls & k.class_mask >= k.first_reserved:
+        return True
+    return queue.count(k, ni, Queues.FREE) > k.reserved
 
 
 @jit
-def next_send(k, ni, cycle):
-    """The next cycle in which a record may be taken; `NEVER` if that is up to the NI: no slot is free."""
-    return cycle + 1 if queue.count(k, ni, Queues.FREE) > 0 else NEVER
+def slot_ready(k, ni, port, cycle, control):
+    """Whether an accept context would take a record in ``cycle`` that may have any free slot."""
+    if data_ready(ni, control) or cycle < ni.ready_from or port.quiesce:
+        return False
+    free, most = accept.free_queue(control), k.control_slots if control else k.slots
+    if not queue.present(k, ni, free, cycle) or queue.level(k, ni, accept.launch_queue(control), cycle) >= most:
+        return False
+    slot, _ = layouts.unpack_life(queue.oldest(k, ni, free).a)
+    return slot != ni.tx_slot or not ni.tx_from <= cycle <= ni.tx_until
 
 
 @jit
-def data_ready(ni):
-    """Whether a beat is taken."""
-    return ni.accept_beats > 0
+def next_send(k, ni, cycle, control):
+    """The next cycle in which a context may take a record; `NEVER` if that is up to the NI: no slot is free."""
+    return cycle + 1 if queue.count(k, ni, accept.free_queue(control)) > 0 else NEVER
+
+
+@jit
+def data_ready(ni, control):
+    """Whether an accept context takes a beat."""
+    return ni.accepting[control].beats > 0
 
 
 @jit
@@ -128,7 +157,7 @@ def deliver_valid(k, ni, cycle, fifo):
 
 @jit
 def deliver_record(k, ni, fifo):
-    """(source, class, length) of the record that a FIFO offers."""
+    """(source, incarnation, class, length) of the record that a FIFO offers."""
     return layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
 
 
@@ -168,32 +197,63 @@ def committed_beat(k, ni, data, cls, behind):
 
 
 @jit
-def write_words(port, beat, words):
+def write_words(k, port, beat, words):
     """What a host drives, as the stimulus words of the contract (section 8)."""
     flags = port.send_valid | port.data_valid << 1 | port.cancel_valid << 2 | port.quiesce << 3 | port.link_disable << 4
+    write_offer(port, beat, words, STIMULUS_RECORD_WORD)
+    if k.control_slots > 0:
+        offered = context(port, 1)
+        flags |= offered.send_valid << 7 | offered.data_valid << 8
+        write_offer(offered, at(beat, 2), words, CONTROL_RECORD_WORD)
     words[STIMULUS_FLAGS] = np.uint64(flags)
-    words[STIMULUS_RECORD_WORD] = (
-        placed(port.destination, _DESTINATION) | placed(port.cls, _CLASS) | placed(port.mode, _MODE)
-        | placed(port.length, _LENGTH) | placed(port.tag, _TAG)
-    )  # fmt: skip
-    words[STIMULUS_LIMITS_WORD] = (
-        placed(port.deadline, _DEADLINE) | placed(port.retry_limit, _RETRY_LIMIT) | placed(port.expect, _EXPECT)
-    )
-    words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1] = beat[0], beat[1]
     words[STIMULUS_CANCEL_WORD] = placed(port.cancel_slot, _SLOT) | placed(port.cancel_generation, _GENERATION)
 
 
 @jit
-def read_words(port, beat, words):
-    """Drive what stimulus words say; returns whether they hold back what is delivered."""
+def write_offer(port, beat, words, first):
+    """What a host offers to an accept context, as the words from ``first`` on: record, limits, beat."""
+    words[first] = (
+        placed(port.destination, _DESTINATION) | placed(port.cls, _CLASS) | placed(port.mode, _MODE)
+        | placed(port.length, _LENGTH) | placed(port.tag, _TAG)
+    )  # fmt: skip
+    words[first + 1] = (
+        placed(port.deadline, _DEADLINE) | placed(port.retry_limit, _RETRY_LIMIT) | placed(port.expect, _EXPECT)
+    )
+    words[first + 2], words[first + 3] = beat[0], beat[1]
+
+
+@jit
+def read_words(k, port, beat, words):
+    """Drive what stimulus words say, but for the deliver streams; returns the flags word."""
     flags = np.int64(words[STIMULUS_FLAGS])
     port.send_valid, port.data_valid, port.cancel_valid = flags & 1, flags >> 1 & 1, flags >> 2 & 1
     port.quiesce, port.link_disable = flags >> 3 & 1, flags >> 4 & 1
+    port.completion_ready = 1 - (flags >> 6 & 1)
     read_record(port, words[STIMULUS_RECORD_WORD], words[STIMULUS_LIMITS_WORD])
     beat[0], beat[1] = words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1]
+    if k.control_slots > 0:
+        offered = context(port, 1)
+        offered.send_valid, offered.data_valid = flags >> 7 & 1, flags >> 8 & 1
+        read_record(offered, words[CONTROL_RECORD_WORD], words[CONTROL_LIMITS_WORD])
+        beat[2], beat[3] = words[CONTROL_BEAT], words[CONTROL_BEAT_HIGH]
     cancel = words[STIMULUS_CANCEL_WORD]
     port.cancel_slot, port.cancel_generation = part(cancel, _SLOT), part(cancel, _GENERATION)
+    if k.merge_bits > 0:
+        merge = len(words) - 2  # the last two
+        beat[MERGE], beat[MERGE + 1] = words[merge], words[merge + 1]
+    return flags
+
+
+@jit
+def stalls_deliveries(flags):
+    """Whether a flags word stalls all deliver streams."""
     return flags >> 5 & 1 == 1
+
+
+@jit
+def stalls_stream(flags, stream):
+    """Whether a flags word stalls deliver stream ``stream``: 2i the records of FIFO i, 2i + 1 its beats."""
+    return stream < STREAMS_STALL.bits and flags >> (STREAMS_STALL.shift + stream) & 1 == 1
 
 
 @jit
@@ -203,6 +263,12 @@ def read_record(port, record, limits):
     port.length, port.tag = part(record, _LENGTH), part(record, _TAG)
     port.deadline, port.retry_limit = part(limits, _DEADLINE), part(limits, _RETRY_LIMIT)
     port.expect = part(limits, _EXPECT)
+
+
+@jit
+def class_of(record):
+    """The class in the first of the two stimulus words of a record."""
+    return part(np.uint64(record), _CLASS)
 
 
 @jit

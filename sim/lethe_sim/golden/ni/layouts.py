@@ -65,7 +65,7 @@ def unpack_ack_token(token):
 
 @jit
 def pack_reply(kind, peer, peer_incarnation, attempt):
-    """An Ack or Forget that waits for the link; beside its UID."""
+    """An Ack, Forget or REJECT that waits for the link; beside its UID."""
     return kind | peer_incarnation << 3 | attempt << 11 | peer << 19
 
 
@@ -76,15 +76,15 @@ def unpack_reply(reply):
 
 
 @jit
-def pack_record(source, cls, length):
+def pack_record(source, incarnation, cls, length):
     """What goes before a delivered payload."""
-    return source << 24 | cls << 16 | length
+    return incarnation << 40 | source << 24 | cls << 16 | length
 
 
 @jit
 def unpack_record(record):
-    """(source, cls, length)."""
-    return record >> 24, record >> 16 & 0xFF, record & 0xFFFF
+    """(source, incarnation, cls, length)."""
+    return record >> 24 & 0xFFFF, record >> 40, record >> 16 & 0xFF, record & 0xFFFF
 
 
 @jit

@@ -37,6 +37,7 @@ from . import (
     receive_table,
     receiver,
     send_table,
+    silence,
     transmitter,
 )
 from .choose import choose
@@ -45,7 +46,7 @@ from .receiver import stage
 
 (
     _LINK_VALID, _LINK_FIRST, _LINK_LAST, _IDLE, _SEND_READY, _DATA_READY, _DELIVER, _DELIVER_DATA, _DELIVER_LAST,
-    _COMPLETION,
+    _COMPLETION, _CONTROL_READY, _CONTROL_DATA_READY,
 ) = (1 << bit for bit in range(len(NI_FLAG_BITS)))  # fmt: skip
 
 
@@ -56,11 +57,12 @@ def reset(k, ni, cycle):
     ni.ready_from = cycle + k.initial
     ni.busy = 0
     ni.entries = 0
-    ni.accept_beats = 0
+    ni.accepting[0].beats, ni.accepting[1].beats = 0, 0
     ni.next_grant = cycle
     ni.tx_clear = cycle
     ni.tx_slot = NONE
     ni.tx_end = NONE
+    ni.merge_at = NEVER
     ni.launch = NONE
     ni.finish_from = NEVER
     ni.under_way = 0
@@ -79,9 +81,10 @@ def reset(k, ni, cycle):
     for slot in range(k.slots):
         datagram = send_table.slot_of(k, ni, slot)
         datagram.live, datagram.launched = 0, k.generation_mask
-        # One a cycle; nobody looks before the NI is ready.
-        queue.push(k, ni, Queues.FREE, layouts.pack_life(slot, 0), 0, cycle)
+        # One a cycle; of the data slots nobody looks before the NI is ready.
+        queue.push(k, ni, accept.free_queue_of(k, slot), layouts.pack_life(slot, 0), 0, cycle + slot)
     limit.clear(k, ni)
+    silence.clear(k, ni)
     for way in range(k.ways << k.sets_log):
         receive_table.entries(k, ni)[way] = NONE
     ladder.clear(k, ni)
@@ -115,13 +118,19 @@ def step(k, ni, data, ev, port, beat, cycle, note):
     request, request_a, request_b = ni.request, ni.request_a, ni.request_b
     launched = ni.launch
     ni.launch = NONE
-    takes_beat = port.data_valid and host_port.data_ready(ni)
+    # Only one of the accept contexts moves in a cycle.
+    control = 1 if host_port.control_moves(k, ni, port, cycle) else 0
+    offered = host_port.context(port, control)
+    takes_beat = offered.data_valid and host_port.data_ready(ni, control)
     taken = NONE
     deliver.step(k, ni, ev, port, cycle)
-    if port.send_valid and host_port.send_ready(k, ni, port, cycle):
-        taken = accept.take_record(k, ni, cycle)
+    if offered.send_valid and not takes_beat and (control or host_port.send_ready(k, ni, port, cycle)):
+        taken = accept.take_record(k, ni, cycle, control)
     completion.step(k, ni, ev, port, cycle)
-    if not port.link_disable and transmitter.grant(k, ni, data, cycle, sends_allowed):
+    if k.merge_bits > 0 and ni.merge_at == cycle:
+        transmitter.merge(k, ni, data, cycle)
+    held = port.link_disable or ni.away > 0
+    if not held and transmitter.grant(k, ni, data, cycle, sends_allowed):
         done |= Flow.SHOWING
     choose(k, ni, port, cycle)
 
@@ -136,16 +145,18 @@ def step(k, ni, data, ev, port, beat, cycle, note):
         action.act_request(k, ni, ev, cycle, request, request_a, request_b)
     if launched != NONE:
         transmitter.launch(k, ni, cycle, launched)
+        if k.silent_after > 0 and ni.probing != NONE:
+            silence.probed(k, ni, cycle, held)
 
     if taken != NONE:
         done |= Flow.SEND
-        if accept.store_record(k, ni, ev, port, cycle, taken):
+        if accept.store_record(k, ni, ev, offered, cycle, taken, control):
             done |= Flow.ACCEPTED
     elif takes_beat:
         done |= Flow.DATA
-        if accept.store_beat(k, ni, data, ev, beat[0], beat[1], cycle):
+        if accept.store_beat(k, ni, data, ev, beat[2 * control], beat[2 * control + 1], cycle, control):
             done |= Flow.ACCEPTED
-    if port.link_disable:
+    if held:
         ni.time_zero += 1
     return done
 
@@ -172,10 +183,16 @@ def outputs(k, ni, data, port, cycle, row, base):
         row[base + NI_FLIT], row[base + NI_FLIT + 1] = transmitter.words_in(k, data, cycle)
     if idle(k, ni, cycle):
         word |= _IDLE
-    if host_port.send_ready(k, ni, port, cycle):
-        word |= _SEND_READY
-    if host_port.data_ready(ni):
-        word |= _DATA_READY
+    if not host_port.control_moves(k, ni, port, cycle):
+        if host_port.send_ready(k, ni, port, cycle):
+            word |= _SEND_READY
+        if host_port.data_ready(ni, 0):
+            word |= _DATA_READY
+    if k.control_slots > 0:
+        if host_port.slot_ready(k, ni, port, cycle, 1):
+            word |= _CONTROL_READY
+        if host_port.data_ready(ni, 1):
+            word |= _CONTROL_DATA_READY
     if host_port.deliver_valid(k, ni, cycle, 0):
         word |= _DELIVER
     if host_port.deliver_data_valid(k, ni, cycle, 0):
@@ -197,7 +214,9 @@ def shows_from(k, ni, number):
 def next_look(k, ni, cycle):
     """The next cycle in which an NI that nobody disturbs has something to do by itself."""
     soon = cycle + 1
-    if ni.request != Request.NONE or ni.launch != NONE or ni.accept_beats > 0:
+    if ni.request != Request.NONE or ni.launch != NONE or ni.away > 0:
+        return soon
+    if host_port.data_ready(ni, 0) or host_port.data_ready(ni, 1):
         return soon
     if stage(ni, soon):
         return soon
@@ -205,6 +224,8 @@ def next_look(k, ni, cycle):
     if stage(ni, cycle + 2):
         nearest = min(nearest, cycle + 2)
     waiting = min(shows_from(k, ni, Queues.REPLY), shows_from(k, ni, Queues.NEW), shows_from(k, ni, Queues.REPEATS))
+    if k.control_slots > 0:
+        waiting = min(waiting, shows_from(k, ni, Queues.CONTROL))
     if waiting < NEVER:
         nearest = min(nearest, max(waiting, ni.next_grant, ni.ready_from))
     nearest = min(nearest, shows_from(k, ni, Queues.COMPLETION))

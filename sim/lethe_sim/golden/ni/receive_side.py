@@ -37,6 +37,12 @@ def act_send(k, ni, cycle, message, uid, ack_room, note):
 
 
 @jit
+def reject(k, ni, cycle, message, uid):
+    """A Send expects an incarnation that is gone: its sender is told (section 4.13)."""
+    transmitter.reply(k, ni, cycle, Kind.REJECT, message.source, uid, ni.incarnation_now, message.attempt)
+
+
+@jit
 def act_best_effort(k, ni, cycle, message, note):
     """A datagram of best effort: deliver it; returns (event, detail)."""
     if deliver_full(k, ni, cycle, message):
@@ -48,15 +54,16 @@ def act_best_effort(k, ni, cycle, message, note):
 @jit
 def deliver_full(k, ni, cycle, message):
     """Whether the payload or its record finds no room."""
-    records = Queues.DELIVER + deliver.fifo_of(k, message.cls)
-    return ni.overflow != 0 or queue.level(k, ni, records, cycle) >= k.deliver_records
+    fifo = deliver.fifo_of(k, message.cls)
+    return ni.overflow != 0 or queue.level(k, ni, Queues.DELIVER + fifo, cycle) >= deliver.records_limit(k, fifo)
 
 
 @jit
 def commit(k, ni, cycle, message, note):
     """Commit the message's payload and record."""
     fifo = deliver.fifo_of(k, message.cls)
-    deliver.commit(k, ni, cycle, fifo, message.source, message.cls, message.length, note)
+    record = layouts.pack_record(message.source, message.incarnation, message.cls, message.length)
+    deliver.commit(k, ni, cycle, fifo, record, note)
 
 
 @jit

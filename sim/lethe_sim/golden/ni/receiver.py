@@ -135,7 +135,8 @@ def verdict(k, ni, cycle, message):
         return Drop.CRC
     kind, flits, length = message.kind, message.flits, message.length
     datagram = kind in (Kind.SEND, Kind.BE)
-    if kind < Kind.SEND or kind > Kind.BE or (datagram and flits == 1):
+    known = Kind.SEND <= kind <= Kind.BE or (k.reject and kind == Kind.REJECT)
+    if not known or (datagram and flits == 1):
         return Drop.KIND
     if datagram:
         if length > k.mtu or flits != k.header_flits + payload_flits(k, length) + k.crc_flits:
@@ -146,7 +147,7 @@ def verdict(k, ni, cycle, message):
         return Drop.MISROUTED
     if message.source >= k.nodes or message.source == ni.number:
         return Drop.SOURCE
-    if kind == Kind.ACK and message.slot >= k.slots:
+    if kind in (Kind.ACK, Kind.REJECT) and message.slot >= k.slots:
         return Drop.SLOT
     if datagram:
         if message.mode != (kind == Kind.BE) or message.extension != 0:

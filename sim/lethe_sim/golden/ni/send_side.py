@@ -6,28 +6,45 @@ from lethe_sim.golden.fabric.topology import distance_class
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import Queues, Request
 
-from . import layouts, round_trip, send_table, transmitter
+from . import layouts, round_trip, send_table, silence, transmitter
 
 
 @jit
 def act_ack(k, ni, cycle, message, uid):
     """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back in any case (IMP-22)."""
     source, responder = message.source, message.peer_incarnation
-    datagram = send_table.slot_of(k, ni, message.slot)
     event = Event.ACK_IGNORED
-    if (
-        send_table.is_live(datagram, message.generation)
-        and datagram.destination == source
-        and message.incarnation == ni.incarnation_now
-        and datagram.mode == 0
-        and datagram.cause == 0
-    ):
+    silence.heard(k, ni, cycle, source)
+    if answers(k, ni, message):
         event = Event.RELEASE
         distance = distance_class(k, ni.number, source)
         round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
         send_table.complete(k, ni, cycle, message.slot, Status.ACCEPTED, Cause.NONE, responder)
     transmitter.reply(k, ni, cycle, Kind.FORGET, source, uid, responder, message.attempt)
     return event
+
+
+@jit
+def answers(k, ni, message):
+    """Whether an Ack or a REJECT is for a datagram that is live here."""
+    datagram = send_table.slot_of(k, ni, message.slot)
+    return (
+        send_table.is_live(datagram, message.generation)
+        and datagram.destination == message.source
+        and message.incarnation == ni.incarnation_now
+        and datagram.mode == 0
+        and datagram.cause == 0
+    )
+
+
+@jit
+def act_reject(k, ni, cycle, message):
+    """A REJECT: it ends the datagram that it is for (section 4.13); returns (event, detail)."""
+    silence.heard(k, ni, cycle, message.source)
+    if not answers(k, ni, message):
+        return Event.REJECT_IGNORED, 0
+    send_table.complete(k, ni, cycle, message.slot, Status.UNKNOWN, Cause.RESTARTED, message.peer_incarnation)
+    return Event.GIVE_UP, Cause.RESTARTED
 
 
 @jit
@@ -61,7 +78,8 @@ def act_send_timer(k, ni, ev, cycle, slot, token):
         send_table.give_up(k, ni, ev, cycle, slot, Status.UNKNOWN, Cause.DEADLINE)
     else:
         tries = min(tries + 1, 255)
-        # Full only where generations recur too soon: then the repeat is lost.
+        # The queue is full only if generations recur too soon.  Then this repeat is lost.
         if queue.level(k, ni, Queues.REPEATS, cycle) < k.slots:
             queue.push(k, ni, Queues.REPEATS, layouts.pack_token(life, tries), 0, cycle)
         send_table.slot_event(k, ni, ev, cycle, slot, Event.REPEAT, tries)
+        silence.repeated(k, ni, cycle, datagram.destination)

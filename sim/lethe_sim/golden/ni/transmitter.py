@@ -13,12 +13,24 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import ALL, U0, flit_high, flit_low, mask, put
 from lethe_sim.golden.lib.random import advance
 from lethe_sim.golden.link.crc import ONES32, crc16_body, crc32_flit
-from lethe_sim.golden.state import FIRST, LAST, NEVER, NONE, SEND_LADDER, TAG_FLITS, VALID, Field, Queues, Showing
+from lethe_sim.golden.state import (
+    FIRST,
+    LAST,
+    MERGE,
+    NEVER,
+    NONE,
+    SEND_LADDER,
+    TAG_FLITS,
+    VALID,
+    Field,
+    Queues,
+    Showing,
+)
 
-from . import ladder, layouts, round_trip, send_table
+from . import ladder, layouts, round_trip, send_table, silence
 from .accept import payload_flits
 
-_EVENT_OF_KIND = np.array([0, Event.SEND, Event.ACK, Event.FORGET, Event.BE], np.int64)
+_EVENT_OF_KIND = np.array([0, Event.SEND, Event.ACK, Event.FORGET, Event.BE, 0, Event.REJECT], np.int64)
 
 
 @jit
@@ -101,12 +113,33 @@ def show_worm(k, ni, data, cycle, payload_at, payload_count):
         state = crc32_flit(state, low, high, flit_bits)
         show_flit(k, ni, data, cycle + n, FIRST | total << TAG_FLITS if n == 0 else 0, low, high)
         n += 1
-    crc = np.uint64(state ^ ONES32)
     for j in range(k.crc_flits):
-        low = crc >> np.uint64(j * flit_bits) & (mask(flit_bits) if flit_bits < 64 else ALL)
         n += 1
-        show_flit(k, ni, data, cycle + n - 1, LAST if n == total else 0, low, U0)
+        show_flit(k, ni, data, cycle + n - 1, LAST if n == total else 0, crc32_word(state, j, flit_bits), U0)
     return n
+
+
+@jit
+def crc32_word(state, j, flit_bits):
+    """The ``j``-th of the flits that end a message, from the CRC of those before."""
+    return np.uint64(state ^ ONES32) >> np.uint64(j * flit_bits) & (mask(flit_bits) if flit_bits < 64 else ALL)
+
+
+@apart
+def merge(k, ni, data, cycle):
+    """What the merge port says in ``cycle`` goes into the worm whose head is shown in it (section 4.15)."""
+    slot, _ = layouts.unpack_life(ni.merge_life)
+    length, flit_bits, words = send_table.slot_of(k, ni, slot).length, k.flit_bits, k.words
+    word, chosen = data[k.at_beat + MERGE], data[k.at_beat + MERGE + 1] & mask(min(k.merge_bits, 8 * length))
+    at = k.at_tx_data + (cycle + k.header_flits & (k.tx_ring - 1)) * words
+    data[at] = data[at] & ~chosen | word & chosen
+    covered = k.header_flits + payload_flits(k, length)
+    state = ONES32
+    for j in range(covered):
+        low, high = words_in(k, data, cycle + j)
+        state = crc32_flit(state, low, high, flit_bits)
+    for j in range(k.crc_flits):
+        data[k.at_tx_data + (cycle + covered + j & (k.tx_ring - 1)) * words] = crc32_word(state, j, flit_bits)
 
 
 @jit
@@ -130,34 +163,31 @@ def grant(k, ni, data, cycle, sends_allowed):
     if cycle < ni.next_grant or cycle < ni.ready_from:
         return False
     replies = queue.present(k, ni, Queues.REPLY, cycle)
-    if replies and not (k.replies_last and sends_allowed and send_waits(k, ni, cycle)):
+    if replies and not (k.replies_last and sends_allowed and next_send(k, ni, cycle) != NONE):
         grant_reply(k, ni, data, cycle)
         return True
-    if not sends_allowed:
+    number = next_send(k, ni, cycle) if sends_allowed else NONE
+    if number == NONE:
         return False
-    if queue.present(k, ni, Queues.REPEATS, cycle):
-        life, tries = layouts.unpack_token(queue.oldest(k, ni, Queues.REPEATS).a)
-        queue.pop(k, ni, Queues.REPEATS, cycle)
+    entry = queue.oldest(k, ni, number).a
+    queue.pop(k, ni, number, cycle)
+    if number == Queues.REPEATS:
+        life, tries = layouts.unpack_token(entry)
         grant_send(k, ni, data, cycle, life, tries)
-        return True
-    if new_waits(k, ni, cycle):
-        life = queue.oldest(k, ni, Queues.NEW).a
-        queue.pop(k, ni, Queues.NEW, cycle)
-        grant_send(k, ni, data, cycle, life, 0)
-        return True
-    return False
+    else:
+        grant_send(k, ni, data, cycle, entry, 0)
+    return True
 
 
 @jit
-def new_waits(k, ni, cycle):
-    """Whether a new datagram could be granted, if Sends are allowed."""
-    return ni.finish_from == NEVER and queue.present(k, ni, Queues.NEW, cycle)
-
-
-@jit
-def send_waits(k, ni, cycle):
-    """Whether a Send could be granted, if Sends are allowed."""
-    return queue.present(k, ni, Queues.REPEATS, cycle) or new_waits(k, ni, cycle)
+def next_send(k, ni, cycle):
+    """The queue from which a Send is granted if Sends are allowed, or `NONE`."""
+    may_finish = ni.finish_from == NEVER  # as a new datagram may, and a repeat to a silent node
+    if k.control_slots > 0 and may_finish and queue.present(k, ni, Queues.CONTROL, cycle):
+        return Queues.CONTROL
+    if (may_finish or k.silent_after == 0) and queue.present(k, ni, Queues.REPEATS, cycle):
+        return Queues.REPEATS
+    return Queues.NEW if may_finish and queue.present(k, ni, Queues.NEW, cycle) else NONE
 
 
 @jit
@@ -170,7 +200,7 @@ def sends_worm(ni, cycle, flits):
 
 @jit
 def reply(k, ni, cycle, kind, peer, uid, peer_incarnation, attempt):
-    """Queue an Ack or a Forget; with the queue full it is dropped and counted, and nothing else suffers."""
+    """Queue an Ack, a Forget or a REJECT; with the queue full it is dropped and counted, and nothing else suffers."""
     if queue.level(k, ni, Queues.REPLY, cycle) >= k.reply_depth:
         ni.replies_dropped += 1
         return
@@ -179,7 +209,7 @@ def reply(k, ni, cycle, kind, peer, uid, peer_incarnation, attempt):
 
 @jit
 def grant_reply(k, ni, data, cycle):
-    """Send the oldest Ack or Forget."""
+    """Send the oldest of the replies."""
     waiting = queue.oldest(k, ni, Queues.REPLY)
     uid = waiting.a
     kind, peer, peer_incarnation, attempt = layouts.unpack_reply(waiting.b)
@@ -210,6 +240,10 @@ def grant_send(k, ni, data, cycle, life, tries):
         load_finish(ni, cycle, life, Status.REJECTED, datagram.cause)
         ni.next_grant = cycle + 2
         return
+    if k.silent_after > 0 and silence.stops(k, ni, cycle, peer, datagram.mode == 1, tries):
+        load_finish(ni, cycle, life, Status.NEVER_SENT if tries == 0 else Status.UNKNOWN, Cause.SILENT)
+        ni.next_grant = cycle + 2
+        return
     length = datagram.length
     kind = Kind.BE if datagram.mode == 1 else Kind.SEND
     start_header(k, ni, data, kind, peer, slot, generation, incarnation, datagram.expect, tries & k.try_mask)
@@ -220,6 +254,8 @@ def grant_send(k, ni, data, cycle, life, tries):
     flits = show_worm(k, ni, data, cycle + 2, payload_at, payload_flits(k, length))
     show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
     sends_worm(ni, cycle, flits)
+    if k.merge_bits > 0 and length > 0:
+        ni.merge_at, ni.merge_life, ni.merge_tries = cycle + 2, life, tries
     ni.tx_slot, ni.tx_from, ni.tx_until = slot, cycle + 1, cycle + flits
     if kind == Kind.BE:
         load_finish(ni, cycle, life, Status.UNKNOWN, Cause.BEST_EFFORT)

@@ -24,7 +24,7 @@ def take(k, ni, data, host, port, cycle):
     if host.check_state == Checker.HEAD:
         if host_port.deliver_valid(k, ni, cycle, 0):
             port.deliver_ready = 1
-            _, _, length = host_port.deliver_record(k, ni, 0)
+            _, _, _, length = host_port.deliver_record(k, ni, 0)
             take_record(host, length)
     elif host_port.deliver_data_valid(k, ni, cycle, 0):
         port.deliver_data_ready = 1

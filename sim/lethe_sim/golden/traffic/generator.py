@@ -107,4 +107,4 @@ def next_offer(k, ni, host, cycle):
             return cycle + 1
         ready_from = host_port.ready_from(ni)
         return max(cycle + 1, ready_from if k.stop == 0 else min(ready_from, k.stop))
-    return host_port.next_send(k, ni, cycle) if host.state == Generator.RECORD else cycle + 1
+    return host_port.next_send(k, ni, cycle, 0) if host.state == Generator.RECORD else cycle + 1

@@ -27,8 +27,15 @@ def present(k, host, port, beat, items, item_data, cycle):
 @jit
 def drive(k, host, port, beat, words):
     """Put what stimulus words say on the port of a host that is driven from outside."""
-    held = host_port.read_words(port, beat, words) or host.stalled
-    port.deliver_ready = port.deliver_data_ready = 0 if held else (1 << k.fifos) - 1
+    flags = host_port.read_words(k, port, beat, words)
+    port.deliver_ready = port.deliver_data_ready = 0
+    if host.stalled or host_port.stalls_deliveries(flags):
+        return
+    for fifo in range(k.fifos):
+        if not host_port.stalls_stream(flags, 2 * fifo):
+            port.deliver_ready |= 1 << fifo
+        if not host_port.stalls_stream(flags, 2 * fifo + 1):
+            port.deliver_data_ready |= 1 << fifo
 
 
 @jit
@@ -46,12 +53,12 @@ def take(k, ni, data, host, port, letters, cycle):
 
 
 @jit
-def follow(k, ni, host, port, cycle, done):
+def follow(k, ni, host, port, items, cycle, done):
     """The host's next state, after a cycle in which the NI did ``done`` (`Flow`)."""
     if k.host == GENERATOR:
         generator.follow(k, host, cycle, host_port.ready_from(ni), done)
     elif k.host == SCRIPT:
-        script_host.follow(k, host, port, done)
+        script_host.follow(k, host, port, items, done)
 
 
 @jit

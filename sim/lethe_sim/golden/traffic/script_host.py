@@ -4,7 +4,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from lethe_sim.golden.compile import apart, jit
+from lethe_sim.golden.compile import apart, at, jit
 from lethe_sim.golden.lib.bits import flit_high, flit_low, put_flit
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.ni.accept import payload_flits
@@ -30,25 +30,37 @@ def present(k, host, port, beat, items, item_data, cycle):
     """What the script host offers."""
     host_port.withdraw_record(port)
     host_port.withdraw_beat(port, beat)
+    if k.control_slots > 0:
+        host_port.withdraw_record(host_port.context(port, 1))
+        host_port.withdraw_beat(host_port.context(port, 1), at(beat, 2))
     if finished(host):
         return
     item = Planned(items, 0, host.number)
+    control = is_control(k, item)
+    offered = host_port.context(port, control)
     if host.state == ScriptHost.DATA:
-        port.data_valid = 1
-        beat[0] = flit_low(item_data, item.payload, k.flit_bits, host.beat)
-        beat[1] = flit_high(item_data, item.payload, k.flit_bits, host.beat)
+        offered.data_valid = 1
+        beat[2 * control] = flit_low(item_data, item.payload, k.flit_bits, host.beat)
+        beat[2 * control + 1] = flit_high(item_data, item.payload, k.flit_bits, host.beat)
     elif item.not_before <= cycle:
-        port.send_valid = 1
-        host_port.read_record(port, np.uint64(item.record), np.uint64(item.limits))
+        offered.send_valid = 1
+        host_port.read_record(offered, np.uint64(item.record), np.uint64(item.limits))
 
 
 @jit
-def follow(k, host, port, done):
+def is_control(k, item):
+    """1 for a datagram that is offered on `send_control`: of a control class, where there are control slots."""
+    return 1 if k.control_slots > 0 and host_port.class_of(item.record) & k.class_mask >= k.first_control else 0
+
+
+@jit
+def follow(k, host, port, items, done):
     """The next state, after a cycle in which the NI did ``done`` (`Flow`)."""
     if done & (Flow.SEND | Flow.DATA) == 0:
         return
     if done & Flow.SEND:
-        host.length, host.beat = port.length, 0
+        offered = host_port.context(port, is_control(k, Planned(items, 0, host.number)))
+        host.length, host.beat = offered.length, 0
     else:
         host.beat += 1
     host.state = ScriptHost.DATA
@@ -103,4 +115,5 @@ def next_offer(k, ni, host, items, cycle):
         return NEVER
     if host.state == ScriptHost.DATA:
         return cycle + 1
-    return max(host_port.next_send(k, ni, cycle), Planned(items, 0, host.number).not_before)
+    item = Planned(items, 0, host.number)
+    return max(host_port.next_send(k, ni, cycle, is_control(k, item)), item.not_before)

@@ -1,0 +1,48 @@
+"""The queue of section 1, cycle by cycle, under random pushes and stalls."""
+
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
+import random
+from collections import deque
+
+import pytest
+from amaranth.sim import Simulator
+
+from lethe.lib.queue import Queue
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
+def test_queue(depth, push, pull):
+    queue, draw = Queue(8, depth), random.Random(depth)
+
+    async def process(ctx):
+        memory, output = deque(), None
+        for i in range(1500):
+            offer, take = draw.random() < push, draw.random() < pull
+            ctx.set(queue.i.valid, int(offer))
+            ctx.set(queue.i.payload, i & 0xFF)
+            ctx.set(queue.o.ready, int(take))
+            assert ctx.get(queue.level) == len(memory)
+            assert ctx.get(queue.i.ready) == (len(memory) < depth)
+            assert ctx.get(queue.o.valid) == (output is not None)
+            assert ctx.get(queue.empty) == (output is None and not memory)
+            if output is not None:
+                assert ctx.get(queue.o.payload) == output
+            joins = offer and len(memory) < depth
+            if take or output is None:
+                output = memory.popleft() if memory else None
+            if joins:
+                memory.append(i & 0xFF)
+            await ctx.tick()
+
+    simulator = Simulator(queue)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+
+
+def test_depth_is_checked():
+    with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
+        Queue(8, 0)

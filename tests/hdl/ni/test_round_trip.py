@@ -1,0 +1,206 @@
+"""Measured round trips against section 4.6.1: the block alone, and the repeats of two NIs."""
+
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
+import random
+from collections import deque
+
+import pytest
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.sim import Simulator
+
+from lethe.ni.round_trip import RoundTrip
+from lethe.spec.config import System
+from lethe.spec.events import Event, Kind
+from tests.helpers.ni_bench import Bench
+
+TREE = {"kind": "tree", "arity": 2, "levels": 3}
+
+
+class Numbers:
+    """S, V and T of one distance class, in the contract's words."""
+
+    def __init__(self, system, distance):
+        self.lowest, self.ceiling = system.delays[distance], system.ceiling
+        self.s, self.v, self.t = 8 * (self.lowest - system.slack), system.slack, self.lowest
+
+    def sample(self, m):
+        e = m - self.s // 8
+        self.s += e
+        self.v += abs(e) - self.v // 4
+        self.t = min(max(self.s // 8 + self.v, self.lowest), self.ceiling)
+
+
+def doubled(system, t, tries):
+    """The delay of a token whose pair has time-out ``t``."""
+    s = min(tries, system.timers.backoff_steps)
+    while t << s > system.ceiling:
+        s -= 1
+    return t << s
+
+
+@pytest.mark.parametrize(
+    "topology, ceiling, steps, try_bits, slots",
+    [
+        (TREE, 300, 3, 1, 4),
+        ({"kind": "mesh", "columns": 3, "rows": 2}, 1000, 0, 3, 5),
+        ({"kind": "wire"}, 0, 6, 2, 2),  # 0 stands for the first time-out: no other is possible
+        ({"kind": "tree", "arity": 2, "levels": 2}, 65536, 2, 8, 3),
+    ],
+)
+def test_block(topology, ceiling, steps, try_bits, slots):
+    """Samples back to back, of one class and of many; ages of 0, at the ceiling, beyond it, over the end of time."""
+    timers = {"backoff_steps": steps, "jitter_bits": 0, "wrap_guard": 0}
+    system = System.make(
+        topology=topology,
+        ni={"slots": slots, "sets": 2, "deadline_bits": 8},
+        wire={"try_bits": try_bits, "generation_bits": 20},
+        timers={**timers, "slack": 40},
+    )
+    ceiling = ceiling or max(system.delays[: system.graph.distance_classes])
+    system = system.replace(timers={"ceiling": ceiling})
+    classes, period = system.graph.distance_classes, 1 << system.time_bits
+    m, reset = Module(), Signal()
+    block = RoundTrip(system)
+    m.submodules.block = ResetInserter(reset)(block)
+    draw = random.Random(ceiling)
+    samples, waits, resets = [], set(), 0
+
+    async def process(ctx):
+        nonlocal resets
+        stamps = [(0, 0)] * slots
+        numbers = [Numbers(system, q) for q in range(classes)]
+        used = [n.t for n in numbers]
+        late = deque([[]] * 5)  # the numbers to be used after 6 cycles, 5, ...
+        time, slot, clearing, walks = period - 1000, 0, 0, False
+        distance = step = other_step = 0
+        for cycle in range(12000):
+            # Phases of any ages, of 0, and beyond the ceiling; time may jump, for it is only an input.
+            phase = ("any", "young", "any", "old")[cycle // 500 % 4]
+            advance = phase != "young" and draw.random() < 0.9
+            restart = draw.random() < 0.0005
+            walked, walks, clearing = walks, clearing > 0, max(0, clearing - 1)
+            stamp = not walks and not restart and draw.random() < {"any": 0.3, "young": 0.9, "old": 0.02}[phase]
+            look = draw.randrange(slots)
+            stamped_slot = draw.choice((look, draw.randrange(slots)))
+            tried, echo = draw.randrange(1 << try_bits), draw.randrange(1 << try_bits)
+            if draw.random() < 0.8:
+                echo = stamps[slot][1]
+            # In the first cycle after the walk no slot is live.
+            released = not (walks or walked) and draw.random() < 0.8
+            other = draw.randrange(classes)
+            after, after_step, after_other = draw.randrange(classes), draw.randint(0, steps), draw.randint(0, steps)
+            ctx.set(reset, restart)
+            for port, value in (
+                (block.time_base, time), (block.advance, advance), (block.look, look),
+                (block.clear.valid, walks), (block.clear.index, clearing % slots),
+                (block.stamp.valid, stamp), (block.stamp.slot, stamped_slot), (block.stamp.try_, tried),
+                (block.release.valid, released), (block.release.try_, echo),
+                (block.send.distance, other), (block.send.step, after_other),
+                (block.ack.distance, after), (block.ack.step, after_step),
+            ):  # fmt: skip
+                ctx.set(port, value)
+
+            late.append([])
+            if released and not restart and echo == stamps[slot][1]:
+                sample = min((time - stamps[slot][0]) % period, ceiling)
+                numbers[distance].sample(sample)
+                late[-1].append((distance, numbers[distance].t))
+                samples.append(sample)
+            # Nothing is pushed in the first cycle or right after a reset.
+            if cycle and walks <= walked:
+                assert ctx.get(block.send.delay) == doubled(system, used[other], other_step) - 1, cycle
+                assert ctx.get(block.ack.delay) == doubled(system, used[distance], step) - 1, cycle
+            waits.add(used[distance])
+
+            if stamp:
+                stamps[stamped_slot] = time, tried
+            if walks:
+                stamps[clearing % slots] = 0, 0
+            for q, t in late.popleft():
+                used[q] = t
+            if restart:
+                resets += 1
+                numbers = [Numbers(system, q) for q in range(classes)]
+                used, late = [n.t for n in numbers], deque([[]] * 5)
+                clearing = slots
+            jumps = phase == "old" and not (stamp and stamped_slot == look) and draw.random() < 0.2
+            time = (time + (draw.randrange(4 * ceiling) if jumps else advance)) % period
+            slot, distance, step, other_step = look, after, after_step, after_other
+            await ctx.tick()
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+    assert resets > 1
+    assert {0, 1, ceiling} <= set(samples) and len(samples) > 3000
+    assert {min(system.delays), ceiling} <= waits
+
+
+def test_no_block_without_a_ceiling():
+    system = System.make()
+    with pytest.raises(ValueError, match=r"timers.ceiling must not be 0"):
+        RoundTrip(system)
+
+
+def test_repeats_come_after_the_measured_time():
+    """One datagram at a time over a link whose latency varies; Sends and Forgets are lost, so both ladders repeat."""
+    system = System.make(
+        topology={"kind": "wire"},
+        ni={"slots": 4, "sets": 2, "ways": 2},
+        timers={"slack": 60, "ceiling": 300, "backoff_steps": 2, "jitter_bits": 0},
+        wire={"generation_bits": 16},
+    )
+    draw, losing = random.Random(2), [False, False]
+    lines = [deque(), deque()]
+    nothing = {"valid": 0, "first": 0, "last": 0, "data": 0}
+
+    def link(cycle, flits):
+        out = []
+        for i, flit in enumerate(flits):
+            if flit["valid"] and flit["first"]:
+                losing[i] = flit["data"] & 3 in (Kind.SEND, Kind.FORGET) and draw.random() < 0.5
+            lines[i].append(flit if flit["valid"] and not losing[i] else nothing)
+            out.append(lines[i].popleft())
+        return out[::-1]
+
+    bench = Bench(system, link=link)
+    offered = 0
+
+    def offer(bench, ctx):
+        nonlocal offered
+        if bench.idle() if bench.cycle > 1 else not offered:
+            node, offered = offered % 2, offered + 1
+            bench.hosts[node].offers.append(({"destination": 1 - node}, b"datagram"))
+            lag = draw.choice((0, 25))
+            for line in lines:
+                line.clear()
+                line.extend([nothing] * lag)
+
+    bench.hooks.append(offer)
+    assert bench.run(30_000, until=lambda _: offered == 30)
+    checked = {Event.REPEAT: [], Event.ACK_REPEAT: []}
+    for node in (0, 1):
+        numbers, sent, waiting = Numbers(system, 0), 0, {}
+        for seen in sorted(bench.kinds(node), key=lambda e: e.cycle):
+            match seen.event:
+                case Event.SEND:
+                    sent = seen.cycle - 1
+                    waiting[Event.REPEAT] = seen.cycle, doubled(system, numbers.t, seen.detail)
+                case Event.DELIVER:
+                    waiting[Event.ACK_REPEAT] = seen.cycle, numbers.t
+                case Event.RELEASE:
+                    numbers.sample(seen.cycle - sent)
+                case Event.REPEAT | Event.ACK_REPEAT:
+                    since, delay = waiting[seen.event]
+                    # One cycle to the hold register, one more to the action.
+                    assert seen.cycle == since + delay + 2, seen
+                    checked[seen.event].append(delay)
+                    if seen.event == Event.ACK_REPEAT:
+                        waiting[seen.event] = seen.cycle, doubled(system, numbers.t, seen.detail)
+    for delays in checked.values():
+        assert len(delays) > 5
+        # Not what the configuration alone would give.
+        assert set(delays) - {system.delays[0] << s for s in range(3)}

@@ -1,0 +1,88 @@
+"""Codes and counters fit the places that the trace words and the addresses give them."""
+
+import dataclasses
+
+import pytest
+
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import (
+    ARRIVALS,
+    CAUSE_BITS,
+    COUNTED,
+    EVENTS,
+    LANE_NAMES,
+    LAUNCHES,
+    LINK_COUNTED,
+    REFUSALS,
+    ROUTER_COUNTED,
+    ROUTER_COUNTER_STEP,
+    UNREADABLE,
+    Cause,
+    Column,
+    Counter,
+    Drop,
+    Event,
+    LinkCounter,
+    Role,
+    RouterCounter,
+    Status,
+    Unit,
+)
+
+
+def test_codes_fit_their_fields():
+    assert max(Event) < 1 << trace.EVENT.bits
+    assert max(Drop) < 1 << trace.DETAIL.bits
+    assert max(Cause) < 1 << CAUSE_BITS and max(Status) < 1 << trace.DETAIL.bits - CAUSE_BITS
+    assert len(Event) == len(Event.__members__)  # no code twice
+
+
+def test_the_table_tells_of_every_event():
+    assert set(EVENTS) == set(Event) - {Event.NOTHING} and list(EVENTS) == sorted(EVENTS)
+    for event, facts in EVENTS.items():
+        assert (facts.lane is not None) == (Unit.NI in facts.units), event
+        assert facts.lane is None or facts.lane < len(LANE_NAMES), event
+        assert facts.worm is None or facts.role & (Role.LAUNCH | Role.ARRIVAL), event
+        assert facts.worm or event is Event.DROP or event not in (*LAUNCHES, *ARRIVALS), event
+        assert Column.HEAD not in facts.columns or facts.units == (Unit.ROUTER,), event
+        assert facts.detail is None or max(facts.detail) < 1 << trace.DETAIL.bits, event
+    assert not set(UNREADABLE) & set(REFUSALS)
+
+
+def test_fields_of_words_do_not_overlap_and_fit():
+    of_event = (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH, trace.EXTRA)
+    assert sum(((1 << field.bits) - 1) << field.shift for field in of_event) == trace.MASK64
+    assert trace.HEAD.shift + trace.HEAD.bits == trace.WORD_BITS and trace.EVENT.of(0x1234) == 0x34
+    for table in (trace.STIMULUS_RECORD, trace.STIMULUS_LIMITS, trace.STIMULUS_CANCEL):
+        assert sum(bits for _, bits in table) <= trace.WORD_BITS
+    assert trace.fields((("a", 3), ("b", 2))) == {"a": (0, 3), "b": (3, 2)}
+
+
+def test_counters_fit_their_addresses():
+    for reject, step in ((False, 32), (True, 64)):
+        system = System.make(ni={"reject": reject})
+        assert [int(counter) for counter in system.counters] == list(range(len(system.counters)))
+        assert len(system.counters) <= system.counter_step == step
+        assert system.counter_step % ROUTER_COUNTER_STEP == 0
+    assert tuple(Counter) == system.counters and len(RouterCounter) <= ROUTER_COUNTER_STEP
+    assert set(COUNTED) == set(Counter) - {Counter.REPLIES_DROPPED}
+    assert set(ROUTER_COUNTED) == set(RouterCounter) and set(LINK_COUNTED) == set(LinkCounter)
+
+
+@pytest.mark.parametrize("fifos", [0, 1, 7])
+def test_no_two_words_of_an_ni_share_a_place(fifos):
+    layout = dataclasses.replace(System.make().layout, control_fifos=fifos)
+    lanes = [trace.lane_word(lane) + half for lane in range(len(layout.lanes)) for half in (0, 1)]
+    others = [trace.NI_FLAGS, *(word + half for word in (trace.NI_FLIT, trace.NI_BEAT) for half in (0, 1))]
+    assert sorted(lanes + others) == list(range(layout.ni_words))
+    assert [layout.lanes[trace.take_lane(i)] for i in range(fifos + 1)] == [
+        "take",
+        *(f"take {i}" for i in range(1, fifos + 1)),
+    ]
+
+
+def test_layout_of_a_system():
+    system = System.make(topology={"kind": "tree", "arity": 2, "levels": 2}, ni={"control_classes": 2})
+    assert system.layout.router_base(0) == system.layout.fabric_base == 4 * system.layout.ni_words == 4 * (17 + 4)
+    assert system.layout.words == system.layout.link_base + -(-len(system.graph.links) // trace.LINKS_PER_WORD)

@@ -1,0 +1,69 @@
+"""The same results with the compiler off, and the fabric against an outside truth."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lethe.spec.config import System
+from lethe_sim.golden.model import Golden
+from lethe_sim.golden.study.acceptance import stage_acceptance
+from tests.helpers import ROOT
+from tests.helpers.golden_systems import make
+
+CYCLES = 600
+SCRIPT = """
+from tests.sim.golden import test_golden_compile
+print(test_golden_compile.fingerprint())
+"""
+
+
+def fingerprint():
+    """Digest, counters and a sum over all trace words of a few eventful runs."""
+    found = []
+    for name, flit_bits, queue in (
+        ("tree", 64, 0), ("mesh", 16, 0), ("crossbar", 128, 0), ("wire", 32, 0), ("tree", 32, 1), ("mesh", 128, 4),
+    ):  # fmt: skip
+        faults = {
+            "loss": 0.1, "flip": 0.005, "links": [{"link": 1, "start": 90, "end": 130}],
+            "resets": [{"node": 1, "start": 250, "cycles": 3}], "stalls": [{"node": 0, "start": 100, "end": 300}],
+        }  # fmt: skip
+        workload, router = {"load": 1.0, "count": 0}, {"queue": queue, "max_wait": 9}
+        golden = Golden(make(name, wire={"flit_bits": flit_bits}, faults=faults, workload=workload, router=router))
+        system = golden.system
+        words = np.zeros((CYCLES, system.layout.words), np.uint64)
+        golden.run(CYCLES, words=words)
+        weights = np.arange(words.size, dtype=np.uint64).reshape(words.shape) * np.uint64(2654435761) | np.uint64(1)
+        found.append((hex(golden.digest), int((words * weights).sum()), golden.counters.sum(axis=0).tolist()))
+        found.append({name: values.tolist() for name, values in golden.sums.items()})
+        found.append(golden.router_counters.tolist() + golden.link_counters.tolist())
+    return found
+
+
+def test_compiler_off_gives_the_same():
+    """Digest, counters, sums and every trace word agree between compiled and plain Python."""
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=ROOT,
+        env=os.environ | {"LETHE_NO_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=80,
+    )
+    assert run.stdout.strip() == str(fingerprint())
+
+
+@pytest.mark.parametrize(("arity", "levels", "load"), [(2, 4, 1.0), (4, 3, 0.6), (2, 6, 0.5), (8, 2, 0.9)])
+def test_butterfly_accepts_what_patel_says(arity, levels, load):
+    """One-flit worms without repeats: p(i+1) = 1 − (1 − p(i)/k)^k, within half a percent."""
+    system = System.make(topology={"kind": "fly", "arity": arity, "levels": levels})
+    cycles = 1_000_000 // system.nodes
+    heads, passed = stage_acceptance(system, load, cycles)
+    expected = load
+    for stage in range(levels):
+        assert heads[stage] / (system.nodes * cycles) == pytest.approx(expected, rel=0.005)
+        expected = 1 - (1 - expected / arity) ** arity
+        assert passed[stage] / (system.nodes * cycles) == pytest.approx(expected, rel=0.005)

@@ -1,0 +1,160 @@
+"""`scripts/queues`: its sweeps are legal, and what it tells of them is what they found."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lethe_sim.sweep.plan import load
+from tests.helpers import ROOT
+from tests.helpers.sweeping import alone
+
+EXAMPLES = ROOT / "examples" / "queues"
+BASE = (
+    "base = { topology = { kind = 'crossbar', nodes = 4 }, run = { cycles = 4000 }, wire = { generation_bits = 20 } }\n"
+)
+NETWORKS = """
+[axes.network]
+"discards" = {}
+"queue of 1 worm" = { router = { queue = 1 } }
+"queue of 2 worms" = { router = { queue = 2 } }
+"credits, 1 worm" = { router = { flow = "credits", queue = 1 } }
+"credits, 64 flits" = { router = { flow = "credits", credit_flits = 64 } }
+"""
+SWEEPS = {
+    "load": BASE + "warmup = 100\nwindow = 200\n" + NETWORKS + "[axes]\nworkload.load = [0.1, 1.0]\n",
+    "patterns": BASE + "warmup = 100\nwindow = 200\n" + NETWORKS + "[axes.pattern]\n"
+    "uniform = { workload = { kind = 'pattern', count = 9 } }\n"
+    "hotspot = { workload = { kind = 'pattern', pattern = 'hotspot', count = 9 } }\n"
+    "[axes]\nworkload.load = [0.1, 1.0]\n",
+    "kernels": BASE + NETWORKS + "[axes.kernel]\n"
+    "reduce = { workload = { kind = 'kernel', kernel = 'reduce', size = 8 } }\n",
+    "timeouts": BASE + "warmup = 100\nwindow = 200\n[axes.timeouts]\nfixed = { timers = { ceiling = 0 } }\n"
+    "[axes.buffers]\n'4 flits' = { router = { flow = 'credits' } }\n"
+    "[axes.payload]\n'4 flits' = { workload = { load = 0.2 } }\n'32 flits' = { workload = { load = 0.5 } }\n",
+    "matter": BASE + "[axes.change]\nas-it-comes = { workload = { count = 3 } }\n"
+    "[axes.traffic]\nuniform = { workload = { load = 0.5 } }\n",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def queues(script):
+    return script("queues")
+
+
+@pytest.fixture(scope="module")
+def swept(queues, tmp_path_factory):
+    root = tmp_path_factory.mktemp("queues")
+    for name, text in SWEEPS.items():
+        (root / f"{name}.toml").write_text(text)
+        alone(root / f"{name}.toml", root / name)
+    return {name: queues.Swept(root / name) for name in SWEEPS}
+
+
+def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
+    for name in queues.SWEEPS:
+        runs = load(EXAMPLES / f"{name}.toml").runs
+        text = queues.quick((EXAMPLES / f"{name}.toml").read_text(), EXAMPLES / "base.toml")
+        (tmp_path / f"{name}.toml").write_text(text)
+        shorter = load(tmp_path / f"{name}.toml")
+        fewer = shorter.runs
+        assert shorter.measure.warmup == load(EXAMPLES / f"{name}.toml").measure.warmup
+        assert {run.point for run in fewer} == {run.point for run in runs}
+        assert len(fewer) < len(runs) and not any(run.replica for run in fewer)
+
+
+def test_buffers_that_are_compared_have_the_same_bits(queues):
+    """Wherever worms are queued or credited, a router input has room for as many flits."""
+    for name in ("load", "payload", "nodes", "patterns", "kernels"):
+        for run in load(EXAMPLES / f"{name}.toml").runs:
+            network = str(run.settings["network"].name)
+            worms = re.search(r"(\d) worm", network)
+            flits = run.system.credits or run.system.queue * run.system.format.max_flits
+            assert flits == (int(worms[1]) * run.system.format.max_flits if worms else 64 if "64" in network else 0)
+
+
+def test_ratios_are_those_of_the_tables(queues, swept):
+    found = {h.expected: h for h in queues.hypotheses(swept)}
+    text = next(h.found for e, h in found.items() if e.startswith("Two worms"))
+    s, at = swept["load"], {"workload.load": "1"}
+    ratio = s.mean("goodput", {"network": "queue of 2 worms", **at}) / s.mean(
+        "goodput", {"network": "credits, 64 flits", **at}
+    )
+    assert text == f"saturated {ratio:.2f}"
+    kernels = next(h.found for e, h in found.items() if e.startswith("Kernels"))
+    k, at = swept["kernels"], {"kernel": "reduce"}
+    ratio = k.mean("cycles", {"network": "discards", **at}) / k.mean("cycles", {"network": "credits, 64 flits", **at})
+    assert kernels == f"reduce {ratio:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "least", "verdict"),
+    [
+        ([2.0, 3.0], True, "confirmed"), ([1.9, 2.1], True, "true for some"), ([1.0], True, "refuted"),
+        ([2.0, 1.0], False, "confirmed"), ([2.1], False, "refuted"),
+    ],
+)  # fmt: skip
+def test_a_hypothesis_is_judged_by_its_bound(queues, ratios, least, verdict):
+    assert queues.judged("", [("x", ratio) for ratio in ratios], 2, least=least).verdict == verdict
+
+
+class Means:
+    """A sweep in which every network achieves the same everywhere."""
+
+    def __init__(self, axis, at, achieved):
+        self._names, self._achieved = {axis: [at], "network": list(achieved)}, achieved
+
+    def names(self, axis):
+        return self._names[axis]
+
+    def mean(self, metric, at):
+        achieved = self._achieved[at["network"]]
+        return 1000 / achieved if metric == "cycles" else achieved
+
+
+@pytest.mark.parametrize(
+    ("achieved", "found", "verdict"),
+    [
+        ((2, 4.1, 2.2, 2, 2.9), ["2.05", "0.76", "1.00, 1.45", "1.45"], "confirmed"),
+        ((2, 5.9, 3.4, 3.1, 5), ["1.90", "0.68", "1.55, 2.50", "2.50"], "refuted"),
+    ],
+)
+def test_each_hypothesis_is_held_against_its_ratios(queues, achieved, found, verdict):
+    networks = ("discards", "queue of 1 worm", "queue of 2 worms", "credits, 1 worm", "credits, 64 flits")
+    means = dict(zip(networks, achieved, strict=True))
+    axes = {"load": ("workload.load", "1"), "payload": ("payload", "short"), "nodes": ("nodes", "16")}
+    axes["kernels"] = "kernel", "sort"
+    judged = list(queues.hypotheses({name: Means(*axis, means) for name, axis in axes.items()}))
+    assert {h.verdict for h in judged} == {verdict}
+    ratios = [", ".join(re.findall(r"\d\.\d\d", h.found)) for h in judged]
+    assert ratios == [", ".join(found[:1] * 3), *found[1:]]
+    assert [name in judged[0].found for name in ("short ", "16 nodes ", "sort ")] == [True] * 3
+
+
+def test_a_picture_for_each_choice_of_what_it_does_not_show(queues, swept):
+    drawn = list(queues.pictures(swept["patterns"], ("goodput", "latency_p50")))
+    assert [(name, figure.name) for name, figure in drawn] == [
+        (name, f"{metric}-{name}") for name in ("uniform", "hotspot") for metric in ("goodput", "latency_p50")
+    ]
+
+
+@pytest.mark.parametrize(("codes", "ended"), [([0, 0], 0), ([1, 0], 1), ([0, 3], 3)])
+def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeypatch, capsys, codes, ended):
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        return SimpleNamespace(returncode=codes[len(commands) - 1])
+
+    monkeypatch.setattr(queues.subprocess, "run", run)
+    assert queues.main(["--only", "load", "--only", "kernels", "-o", str(tmp_path / "out")]) == ended
+    assert [Path(command[-1]).name for command in commands] == ["load", "kernels"][: 1 if codes[0] else 2]
+    assert (tmp_path / "out" / "index.html").exists() == (ended == 0)
+
+
+def test_the_page_has_every_picture_and_table(queues, swept):
+    text = queues.page(swept)
+    assert text.count("<svg") == 9 and 'href="load/report.html"' in text and 'href="payload/' not in text
+    assert "as-it-comes" in text and "Payload flits per node and cycle" in text
+    assert {name for name, _, _ in queues.tables(swept)} == set(SWEEPS)
