@@ -4,18 +4,22 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.ports import deliver_fifos, records
+from lethe.spec.ports import HostPort, records
 
 __all__ = ["deliver_streams", "host_records", "host_signature"]
 
 
-def host_records(system: System) -> dict[str, data.StructLayout]:
+def host_records(system: System, port: HostPort | None = None) -> dict[str, data.StructLayout]:
     """The layouts of `lethe.spec.ports.records`, by name."""
-    return {name: data.StructLayout(dict(fields)) for name, fields in records(system).items()}
+    return {name: data.StructLayout(dict(fields)) for name, fields in records(system, port).items()}
 
 
-def host_signature(system: System) -> wiring.Signature:
-    """The host port, seen from the NI; every stream has its own ``ready``.
+def host_signature(system: System, port: HostPort | None = None) -> wiring.Signature:
+    """A host port, seen from below; every stream has its own ``ready``.
+
+    Parameters
+    ----------
+    port : which of a stack; None: the NI's
 
     Members
     -------
@@ -43,7 +47,8 @@ def host_signature(system: System) -> wiring.Signature:
         {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
         ``deliver_controli_data``.  With ``ni.source_incarnation`` also {incarnation}, of the source.
     """
-    layouts = host_records(system)
+    port = port or HostPort.of_ni(system)
+    layouts = host_records(system, port)
     members = {
         "quiesce": In(1),
         "idle": Out(1),
@@ -58,12 +63,12 @@ def host_signature(system: System) -> wiring.Signature:
         members |= {"send_control": members["send"], "send_control_data": members["send_data"]}
     if bits := system.ni.merge_bits:
         members |= {"merge": Out(layouts["merge"]), "merge_word": In(bits), "merge_mask": In(bits)}
-    for name in deliver_fifos(system):
+    for name in port.delivers:
         members[name] = Out(stream.Signature(layouts["deliver"]))
         members[f"{name}_data"] = Out(stream.Signature(layouts["beat"]))
     return wiring.Signature(members)
 
 
-def deliver_streams(system: System, host) -> list:
+def deliver_streams(port: HostPort, host) -> list:
     """The streams that deliver at a host port: record and data of each deliver FIFO."""
-    return [getattr(host, name + suffix) for name in deliver_fifos(system) for suffix in ("", "_data")]
+    return [getattr(host, name + suffix) for name in port.delivers for suffix in ("", "_data")]

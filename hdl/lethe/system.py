@@ -77,7 +77,7 @@ class SystemTop(wiring.Component):
         if host == "stimulus":
             members["stimulus"] = In(WORD_BITS * layout.stimulus_words * graph.nodes)
         elif host == "ports":
-            members["host"] = Out(host_signature(system)).array(graph.nodes)
+            members["host"] = Out(host_signature(system, system.top_port)).array(graph.nodes)
         else:
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:

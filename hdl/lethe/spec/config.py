@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import sections
+from . import sections, services
 from .sections import (
     SECTIONS,
     FaultsSection,
+    LoopSection,
     NiSection,
     RouterSection,
     RunSection,
@@ -58,6 +59,7 @@ class System:
     timers: TimersSection = TimersSection()
     faults: FaultsSection = FaultsSection()
     workload: WorkloadSection = WorkloadSection()
+    loop: LoopSection = LoopSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
     #: Whether it is built with the hosts of ``[workload]``; a NI or a network alone takes any MTU.
@@ -128,6 +130,11 @@ class System:
 
     gaps = cached_property(sections.workload.gaps)
 
+    loop_flits = cached_property(sections.loop.flits)
+
+    top_port = cached_property(services.top_port)
+    services = cached_property(services.stack)
+
     @cached_property
     def layout(self) -> Layout:
         """Where the trace words lie."""
@@ -136,6 +143,7 @@ class System:
             self.ni.control_classes,
             control=self.ni.control_slots > 0,
             merge=self.ni.merge_bits > 0,
+            services=self.services,
         )
 
     @property

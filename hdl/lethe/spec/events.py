@@ -113,20 +113,34 @@ class Event(enum.IntEnum):
     DEAD = 41  # a worm was lost because the link is dead
     FLIP = 42  # a bit of a flit was flipped
     DISCARD_FULL = 43  # a head was discarded: the queue of its input is full
+    # Loop.
+    LOOPED = 44  # a datagram to the own node has been stored whole, and is offered to its host
+    LOOP_COMPLETE = 45  # the host took the completion of such a datagram; detail as of COMPLETE
+    LOOP_TAKE = 46  # the host took its record
+    LOOP_RESET = 47  # the loop was reset; length: number of records lost
 
+
+#: Lanes of a loop.
+LOOP_LANES = ("accept", "complete", "take")
+LOOP_ACCEPT, LOOP_DONE, LOOP_TAKEN = range(len(LOOP_LANES))
 
 #: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
 TRACE_COLUMNS = (
     ("run", "string", False, "name of the run; one file may hold several"),
     ("cycle", "int64", False, "cycle in which the event is visible; 0 is the first cycle after reset"),
-    ("unit", "int32", False, "NIs 0 … N−1, then routers, then links (Topology.unit_name)"),
-    ("port", "int16", False, "NI: lane; router: input port, ports + input port for what its queue refuses; link: 0"),
+    ("unit", "int32", False, "NIs 0 … N−1, then routers, then links, then services by node (Layout.unit_name)"),
+    (
+        "port",
+        "int16",
+        False,
+        "NI, service: lane; router: input port, ports + input port for what its queue refuses; link: 0",
+    ),
     ("event", "int16", False, "code of the event (spec.events.Event)"),
     ("uid", "int64", True, "packed UID (spec.wire.pack_uid); null where the unit cannot know it"),
     ("peer", "int32", True, "the other node: the destination at a sender, the source at a receiver"),
     ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
     ("detail", "int32", False, "depends on the event, see the table of events; else 0"),
-    ("tag", "int32", True, "ACCEPT and COMPLETE: the host's tag; else null"),
+    ("tag", "int32", True, "ACCEPT, COMPLETE, LOOPED and LOOP_COMPLETE: the host's tag; else null"),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
 
@@ -191,6 +205,14 @@ class RouterCounter(enum.IntEnum):
     FULL = 8
 
 
+class LoopCounter(enum.IntEnum):
+    """Counters of a loop; the index is the address in its statistics block."""
+
+    LOOPED = 0
+    COMPLETED = 1
+    TAKEN = 2
+
+
 class LinkCounter(enum.IntEnum):
     """What is counted of a link, in the golden model and in a trace's metadata."""
 
@@ -200,11 +222,15 @@ class LinkCounter(enum.IntEnum):
 
 
 class Unit(enum.IntEnum):
-    """The sorts of units, in the order in which a trace numbers them (`Topology.first_router` and so on)."""
+    """The sorts of units, in the order in which a trace numbers them (`Topology.first_router` and so on).
+
+    Services come last: by node, and at a node by their order in the stack (`trace.Layout.service_unit`).
+    """
 
     NI = 0
     ROUTER = 1
     LINK = 2
+    LOOP = 3
 
 
 class Column(enum.Flag):
@@ -235,7 +261,7 @@ class Facts(NamedTuple):
     units : the sorts of units that show it
     columns : the columns that mean something for it
     role : what it is in the life of a worm or a datagram
-    lane : the lane of the NI that shows it; a take lane stands for all of them
+    lane : the lane of the NI or service that shows it; a take lane stands for all of them
     worm : for a launch or an arrival, the kind of the worm (a BE travels as a Send does); None if that varies
     detail : the codes that its detail is one of; None for a number, or nothing
     counters : the counters that count it; those of DROP follow from its detail
@@ -247,7 +273,7 @@ class Facts(NamedTuple):
     lane: int | None = None
     worm: Kind | None = None
     detail: type[enum.IntEnum] | None = None
-    counters: tuple[Counter | RouterCounter | LinkCounter, ...] = ()
+    counters: tuple[Counter | RouterCounter | LinkCounter | LoopCounter, ...] = ()
 
 
 def _ni(lane: int, columns: Column, role: Role = Role.NONE, *, counter: Counter | None = None, **more) -> Facts:
@@ -260,6 +286,10 @@ def _router(counter: RouterCounter, columns: Column = Column(0), role: Role = Ro
 
 def _link(counter: LinkCounter, role: Role = Role.NONE) -> Facts:
     return Facts((Unit.LINK,), Column(0), role, counters=(counter,))
+
+
+def _loop(lane: int, columns: Column, counter: LoopCounter | None = None) -> Facts:
+    return Facts((Unit.LOOP,), columns, lane=lane, counters=() if counter is None else (counter,))
 
 
 _PEER, _LENGTH, _HEAD = Column.PEER, Column.LENGTH, Column.HEAD
@@ -305,6 +335,10 @@ EVENTS: dict[Event, Facts] = {
     Event.DEAD: _link(LinkCounter.DEAD, Role.LOSS),
     Event.FLIP: _link(LinkCounter.FLIPS),
     Event.DISCARD_FULL: _router(RouterCounter.FULL, _HEAD, Role.LOSS),
+    Event.LOOPED: _loop(LOOP_ACCEPT, _PAYLOAD | Column.TAG, LoopCounter.LOOPED),
+    Event.LOOP_COMPLETE: _loop(LOOP_DONE, _NAMED | Column.TAG, LoopCounter.COMPLETED),
+    Event.LOOP_TAKE: _loop(LOOP_TAKEN, _PEER | _LENGTH, LoopCounter.TAKEN),
+    Event.LOOP_RESET: _loop(LOOP_ACCEPT, _LENGTH),
 }
 
 
@@ -338,6 +372,10 @@ COUNTED: dict[Counter, tuple[Event, Drop]] = {
 #: What each router counter counts.  FRAGMENT has more: a worm that a head cut short.
 ROUTER_COUNTED: dict[RouterCounter, Event] = {
     c: event for event, facts in EVENTS.items() for c in facts.counters if isinstance(c, RouterCounter)
+}
+#: What each counter of a loop counts.
+LOOP_COUNTED: dict[LoopCounter, Event] = {
+    c: event for event, facts in EVENTS.items() for c in facts.counters if isinstance(c, LoopCounter)
 }
 #: What each link counter counts.
 LINK_COUNTED: dict[LinkCounter, Event] = {

@@ -5,6 +5,7 @@
 
 import typing
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from .events import Cause
 from .trace import WORD_BITS
@@ -12,7 +13,7 @@ from .trace import WORD_BITS
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["STATUS_BITS", "TRIES_BITS", "Record", "cause_bits", "deliver_fifos", "ni_ports", "records"]
+__all__ = ["STATUS_BITS", "TRIES_BITS", "HostPort", "Record", "cause_bits", "ni_ports", "records"]
 
 STATUS_BITS, TRIES_BITS = 2, 8
 
@@ -20,24 +21,45 @@ STATUS_BITS, TRIES_BITS = 2, 8
 Record = tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True)
+class HostPort:
+    """What can differ between the host ports of a stack of services.
+
+    Attributes
+    ----------
+    slots : how many slots `accepted`, `completion` and `cancel` name
+    delivers : names of the deliver streams; ``name`` has the records, ``name_data`` the beats
+    """
+
+    slots: int
+    delivers: tuple[str, ...]
+
+    @classmethod
+    def of_ni(cls, system: "System") -> "HostPort":
+        """The port of a NI: a deliver FIFO for data, and one for each control class."""
+        control = (f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1))
+        return cls(system.ni.slots, ("deliver", *control))
+
+
 def cause_bits(system: "System") -> int:
     """Bits of a completion's cause: of the highest that the system's options can bring about."""
     options = {
         Cause.CLASS: system.ni.control_slots > 0,
-        Cause.RESTARTED: system.ni.reject,
+        Cause.RESTARTED: system.ni.reject or system.loop.slots > 0,
         Cause.SILENT: system.timers.silent_after > 0,
     }
     return max(cause for cause in Cause if options.get(cause, True)).bit_length()
 
 
-def records(system: "System") -> dict[str, Record]:
-    """The records at a NI's host ports, by name.
+def records(system: "System", port: HostPort | None = None) -> dict[str, Record]:
+    """The records at a host port (None: that of the NI), by name.
 
     What a host may get wrong (destination, mode, length) is wide enough to be seen wrong; everything else has the
     configured width.  ``entry`` is an entry of the receive table, as a state dump shows it.
     """
     form = system.format
-    life = (("slot", index_bits(system.ni.slots)), ("generation", form.generation_bits))
+    slots = (port or HostPort.of_ni(system)).slots
+    life = (("slot", index_bits(slots)), ("generation", form.generation_bits))
     tag, peer = ("tag", system.wire.tag_bits), ("peer_incarnation", form.incarnation_bits)
     return {
         "send": (
@@ -76,11 +98,6 @@ def index_bits(count: int) -> int:
     return (count - 1).bit_length()
 
 
-def deliver_fifos(system: "System") -> list[str]:
-    """Names of the deliver ports, one for each deliver FIFO."""
-    return ["deliver", *(f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1))]
-
-
 def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
     """Bits of every port of the Verilog module of a NI, ``clk`` and ``rst`` included."""
     form, host = system.format, records(system)
@@ -109,7 +126,7 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
     if system.ni.merge_bits:
         ports |= dict(fields("merge", host["merge"]))
         ports |= {"merge_mask": system.ni.merge_bits, "merge_word": system.ni.merge_bits}
-    for fifo in deliver_fifos(system):
+    for fifo in HostPort.of_ni(system).delivers:
         ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
         ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))

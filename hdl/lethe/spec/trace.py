@@ -4,12 +4,16 @@ The RTL's `watch` ports, the golden model's word rows and the decoder of event r
 (`docs/reference/cycle-contract.md`, section 7).  Word 0 is the lowest.
 """
 
+import typing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from .events import LANE_FRAGMENT, LANE_NAMES
 from .topology import Topology
+
+if typing.TYPE_CHECKING:
+    from .services.service import Service
 
 WORD_BITS = 64
 MASK64 = 0xFFFF_FFFF_FFFF_FFFF
@@ -96,7 +100,7 @@ def take_lane(fifo: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the trace words of a system lie: NIs by node, routers by number, links.
+    """Where the trace words of a system lie: NIs by node, routers by number, links, services by node; and its units.
 
     Attributes
     ----------
@@ -104,12 +108,44 @@ class Layout:
     control_fifos : deliver FIFOs of control classes that every NI has
     control : whether hosts have a port of their own for control
     merge : whether NIs have a merge port
+    services : the stack of every node, from the NI upwards
     """
 
     graph: Topology
     control_fifos: int = 0
     control: bool = False
     merge: bool = False
+    services: "tuple[Service, ...]" = ()
+
+    @property
+    def first_service(self) -> int:
+        """The unit number, in a trace, of the lowest service of node 0."""
+        return self.graph.first_link + self.graph.link_count
+
+    @property
+    def units(self) -> int:
+        """How many units a trace numbers."""
+        return self.first_service + self.graph.nodes * len(self.services)
+
+    def service_unit(self, node: int, level: int) -> int:
+        """The unit number of a node's ``level``-th service, counted from the NI upwards."""
+        return self.first_service + node * len(self.services) + level
+
+    def service_at(self, unit: int) -> "tuple[int, int]":
+        """(node, level) of the service with this unit number."""
+        return divmod(unit - self.first_service, len(self.services))
+
+    def unit_name(self, unit: int) -> str:
+        """`ni3`, `router1`, `link12` or `loop3` for a unit number of a trace; a service is numbered as its node."""
+        graph = self.graph
+        if unit >= self.first_service:
+            node, level = self.service_at(unit)
+            return f"{self.services[level].name}{node}"
+        if unit < graph.first_router:
+            return f"ni{unit}"
+        if unit < graph.first_link:
+            return f"router{unit - graph.first_router}"
+        return f"link{unit - graph.first_link}"
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -146,9 +182,19 @@ class Layout:
         return self.router_base(self.graph.routers)
 
     @cached_property
+    def service_base(self) -> int:
+        """Index of the first word behind those of the links: the lowest service's of node 0."""
+        return self.link_base + -(-self.graph.link_count // LINKS_PER_WORD)
+
+    @cached_property
+    def service_words(self) -> int:
+        """Trace words of the services of one node."""
+        return sum(service.words for service in self.services)
+
+    @cached_property
     def words(self) -> int:
         """Trace words of the whole system in one cycle."""
-        return self.link_base + -(-self.graph.link_count // LINKS_PER_WORD)
+        return self.service_base + self.graph.nodes * self.service_words
 
     @property
     def watch_ports(self) -> list[str]:

@@ -47,12 +47,12 @@ class Script(wiring.Component):
 
     def __init__(self, system: System):
         self._system = system
-        streams = 1 + 2 * (1 + system.ni.control_classes)
+        streams = 1 + 2 * len(system.top_port.delivers)
         super().__init__(
             {
                 "words": In(WORD_BITS * system.layout.stimulus_words),
                 "takes": In(streams),
-                "host": In(host_signature(system)),
+                "host": In(host_signature(system, system.top_port)),
                 "link_enable": Out(1),
                 "stalls": Out(streams),
             }
@@ -81,7 +81,7 @@ class Script(wiring.Component):
         cancel = taken(word[STIMULUS_CANCEL_WORD], STIMULUS_CANCEL)
         all_of_them = bit["deliver_stall"].replicate(len(self.stalls) - 1)
         one_by_one = word[STIMULUS_FLAGS][STREAMS_STALL.shift :]
-        streams = [host.completion, *deliver_streams(self._system, host)]
+        streams = [host.completion, *deliver_streams(self._system.top_port, host)]
         m.d.comb += [
             self.link_enable.eq(~bit["link_disable"]),
             self.stalls.eq(Cat(bit["completion_stall"], one_by_one | all_of_them)),

@@ -6,9 +6,10 @@ on, where exactly-once rests on it ``promises(system, fail)``, and functions of 
 
 import typing
 
-from . import faults, ni, router, run, study, timers, topology, wire, workload
+from . import faults, loop, ni, router, run, study, timers, topology, wire, workload
 from .faults import FaultsSection
 from .key import Fail
+from .loop import LoopSection
 from .ni import NiSection
 from .router import RouterSection
 from .run import RunSection
@@ -31,10 +32,11 @@ SECTIONS = {
     "timers": TimersSection,
     "faults": FaultsSection,
     "workload": WorkloadSection,
+    "loop": LoopSection,
     "study": StudySection,
 }
 #: Their files, in the order of the checks: a section comes after the sections whose sizes it depends on.
-_CHECKED = (topology, wire, router, ni, timers, study, faults, workload, run)
+_CHECKED = (topology, wire, router, ni, timers, loop, study, faults, workload, run)
 
 
 def ranges(system: "System", fail: Fail) -> None:

@@ -11,6 +11,7 @@ if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
 
+RESET_SCOPES = ("node", "ni")
 #: Cycles of schedules and runs are far below 2^63, and so are their sums.
 LAST_CYCLE = 1 << 62
 
@@ -34,6 +35,7 @@ class ResetFault:
     node: int = key(0, "node that is reset")
     start: int = key(0, "first cycle of the reset")
     cycles: int = key(1, "cycles that the reset lasts, at least 1")
+    scope: str = key("node", "node: NI and services; ni: the NI alone, its services go on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,8 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     for i, reset in enumerate(faults.resets):
         if not (1 <= reset.cycles <= LAST_CYCLE and 0 <= reset.start <= LAST_CYCLE):
             fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
+        if reset.scope not in RESET_SCOPES:
+            fail(f"faults.resets[{i}].scope", f"no such scope {reset.scope!r}", f"choose {' or '.join(RESET_SCOPES)}")
     for i, death in enumerate(faults.deaths):
         if not 0 <= death.start <= LAST_CYCLE:
             fail(f"faults.deaths[{i}].start", f"must be 0 to 2^62, not {death.start}", "choose one of these")

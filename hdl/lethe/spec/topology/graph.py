@@ -120,11 +120,6 @@ class Topology(abc.ABC):
         return self.nodes + self.routers
 
     @property
-    def units(self) -> int:
-        """How many units a trace numbers; those of services would follow the links."""
-        return self.first_link + self.link_count
-
-    @property
     def max_ports(self) -> int:
         return max((self.ports(r) for r in range(self.routers)), default=0)
 
@@ -239,12 +234,6 @@ class Topology(abc.ABC):
     def least_hops(self) -> int:
         """Routers on the path of the nearest pair."""
         return self.hops(0, 1)
-
-    def unit_name(self, unit: int) -> str:
-        """`ni3`, `router1` or `link12` for a unit number of a trace."""
-        if unit < self.first_router:
-            return f"ni{unit}"
-        return f"router{unit - self.first_router}" if unit < self.first_link else f"link{unit - self.first_link}"
 
     def link_name(self, link: int) -> str:
         """`node3→router0.3`, in words."""

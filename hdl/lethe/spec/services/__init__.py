@@ -1,0 +1,27 @@
+"""Services between a NI and its host: which there are, in the order in which they are stacked (cycle contract, 10)."""
+
+import typing
+from functools import reduce
+
+from lethe.spec.ports import HostPort
+
+from .loop import LOOP
+from .service import Service
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+__all__ = ["SERVICES", "Service", "stack", "top_port"]
+
+#: From the NI upwards.
+SERVICES = (LOOP,)
+
+
+def stack(system: "System") -> tuple[Service, ...]:
+    """The services that a configuration names, from the NI upwards."""
+    return tuple(service for service in SERVICES if service.named(system))
+
+
+def top_port(system: "System") -> HostPort:
+    """The port at the top of the stack: the host's."""
+    return reduce(lambda below, service: service.above(system, below), stack(system), HostPort.of_ni(system))

@@ -1,0 +1,25 @@
+"""The loop: what a node sends to itself (cycle contract, 10.1)."""
+
+import typing
+from dataclasses import replace
+
+from lethe.spec.events import LOOP_LANES, LoopCounter, Unit
+from lethe.spec.ports import HostPort
+
+from .service import Service
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+__all__ = ["LOOP"]
+
+
+def _named(system: "System") -> bool:
+    return system.loop.slots > 0
+
+
+def _above(system: "System", below: HostPort) -> HostPort:
+    return replace(below, slots=below.slots + system.loop.slots, delivers=(*below.delivers, "deliver_loop"))
+
+
+LOOP = Service(name="loop", unit=Unit.LOOP, lanes=LOOP_LANES, counters=LoopCounter, named=_named, above=_above)

@@ -1,0 +1,46 @@
+"""What is known of a service: how to tell whether it is there, what it adds to the port, and what it shows."""
+
+import enum
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lethe.spec.events import Unit
+from lethe.spec.ports import HostPort
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+__all__ = ["Service"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A service.
+
+    Attributes
+    ----------
+    name : its noun, which its files and modules have too
+    unit : the sort of its units in a trace
+    lanes : the names of its lanes, by number; each has two trace words
+    counters : what it counts
+    named : ``named(system)``: whether a configuration names it
+    above : ``above(system, below)``: the port above it
+    """
+
+    name: str
+    unit: Unit
+    lanes: tuple[str, ...]
+    counters: type[enum.IntEnum]
+    named: Callable[["System"], bool]
+    above: Callable[["System", HostPort], HostPort]
+
+    @property
+    def flags(self) -> int:
+        """Its trace word of flags; two words with a beat follow."""
+        return 2 * len(self.lanes)
+
+    @property
+    def words(self) -> int:
+        """Its trace words."""
+        return self.flags + 3
