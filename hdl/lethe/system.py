@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
@@ -12,6 +13,7 @@ from lethe.fabric.schedule import Schedule
 from lethe.host import host_signature
 from lethe.layouts import flit_layout
 from lethe.ni.ni import Ni
+from lethe.services.stack import service_counters, stacked
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
@@ -48,11 +50,11 @@ class SystemTop(wiring.Component):
     watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest.
     idle : Out(1)
-        Every NI is idle whose node has not died.
+        Every node is idle that has not died.
     stimulus : In(64 · `Layout.stimulus_words` · nodes), with ``host="stimulus"``
         Stimulus words of node 0 lowest.
     host : array of `lethe.host.host_signature`, one for each node, with ``host="ports"``
-        What is between a NI and its host, seen from the NI.
+        What is between a node's NI, or the highest of its services, and its host, seen from there.
     done : Out(1), with ``host="generator"``
         Every generator has offered all its datagrams whose node has not died.
     sent, sent_sum, received, received_sum, wrong : Out(32), with ``host="generator"``
@@ -61,7 +63,9 @@ class SystemTop(wiring.Component):
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         The counter as of the cycle of the address, two cycles later.  With s = `System.counter_step`, NI n's `Counter`
-        c is at s·n + c, router r's `RouterCounter` c at s·nodes + `ROUTER_COUNTER_STEP`·r + c.
+        c is at s·n + c, router r's `RouterCounter` c at s·nodes + `ROUTER_COUNTER_STEP`·r + c.  Services, k at each
+        node, come behind the routers: with t = `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l)
+        + c after their first.
     """
 
     def __init__(self, system: System, host: str = "generator", *, watch: bool = True):
@@ -82,6 +86,7 @@ class SystemTop(wiring.Component):
             members |= {"done": Out(1), "ok": Out(1)} | {name: Out(32) for name in SUMS}
         if system.ni.statistics:
             addresses = graph.nodes * system.counter_step + graph.routers * ROUTER_COUNTER_STEP
+            addresses += graph.nodes * len(system.services) * system.service_counter_step
             members |= {"counter_address": In(range(addresses)), "counter_data": Out(32)}
         super().__init__(members)
 
@@ -93,7 +98,7 @@ class SystemTop(wiring.Component):
         m.submodules.fabric = fabric = Fabric(system)
         m.d.comb += fabric.dead.eq(schedule.dead)
 
-        nis = []
+        nis, stacks, ports = [], [], []
         make = partial(Ni, watch=self._watch, dump=self._host != "ports")
         for node in range(graph.nodes):
             ni, m.submodules[f"ni{node}"] = shared(platform, "ni", make, system)
@@ -106,16 +111,20 @@ class SystemTop(wiring.Component):
                 ni.link_i.eq(fabric.o[node]),
                 fabric.i[node].eq(ni.link_o),
             ]
-        m.d.comb += self.idle.eq(_all(ni.host.idle | died for ni, died in zip(nis, schedule.died, strict=True)))
+            units = stacked(m, platform, system, ni, number=str(node), watch=self._watch)
+            m.d.comb += [unit.service_reset.eq(schedule.service_reset[node]) for unit in units]
+            stacks.append(units)
+            ports.append(units[-1].above if units else ni.host)
+        m.d.comb += self.idle.eq(_all(port.idle | died for port, died in zip(ports, schedule.died, strict=True)))
         if self._watch:
-            self._trace(m, nis, fabric)
+            self._trace(m, nis, stacks, fabric)
 
         if self._host == "stimulus":
             bits = WORD_BITS * system.layout.stimulus_words
-            for node, ni in enumerate(nis):
+            for node, (ni, port) in enumerate(zip(nis, ports, strict=True)):
                 words = self.stimulus.word_select(node, bits)
                 script, m.submodules[f"script{node}"] = shared(platform, "script", Script, system)
-                wiring.connect(m, ni.host, script.host)
+                wiring.connect(m, port, script.host)
                 stalled = Cat(0, schedule.stalled[node].replicate(len(script.stalls) - 1))
                 m.d.comb += [
                     script.words.eq(words),
@@ -123,34 +132,36 @@ class SystemTop(wiring.Component):
                     ni.link_enable.eq(script.link_enable & ~schedule.absent[node]),
                 ]
         elif self._host == "ports":
-            for node, (ni, port) in enumerate(zip(nis, self.host, strict=True)):
+            for node, (ni, port, host) in enumerate(zip(nis, ports, self.host, strict=True)):
                 m.d.comb += ni.link_enable.eq(~schedule.absent[node])
-                wiring.connect(m, ni.host, wiring.flipped(port))
+                wiring.connect(m, port, wiring.flipped(host))
         else:
-            self._generate(m, platform, nis, schedule)
+            self._generate(m, platform, nis, ports, schedule)
         if system.ni.statistics:
-            count(m, platform, system, self, nis, fabric)
+            count(m, platform, system, self, nis, fabric, stacks)
         return m
 
-    def _trace(self, m, nis, fabric):
-        """The trace words of NIs, routers and links."""
+    def _trace(self, m, nis, stacks, fabric):
+        """The trace words of NIs, routers, links and services."""
         graph, layout = self._system.graph, self._system.layout
         watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(layout.ni_words)]
         for r in range(graph.routers):
             watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
         links = fabric.watch_links
         watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
+        for unit in chain.from_iterable(stacks):
+            watched += [unit.watch[first : first + WORD_BITS] for first in range(0, len(unit.watch), WORD_BITS)]
         for part, name in enumerate(layout.watch_ports):
             m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
 
-    def _generate(self, m, platform, nis, schedule):
-        """A generator and a checker for every NI, and what they have seen."""
+    def _generate(self, m, platform, nis, ports, schedule):
+        """A generator and a checker for every node, and what they have seen."""
         system = self._system
         hosts = []
-        for node, ni in enumerate(nis):
+        for node, (ni, port) in enumerate(zip(nis, ports, strict=True)):
             host, m.submodules[f"host{node}"] = shared(platform, "host", Traffic, system)
             hosts.append(host)
-            wiring.connect(m, ni.host, host.host)
+            wiring.connect(m, port, host.host)
             m.d.comb += [
                 ni.link_enable.eq(~schedule.absent[node]),
                 host.node.eq(node),
@@ -172,8 +183,8 @@ class SystemTop(wiring.Component):
         )
 
 
-def count(m, platform, system, top, nis, fabric):
-    """All counters behind the address of ``top``: those of ``nis``, then those of the routers."""
+def count(m, platform, system, top, nis, fabric, stacks=()):
+    """All counters behind the address of ``top``: those of ``nis``, of the routers, then of the services."""
     step = ROUTER_COUNTER_STEP
     units = []  # for every ``step`` addresses
     for ni in nis:
@@ -190,6 +201,8 @@ def count(m, platform, system, top, nis, fabric):
             statistics.address.eq(top.counter_address),
         ]
         units.append(statistics.data)
+    for node, services in enumerate(stacks):
+        units += service_counters(m, platform, system, services, top.counter_address, number=str(node))
     unit = Signal(range(len(units)))
     m.d.sync += [
         unit.eq(top.counter_address[step.bit_length() - 1 :]),

@@ -36,6 +36,8 @@ class Schedule(wiring.Component):
         The link is dead in this cycle.
     stalled, reset : Out(nodes)
         The node's deliver ports are stalled, the node is in reset, in this cycle.
+    service_reset : Out(nodes), with services
+        The node's services are in reset, too, in this cycle.
     absent, died : Out(nodes)
         The node is away in this cycle; it is dead.
     incarnation : Out(nodes · incarnation_bits)
@@ -56,6 +58,7 @@ class Schedule(wiring.Component):
                 "died": Out(system.nodes),
                 "incarnation": Out(system.nodes * self._bits),
                 "stopped": Out(1),
+                **({"service_reset": Out(system.nodes)} if system.services else {}),
             }
         )
 
@@ -97,6 +100,11 @@ class Schedule(wiring.Component):
             self.absent.eq(Cat(during(group, f"absent{i}") for i, group in enumerate(absences))),
             self.died.eq(Cat(during(group, f"died{i}") for i, group in enumerate(deaths))),
         ]
+
+        if system.services:
+            of_all = [f for f in system.node_resets if f.scope == "node"]
+            whole = [[(f.start, f.start + f.cycles) for f in of_all if f.node == node] for node in nodes]
+            m.d.comb += self.service_reset.eq(Cat(during(group, f"service_reset{i}") for i, group in enumerate(whole)))
 
         lives = (1 << self._bits) - 1
         for node in nodes:

@@ -34,8 +34,8 @@ class DeliverFifo(wiring.Component):
 
     Parameters
     ----------
-    system : sizes
-    control : whether it is that of a control class
+    system : the records, and the sizes of the data class's
+    flits, records : other sizes
 
     Members
     -------
@@ -45,21 +45,24 @@ class DeliverFifo(wiring.Component):
         To the host.
     waiting : Out
         Committed records not yet taken.
+    used : Out
+        Flits in memory, committed or not.
     empty : Out(1)
         Nothing committed is left, in memories or output registers.
     """
 
-    def __init__(self, system: System, *, control: bool = False):
-        self._flits = system.control_flits if control else system.deliver_flits
-        self._records = system.control_records if control else system.ni.deliver_records
-        records = Records(system)
+    def __init__(self, system: System, *, flits: int | None = None, records: int | None = None):
+        self._flits = flits or system.deliver_flits
+        self._records = records or system.ni.deliver_records
+        layouts = Records(system)
         super().__init__(
             {
-                "fill": In(fill_signature(records)),
-                "verdict": In(verdict_signature(records)),
-                "deliver": Out(stream.Signature(records.deliver)),
-                "deliver_data": Out(stream.Signature(records.beat)),
+                "fill": In(fill_signature(layouts)),
+                "verdict": In(verdict_signature(layouts)),
+                "deliver": Out(stream.Signature(layouts.deliver)),
+                "deliver_data": Out(stream.Signature(layouts.beat)),
                 "waiting": Out(range(self._records + 2)),
+                "used": Out(range(self._flits + 1)),
                 "empty": Out(1),
             }
         )
@@ -76,7 +79,7 @@ class DeliverFifo(wiring.Component):
         # `head`: oldest committed; `tail`: next free; `kept`: next free if the message is forgotten.
         head, tail, kept = Signal(range(depth)), Signal(range(depth)), Signal(range(depth))
         committed, stored = Signal(range(depth + 1)), Signal(range(depth + 1))
-        used = Signal(range(depth + 1))
+        used = self.used
         overflow = Signal()
         put, refill = Signal(), Signal()
         # The verdict comes late in its cycle, so it is carried out in the next one; a refill already sees it.

@@ -139,7 +139,8 @@ class Ni(wiring.Component):
         inner.submodules.action = action = Action(system, dump=self._dump)
         fifos = []
         for i in range(1 + system.ni.control_classes):
-            inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system, control=i > 0)
+            sizes = {"flits": system.control_flits, "records": system.control_records} if i else {}
+            inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system, **sizes)
             fifos.append(fifo)
         m.submodules.core = ResetInserter(self.node_reset)(inner)
 
@@ -294,7 +295,9 @@ class Ni(wiring.Component):
             m.d.comb += self.dumped.eq(action.dumped)
             gated(self.dumped_valid, action.dumped_valid)
         sources = [completions.completion, *(port for fifo in fifos for port in (fifo.deliver, fifo.deliver_data))]
-        for port, source in zip([host.completion, *deliver_streams(HostPort.of_ni(system), host)], sources, strict=True):
+        for port, source in zip(
+            [host.completion, *deliver_streams(HostPort.of_ni(system), host)], sources, strict=True
+        ):
             gated(port.valid, source.valid)
             m.d.comb += port.payload.eq(source.payload)
             inner.d.comb += source.ready.eq(port.ready)

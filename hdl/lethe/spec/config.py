@@ -133,6 +133,7 @@ class System:
     loop_flits = cached_property(sections.loop.flits)
 
     top_port = cached_property(services.top_port)
+    service_counter_step = cached_property(services.counter_step)
     services = cached_property(services.stack)
 
     @cached_property

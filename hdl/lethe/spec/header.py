@@ -33,7 +33,8 @@ def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
 
     A field at bit s of its record and b bits wide is ``…_SHIFT`` s and ``…_BITS`` b; bit 0 is the lowest.  Counter c of
     a NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
-    ``ROUTER_COUNTER_BASE + r · ROUTER_COUNTER_STEP + c``.
+    ``ROUTER_COUNTER_BASE + r · ROUTER_COUNTER_STEP + c``.  With services there is, for each, where its counters begin
+    in a NI; in a system they are at ``SERVICE_COUNTER_BASE + (services · n + level) · SERVICE_COUNTER_STEP + c``.
     """
     form, graph = system.format, system.graph
     yield (
@@ -53,7 +54,7 @@ def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
         },
     )
     yield "Bits of a NI's ports", {f"{name}_bits": bits for name, bits in ni_ports(system).items()}
-    for name, record in records(system).items():
+    for name, record in records(system, system.top_port).items():
         yield f"Layout of the record {name}", _layout(f"record_{name}", record)
     yield "Layout of a Send header on the wire", _layout("wire", [(field.name, field.width) for field in form.send])
     yield (
@@ -74,6 +75,28 @@ def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
             "NI_COUNTER_STEP": system.counter_step,
             "ROUTER_COUNTER_BASE": graph.nodes * system.counter_step,
             "ROUTER_COUNTER_STEP": ROUTER_COUNTER_STEP,
+        },
+    )
+    if system.services:
+        yield from _services(system)
+
+
+def _services(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
+    """What a stack adds."""
+    graph, step = system.graph, system.service_counter_step
+    for level, service in enumerate(system.services):
+        start = {f"{service.name}_counter_base": system.counter_step + level * step}
+        yield (
+            f"Counters of a {service.name}: addresses after its first, which is here in a NI",
+            start | _codes(f"{service.name}_counter", service.counters),
+        )
+    yield (
+        "Services of a system",
+        {
+            "SERVICES": len(system.services),
+            "HOST_SLOTS": system.top_port.slots,
+            "SERVICE_COUNTER_BASE": graph.nodes * system.counter_step + graph.routers * ROUTER_COUNTER_STEP,
+            "SERVICE_COUNTER_STEP": step,
         },
     )
 

@@ -1,4 +1,4 @@
-"""The ports of an exported NI: every port of the Verilog module with its width, and the records they make up.
+"""The ports of an exported NI with its services: every port of the Verilog module, its width, and the records.
 
 `lethe.ni.layouts` builds the RTL's records from the same tables; `header` tells them to Verilog and C.
 """
@@ -99,8 +99,8 @@ def index_bits(count: int) -> int:
 
 
 def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
-    """Bits of every port of the Verilog module of a NI, ``clk`` and ``rst`` included."""
-    form, host = system.format, records(system)
+    """Bits of every port of the Verilog module of a NI with its services, ``clk`` and ``rst`` included."""
+    form, host = system.format, records(system, system.top_port)
 
     def fields(port: str, record: Record) -> Iterator[tuple[str, int]]:
         yield from ((f"{port}_{name}", bits) for name, bits in record)
@@ -126,7 +126,9 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
     if system.ni.merge_bits:
         ports |= dict(fields("merge", host["merge"]))
         ports |= {"merge_mask": system.ni.merge_bits, "merge_word": system.ni.merge_bits}
-    for fifo in HostPort.of_ni(system).delivers:
+    if system.services:
+        ports["service_reset"] = 1
+    for fifo in system.top_port.delivers:
         ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
         ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))
@@ -135,7 +137,9 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
             ports |= dict(fields(f"dumped_entries_{way}", host["entry"]))
         ports["dumped_valid"] = 1
     if watch:
-        ports["watch"] = WORD_BITS * system.layout.ni_words
+        ports["watch"] = WORD_BITS * (system.layout.ni_words + system.layout.service_words)
     if system.ni.statistics:
-        ports |= {"counter_address": index_bits(len(system.counters)), "counter_data": 32}
+        services = len(system.services) * system.service_counter_step
+        addresses = system.counter_step + services if services else len(system.counters)
+        ports |= {"counter_address": index_bits(addresses), "counter_data": 32}
     return ports

@@ -12,7 +12,7 @@ from .files import Files, add_force
 
 EXAMPLES = """\
   lethe verilog my.toml -o system.v                 the whole system with its traffic generators
-  lethe verilog my.toml --block ni -o ni.v          one network interface
+  lethe verilog my.toml --block ni -o ni.v          one network interface, with the services that my.toml names
   lethe verilog my.toml --block ni --no-watch --no-dump --name a_ -o a.v --header a.vh --c-header a.h
                                                     module a_lethe_ni, for a design with other NIs in it
   lethe verilog my.toml --host ports -o system.v    the whole system, for hosts of your own
@@ -31,7 +31,12 @@ _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*_?")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, overrides=False)
-    parser.add_argument("--block", choices=tuple(_TOPS), default="system", help="part to write (default: system)")
+    parser.add_argument(
+        "--block",
+        choices=tuple(_TOPS),
+        default="system",
+        help="part to write (default: system); a ni has its services in it",
+    )
     parser.add_argument("--router", type=int, metavar="N", default=0, help="router: its number (default: 0)")
     parser.add_argument(
         "--host",
@@ -138,8 +143,10 @@ def _component(system: System, args: argparse.Namespace):
             return FabricTop(system)
         case "ni":
             from lethe.ni.ni import Ni
+            from lethe.services.stack import Node
 
-            return Ni(system, watch=watch, dump=not args.no_dump)
+            make = Node if system.services else Ni
+            return make(system, watch=watch, dump=not args.no_dump)
         case _:
             from lethe.fabric.router import Router
             from lethe.fabric.routes import Rule

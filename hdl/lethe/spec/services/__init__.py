@@ -3,6 +3,7 @@
 import typing
 from functools import reduce
 
+from lethe.spec.events import ROUTER_COUNTER_STEP, bank
 from lethe.spec.ports import HostPort
 
 from .loop import LOOP
@@ -11,7 +12,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["SERVICES", "Service", "stack", "top_port"]
+__all__ = ["SERVICES", "Service", "counter_step", "stack", "top_port"]
 
 #: From the NI upwards.
 SERVICES = (LOOP,)
@@ -25,3 +26,9 @@ def stack(system: "System") -> tuple[Service, ...]:
 def top_port(system: "System") -> HostPort:
     """The port at the top of the stack: the host's."""
     return reduce(lambda below, service: service.above(system, below), stack(system), HostPort.of_ni(system))
+
+
+def counter_step(system: "System") -> int:
+    """Counter addresses of each service: room for those of the largest, and at least as many as a router has."""
+    steps = (bank(service.counters, ROUTER_COUNTER_STEP) for service in stack(system))
+    return max(steps, default=ROUTER_COUNTER_STEP)

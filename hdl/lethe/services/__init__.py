@@ -1,0 +1,1 @@
+"""Services between a NI and its host (cycle contract, section 10)."""

@@ -1,0 +1,151 @@
+"""What all services have in common: a host port below, a host port above, and what they show (cycle contract, 10)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value, ValueLike
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_signature
+from lethe.ni.watch import event_word, padded
+from lethe.spec.config import System
+from lethe.spec.events import Event
+from lethe.spec.ports import HostPort
+from lethe.spec.services import Service
+from lethe.spec.trace import WORD_BITS
+
+__all__ = ["ServiceTrace", "ServiceUnit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceTrace:
+    """What a service shows in each cycle.
+
+    Attributes
+    ----------
+    lanes : event word and UID word of each lane, 0 when nothing happened
+    flags : a bit for each of `Service.flag_bits`
+    beat : a stream of beats, whose data are shown while it is valid
+    pulses : a bit for each counter
+    reset : the event of the first cycle of its reset, on lane 0
+    lost : the length of that event
+    """
+
+    lanes: Sequence[tuple[Value, Value]]
+    flags: Sequence[ValueLike]
+    beat: stream.Interface
+    pulses: Sequence[ValueLike]
+    reset: Event
+    lost: ValueLike
+
+
+class ServiceUnit(wiring.Component):
+    """A service of a node.  Its class says what it does in `serve`; whatever that does not mention, passes.
+
+    A service has no gates of its own for a reset: in its cycles all of the port above is 0.  So a transfer above is
+    ``valid & ready`` of that port.
+
+    Parameters
+    ----------
+    system : the configuration
+    port : what is below
+    watch : whether there is ``watch``
+
+    Members
+    -------
+    node, incarnation : In
+        Of the NI.
+    node_reset : In(1)
+        The NI is being reset.
+    service_reset : In(1)
+        And the service, too: all its state is as after system reset from the next cycle on.
+    below : In(`host_signature`)
+        To the NI, or the next service below.
+    above : Out(`host_signature`)
+        To the host, or the next service above.
+    counts : Out(counters), with ``ni.statistics``
+        A bit for each counter, in the cycle after what it counts.
+    watch : Out(64 · `Service.words`)
+        Trace words, word 0 lowest.
+    """
+
+    #: What the specification knows of it.
+    service: Service
+
+    def __init__(self, system: System, port: HostPort, *, watch: bool = True):
+        self.system, self.port = system, port
+        form = system.format
+        members = {
+            "node": In(form.node_bits),
+            "incarnation": In(form.incarnation_bits),
+            "node_reset": In(1),
+            "service_reset": In(1),
+            "below": In(host_signature(system, port)),
+            "above": Out(host_signature(system, self.service.above(system, port))),
+        }
+        if system.ni.statistics:
+            members["counts"] = Out(len(self.service.counters))
+        if watch:
+            members["watch"] = Out(WORD_BITS * self.service.words)
+        super().__init__(members)
+
+    def serve(self, m: Module) -> ServiceTrace:
+        """Adds to ``m``, where everything passes already: a later statement for a signal replaces an earlier one.
+
+        All registers in ``m`` are reset with the service.
+        """
+        raise NotImplementedError
+
+    def elaborate(self, platform):
+        m, inner = Module(), Module()
+        m.submodules.core = ResetInserter(self.service_reset)(inner)
+        _pass(inner, host_signature(self.system, self.port).members, self.below, self.above)
+        shown = self.serve(inner)
+        with inner.If(self.node_reset):
+            _silence(inner, self.above.signature.members, self.above)
+
+        if self.system.ni.statistics:
+            m.d.sync += self.counts.eq(Mux(self.node_reset, 0, Cat(shown.pulses)))
+        if "watch" in self.signature.members:
+            resetting = Signal()
+            m.d.sync += resetting.eq(self.service_reset)
+            words = [word for lane in shown.lanes for word in lane]
+            beat = Mux(shown.beat.valid, shown.beat.payload.data, 0)
+            with m.If(~self.node_reset):
+                m.d.comb += self.watch.eq(Cat(*words, padded(Cat(shown.flags), WORD_BITS), padded(beat, 2 * WORD_BITS)))
+            with m.Elif(self.service_reset & ~resetting):
+                m.d.comb += self.watch.eq(event_word(Const(shown.reset, 8), length=shown.lost))
+        return m
+
+
+def _pass(m: Module, members: wiring.SignatureMembers, below, above) -> None:
+    """Everything of the port ``below``, whose members these are, is what it is at the port ``above``."""
+    for name, member in members.items():
+        up, down = getattr(above, name), getattr(below, name)
+        source, sink = (down, up) if member.flow == Out else (up, down)
+        if member.is_port:
+            m.d.comb += _assigned(sink, source)
+        else:
+            m.d.comb += [
+                sink.valid.eq(source.valid),
+                *_assigned(sink.payload, source.payload),
+                source.ready.eq(sink.ready),
+            ]
+
+
+def _assigned(sink, source) -> list:
+    """Assignments of a value, or of each field of a record, whose width may differ."""
+    if isinstance(sink, data.View):
+        return [sink[name].eq(source[name]) for name, _ in sink.shape()]
+    return [sink.eq(source)]
+
+
+def _silence(m: Module, members: wiring.SignatureMembers, above) -> None:
+    """All outputs of the port ``above`` are 0, but for the payloads of streams."""
+    for name, member in members.items():
+        port = getattr(above, name)
+        if not member.is_port:
+            m.d.comb += (port.valid if member.flow == Out else port.ready).eq(0)
+        elif member.flow == Out:
+            m.d.comb += Value.cast(port).eq(0)

@@ -1,0 +1,117 @@
+"""The stack: the services of a node, folded between its NI and its host (cycle contract, section 10)."""
+
+from functools import partial
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_signature
+from lethe.ni.ni import Ni
+from lethe.spec.config import System
+from lethe.spec.events import ROUTER_COUNTER_STEP
+from lethe.spec.ports import HostPort, index_bits
+from lethe.spec.trace import WORD_BITS
+from lethe.statistics import Statistics
+from lethe.verilog import shared
+
+from .loop import Loop
+from .service import ServiceUnit
+
+__all__ = ["UNITS", "Node", "service_counters", "stacked"]
+
+#: The component of each service of `lethe.spec.services.SERVICES`, by its name.
+UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop,)}
+
+
+def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch: bool = True) -> list:
+    """The services on top of ``ni``, from there upwards; ``number`` ends the names of the submodules.
+
+    The port at the top is ``above`` of the last, or ``ni.host`` if there is none.  ``service_reset`` is the caller's.
+    """
+    units, below, port = [], ni.host, HostPort.of_ni(system)
+    for service in system.services:
+        make = partial(UNITS[service.name], watch=watch)
+        unit, m.submodules[f"{service.name}{number}"] = shared(platform, service.name, make, system, port)
+        wiring.connect(m, below, unit.below)
+        m.d.comb += [
+            unit.node.eq(ni.node),
+            unit.incarnation.eq(ni.incarnation),
+            unit.node_reset.eq(ni.node_reset),
+        ]
+        units.append(unit)
+        below, port = unit.above, service.above(system, port)
+    return units
+
+
+def service_counters(m: Module, platform, system: System, units: list, address, *, number: str = "") -> list:
+    """The counters of a node's services: one cycle after ``address``, for each `ROUTER_COUNTER_STEP` addresses."""
+    found = []
+    for service, unit in zip(system.services, units, strict=True):
+        statistics, m.submodules[f"statistics_{service.name}{number}"] = shared(
+            platform, f"statistics_{service.name}", Statistics, 32, len(service.counters)
+        )
+        m.d.comb += [statistics.pulse.eq(unit.counts), statistics.address.eq(address)]
+        found += [statistics.data] * (system.service_counter_step // ROUTER_COUNTER_STEP)
+    return found
+
+
+class Node(wiring.Component):
+    """A network interface and its services, for a host and a link that are elsewhere.
+
+    Parameters
+    ----------
+    system, watch, dump : as of `Ni`; the system names at least one service
+
+    Members
+    -------
+    Those of `Ni`, but:
+
+    host : Out(`host_signature`)
+        The port at the top.
+    service_reset : In(1)
+        The services are reset, too; only with ``node_reset``.
+    counter_address, counter_data : In, Out(32), with ``ni.statistics``
+        The NI's counters are at their addresses; those of the service at level l, from the NI upwards, from
+        `System.counter_step` + l · `System.service_counter_step` on.
+    watch : Out
+        The NI's trace words, then those of the services.
+    """
+
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True):
+        self._system, self._watch = system, watch
+        self._ni = Ni(system, watch=watch, dump=dump)
+        members = dict(self._ni.signature.members.items())
+        members |= {"host": Out(host_signature(system, system.top_port)), "service_reset": In(1)}
+        if watch:
+            members["watch"] = Out(WORD_BITS * (system.layout.ni_words + system.layout.service_words))
+        if system.ni.statistics:
+            last = system.counter_step + len(system.services) * system.service_counter_step
+            members["counter_address"] = In(index_bits(last))
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        system = self._system
+        m.submodules.ni = ni = self._ni
+        for name, member in ni.signature.members.items():
+            if name in ("host", "watch", "counter_address", "counter_data"):
+                continue
+            inner, outer = getattr(ni, name), getattr(self, name)
+            if member.is_signature:
+                wiring.connect(m, inner, wiring.flipped(outer))
+            else:
+                m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
+        units = stacked(m, None, system, ni, watch=self._watch)
+        m.d.comb += [unit.service_reset.eq(self.service_reset) for unit in units]
+        wiring.connect(m, units[-1].above, wiring.flipped(self.host))
+        if self._watch:
+            m.d.comb += self.watch.eq(Cat(ni.watch, *(unit.watch for unit in units)))
+        if system.ni.statistics:
+            address = self.counter_address
+            banks = [ni.counter_data] * (system.counter_step // ROUTER_COUNTER_STEP)
+            banks += service_counters(m, None, system, units, address)
+            bank = Signal(range(len(banks)))
+            m.d.comb += [ni.counter_address.eq(address), self.counter_data.eq(Array(banks)[bank])]
+            m.d.sync += bank.eq(address[ROUTER_COUNTER_STEP.bit_length() - 1 :])
+        return m
