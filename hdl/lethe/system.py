@@ -13,6 +13,7 @@ from lethe.fabric.schedule import Schedule
 from lethe.host import host_signature
 from lethe.layouts import flit_layout
 from lethe.ni.ni import Ni
+from lethe.ni.watch import padded
 from lethe.services.stack import service_counters, stacked
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
@@ -148,7 +149,7 @@ class SystemTop(wiring.Component):
         for r in range(graph.routers):
             watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
         links = fabric.watch_links
-        watched += [links[first : first + WORD_BITS] for first in range(0, len(links), WORD_BITS)]
+        watched += [padded(links[first : first + WORD_BITS], WORD_BITS) for first in range(0, len(links), WORD_BITS)]
         for unit in chain.from_iterable(stacks):
             watched += [unit.watch[first : first + WORD_BITS] for first in range(0, len(unit.watch), WORD_BITS)]
         for part, name in enumerate(layout.watch_ports):

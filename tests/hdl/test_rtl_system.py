@@ -5,7 +5,8 @@ from amaranth.sim import Simulator
 
 from lethe.spec import trace
 from lethe.spec.config import System
-from lethe.spec.events import Counter, Event, RouterCounter
+from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, Event, LoopCounter, RouterCounter
+from lethe.spec.services.loop import LOOP
 from lethe.system import SystemTop
 
 SMALL = {
@@ -101,6 +102,76 @@ def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
             await ctx.tick()
         assert seen == payload
         assert ctx.get(top.idle)
+
+    simulate(top, testbench)
+
+
+def test_a_system_with_services_has_their_words_counters_and_resets():
+    """Node 1 sends to itself; a reset of its NI leaves what is delivered, one of the node says what it loses."""
+    system = System.make(
+        topology={"kind": "tree", "arity": 2, "levels": 1},
+        faults={
+            "resets": [
+                {"node": 1, "start": 40, "cycles": 3, "scope": "ni"},
+                {"node": 1, "start": 60, "cycles": 3},
+            ]
+        },
+        loop={"slots": 2},
+        **SMALL,
+    )
+    layout = system.layout
+    top = SystemTop(system, host="stimulus")
+    stalls = 0b1100 << trace.STREAMS_STALL.shift  # the record and the beats of the second deliver FIFO, the loop's
+    seen = []
+
+    async def testbench(ctx):
+        ctx.set(top.stimulus, stalls << trace.WORD_BITS * layout.stimulus_words)
+        for cycle in range(80):
+            if cycle in (10, 11):
+                offers = [1 | stalls, 1 | 8 << 32 | 7 << 48] if cycle == 10 else [2 | stalls, 0, 0, 77]
+                words = sum(value << trace.WORD_BITS * at for at, value in enumerate(offers))
+                ctx.set(top.stimulus, words << trace.WORD_BITS * layout.stimulus_words)
+            if cycle == 12:
+                ctx.set(top.stimulus, stalls << trace.WORD_BITS * layout.stimulus_words)
+            watch = ctx.get(top.watch)
+            for node in range(2):
+                base = layout.service_base + node * layout.service_words
+                seen.extend(
+                    (cycle, node, Event(trace.EVENT.of(at)), trace.LENGTH.of(at))
+                    for at in (word(watch, base + 2 * lane) for lane in range(3))
+                    if at
+                )
+                if cycle in (20, 50, 70) and node:
+                    flags, beat = word(watch, base + LOOP.flags), word(watch, base + LOOP.flags + 1)
+                    assert bool(flags >> LOOP.flag_bits.index("deliver_loop.valid") & 1) == (cycle != 70)
+                    assert beat == (77 if cycle != 70 else 0)
+            assert ctx.get(top.idle) == (cycle >= 2 and not 11 <= cycle < 65 and cycle not in range(60, 65))
+            await ctx.tick()
+
+        async def counter(address: int) -> int:
+            ctx.set(top.counter_address, address)
+            await ctx.tick().repeat(2)
+            return ctx.get(top.counter_data)
+
+        first = 2 * system.counter_step + ROUTER_COUNTER_STEP
+        for node in range(2):
+            address = first + node * system.service_counter_step
+            assert [await counter(address + c) for c in LoopCounter] == [node, node, 0]
+
+    simulate(top, testbench)
+    assert seen == [
+        (12, 1, Event.LOOPED, 8), (14, 1, Event.LOOP_COMPLETE, 0), (60, 1, Event.LOOP_RESET, 1),
+    ]  # fmt: skip
+
+
+def test_generators_and_checkers_play_on_a_stack():
+    """They never send to themselves, and the loop is in nobody's way."""
+    system = System.make(topology={"kind": "wire"}, faults={"loss": 0.1}, loop={"slots": 3}, **SMALL)
+    top = SystemTop(system)
+
+    async def testbench(ctx):
+        await ctx.tick().until(top.ok)
+        assert ctx.get(top.sent) == ctx.get(top.received) == 6
 
     simulate(top, testbench)
 

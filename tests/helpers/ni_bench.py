@@ -80,15 +80,15 @@ class Host:
 class Bench:
     """NIs 0 … n−1 of a system; ``link(cycle, flits)`` maps what they send to what they receive.
 
-    The default link of two NIs is a wire that may lose whole worms.
+    The default link of two NIs is a wire that may lose whole worms.  ``make`` makes a NI, or what has its ports.
     """
 
-    def __init__(self, system, *, loss=0.0, seed=1, link=None, nodes=2):
+    def __init__(self, system, *, loss=0.0, seed=1, link=None, nodes=2, make=Ni):
         self.system, self.form = system, system.format
         self.random = random.Random(seed)
         self.loss = loss
         self.link = link or self._wire
-        self.nis = [Ni(system) for _ in range(nodes)]
+        self.nis = [make(system) for _ in range(nodes)]
         self.hosts = [Host() for _ in self.nis]
         self.events = [[] for _ in self.nis]
         self.cycle = 0

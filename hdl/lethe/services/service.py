@@ -24,20 +24,19 @@ class ServiceTrace:
 
     Attributes
     ----------
+    pulses : a bit for each counter
     lanes : event word and UID word of each lane, 0 when nothing happened
     flags : a bit for each of `Service.flag_bits`
     beat : a stream of beats, whose data are shown while it is valid
-    pulses : a bit for each counter
-    reset : the event of the first cycle of its reset, on lane 0
-    lost : the length of that event
+    reset, lost : an event of the first cycle of its reset, on lane 0, and its length
     """
 
-    lanes: Sequence[tuple[Value, Value]]
-    flags: Sequence[ValueLike]
-    beat: stream.Interface
     pulses: Sequence[ValueLike]
-    reset: Event
-    lost: ValueLike
+    lanes: Sequence[tuple[Value, Value]] = ()
+    flags: Sequence[ValueLike] = ()
+    beat: stream.Interface | None = None
+    reset: Event | None = None
+    lost: ValueLike = 0
 
 
 class ServiceUnit(wiring.Component):
@@ -108,14 +107,15 @@ class ServiceUnit(wiring.Component):
         if self.system.ni.statistics:
             m.d.sync += self.counts.eq(Mux(self.node_reset, 0, Cat(shown.pulses)))
         if "watch" in self.signature.members:
-            resetting = Signal()
-            m.d.sync += resetting.eq(self.service_reset)
             words = [word for lane in shown.lanes for word in lane]
-            beat = Mux(shown.beat.valid, shown.beat.payload.data, 0)
+            beat = Mux(shown.beat.valid, shown.beat.payload.data, 0) if shown.beat is not None else 0
             with m.If(~self.node_reset):
                 m.d.comb += self.watch.eq(Cat(*words, padded(Cat(shown.flags), WORD_BITS), padded(beat, 2 * WORD_BITS)))
-            with m.Elif(self.service_reset & ~resetting):
-                m.d.comb += self.watch.eq(event_word(Const(shown.reset, 8), length=shown.lost))
+            if shown.reset is not None:
+                resetting = Signal()
+                m.d.sync += resetting.eq(self.service_reset)
+                with m.If(self.service_reset & ~resetting):
+                    m.d.comb += self.watch.eq(event_word(Const(shown.reset, 8), length=shown.lost))
         return m
 
 
