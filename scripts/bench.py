@@ -34,9 +34,12 @@ from lethe import verilog
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
+from lethe.services.loop import Loop
+from lethe.services.stack import Node
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, Kind
+from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
 from lethe.spec.sections.faults import Absence
 from lethe.system import SystemTop
@@ -336,7 +339,7 @@ def slots(quick: bool) -> Iterator[Figure]:
 
 
 def options(quick: bool) -> Iterator[Figure]:
-    """What each option of a NI costs, beside a NI without; control slots beside a control class."""
+    """What each option of a NI and each service cost, beside a NI without; control slots beside a control class."""
     base, classes = System.make(), System.make(ni={"control_classes": 1})
     added = [
         ("ni.reject", base, {"ni": {"reject": True}}),
@@ -344,13 +347,14 @@ def options(quick: bool) -> Iterator[Figure]:
         ("ni.merge_bits = 64", base, {"ni": {"merge_bits": 64}}),
         ("ni.source_incarnation", base, {"ni": {"source_incarnation": True}}),
         ("ni.control_slots = 8, with a control class", classes, {"ni": {"control_slots": 8}}),
+        ("loop.slots = 4", base, {"loop": {"slots": 4}}),
     ]
     sizes: dict[System, Size] = {}
 
     def cells(system: System, what: str) -> Size:
         if system not in sizes:
             say(f"options: {what} (Yosys)")
-            sizes[system] = size(Ni(system), place=False)
+            sizes[system] = size(Node(system) if system.services else Ni(system), place=False)
         return sizes[system]
 
     for name, without, sections in added[: 1 if quick else None]:
@@ -373,12 +377,14 @@ def area(quick: bool) -> Iterator[Figure]:
     mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
     tree = System.make()
     timed = System.make(timers={"ceiling": 2000})
+    looped = System.make(loop={"slots": 4})
     router = "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz"
     blocks: list[tuple[str, System, Callable[[], wiring.Component], str, int, str]] = [
         ("mesh router, 32 bit", mesh, lambda: Router(mesh.format, Rule.of(mesh.graph, 5)), "i", 5, router),
         ("4-ary tree router, level 0, 64 bit", tree, lambda: Router(tree.format, Rule.of(tree.graph, 0)), "i", 8, ""),
         ("NI, default configuration", tree, lambda: Ni(tree), "link_i", 1, "LiteEth UDP core: 3,623 LUT, 58 MHz"),
         ("NI whose time-outs follow round trips", timed, lambda: Ni(timed), "link_i", 1, ""),
+        ("loop of 4 slots, 64 bit", looped, lambda: Loop(looped, HostPort.of_ni(looped)), "", 0, ""),
     ]
     for name, system, make, registered, links, peer in blocks[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")

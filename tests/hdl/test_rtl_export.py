@@ -15,10 +15,11 @@ from lethe import verilog
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
+from lethe.services.stack import Node
 from lethe.spec import header
 from lethe.spec.config import System
-from lethe.spec.events import Cause, Drop, Event, Kind, Mode, RouterCounter, Status
-from lethe.spec.ports import ni_ports
+from lethe.spec.events import Cause, Drop, Event, Kind, LoopCounter, Mode, RouterCounter, Status
+from lethe.spec.ports import ni_ports, records
 from lethe.system import FabricTop, SystemTop
 from lethe_sim.lockstep.simulators import has_icarus
 from tests.hdl.test_rtl_verilog import lint
@@ -36,6 +37,8 @@ OTHER = {
     "wire": {"flit_bits": 32},
     "ni": {"slots": 4, "sets": 1, "ways": 1},
 }
+#: Small, with every kind of port, and with services.
+STACKED = {**FULL, "loop": {"slots": 3}}
 TREE = {"topology": {"kind": "tree", "arity": 2, "levels": 2}, "ni": {"slots": 2, "sets": 1, "ways": 1}}
 
 
@@ -47,6 +50,8 @@ def exported(block: str) -> str:
         "ni": (lambda: Ni(System.make(**FULL)), "lethe_ni", ""),
         "bare ni": (lambda: Ni(System.make(**FULL), watch=False, dump=False), "lethe_ni", "a_"),
         "other ni": (lambda: Ni(System.make(**OTHER)), "lethe_ni", "b_"),
+        "stacked ni": (lambda: Node(System.make(**STACKED)), "lethe_ni", ""),
+        "bare stacked ni": (lambda: Node(System.make(**STACKED), watch=False, dump=False), "lethe_ni", "e_"),
         "router": (lambda: Router(tree.format, Rule.of(tree.graph, 0)), "lethe_router", ""),
         "bare router": (lambda: Router(tree.format, Rule.of(tree.graph, 0), watch=False), "lethe_router", ""),
         "system": (lambda: SystemTop(System.make(**TREE), watch=False), "lethe_system", "c_"),
@@ -56,7 +61,7 @@ def exported(block: str) -> str:
     return verilog.emit(make(), name, prefix=prefix)
 
 
-BLOCKS = ("ni", "bare ni", "other ni", "router", "bare router", "system", "ports", "fabric")
+BLOCKS = ("ni", "bare ni", "other ni", "stacked ni", "router", "bare router", "system", "ports", "fabric")
 
 
 def modules(text: str) -> dict[str, dict[str, int]]:
@@ -172,11 +177,43 @@ def test_a_system_for_other_hosts_and_a_fabric_for_other_nis_are_whole(tmp_path,
         read_by_icarus(tmp_path, [text], name)
 
 
-@pytest.mark.parametrize("sections", [FULL, OTHER])
-def test_the_ports_of_the_module_are_those_of_the_specification(sections):
-    block = {0: "ni", 1: "other ni"}[int(sections is OTHER)]
+@pytest.mark.parametrize(("block", "sections"), [("ni", FULL), ("other ni", OTHER), ("stacked ni", STACKED)])
+def test_the_ports_of_the_module_are_those_of_the_specification(block, sections):
     (ports,) = (ports for name, ports in modules(exported(block)).items() if name.endswith("lethe_ni"))
     assert ports == ni_ports(System.make(**sections))
+
+
+def test_services_are_in_the_module_of_their_ni(tmp_path):
+    """Its ports are those of the top; what is left out leaves nothing loose, and other tools read it."""
+    text, plain = exported("bare stacked ni"), modules(exported("bare ni"))["a_lethe_ni"]
+    ports = modules(text)["e_lethe_ni"]
+    streams = {
+        f"{name}_{field}"
+        for name, record in (("deliver_loop", "deliver"), ("deliver_loop_data", "beat"))
+        for field in ("valid", "ready", *dict(records(System.make(**STACKED))[record]))
+    }
+    assert set(ports) - set(plain) == {"service_reset", *streams} and not set(plain) - set(ports)
+    assert [ports[name] - plain[name] for name in ("completion_slot", "accepted_slot", "cancel_slot")] == [2, 2, 2]
+    assert lint(text, "e_lethe_ni", tmp_path) == ""
+    read_by_yosys(tmp_path, [text], "e_lethe_ni")
+    if has_icarus():
+        read_by_icarus(tmp_path, [text], "e_lethe_ni")
+
+
+def test_headers_know_the_services():
+    system, plain = System.make(**STACKED), System.make(**FULL)
+    found = macros(header.c_header(system))
+    assert found == macros(header.verilog_header(system))
+    for port, bits in ni_ports(system).items():
+        assert found[f"LETHE_{port.upper()}_BITS"] == bits
+    assert {c.name: found[f"LETHE_LOOP_COUNTER_{c.name}"] for c in LoopCounter} == {
+        c.name: c.value for c in LoopCounter
+    }
+    assert found["LETHE_LOOP_COUNTER_BASE"] == system.counter_step == 64
+    assert found["LETHE_SERVICE_COUNTER_BASE"] == 2 * system.counter_step
+    assert (found["LETHE_SLOTS"], found["LETHE_HOST_SLOTS"], found["LETHE_SERVICES"]) == (2, 5, 1)
+    assert found["LETHE_COUNTER_ADDRESS_BITS"] == (64 + 16 - 1).bit_length()
+    assert not any("SERVICE" in name for name in macros(header.c_header(plain)))
 
 
 def macros(text: str) -> dict[str, int]:

@@ -42,9 +42,10 @@ class Tormented(Lockstep):
         offered = [host.next() for host in self._hosts]
         self._stimulus[0] = [word for words in offered for word in words]
         ran = await super()._chunk(1, False)
-        rows, step = self._rows[0].tolist(), self.system.layout.ni_words
+        rows, layout = self._rows[0].tolist(), self.system.layout
         for node, host in enumerate(self._hosts):
-            words = rows[step * node : step * (node + 1)]
+            words = rows[layout.ni_words * node :][: layout.ni_words]
+            words += rows[layout.service_base + layout.service_words * node :][: layout.service_words]
             reset = any(node == which and start <= cycle < end for which, start, end in self._resets)
             host.hear(offered[node], words, reset)
             self._count(node, words, reset)
@@ -52,7 +53,11 @@ class Tormented(Lockstep):
 
     def _count(self, node: int, words: list[int], reset: bool) -> None:
         """What happened, by name, and slots whose generations came round since the last reset."""
-        happened = (trace.at_lane(words, lane)[0] for lane in range(trace.LANES))
+        happened = [trace.at_lane(words, lane)[0] for lane in range(trace.LANES)]
+        first = self.system.layout.ni_words
+        for service in self.system.services:
+            happened += words[first : first + service.flags : 2]
+            first += service.words
         self.seen.update(Event(trace.EVENT.of(word)).name for word in happened if word)
         if reset:
             self._generations = {key: seen for key, seen in self._generations.items() if key[0] != node}

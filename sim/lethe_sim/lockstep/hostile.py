@@ -288,7 +288,7 @@ class HostileHost:
         self._patient = patient
         self._beside = beside(chance)
         self._control = ControlOffers(self._beside, system, node) if system.ni.control_slots else None
-        self._stalled = [0] * (1 + 2 * (1 + system.ni.control_classes)) if stalls else []
+        self._stalled = [0] * (1 + 2 * len(system.top_port.delivers)) if stalls else []
         self._record: list[int] | None = None
         self._beats = 0
         self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
@@ -322,6 +322,8 @@ class HostileHost:
         else:
             slot = chance.getrandbits(chance.choice((1, 2, 4, 16)))
             generation = chance.getrandbits(self.system.format.generation_bits)
+        if self.system.services and self._beside.random() < 0.3:  # one of a service, or of nobody
+            slot = self._beside.randrange(self.system.ni.slots, self.system.top_port.slots + 2)
         if self._recurring:
             bits["quiesce"], bits["send.valid"] = False, self._beats == 0
             if self._now:
@@ -353,7 +355,7 @@ class HostileHost:
         return any(stalled[:1]), sum(bit << i for i, bit in enumerate(stalled[1:]))
 
     def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
-        """What became of the words offered."""
+        """What became of the words offered: a NI's trace words, and behind them those of its services."""
         self.reached = []
         offers = {name: field.of(offered[trace.STIMULUS_FLAGS]) for name, field in _BITS.items()}
         self._time += not offers["link_disable"]
@@ -363,7 +365,7 @@ class HostileHost:
             if self._control:
                 self._control.reset()
             return
-        ready = {name: words[trace.NI_FLAGS] >> bit & 1 for bit, name in enumerate(trace.NI_FLAG_BITS)}
+        ready = self._flags(words)
         if self._beats:
             self._beats -= offers["send_data.valid"] & ready["send_data.ready"]
         elif offers["send.valid"] & ready["send.ready"]:
@@ -380,6 +382,16 @@ class HostileHost:
         acted, uid = trace.at_lane(words, LANE_RX)
         if acted:
             self._follow(acted, uid)
+
+    def _flags(self, words: list[int]) -> dict[str, int]:
+        """The flags by name; of two units that show one, the higher's, as it is nearer to the host."""
+        found = {name: words[trace.NI_FLAGS] >> bit & 1 for bit, name in enumerate(trace.NI_FLAG_BITS)}
+        first = self.system.layout.ni_words
+        for service in self.system.services:
+            flags = words[first + service.flags]
+            found |= {name: flags >> bit & 1 for bit, name in enumerate(service.flag_bits)}
+            first += service.words
+        return found
 
     def _accept(self, slot: int, generation: int) -> None:
         self._accepted.append((slot, generation))
@@ -428,6 +440,8 @@ class HostileHost:
             few = {"destination": chance.choice(peers), "length": chance.choice((0, 1))}
             self._favourite = chance.choice(({}, few, few | {"class": 255}))
         record |= self._favourite
+        if self.system.services and self._beside.random() < 0.3:
+            record["destination"] = self.node
         if chance.random() < 0.1:
             record["destination"] = chance.choice((self.node, chance.getrandbits(4), chance.getrandbits(16)))
         if chance.random() < 0.05:

@@ -133,7 +133,7 @@ class Lockstep:
             self._seen[i] = words
 
     async def compare_counters(self) -> int:
-        """Read every counter of every NI and router out of the RTL, one a cycle, while both sides go on (unrecorded).
+        """Read every counter out of the RTL, one a cycle, while both sides go on (unrecorded).
 
         Returns how many agreed (0 if the configuration has no statistics); raises `DivergenceError`.
         """
@@ -181,7 +181,16 @@ class Lockstep:
                 if graph.queued or c is not RouterCounter.FULL:
                     address = routers + ROUTER_COUNTER_STEP * r + c
                     places[f"router{r} {c.name}"] = address, nis + len(RouterCounter) * r + c
+        address, index = routers + ROUTER_COUNTER_STEP * graph.routers, nis + len(RouterCounter) * graph.routers
+        for level, service in enumerate(self.system.services):
+            for node in range(graph.nodes):
+                first = (len(self.system.services) * node + level) * self.system.service_counter_step
+                for c in service.counters:
+                    places[f"{service.name}{node} {c.name}"] = address + first + c, index + c
+                index += len(service.counters)
         return places
 
     def _counters(self) -> np.ndarray:
-        return np.concatenate([self.golden.counters.ravel(), self.golden.router_counters.ravel()])
+        golden = self.golden
+        services = [golden.service_counters[service.name].ravel() for service in self.system.services]
+        return np.concatenate([golden.counters.ravel(), golden.router_counters.ravel(), *services])

@@ -26,11 +26,11 @@ LOOP = Service(
     name="loop",
     unit=Unit.LOOP,
     lanes=LOOP_LANES,
+    counters=LoopCounter,
     flag_bits=(
         "send.ready", "send_data.ready", "completion.valid", "deliver_loop.valid", "deliver_loop_data.valid",
         "deliver_loop_data.last", "cancel.ready", "idle",
     ),
-    counters=LoopCounter,
     named=_named,
     above=_above,
 )  # fmt: skip

@@ -23,8 +23,8 @@ class Service:
     name : its noun, which its files and modules have too
     unit : the sort of its units in a trace
     lanes : the names of its lanes, by number; each has two trace words
-    flag_bits : the names of the bits of its flags, from the lowest, all of them of the port above
     counters : what it counts
+    flag_bits : the bits of its word of flags, from the lowest
     named : ``named(system)``: whether a configuration names it
     above : ``above(system, below)``: the port above it
     """
@@ -32,8 +32,8 @@ class Service:
     name: str
     unit: Unit
     lanes: tuple[str, ...]
-    flag_bits: tuple[str, ...]
     counters: type[enum.IntEnum]
+    flag_bits: tuple[str, ...]
     named: Callable[["System"], bool]
     above: Callable[["System", HostPort], HostPort]
 
