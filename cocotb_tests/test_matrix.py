@@ -1,5 +1,7 @@
 """Whole systems drawn by seed, RTL and golden model in lockstep: every topology, width and fault."""
 
+import random
+
 import pytest
 
 from lethe.spec.config import System
@@ -8,7 +10,7 @@ from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
-from lethe_sim.lockstep.matrix import KINDS, draw
+from lethe_sim.lockstep.matrix import KINDS, draw, with_services
 from lethe_sim.lockstep.simulators import has_icarus
 
 CYCLES = 20_000
@@ -27,6 +29,8 @@ HOSTED = {
     "RESET",
     "DUPLICATE",
 }
+#: What a loop shows.
+LOOPED = {"LOOPED", "LOOP_COMPLETE", "LOOP_TAKE", "LOOP_RESET"}
 
 
 def test_system(seed):
@@ -49,6 +53,17 @@ def test_system_with_options(number):
     """The same with what is off by default, with nodes that die and nodes that are away."""
     system = draw(number, cycles=CYCLES, options=True)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_options[{number}]' --full"
+    result = cosim(system, cycles=CYCLES + AFTER, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
+
+
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
+def test_system_with_services(number):
+    """The same with a loop at every node, through which the generators send, and with resets of NIs and of nodes."""
+    system = draw(number, cycles=CYCLES, options=number % 2 > 0)
+    system = with_services(system, random.Random(f"lethe services {number}"), CYCLES)
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_services[{number}]' --full"
     result = cosim(system, cycles=CYCLES + AFTER, until_drained=False, reproduce=again)
     assert result.equal, result.report
     assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
@@ -102,11 +117,14 @@ def test_generators_stop():
     assert cut >= 2
 
 
-@pytest.mark.parametrize("number", [5, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 2, 3, 4, 6, 7, 8, 9))])
+@pytest.mark.parametrize(
+    "number", [5, 10, *(pytest.param(n, marks=pytest.mark.full) for n in range(15) if n not in (5, 10))]
+)
 def test_hostile_hosts(number, request):
     """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round.
 
-    Systems from 5 on have options: control on a port of its own, REJECT, silent nodes, a merge port.
+    Systems from 5 on have options: control on a port of its own, REJECT, silent nodes, a merge port.  Those from 10 on
+    have loops, through which they also send to themselves.
     """
     system = hosted.draw(number, cycles=HOSTED_CYCLES)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_hostile_hosts[{number}]' --full --seeds {{seeds}}"
@@ -114,7 +132,7 @@ def test_hostile_hosts(number, request):
     result = hosted.hold(system, seeds, HOSTED_CYCLES, reproduce=again)
     assert not result.report, result.report
     rare = {"ORPHAN"} if system.faults.loss < 0.1 else set()  # five Forgets or more in a row must be lost
-    assert result.seen.keys() >= HOSTED - rare
+    assert result.seen.keys() >= (HOSTED | LOOPED if system.services else HOSTED) - rare
 
 
 @pytest.mark.full

@@ -70,7 +70,9 @@ async def lockstep(dut):
             for size, until_drained in play.strides(golden, job["cycles"], until_drained=job["until_drained"]):
                 await bench.run(size, until_drained=until_drained)
             outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
-            totals = summed_counters(golden.counters, golden.router_counters, golden.link_counters, golden.sums)
+            totals = summed_counters(
+                golden.counters, golden.router_counters, golden.link_counters, golden.sums, golden.service_counters
+            )
             for writer in (rtl, golden_trace):
                 if writer:
                     side = golden.digest if writer is golden_trace else outcome["digest"]

@@ -14,7 +14,7 @@ from lethe.spec.toml import dump
 
 from . import simulators
 from .cosim import TOP, emit
-from .matrix import with_options
+from .matrix import with_options, with_services
 
 BENCH = "lethe_sim.lockstep.hosted_bench"
 TOPOLOGIES = (
@@ -43,13 +43,17 @@ class Hosted:
 def draw(number: int, *, cycles: int) -> System:
     """The system of ``number``: small, with few generations, and with faults spread over ``cycles`` cycles.
 
-    Those after the first of every topology have options.
+    Those after the first of every topology have options, those after the second services.
     """
     chance = random.Random(f"lethe hosted {number}")
     while True:
         try:
             system = System.make(source=f"hosted {number}", **_sections(chance, number, cycles))
-            return system if number < len(TOPOLOGIES) else with_options(system, chance, cycles)
+            if number >= len(TOPOLOGIES):
+                system = with_options(system, chance, cycles)
+            if number >= 2 * len(TOPOLOGIES):
+                system = with_services(system, chance, cycles)
+            return system
         except ConfigError:
             continue  # an impossible combination; draw on
 

@@ -6,7 +6,7 @@ Tables are small because coverage is best there; every topology, flit width and 
 import random
 
 from lethe.spec.config import ConfigError, System
-from lethe.spec.sections.faults import Absence, NodeDeath
+from lethe.spec.sections.faults import RESET_SCOPES, Absence, NodeDeath, ResetFault
 from lethe.spec.sections.router import QUEUES
 
 TOPOLOGIES = (
@@ -77,6 +77,22 @@ def with_options(system: System, chance: random.Random, cycles: int) -> System:
             return system.replace(ni=ni, timers=timers, faults=faults, workload=workload)
         except ConfigError:
             continue
+
+
+def with_services(system: System, chance: random.Random, cycles: int) -> System:
+    """The system with a loop, and with more resets, of either scope; two of them touch."""
+    loop = {
+        "slots": chance.choice((2, 3, 8)),
+        "flits": chance.choice((0, system.slot_flits, system.slot_flits + chance.randrange(1, 6))),
+    }
+
+    def reset(scope: str, node: int, start: int) -> ResetFault:
+        return ResetFault(node=node, start=start, cycles=chance.choice((1, 2, 20)), scope=scope)
+
+    resets = [reset(scope, chance.randrange(system.nodes), chance.randrange(cycles)) for scope in RESET_SCOPES * 3]
+    last = resets[-1]
+    resets.append(reset("ni" if last.scope == "node" else "node", last.node, last.start + last.cycles))
+    return system.replace(loop=loop, faults={"resets": (*system.faults.resets, *resets)})
 
 
 def _queue(seed: int) -> dict:
