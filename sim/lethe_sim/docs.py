@@ -19,6 +19,7 @@ from lethe.spec import config, events, trace
 from lethe.spec.config import System
 from lethe.spec.random import advance, seed_for
 from lethe.spec.sections import SECTIONS
+from lethe.spec.services import SERVICES
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
 
 NODE_COUNTS = (16, 256, 4096, 65536)
@@ -142,6 +143,16 @@ def router_counters() -> str:
     return table(("address", "counter", "counts"), rows())
 
 
+def service_counters() -> str:
+    def rows():
+        for service in SERVICES:
+            for counter in service.counters:
+                event = next(e for e, facts in events.EVENTS.items() if any(c is counter for c in facts.counters))
+                yield service.name, int(counter), f"`{counter.name}`", f"`{event.name}`"
+
+    return table(("service", "address", "counter", "counts"), rows())
+
+
 def columns() -> str:
     return table(
         ("column", "type", "may be null", "meaning"),
@@ -259,6 +270,7 @@ REGIONS = {
     "events": event_table,
     "counters": counters,
     "router-counters": router_counters,
+    "service-counters": service_counters,
     "columns": columns,
     "keys": keys,
     "metrics": metrics,

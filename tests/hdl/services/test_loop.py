@@ -182,6 +182,8 @@ def test_what_is_refused_is_taken_whole_and_leaves_nothing(record, cause):
         assert bench.shown() == [(Event.LOOP_COMPLETE, REJECTED | cause, NODE, 0, 5, uid(SLOTS, 0, 7))]
         await bench.tick()
         assert bench.flags()["idle"] and not bench.flags()["deliver_loop.valid"]
+        await bench.send(b"good")
+        assert (await bench.take())[1] == b"good"
 
     system = system_with(wire={"mtu": 32})
     LoopBench(system).run(test)

@@ -356,6 +356,17 @@ def test_check_says_what_holds_without_the_workload(lethe, tmp_path):
     assert ended.code == 0 and "small.toml: good\n" in ended.out and "of 20 bytes from each node" in ended.out
 
 
+@pytest.mark.parametrize(("slots", "component"), [(0, "Ni"), (4, "Node")])
+def test_verilog_of_a_ni_has_its_services_in_it(lethe, tmp_path, monkeypatch, slots, component):
+    def emit(given, name, prefix=""):
+        given._MustUse__silence = True
+        return f"{type(given).__name__} as {name}"
+
+    monkeypatch.setattr("lethe.verilog.emit", emit)
+    (tmp_path / "looped.toml").write_text(f"[loop]\nslots = {slots}\n")
+    assert lethe("verilog", "looped.toml", "--block", "ni").out.endswith(f"{component} as lethe_ni")
+
+
 def test_verilog_of_a_ni_alone_takes_any_mtu(lethe, tmp_path, monkeypatch):
     def emit(component, name, prefix=""):
         component._MustUse__silence = True
