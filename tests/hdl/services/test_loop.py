@@ -316,6 +316,41 @@ async def test_accepted_waits_for_the_nis(bench):
     assert bench.flags()["deliver_loop.valid"]
 
 
+@played
+async def test_idle_is_all_that_is_idle(bench):
+    """Not while the NI is not, a record or a beat waits, a completion waits, or beats are due."""
+    above, below = bench.loop.above, bench.loop.below
+    bench.set(above.completion.ready, 0)
+    await bench.send(b"8 bytes.")
+    await bench.tick(3)
+    for ready in (above.completion.ready, above.deliver_loop.ready, above.deliver_loop_data.ready):
+        assert not bench.flags()["idle"]
+        bench.set(ready, 1)
+        await bench.tick()
+        bench.set(ready, 0)
+    assert bench.flags()["idle"]
+    bench.set(below.idle, 0)
+    assert not bench.flags()["idle"]
+    bench.set(below.idle, 1)
+    bench.offer(8, destination=0)
+    await bench.tick()
+    assert not bench.flags()["idle"]
+
+
+def test_what_the_loop_accepts_came_by_send():
+    """The NI's fields show through only with its own ``valid``."""
+
+    async def test(bench):
+        above, below = bench.loop.above.accepted, bench.loop.below.accepted
+        bench.set(below, {"valid": 0, "slot": 3, "generation": 2, "tag": 1, "control": 1})
+        await bench.send(b"", tag=6)
+        assert [bench.get(above)[name] for name in ("valid", "slot", "generation", "tag", "control")] == [
+            1, SLOTS, 0, 6, 0
+        ]  # fmt: skip
+
+    LoopBench(system_with(ni={"control_slots": 1, "control_classes": 1})).run(test)
+
+
 def test_slots_go_round_and_generations_with_them():
     """Three slots, one bit of generation: the seventh datagram has the name of the first."""
     system = system_with(wire={"generation_bits": 1}, loop={"slots": 3}, timers={"wrap_guard": 0})
