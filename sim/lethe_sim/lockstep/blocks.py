@@ -43,6 +43,7 @@ from lethe.spec.events import (
     Status,
 )
 from lethe.spec.pin import salt_for
+from lethe.spec.ports import HostPort
 from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
@@ -414,8 +415,9 @@ class NiBlock(Block):
         m.submodules[f"{name}_host"] = script = Script(self._system)
         wiring.connect(m, ni.host, script.host)
         host, accepted, dumped = ni.host, ni.host.accepted, ni.dumped
+        streams = deliver_streams(HostPort.of_ni(self._system), host)
         shown = [
-            *((port.valid, port.payload) for port in (host.completion, *deliver_streams(self._system, host))),
+            *((port.valid, port.payload) for port in (host.completion, *streams)),
             # What a slot names that is not live, or an entry that is not valid, means nothing.
             (ni.dumped_valid, Cat(dumped.live, Mux(dumped.live, Cat(dumped.generation, dumped.destination), 0))),
             *((ni.dumped_valid & entry.valid, entry.as_value()[1:]) for entry in dumped.entries),
