@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
-from tests.helpers.loop_bench import NODE, SLOTS, LoopBench, system_with
+from tests.helpers.rtl_loop_bench import NODE, SLOTS, LoopBench, system_with
 
 ACCEPTED, REJECTED = Status.ACCEPTED << 4, Status.REJECTED << 4
 
@@ -321,14 +321,16 @@ async def test_idle_is_all_that_is_idle(bench):
     """Not while the NI is not, a record or a beat waits, a completion waits, or beats are due."""
     above, below = bench.loop.above, bench.loop.below
     bench.set(above.completion.ready, 0)
-    await bench.send(b"8 bytes.")
-    await bench.tick(3)
-    for ready in (above.completion.ready, above.deliver_loop.ready, above.deliver_loop_data.ready):
-        assert not bench.flags()["idle"]
-        bench.set(ready, 1)
-        await bench.tick()
-        bench.set(ready, 0)
-    assert bench.flags()["idle"]
+    ready = [above.completion.ready, above.deliver_loop.ready, above.deliver_loop_data.ready]
+    for order in (ready, ready[::-1]):
+        await bench.send(b"8 bytes.")
+        await bench.tick(3)
+        for bit in order:
+            assert not bench.flags()["idle"]
+            bench.set(bit, 1)
+            await bench.tick()
+            bench.set(bit, 0)
+        assert bench.flags()["idle"]
     bench.set(below.idle, 0)
     assert not bench.flags()["idle"]
     bench.set(below.idle, 1)
