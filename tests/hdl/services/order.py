@@ -22,7 +22,7 @@ class OrderCounter(enum.IntEnum):
 
 ORDER = Service(
     name="order", unit=Unit.LOOP, lanes=(), flag_bits=(), counters=OrderCounter, named=lambda system: True,
-    above=lambda system, below: below,
+    above=lambda system, below: below, size=lambda system: "",
 )  # fmt: skip
 
 
