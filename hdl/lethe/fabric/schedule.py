@@ -41,7 +41,8 @@ class Schedule(wiring.Component):
     absent, died : Out(nodes)
         The node is away in this cycle; it is dead.
     incarnation : Out(nodes · incarnation_bits)
-        1 and one more from the first cycle of each of the node's resets on; 0 is skipped when it wraps.
+        1 and one more from the first cycle of each of the node's resets on, those that touch being one; 0 is skipped
+        when it wraps.
     stopped : Out(1)
         Generators begin no new datagram.
     """
@@ -108,14 +109,14 @@ class Schedule(wiring.Component):
 
         lives = (1 << self._bits) - 1
         for node in nodes:
-            starts = [start for start, _ in resets[node]]
+            starts = [start for start, _ in merged(resets[node])]
             incarnation = Const(1, self._bits)
             if starts:
-                incarnation = Signal(self._bits, name=f"incarnation{node}", init=starts.count(0) % lives + 1)
-                for start in sorted({*starts} - {0}):
-                    past = sum(s <= start for s in starts) % lives + 1
-                    with m.If(cycle == start - 1):
-                        m.d.sync += incarnation.eq(past)
+                incarnation = Signal(self._bits, name=f"incarnation{node}", init=(0 in starts) % lives + 1)
+                for number, start in enumerate(starts, 1):
+                    if start:
+                        with m.If(cycle == start - 1):
+                            m.d.sync += incarnation.eq(number % lives + 1)
             m.d.comb += self.incarnation.word_select(node, self._bits).eq(incarnation)
 
         if stop:
