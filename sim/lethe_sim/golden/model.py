@@ -25,6 +25,7 @@ from .state import (
     Planned,
     Registers,
     Router,
+    Stream,
     parameters,
 )
 
@@ -102,6 +103,8 @@ class Golden:
         self._plant.clock.faults = len(schedule)
         self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
         self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
+        if host == SCRIPT:
+            self._open_letters()
 
     @property
     def _most_events(self) -> int:
@@ -117,16 +120,23 @@ class Golden:
         self._plant.clock.event_room = rows - 1
 
     def _size_letters(self, rows: int) -> None:
-        """Room for ``rows`` delivered datagrams beyond those of one cycle."""
-        nodes, longest = self.system.nodes, int(self.k.slot_words) + 2
-        letters = np.zeros((rows + nodes + 2) * Letter.size, np.int64)
-        data = np.zeros((rows + nodes) * longest + 4, np.uint64)
+        """Room for ``rows`` datagrams that are taken, beyond those of one cycle."""
+        most, longest = self.system.nodes * int(self.k.streams), int(self.k.slot_words) + 1
+        letters = np.zeros((rows + most + 2) * Letter.size, np.int64)
+        data = np.zeros((rows + 2 * most) * longest + 4, np.uint64)
         used, words = (int(self._plant.letters[0]) + 1) * Letter.size, int(self._plant.letters[1])
         letters[:used] = self._plant.letters[:used]
         data[:words] = self._plant.letter_data[:words]
         self._plant = self._plant._replace(letters=letters, letter_data=data)
         self._plant.clock.letter_room = rows
-        self._plant.clock.letter_word_room = rows * longest
+        self._plant.clock.letter_word_room = (rows + most) * longest
+
+    def _open_letters(self) -> None:
+        """The first word of every deliver stream, which is to name the place of its first payload."""
+        streams = self._streams
+        places = np.arange(len(streams) * streams.shape[1]).reshape(streams.shape[:2])
+        streams[:, :, Stream.record_place] = streams[:, :, Stream.beat_place] = places
+        self._plant.letters[1] = places.size
 
     def run(
         self,
@@ -185,6 +195,12 @@ class Golden:
     def _hosts(self) -> np.ndarray:
         """int64[nodes, `Host`]."""
         return self._ni[:, int(self.k.at_host) :][:, : Host.size]
+
+    @property
+    def _streams(self) -> np.ndarray:
+        """int64[nodes, streams, `Stream`], of script hosts."""
+        width = int(self.k.streams) * Stream.size
+        return self._ni[:, int(self.k.at_streams) :][:, :width].reshape(self.system.nodes, -1, Stream.size)
 
     @property
     def _external(self) -> bool:
@@ -281,25 +297,31 @@ class Golden:
         np.minimum(self._plant.look, self.cycle, out=self._plant.look)
 
     def letters(self, first: int = 0) -> Letters:
-        """Script mode: the datagrams delivered to the hosts, from the ``first``-th on, in the order of their delivery.
+        """Script mode: the datagrams that the hosts have taken, from the ``first``-th on, in the order of their records.
 
-        ``cycle`` is the cycle in which the host took the record, −1 if it has not yet.
+        ``cycle`` is the cycle in which the host took the record.  Beats that it has not yet taken, or never will since
+        the node was reset, are 0.
         """
         letters = self._plant.letters.reshape(-1, Letter.size)
         rows = letters[1 + first : int(letters[0, 0]) + 1].copy()
         return Letters(*(rows[:, getattr(Letter, name)] for name in Letter.layout), data=self._plant.letter_data)
 
     @property
+    def taking(self) -> bool:
+        """Script mode: whether a host has taken a part of a datagram, and not the rest."""
+        return bool(self._streams[:, :, [Stream.ahead, Stream.beat]].any())
+
+    @property
     def taken(self) -> list[Taken]:
-        """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
+        """Script mode: the same as a list."""
         found = self.letters()
         return [
             Taken(
                 *(int(column[i]) for column in found.columns[:4]),
-                payload=found.payload(int(i)),
+                payload=found.payload(i),
                 cycle=int(found.cycle[i]),
             )
-            for i in np.flatnonzero(found.cycle >= 0)
+            for i in range(len(found))
         ]
 
 

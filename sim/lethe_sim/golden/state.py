@@ -123,6 +123,7 @@ class Parameters(Record):
     control_fifo_flits: int
     control_fifo_records: int
     fifos: int
+    streams: int  # deliver streams that a host sees
     first_control: int
     control_slots: int
     first_control_slot: int
@@ -219,6 +220,7 @@ class Parameters(Record):
     path: int
     dilation: int
     at_taken: int
+    at_streams: int
     at_neighbours: int
     fields: Any = records(Place, len(Field))
     delay: Any = numbers(LONGEST_LADDER)
@@ -467,7 +469,7 @@ class Planned(Record):
 
 
 class Letter(Record):
-    """A datagram that was delivered to a script host; ``cycle`` is when its record was taken, −1 before."""
+    """A datagram that a script host took: its record in ``cycle``, its payload at a word of the letters' data."""
 
     node: int
     source: int
@@ -475,6 +477,17 @@ class Letter(Record):
     length: int
     cycle: int
     payload: int
+
+
+class Stream(Record):
+    """What a script host takes from one deliver stream: where the payloads are to stand of the latest record that has
+    one and of the latest beat, the beats of that payload so far, and by how many payloads the records are ahead.
+    """
+
+    record_place: int
+    beat_place: int
+    beat: int
+    ahead: int
 
 
 class Router(Record):
@@ -584,6 +597,7 @@ def parameters(system: System, host: int) -> Parameters:
         "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
         "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
         "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
+        "streams": fifos,
         "control_slots": ni.control_slots, "first_control_slot": ni.slots - ni.control_slots,
         "control_fifo_flits": system.control_flits, "control_fifo_records": system.control_records,
         "first_control": (1 << form.class_bits) - ni.control_classes, "top_class": (1 << form.class_bits) - 1,
@@ -650,6 +664,7 @@ def parameters(system: System, host: int) -> Parameters:
     k.at_rungs = area(2 * Rung.size * system.rungs)
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
+    k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
     k.at_neighbours = area(system.nodes * Neighbour.size if timers.silent_after else 0)
     k.at_tokens = area(2 * system.rungs * system.timer_depth * Token.size)
     k.ni_width = at

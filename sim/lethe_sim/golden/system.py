@@ -24,7 +24,6 @@ from .state import (
     FIRST,
     LAST,
     NEVER,
-    SCRIPT,
     TAG_FLITS,
     TAG_FLITS_MASK,
     TAG_NODE,
@@ -38,7 +37,6 @@ from .state import (
     Registers,
 )
 from .traffic import host as hosts
-from .traffic import script_host
 
 
 class Clock(Record):
@@ -75,7 +73,7 @@ class Plant(NamedTuple):
     lists: np.ndarray  # nodes whose transmitter shows something; with a message under way, even and odd cycles; to step
     items: np.ndarray  # script: what is to be sent
     item_data: np.ndarray
-    letters: np.ndarray  # script: what was delivered
+    letters: np.ndarray  # script: what was taken
     letter_data: np.ndarray
     schedule: Any
     clock: Clock
@@ -278,21 +276,19 @@ def step_node(p, cycle, node):
     )
     if ni.in_reset:
         interface.reset(k, ni, cycle + 1)
-        hosts.reset(k, host, cycle)
+        hosts.reset(k, ni, host, cycle)
         # The dead stay as they are.
         p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
     hosts.present(k, host, port, beat, p.items, p.item_data, cycle)
-    hosts.take(k, ni, data, host, port, p.letters, cycle)
-    done = interface.step(k, ni, data, p.events, port, beat, cycle, p.letters[0] + 1)
+    hosts.take(k, ni, data, host, port, p.letters, p.letter_data, cycle)
+    done = interface.step(k, ni, data, p.events, port, beat, cycle)
     if done & Flow.SHOWING and not ni.tx_listed:
         ni.tx_listed = 1
         enlist(p, SHOWING, node)
     if k.host == EXTERNAL:
         p.look[node] = cycle + 1
         return
-    if k.host == SCRIPT and done & Flow.COMMITTED:
-        script_host.keep(k, ni, data, p.letters, p.letter_data, cycle)
     hosts.follow(k, ni, host, port, p.items, cycle, done)
     own = hosts.next_offer(k, ni, host, p.items, cycle)
     p.look[node] = own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))

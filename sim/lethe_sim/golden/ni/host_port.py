@@ -45,7 +45,7 @@ from lethe_sim.golden.state import ACK_LADDER, END, MERGE, NEVER, SEND_LADDER, H
 from lethe_sim.golden.study import limit
 
 from . import accept, deliver, layouts
-from .receiver import message_of, stage
+from .receiver import stage
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
@@ -58,8 +58,7 @@ class Flow(IntEnum):
     SEND = 1
     DATA = 2
     ACCEPTED = 4
-    COMMITTED = 8
-    SHOWING = 16
+    SHOWING = 8
 
 
 @jit
@@ -162,12 +161,6 @@ def deliver_record(k, ni, fifo):
 
 
 @jit
-def deliver_note(k, ni, fifo):
-    """What the model has noted of the record that a FIFO offers."""
-    return queue.oldest(k, ni, Queues.DELIVER + fifo).b
-
-
-@jit
 def deliver_data_valid(k, ni, cycle, fifo):
     """Whether a FIFO offers a beat."""
     return queue.shows(deliver.data_queue(k, ni, fifo), cycle)
@@ -179,21 +172,6 @@ def deliver_beat(k, ni, data, fifo):
     place = deliver.place_of(k, ni, fifo, 0)
     at = k.at_data + place * k.words
     return data[at], data[at + 1] if k.words == 2 else U0, deliver.last_at(k, ni)[place]
-
-
-@jit
-def committed(k, ni, cycle):
-    """(source, class, length) of the datagram that was committed in ``cycle``, for the model's account of payloads."""
-    message = message_of(k, ni, cycle)
-    return message.source, message.cls, message.length
-
-
-@jit
-def committed_beat(k, ni, data, cls, behind):
-    """(low word, high word) of a beat that was committed in this cycle: of the ``behind`` last ones the first."""
-    fifo = deliver.fifo_of(k, cls)
-    at = k.at_data + deliver.place_of(k, ni, fifo, deliver.data_queue(k, ni, fifo).level - behind) * k.words
-    return data[at], data[at + 1] if k.words == 2 else U0
 
 
 @jit

@@ -39,7 +39,7 @@ def drive(k, host, port, beat, words):
 
 
 @jit
-def take(k, ni, data, host, port, letters, cycle):
+def take(k, ni, data, host, port, letters, letter_data, cycle):
     """Take what the NI delivers in ``cycle``, unless stalled."""
     if k.host == EXTERNAL:
         return
@@ -49,7 +49,7 @@ def take(k, ni, data, host, port, letters, cycle):
     if k.host == GENERATOR:
         checker.take(k, ni, data, host, port, cycle)
     else:
-        script_host.take(k, ni, port, letters, cycle)
+        script_host.take(k, ni, data, port, letters, letter_data, cycle)
 
 
 @jit
@@ -62,13 +62,13 @@ def follow(k, ni, host, port, items, cycle, done):
 
 
 @jit
-def reset(k, host, cycle):
+def reset(k, ni, host, cycle):
     """A cycle in which the NI is in reset."""
     if k.host == GENERATOR:
         generator.reset(k, host, cycle)
         checker.reset(host)
     elif k.host == SCRIPT:
-        script_host.reset(host)
+        script_host.reset(k, ni, host)
 
 
 @jit
