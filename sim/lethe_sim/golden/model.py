@@ -14,6 +14,7 @@ from lethe_sim.golden.study import credits
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import GoldenError, Item, Letters, Script, Taken
+from .services.stack import memory
 from .state import (
     EXTERNAL,
     GENERATOR,
@@ -73,11 +74,14 @@ class Golden:
             raise GoldenError(f"workload.kind is {system.workload.kind!r}: it needs a script; build one first")
         host = EXTERNAL if external else GENERATOR if script is None else SCRIPT
         self.system, self.record = system, record
-        self.k = parameters(system, host)
+        services = memory(system)
+        self.k = parameters(system, host, [(len(numbers), words) for numbers, words in services])
         self._fabric = fabric.build(system, self.k)
         if system.credits:
             credits.start(self.k, self._fabric)
         self._ni, self._data = state(system, self.k)
+        for level, (numbers, _) in enumerate(services):
+            self._ni[:, int(self.k.rooms[level].at) :][:, : len(numbers)] = numbers
         given = {}
         if script is not None:
             given = {"items": script.rows.reshape(-1), "item_data": script.data}
@@ -87,10 +91,12 @@ class Golden:
             self.k,
             self._ni.reshape(-1),
             self._data.reshape(-1),
+            system.services,
             schedule=schedule.reshape(-1),
             counters=np.zeros(system.nodes * len(system.counters), np.uint64),
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
+            service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
             **given,
         )
         self._hosts[:, Host.node] = np.arange(system.nodes)
@@ -109,7 +115,8 @@ class Golden:
     @property
     def _most_events(self) -> int:
         """More events than one cycle can have."""
-        return 6 * self.system.nodes + int(2 * self.k.port_count + self.k.link_count) + 8
+        lanes = len(self.system.layout.lanes) + sum(len(service.lanes) for service in self.system.services)
+        return lanes * self.system.nodes + int(2 * self.k.port_count + self.k.link_count) + 8
 
     def _size_events(self, rows: int) -> None:
         """Room for ``rows`` events beyond those of one cycle."""
@@ -241,6 +248,13 @@ class Golden:
         """uint64[links, 3]: worms lost, worms that met a dead link, bits flipped."""
         return self._plant.link_counters.reshape(-1, LINK_COUNTERS).copy()
 
+    def service_counters(self, name: str) -> np.ndarray:
+        """uint64[nodes, counters] of the service of that name, by its own enumeration (`spec.events.LoopCounter`)."""
+        services = self.system.services
+        level = [service.name for service in services].index(name)
+        counters = self._plant.service_counters.reshape(self.system.nodes, len(services), -1)
+        return counters[:, level, : len(services[level].counters)].copy()
+
     @property
     def sums(self) -> dict[str, np.ndarray]:
         """Per node (section 5): sent, sent_sum, received, received_sum, wrong; int64 each."""
@@ -297,7 +311,7 @@ class Golden:
         np.minimum(self._plant.look, self.cycle, out=self._plant.look)
 
     def letters(self, first: int = 0) -> Letters:
-        """Script mode: the datagrams that the hosts have taken, from the ``first``-th on, in the order of their records.
+        """Script mode: the datagrams that the hosts have taken, from the ``first``-th on, as their records were.
 
         ``cycle`` is the cycle in which the host took the record.  Beats that it has not yet taken, or never will since
         the node was reset, are 0.
@@ -355,7 +369,8 @@ def fault_schedule(system: System) -> np.ndarray:
     faults = system.faults
     spans = [(machine.LINK_DIES, x.link, x.start, x.end) for x in system.link_deaths]
     spans += [(machine.NODE_STALLS, x.node, x.start, x.end) for x in faults.stalls]
-    spans += [(machine.NODE_RESETS, x.node, x.start, x.start + x.cycles) for x in system.node_resets]
+    scopes = {"node": machine.NODE_RESETS, "ni": machine.NI_RESETS}
+    spans += [(scopes[x.scope], x.node, x.start, x.start + x.cycles) for x in system.node_resets]
     spans += [(machine.NODE_AWAY, x.node, x.start, x.end) for x in faults.absences]
     rows = [(start, what, which, 1) for what, which, start, _ in spans]
     rows += [(end, what, which, -1) for what, which, _, end in spans]

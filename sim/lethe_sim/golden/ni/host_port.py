@@ -44,7 +44,7 @@ from lethe_sim.golden.lib.bits import U0, mask
 from lethe_sim.golden.state import ACK_LADDER, END, MERGE, NEVER, SEND_LADDER, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import accept, deliver, layouts
+from . import accept, deliver, layouts, send_table
 from .receiver import stage
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
@@ -146,6 +146,16 @@ def cancel_ready(ni, cycle):
 def completion_valid(k, ni, cycle):
     """Whether a completion is offered."""
     return queue.present(k, ni, Queues.COMPLETION, cycle)
+
+
+@jit
+def completion(k, ni):
+    """(slot, generation, destination, tag, status, cause, peer incarnation) of the completion that is offered."""
+    entry = queue.oldest(k, ni, Queues.COMPLETION)
+    slot, generation = layouts.unpack_life(entry.a)
+    peer_incarnation, status, cause = layouts.unpack_result(entry.b)
+    datagram = send_table.slot_of(k, ni, slot)
+    return slot, generation, datagram.destination, datagram.tag, status, cause, peer_incarnation
 
 
 @jit

@@ -70,17 +70,17 @@ def follow(k, host, port, items, done):
 
 
 @jit
-def take(k, ni, data, port, letters, letter_data, cycle):
+def take(stack, k, ni, data, port, letters, letter_data, cycle):
     """Take the records and beats that are offered, and keep them as letters."""
     for number in range(k.streams):
         stream = Stream(ni, k.at_streams, number)
-        if host_port.deliver_valid(k, ni, cycle, number):
+        if stack.deliver_valid(k, ni, cycle, number):
             port.deliver_ready |= 1 << number
-            source, _, cls, length = host_port.deliver_record(k, ni, number)
+            source, _, cls, length = stack.deliver_record(k, ni, number)
             take_record(k, stream, ni.number, source, cls, length, letters, letter_data, cycle)
-        if host_port.deliver_data_valid(k, ni, cycle, number):
+        if stack.deliver_data_valid(k, ni, cycle, number):
             port.deliver_data_ready |= 1 << number
-            low, high, last = host_port.deliver_beat(k, ni, data, number)
+            low, high, last = stack.deliver_beat(k, ni, data, number)
             take_beat(k, stream, low, high, last, letters, letter_data)
 
 
@@ -124,9 +124,11 @@ def next_place(place, words, letters, letter_data):
 
 @jit
 def reset(k, ni, host):
-    """A cycle in which the NI is in reset: what was offered is offered again, what was to be taken is lost."""
+    """A cycle in which the NI is in reset: what was offered is offered again, and what was to be taken is lost,
+    but for what services have that are not reset.
+    """
     host.state = ScriptHost.RECORD
-    for number in range(k.streams):
+    for number in range(k.streams if ni.services_in_reset else k.fifos):
         stream = Stream(ni, k.at_streams, number)
         if stream.ahead > 0:
             stream.beat_place = stream.record_place
@@ -136,11 +138,11 @@ def reset(k, ni, host):
 
 
 @jit
-def next_offer(k, ni, host, items, cycle):
+def next_offer(stack, k, ni, host, items, cycle):
     """The next cycle in which the script host offers something."""
     if finished(host):
         return NEVER
     if host.state == ScriptHost.DATA:
         return cycle + 1
     item = Planned(items, 0, host.number)
-    return max(host_port.next_send(k, ni, cycle, is_control(k, item)), item.not_before)
+    return max(stack.next_send(k, ni, cycle, is_control(k, item)), item.not_before)
