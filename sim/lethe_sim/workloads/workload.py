@@ -61,6 +61,11 @@ class Workload(abc.ABC):
         """Datagrams that will be sent; 0 if that is not known beforehand."""
         return 0
 
+    @property
+    def to_itself(self) -> bool:
+        """Whether a node can send to itself."""
+        return self.system.loop.slots > 0
+
     def path(self) -> Path:
         """Where its file is: ``workload.path``, relative to the configuration."""
         return Path(self.system.source).parent / self.system.workload.path
