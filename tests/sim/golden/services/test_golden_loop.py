@@ -40,7 +40,8 @@ def uid(slot, generation=0, incarnation=1):
 
 def events(seen, lane):
     """(cycle, event) of a lane."""
-    return [(cycle, shown.lanes[lane]) for cycle, shown in enumerate(seen) if shown.lanes[lane]]
+    lanes = [(cycle, shown.lanes[lane]) for cycle, shown in enumerate(seen)]
+    return [(cycle, event) for cycle, event in lanes if event]
 
 
 def ready(bench, words, flags=0):

@@ -97,7 +97,7 @@ def test_external_stimulus_repeats_a_script():
         scripted, outside = Golden(system, script), Golden(system, external=True)
         scripted.run(1500, words=words[0], stimulus=stimulus)
         outside.run(1500, words=words[1], stimulus=stimulus)
-        assert np.array_equal(*words) and scripted.digest == outside.digest
+        assert np.array_equal(words[0], words[1]) and scripted.digest == outside.digest
         unseen = Golden(system, script)
         unseen.run(1500)
         assert unseen.digest == scripted.digest and scripted.service_counters("loop").sum() > 0
