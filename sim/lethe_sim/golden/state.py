@@ -429,7 +429,7 @@ class Showing(Record):
 
 
 class HostPort(Record):
-    """What a node's host drives in a cycle (`golden.ni.host_port`); the two words of a beat are among ``data``.
+    """What is driven from above at a port (`golden.ni.host_port`); the two words of a beat are among ``data``.
 
     With control slots a second one follows, and its beat the other's: the valids and the record of `send_control`.
     """

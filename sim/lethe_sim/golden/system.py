@@ -1,6 +1,7 @@
 """A whole system, cycle by cycle: who acts in which order, and who need not be asked at all.
 
-Within a cycle: faults of the schedule, what the NIs show, the links, the routers, the NIs, the account.
+Within a cycle: faults of the schedule, the ports of services, what the NIs show, the links, the routers, the NIs with
+their services and hosts, the account.
 An NI is stepped only from the cycle in `Plant.look` on; whatever disturbs it lowers that.  A model that never sleeps
 (`Clock.awake`) steps every NI in every cycle instead, and must come to the same.
 """
