@@ -7,7 +7,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import Delivery, Shown
+from lethe_sim.golden.state import Delivery, ShownPort
 from tests.helpers.golden_steps import offer
 
 #: Bits of the stimulus flags word.
@@ -54,11 +54,11 @@ class LoopBench:
         return [self.step(words, flags=flags) for _ in range(count)]
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> ShownPort:
         """What the node's host was shown in the cycle that was stepped last, but for the deliver streams."""
         k = self.golden.k
         streams = int(k.streams) * Delivery.size
-        return Shown(self.golden._ni[NODE], int(k.at_top + k.port_width) - streams - Shown.size)
+        return ShownPort(self.golden._ni[NODE], int(k.at_top + k.port_width) - streams - ShownPort.size)
 
     @property
     def delivery(self) -> Delivery:

@@ -454,7 +454,7 @@ class HostPort(Record):
     cancel_generation: int
 
 
-class Shown(Record):
+class ShownPort(Record):
     """What a port shows its host in a cycle (`golden.services`); of the deliver streams `Delivery`.
 
     What stands after a valid that is 0 means nothing.
@@ -721,7 +721,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_host = area(Host.size)
     k.port_width = HostPort.size * (2 if ni.control_slots else 1)
     if rooms:
-        k.port_width += Shown.size + Delivery.size * int(k.streams)
+        k.port_width += ShownPort.size + Delivery.size * int(k.streams)
     k.at_port = area(int(k.port_width) * (1 + len(rooms)))
     k.at_top = k.at_port + k.port_width * len(rooms)
     k.at_queues = area(queues * Queue.size)

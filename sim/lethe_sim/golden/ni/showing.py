@@ -1,4 +1,4 @@
-"""What an NI shows at its host port in a cycle, written down for the services above it (`Shown`, `Delivery`)."""
+"""What an NI shows at its host port in a cycle, written down for the services above it (`ShownPort`, `Delivery`)."""
 
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib import queue

@@ -7,7 +7,7 @@ from lethe_sim.golden.events import emit, extend
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.record import raw, table
-from lethe_sim.golden.state import MERGE, Delivery, HostPort, Shown
+from lethe_sim.golden.state import MERGE, Delivery, HostPort, ShownPort
 
 
 class Port(NamedTuple):
@@ -18,7 +18,7 @@ class Port(NamedTuple):
     drives : `HostPort`: what is offered and taken from above
     control : `HostPort` likewise, for `send_control`
     beat : two words each: the beat of `send_data`, that of `send_control_data`, the merge word and its mask
-    shows : `Shown`: what is shown from below
+    shows : `ShownPort`: what is shown from below
     delivers : of each deliver stream, `Delivery`
     beats : of each deliver stream, the two words of its beat
     """
@@ -60,7 +60,7 @@ class Site(NamedTuple):
 
 
 _deliveries = table(Delivery)
-_DRIVEN, _SHOWN, _DELIVERY = HostPort.size, Shown.size, Delivery.size
+_DRIVEN, _SHOWN, _DELIVERY = HostPort.size, ShownPort.size, Delivery.size
 
 
 @jit
@@ -69,7 +69,7 @@ def shown_at(k, ni, level):
 
     The deliver streams follow it.
     """
-    return Shown(ni, k.at_port + (level + 1) * k.port_width - _DELIVERY * k.streams - _SHOWN)
+    return ShownPort(ni, k.at_port + (level + 1) * k.port_width - _DELIVERY * k.streams - _SHOWN)
 
 
 @jit
