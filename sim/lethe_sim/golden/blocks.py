@@ -19,7 +19,7 @@ from . import system as machine
 from .compile import jit, pointer
 from .events import COLUMNS
 from .model import state
-from .ni import host_port, ladder, layouts, receive_table, send_table, transmitter
+from .ni import host_port, ladder, layouts, receive_table, transmitter
 from .ni import ni as interface
 from .state import (
     EXTERNAL,
@@ -31,7 +31,6 @@ from .state import (
     Link,
     Parameters,
     Port,
-    Queues,
     Registers,
     Ring,
     parameters,
@@ -303,15 +302,6 @@ def _drive(plant, words):
 
 
 @jit
-def _completion(k, ni):
-    entry = queue.oldest(k, ni, Queues.COMPLETION)
-    slot, generation = layouts.unpack_life(entry.a)
-    peer_incarnation, status, cause = layouts.unpack_result(entry.b)
-    datagram = send_table.slot_of(k, ni, slot)
-    return slot, generation, datagram.destination, datagram.tag, status, cause, peer_incarnation
-
-
-@jit
 def _beat(k, ni, data, fifo):
     return host_port.deliver_beat(k, ni, pointer(data), fifo)
 
@@ -376,7 +366,7 @@ class Ni:
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))
         free = bool(host_port.cancel_ready(ni, cycle))
-        ended = Completion(*map(int, _completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
+        ended = Completion(*map(int, host_port.completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
             ready, cycle - int(ni.time_zero), free, free and quiesce and not cancel, ended,
             [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),

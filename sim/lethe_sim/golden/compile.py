@@ -63,6 +63,24 @@ def _slice(start, offset):
     return start[offset:]
 
 
+class Functions:
+    """Functions by name, as one argument: ``stack.step(…)``; what they are is known when the caller is compiled.
+
+    ``name`` stands for what they do: code that was compiled for others of the same name is used for these.
+    """
+
+    def __init__(self, name: str, **functions: Any):
+        self.name = name
+        self.__dict__ |= functions
+        _name_functions(self)
+
+
+def _nothing(functions: Functions) -> None:
+    """Plain Python knows them by themselves."""
+
+
+_name_functions: Any = _nothing
+
 #: A decorator: the function compiled on first call and cached on disk, or as it is with the compiler off.
 jit: Any = _plain
 #: The same, but never inlined, so that compiling is faster: for functions called once a message or once a cycle.
@@ -77,7 +95,16 @@ if JIT:
         with warnings.catch_warnings(action="ignore"):
             import numba
             from numba import types
-            from numba.extending import intrinsic
+            from numba.core.typing.templates import AttributeTemplate
+            from numba.extending import (
+                NativeValue,
+                infer_getattr,
+                intrinsic,
+                lower_getattr_generic,
+                models,
+                register_model,
+                unbox,
+            )
     except ValueError as error:
         raise OSError(f"Numba does not start: {error}; check the environment variables NUMBA_*") from None
 
@@ -91,7 +118,12 @@ if JIT:
         kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
             # All in one piece: a cycle is many small functions, and calls with their arguments were a quarter of it.
-            compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=forceinline)(function)
+            compiled: Any = numba.njit(
+                # What is made of others at run time is part of its callers, which are on disk.
+                cache=function.__closure__ is None,
+                error_model="numpy",
+                forceinline=forceinline,
+            )(function)
         finally:
             _config.CACHE_DIR = kept
         # One version for all constants that an argument may be, instead of one for each: half the compile time.
@@ -116,4 +148,31 @@ if JIT:
 
         return start(start, types.intp), generate
 
+    _FUNCTIONS: dict[str, Functions] = {}
+
+    class FunctionsType(types.Type):
+        """`Functions` in compiled code: a name."""
+
+    register_model(FunctionsType)(models.OpaqueModel)
+
+    @infer_getattr
+    class _ByName(AttributeTemplate):
+        key = FunctionsType
+
+        def generic_resolve(self, kind, name):
+            return self.context.resolve_value_type(getattr(_FUNCTIONS[kind.name], name))
+
+    @lower_getattr_generic(FunctionsType)
+    def _get_function(context, builder, kind, value, name):
+        return context.get_dummy_value()
+
+    @unbox(FunctionsType)
+    def _unbox(kind, found, c):
+        return NativeValue(c.context.get_dummy_value())
+
+    def _name(functions):
+        functions._numba_type_ = FunctionsType(functions.name)
+        _FUNCTIONS[functions.name] = functions
+
+    _name_functions = _name
     jit, apart, pointer, at = _compiled, _apart, intrinsic(_pointer), intrinsic(_at)

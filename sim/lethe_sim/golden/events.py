@@ -6,13 +6,13 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 import numpy as np
 
 from lethe.spec import trace
-from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Event, LinkCounter, RouterCounter
+from lethe.spec.events import COUNTED, EVENTS, LINK_COUNTED, ROUTER_COUNTED, Event, LinkCounter, RouterCounter, Unit
 from lethe.spec.trace import DETAIL, EVENT, LANES, LINKS_PER_WORD
 
 from .compile import apart, jit
 
 # The counter of every code that an event or a drop reason may have; -1: none.
-_BY_EVENT, _BY_ROUTER_EVENT, _BY_LINK_EVENT = (np.full(1 << EVENT.bits, -1, np.int64) for _ in range(3))
+_BY_EVENT, _BY_ROUTER_EVENT, _BY_LINK_EVENT, _BY_SERVICE_EVENT = (np.full(1 << EVENT.bits, -1) for _ in range(4))
 _BY_REASON = np.full(1 << DETAIL.bits, -1, np.int64)
 for _counter, (_event, _reason) in COUNTED.items():
     if _event == Event.DROP:
@@ -23,6 +23,9 @@ for _router_counter, _event in ROUTER_COUNTED.items():
     _BY_ROUTER_EVENT[_event] = _router_counter
 for _link_counter, _event in LINK_COUNTED.items():
     _BY_LINK_EVENT[_event] = _link_counter
+for _event, _facts in EVENTS.items():
+    if _facts.counters and not {Unit.NI, Unit.ROUTER, Unit.LINK} & {*_facts.units}:
+        _BY_SERVICE_EVENT[_event] = _facts.counters[0]
 COLUMNS = 4
 lane_word = jit(trace.lane_word)
 ROUTER_COUNTERS, LINK_COUNTERS = len(RouterCounter), len(LinkCounter)
@@ -61,7 +64,7 @@ def mix64(x):
 
 
 @jit
-def settle(k, ev, start, digest, counters, router_counters, link_counters):
+def settle(k, ev, start, digest, counters, router_counters, link_counters, service_counters):
     """Count the events from row ``start`` on, and add them to the digest."""
     nodes, routers = k.nodes, k.router_count
     total = digest[0]
@@ -79,6 +82,10 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters):
                 counters[unit * k.counters + counter] += np.uint64(1)
         elif unit < nodes + routers:
             router_counters[(unit - nodes) * ROUTER_COUNTERS + _BY_ROUTER_EVENT[event]] += np.uint64(1)
+        elif unit >= k.first_service:
+            counter = _BY_SERVICE_EVENT[event]
+            if counter >= 0:
+                service_counters[(unit - k.first_service) * k.service_counters + counter] += np.uint64(1)
         else:
             link_counters[(unit - nodes - routers) * LINK_COUNTERS + _BY_LINK_EVENT[event]] += np.uint64(1)
     digest[0] = total
@@ -104,6 +111,10 @@ def write_words(k, ev, start, table, row):
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         elif unit < nodes + routers:
             row[fabric_at + (table[unit - nodes].first_port << queued) + lane] = ev[n + 2]
+        elif unit >= k.first_service:
+            node, level = divmod(unit - k.first_service, k.services)
+            place = k.service_base + node * k.service_words + k.rooms[level].at_words + lane_word(lane)
+            row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         else:
             link = unit - nodes - routers
             shift = np.uint64(EVENT.bits * (link % LINKS_PER_WORD))

@@ -14,6 +14,7 @@ from lethe_sim.golden.study import credits
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import GoldenError, Item, Letters, Script, Taken
+from .services.stack import memory
 from .state import (
     EXTERNAL,
     GENERATOR,
@@ -25,6 +26,7 @@ from .state import (
     Planned,
     Registers,
     Router,
+    Stream,
     parameters,
 )
 
@@ -72,11 +74,14 @@ class Golden:
             raise GoldenError(f"workload.kind is {system.workload.kind!r}: it needs a script; build one first")
         host = EXTERNAL if external else GENERATOR if script is None else SCRIPT
         self.system, self.record = system, record
-        self.k = parameters(system, host)
+        services = memory(system)
+        self.k = parameters(system, host, [(len(numbers), words) for numbers, words in services])
         self._fabric = fabric.build(system, self.k)
         if system.credits:
             credits.start(self.k, self._fabric)
         self._ni, self._data = state(system, self.k)
+        for level, (numbers, _) in enumerate(services):
+            self._ni[:, int(self.k.rooms[level].at) :][:, : len(numbers)] = numbers
         given = {}
         if script is not None:
             given = {"items": script.rows.reshape(-1), "item_data": script.data}
@@ -86,10 +91,12 @@ class Golden:
             self.k,
             self._ni.reshape(-1),
             self._data.reshape(-1),
+            system.services,
             schedule=schedule.reshape(-1),
             counters=np.zeros(system.nodes * len(system.counters), np.uint64),
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
+            service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
             **given,
         )
         self._hosts[:, Host.node] = np.arange(system.nodes)
@@ -102,11 +109,14 @@ class Golden:
         self._plant.clock.faults = len(schedule)
         self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
         self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
+        if host == SCRIPT:
+            self._open_letters()
 
     @property
     def _most_events(self) -> int:
         """More events than one cycle can have."""
-        return 6 * self.system.nodes + int(2 * self.k.port_count + self.k.link_count) + 8
+        lanes = len(self.system.layout.lanes) + sum(len(service.lanes) for service in self.system.services)
+        return lanes * self.system.nodes + int(2 * self.k.port_count + self.k.link_count) + 8
 
     def _size_events(self, rows: int) -> None:
         """Room for ``rows`` events beyond those of one cycle."""
@@ -117,16 +127,23 @@ class Golden:
         self._plant.clock.event_room = rows - 1
 
     def _size_letters(self, rows: int) -> None:
-        """Room for ``rows`` delivered datagrams beyond those of one cycle."""
-        nodes, longest = self.system.nodes, int(self.k.slot_words) + 2
-        letters = np.zeros((rows + nodes + 2) * Letter.size, np.int64)
-        data = np.zeros((rows + nodes) * longest + 4, np.uint64)
+        """Room for ``rows`` datagrams that are taken, beyond those of one cycle."""
+        most, longest = self.system.nodes * int(self.k.streams), int(self.k.slot_words) + 1
+        letters = np.zeros((rows + most + 2) * Letter.size, np.int64)
+        data = np.zeros((rows + 2 * most) * longest + 4, np.uint64)
         used, words = (int(self._plant.letters[0]) + 1) * Letter.size, int(self._plant.letters[1])
         letters[:used] = self._plant.letters[:used]
         data[:words] = self._plant.letter_data[:words]
         self._plant = self._plant._replace(letters=letters, letter_data=data)
         self._plant.clock.letter_room = rows
-        self._plant.clock.letter_word_room = rows * longest
+        self._plant.clock.letter_word_room = (rows + most) * longest
+
+    def _open_letters(self) -> None:
+        """The first word of every deliver stream, which is to name the place of its first payload."""
+        streams = self._streams
+        places = np.arange(len(streams) * streams.shape[1]).reshape(streams.shape[:2])
+        streams[:, :, Stream.record_place] = streams[:, :, Stream.beat_place] = places
+        self._plant.letters[1] = places.size
 
     def run(
         self,
@@ -187,6 +204,12 @@ class Golden:
         return self._ni[:, int(self.k.at_host) :][:, : Host.size]
 
     @property
+    def _streams(self) -> np.ndarray:
+        """int64[nodes, streams, `Stream`], of script hosts."""
+        width = int(self.k.streams) * Stream.size
+        return self._ni[:, int(self.k.at_streams) :][:, :width].reshape(self.system.nodes, -1, Stream.size)
+
+    @property
     def _external(self) -> bool:
         return bool(self.k.host == EXTERNAL)
 
@@ -224,6 +247,13 @@ class Golden:
     def link_counters(self) -> np.ndarray:
         """uint64[links, 3]: worms lost, worms that met a dead link, bits flipped."""
         return self._plant.link_counters.reshape(-1, LINK_COUNTERS).copy()
+
+    def service_counters(self, name: str) -> np.ndarray:
+        """uint64[nodes, counters] of the service of that name, by its own enumeration (`spec.events.LoopCounter`)."""
+        services = self.system.services
+        level = [service.name for service in services].index(name)
+        counters = self._plant.service_counters.reshape(self.system.nodes, len(services), -1)
+        return counters[:, level, : len(services[level].counters)].copy()
 
     @property
     def sums(self) -> dict[str, np.ndarray]:
@@ -281,25 +311,31 @@ class Golden:
         np.minimum(self._plant.look, self.cycle, out=self._plant.look)
 
     def letters(self, first: int = 0) -> Letters:
-        """Script mode: the datagrams delivered to the hosts, from the ``first``-th on, in the order of their delivery.
+        """Script mode: the datagrams that the hosts have taken, from the ``first``-th on, as their records were.
 
-        ``cycle`` is the cycle in which the host took the record, −1 if it has not yet.
+        ``cycle`` is the cycle in which the host took the record.  Beats that it has not yet taken, or never will since
+        the node was reset, are 0.
         """
         letters = self._plant.letters.reshape(-1, Letter.size)
         rows = letters[1 + first : int(letters[0, 0]) + 1].copy()
         return Letters(*(rows[:, getattr(Letter, name)] for name in Letter.layout), data=self._plant.letter_data)
 
     @property
+    def taking(self) -> bool:
+        """Script mode: whether a host has taken a part of a datagram, and not the rest."""
+        return bool(self._streams[:, :, [Stream.ahead, Stream.beat]].any())
+
+    @property
     def taken(self) -> list[Taken]:
-        """Script mode: the datagrams whose records the hosts have taken, in the order of their delivery."""
+        """Script mode: the same as a list."""
         found = self.letters()
         return [
             Taken(
                 *(int(column[i]) for column in found.columns[:4]),
-                payload=found.payload(int(i)),
+                payload=found.payload(i),
                 cycle=int(found.cycle[i]),
             )
-            for i in np.flatnonzero(found.cycle >= 0)
+            for i in range(len(found))
         ]
 
 
@@ -333,7 +369,8 @@ def fault_schedule(system: System) -> np.ndarray:
     faults = system.faults
     spans = [(machine.LINK_DIES, x.link, x.start, x.end) for x in system.link_deaths]
     spans += [(machine.NODE_STALLS, x.node, x.start, x.end) for x in faults.stalls]
-    spans += [(machine.NODE_RESETS, x.node, x.start, x.start + x.cycles) for x in system.node_resets]
+    scopes = {"node": machine.NODE_RESETS, "ni": machine.NI_RESETS}
+    spans += [(scopes[x.scope], x.node, x.start, x.start + x.cycles) for x in system.node_resets]
     spans += [(machine.NODE_AWAY, x.node, x.start, x.end) for x in faults.absences]
     rows = [(start, what, which, 1) for what, which, start, _ in spans]
     rows += [(end, what, which, -1) for what, which, _, end in spans]

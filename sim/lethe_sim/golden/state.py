@@ -6,6 +6,7 @@ depend on the sizes) and ``data`` (64-bit words: payloads and messages as bit st
 touched, so 65,536 nodes fit in memory.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -43,6 +44,7 @@ OFFER, END, FRAGMENTED, OFFER_LAST, OFFER_FIFO = 1, 2, 4, 8, 4
 SEND_LADDER, ACK_LADDER = range(2)
 LATER = 8  # time-outs that are not yet used, at most
 LONGEST_LADDER, GAPS = 48, 256
+MOST_SERVICES = 16
 
 
 class Field(IntEnum):
@@ -93,6 +95,14 @@ class Ring(Record):
     places: int
 
 
+class Room(Record):
+    """A service of the stack: where its numbers and words lie, and its trace words among those of its node."""
+
+    at: int
+    at_data: int
+    at_words: int
+
+
 class Place(Record):
     """Where a header field lies."""
 
@@ -123,6 +133,7 @@ class Parameters(Record):
     control_fifo_flits: int
     control_fifo_records: int
     fifos: int
+    streams: int  # deliver streams that a host sees
     first_control: int
     control_slots: int
     first_control_slot: int
@@ -219,10 +230,21 @@ class Parameters(Record):
     path: int
     dilation: int
     at_taken: int
+    at_streams: int
+    services: int
+    at_top: int  # the port of the host, and its words: the NI's without services
+    at_top_data: int
+    port_width: int
+    port_data_width: int
+    first_service: int
+    service_base: int
+    service_words: int
+    service_counters: int
     at_neighbours: int
     fields: Any = records(Place, len(Field))
     delay: Any = numbers(LONGEST_LADDER)
     gap: Any = numbers(GAPS)
+    rooms: Any = records(Room, MOST_SERVICES)  # from the NI upwards
     queues: Any = records(Ring, 0)  # as many as there are
 
 
@@ -253,6 +275,8 @@ class Registers(Record):
     ready_from: int
     time_zero: int
     in_reset: int
+    services_in_reset: int
+    services_reset_from: int
     away: int  # absences that last
     dead_from: int
     busy: int
@@ -405,7 +429,7 @@ class Showing(Record):
 
 
 class HostPort(Record):
-    """What a node's host drives in a cycle (`golden.ni.host_port`); the two words of a beat are among ``data``.
+    """What is driven from above at a port (`golden.ni.host_port`); the two words of a beat are among ``data``.
 
     With control slots a second one follows, and its beat the other's: the valids and the record of `send_control`.
     """
@@ -428,6 +452,50 @@ class HostPort(Record):
     expect: int
     cancel_slot: int
     cancel_generation: int
+
+
+class ShownPort(Record):
+    """What a port shows its host in a cycle (`golden.services`); of the deliver streams `Delivery`.
+
+    What stands after a valid that is 0 means nothing.
+    """
+
+    ready: int
+    idle: int
+    send_ready: int
+    data_ready: int
+    control_ready: int
+    control_data_ready: int
+    cancel_ready: int
+    accepted_valid: int
+    accepted_slot: int
+    accepted_generation: int
+    accepted_tag: int
+    accepted_control: int
+    completion_valid: int
+    slot: int
+    generation: int
+    destination: int
+    tag: int
+    status: int
+    cause: int
+    peer_incarnation: int
+    merge_valid: int
+    merge_slot: int
+    merge_generation: int
+    merge_tries: int
+
+
+class Delivery(Record):
+    """What a deliver stream shows: its record, and its beat but for the two words among ``data``."""
+
+    valid: int
+    source: int
+    incarnation: int
+    cls: int
+    length: int
+    data_valid: int
+    last: int
 
 
 class Host(Record):
@@ -467,7 +535,7 @@ class Planned(Record):
 
 
 class Letter(Record):
-    """A datagram that was delivered to a script host; ``cycle`` is when its record was taken, −1 before."""
+    """A datagram that a script host took: its record in ``cycle``, its payload at a word of the letters' data."""
 
     node: int
     source: int
@@ -475,6 +543,17 @@ class Letter(Record):
     length: int
     cycle: int
     payload: int
+
+
+class Stream(Record):
+    """What a script host takes from one deliver stream: where the payloads are to stand of the latest record that has
+    one and of the latest beat, the beats of that payload so far, and by how many payloads the records are ahead.
+    """
+
+    record_place: int
+    beat_place: int
+    beat: int
+    ahead: int
 
 
 class Router(Record):
@@ -567,8 +646,10 @@ def worms_stay_whole(system: System) -> bool:
     return longest_way(system) <= LONGEST_WAY
 
 
-def parameters(system: System, host: int) -> Parameters:
-    """``k`` for a system whose hosts are of kind ``host``."""
+def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ()) -> Parameters:
+    """``k`` for a system whose hosts are of kind ``host``; ``rooms`` are the numbers and words of each service of the
+    stack, from the NI upwards; without them hosts sit on the NIs.
+    """
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     study = system.study
     fifos = 1 + ni.control_classes
@@ -584,6 +665,10 @@ def parameters(system: System, host: int) -> Parameters:
         "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
         "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
         "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
+        "streams": len(system.top_port.delivers) if rooms else fifos, "services": len(rooms),
+        "first_service": system.layout.first_service, "service_base": system.layout.service_base,
+        "service_words": system.layout.service_words,
+        "service_counters": max((len(service.counters) for service in system.services), default=0),
         "control_slots": ni.control_slots, "first_control_slot": ni.slots - ni.control_slots,
         "control_fifo_flits": system.control_flits, "control_fifo_records": system.control_records,
         "first_control": (1 << form.class_bits) - ni.control_classes, "top_class": (1 << form.class_bits) - 1,
@@ -634,7 +719,11 @@ def parameters(system: System, host: int) -> Parameters:
 
     area(Registers.size)
     k.at_host = area(Host.size)
-    k.at_port = area(HostPort.size * (2 if ni.control_slots else 1))
+    k.port_width = HostPort.size * (2 if ni.control_slots else 1)
+    if rooms:
+        k.port_width += ShownPort.size + Delivery.size * int(k.streams)
+    k.at_port = area(int(k.port_width) * (1 + len(rooms)))
+    k.at_top = k.at_port + k.port_width * len(rooms)
     k.at_queues = area(queues * Queue.size)
     k.at_fifos = area(fifos * Queue.size)
     k.at_messages = area(4 * Message.size)
@@ -650,12 +739,21 @@ def parameters(system: System, host: int) -> Parameters:
     k.at_rungs = area(2 * Rung.size * system.rungs)
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
+    k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
     k.at_neighbours = area(system.nodes * Neighbour.size if timers.silent_after else 0)
+    at_words = 0
+    for level, (numbers_of_it, _) in enumerate(rooms):
+        k.rooms[level].at, k.rooms[level].at_words = area(numbers_of_it), at_words
+        at_words += system.services[level].words
     k.at_tokens = area(2 * system.rungs * system.timer_depth * Token.size)
     k.ni_width = at
     at = 0
     k.at_header = area(5)
-    k.at_beat = area(MERGE + 2)
+    k.port_data_width = MERGE + 2 + (2 * int(k.streams) if rooms else 0)
+    k.at_beat = area(int(k.port_data_width) * (1 + len(rooms)))
+    k.at_top_data = k.at_beat + k.port_data_width * len(rooms)
+    for level, (_, words_of_it) in enumerate(rooms):
+        k.rooms[level].at_data = area(words_of_it)
     k.at_tx_data = area(words * int(k.tx_ring))
     k.at_rx = area(int(k.rx_words))
     k.at_data = area(fifos * int(k.data_ring) * words)

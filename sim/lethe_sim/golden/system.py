@@ -1,30 +1,33 @@
 """A whole system, cycle by cycle: who acts in which order, and who need not be asked at all.
 
-Within a cycle: faults of the schedule, what the NIs show, the links, the routers, the NIs, the account.
+Within a cycle: faults of the schedule, the ports of services, what the NIs show, the links, the routers, the NIs with
+their services and hosts, the account.
 An NI is stepped only from the cycle in `Plant.look` on; whatever disturbs it lowers that.  A model that never sleeps
 (`Clock.awake`) steps every NI in every cycle instead, and must come to the same.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lethe.spec.services import Service
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.study import credits
 
-from .compile import apart, at, jit, pointer
+from .compile import Functions, apart, at, jit, pointer
 from .events import ni_words, settle, write_words
 from .ni import host_port, receiver, transmitter
 from .ni import ni as interface
 from .ni.host_port import Flow
 from .record import Record, table
+from .services.stack import stack_of
 from .state import (
     EXTERNAL,
     FIRST,
     LAST,
     NEVER,
-    SCRIPT,
     TAG_FLITS,
     TAG_FLITS_MASK,
     TAG_NODE,
@@ -38,7 +41,6 @@ from .state import (
     Registers,
 )
 from .traffic import host as hosts
-from .traffic import script_host
 
 
 class Clock(Record):
@@ -75,18 +77,20 @@ class Plant(NamedTuple):
     lists: np.ndarray  # nodes whose transmitter shows something; with a message under way, even and odd cycles; to step
     items: np.ndarray  # script: what is to be sent
     item_data: np.ndarray
-    letters: np.ndarray  # script: what was delivered
+    letters: np.ndarray  # script: what was taken
     letter_data: np.ndarray
     schedule: Any
     clock: Clock
+    stack: Functions  # what a cycle asks of a node
     events: np.ndarray
     digest: np.ndarray
     counters: np.ndarray
     router_counters: np.ndarray
     link_counters: np.ndarray
+    service_counters: np.ndarray
 
 
-LINK_DIES, NODE_STALLS, NODE_RESETS, NODE_AWAY = range(4)
+LINK_DIES, NODE_STALLS, NODE_RESETS, NI_RESETS, NODE_AWAY = range(5)
 SHOWING, HEARING, STEPPING = 0, 1, 3
 _faults = table(Fault)
 
@@ -97,8 +101,8 @@ def pointers(p):
     return Plant(
         p.k, pointer(p.ni), pointer(p.data), pointer(p.look), pointer(p.heard), pointer(p.lists), pointer(p.items),
         pointer(p.item_data), pointer(p.letters), pointer(p.letter_data), _faults(pointer(p.schedule)), p.clock,
-        pointer(p.events), pointer(p.digest), pointer(p.counters), pointer(p.router_counters),
-        pointer(p.link_counters),
+        p.stack, pointer(p.events), pointer(p.digest), pointer(p.counters), pointer(p.router_counters),
+        pointer(p.link_counters), pointer(p.service_counters),
     )  # fmt: skip
 
 
@@ -123,13 +127,13 @@ def host_of(p, node):
 @jit
 def port_of(p, node):
     """What a host drives."""
-    return HostPort(ni_of(p, node), p.k.at_port)
+    return HostPort(ni_of(p, node), p.k.at_top)
 
 
 @jit
 def beat_of(p, node):
     """The words of the beat that a host offers."""
-    return at(data_of(p, node), p.k.at_beat)
+    return at(data_of(p, node), p.k.at_top_data)
 
 
 @jit
@@ -160,6 +164,10 @@ def apply_schedule(p, f, cycle):
             if fault.change > 0 and ni.in_reset == 0:
                 interface.begin_reset(p.k, ni, p.events, cycle)
             ni.in_reset += fault.change
+            if fault.what == NODE_RESETS:
+                if fault.change > 0 and ni.services_in_reset == 0:
+                    ni.services_reset_from = cycle
+                ni.services_in_reset += fault.change
 
 
 @jit
@@ -267,35 +275,49 @@ def hear_more(p, cycle):
 
 @jit
 def step_node(p, cycle, node):
-    """One cycle of an NI and its host; sets the next cycle to look."""
-    k, ni, data, host, port, beat = (
-        p.k,
-        ni_of(p, node),
-        data_of(p, node),
-        host_of(p, node),
-        port_of(p, node),
-        beat_of(p, node),
-    )
+    """One cycle of an NI, its services and its host; sets the next cycle to look."""
+    k, ni, data, host, port = p.k, ni_of(p, node), data_of(p, node), host_of(p, node), port_of(p, node)
+    stack = p.stack
     if ni.in_reset:
         interface.reset(k, ni, cycle + 1)
-        hosts.reset(k, host, cycle)
+        stack.reset(k, ni, data, p.events, cycle)
+        hosts.reset(k, ni, host, cycle)
         # The dead stay as they are.
         p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
-    hosts.present(k, host, port, beat, p.items, p.item_data, cycle)
-    hosts.take(k, ni, data, host, port, p.letters, cycle)
-    done = interface.step(k, ni, data, p.events, port, beat, cycle, p.letters[0] + 1)
+    stack.present(k, host, port, beat_of(p, node), p.items, p.item_data, cycle)
+    hosts.take(stack, k, ni, data, host, port, p.letters, p.letter_data, cycle)
+    done = stack.step(k, ni, data, p.events, cycle)
     if done & Flow.SHOWING and not ni.tx_listed:
         ni.tx_listed = 1
         enlist(p, SHOWING, node)
     if k.host == EXTERNAL:
         p.look[node] = cycle + 1
         return
-    if k.host == SCRIPT and done & Flow.COMMITTED:
-        script_host.keep(k, ni, data, p.letters, p.letter_data, cycle)
-    hosts.follow(k, ni, host, port, p.items, cycle, done)
-    own = hosts.next_offer(k, ni, host, p.items, cycle)
-    p.look[node] = own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
+    hosts.follow(stack, k, ni, host, port, p.items, cycle, done)
+    own = hosts.next_offer(stack, k, ni, host, p.items, cycle)
+    p.look[node] = own if own == cycle + 1 else min(own, stack.next_look(k, ni, data, p.events, cycle))
+
+
+@jit
+def arrange_all(p, cycle, everywhere):
+    """What hosts, services and NIs show each other in ``cycle``: at the nodes that are to be stepped, or everywhere."""
+    k, latest = p.k, NEVER if p.clock.awake or everywhere else cycle
+    for node in range(k.nodes):
+        ni = ni_of(p, node)
+        if p.look[node] <= latest and not ni.in_reset:
+            hosts.present(k, host_of(p, node), port_of(p, node), beat_of(p, node), p.items, p.item_data, cycle)
+            p.stack.offer(k, ni, data_of(p, node), p.events, cycle)
+
+
+@jit
+def arrange_none(p, cycle, everywhere):
+    """Without services a NI is asked when it is stepped."""
+
+
+@jit
+def present_nothing(*_):
+    """With services a host has done so already."""
 
 
 @jit
@@ -317,7 +339,7 @@ def all_drained(p, f, cycle):
         return False
     for node in range(p.k.nodes):
         ni = ni_of(p, node)
-        rests = hosts.finished(p.k, host_of(p, node)) and interface.idle(p.k, ni, cycle)
+        rests = hosts.finished(p.k, host_of(p, node)) and p.stack.idle(p.k, ni, data_of(p, node), p.events, cycle)
         if not rests and cycle < ni.dead_from:
             return False
     return True
@@ -377,17 +399,20 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
             offer(p, cycle, stimulus[ran])
         elif traced:
             offer(p, cycle, stimulus.reshape(-1))
+        p.stack.arrange(p, cycle, traced)
         if traced:
             row, per_ni = pointer(words[ran]), ni_words(k)
             for node in range(k.nodes):
                 ni = ni_of(p, node)
                 if not ni.in_reset:
-                    interface.outputs(k, ni, data_of(p, node), port_of(p, node), cycle, row, node * per_ni)
+                    data, port = data_of(p, node), HostPort(ni, k.at_port)
+                    interface.outputs(k, ni, data, port, cycle, row, node * per_ni)
+                    p.stack.outputs(k, ni, data, ev, cycle, row)
         show(p, f, cycle)
         carry(p, f, cycle)
         hear_more(p, cycle)
         step_all(p, cycle)
-        settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters)
+        settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters, p.service_counters)
         if traced:
             write_words(k, ev, start, f.routers, row)
         clock.cycle = cycle + 1
@@ -399,9 +424,14 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
 NO_WORDS = np.zeros((0, 0), np.uint64)
 
 
-def fresh(k: Parameters, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) -> Plant:
-    """A plant at system reset but for the NIs' own reset; ``given`` replaces what is empty otherwise."""
+def fresh(
+    k: Parameters, ni: np.ndarray, data: np.ndarray, services: Sequence[Service] = (), **given: np.ndarray
+) -> Plant:
+    """A plant at system reset but for the NIs' own reset, with services stacked on them; ``given`` replaces what is
+    empty otherwise.
+    """
     nodes = int(k.nodes)
+    stack = stack_of(services, *((present_nothing, arrange_all) if services else (hosts.present, arrange_none)))
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
@@ -416,8 +446,9 @@ def fresh(k: Parameters, ni: np.ndarray, data: np.ndarray, **given: np.ndarray) 
         "counters": np.zeros(1, np.uint64),
         "router_counters": np.zeros(1, np.uint64),
         "link_counters": np.zeros(1, np.uint64),
+        "service_counters": np.zeros(1, np.uint64),
     }
-    return Plant(k=k, ni=ni, data=data, clock=Clock(np.zeros(Clock.size, np.int64)), **(parts | given))
+    return Plant(k=k, ni=ni, data=data, clock=Clock(np.zeros(Clock.size, np.int64)), stack=stack, **(parts | given))
 
 
 @jit

@@ -16,7 +16,7 @@ LAST = 0x8000
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """Where a packet goes: from node to node, from a cycle on; ``source`` = ``destination`` if it stays where it is."""
+    """Where a packet goes: from node to node, from a cycle on; ``source`` = ``destination`` on one node."""
 
     source: int
     destination: int
@@ -27,7 +27,7 @@ class CaptureWorkload(Workload):
     """The packets of a pcap or pcapng file.
 
     A host is an address: IP, else Ethernet; in order of appearance, host i is on node i, or with more hosts than
-    nodes (``hosts`` wrap) on node i mod nodes.  A packet between hosts of one node does not cross the network.
+    nodes (``hosts`` wrap) on node i mod nodes.  A packet between hosts of one node stays there, or goes by its loop.
     """
 
     def __init__(self, system: System):
@@ -46,7 +46,7 @@ class CaptureWorkload(Workload):
 
     @property
     def expected(self) -> int:
-        return sum(len(self._pieces(number)) for number, way in enumerate(self.ways) if way.source != way.destination)
+        return sum(len(self._pieces(number)) for number, way in enumerate(self.ways) if self._goes(way))
 
     def phases(self) -> Generator[Script, Letters, Verdict]:
         letters = yield self.script()
@@ -65,10 +65,14 @@ class CaptureWorkload(Workload):
                     deadline=load.deadline, retry_limit=load.retry_limit, tag=number % tags,
                 )
                 for number in order
-                if self.ways[number].source != self.ways[number].destination
+                if self._goes(self.ways[number])
                 for piece in self._pieces(number)
             ),
         )  # fmt: skip
+
+    def _goes(self, way: Way) -> bool:
+        """Whether a packet is sent at all."""
+        return way.source != way.destination or self.to_itself
 
     def _ways(self) -> list[Way]:
         packets, nodes = self.capture.packets, self.system.nodes
@@ -94,10 +98,10 @@ class CaptureWorkload(Workload):
 
     def _check(self) -> None:
         load, cycles = self.system.workload, self.system.run.cycles
-        if not any(way.source != way.destination for way in self.ways):
+        if not any(self._goes(way) for way in self.ways):
             raise self.broken(
                 f"none of its {len(self.ways):,} packets goes from one node to another",
-                "capture between several addresses that Ethernet or IP names",
+                "capture between several addresses that Ethernet or IP names, or set loop.slots",
             )
         last = max(way.cycle for way in self.ways)
         if load.timing == "kept" and last >= cycles:
@@ -136,7 +140,7 @@ class CaptureWorkload(Workload):
                 strange += 1
                 continue
             way = self.ways[number]
-            if (way.source, way.destination) != (source, node) or source == node:
+            if (way.source, way.destination) != (source, node) or not self._goes(way):
                 strange += 1
                 continue
             doubled += piece in pieces[number]
@@ -145,7 +149,7 @@ class CaptureWorkload(Workload):
         came: list[tuple[int, int, bytes]] = []
         missing = altered = stayed = 0
         for number, (packet, way) in enumerate(zip(packets, self.ways, strict=True)):
-            if way.source == way.destination:
+            if not self._goes(way):
                 stayed += 1
                 cycle = way.cycle if self.system.workload.timing == "kept" else 0
                 came.append((cycle, number, packet.data))

@@ -19,7 +19,7 @@ class PatternWorkload(Workload):
     """The patterns of ``workload.pattern``.
 
     Datagram q of a node is the same whatever the number of datagrams.  Where a pattern sends a node to itself
-    (transpose, bit-reverse) that node sends nothing.
+    (transpose, bit-reverse, incast) that node sends nothing without a loop.
     """
 
     def phases(self) -> Generator[Script, Letters, Verdict]:
@@ -33,7 +33,7 @@ class PatternWorkload(Workload):
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(source, number, destination, cycle of arrival) of every datagram, by source and number."""
         nodes = np.arange(self.system.nodes)
-        senders = nodes[self._fixed() != nodes]
+        senders = nodes if self.to_itself else nodes[self._fixed() != nodes]
         arrival = arrivals(self.system, senders)
         due = np.ones(arrival.shape, bool)
         if self.system.workload.stop:
@@ -55,7 +55,7 @@ class PatternWorkload(Workload):
         )  # fmt: skip
 
     def _fixed(self) -> np.ndarray:
-        """int64[nodes]: the destination of each node, −1 if it varies; a node of its own is silent."""
+        """int64[nodes]: the destination of each node, −1 if it varies."""
         n, load = self.system.nodes, self.system.workload
         nodes = np.arange(n)
         match load.pattern:

@@ -129,9 +129,9 @@ class TraceWorkload(Workload):
             if len(bad):
                 raise self._at(int(bad[0]), f"{name} must be 0 to {most:,}, not {column[bad[0]]:,}", cure, len(bad))
         bad = np.flatnonzero(self.source == self.destination)
-        if len(bad):
+        if len(bad) and not self.to_itself:
             what = f"node {self.source[bad[0]]} sends to itself"
-            raise self._at(int(bad[0]), what, "leave such rows out", len(bad))
+            raise self._at(int(bad[0]), what, "leave such rows out, or set loop.slots", len(bad))
 
     def _at(self, row: int, what: str, cure: str, many: int):
         """The error of a row (and of ``many`` in all), counted from 1; of a CSV file also its line."""

@@ -106,6 +106,10 @@ def test_more_hosts_than_nodes():
     verdict = played(workload)
     assert verdict.good and verdict.text.endswith("1 stayed on their node") and verdict.data
     assert len(parse(verdict.data).packets) == 6
+    looped = capture(pcap(frames), SYSTEM.replace(loop={"slots": 2}))
+    assert looped.expected > workload.expected
+    verdict = played(looped)
+    assert verdict.good and verdict.text.endswith("0 stayed on their node")
     with pytest.raises(
         WorkloadError, match=r"^c.toml: workload.hosts: c.pcap has 6 hosts, and the topology 4 nodes; choose a larger"
     ):
@@ -274,7 +278,7 @@ FIRST_NG = 28 + 20  # section and interface
         (NG[:68] + b"\xff\xff\1\0" + NG[72:], "the packet at byte 48 claims 131,071 bytes in a block of"),
         (NG[: FIRST_NG + 70] + bytes(6) + NG[FIRST_NG + 76 :], "the block at byte 48 gives two lengths"),
         (pcap([]), "none of its 0 packets goes from one node to another; capture between several"),
-        (pcap([(0, frame(1, 1))]), "none of its 1 packets goes from one node to another"),
+        (pcap([(0, frame(1, 1))]), "none of its 1 packets goes from one node to another; .*, or set loop.slots"),
     ],
 )
 def test_broken_captures(data, message):

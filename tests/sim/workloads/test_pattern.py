@@ -38,6 +38,16 @@ def test_fixed_destinations():
     assert pairs(pattern(pattern="incast", node=5)) == {(n, 5) for n in range(16) if n != 5}
 
 
+def test_a_loop_takes_what_a_node_sends_to_itself():
+    for kind, before in (("transpose", 12), ("bit-reverse", 12), ("incast", 15), ("neighbour", 16), ("uniform", None)):
+        plain = pattern(pattern=kind)
+        looped = PatternWorkload(plain.system.replace(loop={"slots": 2}))
+        own = {(n, n) for n in range(16)} & pairs(looped)
+        assert pairs(looped) - own == pairs(plain)
+        assert before is None or (len(pairs(plain)), len(own)) == (before, 16 - before)
+        assert played(looped).good
+
+
 def test_all_to_all_is_even():
     source, _, destination, _ = pattern(pattern="all-to-all", count=30).columns
     counts = np.zeros((16, 16), int)

@@ -6,7 +6,8 @@ import pytest
 
 from lethe.spec.config import System
 from lethe_sim import running
-from lethe_sim.workloads import WorkloadError
+from lethe_sim.golden.model import Golden
+from lethe_sim.workloads import Play, WorkloadError
 from lethe_sim.workloads.trace import TraceWorkload
 from tests.helpers.perfect_network import carried, played
 
@@ -70,10 +71,29 @@ def test_on_the_golden_model(tmp_path):
     assert ran.verdict and ran.verdict.good and ran.meta.cycles > 90
 
 
+def test_a_loop_takes_what_a_node_sends_to_itself():
+    trace()
+    with open("traffic.csv", "a") as file:
+        file.write("7,1,1,9\n8,1,1,0\n")
+    workload = TraceWorkload(SYSTEM.replace(loop={"slots": 2}))
+    assert sent(workload)[3:5] == [(1, 1, 9), (1, 1, 0)]
+    assert _judged_on_the_model(workload) == "trace: 6 datagrams, 51 bytes, received as sent, each once"
+
+
+def _judged_on_the_model(workload: TraceWorkload) -> str:
+    play = Play(workload)
+    golden = Golden(workload.system, play.script)
+    for cycles, until_drained in play.strides(golden, workload.system.run.cycles):
+        golden.run(cycles, until_drained=until_drained)
+    verdict = play.verdict(golden)
+    assert verdict and verdict.good and golden.service_counters("loop").sum(axis=0).tolist() == [2, 2, 2]
+    return verdict.text
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1,1,1,3", r"row 5 \(line 6\): node 1 sends to itself; leave such rows out"),
+        ("1,1,1,3", r"row 5 \(line 6\): node 1 sends to itself; leave such rows out, or set loop.slots"),
         ("1,1,0,3\n1,2,2,3\n1,0,0,3", r"row 6 \(line 7\): node 2 sends to itself \(1 more rows like it\); "),
         ("3,x,1,2", r"row 5 \(line 6\): source is 'x'; give a whole number"),
         ("3,1.0,1,2", r"row 5 \(line 6\): source is '1.0'; give a whole number"),

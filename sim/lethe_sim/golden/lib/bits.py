@@ -58,6 +58,19 @@ def flit_high(data, base, flit_bits, j):
 
 
 @jit
+def cut(flit_bits, low, high, left):
+    """A beat as two words, without what is beyond the flit and beyond the ``left`` bits of the payload."""
+    if left < flit_bits:
+        low &= mask(left)
+        high &= mask(max(0, left - 64))
+    if flit_bits < 64:
+        low &= mask(flit_bits)
+    if flit_bits < 128:
+        high = U0
+    return low, high
+
+
+@jit
 def put_flit(data, base, flit_bits, j, low, high):
     """Store flit ``j``, whatever was there."""
     if flit_bits == 64:

@@ -9,7 +9,7 @@ from lethe.spec.events import LANE_ACCEPT, Cause, Event, Kind
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word, extend
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.lib.bits import U0, mask, put_flit
+from lethe_sim.golden.lib.bits import cut, put_flit
 from lethe_sim.golden.state import NONE, Queues
 from lethe_sim.golden.study import limit
 
@@ -100,13 +100,7 @@ def store_beat(k, ni, data, ev, low, high, cycle, control):
     flit_bits = k.flit_bits
     if beat < k.slot_flits:
         left = 8 * send_table.slot_of(k, ni, slot).length - beat * flit_bits
-        if left < flit_bits:
-            low &= mask(left)
-            high &= mask(max(0, left - 64))
-        if flit_bits < 64:
-            low &= mask(flit_bits)
-        if flit_bits < 128:
-            high = U0
+        low, high = cut(flit_bits, low, high, left)
         put_flit(data, k.at_payload + slot * k.slot_words, flit_bits, beat, low, high)
     accepting.beat = beat + 1
     if beat + 1 < accepting.beats:

@@ -10,11 +10,8 @@ from .receiver import message_of, verdict
 
 
 @jit
-def act_message(k, ni, ev, cycle, ack_room, note):
-    """What the message that ended in ``cycle`` − 2 does; returns whether it committed a datagram.
-
-    ``note`` goes into the deliver record, for the model's use.
-    """
+def act_message(k, ni, ev, cycle, ack_room):
+    """What the message that ended in ``cycle`` − 2 does."""
     message = message_of(k, ni, cycle)
     kind, source = message.kind, message.source
     owner = message.destination if kind in (Kind.ACK, Kind.REJECT) else source
@@ -28,9 +25,9 @@ def act_message(k, ni, ev, cycle, ack_room, note):
         elif k.reject and kind == Kind.SEND and detail == Drop.INCARNATION:
             receive_side.reject(k, ni, cycle, message, uid)
     elif kind == Kind.SEND:
-        event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room, note)
+        event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room)
     elif kind == Kind.BE:
-        event, detail = receive_side.act_best_effort(k, ni, cycle, message, note)
+        event, detail = receive_side.act_best_effort(k, ni, cycle, message)
     elif kind == Kind.FORGET:
         event = receive_side.act_forget(k, ni, message, uid)
     elif kind == Kind.ACK:
@@ -39,7 +36,6 @@ def act_message(k, ni, ev, cycle, ack_room, note):
         event, detail = send_side.act_reject(k, ni, cycle, message)
     deliver.forget(ni)
     emit(ev, cycle, ni.number, LANE_RX, event_word(event, detail, source, length), uid)
-    return event in (Event.DELIVER, Event.DELIVER_BE)
 
 
 @jit

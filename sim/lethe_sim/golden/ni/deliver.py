@@ -84,11 +84,11 @@ def forget(ni):
 
 
 @jit
-def commit(k, ni, cycle, fifo, record, note):
+def commit(k, ni, cycle, fifo, record):
     """Commit the payload and its record."""
     if ni.uncommitted > 0:
         queue.added(data_queue(k, ni, fifo), ni.uncommitted, cycle)
-    queue.push(k, ni, Queues.DELIVER + fifo, record, note, cycle)
+    queue.push(k, ni, Queues.DELIVER + fifo, record, 0, cycle)
 
 
 @jit

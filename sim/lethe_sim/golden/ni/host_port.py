@@ -44,8 +44,8 @@ from lethe_sim.golden.lib.bits import U0, mask
 from lethe_sim.golden.state import ACK_LADDER, END, MERGE, NEVER, SEND_LADDER, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import accept, deliver, layouts
-from .receiver import message_of, stage
+from . import accept, deliver, layouts, send_table
+from .receiver import stage
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
@@ -58,8 +58,7 @@ class Flow(IntEnum):
     SEND = 1
     DATA = 2
     ACCEPTED = 4
-    COMMITTED = 8
-    SHOWING = 16
+    SHOWING = 8
 
 
 @jit
@@ -150,6 +149,16 @@ def completion_valid(k, ni, cycle):
 
 
 @jit
+def completion(k, ni):
+    """(slot, generation, destination, tag, status, cause, peer incarnation) of the completion that is offered."""
+    entry = queue.oldest(k, ni, Queues.COMPLETION)
+    slot, generation = layouts.unpack_life(entry.a)
+    peer_incarnation, status, cause = layouts.unpack_result(entry.b)
+    datagram = send_table.slot_of(k, ni, slot)
+    return slot, generation, datagram.destination, datagram.tag, status, cause, peer_incarnation
+
+
+@jit
 def deliver_valid(k, ni, cycle, fifo):
     """Whether a FIFO offers a record."""
     return queue.present(k, ni, Queues.DELIVER + fifo, cycle)
@@ -159,12 +168,6 @@ def deliver_valid(k, ni, cycle, fifo):
 def deliver_record(k, ni, fifo):
     """(source, incarnation, class, length) of the record that a FIFO offers."""
     return layouts.unpack_record(queue.oldest(k, ni, Queues.DELIVER + fifo).a)
-
-
-@jit
-def deliver_note(k, ni, fifo):
-    """What the model has noted of the record that a FIFO offers."""
-    return queue.oldest(k, ni, Queues.DELIVER + fifo).b
 
 
 @jit
@@ -179,21 +182,6 @@ def deliver_beat(k, ni, data, fifo):
     place = deliver.place_of(k, ni, fifo, 0)
     at = k.at_data + place * k.words
     return data[at], data[at + 1] if k.words == 2 else U0, deliver.last_at(k, ni)[place]
-
-
-@jit
-def committed(k, ni, cycle):
-    """(source, class, length) of the datagram that was committed in ``cycle``, for the model's account of payloads."""
-    message = message_of(k, ni, cycle)
-    return message.source, message.cls, message.length
-
-
-@jit
-def committed_beat(k, ni, data, cls, behind):
-    """(low word, high word) of a beat that was committed in this cycle: of the ``behind`` last ones the first."""
-    fifo = deliver.fifo_of(k, cls)
-    at = k.at_data + deliver.place_of(k, ni, fifo, deliver.data_queue(k, ni, fifo).level - behind) * k.words
-    return data[at], data[at + 1] if k.words == 2 else U0
 
 
 @jit

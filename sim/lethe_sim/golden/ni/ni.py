@@ -105,11 +105,11 @@ def begin_reset(k, ni, ev, cycle):
 
 
 @jit
-def step(k, ni, data, ev, port, beat, cycle, note):
+def step(k, ni, data, ev, port, beat, cycle):
     """One cycle of an NI that is not in reset, whose host drives ``port`` and the words at ``beat``; returns `Flow`.
 
     The order is such that every rule sees the state at the start of the cycle: first what takes and judges,
-    then what pushes and stores.  ``note`` goes into the deliver record of a datagram that is committed.
+    then what pushes and stores.
     """
     done = 0
     now = stage(ni, cycle)
@@ -139,8 +139,7 @@ def step(k, ni, data, ev, port, beat, cycle, note):
     if now & OFFER:
         deliver.offer(k, ni, data, cycle, now >> OFFER_FIFO, 1 if now & OFFER_LAST else 0)
     if now & END:
-        if action.act_message(k, ni, ev, cycle, ack_room, note):
-            done |= Flow.COMMITTED
+        action.act_message(k, ni, ev, cycle, ack_room)
     elif request != Request.NONE:
         action.act_request(k, ni, ev, cycle, request, request_a, request_b)
     if launched != NONE:

@@ -11,7 +11,7 @@ from . import deliver, ladder, layouts, receive_table, transmitter
 
 
 @jit
-def act_send(k, ni, cycle, message, uid, ack_room, note):
+def act_send(k, ni, cycle, message, uid, ack_room):
     """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
     source, slot, attempt = message.source, message.slot, message.attempt
     way = receive_table.find(k, ni, source, slot)
@@ -27,7 +27,7 @@ def act_send(k, ni, cycle, message, uid, ack_room, note):
     if not ack_room:
         return Event.DROP, Drop.TIMER_FULL
     receive_table.store(k, ni, way, uid)
-    commit(k, ni, cycle, message, note)
+    commit(k, ni, cycle, message)
     transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
     distance = distance_class(k, ni.number, source)
     due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, 0)
@@ -43,11 +43,11 @@ def reject(k, ni, cycle, message, uid):
 
 
 @jit
-def act_best_effort(k, ni, cycle, message, note):
+def act_best_effort(k, ni, cycle, message):
     """A datagram of best effort: deliver it; returns (event, detail)."""
     if deliver_full(k, ni, cycle, message):
         return Event.DROP, Drop.DELIVER_FULL
-    commit(k, ni, cycle, message, note)
+    commit(k, ni, cycle, message)
     return Event.DELIVER_BE, 0
 
 
@@ -59,11 +59,11 @@ def deliver_full(k, ni, cycle, message):
 
 
 @jit
-def commit(k, ni, cycle, message, note):
+def commit(k, ni, cycle, message):
     """Commit the message's payload and record."""
     fifo = deliver.fifo_of(k, message.cls)
     record = layouts.pack_record(message.source, message.incarnation, message.cls, message.length)
-    deliver.commit(k, ni, cycle, fifo, record, note)
+    deliver.commit(k, ni, cycle, fifo, record)
 
 
 @jit

@@ -5,7 +5,6 @@ from enum import IntEnum
 import numpy as np
 
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.ni.accept import payload_flits
 
 from .payload import MASK32, beat_high, beat_low
@@ -19,16 +18,16 @@ class Checker(IntEnum):
 
 
 @jit
-def take(k, ni, data, host, port, cycle):
+def take(stack, k, ni, data, host, port, cycle):
     """Take the record or the beat that is offered; without one, ready stays 0, and nothing else is done."""
     if host.check_state == Checker.HEAD:
-        if host_port.deliver_valid(k, ni, cycle, 0):
+        if stack.deliver_valid(k, ni, cycle, 0):
             port.deliver_ready = 1
-            _, _, _, length = host_port.deliver_record(k, ni, 0)
+            _, _, _, length = stack.deliver_record(k, ni, 0)
             take_record(host, length)
-    elif host_port.deliver_data_valid(k, ni, cycle, 0):
+    elif stack.deliver_data_valid(k, ni, cycle, 0):
         port.deliver_data_ready = 1
-        low, high, last = host_port.deliver_beat(k, ni, data, 0)
+        low, high, last = stack.deliver_beat(k, ni, data, 0)
         take_beat(k, host, low, high, last)
 
 

@@ -96,7 +96,7 @@ def reset(k, host, cycle):
 
 
 @jit
-def next_offer(k, ni, host, cycle):
+def next_offer(stack, k, ni, host, cycle):
     """The next cycle in which the generator itself changes or offers something."""
     if host.state == Generator.DONE:
         return NEVER
@@ -105,6 +105,6 @@ def next_offer(k, ni, host, cycle):
     if host.state == Generator.START:
         if over(k, host, cycle):
             return cycle + 1
-        ready_from = host_port.ready_from(ni)
+        ready_from = stack.ready_from(k, ni, cycle)
         return max(cycle + 1, ready_from if k.stop == 0 else min(ready_from, k.stop))
-    return host_port.next_send(k, ni, cycle, 0) if host.state == Generator.RECORD else cycle + 1
+    return stack.next_send(k, ni, cycle, 0) if host.state == Generator.RECORD else cycle + 1

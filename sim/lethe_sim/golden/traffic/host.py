@@ -31,44 +31,44 @@ def drive(k, host, port, beat, words):
     port.deliver_ready = port.deliver_data_ready = 0
     if host.stalled or host_port.stalls_deliveries(flags):
         return
-    for fifo in range(k.fifos):
-        if not host_port.stalls_stream(flags, 2 * fifo):
-            port.deliver_ready |= 1 << fifo
-        if not host_port.stalls_stream(flags, 2 * fifo + 1):
-            port.deliver_data_ready |= 1 << fifo
+    for number in range(k.streams):
+        if not host_port.stalls_stream(flags, 2 * number):
+            port.deliver_ready |= 1 << number
+        if not host_port.stalls_stream(flags, 2 * number + 1):
+            port.deliver_data_ready |= 1 << number
 
 
 @jit
-def take(k, ni, data, host, port, letters, cycle):
-    """Take what the NI delivers in ``cycle``, unless stalled."""
+def take(stack, k, ni, data, host, port, letters, letter_data, cycle):
+    """Take what is delivered in ``cycle``, unless stalled."""
     if k.host == EXTERNAL:
         return
     port.deliver_ready, port.deliver_data_ready = 0, 0
     if host.stalled:
         return
     if k.host == GENERATOR:
-        checker.take(k, ni, data, host, port, cycle)
+        checker.take(stack, k, ni, data, host, port, cycle)
     else:
-        script_host.take(k, ni, port, letters, cycle)
+        script_host.take(stack, k, ni, data, port, letters, letter_data, cycle)
 
 
 @jit
-def follow(k, ni, host, port, items, cycle, done):
-    """The host's next state, after a cycle in which the NI did ``done`` (`Flow`)."""
+def follow(stack, k, ni, host, port, items, cycle, done):
+    """The host's next state, after a cycle in which the port did ``done`` (`Flow`)."""
     if k.host == GENERATOR:
-        generator.follow(k, host, cycle, host_port.ready_from(ni), done)
+        generator.follow(k, host, cycle, stack.ready_from(k, ni, cycle), done)
     elif k.host == SCRIPT:
         script_host.follow(k, host, port, items, done)
 
 
 @jit
-def reset(k, host, cycle):
+def reset(k, ni, host, cycle):
     """A cycle in which the NI is in reset."""
     if k.host == GENERATOR:
         generator.reset(k, host, cycle)
         checker.reset(host)
     elif k.host == SCRIPT:
-        script_host.reset(host)
+        script_host.reset(k, ni, host)
 
 
 @jit
@@ -80,8 +80,8 @@ def finished(k, host):
 
 
 @jit
-def next_offer(k, ni, host, items, cycle):
+def next_offer(stack, k, ni, host, items, cycle):
     """The next cycle in which the host itself changes or offers something."""
     if k.host == GENERATOR:
-        return generator.next_offer(k, ni, host, cycle)
-    return script_host.next_offer(k, ni, host, items, cycle)
+        return generator.next_offer(stack, k, ni, host, cycle)
+    return script_host.next_offer(stack, k, ni, host, items, cycle)

@@ -5,11 +5,11 @@ from enum import IntEnum
 import numpy as np
 
 from lethe_sim.golden.compile import apart, at, jit
-from lethe_sim.golden.lib.bits import flit_high, flit_low, put_flit
+from lethe_sim.golden.lib.bits import U0, flit_high, flit_low, put_flit
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.ni.host_port import Flow
-from lethe_sim.golden.state import NEVER, Letter, Planned
+from lethe_sim.golden.state import NEVER, Letter, Planned, Stream
 
 
 class ScriptHost(IntEnum):
@@ -70,50 +70,79 @@ def follow(k, host, port, items, done):
 
 
 @jit
-def take(k, ni, port, letters, cycle):
-    """Take what is offered, and note when a record is taken."""
-    for fifo in range(k.fifos):
-        if host_port.deliver_data_valid(k, ni, cycle, fifo):
-            port.deliver_data_ready |= 1 << fifo
-        if host_port.deliver_valid(k, ni, cycle, fifo):
-            port.deliver_ready |= 1 << fifo
-            Letter(letters, 0, host_port.deliver_note(k, ni, fifo)).cycle = cycle
+def take(stack, k, ni, data, port, letters, letter_data, cycle):
+    """Take the records and beats that are offered, and keep them as letters."""
+    for number in range(k.streams):
+        stream = Stream(ni, k.at_streams, number)
+        if stack.deliver_valid(k, ni, cycle, number):
+            port.deliver_ready |= 1 << number
+            source, _, cls, length = stack.deliver_record(k, ni, number)
+            take_record(k, stream, ni.number, source, cls, length, letters, letter_data, cycle)
+        if stack.deliver_data_valid(k, ni, cycle, number):
+            port.deliver_data_ready |= 1 << number
+            low, high, last = stack.deliver_beat(k, ni, data, number)
+            take_beat(k, stream, low, high, last, letters, letter_data)
 
 
 @apart
-def keep(k, ni, data, letters, letter_data, cycle):
-    """Copy the datagram that was committed in this cycle; its row was the record's note.
+def take_record(k, stream, node, source, cls, length, letters, letter_data, cycle):
+    """A record is taken: a letter begins.  Row 0 of ``letters`` counts them, and the words of ``letter_data`` in use.
 
-    Row 0 of ``letters`` counts the rows and the words of ``letter_data`` in use.
+    Records and beats of a stream keep their order, but each comes as soon as it can: records before the beats of
+    earlier datagrams, or, after datagrams without payload, beats before their record.
     """
-    source, cls, length = host_port.committed(k, ni, cycle)
-    letter, at = Letter(letters, 0, letters[0] + 1), letters[1]
-    letter.node = ni.number
-    letter.source = source
-    letter.cls = cls
-    letter.length = length
-    letter.cycle = -1
-    letter.payload = at
-    flits = payload_flits(k, length)
-    for j in range(flits):
-        low, high = host_port.committed_beat(k, ni, data, cls, flits - j)
-        put_flit(letter_data, at, k.flit_bits, j, low, high)
     letters[0] += 1
-    letters[1] = at + (flits * k.flit_bits + 63) // 64
+    letter = Letter(letters, 0, letters[0])
+    letter.node, letter.source, letter.cls, letter.length, letter.cycle = node, source, cls, length, cycle
+    if length > 0:
+        words = (payload_flits(k, length) * k.flit_bits + 63) // 64
+        stream.record_place = next_place(stream.record_place, words, letters, letter_data)
+        stream.ahead += 1
+        letter.payload = stream.record_place + 1
+
+
+@apart
+def take_beat(k, stream, low, high, last, letters, letter_data):
+    """A beat is taken."""
+    if stream.beat == 0:
+        stream.beat_place = next_place(stream.beat_place, k.slot_words, letters, letter_data)
+        stream.ahead -= 1
+    put_flit(letter_data, stream.beat_place + 1, k.flit_bits, stream.beat, low, high)
+    stream.beat = 0 if last else stream.beat + 1
 
 
 @jit
-def reset(host):
-    """A cycle in which the NI is in reset: what was offered is offered again."""
+def next_place(place, words, letters, letter_data):
+    """The place of a stream's payload behind the one at ``place``, whose first word names it; if none is, ``words``
+    for it are set aside.
+    """
+    if letter_data[place] == U0:
+        letter_data[place] = np.uint64(letters[1])
+        letters[1] += 1 + words
+    return np.int64(letter_data[place])
+
+
+@jit
+def reset(k, ni, host):
+    """A cycle in which the NI is in reset: what was offered is offered again, and what was to be taken is lost,
+    but for what services have that are not reset.
+    """
     host.state = ScriptHost.RECORD
+    for number in range(k.streams if ni.services_in_reset else k.fifos):
+        stream = Stream(ni, k.at_streams, number)
+        if stream.ahead > 0:
+            stream.beat_place = stream.record_place
+        else:
+            stream.record_place = stream.beat_place
+        stream.ahead = stream.beat = 0
 
 
 @jit
-def next_offer(k, ni, host, items, cycle):
+def next_offer(stack, k, ni, host, items, cycle):
     """The next cycle in which the script host offers something."""
     if finished(host):
         return NEVER
     if host.state == ScriptHost.DATA:
         return cycle + 1
     item = Planned(items, 0, host.number)
-    return max(host_port.next_send(k, ni, cycle, is_control(k, item)), item.not_before)
+    return max(stack.next_send(k, ni, cycle, is_control(k, item)), item.not_before)

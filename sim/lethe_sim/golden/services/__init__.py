@@ -1,0 +1,28 @@
+"""Services between a NI and its host (section 10): what is stacked on the NIs, one file per service.
+
+A service is a module (or anything) with some of these functions of a `site.Site`, which has its two ports; `MODELS`
+names it as the specification does.  What it leaves out passes, or is nothing.
+
+=============  ==========  ======================================================================================
+function       levels      what it does
+=============  ==========  ======================================================================================
+``offer``      downwards   what it offers below, from what it is offered above; must change no state
+``show``       upwards     what it shows above, from what it is shown below and offered above; must change no state
+``take``       downwards   what it is ready to take below, from what is taken above; must change no state
+``step``       upwards     after the NI's step: its own state and events; both ports are as they were in the cycle
+``reset``      upwards     a cycle in which the node is reset, instead of all of the above
+``idle``       upwards     whether nothing is under way in it
+``next_look``  upwards     the next cycle in which it has something to do by itself, or to offer; `NEVER` without
+``outputs``    upwards     ``outputs(site, row, at)``: its flags and its beat, into the trace words from ``at`` on
+=============  ==========  ======================================================================================
+
+Beside these, ``numbers(system, below)`` is an int64 array, what each node's service begins with, and
+``words(system, below)`` how many 64-bit words it has; ``below`` is the port below (`lethe.spec.ports.HostPort`).
+"""
+
+from typing import Any
+
+from . import loop
+
+#: The model of each service, by its name in `lethe.spec.services`.
+MODELS: dict[str, Any] = {"loop": loop}
