@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from lethe.spec.topology import Topology
+from lethe.spec.trace import Layout
 from lethe.spec.wire import unpack_uid
 
 ONCE, BROKEN, UNFINISHED = "every datagram once", "broken", "unfinished"
@@ -19,12 +20,12 @@ class Example:
     peer: int | None
     note: str
 
-    def text(self, graph: Topology) -> str:
+    def text(self, layout: Layout) -> str:
         parts = [] if self.uid is None else [uid_text(self.uid)]
         if self.cycle is not None:
             parts.append(f"cycle {self.cycle}")
         if self.unit is not None:
-            parts.append(unit_text(graph, self.unit))
+            parts.append(unit_text(layout, self.unit))
         if self.peer is not None:
             parts.append(f"peer node {self.peer}")
         return f"{', '.join(parts)}: {self.note}" if parts else self.note
@@ -93,11 +94,16 @@ class AuditResult:
     run: str
     side: str
     cycles: int
-    graph: Topology
+    layout: Layout
     findings: tuple[Finding, ...]
     by_reset: int
     by_reset_examples: tuple[Example, ...]
     metrics: Metrics
+
+    @property
+    def graph(self) -> Topology:
+        """The fabric."""
+        return self.layout.graph
 
     @property
     def exit_code(self) -> int:
@@ -114,7 +120,7 @@ class AuditResult:
             lines.append("  the run had not drained; give it more run.cycles, or look for what holds it up")
         for finding in self.findings:
             lines.append(f"  {finding.name} {finding.count:,}: {finding.about}")
-            lines += [f"    {example.text(self.graph)}" for example in finding.examples]
+            lines += [f"    {example.text(self.layout)}" for example in finding.examples]
             if finding.count > len(finding.examples):
                 lines.append(f"    and {finding.count - len(finding.examples):,} more")
         if self.by_reset:
@@ -139,8 +145,8 @@ def uid_text(uid: int) -> str:
     return ":".join(map(str, unpack_uid(uid))) if uid >= 0 else str(uid)
 
 
-def unit_text(graph: Topology, unit: int | None) -> str:
+def unit_text(layout: Layout, unit: int | None) -> str:
     """The name of a unit, or what stands in place of one."""
-    if unit is None or not 0 <= unit < graph.units:
+    if unit is None or not 0 <= unit < layout.units:
         return f"unit {unit}"
-    return graph.unit_name(unit)
+    return layout.unit_name(unit)

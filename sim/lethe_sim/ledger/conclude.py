@@ -41,7 +41,7 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
         run=meta.run,
         side=meta.side,
         cycles=meta.cycles,
-        graph=run.system.graph,
+        layout=run.system.layout,
         findings=listed,
         by_reset=found.sums.counts["by_reset"],
         by_reset_examples=tuple(

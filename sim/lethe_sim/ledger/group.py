@@ -55,7 +55,7 @@ def usable(rows, system: System, cycles: int) -> tuple[dict[str, np.ndarray], np
 
     Nothing that must be there is null, and a row lies within the run.
     """
-    limits = {"cycle": min(cycles, MOST_CYCLES), "unit": system.graph.units}
+    limits = {"cycle": min(cycles, MOST_CYCLES), "unit": system.layout.units}
     limits |= dict.fromkeys(("port", "event", "detail"), 1 << 8)
     columns, which = {}, np.ones(len(rows), bool)
     for name, limit in limits.items():

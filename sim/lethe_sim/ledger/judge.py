@@ -135,7 +135,7 @@ class Reader:
 
     def _counted(self, columns: Columns) -> dict[tuple[int, int, int], int]:
         units = columns["unit"].astype(np.int64)
-        if self._system.graph.units > MOST_UNITS:
+        if self._system.layout.units > MOST_UNITS:
             units = np.full_like(units, NULL)
         keys, counts = np.unique(
             units << 16 | columns["event"].astype(np.int64) << 8 | columns["detail"], return_counts=True

@@ -124,7 +124,7 @@ class RowCheck:
         self.system, self.run, self.cycles = system, run, min(cycles, MOST_CYCLES)
         self.due = scheduled_resets(system, self.cycles)
         graph = system.graph
-        self._units = graph.units
+        self._units = system.layout.units
         self._lanes = np.ones(self._units, np.int64)
         self._lanes[: graph.first_router] = len(system.layout.lanes)
         self._lanes[graph.first_router : graph.first_link] = [graph.lanes(r) for r in range(graph.routers)]

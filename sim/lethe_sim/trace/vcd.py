@@ -68,7 +68,7 @@ class _Wave:
 
     def _register(self, unit: int, port: int) -> tuple:
         """(text, uid, peer, detail) of one lane, input port or link; a fabric unit has no peer column of its own."""
-        scope = self.graph.unit_name(unit)
+        scope = self.layout.unit_name(unit)
         if unit < self.graph.first_router:
             lane = self.layout.lanes[port].replace(" ", "")
         elif unit < self.graph.first_link:
@@ -124,7 +124,7 @@ class _Wave:
         if self.words is None:
             return
         for node in range(self.graph.nodes):
-            scope = f"lethe.{self.graph.unit_name(node)}"
+            scope = f"lethe.{self.layout.unit_name(node)}"
             base = node * self.layout.ni_words
             flags = self.words[:, base + spec.NI_FLAGS]
             for bit, name in enumerate(spec.NI_FLAG_BITS):

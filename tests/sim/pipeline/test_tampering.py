@@ -202,7 +202,7 @@ def test_rows_that_are_missing_doubled_null_or_impossible(mixed, tmp_path, name)
     restate(path, rows=table, events=len(table), digest=digest(encode(table, trace.meta.system)))
     result = audit_trace(path)
     assert result.verdict == BROKEN and finding in {f.name for f in result.findings}, result.text()
-    assert all("\n" not in example.text(result.graph) for f in result.findings for example in f.examples)
+    assert all("\n" not in example.text(result.layout) for f in result.findings for example in f.examples)
 
 
 @pytest.mark.parametrize("name", AGAINST_THE_DIGEST)

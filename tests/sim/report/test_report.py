@@ -56,7 +56,7 @@ def metrics_of(system: System) -> Metrics:
 
 def audit_of(system: System, **changes) -> AuditResult:
     values = {
-        "verdict": ONCE, "run": system.run.name, "side": "golden", "cycles": 1000, "graph": system.graph,
+        "verdict": ONCE, "run": system.run.name, "side": "golden", "cycles": 1000, "layout": system.layout,
         "findings": (), "by_reset": 0, "by_reset_examples": (), "metrics": metrics_of(system),
     }  # fmt: skip
     return AuditResult(**(values | changes))
