@@ -294,7 +294,9 @@ class Ni(wiring.Component):
             m.d.comb += self.dumped.eq(action.dumped)
             gated(self.dumped_valid, action.dumped_valid)
         sources = [completions.completion, *(port for fifo in fifos for port in (fifo.deliver, fifo.deliver_data))]
-        for port, source in zip([host.completion, *deliver_streams(HostPort.of_ni(system), host)], sources, strict=True):
+        for port, source in zip(
+            [host.completion, *deliver_streams(HostPort.of_ni(system), host)], sources, strict=True
+        ):
             gated(port.valid, source.valid)
             m.d.comb += port.payload.eq(source.payload)
             inner.d.comb += source.ready.eq(port.ready)

@@ -191,6 +191,11 @@ class Layout:
         """Trace words of the services of one node."""
         return sum(service.words for service in self.services)
 
+    def service_place(self, node: int, level: int) -> int:
+        """Index of the first trace word of a node's ``level``-th service."""
+        below = sum(service.words for service in self.services[:level])
+        return self.service_base + node * self.service_words + below
+
     @cached_property
     def words(self) -> int:
         """Trace words of the whole system in one cycle."""

@@ -108,5 +108,5 @@ def _hold_run(seen: Seen, trace: TraceReader) -> None:
     if not meta.genuine:
         note = "the metadata were changed, such as the configuration, cycles or counters: their seal is another"
         seen.found(CHANGED, [Oddity(None, None, None, note)], 1)
-    for node, cycle in sorted(scheduled_resets(meta.system, meta.cycles).keys() - seen.resets):
-        seen.found(RESET, [Oddity(cycle, node, None, "a reset or death was scheduled, but did not happen")], 1)
+    for unit, cycle in sorted(scheduled_resets(meta.system, meta.cycles).keys() - seen.resets):
+        seen.found(RESET, [Oddity(cycle, unit, None, "a reset or death was scheduled, but did not happen")], 1)

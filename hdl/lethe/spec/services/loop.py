@@ -22,4 +22,15 @@ def _above(system: "System", below: HostPort) -> HostPort:
     return replace(below, slots=below.slots + system.loop.slots, delivers=(*below.delivers, "deliver_loop"))
 
 
-LOOP = Service(name="loop", unit=Unit.LOOP, lanes=LOOP_LANES, counters=LoopCounter, named=_named, above=_above)
+LOOP = Service(
+    name="loop",
+    unit=Unit.LOOP,
+    lanes=LOOP_LANES,
+    counters=LoopCounter,
+    flag_bits=(
+        "send.ready", "send_data.ready", "completion.valid", "deliver_loop.valid", "deliver_loop_data.valid",
+        "deliver_loop_data.last", "cancel.ready", "idle",
+    ),
+    named=_named,
+    above=_above,
+)  # fmt: skip

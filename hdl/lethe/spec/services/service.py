@@ -24,6 +24,7 @@ class Service:
     unit : the sort of its units in a trace
     lanes : the names of its lanes, by number; each has two trace words
     counters : what it counts
+    flag_bits : the bits of its word of flags, from the lowest
     named : ``named(system)``: whether a configuration names it
     above : ``above(system, below)``: the port above it
     """
@@ -32,6 +33,7 @@ class Service:
     unit: Unit
     lanes: tuple[str, ...]
     counters: type[enum.IntEnum]
+    flag_bits: tuple[str, ...]
     named: Callable[["System"], bool]
     above: Callable[["System", HostPort], HostPort]
 
