@@ -1,6 +1,7 @@
 """The result of an audit: a verdict, what was found, what the run achieved; and its text."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lethe.spec.topology import Topology
 from lethe.spec.trace import Layout
@@ -83,11 +84,20 @@ class Metrics:
     events: tuple[tuple[int, int, int, int], ...] = ()
 
 
+class Number(NamedTuple):
+    """A number about a run: ``value`` and ``name`` are said one after the other."""
+
+    value: int
+    name: str
+    about: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """Whether every datagram was delivered exactly once, and the evidence.
 
-    ``by_reset`` are datagrams that a scheduled reset or death touched: listed, not judged.
+    ``by_reset`` are datagrams that a scheduled reset or death touched: listed, not judged.  ``services`` has what is
+    told of each service, by its name; ``metrics`` are of what went through the network.
     """
 
     verdict: str
@@ -99,6 +109,7 @@ class AuditResult:
     by_reset: int
     by_reset_examples: tuple[Example, ...]
     metrics: Metrics
+    services: tuple[tuple[str, tuple[Number, ...]], ...] = ()
 
     @property
     def graph(self) -> Topology:
@@ -130,6 +141,9 @@ class AuditResult:
         ]
         if ended:
             lines.append(f"  for their senders, {', '.join(ended)}")
+        for name, numbers in self.services:
+            told = ", ".join(f"{number.value:,} {number.name}" for number in numbers if number.value)
+            lines.append(f"  {name}: {told or 'nothing'}")
         if m.latency:
             shown = ", ".join(f"{name} {value:,.0f}" for name, value in m.latency.items())
             lines.append(f"  latency in cycles: {shown}")

@@ -10,6 +10,7 @@ from .counters import miscounted
 from .findings import FINDINGS
 from .group import Run
 from .judge import EXAMPLES, Summary
+from .services import AUDITED
 from .sums import metrics
 
 #: Finding: rows or metadata were changed after the trace was written.
@@ -56,6 +57,11 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
             for row in found.by_reset
         ),
         metrics=metrics(found.sums, meta, found.events, found.overtaken),
+        services=tuple(
+            (service.name, audited.numbers(found.services.get(service.name, Multiset())))
+            for service in run.system.services
+            if (audited := AUDITED.get(service.unit))
+        ),
     )
 
 

@@ -237,8 +237,7 @@ class RowCheck:
         return (unit == node) | ((unit >= first) & (unit < first + stack))
 
     def _why_gone(self, row: dict) -> str:
-        unit, layout = row["unit"], self.system.layout
-        died = self.system.death(unit if unit < layout.first_service else layout.service_at(unit)[0])
+        died = self.system.death(self.system.layout.node_of(row["unit"]))
         return "was away" if died is None or row["cycle"] < died else f"died in cycle {died}"
 
     def _resets(self, seen: Seen, rows, places: np.ndarray, resets: list[tuple[int, int]]) -> None:
