@@ -19,6 +19,7 @@ from lethe.spec import config, events, trace
 from lethe.spec.config import System
 from lethe.spec.random import advance, seed_for
 from lethe.spec.sections import SECTIONS
+from lethe.spec.services import SERVICES
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
 
 NODE_COUNTS = (16, 256, 4096, 65536)
@@ -118,8 +119,16 @@ def event_table() -> str:
 
 def _seen_at(event: events.Event) -> str:
     facts = events.EVENTS[event]
-    lane = "" if facts.lane is None else f"NI lane {events.LANE_NAMES[facts.lane]}"
-    return ", ".join(lane if unit is events.Unit.NI else unit.name.lower() for unit in facts.units)
+    lanes = {events.Unit.NI: ("NI", events.LANE_NAMES)}
+    lanes |= {service.unit: (service.name, service.lanes) for service in SERVICES}
+
+    def place(unit: events.Unit) -> str:
+        if unit not in lanes or facts.lane is None:
+            return unit.name.lower()
+        name, names = lanes[unit]
+        return f"{name} lane {names[facts.lane]}"
+
+    return ", ".join(map(place, facts.units))
 
 
 def counters() -> str:
@@ -140,6 +149,27 @@ def router_counters() -> str:
             yield int(counter), f"`{counter.name}`", f"`{events.ROUTER_COUNTED[counter].name}`"
 
     return table(("address", "counter", "counts"), rows())
+
+
+def service_counters() -> str:
+    def rows():
+        for service in SERVICES:
+            for event, facts in events.EVENTS.items():
+                for counter in facts.counters:
+                    if isinstance(counter, service.counters):
+                        yield service.name, int(counter), f"`{counter.name}`", f"`{event.name}`"
+
+    return table(("service", "address", "counter", "counts"), rows())
+
+
+def service_flags() -> str:
+    """The bits of the word of flags of each service."""
+
+    def rows():
+        for service in SERVICES:
+            yield service.name, ", ".join(service.lanes), ", ".join(f"`{name}`" for name in service.flag_bits)
+
+    return table(("service", "lanes", "flags, from bit 0 on"), rows())
 
 
 def columns() -> str:
@@ -259,6 +289,8 @@ REGIONS = {
     "events": event_table,
     "counters": counters,
     "router-counters": router_counters,
+    "service-counters": service_counters,
+    "service-flags": service_flags,
     "columns": columns,
     "keys": keys,
     "metrics": metrics,

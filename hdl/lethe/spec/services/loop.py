@@ -22,6 +22,14 @@ def _above(system: "System", below: HostPort) -> HostPort:
     return replace(below, slots=below.slots + system.loop.slots, delivers=(*below.delivers, "deliver_loop"))
 
 
+def _size(system: "System") -> str:
+    flits = system.loop_flits
+    return (
+        f"{system.loop.slots:,} slots, from {system.ni.slots:,} on; {flits:,} flits of payload, "
+        f"{flits * (system.format.flit_bits + 1):,} bits"
+    )
+
+
 LOOP = Service(
     name="loop",
     unit=Unit.LOOP,
@@ -33,4 +41,5 @@ LOOP = Service(
     ),
     named=_named,
     above=_above,
+    size=_size,
 )  # fmt: skip

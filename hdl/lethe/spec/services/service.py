@@ -27,6 +27,7 @@ class Service:
     flag_bits : the bits of its word of flags, from the lowest
     named : ``named(system)``: whether a configuration names it
     above : ``above(system, below)``: the port above it
+    size : ``size(system)``: what `lethe check` says of it
     """
 
     name: str
@@ -36,6 +37,7 @@ class Service:
     flag_bits: tuple[str, ...]
     named: Callable[["System"], bool]
     above: Callable[["System", HostPort], HostPort]
+    size: Callable[["System"], str]
 
     @property
     def flags(self) -> int:
