@@ -27,7 +27,7 @@ from .datagrams import Ledger, achieved, ledger_of, table_of
 from .findings import about_datagrams, remembered
 from .group import COLUMNS, Group, Run, source_of, usable
 from .pairs import FACTS, JOURNEYS, Pairs, handed, overtaken, untaken
-from .services import AUDITED, Rows
+from .services import AUDITED, ServiceRows
 from .services import COLUMNS as SERVICE_COLUMNS
 from .sums import Sums, bin_width
 from .worms import overtaking, passages, unmatched
@@ -223,7 +223,7 @@ def _judge_services(run: Run, columns: Columns, found: Summary, *, whole: bool) 
     for level, service in enumerate(layout.services):
         rows = np.flatnonzero((columns["unit"] - layout.first_service) % len(layout.services) == level)
         if len(rows) and (audited := AUDITED.get(service.unit)):
-            mine = Rows(run, level, {name: values[rows] for name, values in columns.items()})
+            mine = ServiceRows(run, level, {name: values[rows] for name, values in columns.items()})
             for findings in audited.findings(mine):
                 found.put(findings, whole=whole)
             found.add(Summary(services={service.name: audited.sums(mine)}))

@@ -3,9 +3,9 @@
 from lethe.spec.events import Unit
 
 from .loop import LOOP
-from .service import COLUMNS, Audited, Rows
+from .service import COLUMNS, Audited, ServiceRows
 
-__all__ = ["AUDITED", "COLUMNS", "Audited", "Rows"]
+__all__ = ["AUDITED", "COLUMNS", "Audited", "ServiceRows"]
 
 #: The services whose rows have rules.
 AUDITED: dict[Unit, Audited] = {Unit.LOOP: LOOP}

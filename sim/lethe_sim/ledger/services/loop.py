@@ -17,7 +17,7 @@ from lethe_sim.ledger.columns import NULL, runs, starts_of, text
 from lethe_sim.ledger.group import generation_of, incarnation_of, slot_of, source_of
 from lethe_sim.ledger.sums import histogram, percentiles, rounded
 
-from .service import Audited, Rows
+from .service import Audited, ServiceRows
 
 #: Cycles from LOOPED to the first in which the host can take record and completion.
 _OFFERED = 2
@@ -41,7 +41,7 @@ class _Loop:
     record : of each take the place of the LOOPED that it takes; `NULL` where there is none
     """
 
-    def __init__(self, rows: Rows):
+    def __init__(self, rows: ServiceRows):
         self.rows = rows
         self.looped, self.completes, self.takes = (
             rows.of(event) for event in (Event.LOOPED, Event.LOOP_COMPLETE, Event.LOOP_TAKE)
@@ -77,7 +77,7 @@ class _Loop:
         return stored - taken
 
 
-def _time(rows: Rows, places: np.ndarray) -> np.ndarray:
+def _time(rows: ServiceRows, places: np.ndarray) -> np.ndarray:
     """Numbers that are ordered as epoch and cycle."""
     return rows.epoch[places] << 43 | rows.cycle[places]
 
@@ -108,7 +108,7 @@ def _first(places: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
     return found
 
 
-def findings(rows: Rows) -> Iterator[pa.Table]:
+def findings(rows: ServiceRows) -> Iterator[pa.Table]:
     """What breaks a rule of the loop."""
     loop = _Loop(rows)
     yield from _of_names(rows, loop)
@@ -117,7 +117,7 @@ def findings(rows: Rows) -> Iterator[pa.Table]:
     yield from _of_takes(rows, loop)
 
 
-def _of_names(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
+def _of_names(rows: ServiceRows, loop: _Loop) -> Iterator[pa.Table]:
     first_slot, slots = rows.system.ni.slots, rows.system.loop.slots
     for places, in_turn, at_once in (
         (loop.looped, (loop.ahead < slots) & _rising(rows, loop), True),
@@ -137,14 +137,14 @@ def _of_names(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
             )
 
 
-def _rising(rows: Rows, loop: _Loop) -> np.ndarray:
+def _rising(rows: ServiceRows, loop: _Loop) -> np.ndarray:
     """Which LOOPED have a number that is not below that of the one before."""
     before = np.append(NULL, loop.stored[:-1])[: len(loop.stored)]
     before[starts_of(rows.epoch[loop.looped])] = NULL
     return loop.stored >= before
 
 
-def _of_storage(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
+def _of_storage(rows: ServiceRows, loop: _Loop) -> Iterator[pa.Table]:
     looped = loop.looped
     altered = (rows.peer[looped] != rows.node[looped]) | (rows.detail[looped] != 0)
     altered |= (rows.length[looped] < 0) | (rows.length[looped] > rows.system.format.mtu)
@@ -166,7 +166,7 @@ def _of_storage(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
         yield rows.found("held", looped[held], "no completion was taken")
 
 
-def _of_completions(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
+def _of_completions(rows: ServiceRows, loop: _Loop) -> Iterator[pa.Table]:
     places, storage = loop.completes, loop.storage
     accepted = rows.detail[places] >> CAUSE_BITS == Status.ACCEPTED
     lost = accepted & (storage == NULL)
@@ -189,7 +189,7 @@ def _of_completions(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
         )  # fmt: skip
 
 
-def _of_takes(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
+def _of_takes(rows: ServiceRows, loop: _Loop) -> Iterator[pa.Table]:
     takes, record = loop.takes, loop.record
     shown = incarnation_of(rows.uid[record]) if rows.system.ni.source_incarnation else 0
     broken = (record == NULL) | (rows.length[takes] != rows.length[record]) | (rows.detail[takes] != shown)
@@ -213,7 +213,7 @@ def _of_takes(rows: Rows, loop: _Loop) -> Iterator[pa.Table]:
     yield from _of_records_left(rows, loop, told)
 
 
-def _of_records_left(rows: Rows, loop: _Loop, told: np.ndarray) -> Iterator[pa.Table]:
+def _of_records_left(rows: ServiceRows, loop: _Loop, told: np.ndarray) -> Iterator[pa.Table]:
     """What a reset loses, and what is left at the end; ``told`` are the epochs of which something is told already."""
     left, resets = loop.left(), rows.of(Event.LOOP_RESET)
     epoch = rows.epoch[resets]
@@ -234,7 +234,7 @@ def _of_records_left(rows: Rows, loop: _Loop, told: np.ndarray) -> Iterator[pa.T
         yield rows.found("untaken", ends, text(left[waiting], "more stored than taken"), uid=nobody)
 
 
-def sums(rows: Rows) -> Multiset:
+def sums(rows: ServiceRows) -> Multiset:
     """How many were stored, taken, refused, and lost in resets; and how many waited how long to be taken."""
     loop = _Loop(rows)
     resets, taken = rows.of(Event.LOOP_RESET), loop.takes[loop.record != NULL]

@@ -20,7 +20,7 @@ from lethe_sim.trace.check import MOST_CYCLES, scheduled_resets
 COLUMNS = group.COLUMNS | {"tag": np.int32}
 
 
-class Rows:
+class ServiceRows:
     """All rows of one service of some nodes.
 
     Parameters
@@ -90,6 +90,6 @@ class Audited:
     numbers : what the sums of a run say of it
     """
 
-    findings: Callable[[Rows], Iterator[pa.Table]]
-    sums: Callable[[Rows], Multiset]
+    findings: Callable[[ServiceRows], Iterator[pa.Table]]
+    sums: Callable[[ServiceRows], Multiset]
     numbers: Callable[[Multiset], tuple[Number, ...]]
