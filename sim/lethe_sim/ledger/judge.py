@@ -29,6 +29,7 @@ from .group import COLUMNS, Group, Run, source_of, usable
 from .pairs import FACTS, JOURNEYS, Pairs, handed, overtaken, untaken
 from .services import AUDITED, ServiceRows
 from .services import COLUMNS as SERVICE_COLUMNS
+from .silence import attempts, unsilent
 from .sums import Sums, bin_width
 from .worms import overtaking, passages, unmatched
 
@@ -38,6 +39,7 @@ SLOT_KERNELS: tuple[Callable[[Group, Ledger], Iterator[pa.Table]], ...] = (about
 PAIR_KERNELS: tuple[Callable[[Pairs], Iterator[pa.Table]], ...] = (
     untaken,
     lambda pairs: overtaking(pairs.run, pairs.passages),
+    lambda pairs: unsilent(pairs.run, pairs.attempts),
 )
 #: Cases of a finding that are shown.
 EXAMPLES = 20
@@ -204,6 +206,7 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
     facts: dict[str, Columns | None] = {
         "journeys": {name: rows[column][travelled].astype(JOURNEYS[name]) for name, column in names.items()},
         "passages": passages(group),
+        "attempts": attempts(group, ledger),
     }
     after: Pieces = {}
     for piece in pieces:
