@@ -191,9 +191,13 @@ class RowCheck:
         cycle, unit, port = events["cycle"], events["unit"], events["lane"]
         within = (cycle >= 0) & (cycle < self.cycles) & (unit >= 0) & (unit < self._units) & (port >= 0)
         within &= port < self._lanes[np.where(within, unit, 0)]
-        lane, sort = _LANE[events["word"].astype(np.uint8)], self._sort(unit)
-        shown = np.where((port > LANE_FRAGMENT) & (sort == Unit.NI), LANE_TAKE, port)
-        return within & ((lane == shown) | (lane == _ANY) | (sort == Unit.ROUTER))
+        lane = _LANE[events["word"].astype(np.uint8)]
+        rows = np.flatnonzero((lane != port) & (lane != _ANY))
+        # Routers show a FRAGMENT on any port, NIs a TAKE on the lanes of their control FIFOs, too.
+        sort = self._sort(unit[rows])
+        take = (sort == Unit.NI) & (lane[rows] == LANE_TAKE) & (port[rows] > LANE_FRAGMENT)
+        within[rows] &= take | (sort == Unit.ROUTER)
+        return within
 
     def _garbled(self, rows, events: np.ndarray) -> np.ndarray:
         """Which rows are not what their own raw events say, of no event that their unit has, or of another run."""
