@@ -102,7 +102,8 @@ STATES = {
         ],
         [
             ((7, 1.85), "your program, or your hardware"),
-            ((7, -0.3), "send, completion, deliver: every datagram once\n(a service of your own is optional)"),
+            ((7, -0.3), "send, completion, deliver: every datagram once\n"
+                        "(services are optional: the loop, or your own)"),
             ((3.5, -1.9), "flits"),
             ((10.5, -1.9), "flits"),
             ((7, -3.1), "a message that meets another is discarded, whole"),

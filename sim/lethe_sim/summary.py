@@ -14,6 +14,7 @@ def summary(system: System) -> Iterator[str]:
         ("wire", _wire(system)),
         ("time-outs", _timers(system)),
         ("tables", _tables(system)),
+        ("services", (f"{service.name}: {service.size(system)}" for service in system.services)),
         ("memory", _memory(system)),
         ("promises", _promises(system)),
         ("faults", _faults(system)),

@@ -251,6 +251,7 @@ class Role(enum.Flag):
     ARRIVAL = enum.auto()  # a worm has arrived and acts, or does not
     LOSS = enum.auto()  # a worm disappears in a router or on a link
     END = enum.auto()  # the datagram has ended for its sender
+    RESET = enum.auto()  # its unit was reset, and lost what it held
 
 
 class Facts(NamedTuple):
@@ -288,8 +289,8 @@ def _link(counter: LinkCounter, role: Role = Role.NONE) -> Facts:
     return Facts((Unit.LINK,), Column(0), role, counters=(counter,))
 
 
-def _loop(lane: int, columns: Column, counter: LoopCounter | None = None) -> Facts:
-    return Facts((Unit.LOOP,), columns, lane=lane, counters=() if counter is None else (counter,))
+def _loop(lane: int, columns: Column, role: Role = Role.NONE, *, counter: LoopCounter | None = None) -> Facts:
+    return Facts((Unit.LOOP,), columns, role, lane, counters=() if counter is None else (counter,))
 
 
 _PEER, _LENGTH, _HEAD = Column.PEER, Column.LENGTH, Column.HEAD
@@ -320,7 +321,7 @@ EVENTS: dict[Event, Facts] = {
     Event.ACCEPT: _ni(LANE_ACCEPT, _PAYLOAD | Column.TAG, detail=Kind, counter=Counter.ACCEPTED),
     Event.COMPLETE: _ni(LANE_COMPLETE, _NAMED | Column.TAG, counter=Counter.COMPLETED),
     Event.TAKE: _ni(LANE_TAKE, _PEER | _LENGTH),
-    Event.RESET: _ni(LANE_RX, _LENGTH),
+    Event.RESET: _ni(LANE_RX, _LENGTH, Role.RESET),
     Event.FORWARD: _router(RouterCounter.FORWARDED, _HEAD),
     Event.DISCARD_BUSY: _router(RouterCounter.BUSY, _HEAD, Role.LOSS),
     Event.DISCARD_CONTENTION: _router(RouterCounter.CONTENTION, _HEAD, Role.LOSS),
@@ -335,10 +336,10 @@ EVENTS: dict[Event, Facts] = {
     Event.DEAD: _link(LinkCounter.DEAD, Role.LOSS),
     Event.FLIP: _link(LinkCounter.FLIPS),
     Event.DISCARD_FULL: _router(RouterCounter.FULL, _HEAD, Role.LOSS),
-    Event.LOOPED: _loop(LOOP_ACCEPT, _PAYLOAD | Column.TAG, LoopCounter.LOOPED),
-    Event.LOOP_COMPLETE: _loop(LOOP_DONE, _NAMED | Column.TAG, LoopCounter.COMPLETED),
-    Event.LOOP_TAKE: _loop(LOOP_TAKEN, _PEER | _LENGTH, LoopCounter.TAKEN),
-    Event.LOOP_RESET: _loop(LOOP_ACCEPT, _LENGTH),
+    Event.LOOPED: _loop(LOOP_ACCEPT, _PAYLOAD | Column.TAG, counter=LoopCounter.LOOPED),
+    Event.LOOP_COMPLETE: _loop(LOOP_DONE, _NAMED | Column.TAG, counter=LoopCounter.COMPLETED),
+    Event.LOOP_TAKE: _loop(LOOP_TAKEN, _PEER | _LENGTH, counter=LoopCounter.TAKEN),
+    Event.LOOP_RESET: _loop(LOOP_ACCEPT, _LENGTH, Role.RESET),
 }
 
 
@@ -353,6 +354,8 @@ def events_with(*, role: Role = Role.NONE, columns: Column = Column(0), unit: Un
 
 #: Events by which a worm leaves its node; by which it acts where it has arrived; by which it disappears on its way.
 LAUNCHES, ARRIVALS, DISCARDS = (events_with(role=role) for role in (Role.LAUNCH, Role.ARRIVAL, Role.LOSS))
+#: Events of a reset, one for each sort of unit that has any.
+RESETS = events_with(role=Role.RESET)
 #: NI events whose UID is a datagram's.
 OF_DATAGRAM = events_with(columns=Column.UID, unit=Unit.NI)
 #: Drop reasons for which the header is not believed, so that UID and peer are not known.

@@ -135,6 +135,10 @@ class Layout:
         """(node, level) of the service with this unit number."""
         return divmod(unit - self.first_service, len(self.services))
 
+    def node_of(self, unit: int) -> int:
+        """The node of a NI or a service."""
+        return unit if unit < self.graph.first_router else self.service_at(unit)[0]
+
     def unit_name(self, unit: int) -> str:
         """`ni3`, `router1`, `link12` or `loop3` for a unit number of a trace; a service is numbered as its node."""
         graph = self.graph

@@ -1,8 +1,10 @@
 """The result of an audit: a verdict, what was found, what the run achieved; and its text."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lethe.spec.topology import Topology
+from lethe.spec.trace import Layout
 from lethe.spec.wire import unpack_uid
 
 ONCE, BROKEN, UNFINISHED = "every datagram once", "broken", "unfinished"
@@ -19,12 +21,12 @@ class Example:
     peer: int | None
     note: str
 
-    def text(self, graph: Topology) -> str:
+    def text(self, layout: Layout) -> str:
         parts = [] if self.uid is None else [uid_text(self.uid)]
         if self.cycle is not None:
             parts.append(f"cycle {self.cycle}")
         if self.unit is not None:
-            parts.append(unit_text(graph, self.unit))
+            parts.append(unit_text(layout, self.unit))
         if self.peer is not None:
             parts.append(f"peer node {self.peer}")
         return f"{', '.join(parts)}: {self.note}" if parts else self.note
@@ -82,22 +84,37 @@ class Metrics:
     events: tuple[tuple[int, int, int, int], ...] = ()
 
 
+class Number(NamedTuple):
+    """A number about a run: ``value`` and ``name`` are said one after the other."""
+
+    value: int
+    name: str
+    about: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """Whether every datagram was delivered exactly once, and the evidence.
 
-    ``by_reset`` are datagrams that a scheduled reset or death touched: listed, not judged.
+    ``by_reset`` are datagrams that a scheduled reset or death touched: listed, not judged.  ``services`` has what is
+    told of each service, by its name; ``metrics`` are of what went through the network.
     """
 
     verdict: str
     run: str
     side: str
     cycles: int
-    graph: Topology
+    layout: Layout
     findings: tuple[Finding, ...]
     by_reset: int
     by_reset_examples: tuple[Example, ...]
     metrics: Metrics
+    services: tuple[tuple[str, tuple[Number, ...]], ...] = ()
+
+    @property
+    def graph(self) -> Topology:
+        """The fabric."""
+        return self.layout.graph
 
     @property
     def exit_code(self) -> int:
@@ -114,7 +131,7 @@ class AuditResult:
             lines.append("  the run had not drained; give it more run.cycles, or look for what holds it up")
         for finding in self.findings:
             lines.append(f"  {finding.name} {finding.count:,}: {finding.about}")
-            lines += [f"    {example.text(self.graph)}" for example in finding.examples]
+            lines += [f"    {example.text(self.layout)}" for example in finding.examples]
             if finding.count > len(finding.examples):
                 lines.append(f"    and {finding.count - len(finding.examples):,} more")
         if self.by_reset:
@@ -124,6 +141,9 @@ class AuditResult:
         ]
         if ended:
             lines.append(f"  for their senders, {', '.join(ended)}")
+        for name, numbers in self.services:
+            told = ", ".join(f"{number.value:,} {number.name}" for number in numbers if number.value)
+            lines.append(f"  {name}: {told or 'nothing'}")
         if m.latency:
             shown = ", ".join(f"{name} {value:,.0f}" for name, value in m.latency.items())
             lines.append(f"  latency in cycles: {shown}")
@@ -139,8 +159,8 @@ def uid_text(uid: int) -> str:
     return ":".join(map(str, unpack_uid(uid))) if uid >= 0 else str(uid)
 
 
-def unit_text(graph: Topology, unit: int | None) -> str:
+def unit_text(layout: Layout, unit: int | None) -> str:
     """The name of a unit, or what stands in place of one."""
-    if unit is None or not 0 <= unit < graph.units:
+    if unit is None or not 0 <= unit < layout.units:
         return f"unit {unit}"
-    return graph.unit_name(unit)
+    return layout.unit_name(unit)

@@ -10,6 +10,7 @@ from .counters import miscounted
 from .findings import FINDINGS
 from .group import Run
 from .judge import EXAMPLES, Summary
+from .services import AUDITED
 from .sums import metrics
 
 #: Finding: rows or metadata were changed after the trace was written.
@@ -41,7 +42,7 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
         run=meta.run,
         side=meta.side,
         cycles=meta.cycles,
-        graph=run.system.graph,
+        layout=run.system.layout,
         findings=listed,
         by_reset=found.sums.counts["by_reset"],
         by_reset_examples=tuple(
@@ -56,6 +57,11 @@ def conclude(trace: TraceReader, groups: list[tuple[int, int]], found: Summary) 
             for row in found.by_reset
         ),
         metrics=metrics(found.sums, meta, found.events, found.overtaken),
+        services=tuple(
+            (service.name, audited.numbers(found.services.get(service.name, Multiset())))
+            for service in run.system.services
+            if (audited := AUDITED.get(service.unit))
+        ),
     )
 
 
@@ -108,5 +114,5 @@ def _hold_run(seen: Seen, trace: TraceReader) -> None:
     if not meta.genuine:
         note = "the metadata were changed, such as the configuration, cycles or counters: their seal is another"
         seen.found(CHANGED, [Oddity(None, None, None, note)], 1)
-    for node, cycle in sorted(scheduled_resets(meta.system, meta.cycles).keys() - seen.resets):
-        seen.found(RESET, [Oddity(cycle, node, None, "a reset or death was scheduled, but did not happen")], 1)
+    for unit, cycle in sorted(scheduled_resets(meta.system, meta.cycles).keys() - seen.resets):
+        seen.found(RESET, [Oddity(cycle, unit, None, "a reset or death was scheduled, but did not happen")], 1)

@@ -4,7 +4,7 @@ from collections import Counter as Multiset
 from collections.abc import Iterator
 
 from lethe.spec.config import System
-from lethe.spec.events import COUNTED, LINK_COUNTED, ROUTER_COUNTED, Counter, RouterCounter
+from lethe.spec.events import COUNTED, EVENTS, LINK_COUNTED, ROUTER_COUNTED, Counter, RouterCounter
 from lethe_sim.trace import Meta
 
 #: Totals that agree, if every datagram came once (`docs/reference/cycle-contract.md`, section 5), and their moduli.
@@ -22,7 +22,7 @@ def miscounted(meta: Meta, system: System, counted: Multiset) -> Iterator[tuple[
         yield "altered", f"the checkers saw {sums['wrong']:,} wrong bits of payload"
     if system.node_resets:
         return
-    for name, told, seen in _counters(meta, counted):
+    for name, told, seen in _counters(meta, system, counted):
         if told != seen:
             yield "miscounted", f"counter {name} says {told:,}, the trace has {seen:,}"
     limits = workload.retry_limit, workload.deadline, system.timers.silent_after
@@ -32,7 +32,7 @@ def miscounted(meta: Meta, system: System, counted: Multiset) -> Iterator[tuple[
                 yield "miscounted", f"{sent} is {sums.get(sent)}, {received} is {sums.get(received)}"
 
 
-def _counters(meta: Meta, counted: Multiset) -> Iterator[tuple[str, int, int]]:
+def _counters(meta: Meta, system: System, counted: Multiset) -> Iterator[tuple[str, int, int]]:
     """(counter, its value, events)"""
     ni, routers, links = (meta.counters.get(group, {}) for group in ("ni", "routers", "links"))
     for counter, (event, drop) in COUNTED.items():
@@ -46,3 +46,9 @@ def _counters(meta: Meta, counted: Multiset) -> Iterator[tuple[str, int, int]]:
     for counter, event in LINK_COUNTED.items():
         if counter.name in links:
             yield counter.name, links[counter.name], counted[int(event)]
+    for service in system.services:
+        told = meta.counters.get(service.name, {})
+        for event, facts in EVENTS.items():
+            for counter in facts.counters:
+                if isinstance(counter, service.counters) and counter.name in told:
+                    yield f"{service.name} {counter.name}", told[counter.name], counted[int(event)]

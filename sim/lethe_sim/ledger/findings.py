@@ -28,6 +28,7 @@ FINDINGS = {
     "disordered": "a worm arrived where and when none was launched for it, so the fabric did not keep order",
     "held": "its slot was never given back",
     "remembered": "the receiver still remembers it at the end",
+    "misnamed": "a datagram to the own node whose UID is not the next one of its loop, or while too many are under way",
     "untaken": "what the receiving host took is not what was delivered to it",
     "outside": "an event outside the run's cycles, units or ports",
     "miscounted": "the counters or sums of the run contradict its events",

@@ -37,9 +37,9 @@ class Run:
 
     @classmethod
     def of(cls, meta: Meta, resets: Iterable[tuple[int, int]]) -> "Run":
-        """The run of a trace in which the resets and deaths of ``resets``, (node, cycle), have their event."""
+        """The run of a trace in which the resets and deaths of ``resets``, (unit, cycle), have their event."""
         system, due, seen = meta.system, scheduled_resets(meta.system, meta.cycles), set(resets)
-        held = [reset for place, theirs in due.items() if place in seen for reset in theirs]
+        held = [reset for place, theirs in due.items() if place in seen and place[0] < system.nodes for reset in theirs]
         if len(held) != len(system.node_resets):
             when = {(reset.node, reset.start) for reset in held}
             faults = {
@@ -55,7 +55,7 @@ def usable(rows, system: System, cycles: int) -> tuple[dict[str, np.ndarray], np
 
     Nothing that must be there is null, and a row lies within the run.
     """
-    limits = {"cycle": min(cycles, MOST_CYCLES), "unit": system.graph.units}
+    limits = {"cycle": min(cycles, MOST_CYCLES), "unit": system.layout.units}
     limits |= dict.fromkeys(("port", "event", "detail"), 1 << 8)
     columns, which = {}, np.ones(len(rows), bool)
     for name, limit in limits.items():

@@ -1,8 +1,9 @@
 """The judgement of a trace in three steps, each a function of pieces of it, wherever that runs.
 
 1. `read`: rows of a trace are held against themselves, and go to the group of their send slot.
-2. `judge_slots`: `SLOT_KERNELS` look at all events of some send slots, so at whole datagrams; what concerns the order
-   between nodes goes to the group of its pair of nodes.
+2. `judge_slots`: `SLOT_KERNELS` look at all events of some send slots, so at whole datagrams, and `services.AUDITED`
+   at all rows of the services of some nodes; what concerns the order between nodes goes to the group of its pair of
+   nodes.
 3. `judge_pairs`: `PAIR_KERNELS` look at all that some pairs of nodes had with each other.
 
 What a step found out goes into a `Summary`; summaries add up to the run's.
@@ -19,12 +20,16 @@ from lethe.spec.events import OF_DATAGRAM
 from lethe.spec.wire import UID_SLOT_SHIFT
 from lethe_sim.trace import Meta
 from lethe_sim.trace.check import RowCheck, Seen
+from lethe_sim.trace.events import filled
 
 from .columns import NULL, Columns, joined, split
 from .datagrams import Ledger, achieved, ledger_of, table_of
 from .findings import about_datagrams, remembered
 from .group import COLUMNS, Group, Run, source_of, usable
 from .pairs import FACTS, JOURNEYS, Pairs, handed, overtaken, untaken
+from .services import AUDITED, ServiceRows
+from .services import COLUMNS as SERVICE_COLUMNS
+from .silence import attempts, unsilent
 from .sums import Sums, bin_width
 from .worms import overtaking, passages, unmatched
 
@@ -34,6 +39,7 @@ SLOT_KERNELS: tuple[Callable[[Group, Ledger], Iterator[pa.Table]], ...] = (about
 PAIR_KERNELS: tuple[Callable[[Pairs], Iterator[pa.Table]], ...] = (
     untaken,
     lambda pairs: overtaking(pairs.run, pairs.passages),
+    lambda pairs: unsilent(pairs.run, pairs.attempts),
 )
 #: Cases of a finding that are shown.
 EXAMPLES = 20
@@ -42,7 +48,7 @@ MOST_UNITS = 20_000
 # By event code: whether its UID is a datagram's.
 _NAMING = np.isin(np.arange(256), OF_DATAGRAM)
 
-#: Pieces of columns, by the group that they belong to and by name: ``events``, or one of `FACTS`.
+#: Pieces of columns, by the group that they belong to and by name: ``events``, ``services``, or one of `FACTS`.
 Pieces = dict[int, dict[str, Columns]]
 
 
@@ -55,7 +61,7 @@ class Summary:
     seen : what rows came to, by the place of their piece in the trace
     events : events by (unit, event, detail); units are −1 in networks of more than `MOST_UNITS`
     found : by finding, its first `EXAMPLES` cases, as rows of `FOUND`; counts : by finding, all of them
-    sums : over datagrams; overtaken : datagrams
+    sums : over datagrams; overtaken : datagrams; services : the sums of each service, by its name
     by_reset : the first datagrams that a reset touched, as rows of `datagrams.ACHIEVED`
     rows : with ``whole``, all findings and the row of each datagram, as tables
     """
@@ -66,6 +72,7 @@ class Summary:
     counts: Multiset = field(default_factory=Multiset)
     sums: Sums = field(default_factory=Sums)
     overtaken: int = 0
+    services: dict[str, Multiset] = field(default_factory=dict)
     by_reset: list[dict] = field(default_factory=list)
     rows: dict[str, list[pa.Table]] = field(default_factory=lambda: {"findings": [], "datagrams": []})
 
@@ -77,6 +84,8 @@ class Summary:
             self.found[name] = sorted(self.found.get(name, []) + cases, key=_place)[:EXAMPLES]
         self.sums.add(other.sums)
         self.overtaken += other.overtaken
+        for name, sums in other.services.items():
+            self.services.setdefault(name, Multiset()).update(sums)
         self.by_reset = sorted(self.by_reset + other.by_reset, key=_acceptance)[:EXAMPLES]
         for name, tables in other.rows.items():
             self.rows[name] += tables
@@ -109,12 +118,14 @@ class Reader:
 
     def read(self, batches: Iterable[pa.RecordBatch], place: int) -> tuple[Summary, Pieces]:
         """What a piece of a trace, the one at ``place``, comes to."""
-        seen, parts, events = Seen(), [], []
+        seen, parts, events, served = Seen(), [], [], []
         for batch in batches:
             seen.follow(self._check.seen(batch))
-            columns, _ = usable(batch, self._system, self._meta.cycles)
+            columns, which = usable(batch, self._system, self._meta.cycles)
             parts.append(columns)
             events.append(self._counted(columns))
+            if self._system.services:
+                served.append(self._served(batch, columns, which))
         columns = joined(parts, COLUMNS)
         found = Summary(seen={place: seen})
         for counted in events:
@@ -124,7 +135,23 @@ class Reader:
         hosts = handed(columns, self._system)
         for group, rows in split(hosts, pair_group(hosts, self._groups)).items():
             pieces.setdefault(group, {})["handed"] = rows
+        if served:
+            services = joined(served, SERVICE_COLUMNS)
+            for group, rows in split(services, self._node(services["unit"]) % self._groups).items():
+                pieces.setdefault(group, {})["services"] = rows
         return found, pieces
+
+    def _served(self, batch: pa.RecordBatch, columns: Columns, which: np.ndarray | None) -> dict[str, np.ndarray]:
+        """The rows of services among ``columns``, which are those of ``batch``, or ``which`` of them."""
+        tag = filled(batch["tag"], NULL)[0]
+        columns = {**columns, "tag": tag if which is None else tag[which]}
+        rows = np.flatnonzero(columns["unit"] >= self._system.layout.first_service)
+        return {name: columns[name][rows].astype(kind) for name, kind in SERVICE_COLUMNS.items()}
+
+    def _node(self, unit: np.ndarray) -> np.ndarray:
+        """The nodes of services."""
+        layout = self._system.layout
+        return (unit.astype(np.int64) - layout.first_service) // len(layout.services)
 
     def _by_slot(self, columns: Columns, at_ni: np.ndarray) -> dict[int, dict[str, np.ndarray]]:
         named = np.flatnonzero(at_ni & (columns["uid"] != NULL) & _NAMING[columns["event"]])
@@ -135,7 +162,7 @@ class Reader:
 
     def _counted(self, columns: Columns) -> dict[tuple[int, int, int], int]:
         units = columns["unit"].astype(np.int64)
-        if self._system.graph.units > MOST_UNITS:
+        if self._system.layout.units > MOST_UNITS:
             units = np.full_like(units, NULL)
         keys, counts = np.unique(
             units << 16 | columns["event"].astype(np.int64) << 8 | columns["detail"], return_counts=True
@@ -159,6 +186,8 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
     for kernel in SLOT_KERNELS:
         for findings in kernel(group, ledger):
             found.put(findings, whole=whole)
+    served = joined([piece["services"] for piece in pieces if "services" in piece], SERVICE_COLUMNS)
+    _judge_services(run, served, found, whole=whole)
     rows = achieved(ledger, run.system.format.flit_bytes)
     found.sums = Sums.of(rows, bin_width(run.cycles))
     touched = np.flatnonzero(rows["by_reset"])
@@ -177,6 +206,7 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
     facts: dict[str, Columns | None] = {
         "journeys": {name: rows[column][travelled].astype(JOURNEYS[name]) for name, column in names.items()},
         "passages": passages(group),
+        "attempts": attempts(group, ledger),
     }
     after: Pieces = {}
     for piece in pieces:
@@ -188,6 +218,18 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
             for number, part in split(columns, pair_group(columns, groups)).items():
                 after.setdefault(number, {})[name] = part
     return found, after
+
+
+def _judge_services(run: Run, columns: Columns, found: Summary, *, whole: bool) -> None:
+    """Judge the rows of all services of some nodes."""
+    layout = run.system.layout
+    for level, service in enumerate(layout.services):
+        rows = np.flatnonzero((columns["unit"] - layout.first_service) % len(layout.services) == level)
+        if len(rows) and (audited := AUDITED.get(service.unit)):
+            mine = ServiceRows(run, level, {name: values[rows] for name, values in columns.items()})
+            for findings in audited.findings(mine):
+                found.put(findings, whole=whole)
+            found.add(Summary(services={service.name: audited.sums(mine)}))
 
 
 def judge_pairs(run: Run, pieces: list[dict[str, Columns]], *, whole: bool) -> Summary:

@@ -13,6 +13,7 @@ from .columns import NULL, Columns, most_before, runs, starts_of, text
 from .datagrams import DELIVERS
 from .findings import found
 from .group import Run, incarnation_of
+from .silence import ATTEMPTS
 from .worms import PASSAGES
 
 #: Deliveries and takes of a receiver, by sender and its incarnation (0 where hosts are not shown it): how many, their
@@ -24,7 +25,9 @@ HANDED = {
 #: Datagrams that were accepted and delivered, by the nodes between which they were sent.
 JOURNEYS = {"sender": np.int32, "receiver": np.int32, "accepted_at": np.int64, "delivered_at": np.int64}
 #: The tables about a pair of nodes: name → columns.
-FACTS: Mapping[str, Mapping[str, type]] = {"handed": HANDED, "journeys": JOURNEYS, "passages": PASSAGES}
+FACTS: Mapping[str, Mapping[str, type]] = {
+    "handed": HANDED, "journeys": JOURNEYS, "passages": PASSAGES, "attempts": ATTEMPTS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,7 @@ class Pairs:
     handed: Columns
     journeys: Columns
     passages: Columns
+    attempts: Columns
 
 
 def handed(events: Columns, system: System) -> dict[str, np.ndarray]:

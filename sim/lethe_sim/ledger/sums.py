@@ -68,12 +68,10 @@ class Sums:
         latency = rows["latency"][rows["latency"] != NULL]
         if len(latency):
             sums.least, sums.greatest, sums.total = int(latency.min()), int(latency.max()), int(latency.sum())
-            length = np.frexp(latency.astype(np.float64))[1].astype(np.int64)
-            spare = np.maximum(length - LATENCY_BITS, 0)
-            sums.latencies = _histogram(latency >> spare << spare)
-            sums.latency_bars = _histogram(np.floor(np.log2(np.maximum(latency, 1)) * BINS_PER_OCTAVE).astype(np.int64))
-        sums.messages = _histogram(np.minimum(rows["messages"][came], MOST_MESSAGES))
-        sums.flits = _histogram(rows["delivered_at"][came] // width, rows["flits"][came])
+            sums.latencies = histogram(rounded(latency))
+            sums.latency_bars = histogram(np.floor(np.log2(np.maximum(latency, 1)) * BINS_PER_OCTAVE).astype(np.int64))
+        sums.messages = histogram(np.minimum(rows["messages"][came], MOST_MESSAGES))
+        sums.flits = histogram(rows["delivered_at"][came] // width, rows["flits"][came])
         if len(rows["sends"]):
             most = np.flatnonzero(rows["sends"] == rows["sends"].max())
             first = most[np.lexsort((rows["uid"][most], rows["accepted_at"][most]))[0]]
@@ -91,7 +89,14 @@ class Sums:
         self.unlucky = min(both, key=lambda worst: (-worst[0], worst[1:]), default=None)
 
 
-def _histogram(values: np.ndarray, weights: np.ndarray | None = None) -> Multiset:
+def rounded(latency: np.ndarray) -> np.ndarray:
+    """Latencies with their `LATENCY_BITS` leading bits alone."""
+    length = np.frexp(latency.astype(np.float64))[1].astype(np.int64)
+    spare = np.maximum(length - LATENCY_BITS, 0)
+    return latency >> spare << spare
+
+
+def histogram(values: np.ndarray, weights: np.ndarray | None = None) -> Multiset:
     """How often each value comes, or the sum of its weights."""
     if not len(values):
         return Multiset()
@@ -107,7 +112,7 @@ def metrics(sums: Sums, meta: Meta, events: dict[tuple[int, int, int], int], ove
     latency = {}
     if sums.latencies:
         latency = {"least": sums.least, "mean": sums.total / sums.latencies.total()}
-        latency |= dict(zip(PERCENTILES, _percentiles(sums.latencies), strict=True)) | {"greatest": sums.greatest}
+        latency |= dict(zip(PERCENTILES, percentiles(sums.latencies), strict=True)) | {"greatest": sums.greatest}
     names = (
         "datagrams", "delivered", "once", "best_effort", "accepted", "unknown", "rejected", "never_sent",
         "flits", "bytes", "messages", "repeated",
@@ -132,7 +137,7 @@ def metrics(sums: Sums, meta: Meta, events: dict[tuple[int, int, int], int], ove
     )
 
 
-def _percentiles(latencies: Multiset) -> list[int]:
+def percentiles(latencies: Multiset) -> list[int]:
     """The latency at each of `PERCENTILES`: the least that so many do not exceed."""
     values, counts = zip(*sorted(latencies.items()), strict=True)
     passed = np.cumsum(counts)

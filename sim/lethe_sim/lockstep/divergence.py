@@ -7,6 +7,7 @@ import numpy as np
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event
+from lethe.spec.services import Service
 from lethe.spec.trace import Layout
 from lethe.spec.wire import unpack_uid
 
@@ -35,6 +36,9 @@ class DivergenceError(AssertionError):
 def place(layout: Layout, index: int) -> tuple[str, str]:
     """(unit, what) that trace word ``index`` belongs to."""
     graph = layout.graph
+    if index >= layout.service_base:
+        node, level, word = _of_service(layout, index)
+        return f"{layout.services[level].name}{node}", _service_word(layout.services[level], word)
     if index < layout.fabric_base:
         node, word = divmod(index, layout.ni_words)
         return f"ni{node}", _ni_word(layout, word)
@@ -58,8 +62,28 @@ def _ni_word(layout: Layout, word: int) -> str:
     return "link_o.data" if word < trace.NI_BEAT else "deliver_data.data"
 
 
+def _of_service(layout: Layout, index: int) -> tuple[int, int, int]:
+    """(node, level, word within the service) of a word behind those of the links."""
+    node, word = divmod(index - layout.service_base, layout.service_words)
+    level = 0
+    while word >= layout.services[level].words:
+        word, level = word - layout.services[level].words, level + 1
+    return node, level, word
+
+
+def _service_word(service: Service, word: int) -> str:
+    """What a word of a service is."""
+    if word < service.flags:
+        lane, part = divmod(word, 2)
+        return f"lane {service.lanes[lane]}, {'uid' if part else 'event'}"
+    return "flags" if word == service.flags else "beat"
+
+
 def describe_word(layout: Layout, index: int, value: int) -> str:
     """A trace word as a person would say it."""
+    if index >= layout.service_base:
+        _, level, word = _of_service(layout, index)
+        return _described(_service_word(layout.services[level], word), layout.services[level].flag_bits, value)
     if index >= layout.link_base:
         codes = list(value.to_bytes(trace.LINKS_PER_WORD, "little"))
         base = (index - layout.link_base) * trace.LINKS_PER_WORD
@@ -70,16 +94,20 @@ def describe_word(layout: Layout, index: int, value: int) -> str:
             if value
             else "nothing"
         )
-    what = _ni_word(layout, index % layout.ni_words)
+    return _described(_ni_word(layout, index % layout.ni_words), trace.NI_FLAG_BITS, value)
+
+
+def _described(what: str, flags: tuple[str, ...], value: int) -> str:
+    """A word of a NI or a service."""
     if what == "flags":
-        return " ".join(name for i, name in enumerate(trace.NI_FLAG_BITS) if value >> i & 1) or "none"
+        return " ".join(name for i, name in enumerate(flags) if value >> i & 1) or "none"
     if what.endswith("uid"):
         return describe_uid(value)
     return describe_event(value) if what.endswith("event") else f"0x{value:016x}"
 
 
 def describe_event(word: int) -> str:
-    """An event word of a NI lane."""
+    """An event word of a lane."""
     if not word:
         return "nothing"
     code, detail, peer, length = (f.of(word) for f in (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH))
@@ -125,7 +153,7 @@ def report(
             lines.append(f"  {unit:10} {what:24} golden {describe_word(layout, index, int(golden[index]))}")
             lines.append(f"  {'':10} {'':24} rtl    {describe_word(layout, index, int(rtl[index]))}")
     uids = _uids_involved(layout, differing, golden, rtl)
-    units = {index // layout.ni_words for index in differing.tolist() if index < layout.fabric_base}
+    units = {difference.unit for difference in differences}
     past = _past(layout, history, uids, units)
     if past:
         named = ", ".join(describe_uid(u) for u in sorted(uids)) or "the units that differ"
@@ -136,26 +164,37 @@ def report(
 
 
 def _uids_involved(layout: Layout, differing: np.ndarray, golden: np.ndarray, rtl: np.ndarray) -> set[int]:
-    found, words = set(), [trace.lane_word(lane) for lane in range(len(layout.lanes))]
-    for index in differing.tolist():
-        node, word = divmod(index, layout.ni_words)
-        for at in words if node < layout.graph.nodes else ():
-            if word in (at, at + 1):
-                event = node * layout.ni_words + at
-                found |= {int(side[event + 1]) for side in (golden, rtl) if side[event]}
+    changed = set(differing.tolist())
+    events = [word for _, _, word in _lanes(layout) if changed & {word, word + 1}]
+    return {int(side[word + 1]) for word in events for side in (golden, rtl) if side[word]}
+
+
+def _lanes(layout: Layout) -> list[tuple[str, str, int]]:
+    """(unit, lane, index of its event word) of every lane of NIs and services."""
+    nodes = range(layout.graph.nodes)
+    found = [
+        (f"ni{node}", name, node * layout.ni_words + trace.lane_word(lane))
+        for node in nodes
+        for lane, name in enumerate(layout.lanes)
+    ]
+    found += [
+        (f"{service.name}{node}", name, layout.service_place(node, level) + 2 * lane)
+        for node in nodes
+        for level, service in enumerate(layout.services)
+        for lane, name in enumerate(service.lanes)
+    ]
     return found
 
 
-def _past(layout: Layout, history: list[tuple[int, np.ndarray]], uids: set[int], units: set[int]) -> list[str]:
-    """Events of the datagrams in ``uids`` (or, without any, of the NIs in ``units``), oldest first."""
-    found, nodes = [], layout.graph.nodes
-    places = np.array([trace.lane_word(lane) for lane in range(len(layout.lanes))])
+def _past(layout: Layout, history: list[tuple[int, np.ndarray]], uids: set[int], units: set[str]) -> list[str]:
+    """Events of the datagrams in ``uids`` (or, without any, of the NIs and services in ``units``), oldest first."""
+    found, lanes = [], _lanes(layout)
+    places = np.array([word for _, _, word in lanes])
     for first, rows in history:
-        lanes = rows[:, : layout.fabric_base].reshape(len(rows), nodes, layout.ni_words)
-        events, ids = lanes[:, :, places], lanes[:, :, places + 1]
-        for row, node, lane in zip(*np.nonzero(events), strict=True):
-            uid = int(ids[row, node, lane])
-            if uid in uids if uids else int(node) in units:
-                said = describe_event(int(events[row, node, lane]))
-                found.append(f"cycle {first + int(row)} ni{node} {layout.lanes[lane]}: {said} uid {describe_uid(uid)}")
+        events, ids = rows[:, places], rows[:, places + 1]
+        for row, place in zip(*np.nonzero(events), strict=True):
+            (unit, lane, _), uid = lanes[place], int(ids[row, place])
+            if uid in uids if uids else unit in units:
+                said = describe_event(int(events[row, place]))
+                found.append(f"cycle {first + int(row)} {unit} {lane}: {said} uid {describe_uid(uid)}")
     return found

@@ -207,7 +207,7 @@ class RunLedger:
         nodes, slots = system.nodes, system.ni.slots
         last = warmup + window if window else _FOREVER
         self.p = np.array([nodes, slots, system.format.flit_bytes, warmup, last], np.int64)
-        self.places, self._place_of = places(system.graph)
+        self.places, self._place_of = places(system.layout)
         self.totals = np.zeros(_TOTALS, np.int64)
         self.fates = np.zeros((len(self.places), _EVENTS), np.int64)
         self.drops, self.statuses = np.zeros(_REASONS, np.int64), np.zeros(16, np.int64)

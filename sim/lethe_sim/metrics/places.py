@@ -3,20 +3,21 @@
 import numpy as np
 
 from lethe.spec.topology import EAST, WEST, Topology
+from lethe.spec.trace import Layout
 
-#: The place of all network interfaces.
+#: The place of all network interfaces and services.
 NODES = "nodes"
 
 
-def places(graph: Topology) -> tuple[list[str], np.ndarray]:
-    """The names of the places, and of each unit (NIs, routers, links) the index of its place.
+def places(layout: Layout) -> tuple[list[str], np.ndarray]:
+    """The names of the places, and of each unit (NIs, routers, links, services) the index of its place.
 
     Routers are ``level0`` … in a tree (0 is next to the nodes), ``stage0`` … in a fly, else ``routers``; links are
     ``injection``, ``ejection``, ``up0`` (from level 0 to 1), ``down0`` (back), ``between0`` (behind stage 0), ``x``
     and ``y`` in a mesh, or ``wire``.
     """
-    names = [NODES]
-    of_unit = np.zeros(graph.units, np.int64)
+    graph, names = layout.graph, [NODES]
+    of_unit = np.zeros(layout.units, np.int64)
 
     def put(first: int, name: str, which: np.ndarray | slice) -> None:
         if name not in names:
@@ -30,7 +31,7 @@ def places(graph: Topology) -> tuple[list[str], np.ndarray]:
         put(graph.first_router, name, slice(router_level * width, (router_level + 1) * width))
     links = graph.first_link
     if graph.kind == "wire":
-        put(links, "wire", slice(0, None))
+        put(links, "wire", slice(0, graph.link_count))
         return names, of_unit
     put(links, "injection", slice(0, graph.nodes))
     put(links, "ejection", slice(graph.nodes, 2 * graph.nodes))

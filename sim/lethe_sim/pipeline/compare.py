@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.spec.events import TRACE_COLUMNS, Event
-from lethe.spec.topology import Topology
+from lethe.spec.trace import Layout
 from lethe_sim.ledger.audit import uid_text, unit_text
 from lethe_sim.trace import SCHEMA, Meta, Part, TraceReader
 from lethe_sim.trace.check import MOST_CYCLES
@@ -150,9 +150,9 @@ class Row:
     tag: int | None = None
     head: int | None = None
 
-    def text(self, graph: Topology) -> str:
+    def text(self, layout: Layout) -> str:
         name = Event(self.event).name if self.event in Event._value2member_map_ else f"event {self.event}"
-        parts = [f"{_told(self.cycle):>9}", f"{unit_text(graph, self.unit)}.{_told(self.port)}", name]
+        parts = [f"{_told(self.cycle):>9}", f"{unit_text(layout, self.unit)}.{_told(self.port)}", name]
         if self.detail:
             parts.append(f"detail {self.detail}")
         if self.uid is not None:
@@ -193,7 +193,7 @@ class CompareResult:
         return 0 if self.equal else 1
 
     def text(self) -> str:
-        graph = self.left.system.graph
+        layout = self.left.system.layout
         names = (f"left ({self.left.side})", f"right ({self.right.side})")
         lines = []
         if self.equal:
@@ -203,14 +203,14 @@ class CompareResult:
         elif self.cycle is None and not self.left_rows + self.right_rows:
             lines.append("different, but not in what a row shows")
         else:
-            lines.append(f"different from cycle {self.cycle} on, first at {unit_text(graph, self.unit)}")
+            lines.append(f"different from cycle {self.cycle} on, first at {unit_text(layout, self.unit)}")
             rows = (self.left_rows, self.right_rows)
             around = (self.left_around, self.right_around)
             for name, only, near in zip(names, rows, around, strict=True):
                 lines.append(f"{name} alone has:")
-                lines += [f"  {row.text(graph)}" for row in only] or ["  nothing"]
+                lines += [f"  {row.text(layout)}" for row in only] or ["  nothing"]
                 lines.append("  and around it:")
-                lines += [f"{'  >' if row in only else '   '} {row.text(graph)}" for row in near] or ["    nothing"]
+                lines += [f"{'  >' if row in only else '   '} {row.text(layout)}" for row in near] or ["    nothing"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 

@@ -163,7 +163,7 @@ def render(
                 (rule, about, next((f for f in audit.findings if f.name == rule), None))
                 for rule, about in FINDINGS.items()
             ],
-            example=lambda case: case.text(audit.graph),
+            example=lambda case: case.text(audit.layout),
             faults=_faults(system),
             counters=meta.counters,
             data=_data(audit, reasons),
@@ -290,7 +290,7 @@ def _data(audit: AuditResult, reasons: list[tuple[str, str, int]]) -> dict[str, 
         "units": (
             ("unit", "event", "detail", "count"),
             [
-                (audit.graph.unit_name(unit) if unit >= 0 else "all", names.get(event, event), detail, count)
+                (audit.layout.unit_name(unit) if unit >= 0 else "all", names.get(event, event), detail, count)
                 for unit, event, detail, count in m.events
                 if (count and event >= Event.FORWARD) or event == Event.DROP
             ],

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.spec.config import System
-from lethe.spec.events import ARRIVALS, EVENTS, LANE_TX, Event
+from lethe.spec.events import ARRIVALS, EVENTS, LANE_FRAGMENT, LANE_TAKE, LANE_TX, RESETS, Event, Unit
 from lethe.spec.trace import EVENT
 
 from .events import SCHEMA, cells, digest, encode, filled
@@ -28,12 +28,16 @@ MOST_CYCLES = 1 << 43
 #: Findings about rows.
 GARBLED, OUTSIDE, MISPLACED, RESET, DEAD = "garbled", "outside", "misplaced", "reset", "dead"
 
-#: By event code: a bit for each sort of unit (`spec.events.Unit`) that shows it.
-_WHERE = np.zeros(1 << EVENT.bits, np.int8)
+#: By event code: a bit for each sort of unit (`spec.events.Unit`) that shows it; the lane that does, or `_ANY`.
+_WHERE, _ANY = np.zeros(1 << EVENT.bits, np.int32), -1
+_LANE = np.full(1 << EVENT.bits, _ANY, np.int16)
 for _event, _facts in EVENTS.items():
     _WHERE[_event] = sum(1 << unit for unit in _facts.units)
+    _LANE[_event] = _ANY if _facts.lane is None else _facts.lane
 
 
+# Whether an event, by its code, is that of a reset.
+_RESETS = np.isin(np.arange(1 << EVENT.bits), RESETS)
 # What a message does that arrives; two cycles after its last flit.
 _HEARD = (*ARRIVALS, Event.DROP)
 
@@ -57,7 +61,7 @@ class Seen:
     rows, digest : how many; that of the raw events they stand for, mod 2^64
     least, most : first and last cycle, None without rows
     odd : by finding, the first `SHOWN` rows; counts : by finding, all of them
-    resets : (node, cycle) of those scheduled resets that have their event
+    resets : (unit, cycle) of those scheduled resets that have their event; the unit of a NI is its node
     unusable : whether a row cannot be judged further
     start, end : (cycle, unit, port) of the first and the last sound row
     """
@@ -99,13 +103,28 @@ class Seen:
 
 
 def scheduled_resets(system: System, cycles: int) -> dict[tuple[int, int], list]:
-    """(node, cycle) of each event RESET that a run of ``cycles`` must show → those of `System.node_resets` it is.
+    """(unit, cycle) of each event of `RESETS` that a run of ``cycles`` must show → those of `System.node_resets` it is.
 
-    Resets that touch or overlap are one reset; a death is one that does not end.
+    Resets that touch or overlap are one reset; a death is one that does not end.  Services have no part in resets of
+    scope "ni".
     """
+    due, layout = _joined(system.node_resets, cycles), system.layout
+    whole = _joined([reset for reset in system.node_resets if reset.scope == "node"], cycles)
+    levels = [level for level, service in enumerate(system.services) if _tells_resets(service.unit)]
+    return due | {
+        (layout.service_unit(node, level), cycle): resets for (node, cycle), resets in whole.items() for level in levels
+    }
+
+
+def _tells_resets(unit: Unit) -> bool:
+    return any(unit in EVENTS[event].units for event in RESETS)
+
+
+def _joined(resets: Iterable, cycles: int) -> dict[tuple[int, int], list]:
+    """(node, cycle) in which a node begins to be reset → its resets from there on."""
     due: dict[tuple[int, int], list] = {}
     latest: dict[int, tuple[int, int]] = {}
-    for reset in sorted(system.node_resets, key=lambda reset: (reset.node, reset.start)):
+    for reset in sorted(resets, key=lambda reset: (reset.node, reset.start)):
         first, end = latest.get(reset.node, (0, -1))
         if reset.start > end:
             first = reset.start
@@ -123,11 +142,12 @@ class RowCheck:
     def __init__(self, system: System, run: str, cycles: int):
         self.system, self.run, self.cycles = system, run, min(cycles, MOST_CYCLES)
         self.due = scheduled_resets(system, self.cycles)
-        graph = system.graph
-        self._units = graph.units
+        graph, layout = system.graph, system.layout
+        self._units = layout.units
         self._lanes = np.ones(self._units, np.int64)
-        self._lanes[: graph.first_router] = len(system.layout.lanes)
+        self._lanes[: graph.first_router] = len(layout.lanes)
         self._lanes[graph.first_router : graph.first_link] = [graph.lanes(r) for r in range(graph.routers)]
+        self._lanes[layout.first_service :] = [len(service.lanes) for service in system.services] * system.nodes
 
     def seen(self, rows: pa.Table | pa.RecordBatch) -> Seen:
         """What ``rows`` come to, all columns of `SCHEMA`, in any number."""
@@ -161,22 +181,27 @@ class RowCheck:
         gone = self._gone(cycle, unit, port, event)
         if gone.any():
             self._tell(seen, DEAD, rows, gone, lambda row: f"{_name(row['event'])}, but it {self._why_gone(row)}")
-        resets = np.flatnonzero(event == Event.RESET)
+        resets = np.flatnonzero(_RESETS[event])
         if len(resets):
             self._resets(seen, rows, resets, list(zip(unit[resets].tolist(), cycle[resets].tolist(), strict=True)))
         return seen
 
     def _within(self, events: np.ndarray) -> np.ndarray:
-        """Which rows lie within the run: its cycles, units and ports."""
+        """Which rows lie within the run: its cycles and units, and the port that shows such an event."""
         cycle, unit, port = events["cycle"], events["unit"], events["lane"]
         within = (cycle >= 0) & (cycle < self.cycles) & (unit >= 0) & (unit < self._units) & (port >= 0)
-        return within & (port < self._lanes[np.where(within, unit, 0)])
+        within &= port < self._lanes[np.where(within, unit, 0)]
+        lane = _LANE[events["word"].astype(np.uint8)]
+        rows = np.flatnonzero((lane != port) & (lane != _ANY))
+        # Routers show a FRAGMENT on any port, NIs a TAKE on the lanes of their control FIFOs, too.
+        sort = self._sort(unit[rows])
+        take = (sort == Unit.NI) & (lane[rows] == LANE_TAKE) & (port[rows] > LANE_FRAGMENT)
+        within[rows] &= take | (sort == Unit.ROUTER)
+        return within
 
     def _garbled(self, rows, events: np.ndarray) -> np.ndarray:
         """Which rows are not what their own raw events say, of no event that their unit has, or of another run."""
-        graph, unit = self.system.graph, events["unit"]
-        sort = (unit >= graph.first_router).astype(np.int8) + (unit >= graph.first_link)
-        wrong = _WHERE[events["word"].astype(np.uint8)] >> sort & 1 == 0
+        wrong = _WHERE[events["word"].astype(np.uint8)] >> self._sort(events["unit"]) & 1 == 0
         mine = pc.index_in(rows["run"], value_set=pa.array([self.run]))  # pyright: ignore[reportAttributeAccessIssue]
         if mine.null_count:
             wrong |= filled(mine)[1]
@@ -187,6 +212,15 @@ class RowCheck:
                 wrong |= (False if missing is None else missing) != (False if null is None else null)
         return wrong
 
+    def _sort(self, unit: np.ndarray) -> np.ndarray:
+        """The sort of each unit, as of `spec.events.Unit`."""
+        graph, first_service = self.system.graph, self.system.layout.first_service
+        sort = (unit >= graph.first_router).astype(np.int8) + (unit >= graph.first_link)
+        if services := self.system.services:
+            sorts = np.array([service.unit for service in services], np.int8)
+            sort = np.where(unit >= first_service, sorts[(unit - first_service) % len(services)], sort)
+        return sort
+
     def _gone(self, cycle: np.ndarray, unit: np.ndarray, port: np.ndarray, event: np.ndarray) -> np.ndarray:
         """Which events a node shows after its death, and which messages it grants or hears while it is away.
 
@@ -194,14 +228,20 @@ class RowCheck:
         """
         gone = np.zeros(len(cycle), bool)
         for death in self.system.faults.deaths:
-            gone |= (unit == death.node) & ((cycle > death.start) | ((cycle == death.start) & (event != Event.RESET)))
+            late = (cycle > death.start) | ((cycle == death.start) & ~_RESETS[event])
+            gone |= self._at(unit, death.node) & late
         for absence in self.system.faults.absences:
             worm = (port == LANE_TX) | np.isin(event, _HEARD)
             gone |= (unit == absence.node) & worm & (cycle >= absence.start + 2) & (cycle < absence.end + 2)
         return gone
 
+    def _at(self, unit: np.ndarray, node: int) -> np.ndarray:
+        """Which units are a node's: its NI and its services."""
+        first, stack = self.system.layout.service_unit(node, 0), len(self.system.services)
+        return (unit == node) | ((unit >= first) & (unit < first + stack))
+
     def _why_gone(self, row: dict) -> str:
-        died = self.system.death(row["unit"])
+        died = self.system.death(self.system.layout.node_of(row["unit"]))
         return "was away" if died is None or row["cycle"] < died else f"died in cycle {died}"
 
     def _resets(self, seen: Seen, rows, places: np.ndarray, resets: list[tuple[int, int]]) -> None:
@@ -241,7 +281,9 @@ class RowCheck:
             return f"{what} at unit {row['unit']}, but there are {self._units}"
         if not 0 <= row["cycle"] < self.cycles:
             return f"{what}, but the run has {self.cycles} cycles"
-        return f"{what} at port {row['port']}, but there are {self._lanes[row['unit']]}"
+        if not 0 <= row["port"] < self._lanes[row["unit"]]:
+            return f"{what} at port {row['port']}, but there are {self._lanes[row['unit']]}"
+        return f"{what} at port {row['port']}, which does not show it"
 
 
 def _name(event: int) -> str:

@@ -12,7 +12,7 @@ from lethe.spec.config import System
 from lethe.spec.events import EVENTS, TRACE_COLUMNS, UNREADABLE, Column, Event, Kind
 from lethe.spec.wire import UID_BITS, UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
-#: One raw event.  ``lane`` is the NI's lane, the router's lane, or 0; ``uid`` is 0 outside NIs.
+#: One raw event.  ``lane`` is that of the NI, router or service, or 0; ``uid`` is 0 at routers and links.
 RAW_EVENT = np.dtype([("cycle", "<i8"), ("unit", "<i4"), ("lane", "<i2"), ("word", "<u8"), ("uid", "<u8")])
 
 _ARROW = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
@@ -48,17 +48,16 @@ def encode(rows: pa.Table | pa.RecordBatch, system: System) -> np.ndarray:
     events = np.empty(len(rows), RAW_EVENT)
     column = {name: filled(rows[name])[0] for name in SCHEMA.names if name != "run"}
     events["cycle"], events["unit"], events["lane"] = column["cycle"], column["unit"], column["port"]
-    graph = system.graph
-    at_ni, at_link = events["unit"] < graph.first_router, events["unit"] >= graph.first_link
+    named, at_link = _sorts(events["unit"], system)
     word = _field(column["event"], layout.EVENT)
     word |= np.where(at_link, np.uint64(0), _field(column["detail"], layout.DETAIL))
-    of_ni = _field(column["peer"], layout.PEER)
-    of_ni |= _field(column["length"], layout.LENGTH)
-    of_ni |= _field(column["tag"], layout.EXTRA)
+    of_lane = _field(column["peer"], layout.PEER)
+    of_lane |= _field(column["length"], layout.LENGTH)
+    of_lane |= _field(column["tag"], layout.EXTRA)
     of_router = _field(column["head"], layout.HEAD)
     of_router[at_link] = 0
-    events["word"] = word | np.where(at_ni, of_ni, of_router)
-    events["uid"] = np.where(at_ni, column["uid"] & ((1 << UID_BITS) - 1), 0)
+    events["word"] = word | np.where(named, of_lane, of_router)
+    events["uid"] = np.where(named, column["uid"] & ((1 << UID_BITS) - 1), 0)
     return events
 
 
@@ -71,18 +70,17 @@ def filled(column: pa.Array | pa.ChunkedArray, instead: int = 0) -> tuple[np.nda
 
 def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
     """The cells of raw events by column, all but ``run``: values, 0 where null, and where they are null."""
-    graph = system.graph
     word, unit = events["word"], events["unit"]
     event = layout.EVENT.of(word).astype(np.int16)
     detail = layout.DETAIL.of(word).astype(np.int32)
-    at_ni, at_link = unit < graph.first_router, unit >= graph.first_link
-    at_router = ~(at_ni | at_link)
+    named, at_link = _sorts(unit, system)
+    at_router = ~(named | at_link)
     detail[at_link] = 0
 
-    uid = np.where(at_ni, events["uid"], 0).astype(np.int64)
-    peer = np.where(at_ni, layout.PEER.of(word), 0).astype(np.int32)
-    length = np.where(at_ni, layout.LENGTH.of(word), 0).astype(np.int32)
-    tag = np.where(at_ni, layout.EXTRA.of(word), 0).astype(np.int32)
+    uid = np.where(named, events["uid"], 0).astype(np.int64)
+    peer = np.where(named, layout.PEER.of(word), 0).astype(np.int32)
+    length = np.where(named, layout.LENGTH.of(word), 0).astype(np.int32)
+    tag = np.where(named, layout.EXTRA.of(word), 0).astype(np.int32)
     head = np.where(at_router, layout.HEAD.of(word), 0).astype(np.int64)
 
     of_event = _COLUMNS[event]
@@ -92,9 +90,9 @@ def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.
 
     no_peer = silent(Column.PEER)
     no_peer |= (event == Event.DROP) & _NO_PEER_DROP[detail]
-    peer_null = ~at_ni | (no_peer & (peer == 0))
-    length_null = ~at_ni | (silent(Column.LENGTH) & (length == 0))
-    tag_null = ~at_ni | (silent(Column.TAG) & (tag == 0))
+    peer_null = ~named | (no_peer & (peer == 0))
+    length_null = ~named | (silent(Column.LENGTH) & (length == 0))
+    tag_null = ~named | (silent(Column.TAG) & (tag == 0))
 
     heads = np.flatnonzero(at_router & ~silent(Column.HEAD))
     if len(heads):
@@ -112,6 +110,15 @@ def cells(events: np.ndarray, system: System) -> dict[str, tuple[np.ndarray, np.
         "tag": (tag, tag_null),
         "head": (head, ~at_router),
     }
+
+
+def _sorts(unit: np.ndarray, system: System) -> tuple[np.ndarray, np.ndarray]:
+    """Of each unit whether its events name datagrams (NIs, services), and whether it is a link."""
+    graph, first_service = system.graph, system.layout.first_service
+    named, at_link = unit < graph.first_router, unit >= graph.first_link
+    if system.services:
+        named, at_link = named | (unit >= first_service), at_link & (unit < first_service)
+    return named, at_link
 
 
 def head_fields(system: System) -> dict[str, tuple[int, int]]:

@@ -9,6 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, CAUSE_BITS, EVENTS, LAUNCHES, Cause, Drop, Event, Kind, Status
 from lethe.spec.wire import unpack_uid
@@ -16,6 +18,8 @@ from lethe.spec.wire import unpack_uid
 from .events import filled, head_fields
 from .store import TraceError, TraceReader
 
+#: The events with which a datagram's life begins.
+BEGINNINGS = (Event.ACCEPT, Event.LOOPED)
 _UID_FIELDS = {"source", "slot", "generation", "incarnation"}
 _NAMES = {Event.ACK: "Ack", Event.FORGET: "Forget", Event.REJECT: "Reject", Event.BE: "Best effort"}
 _DISCARDS = {
@@ -62,7 +66,7 @@ def _instead(trace: TraceReader, uid: int) -> str:
     below, above = -1, 1 << 64
     for batch in trace.batches(["event", "uid"]):
         event, found = (filled(batch[name])[0] for name in ("event", "uid"))
-        found = found[event == Event.ACCEPT]
+        found = found[np.isin(event, BEGINNINGS)]
         below = max([below, *found[found < uid].tolist()])
         above = min([above, *found[found > uid].tolist()])
     near = min((other for other in (below, above) if 0 <= other < 1 << 64), key=lambda o: abs(o - uid), default=None)
@@ -78,11 +82,13 @@ class Life:
         self.trace, self.uid = trace, uid
         self.system: System = trace.meta.system
         graph = self.system.graph
-        rows = trace.sound(filters=[("uid", "=", uid), ("unit", "<", graph.nodes)]).to_pylist()
+        first_service = self.system.layout.first_service
+        ends = [[("uid", "=", uid), ("unit", "<", graph.nodes)], [("uid", "=", uid), ("unit", ">=", first_service)]]
+        rows = trace.sound(filters=ends).to_pylist()
         name = ":".join(map(str, unpack_uid(uid)))
         if not rows:
             raise TraceError(f"{trace.path}: no datagram {name} in this trace; {_instead(trace, uid)}")
-        accepts = [row for row in rows if row["event"] == Event.ACCEPT]
+        accepts = [row for row in rows if row["event"] in BEGINNINGS]
         if not accepts:
             raise TraceError(f"{trace.path}: datagram {name} was never accepted in this trace; try `unlucky`")
         # A UID that came round again: the life with most Sends.
@@ -92,8 +98,9 @@ class Life:
             for start, end in zip(starts, [*starts[1:], 1 << 62], strict=True)
         ]
         self.rows = max(lives, key=lambda life: sum(row["event"] == Event.SEND for row in life))
-        accept = next(row for row in self.rows if row["event"] == Event.ACCEPT)
-        self.sender, self.receiver, self.length = accept["unit"], accept["peer"], accept["length"]
+        accept = next(row for row in self.rows if row["event"] in BEGINNINGS)
+        self.sender = self.system.layout.node_of(accept["unit"])
+        self.receiver, self.length = accept["peer"], accept["length"]
         self.by_place = {(row["cycle"], row["unit"], row["port"]): row for row in self.rows}
 
     @cached_property
@@ -119,12 +126,15 @@ class Life:
                 text = "no Forget: acknowledge again"
             case Event.ORPHAN:
                 text = "sender silent: entry reclaimed"
-            case Event.COMPLETE:
+            case Event.LOOPED:
+                text = "stored, offered to its own host"
+            case Event.COMPLETE | Event.LOOP_COMPLETE:
                 status, cause = divmod(detail, 1 << CAUSE_BITS)
                 text = f"completed {_name(Status, status)}" + (f" ({_words(Cause, cause)})" if cause else "")
             case _:
                 return None
-        return Note(cycle=row["cycle"], at_sender=row["unit"] == self.sender, text=text)
+        at_sender = self.system.layout.node_of(row["unit"]) == self.sender
+        return Note(cycle=row["cycle"], at_sender=at_sender, text=text)
 
     def _worm(self, row: dict) -> Worm:
         wire, event = self.system.format, Event(row["event"])

@@ -32,7 +32,8 @@ class Meta:
     drained : whether everything had come to rest at the end
     digest : of the raw events, mod 2^64
     events : rows of the trace
-    counters : totals by name, in the groups ``ni``, ``routers``, ``links`` and ``sums`` (any may be missing)
+    counters : totals by name, in the groups ``ni``, ``routers``, ``links``, ``sums`` and those of services, such as
+        ``loop`` (any may be missing)
     lethe : version that wrote it
     seal : checksum of all the rest, so that a change is noticed
     """

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from lethe.spec.config import System
 from lethe.spec.events import Counter, LinkCounter, RouterCounter
+from lethe.spec.services import SERVICES
 from lethe.spec.toml import dump
 from lethe_sim import files
 from lethe_sim.files import MANIFEST
@@ -53,12 +54,17 @@ class TraceWriteError(OSError):
     """A trace that cannot be written to its end, for want of room, say.  The message is like the other's."""
 
 
-def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None) -> dict:
-    """Totals by name from the arrays a run leaves: NI [nodes, 32], routers [routers, 9], links [links, 3]."""
+def summed_counters(ni=None, routers=None, links=None, sums: dict | None = None, services: dict | None = None) -> dict:
+    """Totals by name from the arrays a run leaves: NI [nodes, 32], routers [routers, 9], links [links, 3].
+
+    ``services`` has those of services by name, [nodes, counters].
+    """
+    services = services or {}
     named = {
         "ni": (ni, [c.name for c in Counter]),
         "routers": (routers, [c.name for c in RouterCounter]),
         "links": (links, [c.name for c in LinkCounter]),
+        **{s.name: (services.get(s.name), [c.name for c in s.counters]) for s in SERVICES},
     }
     totals = {}
     for group, (array, names) in named.items():

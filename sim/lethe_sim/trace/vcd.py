@@ -68,8 +68,11 @@ class _Wave:
 
     def _register(self, unit: int, port: int) -> tuple:
         """(text, uid, peer, detail) of one lane, input port or link; a fabric unit has no peer column of its own."""
-        scope = self.graph.unit_name(unit)
-        if unit < self.graph.first_router:
+        scope = self.layout.unit_name(unit)
+        if unit >= self.layout.first_service:
+            _, level = self.layout.service_at(unit)
+            lane = self.layout.services[level].lanes[port]
+        elif unit < self.graph.first_router:
             lane = self.layout.lanes[port].replace(" ", "")
         elif unit < self.graph.first_link:
             back, port = divmod(port, self.graph.ports(unit - self.graph.first_router))
@@ -91,6 +94,9 @@ class _Wave:
         # Fragments are rare: their lane is there if there are any.
         lanes = [lane for lane in range(len(self.layout.lanes)) if lane != LANE_FRAGMENT]
         wanted = {(node, lane) for node in range(self.graph.nodes) for lane in lanes}
+        for unit in range(self.layout.first_service, self.layout.units):
+            _, level = self.layout.service_at(unit)
+            wanted |= {(unit, lane) for lane in range(len(self.layout.services[level].lanes))}
         for place in sorted(wanted | set(zip(columns[1], columns[2], strict=True))):
             self.places[place] = self._register(*place)
         changes = _merge(self._event_changes(zip(*columns, strict=True)), self._flit_changes())
@@ -124,17 +130,24 @@ class _Wave:
         if self.words is None:
             return
         for node in range(self.graph.nodes):
-            scope = f"lethe.{self.graph.unit_name(node)}"
+            scope = f"lethe.{self.layout.unit_name(node)}"
             base = node * self.layout.ni_words
-            flags = self.words[:, base + spec.NI_FLAGS]
-            for bit, name in enumerate(spec.NI_FLAG_BITS):
-                column = (flags >> np.uint64(bit) & np.uint64(1)).tolist()
-                yield from self._column(scope, name.replace(".", "_"), 1, column)
+            yield from self._flags(scope, self.words[:, base + spec.NI_FLAGS], spec.NI_FLAG_BITS)
             low = self.words[:, base + spec.NI_FLIT].tolist()
             high = self.words[:, base + spec.NI_FLIT + 1].tolist()
             yield from self._column(
                 scope, "link_data", self.flit_bits, [a | b << 64 for a, b in zip(low, high, strict=True)]
             )
+        for unit in range(self.layout.first_service, self.layout.units):
+            node, level = self.layout.service_at(unit)
+            service = self.layout.services[level]
+            flags = self.words[:, self.layout.service_place(node, level) + service.flags]
+            yield from self._flags(f"lethe.{self.layout.unit_name(unit)}", flags, service.flag_bits)
+
+    def _flags(self, scope: str, flags: np.ndarray, names: tuple[str, ...]):
+        for bit, name in enumerate(names):
+            column = (flags >> np.uint64(bit) & np.uint64(1)).tolist()
+            yield from self._column(scope, name.replace(".", "_"), 1, column)
 
     def _column(self, scope: str, name: str, size: int, values: list[int]):
         variable = self.out.register_var(scope, name, "wire", size=size, init=0)

@@ -16,6 +16,7 @@ def events_from_words(words: np.ndarray, layout: Layout, first_cycle: int = 0) -
     if words.ndim != 2 or words.shape[1] != expected:
         raise ValueError(f"words must be rows of {expected} words, not of shape {words.shape}")
     parts = [_ni_events(words, layout), _router_events(words, layout), _link_events(words, layout)]
+    parts += [_service_events(words, layout, level) for level in range(len(layout.services))]
     events = np.concatenate(parts)
     events["cycle"] += first_cycle
     return events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
@@ -49,7 +50,17 @@ def _router_events(words: np.ndarray, layout: Layout) -> np.ndarray:
 
 def _link_events(words: np.ndarray, layout: Layout) -> np.ndarray:
     graph = layout.graph
-    packed = np.ascontiguousarray(words[:, layout.link_base :], dtype="<u8")
+    packed = np.ascontiguousarray(words[:, layout.link_base : layout.service_base], dtype="<u8")
     codes = packed.view(np.uint8)[:, : graph.link_count]
     cycle, link = np.nonzero(codes)
     return _rows(cycle, graph.first_link + link, 0, codes[cycle, link], 0)
+
+
+def _service_events(words: np.ndarray, layout: Layout, level: int) -> np.ndarray:
+    first, lanes = layout.service_place(0, level) - layout.service_base, len(layout.services[level].lanes)
+    stacks = words[:, layout.service_base :].reshape(len(words), layout.graph.nodes, layout.service_words)
+    pairs = stacks[:, :, first : first + 2 * lanes].reshape(len(words), layout.graph.nodes, lanes, 2)
+    cycle, node, lane = np.nonzero(EVENT.of(pairs[..., 0]))
+    event, uid = pairs[cycle, node, lane].T
+    unit = layout.first_service + node * len(layout.services) + level
+    return _rows(cycle, unit, lane, event, uid)

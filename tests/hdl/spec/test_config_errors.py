@@ -191,6 +191,7 @@ ERRORS = [
     ("[[faults.resets]]\nnode = -1", "faults.resets[0].node", "no node -1", "has 0 to 15"),
     ("[[faults.resets]]\ncycles = 0", "faults.resets[0].cycles", "must be at least 1", "mend both"),
     ("[[faults.resets]]\nstart = -1", "faults.resets[0].cycles", "from a cycle ≥ 0", "mend both"),
+    ('[[faults.resets]]\nscope = "host"', "faults.resets[0].scope", "no such scope 'host'", "choose node or ni"),
     ("[[faults.deaths]]\nnode = 16", "faults.deaths[0].node", "no node 16", "has 0 to 15"),
     ("[[faults.deaths]]\nstart = -1", "faults.deaths[0].start", "must be 0 to 2^62, not -1", "choose one of these"),
     ("[[faults.deaths]]\nnode = 1", "faults.deaths", "entries of a dead node would stay", "set timers.ack_limit"),
@@ -229,6 +230,10 @@ ERRORS = [
     (KERNEL + 'kernel = "fft"\nsize = 15', "workload.size", "must be 16 to 8192 for this kernel, not 15", "change it"),
     (KERNEL + "steps = 0", "workload.steps", "must be 1 to 65536", "in that range"),
     (KERNEL + "[wire]\nmtu = 19", "wire.mtu", "at least 20 bytes, not 19", "raise it"),
+    ("[loop]\nslots = 1", "loop.slots", "must be 2 to 65520, not 1", "or 0 for no loop"),
+    ("[loop]\nslots = 65521", "loop.slots", "must be 2 to 65520, not 65521", "or 0 for no loop"),
+    ("[loop]\nflits = 9", "loop.flits", "there is no loop", "set loop.slots"),
+    ("[loop]\nslots = 2\nflits = 1", "loop.flits", "must hold one payload of 4 flits", "leave it at 0"),
     ("[workload]\nretry_limit = 256", "workload.retry_limit", "must be 0 to 255", "in that range"),
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from lethe.spec.events import (
     LANE_NAMES,
     LAUNCHES,
     LINK_COUNTED,
+    LOOP_COUNTED,
     REFUSALS,
     ROUTER_COUNTED,
     ROUTER_COUNTER_STEP,
@@ -24,11 +25,16 @@ from lethe.spec.events import (
     Drop,
     Event,
     LinkCounter,
+    LoopCounter,
     Role,
     RouterCounter,
     Status,
     Unit,
 )
+from lethe.spec.services import SERVICES
+
+#: The lanes of the units that have any with names.
+LANES = {Unit.NI: LANE_NAMES, **{service.unit: service.lanes for service in SERVICES}}
 
 
 def test_codes_fit_their_fields():
@@ -41,8 +47,9 @@ def test_codes_fit_their_fields():
 def test_the_table_tells_of_every_event():
     assert set(EVENTS) == set(Event) - {Event.NOTHING} and list(EVENTS) == sorted(EVENTS)
     for event, facts in EVENTS.items():
-        assert (facts.lane is not None) == (Unit.NI in facts.units), event
-        assert facts.lane is None or facts.lane < len(LANE_NAMES), event
+        lanes = [names for unit, names in LANES.items() if unit in facts.units]
+        assert (facts.lane is not None) == bool(lanes), event
+        assert facts.lane is None or facts.lane < len(lanes[0]), event
         assert facts.worm is None or facts.role & (Role.LAUNCH | Role.ARRIVAL), event
         assert facts.worm or event is Event.DROP or event not in (*LAUNCHES, *ARRIVALS), event
         assert Column.HEAD not in facts.columns or facts.units == (Unit.ROUTER,), event
@@ -68,6 +75,7 @@ def test_counters_fit_their_addresses():
     assert tuple(Counter) == system.counters and len(RouterCounter) <= ROUTER_COUNTER_STEP
     assert set(COUNTED) == set(Counter) - {Counter.REPLIES_DROPPED}
     assert set(ROUTER_COUNTED) == set(RouterCounter) and set(LINK_COUNTED) == set(LinkCounter)
+    assert set(LOOP_COUNTED) == set(LoopCounter)
 
 
 @pytest.mark.parametrize("fifos", [0, 1, 7])
@@ -86,3 +94,17 @@ def test_layout_of_a_system():
     system = System.make(topology={"kind": "tree", "arity": 2, "levels": 2}, ni={"control_classes": 2})
     assert system.layout.router_base(0) == system.layout.fabric_base == 4 * system.layout.ni_words == 4 * (17 + 4)
     assert system.layout.words == system.layout.link_base + -(-len(system.graph.links) // trace.LINKS_PER_WORD)
+    assert system.layout.units == system.nodes + system.graph.routers + len(system.graph.links)
+
+
+def test_services_come_after_all_else():
+    """With a loop, every node's words and unit follow those of the links."""
+    plain = System.make(topology={"kind": "tree", "arity": 4, "levels": 2})
+    layout, before = plain.replace(loop={"slots": 2}).layout, plain.layout
+    assert layout.service_base == before.words and layout.service_words == 2 * 3 + 3
+    assert layout.words == before.words + 16 * 9
+    assert layout.units == before.units + 16 and layout.service_unit(5, 0) == before.units + 5
+    assert layout.service_at(layout.service_unit(5, 0)) == (5, 0)
+    assert [layout.unit_name(unit) for unit in (0, 15, 16, 23, 24)] == ["ni0", "ni15", "router0", "router7", "link0"]
+    assert layout.unit_name(before.units - 1) == f"link{len(plain.graph.links) - 1}"
+    assert [layout.unit_name(before.units + node) for node in (0, 15)] == ["loop0", "loop15"]

@@ -129,7 +129,6 @@ def test_parallel_links_are_those_of_the_single_ones(graph):
 
 def test_names():
     tree = Topology(kind="tree", nodes=16, arity=4, levels=2)
-    assert [tree.unit_name(unit) for unit in (0, 15, 16, 23, 24)] == ["ni0", "ni15", "router0", "router7", "link0"]
     assert tree.link_name(0) == "node0→router0.0" and tree.link_name(16) == "router0.0→node0"
     dilated = replace(tree, dilation=3)
     assert dilated.link_name(1) == "node1→router0.3" and dilated.link_name(17) == "router0.3→node1"

@@ -81,6 +81,14 @@ def test_check_says_the_numbers(lethe, tmp_path):
     assert "0.3 of the worms lost on each link, 1 stall\n" in told
 
 
+def test_check_says_what_a_loop_holds(lethe, tmp_path):
+    (tmp_path / "my.toml").write_text("[loop]\nslots = 2\n")
+    assert "services   loop: 2 slots, from 16 on; 16 flits of payload, 1,040 bits\n" in lethe("check", "my.toml").out
+    (tmp_path / "my.toml").write_text("[loop]\nslots = 0\n")
+    assert "services" not in lethe("check", "my.toml").out
+    assert "[loop]\n# A service between NI and host" in lethe("new", "-").out
+
+
 @pytest.mark.parametrize(
     ("section", "keys"),
     [

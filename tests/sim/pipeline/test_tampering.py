@@ -202,7 +202,7 @@ def test_rows_that_are_missing_doubled_null_or_impossible(mixed, tmp_path, name)
     restate(path, rows=table, events=len(table), digest=digest(encode(table, trace.meta.system)))
     result = audit_trace(path)
     assert result.verdict == BROKEN and finding in {f.name for f in result.findings}, result.text()
-    assert all("\n" not in example.text(result.graph) for f in result.findings for example in f.examples)
+    assert all("\n" not in example.text(result.layout) for f in result.findings for example in f.examples)
 
 
 @pytest.mark.parametrize("name", AGAINST_THE_DIGEST)
@@ -338,6 +338,24 @@ def _heard_while_away(rows):
     rows.append(dict(of_rows(rows, Event.FORGOTTEN, unit=1)[0], cycle=1000))
 
 
+def _fewer_repeats(rows):
+    """Of the repeats to a node that fell silent, all but one are missing."""
+    end = of_rows(rows, Event.GIVE_UP, detail=Cause.SILENT)[-1]
+    repeats = of_rows(rows, Event.REPEAT, unit=end["unit"], peer=end["peer"])
+    for row in [row for row in repeats if row["cycle"] < end["cycle"]][1:]:
+        rows.remove(row)
+
+
+def _heard_meanwhile(rows):
+    """A sign of the silent node comes with every repeat to it."""
+    end = of_rows(rows, Event.GIVE_UP, detail=Cause.SILENT)[-1]
+    shown = {(row["cycle"], row["unit"], row["port"]) for row in rows}
+    for repeat in of_rows(rows, Event.REPEAT, unit=end["unit"], peer=end["peer"]):
+        place = repeat["cycle"] + 1, repeat["unit"], repeat["port"]
+        if repeat["cycle"] < end["cycle"] and place not in shown:
+            rows.append(dict(repeat, cycle=repeat["cycle"] + 1, event=int(Event.ACK_IGNORED), detail=0))
+
+
 #: Alterations of rows, with a digest that fits → what must be found.
 OF_OPTIONS = {
     "a REJECT is missing": (without(Event.REJECT), "disordered"),
@@ -354,6 +372,8 @@ OF_OPTIONS = {
     "silence is NEVER_SENT, but something was sent": (
         ended(Status.UNKNOWN, Cause.SILENT, (Status.NEVER_SENT, Cause.SILENT)), "misreported",
     ),
+    "silence after too few repeats": (_fewer_repeats, "misreported"),
+    "silence of a node that was heard": (_heard_meanwhile, "misreported"),
     "a restart is NEVER_SENT": (
         ended(Status.UNKNOWN, Cause.RESTARTED, (Status.NEVER_SENT, Cause.RESTARTED)), "misreported",
     ),
@@ -387,7 +407,11 @@ def test_a_message_just_outside_an_absence_is_none_of_it(options, tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "cause"),
-    [({"ni": {"reject": False}}, Cause.RESTARTED), ({"timers": {"silent_after": 0}}, Cause.SILENT)],
+    [
+        ({"ni": {"reject": False}}, Cause.RESTARTED),
+        ({"timers": {"silent_after": 0}}, Cause.SILENT),
+        ({"timers": {"silent_after": 9}}, Cause.SILENT),
+    ],
 )
 def test_an_end_that_the_configuration_does_not_have(options, tmp_path, option, cause):
     path = tmp_path / "t.parquet"

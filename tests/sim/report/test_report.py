@@ -15,7 +15,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Drop, Event
 from lethe.spec.toml import dump
 from lethe.spec.wire import pack_uid
-from lethe_sim.ledger.audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics
+from lethe_sim.ledger.audit import BROKEN, ONCE, UNFINISHED, AuditResult, Example, Finding, Metrics, Number
 from lethe_sim.pipeline.compare import CompareResult, Row
 from lethe_sim.report import charts, fabric, render
 from lethe_sim.trace import Meta
@@ -56,7 +56,7 @@ def metrics_of(system: System) -> Metrics:
 
 def audit_of(system: System, **changes) -> AuditResult:
     values = {
-        "verdict": ONCE, "run": system.run.name, "side": "golden", "cycles": 1000, "graph": system.graph,
+        "verdict": ONCE, "run": system.run.name, "side": "golden", "cycles": 1000, "layout": system.layout,
         "findings": (), "by_reset": 0, "by_reset_examples": (), "metrics": metrics_of(system),
     }  # fmt: skip
     return AuditResult(**(values | changes))
@@ -65,6 +65,15 @@ def audit_of(system: System, **changes) -> AuditResult:
 @pytest.fixture
 def system() -> System:
     return System.make(topology=TOPOLOGIES["tree"], run={"name": '<b>&"run"', "seed": 77}, faults={"loss": 0.02})
+
+
+def test_a_service_has_a_section(system):
+    """Only where there is one; its numbers stand beside what they mean."""
+    numbers = (Number(1234, "to the own node", "stored whole"), Number(0, "refused", "with a wrong mode"))
+    text = render(audit_of(system, services=(("loop", numbers),)), meta_of(system))
+    assert "<h2>Loop</h2>" in text and "<h2>Loop</h2>" not in render(audit_of(system), meta_of(system))
+    row = r'<th scope="row">to the own node</th><td class="about">stored whole</td><td class="count">1,234</td>'
+    assert row in text and "with a wrong mode" in text
 
 
 LADDER = MessageLadder(

@@ -221,8 +221,9 @@ def test_latencies_too_long_to_be_counted_one_by_one_are_listed():
 )
 def test_places(topology, dilation):
     """The place of each unit follows from the graph itself."""
-    graph = System.make(topology=topology, study={"dilation": dilation}).graph
-    names, of_unit = places(graph)
+    layout = System.make(topology=topology, study={"dilation": dilation}).layout
+    graph = layout.graph
+    names, of_unit = places(layout)
     found = [names[place] for place in of_unit]
     assert found[: graph.nodes] == ["nodes"] * graph.nodes
     prefix = {"tree": "level", "fly": "stage"}.get(graph.kind)

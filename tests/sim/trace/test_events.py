@@ -5,10 +5,21 @@ import pytest
 
 from lethe.spec import trace as layout
 from lethe.spec.config import System
-from lethe.spec.events import LANE_ACCEPT, LANE_FRAGMENT, LANE_RX, LANE_TX, Drop, Event, Kind
+from lethe.spec.events import (
+    LANE_ACCEPT,
+    LANE_FRAGMENT,
+    LANE_RX,
+    LANE_TX,
+    LOOP_ACCEPT,
+    LOOP_TAKEN,
+    Drop,
+    Event,
+    Kind,
+)
+from lethe.spec.services.loop import LOOP
 from lethe.spec.trace import event_hash
 from lethe.spec.wire import pack_uid
-from lethe_sim.trace import RAW_EVENT, SCHEMA, decode, digest, events_from_words
+from lethe_sim.trace import RAW_EVENT, SCHEMA, decode, digest, encode, events_from_words
 
 TREE = System.make(topology={"kind": "tree", "arity": 2, "levels": 2})
 UID = pack_uid(1, 1, 2, 3)
@@ -107,6 +118,34 @@ def test_words_to_events():
         (12, graph.nodes + 1, 3, Event.FORWARD | 1 << 8, 0),
     )
     assert events_from_words(words, places, first_cycle=10).tolist() == expected.tolist()
+
+
+def test_words_of_services():
+    """A service's lanes are rows of its own unit, behind all others; its flags and its beat are no events."""
+    system = TREE.replace(loop={"slots": 2})
+    places = system.layout
+    own = pack_uid(3, 1, system.ni.slots, 0)
+    words = np.zeros((2, places.words), np.uint64)
+    first = places.service_place(3, 0)
+    words[0, first : first + 2] = ni_word(Event.LOOPED, 0, 3, 8, 77), own
+    words[0, first + 2 * LOOP_TAKEN] = ni_word(Event.LOOP_TAKE, 0, 3, 5)
+    words[1, places.service_place(0, 0) + 2 * LOOP_ACCEPT] = ni_word(Event.LOOP_RESET, length=1)
+    words[:, first + LOOP.flags : first + LOOP.words] = 0xFFFF
+    words[1, 0] = ni_word(Event.ACK)
+    unit = places.service_unit(3, 0)
+    events = events_from_words(words, places, first_cycle=4)
+    assert events.tolist() == [
+        (4, unit, LOOP_ACCEPT, ni_word(Event.LOOPED, 0, 3, 8, 77), own),
+        (4, unit, LOOP_TAKEN, ni_word(Event.LOOP_TAKE, 0, 3, 5), 0),
+        (5, 0, LANE_TX, ni_word(Event.ACK), 0),
+        (5, places.service_unit(0, 0), LOOP_ACCEPT, ni_word(Event.LOOP_RESET, length=1), 0),
+    ]
+    rows = decode(events, system)
+    assert (encode(rows, system) == events).all()
+    stored, taken, _, reset = rows.to_pylist()
+    assert (stored["uid"], stored["peer"], stored["length"], stored["tag"], stored["head"]) == (own, 3, 8, 77, None)
+    assert (taken["uid"], taken["peer"], taken["length"], taken["tag"]) == (None, 3, 5, None)
+    assert (reset["uid"], reset["peer"], reset["length"], reset["tag"]) == (None, None, 1, None)
 
 
 def test_words_of_another_graph_are_refused():

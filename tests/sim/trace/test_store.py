@@ -86,7 +86,9 @@ def test_summed_counters():
     ni[:, Counter.ACKS] = 2, 3
     totals = summed_counters(ni, np.ones((4, 8), np.uint64), np.ones((5, 3)), {"sent": np.array([1, 2])})
     assert totals["ni"]["ACKS"] == 5 and totals["routers"]["UP"] == 4 and totals["links"]["DEAD"] == 5
-    assert totals["sums"] == {"sent": 3} and json.dumps(totals)
+    assert totals["sums"] == {"sent": 3} and json.dumps(totals) and "loop" not in totals
+    services = {"loop": np.array([[5, 4, 3], [1, 1, 1]], np.uint64)}
+    assert summed_counters(services=services) == {"loop": {"LOOPED": 6, "COMPLETED": 5, "TAKEN": 4}}
 
 
 def meta_of(path) -> dict:

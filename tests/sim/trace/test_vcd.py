@@ -5,7 +5,8 @@ import pytest
 
 from lethe.spec import trace as layout
 from lethe.spec.config import System
-from lethe.spec.events import LANE_RX, LANE_TX, Event
+from lethe.spec.events import LANE_RX, LANE_TX, LOOP_ACCEPT, Event
+from lethe.spec.services.loop import LOOP
 from lethe_sim.files import WriteError
 from lethe_sim.trace import RAW_EVENT, TraceWriter
 from lethe_sim.trace.vcd import write_vcd
@@ -71,6 +72,23 @@ def test_flits_from_words(trace, tmp_path):
     found = changes(tmp_path / "t.vcd")
     assert found["lethe.ni0.link_valid"] == [(0, "0"), (5, "1"), (6, "0")]
     assert (5, bin(0xAB)[2:]) in found["lethe.ni0.link_data"]
+
+
+def test_services_have_scopes(tmp_path):
+    """Lanes and flags of a service stand in a scope of their own."""
+    system = SYSTEM.replace(loop={"slots": 2})
+    places = system.layout
+    with TraceWriter(tmp_path / "t.parquet", system) as writer:
+        writer.append(np.array([(6, places.service_unit(1, 0), LOOP_ACCEPT, Event.LOOPED | 1 << 16, 5)], RAW_EVENT))
+        writer.finish(cycles=12, drained=True)
+    words = np.zeros((12, places.words), np.uint64)
+    words[5, places.service_place(1, 0) + LOOP.flags] = 1 << LOOP.flag_bits.index("completion.valid")
+    write_vcd(tmp_path / "t.parquet", tmp_path / "t.vcd", tmp_path / "t.gtkw", words=words)
+    found = changes(tmp_path / "t.vcd")
+    assert found["lethe.loop1.accept"] == [(0, "-"), (6, "LOOPED"), (7, "-")]
+    assert found["lethe.loop1.completion_valid"] == [(0, "0"), (5, "1"), (6, "0")]
+    assert found["lethe.loop0.take"] == [(0, "-")] and "lethe.loop0.idle" in found
+    assert "lethe.loop1.accept" in (tmp_path / "t.gtkw").read_text()
 
 
 def test_save_file(trace, tmp_path):
