@@ -53,11 +53,11 @@ class Loop(ServiceUnit):
         live = Signal(range(slots + 1))
         held = Signal(data.StructLayout({"cls": form.class_bits, "length": 16, "tag": tag, "cause": cause_width}))
 
-        # What a record is, whether or not it is valid.
+        # What is offered.
         record = above.send.payload
         own, cause, beats = Signal(), Signal(cause_width), Signal.like(left)
         m.d.comb += [
-            own.eq(record.destination == self.node),
+            own.eq(above.send.valid & (record.destination == self.node)),
             beats.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
         ]
         with m.If(record.mode > max(Mode)):

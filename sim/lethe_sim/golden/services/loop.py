@@ -141,8 +141,8 @@ def completed_at(loop, behind):
 
 @jit
 def is_own(s):
-    """Whether the record that is offered is own, if it is one."""
-    return s.above.drives.destination == s.node
+    """Whether an own record is offered."""
+    return s.above.drives.send_valid and s.above.drives.destination == s.node
 
 
 @jit
