@@ -58,7 +58,9 @@ def finish(writer: TraceWriter, golden: Golden, play: Play) -> Meta:
     """Complete the trace of a run."""
     # Only the generators' checkers look at every payload.
     sums = golden.sums if play.workload is None else None
-    counters = summed_counters(golden.counters, golden.router_counters, golden.link_counters, sums=sums)
+    counters = summed_counters(
+        golden.counters, golden.router_counters, golden.link_counters, sums, golden.service_counters
+    )
     return writer.finish(cycles=golden.cycle, drained=golden.drained, digest=golden.digest, counters=counters)
 
 

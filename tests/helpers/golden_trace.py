@@ -33,7 +33,9 @@ def write_golden(path: Path, system: System, side: str = "golden", script: Scrip
             cycles=model.cycle,
             drained=bool(model.drained),
             digest=int(model.digest),
-            counters=summed_counters(model.counters, model.router_counters, model.link_counters, model.sums),
+            counters=summed_counters(
+                model.counters, model.router_counters, model.link_counters, model.sums, model.service_counters
+            ),
         )
 
 

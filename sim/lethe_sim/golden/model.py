@@ -248,12 +248,12 @@ class Golden:
         """uint64[links, 3]: worms lost, worms that met a dead link, bits flipped."""
         return self._plant.link_counters.reshape(-1, LINK_COUNTERS).copy()
 
-    def service_counters(self, name: str) -> np.ndarray:
-        """uint64[nodes, counters] of the service of that name, by its own enumeration (`spec.events.LoopCounter`)."""
+    @property
+    def service_counters(self) -> dict[str, np.ndarray]:
+        """uint64[nodes, counters] of each service by its name, by its own enumeration (`spec.events.LoopCounter`)."""
         services = self.system.services
-        level = [service.name for service in services].index(name)
-        counters = self._plant.service_counters.reshape(self.system.nodes, len(services), -1)
-        return counters[:, level, : len(services[level].counters)].copy()
+        each = self._plant.service_counters.reshape(self.system.nodes, max(1, len(services)), -1)
+        return {s.name: each[:, level, : len(s.counters)].copy() for level, s in enumerate(services)}
 
     @property
     def sums(self) -> dict[str, np.ndarray]:

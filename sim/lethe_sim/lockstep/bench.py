@@ -70,9 +70,8 @@ async def lockstep(dut):
             for size, until_drained in play.strides(golden, job["cycles"], until_drained=job["until_drained"]):
                 await bench.run(size, until_drained=until_drained)
             outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
-            services = {service.name: golden.service_counters(service.name) for service in system.services}
             totals = summed_counters(
-                golden.counters, golden.router_counters, golden.link_counters, golden.sums, services
+                golden.counters, golden.router_counters, golden.link_counters, golden.sums, golden.service_counters
             )
             for writer in (rtl, golden_trace):
                 if writer:

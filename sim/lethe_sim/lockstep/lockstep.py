@@ -192,5 +192,5 @@ class Lockstep:
 
     def _counters(self) -> np.ndarray:
         golden = self.golden
-        services = [golden.service_counters(service.name).ravel() for service in self.system.services]
+        services = [counters.ravel() for counters in golden.service_counters.values()]
         return np.concatenate([golden.counters.ravel(), golden.router_counters.ravel(), *services])

@@ -86,7 +86,7 @@ def _judged_on_the_model(workload: TraceWorkload) -> str:
     for cycles, until_drained in play.strides(golden, workload.system.run.cycles):
         golden.run(cycles, until_drained=until_drained)
     verdict = play.verdict(golden)
-    assert verdict and verdict.good and golden.service_counters("loop").sum(axis=0).tolist() == [2, 2, 2]
+    assert verdict and verdict.good and golden.service_counters["loop"].sum(axis=0).tolist() == [2, 2, 2]
     return verdict.text
 
 

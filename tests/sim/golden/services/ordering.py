@@ -14,8 +14,8 @@ from lethe_sim.golden.record import Record
 from lethe_sim.golden.services import site
 
 ORDER = Service(
-    name="order", unit=Unit.LOOP, lanes=(), counters=LoopCounter, named=lambda system: True,
-    above=lambda system, below: below,
+    name="order", unit=Unit.LOOP, lanes=(), flag_bits=(), counters=LoopCounter, named=lambda system: True,
+    above=lambda system, below: below, size=lambda system: "",
 )  # fmt: skip
 
 
