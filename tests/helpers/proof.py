@@ -34,7 +34,8 @@ def _translate(specification, folder):
     m.domains.sync = sync = ClockDomain(reset_less=True)
     m.submodules.specification = specification
     (folder / "top.il").write_text(rtlil.convert(m, name="top", ports=[sync.clk]))
-    steps = ("read_rtlil top.il", "prep -flatten -top top", "memory_nordff", "async2sync", "chformal -lower")
+    # Memories as registers: these are small, and the solver is twenty times faster than with arrays.
+    steps = ("read_rtlil top.il", "prep -flatten -top top", "memory_map", "async2sync", "chformal -lower")
     steps += ("opt -full", "dffunmap", "opt_clean", "write_smt2 -wires top.smt2")
     done = _run("yosys", "-q", "-p", "; ".join(steps), cwd=folder)
     assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-2000:]}"

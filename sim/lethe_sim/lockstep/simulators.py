@@ -144,6 +144,8 @@ def run(
     runner = _runner(simulator)
     # A built design remembers where cocotb lay; the environment that built it may be gone.
     libraries = os.pathsep.join(filter(None, [str(libs_dir), os.environ.get("LD_LIBRARY_PATH")]))
+    # cocotb would rewrite the assertions of every module that is imported, NumPy's too: seconds for each start.
+    rewritten = f"{module.rpartition('.')[2]}.py"
     with _tools_on_path(simulator), _quiet():
         try:
             runner.test(
@@ -153,7 +155,11 @@ def run(
                 build_dir=directory,
                 test_dir=workspace,
                 results_xml=str(results),
-                extra_env={"LD_LIBRARY_PATH": libraries, **environment},
+                extra_env={
+                    "LD_LIBRARY_PATH": libraries,
+                    "COCOTB_REWRITE_ASSERTION_FILES": rewritten,
+                    **environment,
+                },
                 seed=seed,
                 waves=waves is not None,
                 plusargs=[] if waves is None else ["--trace-file", str(waves)],
