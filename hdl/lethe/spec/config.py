@@ -136,6 +136,7 @@ class System:
             self.ni.control_classes,
             control=self.ni.control_slots > 0,
             merge=self.ni.merge_bits > 0,
+            lag=sections.router.trace_lag(self),
         )
 
     @property

@@ -104,12 +104,14 @@ class Layout:
     control_fifos : deliver FIFOs of control classes that every NI has
     control : whether hosts have a port of their own for control
     merge : whether NIs have a merge port
+    lag : cycles by which the RTL shows the words late
     """
 
     graph: Topology
     control_fifos: int = 0
     control: bool = False
     merge: bool = False
+    lag: int = 0
 
     @property
     def lanes(self) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ async def hold(dut):
         try:
             await bench.start()
             await bench.run(job["cycles"])
+            await bench.settle()
             await bench.compare_counters()
         except DivergenceError as divergence:
             report = report or f"seed {seed}: {divergence}"
