@@ -47,15 +47,16 @@ def _links() -> dict[str, Block]:
 def _routers() -> dict[str, Block]:
     """With every number of stages before the crossbar, and up-ports with each."""
     shapes = {"3-ary tree level 1": ("tree3", 16, 11), "mesh middle": ("mesh", 64, 4), "crossbar": ("crossbar", 16, 0)}
-    return {
+    found: dict[str, Block] = {
         "tree level 0": RouterBlock(_system("tree", 16), 1),
         "tree top": RouterBlock(_system("tree", 32, latency=2), 2),
         "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
-    } | {
-        f"{name}, latency {latency}": RouterBlock(_system(kind, bits, latency=latency), number)
-        for name, (kind, bits, number) in shapes.items()
-        for latency in (1, 2, 3, 4)
     }
+    for name, (kind, bits, number) in shapes.items():
+        for latency in (1, 2, 3, 4):
+            system = _system(kind, bits, latency=latency)
+            found[f"{name}, latency {latency}"] = RouterBlock(system, number)
+    return found
 
 
 def _queued_routers() -> dict[str, Block]:
