@@ -128,6 +128,18 @@ CHANGES = {
         new="chosen.eq((draw * running[-1] + 128)[8:])",
         blocks=(("wide routers", "fly of 16"),),
     ),
+    "up-ports are drawn a cycle ahead of their heads": Change(
+        file=f"{HDL}/fabric/router.py",
+        old="wins, ranks, turn_out = after(",
+        new="wins, ranks, _ = after(",
+        blocks=(("routers", "3-ary tree level 1, latency 4"),),
+    ),
+    "an output is freed a cycle ahead of the last flit": Change(
+        file=f"{HDL}/fabric/router.py",
+        old="longest, ends, routed, asks, climbs, wins,",
+        new="longest, _, routed, asks, climbs, wins,",
+        blocks=(("routers", "mesh middle, latency 2"),),
+    ),
     "a REJECT ends whatever is live": Change(
         file=f"{HDL}/ni/send_side.py",
         old="restarted = act.reject & answered",

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
@@ -49,7 +48,7 @@ class SystemTop(wiring.Component):
     Members
     -------
     watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
-        Trace words in the order of section 7, word 0 lowest.
+        Trace words in the order of section 7, word 0 lowest, `Layout.lag` cycles after their own.
     idle : Out(1)
         Every node is idle that has not died.
     stimulus : In(64 · `Layout.stimulus_words` · nodes), with ``host="stimulus"``
@@ -63,10 +62,10 @@ class SystemTop(wiring.Component):
     ok : Out(1), with ``host="generator"``
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        The counter as of the cycle of the address, two cycles later.  With s = `System.counter_step`, NI n's `Counter`
-        c is at s·n + c, router r's `RouterCounter` c at s·nodes + `ROUTER_COUNTER_STEP`·r + c.  Services, k at each
-        node, come behind the routers: with t = `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l)
-        + c after their first.
+        The counter as of the cycle of the address, two cycles later; a router's as of `Layout.lag` cycles before that.
+        With s = `System.counter_step`, NI n's `Counter` c is at s·n + c, router r's `RouterCounter` c at s·nodes +
+        `ROUTER_COUNTER_STEP`·r + c.  Services, k at each node, come behind the routers: with t =
+        `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l) + c after their first.
     """
 
     def __init__(self, system: System, host: str = "generator", *, watch: bool = True):
@@ -143,15 +142,18 @@ class SystemTop(wiring.Component):
         return m
 
     def _trace(self, m, nis, stacks, fabric):
-        """The trace words of NIs, routers, links and services."""
+        """The trace words of NIs, routers, links and services; those of the others wait for those of the routers."""
         graph, layout = self._system.graph, self._system.layout
-        watched = [ni.watch.word_select(word, WORD_BITS) for ni in nis for word in range(layout.ni_words)]
+        seen = [_late(m, f"watch_ni{n}", ni.watch, layout.lag) for n, ni in enumerate(nis)]
+        watched = [words.word_select(word, WORD_BITS) for words in seen for word in range(layout.ni_words)]
         for r in range(graph.routers):
             watched += [getattr(fabric, f"watch{r}").word_select(lane, WORD_BITS) for lane in range(graph.lanes(r))]
-        links = fabric.watch_links
+        links = _late(m, "watch_links", fabric.watch_links, layout.lag)
         watched += [padded(links[first : first + WORD_BITS], WORD_BITS) for first in range(0, len(links), WORD_BITS)]
-        for unit in chain.from_iterable(stacks):
-            watched += [unit.watch[first : first + WORD_BITS] for first in range(0, len(unit.watch), WORD_BITS)]
+        for node, units in enumerate(stacks):
+            for service, unit in zip(self._system.services, units, strict=True):
+                words = _late(m, f"watch_{service.name}{node}", unit.watch, layout.lag)
+                watched += [words[first : first + WORD_BITS] for first in range(0, len(words), WORD_BITS)]
         for part, name in enumerate(layout.watch_ports):
             m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
 
@@ -223,8 +225,8 @@ class FabricTop(wiring.Component):
     link_i, link_o : arrays of In(flit), Out(flit), one for each node
         To a node's ``link_o`` and ``link_i``, in this order.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
-        The counter as of the cycle of the address, two cycles later.  Router r's `RouterCounter` c is at
-        `ROUTER_COUNTER_STEP`·r + c.
+        The counter as of `Layout.lag` cycles before the cycle of the address, two cycles later.  Router r's
+        `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
     """
 
     def __init__(self, system: System):
@@ -257,6 +259,15 @@ def _all(bits):
     for bit in bits:
         every = every & bit
     return every
+
+
+def _late(m, name: str, value, cycles: int):
+    """The value as of so many cycles ago."""
+    for cycle in range(cycles):
+        later = Signal.like(value, name=f"{name}_{cycle}")
+        m.d.sync += later.eq(value)
+        value = later
+    return value
 
 
 def _total(m, name: str, terms: list):

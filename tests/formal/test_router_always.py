@@ -42,7 +42,7 @@ def sound(m, router: Router, ports: int):
     holds exactly one output, any other none.  Each row of the tables of winners names one at most.
     """
     inner = opened(router)
-    columns = {call.o: call for call in inner._drive}
+    columns = {call.o: call for call in inner._select}
     holds: dict[int, list] = {i: [] for i in range(ports)}
     for o in range(ports):
         owners = [inner.held[o] & owner for owner in columns[o].owner] if o in columns else []
@@ -200,12 +200,9 @@ def test_contention_makes_no_fragments(tmp_path):
 
 #: What the proofs have to refuse: the text of the router that is changed, and what by.
 CHANGES = {
-    "a held output is granted": ("granted[i, o].eq(ask & ~held[o] & win)", "granted[i, o].eq(ask & win)"),
-    "a longest worm does not free": ("select & ~Cat(ends[i] for", "select & ~Cat(presented[i].last for"),
-    "a gap does not free": (
-        "owner & Cat(body[i] for i in sources)",
-        "owner & Cat(~presented[i].first for i in sources)",
-    ),
+    "a held output is granted": ("granted[i, o].eq(win & ~held[o])", "granted[i, o].eq(win)"),
+    "a longest worm does not free": ("ends[i].eq(flit.last | longest[i])", "ends[i].eq(flit.last)"),
+    "a gap does not free": ("body[i].eq(flit.valid & ~flit.first)", "body[i].eq(~flit.first)"),
     "two may win": ("picks[n, p].eq(reached[p] & ~reached[p + 1])", "picks[n, p].eq(reached[p])"),
 }
 

@@ -1,5 +1,7 @@
 """The wormhole router: it discards, at once or when the queue of an input is full (cycle contract, section 3)."""
 
+from functools import partial
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -7,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from lethe.layouts import flit_layout
 from lethe.lib.random import Draws, scale
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
+from lethe.spec.sections.router import lag
 from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
@@ -18,12 +21,18 @@ __all__ = ["Router"]
 
 #: Up to so many ports the winner of an output is looked up in tables, which is faster.
 SMALL = 8
+#: Where the first registers of the latency are, by their number: after what the heads ask for, after who would win,
+#: before the crossbar.  The others follow the output.
+CUTS = ((), ("winner",), ("route", "winner"), ("route", "winner", "select"))
 
 
 class Router(wiring.Component):
     """A crossbar: a head gets its output at once, or its worm is swallowed, or waits if its input has a queue.
 
     A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
+    Without queues the registers of the latency cut the longest paths (`CUTS`): what comes in waits in them for its
+    decision, so all decisions are made as late, and are the same.  Those of one cycle still see those of the cycle
+    before, in a loop of one cycle.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
     With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
@@ -46,7 +55,7 @@ class Router(wiring.Component):
     salt : In(16), only with a queue and up-ports
         Constant: `lethe.spec.pin.salt_for` of the run's seed.
     watch : Out(64 · ports), or Out(128 · ports) with a queue
-        One trace word per input (section 7), valid in the cycle of the decision; above them those of the queues' backs.
+        One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs.
     counts : Out
         For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
     """
@@ -64,6 +73,7 @@ class Router(wiring.Component):
             raise ValueError(f"max_wait must be at least 0, not {max_wait!r}")
         self._wire, self._rule, self._latency = wire, rule, latency
         self._queue, self._max_wait = queue, max_wait
+        self._cuts = CUTS[lag(latency, queue)]
         self._pins = self.pins(rule, queue)
         if self._pins:
             pin.check(wire)
@@ -102,7 +112,8 @@ class Router(wiring.Component):
         wire, rule = self._wire, self._rule
         inputs = range(rule.ports)
         first_up = rule.ports - rule.up_ports
-        m.submodules.chance = chance = Draws()
+        after = partial(self._after, m)
+        m.submodules.chance = chance = Draws(2 if "route" in self._cuts else 1)
         m.d.comb += chance.seed.eq(self.seed)
 
         presented = list(self.i)
@@ -124,15 +135,18 @@ class Router(wiring.Component):
         head = Signal(rule.ports)
         body = Signal(rule.ports)
         ends = Signal(rule.ports)  # this flit, if it passes, is the last to do so
-        overlong = Signal(rule.ports)
+        longest = Signal(rule.ports)  # as it has as many flits as a worm may have
+        # Before a cut it is not known which worms are forwarded, and does not matter: others end nothing.
+        counted = Const(-1, rule.ports) if self._cuts else forwarding
         for i in inputs:
             flit = presented[i]
             m.d.comb += [
                 head[i].eq(flit.valid & flit.first),
                 body[i].eq(flit.valid & ~flit.first),
-                overlong[i].eq(forwarding[i] & body[i] & ~flit.last & (count[i] == wire.max_flits - 1)),
-                ends[i].eq(flit.last | overlong[i]),
+                longest[i].eq(counted[i] & body[i] & ~flit.last & (count[i] == wire.max_flits - 1)),
+                ends[i].eq(flit.last | longest[i]),
             ]
+            m.d.sync += count[i].eq(Mux(head[i], 1, count[i] + 1))
 
         asks = {}  # (input, output): the head asks for this fixed output
         climbs = {}  # input: the head asks for any up-port
@@ -146,62 +160,92 @@ class Router(wiring.Component):
                 m.d.comb += climbs[i].eq(head[i] & up)
             wants = [asks[i, o] for o in fixed] + ([climbs[i]] if up is not None else [])
             m.d.comb += routed[i].eq(Cat(wants).any())
+        presented, head, body, longest, ends, routed, asks, climbs = after(
+            "route",
+            flit=presented, head=head, body=body, longest=longest, ends=ends, routed=routed, ask=asks, climb=climbs,
+        )  # fmt: skip
         m.d.comb += chance.take.eq(routed.any())
 
-        granted = {}  # (input, output): this head wins this output
+        wins = {}  # (input, output): this head wins this output, if it is free
         picks = self._picks(m, chance) if rule.ports <= SMALL else None
         for o in inputs if self._pins else range(first_up):
             contenders = {i: asks[i, o] for i in inputs if (i, o) in asks}
             if picks is None:
-                wins = _by_count(m, f"output{o}", list(contenders.values()), chance.draw[:8])
+                drawn = _by_count(m, f"output{o}", list(contenders.values()), chance.draw[:8])
             else:
-                wins = _by_table(m, f"output{o}", list(contenders.values()), picks)
-            for (i, ask), win in zip(contenders.items(), wins, strict=True):
-                granted[i, o] = Signal(name=f"grant{i}_{o}")
-                m.d.comb += granted[i, o].eq(ask & ~held[o] & win)
-        if rule.up_ports and not self._pins:
-            free = {o: ~held[o] for o in range(first_up, rule.ports)}
-            turn_in = scale(chance.draw[8:16], rule.ports)
-            turn_out = scale(chance.draw[16:24], rule.up_ports)
-            granted |= _paired(m, climbs, turn_in, free, turn_out)
+                drawn = _by_table(m, f"output{o}", list(contenders.values()), picks)
+            for (i, ask), win in zip(contenders.items(), drawn, strict=True):
+                wins[i, o] = ask & win
+        ranks = _ranks(m, "head", climbs, scale(chance.draw[8:16], rule.ports)) if climbs else {}
+        turn_out = scale(chance.draw[16:24], rule.up_ports) if climbs else Const(0)
 
+        presented, head, body, longest, ends, routed, asks, climbs, wins, ranks, turn_out = after(
+            "winner",
+            flit=presented, head=head, body=body, longest=longest, ends=ends, routed=routed, ask=asks, climb=climbs,
+            win=wins, rank=ranks, turn=turn_out,
+        )  # fmt: skip
+        granted = {}  # (input, output): this head gets this output
+        for (i, o), win in wins.items():
+            granted[i, o] = Signal(name=f"grant{i}_{o}")
+            m.d.comb += granted[i, o].eq(win & ~held[o])
+        if climbs:
+            free = {o: ~held[o] for o in range(first_up, rule.ports)}
+            granted |= _paired(m, climbs, ranks, free, turn_out)
+
+        selected = {}  # output: which of its sources passes, one-hot
         for o in inputs:
             grants = {i: granted[i, o] for i in inputs if (i, o) in granted}
             if grants:
-                self._drive(m, o, presented, grants, held, body, ends)
+                selected[o] = self._select(m, o, grants, held, body, ends)
 
         won = Signal(rule.ports)
+        busy = Signal(rule.ports)
+        overlong = Signal(rule.ports)
+        fragment = Signal(rule.ports)
+        stray = Signal(rule.ports)
         for i in inputs:
-            grants = {o: granted[i, o] for o in inputs if (i, o) in granted}
-            m.d.comb += won[i].eq(Cat(grants.values()).any())
-            m.d.sync += [
-                forwarding[i].eq((won[i] | (forwarding[i] & body[i])) & ~ends[i]),
-                count[i].eq(Mux(head[i], 1, count[i] + 1)),
+            m.d.comb += [
+                won[i].eq(Cat(grant for (asker, _), grant in granted.items() if asker == i).any()),
+                busy[i].eq(Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i).any()),
+                overlong[i].eq(forwarding[i] & longest[i]),
+                fragment[i].eq(forwarding[i] & ~body[i]),
+                stray[i].eq(body[i] & ~forwarding[i] & ~swallowing[i]),
             ]
+            m.d.sync += forwarding[i].eq((won[i] | (forwarding[i] & body[i])) & ~ends[i])
+            if queues:
+                m.d.comb += queues[i].refused.eq(routed[i] & ~won[i])
+            else:
+                swallowed = (head[i] & ~won[i]) | (body[i] & swallowing[i])
+                m.d.sync += swallowing[i].eq(overlong[i] | (~presented[i].last & swallowed))
 
-            fixed = Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i)
+        presented, selected, granted, head, routed, climbs, won, busy, overlong, fragment, stray = after(
+            "select",
+            flit=presented, select=selected, granted=granted, head=head, routed=routed, climb=climbs,
+            won=won, busy=busy, overlong=overlong, fragment=fragment, stray=stray,
+        )  # fmt: skip
+        for o, select in selected.items():
+            self._drive(m, o, [presented[i] for i in inputs if (i, o) in granted], select)
+        for i in inputs:
             fates = [
                 (won[i], Event.FORWARD),
                 (head[i] & ~routed[i], Event.DISCARD_ROUTE),
                 (climbs.get(i, Const(0, 1)), Event.DISCARD_UP),
-                (head[i] & fixed.any(), Event.DISCARD_BUSY),
+                (head[i] & busy[i], Event.DISCARD_BUSY),
                 (head[i], Event.DISCARD_CONTENTION),
                 (overlong[i], Event.OVERLONG),
-                (forwarding[i] & ~body[i], Event.FRAGMENT),
+                (fragment[i], Event.FRAGMENT),
             ]
             decided = head[i]
             if queues:
                 queue = queues[i]
-                m.d.comb += queue.refused.eq(routed[i] & ~won[i])
                 fates = [(queue.stays, Event.NOTHING), *fates]
                 decided = head[i] & ~queue.stays
                 lost = [(queue.full, Event.DISCARD_FULL), (queue.stray, Event.STRAY)]
                 self._watch(m, rule.ports + i, lost, queue.full, self.i[i])
             else:
-                swallowed = (head[i] & ~won[i]) | (body[i] & swallowing[i])
-                m.d.sync += swallowing[i].eq(overlong[i] | (~self.i[i].last & swallowed))
-                fates.append((body[i] & ~forwarding[i] & ~swallowing[i], Event.STRAY))
+                fates.append((stray[i], Event.STRAY))
             self._watch(m, i, fates, decided, presented[i])
+            grants = {o: granted[i, o] for o in inputs if (i, o) in granted}
             m.d.comb += self.watch.word_select(i, WORD_BITS)[8 : HEAD.shift].eq(_number(grants))
 
         for counter, event in ROUTER_COUNTED.items():
@@ -209,7 +253,7 @@ class Router(wiring.Component):
             first = rule.ports if queues and event in (Event.DISCARD_FULL, Event.STRAY) else 0
             happened = [self.watch.word_select(first + i, WORD_BITS)[:8] == event for i in inputs]
             if counter == RouterCounter.FRAGMENT:
-                happened = [now | (head[i] & forwarding[i]) for i, now in enumerate(happened)]
+                happened = [now | (head[i] & fragment[i]) for i, now in enumerate(happened)]
             m.d.sync += self.counts.word_select(counter, self.count_bits(rule)).eq(sum(happened))
         return m
 
@@ -247,8 +291,8 @@ class Router(wiring.Component):
                     m.d.sync += picks[n, p].eq(reached[p] & ~reached[p + 1])
         return picks
 
-    def _drive(self, m, o: int, presented, grants: dict[int, Value], held, body, ends):
-        """The crossbar column of output ``o``, its register, and the plain registers of the latency."""
+    def _select(self, m, o: int, grants: dict[int, Value], held, body, ends) -> Value:
+        """Which of the sources of output ``o`` passes, and who holds it from then on."""
         sources = list(grants)
         owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
         select = Signal(len(sources), name=f"select{o}")
@@ -257,15 +301,39 @@ class Router(wiring.Component):
             owner.eq(select),
             held[o].eq((select & ~Cat(ends[i] for i in sources)).any()),
         ]
+        return select
 
+    def _drive(self, m, o: int, flits, select: Value):
+        """The crossbar column of output ``o``, its register, and the plain registers of the rest of the latency."""
         flit = Signal.like(self.o[o], name=f"flit{o}")
-        passing = [Mux(select[n], Value.cast(presented[i]), 0) for n, i in enumerate(sources)]
+        passing = [Mux(select[n], Value.cast(each), 0) for n, each in enumerate(flits)]
         m.d.sync += flit.eq(_any_of(passing))
-        for stage in range(1, self._latency):
+        for stage in range(len(self._cuts) + 1, self._latency):
             later = Signal.like(flit, name=f"flit{o}_{stage}")
             m.d.sync += later.eq(flit)
             flit = later
         m.d.comb += self.o[o].eq(flit)
+
+    def _after(self, m, cut: str, **values):
+        """These values, also in lists and dicts, after a cut: in registers, or as they are if there is none."""
+        if cut not in self._cuts:
+            return tuple(values.values())
+
+        def registered(value, name: str):
+            if isinstance(value, dict):
+                return {key: registered(each, f"{name}{_label(key)}") for key, each in value.items()}
+            if isinstance(value, list):
+                return [registered(each, f"{name}{i}") for i, each in enumerate(value)]
+            register = Signal.like(value, name=f"{name}_{cut}")
+            m.d.sync += register.eq(value)
+            return register
+
+        return tuple(registered(value, name) for name, value in values.items())
+
+
+def _label(key: int | tuple[int, int]) -> str:
+    """The key of an input, an output or both as a part of a name."""
+    return "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _any_of(values: list[Value]) -> Value:
@@ -318,9 +386,8 @@ def _by_count(m, name: str, asks: list[Value], draw: Value) -> list[Value]:
     return [before == chosen for before in running[:-1]]
 
 
-def _paired(m, asks, turn_in: Value, free, turn_out: Value) -> dict[tuple[int, int], Value]:
-    """Grants the j-th asking head, from ``turn_in`` on, the j-th free up-port, from ``turn_out`` on."""
-    head_rank = _ranks(m, "head", asks, turn_in)
+def _paired(m, asks, head_rank, free, turn_out: Value) -> dict[tuple[int, int], Value]:
+    """Grants the head of rank j among those that ask the j-th free up-port, from ``turn_out`` on."""
     port_rank = _ranks(m, "port", free, turn_out)
     granted = {}
     for i in asks:

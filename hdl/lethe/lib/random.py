@@ -30,6 +30,11 @@ class Draws(wiring.Component):
     loads the seed: a draw is correct from the second cycle on (nothing can draw earlier: a NI needs two cycles
     or more to initialise).
 
+    Parameters
+    ----------
+    ahead : 1, or 2 to have the draw after ``draw`` in a register too, for short paths; draws are then correct one cycle
+        later, from the third on
+
     Members
     -------
     seed : In(32)
@@ -42,17 +47,26 @@ class Draws(wiring.Component):
         ``draw`` changes to ``following`` with the end of this cycle; for registers that are derived from it.
     """
 
-    def __init__(self):
+    def __init__(self, ahead: int = 1):
+        if ahead not in (1, 2):
+            raise ValueError(f"ahead must be 1 or 2, not {ahead!r}")
+        self._ahead = ahead
         super().__init__({"seed": In(32), "take": In(1), "draw": Out(32), "step": Out(1), "following": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
         started = Signal()
         m.d.sync += started.eq(1)
+        loaded, newest, after = started, self.draw, self.following
+        if self._ahead == 2:
+            loaded, newest, after = Signal(), self.following, Signal(32)
+            m.d.sync += loaded.eq(started)
         m.d.comb += [
-            self.step.eq(self.take | ~started),
-            self.following.eq(advance(Mux(started, self.draw, self.seed))),
+            self.step.eq(self.take | ~loaded),
+            after.eq(advance(Mux(started, newest, self.seed))),
         ]
         with m.If(self.step):
             m.d.sync += self.draw.eq(self.following)
+            if self._ahead == 2:
+                m.d.sync += self.following.eq(after)
         return m

@@ -145,6 +145,7 @@ class System:
             control=self.ni.control_slots > 0,
             merge=self.ni.merge_bits > 0,
             services=self.services,
+            lag=sections.router.trace_lag(self),
         )
 
     @property

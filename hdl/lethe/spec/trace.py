@@ -109,6 +109,7 @@ class Layout:
     control : whether hosts have a port of their own for control
     merge : whether NIs have a merge port
     services : the stack of every node, from the NI upwards
+    lag : cycles by which the RTL shows the words late
     """
 
     graph: Topology
@@ -116,6 +117,7 @@ class Layout:
     control: bool = False
     merge: bool = False
     services: "tuple[Service, ...]" = ()
+    lag: int = 0
 
     @property
     def first_service(self) -> int:

@@ -69,15 +69,15 @@ async def lockstep(dut):
             await bench.start()
             for size, until_drained in play.strides(golden, job["cycles"], until_drained=job["until_drained"]):
                 await bench.run(size, until_drained=until_drained)
-            outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained)}
+            outcome |= {"cycles": golden.cycle, "drained": bool(golden.drained), "golden_digest": int(golden.digest)}
             totals = summed_counters(
                 golden.counters, golden.router_counters, golden.link_counters, golden.sums, golden.service_counters
             )
+            await bench.settle()
             for writer in (rtl, golden_trace):
                 if writer:
-                    side = golden.digest if writer is golden_trace else outcome["digest"]
-                    writer.finish(cycles=golden.cycle, drained=bool(golden.drained), digest=int(side), counters=totals)
-            outcome["golden_digest"] = int(golden.digest)
+                    side = outcome["golden_digest" if writer is golden_trace else "digest"]
+                    writer.finish(cycles=outcome["cycles"], drained=outcome["drained"], digest=side, counters=totals)
             outcome["counters"] = await bench.compare_counters()
         except DivergenceError as divergence:
             outcome |= {

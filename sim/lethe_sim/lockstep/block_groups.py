@@ -45,14 +45,18 @@ def _links() -> dict[str, Block]:
 
 
 def _routers() -> dict[str, Block]:
-    return {
+    """With every number of stages before the crossbar, and up-ports with each."""
+    shapes = {"3-ary tree level 1": ("tree3", 16, 11), "mesh middle": ("mesh", 64, 4), "crossbar": ("crossbar", 16, 0)}
+    found: dict[str, Block] = {
         "tree level 0": RouterBlock(_system("tree", 16), 1),
         "tree top": RouterBlock(_system("tree", 32, latency=2), 2),
-        "3-ary tree level 1": RouterBlock(_system("tree3", 64, latency=3), 11),
-        "mesh middle": RouterBlock(_system("mesh", 64, latency=4), 4),
         "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
-        "crossbar": RouterBlock(_system("crossbar", 16, latency=2), 0),
     }
+    for name, (kind, bits, number) in shapes.items():
+        for latency in (1, 2, 3, 4):
+            system = _system(kind, bits, latency=latency)
+            found[f"{name}, latency {latency}"] = RouterBlock(system, number)
+    return found
 
 
 def _queued_routers() -> dict[str, Block]:
@@ -74,6 +78,7 @@ def _wide_routers() -> dict[str, Block]:
         "fly of 8": RouterBlock(_system("fly8", 16, wire=short), 0),
         "fly of 16": RouterBlock(_system("fly16", 16, wire=short, latency=2), 0),
         "6-ary tree level 0": RouterBlock(_system("tree6", 16, wire=short), 2),
+        "6-ary tree level 0, latency 4": RouterBlock(_system("tree6", 16, latency=4, wire=short), 2),
     }
 
 

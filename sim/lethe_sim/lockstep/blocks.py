@@ -9,6 +9,7 @@ simulator's interface two calls.
 
 import abc
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -223,8 +224,12 @@ class RouterBlock(Block):
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
         flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
+        fragmented = deque([0] * self._system.layout.lag)
+        late = deque([[0] * self._lanes] * self._system.layout.lag)  # words that the RTL still has to show
         while True:
-            shown, words = model.step(flits)
+            shown, decided = model.step(flits)
+            late.append(decided)
+            words = late.popleft()
             self.reached = self._contention(words)
             yield (
                 pack(*(field for flit in flits for field in _flit_fields(flit, self._bits)), *constants),
@@ -236,7 +241,8 @@ class RouterBlock(Block):
             )
             events = [trace.EVENT.of(word) for word in words]
             counts = [events.count(ROUTER_COUNTED[counter]) for counter in RouterCounter]
-            extra = model.extra_fragments
+            fragmented.append(model.extra_fragments)
+            extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
             flits = next(crowd) or [next(port) for port in heard]

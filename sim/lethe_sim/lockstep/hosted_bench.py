@@ -83,6 +83,7 @@ async def hold(dut):
         try:
             await bench.start()
             await bench.run(job["cycles"])
+            await bench.settle()
             await bench.compare_counters()
         except DivergenceError as divergence:
             report = report or f"seed {seed}: {divergence}"

@@ -1,5 +1,6 @@
 """The comparison itself, inside the simulator."""
 
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +22,9 @@ class Lockstep:
 
     The golden side sees only ``system`` and ``script``: it runs ahead in chunks, and what its hosts offered is
     driven into the RTL.
+
+    Where the RTL shows its words late (`Layout.lag`), they are held against the row of their own cycle, and so the last
+    ones only with what comes after them (`settle`).
 
     Parameters
     ----------
@@ -57,6 +61,9 @@ class Lockstep:
         self._progress = progress
         self._rows = np.zeros((chunk, self.words), np.uint64)
         self._seen = np.zeros((chunk, self.words), np.uint64)
+        self._lag = system.layout.lag
+        self._due: deque[tuple[int, np.ndarray]] = deque()  # (cycle, row) that the RTL has not shown yet
+        self._shown = 0  # rows that it has shown in this chunk
         width = system.nodes * system.layout.stimulus_words
         self._stimulus = np.zeros((chunk, width), np.uint64) if self._scripted else None
         self._history: list[tuple[int, np.ndarray]] = []
@@ -77,6 +84,7 @@ class Lockstep:
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
         self._looked = False
+        self._due.clear()
 
     async def run(self, cycles: int, *, until_drained: bool = False) -> int:
         """Compare ``cycles`` cycles, fewer if everything drains first; returns how many.
@@ -93,9 +101,15 @@ class Lockstep:
                 break
         return self.golden.cycle - first
 
+    async def settle(self) -> None:
+        """Compare what the RTL still has to show of the cycles run, while both sides go on for as long."""
+        for _ in range(self._lag):
+            await self._chunk(1, False)
+
     async def _chunk(self, size: int, until_drained: bool) -> int:
         start = self.golden.cycle
-        rows, seen = self._rows, self._seen
+        rows = self._rows
+        self._shown = 0
         stimulus = None if self._stimulus is None else self._stimulus[:size]
         ran = self.golden.run(size, words=rows[:size], stimulus=stimulus, until_drained=until_drained)
         for i in range(ran):
@@ -104,8 +118,8 @@ class Lockstep:
                 self.dut.stimulus.value = int.from_bytes(offered, "little")
                 self._offered = offered
             await self._look(start, i)
-        if self._record:
-            self._record(start, seen[:ran])
+        if self._record and self._shown:
+            self._record(start + ran - len(self._due) - self._shown, self._seen[: self._shown])
         self._history = [*self._history[-self._remembered :], (start, rows[:ran].copy())]
         return ran
 
@@ -116,21 +130,26 @@ class Lockstep:
             self._looked = False
 
     async def _look(self, start: int, i: int) -> None:
-        """In the middle of a cycle: hold the RTL's words against row ``i`` of the golden model's."""
+        """In the middle of the cycle of row ``i``: hold the RTL's words against the golden row of their own cycle."""
         await FallingEdge(self.dut.clk)
         self._looked = True
+        self._due.append((start + i, self._rows[i].copy() if self._lag else self._rows[i]))
+        if len(self._due) <= self._lag:
+            return
+        cycle, expected = self._due.popleft()
         try:
             actual = b"".join(port.value.to_unsigned().to_bytes(size, "little") for port, size in self._watch)
         except ValueError:
             raise AssertionError(
-                f"the RTL shows X or Z on watch in cycle {start + i}\nreproduce: {self.reproduce}"
+                f"the RTL shows X or Z on watch in cycle {cycle}\nreproduce: {self.reproduce}"
             ) from None
         words = np.frombuffer(actual, np.uint64)
-        if actual != self._rows[i].tobytes():
-            history = [*self._history, (start, self._rows[:i])]
-            raise report(self.system, start + i, self._rows[i], words, history, self.reproduce)
+        if actual != expected.tobytes():
+            history = [(first, rows[: max(0, cycle - first)]) for first, rows in [*self._history, (start, self._rows)]]
+            raise report(self.system, cycle, expected, words, history, self.reproduce)
         if self._record:
-            self._seen[i] = words
+            self._seen[self._shown] = words
+        self._shown += 1
 
     async def compare_counters(self) -> int:
         """Read every counter out of the RTL, one a cycle, while both sides go on (unrecorded).
@@ -141,20 +160,24 @@ class Lockstep:
             return 0
         self._record = None
         places = self._counter_places()
-        names = list(places)
+        names, first = list(places), self.golden.counters.size
+        routers = range(first, first + self.golden.router_counters.size)
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
-        counters = self._counters()
+        # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago; routers may show
+        # it late.
+        past: deque[np.ndarray] = deque(maxlen=1 + self._lag)
         await self._begin_cycle()
-        await self._chunk(1, False)
+        while len(past) <= self._lag:
+            past.append(self._counters())
+            await self._chunk(1, False)
         for i in range(len(names) + latency):
             await self._begin_cycle()
             if i < len(names):
-                # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago.
                 address, index = places[names[i]]
-                expected.append(int(counters[index]) & 0xFFFF_FFFF)
+                expected.append(int(past[0 if index in routers else -1][index]) & 0xFFFF_FFFF)
                 self.dut.counter_address.value = address
-            counters = self._counters()
+            past.append(self._counters())
             await self._chunk(1, False)
             if i >= latency:
                 actual = self.dut.counter_data.value.to_unsigned()

@@ -12,17 +12,20 @@ from lethe.spec import random as spec
 from tests.helpers.fabric_bench import run
 
 
-def test_draws_follow_the_seed_and_wait_for_take():
-    dut = chance.Draws()
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_draws_follow_the_seed_and_wait_for_take(ahead):
+    dut = chance.Draws(ahead)
     seed = spec.seed_for(7, spec.UNIT_ROUTER, 3)
 
     async def testbench(ctx):
         ctx.set(dut.seed, seed)
-        await ctx.tick()
+        for _ in range(ahead):
+            await ctx.tick()
         state = seed
         for cycle in range(200):
             state_after = spec.advance(state)
             assert ctx.get(dut.draw) == state_after
+            assert ctx.get(dut.following) == spec.advance(state_after)
             take = cycle % 3 != 1
             ctx.set(dut.take, take)
             await ctx.tick()

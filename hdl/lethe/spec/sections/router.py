@@ -19,6 +19,8 @@ FLOWS = ("discard", "credits")
 MOST_QUEUES = 128
 #: The first fields of a header: kind, destination, source and slot.
 FIELDS_OF_KEY = 4
+#: Up to so many registers of a router's latency are in its crossbar, the last of them at the output.
+STAGES = 4
 # Longer than any run.
 _NO_BOUND = 1 << 42
 
@@ -27,7 +29,9 @@ _NO_BOUND = 1 << 42
 class RouterSection:
     about = "Latency, input queues, and credits in place of discarding."
 
-    latency: int = key(1, "cycles a flit spends in a router, 1 to 4")
+    latency: int = key(
+        1, "cycles a flit spends in a router, 1 to 4; without queues its registers cut the longest paths"
+    )
     queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
@@ -86,6 +90,16 @@ def _credits(system: "System", fail: Fail) -> None:
             fail(name, "credits that are lost with a flit never come back", "leave it out")
     if system.timers.ack_limit:
         fail("timers.ack_limit", "with credits nothing bounds how long a worm is under way", "leave it at 0")
+
+
+def lag(latency: int, queue: int) -> int:
+    """Cycles by which the RTL of a router shows an event late: the registers before its crossbar; none with queues."""
+    return 0 if queue else min(latency, STAGES) - 1
+
+
+def trace_lag(system: "System") -> int:
+    """Cycles by which the RTL of a system shows its trace words late."""
+    return lag(system.router.latency, system.queue) if system.graph.routers else 0
 
 
 def credits(system: "System") -> int:
