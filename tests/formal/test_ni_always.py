@@ -110,7 +110,7 @@ class DeliverSpecification(wiring.Component):
             fill.valid.eq(AnySeq(1)),
             verdict.commit.eq(AnySeq(1)),
             verdict.reject.eq(AnySeq(1)),
-            fill.forget.eq(AnySeq(1)),
+            fill.drop.eq(AnySeq(1)),
             out.ready.eq(AnySeq(1)),
             record.ready.eq(AnySeq(1)),
             fill.beat.data.eq((committed + loose)[:COUNT]),
@@ -120,13 +120,13 @@ class DeliverSpecification(wiring.Component):
         ]
         m.d.sync += judged.eq(verdict.commit | verdict.reject)
         m.d.comb += [
-            Assume(~(verdict.commit & (fill.valid | verdict.reject | fill.forget | ~verdict.room | judged))),
+            Assume(~(verdict.commit & (fill.valid | verdict.reject | fill.drop | ~verdict.room | judged))),
             Assume(~(judged & (fill.valid | verdict.reject))),
         ]
         with m.If(verdict.commit):
             m.d.sync += [committed.eq(committed + loose), loose.eq(0), overflow.eq(0), records.eq(records + 1)]
             m.d.comb += Assert(~overflow)
-        with m.Elif(verdict.reject | fill.forget):
+        with m.Elif(verdict.reject | fill.drop):
             m.d.sync += [loose.eq(0), overflow.eq(0)]
         with m.Elif(fill.valid):
             with m.If(room & ~overflow):

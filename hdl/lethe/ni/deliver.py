@@ -14,15 +14,15 @@ __all__ = ["DeliverFifo", "fill_signature", "verdict_signature"]
 
 
 def fill_signature(records: Records) -> wiring.Signature:
-    """Seen from the receiver: a payload flit of the message under way.  ``forget``: the message broke off."""
-    return wiring.Signature({"valid": Out(1), "beat": Out(records.beat), "forget": Out(1)})
+    """Seen from the receiver: a payload flit of the message under way.  ``drop``: the message broke off."""
+    return wiring.Signature({"valid": Out(1), "beat": Out(records.beat), "drop": Out(1)})
 
 
 def verdict_signature(records: Records) -> wiring.Signature:
     """Seen from the action, when a message acts.
 
     ``commit``: its flits and its ``record`` become visible; only while ``room`` (all its flits were stored, and there
-    is room for its record), never with a flit.  ``reject``: its flits are forgotten, one of this cycle too.  No flit
+    is room for its record), never with a flit.  ``reject``: its flits are dropped, one of this cycle too.  No flit
     comes in the cycle after either (a head comes first).
     """
     members = {"room": In(1), "commit": Out(1), "reject": Out(1), "record": Out(records.deliver)}
@@ -76,7 +76,7 @@ class DeliverFifo(wiring.Component):
         write, read = memory.write_port(), memory.read_port()
         out = self.deliver_data
 
-        # `head`: oldest committed; `tail`: next free; `kept`: next free if the message is forgotten.
+        # `head`: oldest committed; `tail`: next free; `kept`: next free if the message is dropped.
         head, tail, kept = Signal(range(depth)), Signal(range(depth)), Signal(range(depth))
         committed, stored = Signal(range(depth + 1)), Signal(range(depth + 1))
         used = self.used
@@ -113,7 +113,7 @@ class DeliverFifo(wiring.Component):
         with m.If(put):
             m.d.sync += [tail.eq(step(tail, depth)), stored.eq(stored + 1)]
         m.d.sync += [accepted.eq(verdict.commit), rejected.eq(verdict.reject)]
-        dropped = fill.forget | rejected
+        dropped = fill.drop | rejected
         with m.If(accepted):
             m.d.sync += [kept.eq(tail), stored.eq(0), overflow.eq(0)]
         with m.Elif(dropped):

@@ -117,7 +117,7 @@ class Receiver(wiring.Component):
             fifo.eq(fifo_of(system, field_of(next(f for f in form.send if f.name == "class"), stored))),
         ]
         for i, fill in enumerate(self.fill):
-            m.d.comb += [fill.valid.eq(payload & (fifo == i)), fill.beat.eq(beat), fill.forget.eq(self.fragment)]
+            m.d.comb += [fill.valid.eq(payload & (fifo == i)), fill.beat.eq(beat), fill.drop.eq(self.fragment)]
 
         # CRCs.  `crc` covers the message's flits before this one.
         crc, so_far = Signal(32), Signal(32)

@@ -113,7 +113,7 @@ class Loop(ServiceUnit):
         whole = above.send_data.payload
         m.d.comb += [
             fifo.fill.valid.eq(taken & (state == State.BEATS) & ~refused),
-            fifo.fill.forget.eq(self.node_reset),
+            fifo.fill.drop.eq(self.node_reset),
             beat.data.eq(Mux(last, clipped(whole, held.length, form.flit_bytes), whole)),
             beat.last.eq(last),
             fifo.verdict.commit.eq(looped & ~refused),

@@ -28,7 +28,7 @@ def test_commit_and_rollback(flits, records, pull):
         shelf, record = deque(), None
         stamp, step = 0, "nothing"
         for _ in range(4000):
-            steps = ("nothing", "forget", "push", "push and reject", "push and forget", "reject", "commit")
+            steps = ("nothing", "drop", "push", "push and reject", "push and drop", "reject", "commit")
             weights = (1, 1, 5, 1, 1, 1, 2)
             after = step in ("commit", "reject", "push and reject")  # no flit follows a verdict at once
             step = draw.choices(steps[:2] if after else steps, weights[:2] if after else weights)[0]
@@ -41,7 +41,7 @@ def test_commit_and_rollback(flits, records, pull):
             ctx.set(fifo.verdict.commit, int(step == "commit"))
             ctx.set(fifo.verdict.record, {"source": 1, "cls": stamp & 7, "length": stamp & 7})
             ctx.set(fifo.verdict.reject, int("reject" in step))
-            ctx.set(fifo.fill.forget, int("forget" in step))
+            ctx.set(fifo.fill.drop, int("drop" in step))
             ctx.set(fifo.deliver_data.ready, int(take))
             ctx.set(fifo.deliver.ready, int(take_record))
             if not after:

@@ -34,7 +34,7 @@ def act_message(k, ni, ev, cycle, ack_room):
         event = send_side.act_ack(k, ni, cycle, message, uid)
     else:
         event, detail = send_side.act_reject(k, ni, cycle, message)
-    deliver.forget(ni)
+    deliver.drop(ni)
     emit(ev, cycle, ni.number, LANE_RX, event_word(event, detail, source, length), uid)
 
 

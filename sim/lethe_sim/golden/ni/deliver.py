@@ -1,4 +1,4 @@
-"""Deliver FIFOs (section 4.8): flits are offered as they arrive, and committed or forgotten together."""
+"""Deliver FIFOs (section 4.8): flits are offered as they arrive, and committed or dropped together."""
 
 from lethe.spec.events import LANE_TAKE, Event
 from lethe.spec.trace import take_lane
@@ -76,8 +76,8 @@ def offer(k, ni, data, cycle, fifo, last):
 
 
 @jit
-def forget(ni):
-    """Forget what is not committed."""
+def drop(ni):
+    """Drop what is not committed."""
     ni.uncommitted = 0
     ni.overflow = 0
     ni.offered = 0

@@ -68,7 +68,7 @@ def reset(k, ni, cycle):
     ni.under_way = 0
     ni.rx_count = 0
     ni.request = Request.NONE
-    deliver.forget(ni)
+    deliver.drop(ni)
     for i in range(4):
         ni.stage[i] = 0
     for place in range(k.tx_ring):

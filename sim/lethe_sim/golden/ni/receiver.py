@@ -161,5 +161,5 @@ def verdict(k, ni, cycle, message):
 @jit
 def fragment(ni, ev, cycle):
     """A fragment is shown, and its payload forgotten."""
-    deliver.forget(ni)
+    deliver.drop(ni)
     emit(ev, cycle, ni.number, LANE_FRAGMENT, Event.FRAGMENT, 0)
