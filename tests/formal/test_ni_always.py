@@ -15,8 +15,8 @@ from lethe.lib.queue import Queue
 from lethe.ni.accept import Accept
 from lethe.ni.completion import Completions, FreeSlots, Quarantine
 from lethe.ni.deliver import DeliverFifo
-from tests.formal.test_ni_proofs import small
 from tests.helpers.proof import NotProved, changed, opened, prove_always
+from tests.helpers.proof_systems import small
 
 COUNT = 4  # bits of running numbers: more than fit in any of these memories, so that none is taken for another
 

@@ -13,9 +13,9 @@ from lethe.ni.ladder import Ladder
 from lethe.ni.layouts import Records
 from lethe.ni.send_table import SendTable
 from lethe.ni.transmitter import Transmitter
-from lethe.spec.config import System
 from lethe.spec.events import Event
 from tests.helpers.proof import prove
+from tests.helpers.proof_systems import small
 
 COUNT = 6  # bits of running numbers: more than fit in any of these memories
 
@@ -132,14 +132,6 @@ class OrderSpecification(wiring.Component):
         with m.If(shown.event == Event.KILLED):
             m.d.comb += Assert(over)
         return m
-
-
-def small(**sections):
-    sections.setdefault("wire", {"flit_bits": 16, "mtu": 4, "generation_bits": 4})
-    timers = {"wrap_guard": 0, **sections.pop("timers", {})}
-    return System.make(
-        topology={"kind": "wire"}, workload={"min_length": 4, "max_length": 4}, timers=timers, **sections
-    )
 
 
 @pytest.mark.parametrize("steps", [0, 2])

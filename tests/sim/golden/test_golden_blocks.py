@@ -6,33 +6,9 @@ from hypothesis import strategies as st
 
 from lethe.spec.events import Drop, Event, Kind
 from lethe_sim.golden.blocks import Flit, Ladder, LinkFault, Ni, Router, Token
+from tests.helpers.golden_block_steps import BODY, FORM, READY, SYSTEM, TAIL, events, head, message, ready, step
 from tests.helpers.golden_steps import offer, run, send, sent, worm
 from tests.helpers.golden_systems import make
-
-READY = 40  # cycles after which every NI of these tests is Ready
-SYSTEM = make("tree", wire={"flit_bits": 64})
-FORM = SYSTEM.format
-
-
-def ready(node, system=SYSTEM):
-    """An NI that is Ready."""
-    ni = Ni(system, node)
-    run(ni, READY)
-    return ni
-
-
-def events(rows, lane=1):
-    """(cycle after the first row, event, detail) of a lane, without the Acks that are due again."""
-    found = [(i, row[2 * lane] & 0xFF, row[2 * lane] >> 8 & 0xFF) for i, row in enumerate(rows) if row[2 * lane]]
-    return [event for event in found if event[1] != Event.ACK_REPEAT]
-
-
-def message(kind, *, length=0, **fields):
-    """The arriving flits of a message to node 3 from node 6, unless ``fields`` says otherwise."""
-    base = {"kind": kind, "destination": 3, "source": 6, "generation": 5, "incarnation": 1}
-    base |= {"mode": int(kind == Kind.BE)} if kind in (Kind.SEND, Kind.BE) else {}
-    base |= {"length": length} if length else {}
-    return worm(FORM.flits(base | fields, bytes(length)))
 
 
 def test_latencies():
@@ -162,20 +138,6 @@ def test_reset_is_silent_and_counts_what_is_lost():
     assert rows[0][2] == Event.RESET | 1 << 32 and not any(rows[0][4:]) and not any(any(row) for row in rows[1:])
     rows = run(ni, READY, incarnation=2)
     assert not any(row[12] >> 6 & 1 for row in rows)  # nothing to deliver any more
-
-
-def head(router_system, destination, last=0):
-    """A head for a node."""
-    return Flit(1, 1, last, destination << router_system.format.common[1].offset)
-
-
-BODY, TAIL = Flit(1, 0, 0, 1), Flit(1, 0, 1, 1)
-
-
-def step(router, **flits):
-    """One cycle with flits on inputs ``p0``, ``p1`` …; returns (outputs with a flit, events by input)."""
-    shown, words = router.step([flits.get(f"p{port}", Flit()) for port in range(router.ports)])
-    return [p for p, flit in enumerate(shown) if flit.valid], {p: word & 0xFF for p, word in enumerate(words) if word}
 
 
 def test_router_holds_an_output_until_the_cycle_after_last():

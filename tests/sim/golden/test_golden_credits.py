@@ -13,9 +13,9 @@ from lethe_sim.golden.study.plain import plain_packets
 from lethe_sim.running import run
 from lethe_sim.trace.life import Life
 from lethe_sim.trace.store import open_trace
+from tests.helpers.golden_events import message
 from tests.helpers.golden_steps import LIMIT, assert_once
 from tests.helpers.golden_systems import TOPOLOGIES, make
-from tests.sim.golden.test_golden_runs import message
 
 ROUTED = [name for name in TOPOLOGIES if name != "wire"]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from lethe.spec.events import Event, Kind
 from lethe.spec.pin import key_hash, pinned, salt_for
 from lethe_sim.golden.blocks import Flit, Router
+from tests.helpers.golden_block_steps import BODY, TAIL, head, step
 from tests.helpers.golden_systems import make
-from tests.sim.golden.test_golden_blocks import BODY, TAIL, head, step
 
 FULL, FORWARD, BUSY = Event.DISCARD_FULL, Event.FORWARD, Event.DISCARD_BUSY
 

@@ -20,9 +20,9 @@ from lethe.spec.events import (
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.state import Registers
+from tests.helpers.golden_block_steps import events, ready
 from tests.helpers.golden_steps import BEAT, offer, run, sent, worm
 from tests.helpers.golden_systems import make
-from tests.sim.golden.test_golden_blocks import events, ready
 
 FLAGS = {name: 1 << bit for bit, name in enumerate(trace.STIMULUS_BITS)}
 SHOWN = {name: 1 << bit for bit, name in enumerate(trace.NI_FLAG_BITS)}

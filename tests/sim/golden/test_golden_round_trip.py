@@ -10,9 +10,9 @@ from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.ni import ladder, round_trip
 from lethe_sim.golden.state import EXTERNAL, Registers, parameters
+from tests.helpers.golden_block_steps import message
 from tests.helpers.golden_steps import BEAT, offer, run
 from tests.helpers.golden_systems import make
-from tests.sim.golden.test_golden_blocks import message
 
 TREE = {"topology": {"kind": "tree", "arity": 2, "levels": 3}, "wire": {"generation_bits": 20}}
 

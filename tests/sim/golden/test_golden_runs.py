@@ -9,6 +9,7 @@ from lethe.spec.config import ConfigError
 from lethe.spec.events import Counter, Event, RouterCounter
 from lethe.spec.trace import event_hash
 from lethe_sim.golden.model import Golden
+from tests.helpers.golden_events import message
 from tests.helpers.golden_steps import LIMIT, assert_once
 from tests.helpers.golden_systems import TOPOLOGIES, make
 
@@ -125,12 +126,6 @@ def test_worms_keep_their_order_and_datagrams_do_not():
             delivered = arrived & (kinds == Event.DELIVER)
             reordered += events["uid"][accepted].tolist() != events["uid"][delivered].tolist()
     assert reordered > 0
-
-
-def message(kinds):
-    """The kind of message behind each event, whichever side saw it."""
-    sends, acks = (Event.SEND, Event.DELIVER, Event.DUPLICATE), (Event.ACK, Event.RELEASE, Event.ACK_IGNORED)
-    return np.where(np.isin(kinds, sends), 1, np.where(np.isin(kinds, acks), 2, 3)).tolist()
 
 
 def test_digest_is_the_sum_over_the_events():

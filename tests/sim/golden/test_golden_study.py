@@ -18,9 +18,9 @@ from lethe.spec.trace import NI_FLAG_BITS, NI_FLAGS
 from lethe_sim.golden.blocks import Flit, Ni, Router
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.study.acceptance import stage_acceptance
+from tests.helpers.golden_block_steps import message
 from tests.helpers.golden_steps import BEAT, LIMIT, assert_once, offer, run
 from tests.helpers.golden_systems import TOPOLOGIES, make
-from tests.sim.golden.test_golden_blocks import message
 
 READY = 40
 SEND_READY = 1 << NI_FLAG_BITS.index("send.ready")

@@ -7,7 +7,6 @@ import io
 import re
 import xml.etree.ElementTree as ElementTree
 from base64 import b64decode
-from html.parser import HTMLParser
 
 import pytest
 
@@ -20,6 +19,7 @@ from lethe_sim.pipeline.compare import CompareResult, Row
 from lethe_sim.report import charts, fabric, render
 from lethe_sim.trace import Meta
 from lethe_sim.trace.ladder import MessageLadder, Note, Worm
+from tests.helpers.html_balance import Balance
 
 TOPOLOGIES = {
     "wire": {"kind": "wire"},
@@ -88,27 +88,6 @@ LADDER = MessageLadder(
     ),
     notes=(Note(cycle=5, at_sender=True, text="accepted"),),
 )
-
-
-class Balance(HTMLParser):
-    """Every element that opens closes, in order."""
-
-    VOID = frozenset({"meta", "link", "br", "circle", "line", "rect", "path", "polyline"})
-
-    def __init__(self):
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag, f"</{tag}> closes something else"
 
 
 def test_page_stands_alone(system):

@@ -15,8 +15,8 @@ from lethe_sim.report.chart import scale
 from lethe_sim.report.curves import MOST_LINES, Cell, Dot, Line, curves, heat_map
 from lethe_sim.report.sweep import Kept
 from lethe_sim.sweep.store import Result, Store
+from tests.helpers.html_balance import Balance
 from tests.helpers.sweeping import alone
-from tests.sim.report.test_report import Balance
 
 SVG = "{http://www.w3.org/2000/svg}"
 BASE = "[base.workload]\ncount = 3\n[base.topology]\nkind = 'crossbar'\nnodes = 4\n"

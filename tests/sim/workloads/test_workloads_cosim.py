@@ -10,7 +10,7 @@ from lethe.spec.sections.workload import KERNELS
 from lethe_sim import running
 from lethe_sim.lockstep.cosim import cosim, emit
 from lethe_sim.workloads import anchored, build, judge
-from tests.sim.workloads.test_capture import FRAMES, pcapng
+from tests.helpers.capture_files import FRAMES, pcapng
 
 WORKLOADS = {
     "file": {"kind": "file", "path": "file.bin"},
