@@ -50,6 +50,15 @@ def message_of(k, ni, cycle):
 
 
 @jit
+def was_under_way(ni, cycle):
+    """Whether a message was under way at the start of ``cycle``, whatever has arrived in it."""
+    news = stage(ni, cycle + 2)
+    if ni.under_way:
+        return ni.under_way <= cycle or news & FRAGMENTED
+    return news & FRAGMENTED or (news & END and ni.rx_count > 1)
+
+
+@jit
 def header_value(k, data, field):
     """A field of the message in the receive buffer."""
     return get(data, k.at_rx, k.fields[field].offset, k.fields[field].width)
@@ -64,7 +73,7 @@ def arrive(k, ni, data, cycle, flags, low, high):
             ni.under_way = 0
         if flags & VALID == 0:
             return
-        ni.under_way = 1
+        ni.under_way = cycle + 1
         ni.rx_count = 0
         ni.rx_state = ONES32
         ni.rx_payload = 0
