@@ -52,10 +52,12 @@ def message_of(k, ni, cycle):
 @jit
 def was_under_way(ni, cycle):
     """Whether a message was under way at the start of ``cycle``, whatever has arrived in it."""
-    news = stage(ni, cycle + 2)
+    arrived = stage(ni, cycle + 2)
+    if arrived & FRAGMENTED:
+        return True
     if ni.under_way:
-        return ni.under_way <= cycle or news & FRAGMENTED
-    return news & FRAGMENTED or (news & END and ni.rx_count > 1)
+        return ni.under_way <= cycle
+    return arrived & END != 0 and ni.rx_count > 1
 
 
 @jit

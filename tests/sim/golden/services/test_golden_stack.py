@@ -25,6 +25,12 @@ PLAIN = """
 from tests.sim.golden.services import test_golden_stack
 print(test_golden_stack.fingerprint())
 """
+RESTLESS = """
+from types import SimpleNamespace
+from lethe_sim.golden.services import MODELS
+named = vars(MODELS["loop"])
+MODELS["loop"] = SimpleNamespace(**{name: named[name] for name in named if name not in ("rests", "passed")})
+""" + PLAIN
 
 
 def drawn(seed, most_slots=5):
@@ -68,6 +74,22 @@ def test_a_node_with_an_idle_loop_sleeps():
     assert (golden._plant.look > 90).all()
     golden.run(60)
     assert len(golden.taken) == 1 and golden._plant.look.min() > 1 << 60
+
+
+@pytest.mark.parametrize("load", [0.05, 1.0])
+def test_an_idle_loop_wakes_no_node(load):
+    """A node is stepped when it is without a loop, and once more where a record waits for a slot."""
+    workload = {"kind": "generator", "load": load, "count": 0}
+    models = [Golden(make("tree", ni={"slots": 2}, loop={"slots": slots}, workload=workload)) for slots in (0, 2)]
+    stepped = [0, 0]
+    for cycle in range(1000):
+        for i, golden in enumerate(models):
+            stepped[i] += int((golden._plant.look <= cycle).sum())
+            golden.run(1)
+    plain, stacked = models
+    assert plain.digest == stacked.digest
+    assert stepped[0] <= stepped[1] <= stepped[0] + plain.sums["sent"].sum() + plain.busy.sum()
+    assert stepped[0] < 1000 * plain.system.nodes
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -117,9 +139,11 @@ def fingerprint():
     return found
 
 
-def test_compiler_off_gives_the_same():
+@pytest.mark.parametrize("program", [PLAIN, RESTLESS], ids=["rests", "never rests"])
+def test_compiler_off_gives_the_same(program):
+    """Also with a loop of which every cycle is worked out."""
     run = subprocess.run(
-        [sys.executable, "-c", PLAIN],
+        [sys.executable, "-c", program],
         cwd=ROOT,
         env=os.environ | {"LETHE_NO_JIT": "1"},
         capture_output=True,
