@@ -528,7 +528,7 @@ def _golden_speed(system: System) -> float:
 
 
 def services(quick: bool) -> Iterator[Figure]:
-    """What an idle stack costs the golden model: the same system with a loop and without, in pairs, one after the other."""
+    """What an idle stack costs the golden model: the same system with a loop and without, in pairs of runs."""
     system = System.make(
         topology={"kind": "tree", "arity": 4, "levels": 2 if quick else 3},
         workload={"min_length": 32, "max_length": 32, "count": 0},

@@ -411,6 +411,7 @@ def fresh(
     empty otherwise.
     """
     nodes = int(k.nodes)
+    stack, clock = stack_of(services), Clock(np.zeros(Clock.size, np.int64))
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
@@ -427,7 +428,7 @@ def fresh(
         "link_counters": np.zeros(1, np.uint64),
         "service_counters": np.zeros(1, np.uint64),
     }
-    return Plant(k=k, ni=ni, data=data, clock=Clock(np.zeros(Clock.size, np.int64)), stack=stack_of(services), **(parts | given))
+    return Plant(k=k, ni=ni, data=data, clock=clock, stack=stack, **(parts | given))
 
 
 @jit

@@ -19,8 +19,8 @@ function       levels      what it does
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
 
-While all services of a node rest, they are asked nothing else, and host and NI share a port: that of the site, of which
-only what is offered may be read.  A service without ``rests`` never rests.
+In a cycle in which all services of a node rest, its stack is left out of the step, and host and NI share a port: both
+of the site, of which only what is offered may be read.  A service without ``rests`` never rests.
 
 Beside these, ``numbers(system, below)`` is an int64 array, what each node's service begins with, and
 ``words(system, below)`` how many 64-bit words it has; ``below`` is the port below (`lethe.spec.ports.HostPort`).

@@ -44,11 +44,8 @@ class Loop(Record):
     flits: int
     first: int  # the first of its slots
     stream: int  # the number of its deliver stream
-    state: int
-    due: int  # beats
     next_slot: int
     next_generation: int
-    live: int
     held: int  # the own completion was shown in the cycle before, and not taken
     slot: int  # of the record that was taken last
     generation: int
@@ -57,6 +54,10 @@ class Loop(Record):
     tag: int
     cause: int  # why it is refused, or 0
     uncommitted: int  # beats of it
+    # These are looked at in every cycle, and lie together.
+    state: int
+    due: int  # beats
+    live: int
     beats: Any = records(Queue, 1)
     deliveries: Any = records(Queue, 1)
     completions: Any = records(Queue, 1)

@@ -16,7 +16,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort as PortShape
 from lethe.spec.services import Service
-from lethe_sim.golden.compile import Functions, at, jit
+from lethe_sim.golden.compile import Functions, apart, at, jit
 from lethe_sim.golden.ni import host_port, showing
 from lethe_sim.golden.ni import ni as interface
 from lethe_sim.golden.ni.host_port import Flow
@@ -42,7 +42,7 @@ def _no(*_):
 
 
 @jit
-def _never(_):
+def _never(*_):
     return NEVER
 
 
@@ -114,11 +114,11 @@ def _all(functions: Sequence[tuple[int, Any]], last: Any, place: Any = site_of) 
     return call
 
 
-def _least(functions: Sequence[tuple[int, Any]], last: Any) -> Any:
-    """The least that a function of each level says, and ``last`` of the NI."""
+def _least(functions: Sequence[tuple[int, Any]]) -> Any:
+    """The least that a function of each level says."""
     if not functions:
-        return last
-    (level, function), rest = functions[0], _least(functions[1:], last)
+        return _never
+    (level, function), rest = functions[0], _least(functions[1:])
 
     @jit
     def call(k, ni, data, ev, cycle):
@@ -145,13 +145,13 @@ def _show(functions: Sequence[tuple[int, Any]], idle: Sequence[tuple[int, Any]])
     """Show upwards; a port above is idle if the one below is, and the service between them."""
     if not functions:
         return _nothing
-    (level, function), (_, rests), rest = functions[0], idle[0], _show(functions[1:], idle[1:])
+    (level, function), (_, idles), rest = functions[0], idle[0], _show(functions[1:], idle[1:])
 
     @jit
     def call(k, ni, data, ev, cycle):
         here = site_of(k, ni, data, ev, cycle, level)
         function(here)
-        here.above.shows.idle = here.below.shows.idle and rests(here)
+        here.above.shows.idle = here.below.shows.idle and idles(here)
         rest(k, ni, data, ev, cycle)
 
     return call
@@ -178,9 +178,9 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     offers, shows = _each(levels["offer"][::-1]), _show(levels["show"], levels["idle"])
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
-    next_look = _least(levels["next_look"], _ni_next_look)
+    own_look = _least(levels["next_look"])
 
-    @jit
+    @apart
     def ports(k, ni, data, ev, cycle):
         offers(k, ni, data, ev, cycle)
         showing.show(k, ni, data, cycle, port_at(k, ni, data, 0))
@@ -192,6 +192,11 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         if not ni.rests:
             ports(k, ni, data, ev, cycle)
 
+    @apart
+    def services_step(k, ni, data, ev, cycle):
+        steps(k, ni, data, ev, cycle)
+        return moved(k, port_at(k, ni, data, k.services))
+
     @jit
     def step(k, ni, data, ev, cycle):
         at_port, at_beat = k.at_top, k.at_top_data
@@ -202,12 +207,12 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         if ni.rests:
             passed(k, ni, data, ev, cycle, done)
             return done
-        steps(k, ni, data, ev, cycle)
-        return done & Flow.SHOWING | moved(k, port_at(k, ni, data, k.services))
+        return done & Flow.SHOWING | services_step(k, ni, data, ev, cycle)
 
     @jit
-    def look(k, ni, data, ev, cycle):
-        return interface.next_look(k, ni, cycle) if ni.rests else next_look(k, ni, data, ev, cycle)
+    def next_look(k, ni, data, ev, cycle):
+        nearest = interface.next_look(k, ni, cycle)
+        return nearest if ni.rests else min(nearest, own_look(k, ni, data, ev, cycle))
 
     return {
         "ports": ports,
@@ -215,7 +220,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "step": step,
         "reset": _each(levels["reset"]),
         "idle": _all(levels["idle"], _ni_idle),
-        "next_look": look,
+        "next_look": next_look,
         "outputs": _outputs(levels["outputs"]),
         "ready_from": _ready_from,
         "next_send": _next_send,
@@ -285,7 +290,7 @@ def _ready_from(k, ni, cycle):
 
 @jit
 def _next_send(k, ni, cycle, control):
-    # A record that has not been offered yet may wake a service.
+    # A record that waits since this cycle wakes no service; one that has not been offered yet may.
     if ni.rests and host_port.context(HostPort(ni, k.at_top), control).send_valid:
         return host_port.next_send(k, ni, cycle, control)
     return cycle + 1

@@ -10,11 +10,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lethe.spec import services
+from lethe.spec import services, trace
 from lethe.spec.events import Event
 from lethe.spec.sections.faults import RESET_SCOPES
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services import MODELS
+from lethe_sim.golden.state import Delivery, Registers, ShownPort
 from tests.helpers import ROOT
 from tests.helpers.golden_systems import make
 from tests.sim.golden import test_golden_sleep as sleep
@@ -27,10 +28,9 @@ print(test_golden_stack.fingerprint())
 """
 RESTLESS = """
 from types import SimpleNamespace
-from lethe_sim.golden.services import MODELS
-named = vars(MODELS["loop"])
-MODELS["loop"] = SimpleNamespace(**{name: named[name] for name in named if name not in ("rests", "passed")})
-""" + PLAIN
+from lethe_sim.golden.services import MODELS, loop
+MODELS["loop"] = SimpleNamespace(**{name: has for name, has in vars(loop).items() if name != "rests"})
+"""
 
 
 def drawn(seed, most_slots=5):
@@ -139,11 +139,11 @@ def fingerprint():
     return found
 
 
-@pytest.mark.parametrize("program", [PLAIN, RESTLESS], ids=["rests", "never rests"])
-def test_compiler_off_gives_the_same(program):
-    """Also with a loop of which every cycle is worked out."""
+@pytest.mark.parametrize("before", ["", RESTLESS], ids=["rests", "never rests"])
+def test_compiler_off_gives_the_same(before):
+    """Also with loops that never rest."""
     run = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", before + PLAIN],
         cwd=ROOT,
         env=os.environ | {"LETHE_NO_JIT": "1"},
         capture_output=True,
@@ -188,3 +188,21 @@ def test_a_throwaway_service_sleeps(ordered):
         system = drawn(seed)
         assert [service.name for service in system.services] == ["loop", "order"]
         sleep.assert_same(seed, system, Script.from_items(system, looping(system, seed)))
+
+
+def test_idle_is_that_of_the_start_of_a_cycle(ordered):
+    """Ports are worked out when a node is stepped, after flits have arrived: what is shown knows nothing of them."""
+    began = 0
+    for seed in range(4):
+        system = drawn(seed)
+        golden = Golden(system, Script.from_items(system, looping(system, seed)), awake=True)
+        words = np.zeros((1, system.layout.words), np.uint64)
+        flags = np.arange(system.nodes) * system.layout.ni_words + trace.NI_FLAGS
+        shown = golden.k.at_port + golden.k.port_width - golden.k.streams * Delivery.size - ShownPort.size
+        for cycle in range(1500):
+            golden.run(1, words=words)
+            idle = words[0, flags] >> np.uint64(trace.NI_FLAG_BITS.index("idle")) & np.uint64(1) == 1
+            living = golden._ni[:, Registers.in_reset] == 0
+            assert (golden._ni[living, shown + ShownPort.idle] == idle[living]).all()
+            began += int((golden._ni[idle, Registers.under_way] == cycle + 1).sum())
+    assert began > 0
