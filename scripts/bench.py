@@ -553,6 +553,40 @@ def _golden_speed(system: System) -> float:
     return sorted(found)[2]
 
 
+def services(quick: bool) -> Iterator[Figure]:
+    """What an idle stack costs the golden model: the same system with a loop and without, in pairs of runs."""
+    system = System.make(
+        topology={"kind": "tree", "arity": 4, "levels": 2 if quick else 3},
+        workload={"min_length": 32, "max_length": 32, "count": 0},
+    )
+    pairs = 7 if quick else 21
+    for load in (0.05, 1.0):
+        without = system.replace(workload={"load": load})
+        idle = without.replace(loop={"slots": 4})
+        say(f"services: golden model, {system.nodes} nodes, load {load:g}, {pairs} pairs of runs")
+        for compiled in (without, idle):
+            _golden_seconds(compiled)
+        ratios = sorted(_golden_seconds(without) / _golden_seconds(idle) for _ in range(pairs))
+        median, low, high = (ratios[pairs * quarter // 4] for quarter in (2, 1, 3))
+        yield Figure(
+            section="services",
+            quantity=f"speed with an idle loop beside without, {system.nodes} nodes, "
+            f"{'saturated' if load == 1 else f'load {load:g}'}",
+            measured=f"{median:.3f} (quartiles {low:.3f}, {high:.3f} of {pairs})",
+            target="≥ 0.98",
+            met=median >= 0.98,
+        )
+
+
+def _golden_seconds(system: System) -> float:
+    """CPU time of some cycles after queues are filled."""
+    golden = Golden(system)
+    golden.run(1000)
+    started = time.process_time()
+    golden.run(20_000)
+    return time.process_time() - started
+
+
 def _native_speed(program: Path, nodes: int) -> float:
     cycles, spent = 250, 0.0
     while spent < 2:
@@ -696,6 +730,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "options": options,
     "silent": silent,
     "speed": speed,
+    "services": services,
     "area": area,
     "latency": latency,
     "queues": queues,

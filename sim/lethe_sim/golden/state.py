@@ -295,7 +295,7 @@ class Registers(Record):
     launch: int
     finish_from: int
     finish: int
-    under_way: int
+    under_way: int  # 0, or the cycle after the one in which the message's first flit came
     rx_count: int
     rx_tag: int
     rx_state: int
@@ -310,6 +310,7 @@ class Registers(Record):
     noted_node: int
     noted_silence: int
     probing: int  # the silent node that is being probed
+    rests: int  # in this cycle all of its services rest
     request: int
     request_a: int
     request_b: int

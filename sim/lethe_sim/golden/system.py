@@ -1,7 +1,7 @@
 """A whole system, cycle by cycle: who acts in which order, and who need not be asked at all.
 
-Within a cycle: faults of the schedule, the ports of services, what the NIs show, the links, the routers, the NIs with
-their services and hosts, the account.
+Within a cycle: faults of the schedule, what the NIs show, the links, the routers, the NIs with their services and
+hosts, the account.
 An NI is stepped only from the cycle in `Plant.look` on; whatever disturbs it lowers that.  A model that never sleeps
 (`Clock.awake`) steps every NI in every cycle instead, and must come to the same.
 """
@@ -285,7 +285,8 @@ def step_node(p, cycle, node):
         # The dead stay as they are.
         p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
-    stack.present(k, host, port, beat_of(p, node), p.items, p.item_data, cycle)
+    hosts.present(k, host, port, beat_of(p, node), p.items, p.item_data, cycle)
+    stack.arrange(k, ni, data, p.events, cycle)
     hosts.take(stack, k, ni, data, host, port, p.letters, p.letter_data, cycle)
     done = stack.step(k, ni, data, p.events, cycle)
     if done & Flow.SHOWING and not ni.tx_listed:
@@ -297,27 +298,6 @@ def step_node(p, cycle, node):
     hosts.follow(stack, k, ni, host, port, p.items, cycle, done)
     own = hosts.next_offer(stack, k, ni, host, p.items, cycle)
     p.look[node] = own if own == cycle + 1 else min(own, stack.next_look(k, ni, data, p.events, cycle))
-
-
-@jit
-def arrange_all(p, cycle, everywhere):
-    """What hosts, services and NIs show each other in ``cycle``: at the nodes that are to be stepped, or everywhere."""
-    k, latest = p.k, NEVER if p.clock.awake or everywhere else cycle
-    for node in range(k.nodes):
-        ni = ni_of(p, node)
-        if p.look[node] <= latest and not ni.in_reset:
-            hosts.present(k, host_of(p, node), port_of(p, node), beat_of(p, node), p.items, p.item_data, cycle)
-            p.stack.offer(k, ni, data_of(p, node), p.events, cycle)
-
-
-@jit
-def arrange_none(p, cycle, everywhere):
-    """Without services a NI is asked when it is stepped."""
-
-
-@jit
-def present_nothing(*_):
-    """With services a host has done so already."""
 
 
 @jit
@@ -399,13 +379,13 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
             offer(p, cycle, stimulus[ran])
         elif traced:
             offer(p, cycle, stimulus.reshape(-1))
-        p.stack.arrange(p, cycle, traced)
         if traced:
             row, per_ni = pointer(words[ran]), ni_words(k)
             for node in range(k.nodes):
                 ni = ni_of(p, node)
                 if not ni.in_reset:
                     data, port = data_of(p, node), HostPort(ni, k.at_port)
+                    p.stack.ports(k, ni, data, ev, cycle)
                     interface.outputs(k, ni, data, port, cycle, row, node * per_ni)
                     p.stack.outputs(k, ni, data, ev, cycle, row)
         show(p, f, cycle)
@@ -431,7 +411,7 @@ def fresh(
     empty otherwise.
     """
     nodes = int(k.nodes)
-    stack = stack_of(services, *((present_nothing, arrange_all) if services else (hosts.present, arrange_none)))
+    stack, clock = stack_of(services), Clock(np.zeros(Clock.size, np.int64))
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
@@ -448,7 +428,7 @@ def fresh(
         "link_counters": np.zeros(1, np.uint64),
         "service_counters": np.zeros(1, np.uint64),
     }
-    return Plant(k=k, ni=ni, data=data, clock=Clock(np.zeros(Clock.size, np.int64)), stack=stack, **(parts | given))
+    return Plant(k=k, ni=ni, data=data, clock=clock, stack=stack, **(parts | given))
 
 
 @jit

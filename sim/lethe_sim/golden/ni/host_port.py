@@ -59,6 +59,7 @@ class Flow(IntEnum):
     DATA = 2
     ACCEPTED = 4
     SHOWING = 8
+    CONTROL = 16  # `send_control` or `send_control_data` moved, not `send` or `send_data`
 
 
 @jit

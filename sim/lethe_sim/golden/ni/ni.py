@@ -111,7 +111,6 @@ def step(k, ni, data, ev, port, beat, cycle):
     The order is such that every rule sees the state at the start of the cycle: first what takes and judges,
     then what pushes and stores.
     """
-    done = 0
     now = stage(ni, cycle)
     ni.stage[cycle & 3] = 0
     sends_allowed, ack_room = ladder.has_room(ni, SEND_LADDER), ladder.has_room(ni, ACK_LADDER)
@@ -120,6 +119,7 @@ def step(k, ni, data, ev, port, beat, cycle):
     ni.launch = NONE
     # Only one of the accept contexts moves in a cycle.
     control = 1 if host_port.control_moves(k, ni, port, cycle) else 0
+    done = Flow.CONTROL if control else 0
     offered = host_port.context(port, control)
     takes_beat = offered.data_valid and host_port.data_ready(ni, control)
     taken = NONE
@@ -162,8 +162,8 @@ def step(k, ni, data, ev, port, beat, cycle):
 
 @jit
 def idle(k, ni, cycle):
-    """`idle` at the start of ``cycle`` (section 4.10)."""
-    if cycle < ni.ready_from or ni.busy > 0 or ni.entries > 0 or ni.under_way:
+    """`idle` in ``cycle``, before the NI's step (section 4.10)."""
+    if cycle < ni.ready_from or ni.busy > 0 or ni.entries > 0 or receiver.was_under_way(ni, cycle):
         return False
     if cycle < ni.next_grant or cycle < ni.tx_clear or queue.count(k, ni, Queues.REPLY) > 0:
         return False

@@ -50,6 +50,17 @@ def message_of(k, ni, cycle):
 
 
 @jit
+def was_under_way(ni, cycle):
+    """Whether a message was under way at the start of ``cycle``, whatever has arrived in it."""
+    arrived = stage(ni, cycle + 2)
+    if arrived & FRAGMENTED:
+        return True
+    if ni.under_way:
+        return ni.under_way <= cycle
+    return arrived & END != 0 and ni.rx_count > 1
+
+
+@jit
 def header_value(k, data, field):
     """A field of the message in the receive buffer."""
     return get(data, k.at_rx, k.fields[field].offset, k.fields[field].width)
@@ -64,7 +75,7 @@ def arrive(k, ni, data, cycle, flags, low, high):
             ni.under_way = 0
         if flags & VALID == 0:
             return
-        ni.under_way = 1
+        ni.under_way = cycle + 1
         ni.rx_count = 0
         ni.rx_state = ONES32
         ni.rx_payload = 0

@@ -14,7 +14,13 @@ function       levels      what it does
 ``idle``       upwards     whether nothing is under way in it
 ``next_look``  upwards     the next cycle in which it has something to do by itself, or to offer; `NEVER` without
 ``outputs``    upwards     ``outputs(site, row, at)``: its flags and its beat, into the trace words from ``at`` on
+``rests``      upwards     whether all passes it in this cycle, it shows nothing of its own, and does nothing by
+                           itself until something is offered to it: a matter of its state and of what is offered above
+``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
+
+In a cycle in which all services of a node rest, its stack is left out of the step, and host and NI share a port: both
+of the site, of which only what is offered may be read.  A service without ``rests`` never rests.
 
 Beside these, ``numbers(system, below)`` is an int64 array, what each node's service begins with, and
 ``words(system, below)`` how many 64-bit words it has; ``below`` is the port below (`lethe.spec.ports.HostPort`).

@@ -14,6 +14,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, cut
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.ni.choose import all_ones
+from lethe_sim.golden.ni.host_port import Flow
 from lethe_sim.golden.ni.layouts import pack_uid
 from lethe_sim.golden.record import Record, records
 from lethe_sim.golden.state import NEVER, Queue
@@ -43,11 +44,8 @@ class Loop(Record):
     flits: int
     first: int  # the first of its slots
     stream: int  # the number of its deliver stream
-    state: int
-    due: int  # beats
     next_slot: int
     next_generation: int
-    live: int
     held: int  # the own completion was shown in the cycle before, and not taken
     slot: int  # of the record that was taken last
     generation: int
@@ -56,6 +54,10 @@ class Loop(Record):
     tag: int
     cause: int  # why it is refused, or 0
     uncommitted: int  # beats of it
+    # These are looked at in every cycle, and lie together.
+    state: int
+    due: int  # beats
+    live: int
     beats: Any = records(Queue, 1)
     deliveries: Any = records(Queue, 1)
     completions: Any = records(Queue, 1)
@@ -189,6 +191,26 @@ def accepts(s, loop):
 
 
 @jit
+def rests(s):
+    """No own datagram is anywhere, none is offered, and none is to be cancelled."""
+    loop = Loop(s.numbers)
+    if loop.live | loop.deliveries[0].level | loop.beats[0].level:
+        return False
+    return not is_own(s) and not (s.above.drives.cancel_valid and names_own(s, loop))
+
+
+@jit
+def passed(s, done):
+    """Beats are due of a record that went to the NI."""
+    if done & Flow.CONTROL:
+        return
+    if done & Flow.SEND:
+        pass_record(s, Loop(s.numbers))
+    elif done & Flow.DATA:
+        pass_beat(Loop(s.numbers))
+
+
+@jit
 def offer(s):
     """Below go records for others, and the beats behind them."""
     loop, below = Loop(s.numbers), s.below.drives
@@ -295,13 +317,28 @@ def extra(tag):
 
 
 @jit
+def pass_record(s, loop):
+    """The NI takes a record."""
+    loop.due = payload_flits(s.k, s.above.drives.length)
+    loop.state = State.BELOW if loop.due > 0 else State.IDLE
+
+
+@jit
+def pass_beat(loop):
+    """The NI takes a beat of it."""
+    loop.due -= 1
+    if loop.due == 0:
+        loop.state = State.IDLE
+
+
+@jit
 def take_record(s, loop):
     """The handshake of a record, own or not."""
+    if not is_own(s):
+        pass_record(s, loop)
+        return
     offered = s.above.drives
     loop.due = payload_flits(s.k, offered.length)
-    if not is_own(s):
-        loop.state = State.BELOW if loop.due > 0 else State.IDLE
-        return
     loop.state = State.BEATS if loop.due > 0 else State.DONE
     loop.cause, loop.length, loop.uncommitted = refusal(s), offered.length, 0
     loop.cls, loop.tag = offered.cls & s.k.class_mask, offered.tag & s.k.tag_mask
@@ -315,11 +352,10 @@ def take_record(s, loop):
 @jit
 def take_beat(s, loop):
     """The handshake of a beat: the NI has it, or it is stored uncommitted."""
-    loop.due -= 1
     if loop.state == State.BELOW:
-        if loop.due == 0:
-            loop.state = State.IDLE
+        pass_beat(loop)
         return
+    loop.due -= 1
     if not loop.cause:
         behind = loop.beats[0].level + loop.uncommitted
         left = 8 * loop.length - loop.uncommitted * s.k.flit_bits

@@ -97,10 +97,21 @@ def port_at(k, ni, data, level):
 @jit
 def site_of(k, ni, data, ev, cycle, level):
     """The site of the ``level``-th service."""
+    return _site(k, ni, data, ev, cycle, level, level, level + 1)
+
+
+@jit
+def resting_site_of(k, ni, data, ev, cycle, level):
+    """The same while all services rest: its ports are the host's, of which only what is offered is worked out."""
+    return _site(k, ni, data, ev, cycle, level, k.services, k.services)
+
+
+@jit
+def _site(k, ni, data, ev, cycle, level, below, above):
     place = k.rooms[level]
     return Site(
         k, ni.number, ni.incarnation_now, cycle, k.first_service + ni.number * k.services + level,
-        port_at(k, ni, data, level), port_at(k, ni, data, level + 1), at(raw(ni), place.at), at(data, place.at_data),
+        port_at(k, ni, data, below), port_at(k, ni, data, above), at(raw(ni), place.at), at(data, place.at_data),
         ev, ni.services_in_reset > 0, ni.services_reset_from == cycle,
     )  # fmt: skip
 

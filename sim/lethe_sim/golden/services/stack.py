@@ -1,8 +1,8 @@
 """Stacks of services, composed: what a cycle asks of a node's NI, or of the stack on it.
 
 Without services the functions are the NI's own, and compiled code is what it would be if there were none.  With
-services the ports of a node are worked out at the start of a cycle (`offer`), before anything arrives, and are then the
-same for host, services and NI.
+services the ports of a node are worked out when it is stepped (`arrange`), and are then the same for host, services and
+NI.  In a cycle in which all services of a node rest, no port is: the host's is the NI's.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort as PortShape
 from lethe.spec.services import Service
-from lethe_sim.golden.compile import Functions, at, jit
+from lethe_sim.golden.compile import Functions, apart, at, jit
 from lethe_sim.golden.ni import host_port, showing
 from lethe_sim.golden.ni import ni as interface
 from lethe_sim.golden.ni.host_port import Flow
 from lethe_sim.golden.state import NEVER, HostPort
 
 from . import MODELS, site
-from .site import port_at, site_of
+from .site import port_at, resting_site_of, site_of
 
 
 @jit
@@ -32,19 +32,25 @@ def _nothing(*_):
 
 
 @jit
-def _idle(_):
+def _yes(*_):
     return True
 
 
 @jit
-def _never(_):
+def _no(*_):
+    return False
+
+
+@jit
+def _never(*_):
     return NEVER
 
 
 #: What a service does that has no such function.
 _DEFAULTS: dict[str, Any] = {
     "offer": site.pass_offers, "show": site.pass_shown, "take": site.pass_readies, "step": _nothing,
-    "reset": _nothing, "idle": _idle, "next_look": _never, "outputs": _nothing,
+    "reset": _nothing, "idle": _yes, "next_look": _never, "outputs": _nothing,
+    "rests": _no, "passed": _nothing,
 }  # fmt: skip
 
 
@@ -65,13 +71,13 @@ def memory(system: System) -> list[tuple[np.ndarray, int]]:
 _stacks: dict[str, Functions] = {}
 
 
-def stack_of(services: Sequence[Service], present: Any, arrange: Any) -> Functions:
-    """The functions of nodes with these services; beside those of this file ``present`` and ``arrange``, as given."""
+def stack_of(services: Sequence[Service]) -> Functions:
+    """The functions of nodes with these services."""
     models = [{name: getattr(MODELS[s.name], name, f) for name, f in _DEFAULTS.items()} for s in services]
     name = " ".join(("ni", *(f"{s.name}-{_sources(m)}" for s, m in zip(services, models, strict=True))))
     if name not in _stacks:
         functions = _stacked(models) if models else _BARE
-        _stacks[name] = Functions(name, present=present, arrange=arrange, **functions)
+        _stacks[name] = Functions(name, **functions)
     return _stacks[name]
 
 
@@ -95,24 +101,24 @@ def _each(functions: Sequence[tuple[int, Any]]) -> Any:
     return call
 
 
-def _all(functions: Sequence[tuple[int, Any]], last: Any) -> Any:
+def _all(functions: Sequence[tuple[int, Any]], last: Any, place: Any = site_of) -> Any:
     """Whether a function of each level says so, and ``last`` of the NI."""
     if not functions:
         return last
-    (level, function), rest = functions[0], _all(functions[1:], last)
+    (level, function), rest = functions[0], _all(functions[1:], last, place)
 
     @jit
     def call(k, ni, data, ev, cycle):
-        return rest(k, ni, data, ev, cycle) and function(site_of(k, ni, data, ev, cycle, level))
+        return rest(k, ni, data, ev, cycle) and function(place(k, ni, data, ev, cycle, level))
 
     return call
 
 
-def _least(functions: Sequence[tuple[int, Any]], last: Any) -> Any:
-    """The least that a function of each level says, and ``last`` of the NI."""
+def _least(functions: Sequence[tuple[int, Any]]) -> Any:
+    """The least that a function of each level says."""
     if not functions:
-        return last
-    (level, function), rest = functions[0], _least(functions[1:], last)
+        return _never
+    (level, function), rest = functions[0], _least(functions[1:])
 
     @jit
     def call(k, ni, data, ev, cycle):
@@ -121,17 +127,31 @@ def _least(functions: Sequence[tuple[int, Any]], last: Any) -> Any:
     return call
 
 
+def _passed(functions: Sequence[tuple[int, Any]]) -> Any:
+    """Tell each level what passed it while all rest."""
+    if not functions:
+        return _nothing
+    (level, function), rest = functions[0], _passed(functions[1:])
+
+    @jit
+    def call(k, ni, data, ev, cycle, done):
+        function(resting_site_of(k, ni, data, ev, cycle, level), done)
+        rest(k, ni, data, ev, cycle, done)
+
+    return call
+
+
 def _show(functions: Sequence[tuple[int, Any]], idle: Sequence[tuple[int, Any]]) -> Any:
     """Show upwards; a port above is idle if the one below is, and the service between them."""
     if not functions:
         return _nothing
-    (level, function), (_, rests), rest = functions[0], idle[0], _show(functions[1:], idle[1:])
+    (level, function), (_, idles), rest = functions[0], idle[0], _show(functions[1:], idle[1:])
 
     @jit
     def call(k, ni, data, ev, cycle):
         here = site_of(k, ni, data, ev, cycle, level)
         function(here)
-        here.above.shows.idle = here.below.shows.idle and rests(here)
+        here.above.shows.idle = here.below.shows.idle and idles(here)
         rest(k, ni, data, ev, cycle)
 
     return call
@@ -157,26 +177,50 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     levels = {name: [(level, model[name]) for level, model in enumerate(models)] for name in _DEFAULTS}
     offers, shows = _each(levels["offer"][::-1]), _show(levels["show"], levels["idle"])
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
+    rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
+    own_look = _least(levels["next_look"])
 
-    @jit
-    def offer(k, ni, data, ev, cycle):
+    @apart
+    def ports(k, ni, data, ev, cycle):
         offers(k, ni, data, ev, cycle)
         showing.show(k, ni, data, cycle, port_at(k, ni, data, 0))
         shows(k, ni, data, ev, cycle)
 
     @jit
-    def step(k, ni, data, ev, cycle):
-        takes(k, ni, data, ev, cycle)
-        done = interface.step(k, ni, data, ev, HostPort(ni, k.at_port), at(data, k.at_beat), cycle) & Flow.SHOWING
+    def arrange(k, ni, data, ev, cycle):
+        ni.rests = rests(k, ni, data, ev, cycle)
+        if not ni.rests:
+            ports(k, ni, data, ev, cycle)
+
+    @apart
+    def services_step(k, ni, data, ev, cycle):
         steps(k, ni, data, ev, cycle)
-        return done | moved(k, port_at(k, ni, data, k.services))
+        return moved(k, port_at(k, ni, data, k.services))
+
+    @jit
+    def step(k, ni, data, ev, cycle):
+        at_port, at_beat = k.at_top, k.at_top_data
+        if not ni.rests:
+            at_port, at_beat = k.at_port, k.at_beat
+            takes(k, ni, data, ev, cycle)
+        done = interface.step(k, ni, data, ev, HostPort(ni, at_port), at(data, at_beat), cycle)
+        if ni.rests:
+            passed(k, ni, data, ev, cycle, done)
+            return done
+        return done & Flow.SHOWING | services_step(k, ni, data, ev, cycle)
+
+    @jit
+    def next_look(k, ni, data, ev, cycle):
+        nearest = interface.next_look(k, ni, cycle)
+        return nearest if ni.rests else min(nearest, own_look(k, ni, data, ev, cycle))
 
     return {
-        "offer": offer,
+        "ports": ports,
+        "arrange": arrange,
         "step": step,
         "reset": _each(levels["reset"]),
         "idle": _all(levels["idle"], _ni_idle),
-        "next_look": _least(levels["next_look"], _ni_next_look),
+        "next_look": next_look,
         "outputs": _outputs(levels["outputs"]),
         "ready_from": _ready_from,
         "next_send": _next_send,
@@ -221,7 +265,8 @@ def _ni_ready_from(k, ni, cycle):
 
 
 _BARE: dict[str, Any] = {
-    "offer": _nothing,
+    "ports": _nothing,
+    "arrange": _nothing,
     "step": _ni_step,
     "reset": _nothing,
     "idle": _ni_idle,
@@ -238,31 +283,44 @@ _BARE: dict[str, Any] = {
 
 @jit
 def _ready_from(k, ni, cycle):
+    if ni.rests:
+        return host_port.ready_from(ni)
     return cycle if site.shown_at(k, ni, k.services).ready else max(cycle + 1, host_port.ready_from(ni))
 
 
 @jit
 def _next_send(k, ni, cycle, control):
+    # A record that waits since this cycle wakes no service; one that has not been offered yet may.
+    if ni.rests and host_port.context(HostPort(ni, k.at_top), control).send_valid:
+        return host_port.next_send(k, ni, cycle, control)
     return cycle + 1
 
 
 @jit
 def _deliver_valid(k, ni, cycle, stream):
+    if ni.rests:
+        return stream < k.fifos and host_port.deliver_valid(k, ni, cycle, stream)
     return site.delivery_at(k, ni, k.services, stream).valid
 
 
 @jit
 def _deliver_record(k, ni, stream):
+    if ni.rests:
+        return host_port.deliver_record(k, ni, stream)
     delivery = site.delivery_at(k, ni, k.services, stream)
     return delivery.source, delivery.incarnation, delivery.cls, delivery.length
 
 
 @jit
 def _deliver_data_valid(k, ni, cycle, stream):
+    if ni.rests:
+        return stream < k.fifos and host_port.deliver_data_valid(k, ni, cycle, stream)
     return site.delivery_at(k, ni, k.services, stream).data_valid
 
 
 @jit
 def _deliver_beat(k, ni, data, stream):
+    if ni.rests:
+        return host_port.deliver_beat(k, ni, data, stream)
     beats = port_at(k, ni, data, k.services).beats
     return beats[2 * stream], beats[2 * stream + 1], site.delivery_at(k, ni, k.services, stream).last

@@ -61,6 +61,7 @@ def follow(k, host, port, items, done):
     if done & Flow.SEND:
         offered = host_port.context(port, is_control(k, Planned(items, 0, host.number)))
         host.length, host.beat = offered.length, 0
+        host_port.withdraw_record(offered)  # on the port is what waits
     else:
         host.beat += 1
     host.state = ScriptHost.DATA

@@ -10,11 +10,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lethe.spec import services
+from lethe.spec import services, trace
 from lethe.spec.events import Event
 from lethe.spec.sections.faults import RESET_SCOPES
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services import MODELS
+from lethe_sim.golden.state import Delivery, Registers, ShownPort
 from tests.helpers import ROOT
 from tests.helpers.golden_systems import make
 from tests.sim.golden import test_golden_sleep as sleep
@@ -24,6 +25,11 @@ SEEDS = (*range(20), *range(sleep.SEEDS, sleep.SEEDS + 10))  # the latter have o
 PLAIN = """
 from tests.sim.golden.services import test_golden_stack
 print(test_golden_stack.fingerprint())
+"""
+RESTLESS = """
+from types import SimpleNamespace
+from lethe_sim.golden.services import MODELS, loop
+MODELS["loop"] = SimpleNamespace(**{name: has for name, has in vars(loop).items() if name != "rests"})
 """
 
 
@@ -68,6 +74,22 @@ def test_a_node_with_an_idle_loop_sleeps():
     assert (golden._plant.look > 90).all()
     golden.run(60)
     assert len(golden.taken) == 1 and golden._plant.look.min() > 1 << 60
+
+
+@pytest.mark.parametrize("load", [0.05, 1.0])
+def test_an_idle_loop_wakes_no_node(load):
+    """A node is stepped when it is without a loop, and once more where a record waits for a slot."""
+    workload = {"kind": "generator", "load": load, "count": 0}
+    models = [Golden(make("tree", ni={"slots": 2}, loop={"slots": slots}, workload=workload)) for slots in (0, 2)]
+    stepped = [0, 0]
+    for cycle in range(1000):
+        for i, golden in enumerate(models):
+            stepped[i] += int((golden._plant.look <= cycle).sum())
+            golden.run(1)
+    plain, stacked = models
+    assert plain.digest == stacked.digest
+    assert stepped[0] <= stepped[1] <= stepped[0] + plain.sums["sent"].sum() + plain.busy.sum()
+    assert stepped[0] < 1000 * plain.system.nodes
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -117,9 +139,11 @@ def fingerprint():
     return found
 
 
-def test_compiler_off_gives_the_same():
+@pytest.mark.parametrize("before", ["", RESTLESS], ids=["rests", "never rests"])
+def test_compiler_off_gives_the_same(before):
+    """Also with loops that never rest."""
     run = subprocess.run(
-        [sys.executable, "-c", PLAIN],
+        [sys.executable, "-c", before + PLAIN],
         cwd=ROOT,
         env=os.environ | {"LETHE_NO_JIT": "1"},
         capture_output=True,
@@ -164,3 +188,21 @@ def test_a_throwaway_service_sleeps(ordered):
         system = drawn(seed)
         assert [service.name for service in system.services] == ["loop", "order"]
         sleep.assert_same(seed, system, Script.from_items(system, looping(system, seed)))
+
+
+def test_idle_is_that_of_the_start_of_a_cycle(ordered):
+    """Ports are worked out when a node is stepped, after flits have arrived: what is shown knows nothing of them."""
+    began = 0
+    for seed in range(4):
+        system = drawn(seed)
+        golden = Golden(system, Script.from_items(system, looping(system, seed)), awake=True)
+        words = np.zeros((1, system.layout.words), np.uint64)
+        flags = np.arange(system.nodes) * system.layout.ni_words + trace.NI_FLAGS
+        shown = golden.k.at_port + golden.k.port_width - golden.k.streams * Delivery.size - ShownPort.size
+        for cycle in range(1500):
+            golden.run(1, words=words)
+            idle = words[0, flags] >> np.uint64(trace.NI_FLAG_BITS.index("idle")) & np.uint64(1) == 1
+            living = golden._ni[:, Registers.in_reset] == 0
+            assert (golden._ni[living, shown + ShownPort.idle] == idle[living]).all()
+            began += int((golden._ni[idle, Registers.under_way] == cycle + 1).sum())
+    assert began > 0
