@@ -10,11 +10,11 @@ from lethe_sim.ledger.conclude import conclude
 from lethe_sim.ledger.judge import Summary
 from lethe_sim.pipeline import judging
 from lethe_sim.trace import open_trace
+from tests.helpers.cell_changes import MIXED, change_cells
+from tests.helpers.golden_runs import system_of
 from tests.helpers.golden_trace import write_golden, write_options
 from tests.helpers.make_trace import tamper
-from tests.sim.pipeline.test_audit import TAMPERINGS
-from tests.sim.pipeline.test_golden import system_of
-from tests.sim.pipeline.test_tampering import MIXED, change_cells
+from tests.helpers.tamperings import TAMPERINGS
 
 
 def several(rows):

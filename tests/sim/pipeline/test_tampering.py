@@ -22,17 +22,11 @@ from lethe_sim.trace import RAW_EVENT, SCHEMA, TraceError, decode, digest, encod
 from lethe_sim.trace.check import RowCheck, Seen
 from lethe_sim.trace.ladder import text_ladder
 from lethe_sim.trace.vcd import write_vcd
+from tests.helpers.cell_changes import MIXED, change_cells
+from tests.helpers.golden_runs import RUNS
 from tests.helpers.golden_trace import OPTIONS, write_golden, write_options
 from tests.helpers.make_trace import LENIENT, restate, tamper
-from tests.sim.pipeline.test_golden import RUNS
 
-#: Losses, a reset, a take lane for each class.
-MIXED = {
-    "topology": {"kind": "tree", "arity": 2, "levels": 2}, "ni": {"control_classes": 2},
-    "workload": {"count": 12, "load": 0.4, "min_length": 4},
-    "faults": {"loss": 0.1, "resets": [{"node": 1, "start": 300, "cycles": 7}]},
-    "run": {"name": "mixed", "seed": 8, "cycles": 60_000},
-}  # fmt: skip
 KINDS = {
     "mixed": MIXED,
     **{name: RUNS[name] for name in ("narrow", "mesh", "queued", "wire")},
@@ -141,13 +135,6 @@ def test_the_good_trace_is_good(mixed):
     assert result.verdict == ONCE and result.by_reset > 0, result.text()
     events = set(open_trace(mixed).table()["event"].to_pylist())
     assert {Event.TAKE, Event.RESET, Event.LOST, Event.REPEAT, Event.FORWARD} <= events
-
-
-def change_cells(cells: dict):
-    def change(rows):
-        rows[len(rows) // 2].update(cells)
-
-    return change
 
 
 def of_event(event: Event, **change):
