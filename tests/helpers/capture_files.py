@@ -18,9 +18,17 @@ def frame(source: int, destination: int, size: int = 0) -> bytes:
 FRAMES = [(0.0, frame(1, 2)), (0.000002, frame(2, 3, 300)), (0.00001, frame(1, 2, 5)), (0.0005, frame(4, 1, 77))]
 
 
+def pcap(frames=FRAMES, **keys) -> bytes:
+    return _written(dpkt.pcap.Writer, frames, keys)
+
+
 def pcapng(frames=FRAMES, **keys) -> bytes:
+    return _written(dpkt.pcapng.Writer, frames, keys)
+
+
+def _written(kind, frames, keys) -> bytes:
     file = io.BytesIO()
-    writer = dpkt.pcapng.Writer(file, **keys)
+    writer = kind(file, **keys)
     for time, data in frames:
         writer.writepkt(data, 1000 + time)
     return file.getvalue()

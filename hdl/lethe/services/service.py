@@ -1,5 +1,6 @@
 """What all services have in common: a host port below, a host port above, and what they show (cycle contract, 10)."""
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class ServiceTrace:
     lost: ValueLike = 0
 
 
-class ServiceUnit(wiring.Component):
+class ServiceUnit(wiring.Component, abc.ABC):
     """A service of a node.  Its class says what it does in `serve`; whatever that does not mention, passes.
 
     A service has no gates of its own for a reset: in its cycles all of the port above is 0.  So a transfer above is
@@ -89,12 +90,12 @@ class ServiceUnit(wiring.Component):
             members["watch"] = Out(WORD_BITS * self.service.words)
         super().__init__(members)
 
+    @abc.abstractmethod
     def serve(self, m: Module) -> ServiceTrace:
         """Adds to ``m``, where everything passes already: a later statement for a signal replaces an earlier one.
 
         All registers in ``m`` are reset with the service.
         """
-        raise NotImplementedError
 
     def elaborate(self, platform):
         m, inner = Module(), Module()

@@ -6,8 +6,18 @@ Row 0 of the buffer is no event: its first word counts the rows in use.
 import numpy as np
 
 from lethe.spec import trace
-from lethe.spec.events import COUNTED, EVENTS, LINK_COUNTED, ROUTER_COUNTED, Event, LinkCounter, RouterCounter, Unit
-from lethe.spec.trace import DETAIL, EVENT, LANES, LINKS_PER_WORD
+from lethe.spec.events import (
+    CAUSE_BITS,
+    COUNTED,
+    EVENTS,
+    LINK_COUNTED,
+    ROUTER_COUNTED,
+    Event,
+    LinkCounter,
+    RouterCounter,
+    Unit,
+)
+from lethe.spec.trace import DETAIL, EVENT, EXTRA, LANES, LENGTH, LINKS_PER_WORD, PEER
 
 from .compile import apart, jit
 
@@ -51,8 +61,20 @@ def extend(ev, bits):
 
 @jit
 def event_word(event, detail, peer, length):
-    """The event word of a NI lane."""
-    return event | detail << 8 | peer << 16 | length << 32
+    """The event word of a lane of a NI or service; its extra bits, which may be the highest, are `extra`."""
+    return event | detail << DETAIL.shift | peer << PEER.shift | length << LENGTH.shift
+
+
+@jit
+def extra(tag):
+    """A tag, at its place in an event word."""
+    return np.uint64(tag) << np.uint64(EXTRA.shift)
+
+
+@jit
+def ending(status, cause):
+    """How a datagram ended, as the detail of an event."""
+    return status << CAUSE_BITS | cause
 
 
 @jit

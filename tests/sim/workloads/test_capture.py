@@ -13,7 +13,7 @@ from lethe_sim.workloads import WorkloadError
 from lethe_sim.workloads.capture import CaptureWorkload
 from lethe_sim.workloads.capture_file import CaptureError, parse
 from tests.helpers import ROOT
-from tests.helpers.capture_files import FRAMES, frame, pcapng
+from tests.helpers.capture_files import FRAMES, frame, pcap, pcapng
 from tests.helpers.perfect_network import played
 
 REAL = ROOT / "examples" / "loopback.pcap"
@@ -26,14 +26,6 @@ SYSTEM = System.make(
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def pcap(frames=FRAMES, **keys) -> bytes:
-    file = io.BytesIO()
-    writer = dpkt.pcap.Writer(file, **keys)
-    for time, data in frames:
-        writer.writepkt(data, 1000 + time)
-    return file.getvalue()
 
 
 def big_endian(frames=FRAMES) -> bytes:

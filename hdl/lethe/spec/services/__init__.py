@@ -12,7 +12,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["SERVICES", "Service", "counter_step", "stack", "top_port"]
+__all__ = ["LOOP", "SERVICES", "Service", "counter_step", "stack", "top_port"]
 
 #: From the NI upwards.
 SERVICES = (LOOP,)

@@ -3,11 +3,9 @@
 There are two contexts: ``control`` is 0 for what `send` offers, 1 for `send_control`.
 """
 
-import numpy as np
-
 from lethe.spec.events import LANE_ACCEPT, Cause, Event, Kind
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, event_word, extend
+from lethe_sim.golden.events import emit, event_word, extend, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import cut, put_flit
 from lethe_sim.golden.state import NONE, Queues
@@ -123,4 +121,4 @@ def accept(k, ni, ev, cycle, control):
     word = event_word(Event.ACCEPT, kind, datagram.destination, datagram.length)
     uid = layouts.pack_uid(ni.number, ni.incarnation_now, slot, datagram.generation)
     emit(ev, cycle, ni.number, LANE_ACCEPT, word, uid)
-    extend(ev, np.uint64(datagram.tag) << np.uint64(48))
+    extend(ev, extra(datagram.tag))

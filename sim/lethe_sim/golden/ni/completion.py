@@ -1,10 +1,8 @@
 """Completions and free slots (section 4.9)."""
 
-import numpy as np
-
 from lethe.spec.events import LANE_COMPLETE, Cause, Event, Status
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, event_word, extend
+from lethe_sim.golden.events import emit, ending, event_word, extend, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER, Queues
 from lethe_sim.golden.study import limit
@@ -25,9 +23,9 @@ def step(k, ni, ev, port, cycle):
     _, status, cause = layouts.unpack_result(entry.b)
     queue.pop(k, ni, Queues.COMPLETION, cycle)
     datagram = send_table.slot_of(k, ni, slot)
-    word = event_word(Event.COMPLETE, status << 4 | cause, datagram.destination, 0)
+    word = event_word(Event.COMPLETE, ending(status, cause), datagram.destination, 0)
     emit(ev, cycle, ni.number, LANE_COMPLETE, word, layouts.pack_uid(ni.number, ni.incarnation_now, slot, generation))
-    extend(ev, np.uint64(datagram.tag) << np.uint64(48))
+    extend(ev, extra(datagram.tag))
     ni.busy -= 1
     limit.ended(k, ni, slot)
     again = layouts.pack_life(slot, generation + 1 & k.generation_mask)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from lethe.spec.config import System
-from lethe.spec.events import LOOP_ACCEPT, LOOP_DONE, LOOP_LANES, LOOP_TAKEN, Cause, Event, Status
+from lethe.spec.events import LOOP_ACCEPT, LOOP_DONE, LOOP_TAKEN, Cause, Event, Mode, Status
 from lethe.spec.ports import HostPort
+from lethe.spec.services import LOOP
 from lethe_sim.golden.compile import at, jit
-from lethe_sim.golden.events import event_word
+from lethe_sim.golden.events import ending, event_word, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, cut
 from lethe_sim.golden.ni.accept import payload_flits
@@ -22,10 +23,10 @@ from lethe_sim.golden.state import NEVER, Queue
 from . import site
 from .site import tell
 
-_FLAGS = 2 * len(LOOP_LANES)
+_FLAGS, _LAST_MODE = LOOP.flags, int(max(Mode))
 (
     _SEND_READY, _DATA_READY, _COMPLETION, _DELIVER, _DELIVER_DATA, _DELIVER_LAST, _CANCEL_READY, _IDLE,
-) = (1 << bit for bit in range(8))  # fmt: skip
+) = (1 << bit for bit in range(len(LOOP.flag_bits)))  # fmt: skip
 
 
 class State(IntEnum):
@@ -151,7 +152,7 @@ def is_own(s):
 def refusal(s):
     """Why the own record that is offered is refused, or 0."""
     offered, expected = s.above.drives, s.above.drives.expect & s.k.incarnation_mask
-    if offered.mode > 1:
+    if offered.mode > _LAST_MODE:
         return Cause.MODE
     if offered.length > s.k.mtu:
         return Cause.LENGTH
@@ -304,16 +305,10 @@ def step_completions(s, loop):
     ended = completed_at(loop, 0)
     status = Status.REJECTED if ended.cause else Status.ACCEPTED
     incarnation = s.incarnation if ended.cause else ended.incarnation
-    word = event_word(Event.LOOP_COMPLETE, status << 4 | ended.cause, s.node, 0)
+    word = event_word(Event.LOOP_COMPLETE, ending(status, ended.cause), s.node, 0)
     tell(s, LOOP_DONE, word, extra(ended.tag), pack_uid(s.node, incarnation, ended.slot, ended.generation))
     queue.removed(loop.completions[0], loop.slots + 1, s.cycle)
     loop.live -= 1
-
-
-@jit
-def extra(tag):
-    """A tag, above the word of an event."""
-    return np.uint64(tag) << np.uint64(48)
 
 
 @jit
