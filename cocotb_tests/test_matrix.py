@@ -48,6 +48,15 @@ def test_system(seed):
         assert result.counters > 0
 
 
+def test_counters_while_traffic_moves():
+    """Read in the middle of a run, also those of routers, which show their events late."""
+    system = draw(4, cycles=CYCLES)
+    assert system.layout.lag > 0 and system.ni.statistics
+    result = cosim(system, cycles=1000, until_drained=False, reproduce="pytest cocotb_tests/test_matrix.py -k moves")
+    assert result.equal, result.report
+    assert result.counters > 0 and not result.drained
+
+
 @pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.full) for n in range(10)])
 def test_system_with_options(number):
     """The same with what is off by default, with nodes that die and nodes that are away."""
