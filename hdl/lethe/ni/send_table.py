@@ -11,7 +11,7 @@ from .layouts import Records
 from .walk import clear_signature
 
 __all__ = [
-    "SendTable", "begin_signature", "end_signature", "launch_signature", "look_signature", "peek_signature",
+    "SendTable", "begin_signature", "end_signature", "judged_signature", "look_signature", "peek_signature",
     "store_signature",
 ]  # fmt: skip
 
@@ -30,10 +30,12 @@ def begin_signature(records: Records) -> wiring.Signature:
     return wiring.Signature(members)
 
 
-def launch_signature(records: Records) -> wiring.Signature:
-    """Seen from the transmitter: this life's first Send is granted."""
-    life = {"slot": Out(records.slot), "generation": Out(records.fields["generation"].shape)}
-    return wiring.Signature({"valid": Out(1), **life})
+def judged_signature(records: Records) -> wiring.Signature:
+    """Seen from the transmitter: an entry of the new or the control queue is judged, whatever the judgement.
+
+    ``phase`` is that of the slot's row.
+    """
+    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
 
 
 def end_signature(records: Records) -> wiring.Signature:
@@ -42,7 +44,7 @@ def end_signature(records: Records) -> wiring.Signature:
 
 
 def look_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: the row of a ``slot`` given in *c−1* is here in *c*."""
+    """Seen from the action: the row of a ``slot`` given in *c−4* is here in *c−2*, with all writes up to *c−5*."""
     return wiring.Signature({"slot": Out(records.slot), "row": In(records.looked)})
 
 
