@@ -19,7 +19,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
 
-CYCLES, EMPTY = 6000, {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
+CYCLES, EMPTY = 3000, {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
 NODE, INCARNATION = 0, 1
 #: From an end to the next acceptance of its slot: two queues of two cycles each.
 REST = 4
@@ -245,7 +245,7 @@ class Bench:
     def request(self, name):
         draw, uid = self.draw, self.uid()
         life = {"slot": uid["slot"], "generation": uid["generation"]}
-        tries, rung = draw.choice((0, 2, 3, 254, 255)), draw.randrange(self.system.rungs)
+        tries, rung = draw.choice((0, 2, 3, 7, 8, 254, 255)), draw.randrange(self.system.rungs)
         if name == "finish":
             return life | {"status": draw.choice((Status.UNKNOWN, Status.REJECTED)), "cause": Cause.BEST_EFFORT}
         if name == "repeat_hold":
@@ -443,8 +443,8 @@ class Bench:
     [
         ({"sets": 2, "ways": 2, "slots": 4}, {}),
         ({"sets": 1, "ways": 1, "slots": 3, "reject": True}, {}),
-        ({"sets": 1, "ways": 4, "slots": 4, "control_classes": 2}, {"ack_limit": 3}),
-        ({"sets": 4, "ways": 3, "slots": 2, "reject": True}, {"ack_limit": 3, "backoff_steps": 0}),
+        ({"sets": 1, "ways": 4, "slots": 4, "control_classes": 2}, {"ack_limit": 8}),
+        ({"sets": 4, "ways": 3, "slots": 2, "reject": True}, {"ack_limit": 8, "backoff_steps": 0}),
     ],
 )
 def test_back_to_back(ni, timers):
@@ -453,7 +453,7 @@ def test_back_to_back(ni, timers):
         wire={"generation_bits": 1, "mtu": 8},
         ni=ni,
         timers={"wrap_guard": 0, **timers},
-        workload={"min_length": 4, "max_length": 8, "retry_limit": 2},
+        workload={"min_length": 4, "max_length": 8, "retry_limit": 1},
     )
     bench = Bench(system, 1)
     simulator = Simulator(bench.dut)
