@@ -97,20 +97,14 @@ class SendSide(wiring.Component):
         gone, nearer = Signal(), Signal(2)
         m.d.sync += [gone.eq((same[2] & ends) | (same[3] & ended)), nearer.eq(Cat(same[:2]))]
 
-        # Judged in c−4 and c−3: perhaps for the datagram before this one.  Later than that, only for this one.
-        judgement = data.StructLayout({"valid": 1, "slot": judged.slot.shape(), "phase": 1})
-        before = Signal(judgement)
-        m.d.sync += [before[name].eq(getattr(judged, name)) for name in ("valid", "slot", "phase")]
+        # Whether it was judged in the meantime, at first in c−4 or c−3.
+        def names(writer, slot):
+            return writer.valid & (writer.slot == slot[: len(writer.slot)])
 
-        def names(which, slot):
-            return which.valid & (which.slot == slot[: len(which.slot)])
-
-        first, second = Signal(data.StructLayout({"hit": 1, "phase": 1})), Signal(data.StructLayout({"hit": 1, "phase": 1}))
+        before, judged_first = Signal(data.StructLayout({"valid": 1, "slot": judged.slot.shape()})), Signal()
         m.d.sync += [
-            first.hit.eq(names(before, latest.slot)),
-            first.phase.eq(before.phase),
-            second.hit.eq(names(judged, latest.slot)),
-            second.phase.eq(judged.phase),
+            *(before[name].eq(getattr(judged, name)) for name in ("valid", "slot")),
+            judged_first.eq(names(before, latest.slot) | names(judged, latest.slot)),
         ]
 
         # c−2: the row.  If the number of slots is no power of two, a host can name a slot that does not exist.
@@ -134,10 +128,7 @@ class SendSide(wiring.Component):
             spent.eq((row.retry_limit != 0) & (later.tries >= row.retry_limit)),
             given.eq(row.deadline.given),
             passed.eq(self.time_base + ~row.deadline.time + self.advance),
-            launched.eq(
-                row.launched | (first.hit & (first.phase == row.phase)) | (second.hit & (second.phase == row.phase))
-                | names(judged, later.slot)
-            ),
+            launched.eq(row.launched | judged_first | names(judged, later.slot)),
             *(held[name].eq(row[name]) for name in kept.members),
         ]  # fmt: skip
 
@@ -186,12 +177,13 @@ class SendSide(wiring.Component):
             self.end.valid.eq(ends),
             self.end.slot.eq(act.slot),
             self.end.phase.eq(shown.phase),
+            self.end.launched.eq(was_launched | names(judged, act.slot)),
             self.ended.valid.eq(ends),
             entry.slot.eq(act.slot),
             entry.generation.eq(act.generation),
             entry.destination.eq(shown.destination),
             entry.tag.eq(shown.tag),
-            entry.status.eq(Mux(cancels & ~was_launched & ~names(judged, act.slot), Status.NEVER_SENT, status)),
+            entry.status.eq(Mux(cancels & ~self.end.launched, Status.NEVER_SENT, status)),
             entry.cause.eq(self.cause),
             entry.peer_incarnation.eq(peer),
             self.repeat.valid.eq(repeats),

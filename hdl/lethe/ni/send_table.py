@@ -31,16 +31,20 @@ def begin_signature(records: Records) -> wiring.Signature:
 
 
 def judged_signature(records: Records) -> wiring.Signature:
-    """Seen from the transmitter: an entry of the new or the control queue is judged, whatever the judgement.
+    """Seen from the transmitter, in *j*: an entry of the new or the control queue was judged, and its ``slot`` is live.
 
-    ``phase`` is that of the slot's row.
+    ``phase`` is that of the row.  An entry of a slot that is not live launches nothing: it belongs to a datagram that
+    ended, and the slot's next one is not known yet.
     """
     return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
 
 
 def end_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: not live from the next cycle on.  ``phase`` is the slot's."""
-    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
+    """Seen from the action, in *c*: not live from the next cycle on.
+
+    ``phase`` is that of the row; ``launched`` is too, with the judgements up to *c*.
+    """
+    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1), "launched": Out(1)})
 
 
 def look_signature(records: Records) -> wiring.Signature:
