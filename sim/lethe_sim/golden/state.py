@@ -316,8 +316,9 @@ class Registers(Record):
     launch: int  # a token that is to be pushed, when (or `NEVER`), and a cycle before which it is not due
     launch_at: int
     launch_due: int
+    finish: int  # the finish register, from when it is visible (`NEVER`: not loaded) and empty again
     finish_from: int
-    finish: int
+    finish_free: int
     under_way: int  # 0, or the cycle after the one in which the message's first flit came
     rx_count: int
     rx_tag: int

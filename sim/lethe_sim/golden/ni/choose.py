@@ -23,7 +23,7 @@ def choose(k, ni, cycle):
     ni.chosen = cycle
     if ni.finish_from <= cycle:
         request(ni, cycle, Request.FINISH, ni.finish, 0)
-        ni.finish_from = NEVER
+        ni.finish_from, ni.finish_free = NEVER, cycle + 1
     elif sends.full:
         ladder.take(sends, cycle)
         # What is accepted from now on, no action knows in time.

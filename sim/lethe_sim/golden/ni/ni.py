@@ -60,7 +60,7 @@ def reset(k, ni, cycle):
     ni.granted = NONE
     ni.merge_at = NEVER
     ni.launch_at = NEVER
-    ni.finish_from = NEVER
+    ni.finish_from, ni.finish_free = NEVER, cycle
     ni.under_way = 0
     ni.rx_count = 0
     ni.offers = 0
@@ -215,10 +215,11 @@ def shows_from(k, ni, number):
 @jit
 def next_ahead(ni, cycle):
     """The first cycle from ``cycle`` on in which a message or a request acts or a fragment is shown, or `NEVER`."""
-    ahead = ni.ends | ni.asked | ni.fragments
+    ahead = receiver.from_cycle(ni.ends | ni.asked | ni.fragments, cycle)
     if ahead == 0:
         return NEVER
-    while ahead >> (cycle & AHEAD - 1) & 1 == 0:
+    while ahead & 1 == 0:
+        ahead >>= 1
         cycle += 1
     return cycle
 

@@ -9,7 +9,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import ACK_LADDER, Queues
 
 from . import deliver, ladder, layouts, receive_table, transmitter
-from .receiver import acts
+from .receiver import from_cycle
 
 
 @jit
@@ -84,12 +84,7 @@ def is_waited_for(k, ni, cycle, uid, token):
     message may write it until then.
     """
     way, _, _ = layouts.unpack_ack_token(token)
-    if receive_table.holds(k, ni, way, uid):
-        return True
-    for number in range(CHOSEN):
-        if acts(ni, cycle + number):
-            return True
-    return False
+    return receive_table.holds(k, ni, way, uid) or from_cycle(ni.ends, cycle) & (1 << CHOSEN) - 1 != 0
 
 
 @jit

@@ -28,6 +28,13 @@ def acts(ni, cycle):
 
 
 @jit
+def from_cycle(mask, cycle):
+    """A mask of the next cycles whose lowest bit is that of ``cycle``."""
+    number = cycle & AHEAD - 1
+    return (mask >> number | mask << AHEAD - number) & (1 << AHEAD) - 1
+
+
+@jit
 def plan_fragment(ni, cycle):
     """The message under way is none; it is shown in ``cycle``."""
     ni.fragments |= 1 << (cycle & AHEAD - 1)

@@ -187,7 +187,7 @@ def grant(k, ni, data, cycle, sends_allowed):
 @jit
 def next_send(k, ni, cycle):
     """The queue from which a Send is granted if Sends are allowed, or `NONE`."""
-    may_finish = ni.finish_from == NEVER  # as a new datagram may, and a repeat to a silent node
+    may_finish = cycle >= ni.finish_free  # as a new datagram may, and a repeat to a silent node
     if k.control_slots > 0 and may_finish and queue.present(k, ni, Queues.CONTROL, cycle):
         return Queues.CONTROL
     if (may_finish or k.silent_after == 0) and queue.present(k, ni, Queues.REPEATS, cycle):
@@ -282,7 +282,7 @@ def judge(k, ni, data):
 @jit
 def load_finish(ni, cycle, life, status, cause):
     """Load the finish register in grant cycle ``cycle``."""
-    ni.finish_from = cycle + PUSHED
+    ni.finish_from, ni.finish_free = cycle + PUSHED, NEVER
     ni.finish = layouts.pack_finish(life, status, cause)
 
 
