@@ -128,9 +128,9 @@ class Action(wiring.Component):
         act, soon = acts[0], acts[1]
         m.d.sync += [act.eq(following) for act, following in zip(acts, acts[1:], strict=False)]
 
-        # Whether a message that acts in the next cycle is good.  The checks of 4.4, but for what needs tables.
+        # Whether a message that acts in the next cycle is good: it passes the checks of 4.4 that need no table.
         good, again = Signal(), Signal(TRIES_BITS)
-        m.d.comb += good.eq(soon.message & self.arrival.sound & self.nearly)
+        m.d.comb += good.eq(self.arrival.sound & self.nearly)
         m.d.sync += again.eq(Mux(soon.repeating | soon.acking, Mux(soon.tries == 255, 255, soon.tries + 1), 0))
         m.d.sync += self.waiting.eq(self.arrival.complete | acts[3].message | acts[2].message | acts[1].message)
 

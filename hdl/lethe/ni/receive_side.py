@@ -33,7 +33,7 @@ class ReceiveSide(wiring.Component):
     acts : In(`act_layout`) × 4
         What acts in so many cycles: ``acts[0]`` in this one.
     good : In(1)
-        ``acts[1]`` is a message that passed all checks, and the NI will be ready.
+        ``acts[1]``, if it is a message, passed all checks, and the NI will be ready.
     entries : In
         Those of the set of ``acts[2]``.
     again : In
@@ -123,57 +123,64 @@ class ReceiveSide(wiring.Component):
                 early[i].eq(Mux(third, becomes(delivers, to[2]), becomes(delivered, to[3]))),
             ]
 
-        # c−2: what the table says.
+        # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
         nearest, second = relation(nearer[: relation.size]), relation(nearer[relation.size :])
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
-        late, change, nearest_late = Signal(ways), Signal(2), Signal(relation)
-        wanted = Signal(ways)
+        late, change, near, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        ours, spent = Signal(), Signal()
+        limit = system.timers.ack_limit
         m.d.sync += [
-            late.eq(Mux(second.set, touched, 0)),
             change.eq(becomes(delivers, second)),
-            nearest_late.eq(nearest),
+            new.eq(becomes(1, nearest)),
+            ours.eq(later.peer_incarnation == self.incarnation),
+            spent.eq((later.tries >= limit) if limit else 0),
         ]
         for i in range(ways):
-            entry = self.entries[i]
+            entry, matters = self.entries[i], Signal(name=f"matters{i}")
             key = (entry.source == later.source) & (entry.slot == later.slot)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
-            found = Mux(entry.valid, Cat(~key | exact, key), 0)
-            m.d.sync += wanted[i].eq(~later.acking | (later.way == i))
-            with m.If(overtaken[i]):
+            m.d.comb += matters.eq(~later.acking | (later.way == i))
+            m.d.sync += [late[i].eq(second.set & touched[i] & matters), near[i].eq(nearest.set & matters)]
+            with m.If(~matters):
+                m.d.sync += state[i].eq(0b01)
+            with m.Elif(overtaken[i]):
                 m.d.sync += state[i].eq(early[i])
+            with m.Elif(later.early | ~entry.valid):
+                m.d.sync += state[i].eq(0)
             with m.Else():
-                m.d.sync += state[i].eq(Mux(later.early, 0, found))
+                m.d.sync += state[i].eq(Cat(~key | exact, key))
 
-        # c−1: what it is when the act comes.
-        present, exact, taken = (Signal(ways, name=n) for n in ("present", "exact", "taken"))
-        for i in range(ways):
-            now = Mux(late[i], change, state[i])
-            now = Mux(nearest_late.set & touched[i], becomes(delivers, nearest_late), now)
-            m.d.comb += [Cat(taken[i], present[i]).eq(now), exact[i].eq(now.all())]
-        found, here, spent = Signal(), Signal(), Signal()
-        ours = soon.peer_incarnation == self.incarnation
-        limit = system.timers.ack_limit
+        # c−1: what there is when the act comes, both if the one before it delivers and if not: that is known late.
+        def judged(delivered):
+            """(found, a present way, no empty way and none present, the way to write)."""
+            now = []
+            for i in range(ways):
+                written = near[i] & place[i] & (1 if delivered else erases)
+                now.append(Mux(written, new if delivered else 0, Mux(late[i], change, state[i])))
+            taken, present = Cat(way[0] for way in now), Cat(way[1] for way in now)
+            here = present.any()
+            # Without a present way, a way that is not taken is empty.
+            frees = [~taken[i] & taken[:i].all() if i else ~taken[i] for i in range(ways)]
+            chosen = Cat(Mux(here | ~soon.send, present[i], frees[i]) for i in range(ways))
+            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), chosen)
+
+        found, here, none, chosen = Signal(), Signal(), Signal(), Signal(ways)
         m.d.comb += [
-            here.eq(present.any()),
-            found.eq((exact & wanted).any()),
-            self.limit.eq((soon.tries >= limit) if limit else 0),
-            spent.eq(self.limit),
+            Cat(found, here, none, chosen).eq(Mux(delivers, judged(True), judged(False))),
+            self.limit.eq(spent),
         ]
         sends, forgets = self.good & soon.send, self.good & soon.forget & ours
         m.d.sync += [
             adds.eq(sends),
             duplicate.eq(sends & found),
-            fresh.eq(sends & Mux(here, ~found, ~taken.all())),
-            full.eq(~here & taken.all()),
+            fresh.eq(sends & ~found & ~none),
+            full.eq(none),
             joins.eq(~here),
             erases.eq((forgets | (soon.acking & spent)) & found),
             again.eq(soon.acking & ~spent & found),
             self.hit.eq((sends | forgets | soon.acking) & found),
+            place.eq(chosen),
         ]
-        for i in range(ways):
-            # Without a present way, a way that is not taken is empty.
-            free = ~taken[i] & taken[:i].all() if i else ~taken[i]
-            m.d.sync += place[i].eq(Mux(here | ~soon.send, present[i], free))
 
         # The token: its rung and time are worked out beside all this.
         distance = distance_class(m, system.graph, self.node, latest.source)

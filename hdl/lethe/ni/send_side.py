@@ -31,7 +31,7 @@ class SendSide(wiring.Component):
     acts : In(`act_layout`) × 4
         What acts in so many cycles: ``acts[0]`` in this one.
     good : In(1)
-        ``acts[1]`` is a message that passed all checks, and the NI will be ready.
+        ``acts[1]``, if it is a message, passed all checks, and the NI will be ready.
     row : In
         That of the slot of ``acts[2]``.
     again : In

@@ -42,9 +42,9 @@ class Walk(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         last = max(self._counts.values()) - 1
-        index = Signal(range(last + 1))
-        m.d.comb += self.nearly.eq(self.ready | (index == last))
-        m.d.sync += [index.eq(index + 1), self.ready.eq(self.nearly)]
+        index, ends = Signal(range(last + 1)), Signal()
+        m.d.comb += self.nearly.eq(self.ready | ends)
+        m.d.sync += [index.eq(index + 1), ends.eq(index == last - 1), self.ready.eq(self.nearly)]
         for name, places in self._counts.items():
             port = getattr(self, name)
             m.d.comb += [port.valid.eq(~self.ready & (index < places)), port.index.eq(index)]

@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from lethe.ni.action import Action
@@ -19,7 +20,8 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
 
-CYCLES, EMPTY = 3000, {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
+RESETS, CYCLES = 20, 150
+EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
 NODE, INCARNATION = 0, 1
 #: From an end to the next acceptance of its slot: two queues of two cycles each.
 REST = 4
@@ -211,8 +213,7 @@ class Bench:
 
     def __init__(self, system: System, seed: int):
         self.system, self.draw = system, random.Random(seed)
-        self.dut = Action(system)
-        self.model = Model(system)
+        self.dut, self.reset = Action(system), Signal()
         self.seen: set = set()
 
     # What is drawn.
@@ -275,16 +276,25 @@ class Bench:
         return [{**(entry or EMPTY), "valid": int(entry is not None)} for entry in self.model.sets[number]]
 
     async def run(self, ctx):
-        dut, draw, model, system = self.dut, self.draw, self.model, self.system
+        ctx.set(self.dut.node, NODE)
+        ctx.set(self.dut.incarnation, INCARNATION)
+        for _ in range(RESETS):
+            ctx.set(self.reset, 1)
+            await ctx.tick()
+            ctx.set(self.reset, 0)
+            await self.live(ctx)
+
+    async def live(self, ctx):
+        """From one reset to the next."""
+        dut, draw, system = self.dut, self.draw, self.system
+        self.model = model = Model(system)
         self.time = 0
         names = ("finish", "repeat_hold", "ack_hold", "cancel", "dump")
         offered: dict = {}
         pipe: deque = deque([None] * CHOSEN)
         rows: deque = deque([(None, None)])
-        ready_at, busy = 40, 0.9
-        ctx.set(dut.node, NODE)
-        ctx.set(dut.incarnation, INCARNATION)
-        # Nothing is initialised yet: what the tables show may be anything.
+        ready_at, busy = draw.randint(2, 9), 0.9
+        # Until the NI is ready nothing is initialised: what the tables show may be anything.
         for cycle in range(CYCLES):
             if cycle % 50 == 49:
                 busy = draw.choice((0.0, 0.3, 0.9, 1.0))
@@ -453,7 +463,7 @@ def test_back_to_back(ni, timers):
         workload={"min_length": 4, "max_length": 8, "retry_limit": 1},
     )
     bench = Bench(system, 1)
-    simulator = Simulator(bench.dut)
+    simulator = Simulator(ResetInserter(bench.reset)(bench.dut))
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench.run)
     simulator.run()
