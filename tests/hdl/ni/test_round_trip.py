@@ -193,19 +193,21 @@ def test_repeats_come_after_the_measured_time():
         for seen in sorted(bench.kinds(node), key=lambda e: e.cycle):
             match seen.event:
                 case Event.SEND:
-                    sent = seen.cycle - 1
-                    waiting[Event.REPEAT] = seen.cycle, doubled(system, numbers.t, seen.detail)
+                    sent = seen.cycle - (stages.SHOWN - stages.PUSHED)
+                    waiting[Event.REPEAT] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
                 case Event.DELIVER:
-                    waiting[Event.ACK_REPEAT] = seen.cycle, numbers.t
+                    waiting[Event.ACK_REPEAT] = seen.cycle, 0, numbers.t
                 case Event.RELEASE:
                     numbers.sample(seen.cycle - sent)
                 case Event.REPEAT | Event.ACK_REPEAT:
-                    since, delay = waiting[seen.event]
-                    # One cycle to the hold register, one more to the action.
-                    assert seen.cycle == since + delay + 2, seen
+                    since, tries, delay = waiting[seen.event]
+                    # The rung has its turn, then one cycle to the hold register, and the stages of a request.
+                    due = since + delay
+                    turn = (system.rung(0, tries) - due) % stages.turns(system.rungs)
+                    assert seen.cycle == due + turn + 1 + stages.CHOSEN, seen
                     checked[seen.event].append(delay)
                     if seen.event == Event.ACK_REPEAT:
-                        waiting[seen.event] = seen.cycle, doubled(system, numbers.t, seen.detail)
+                        waiting[seen.event] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
     for delays in checked.values():
         assert len(delays) > 5
         # Not what the configuration alone would give.
