@@ -125,7 +125,7 @@ class RoundTrip(wiring.Component):
         distance = later(self.ack.distance, 10)[3:]
         age = Signal(system.time_bits)
         measured = Signal(range(ceiling + 1))
-        error = Signal(signed(len(measured) + 1))
+        error = Signal.like(measured)
         means = [Signal(range(ceiling + 1), name=f"mean{i}") for i in range(2)]
         deviation, total = Signal(range(4 * ceiling + 4)), Signal(range(5 * ceiling + 4))
         known = Mux(fresh, tried, stamps.read_data["try"])
@@ -151,8 +151,14 @@ class RoundTrip(wiring.Component):
 
         # c+4: the mean.
         eight, next_eight = Signal.like(eights[0]), Signal.like(eights[0])
-        m.d.comb += [eight.eq(eights[distance[4]]), next_eight.eq(eight + measured - (eight >> 3))]
-        m.d.sync += [error.eq(measured - (eight >> 3)), means[0].eq(next_eight >> 3)]
+        more, less = Signal(signed(len(measured) + 1)), Signal.like(measured)
+        m.d.comb += [
+            eight.eq(eights[distance[4]]),
+            next_eight.eq(eight + measured - (eight >> 3)),
+            more.eq(measured - (eight >> 3)),
+            less.eq((eight >> 3) - measured),
+        ]
+        m.d.sync += [error.eq(Mux(more < 0, less, more)), means[0].eq(next_eight >> 3)]
         with m.If(sampled[4]):
             m.d.sync += eights[distance[4]].eq(next_eight)
 
@@ -160,7 +166,7 @@ class RoundTrip(wiring.Component):
         four, next_four = Signal.like(deviation), Signal.like(deviation)
         m.d.comb += [
             four.eq(fours[distance[5]]),
-            next_four.eq(four - (four >> 2) + Mux(error < 0, -error, error)),
+            next_four.eq(four - (four >> 2) + error),
         ]
         m.d.sync += [deviation.eq(next_four), means[1].eq(means[0])]
         with m.If(sampled[5]):
