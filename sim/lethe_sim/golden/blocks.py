@@ -196,7 +196,8 @@ class Router:
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
         self.state = RouterState(self.tables.routers)
         place_router(self.k, self.state, number)
-        self.state.draws = seed_for(system.run.seed, UNIT_ROUTER, number)
+        self.state.draw = seed_for(system.run.seed, UNIT_ROUTER, number)
+        self.state.path_draw = seed_for(system.run.seed, UNIT_ROUTER, system.graph.routers + number)
         fabric.rows(self.tables.ports, Port)[:, Port.out_link] = np.arange(self.ports)
         self.events = np.zeros((self.lanes + 4) * COLUMNS, np.uint64)
 

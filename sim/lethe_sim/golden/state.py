@@ -563,7 +563,9 @@ class Router(Record):
     first_port: int
     ports: int
     number: int
-    draws: int
+    draw: int  # that of cycle `drawn`; before the first the seed, of cycle −1
+    drawn: int
+    path_draw: int  # the latest of a generator of its own, for up-ports that are drawn blindly (`golden.study`)
     extra_fragments: int
     place: int
     place_shift: int
