@@ -98,7 +98,7 @@ class Records:
             {
                 "live": 1,
                 "phase": 1,
-                "launched_generation": form.generation_bits,
+                "launched": 1,
                 "deadline": self.deadline,
                 **self.looked_fields.members,
             }

@@ -30,8 +30,9 @@ def stamp_signature(system: System) -> wiring.Signature:
 
 
 def release_signature(system: System) -> wiring.Signature:
-    """Seen from the action, in *c*: an Ack with this try ends a datagram."""
-    return wiring.Signature({"valid": Out(1), "try_": Out(system.format.try_bits)})
+    """Seen from the action, in *c*: an Ack with this try ends the datagram of ``slot``."""
+    slot = range(system.ni.slots)
+    return wiring.Signature({"valid": Out(1), "slot": Out(slot), "try_": Out(system.format.try_bits)})
 
 
 def wait_signature(system: System) -> wiring.Signature:

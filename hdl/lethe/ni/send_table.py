@@ -11,7 +11,7 @@ from .layouts import Records
 from .walk import clear_signature
 
 __all__ = [
-    "SendTable", "begin_signature", "end_signature", "launch_signature", "look_signature", "peek_signature",
+    "SendTable", "begin_signature", "end_signature", "judged_signature", "look_signature", "peek_signature",
     "store_signature",
 ]  # fmt: skip
 
@@ -30,19 +30,25 @@ def begin_signature(records: Records) -> wiring.Signature:
     return wiring.Signature(members)
 
 
-def launch_signature(records: Records) -> wiring.Signature:
-    """Seen from the transmitter: this life's first Send is granted."""
-    life = {"slot": Out(records.slot), "generation": Out(records.fields["generation"].shape)}
-    return wiring.Signature({"valid": Out(1), **life})
+def judged_signature(records: Records) -> wiring.Signature:
+    """Seen from the transmitter, in *j*: an entry of the new or the control queue was judged, and its ``slot`` is live.
 
-
-def end_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: not live from the next cycle on.  ``phase`` is the slot's."""
+    ``phase`` is that of the row.  An entry of a slot that is not live launches nothing: it belongs to a datagram that
+    ended, and the slot's next one is not known yet.
+    """
     return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
 
 
+def end_signature(records: Records) -> wiring.Signature:
+    """Seen from the action, in *c*: not live from the next cycle on.
+
+    ``phase`` is that of the row; ``launched`` is too, with the judgements up to *c*.
+    """
+    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1), "launched": Out(1)})
+
+
 def look_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: the row of a ``slot`` given in *c−1* is here in *c*."""
+    """Seen from the action: the row of a ``slot`` given in *c−4* is here in *c−2*, with all writes up to *c−5*."""
     return wiring.Signature({"slot": Out(records.slot), "row": In(records.looked)})
 
 
