@@ -29,8 +29,8 @@ CUTS = (
     ("winner",),
     ("route", "winner"),
     ("route", "winner", "code"),
-    ("route", "winner", "hold", "code"),
-    ("route", "winner", "hold", "select", "code"),
+    ("route", "winner", "select", "code"),
+    ("route", "draw", "winner", "select", "code"),
 )
 if os.environ.get("LCUT"): CUTS = [c if len(c)!=len(os.environ["LCUT"].split(",")) else tuple(os.environ["LCUT"].split(",")) for c in CUTS]
 
@@ -125,12 +125,13 @@ class Router(wiring.Component):
         now = self._arrive(m)
         self._after(m, "route", now)
         self._draw_lots(m, now, chance.draw)
-        self._after(m, "winner", now)
+        self._after(m, "draw", now)
         self._look_ahead(m, now)
-        self._after(m, "hold", now)
+        self._after(m, "winner", now)
 
         # Outputs: held by a worm, or free.
         held = Signal(rule.ports)
+        now.opens = {}  # up-port: whether it is held from now on, if it is free
         if now.climbs:
             self._pair(m, now, held)
         selected = {}  # output: which of its sources passes, one-hot
@@ -164,7 +165,7 @@ class Router(wiring.Component):
                 now.fragment[i].eq(forwarding[i] & ~now.body[i]),
                 now.stray[i].eq(now.body[i] & ~forwarding[i] & ~swallowing[i]),
             ]
-            m.d.sync += forwarding[i].eq((now.won[i] & now.begins[i]) | (forwarding[i] & now.goes_on[i]))
+            m.d.sync += forwarding[i].eq((now.won[i] | (forwarding[i] & now.body[i])) & now.holds[i])
             if now.queues:
                 m.d.comb += now.queues[i].refused.eq(now.routed[i] & ~now.won[i])
             else:
@@ -188,7 +189,7 @@ class Router(wiring.Component):
         for name in (
             "head", "body",
             "longest",  # it is not the last, but as many as a worm may have
-            "begins", "goes_on",  # if it passes, its worm holds the output from now on: a new one, one under way
+            "holds",  # if it passes, its worm holds the output from now on
             "routed",
         ):  # fmt: skip
             setattr(now, name, Signal(rule.ports, name=name))
@@ -199,8 +200,7 @@ class Router(wiring.Component):
                 now.head[i].eq(flit.valid & flit.first),
                 now.body[i].eq(flit.valid & ~flit.first),
                 now.longest[i].eq(now.body[i] & ~flit.last & (count == wire.max_flits - 1)),
-                now.begins[i].eq(now.head[i] & ~flit.last),
-                now.goes_on[i].eq(now.body[i] & ~flit.last & ~now.longest[i]),
+                now.holds[i].eq(flit.valid & ~flit.last & ~now.longest[i]),
             ]
             m.d.sync += count.eq(Mux(now.head[i], 1, count + 1))
             fixed, up = routes[i]
@@ -229,18 +229,11 @@ class Router(wiring.Component):
         now.turn_up = draw[16 : 16 + (max(1, rule.up_ports) - 1).bit_length()]
 
     def _look_ahead(self, m, now) -> None:
-        """Whether an output that is free now will be held: ``opens`` by fixed output, ``climbs_on`` by place."""
-        rule = self._rule
-        now.opens = {}
-        for o in range(rule.ports):
-            if any(target == o for _, target in now.grants):
-                now.opens[o] = Signal(name=f"opens{o}")
-                news = [grant & now.begins[i] for (i, target), grant in now.grants.items() if target == o]
-                m.d.comb += now.opens[o].eq(Cat(news).any())
+        """By place in the order of the heads that climb, whether an up-port is held from now on by the one there."""
         now.climbs_on = [Signal(name=f"climbs_on{place}") for place in range(len(now.climbs))]
         for place, on in enumerate(now.climbs_on):
-            news = [climb & now.begins[i] & (now.places[i] == place) for i, climb in now.climbs.items()]
-            m.d.comb += on.eq(Cat(news).any())
+            there = [climb & now.holds[i] & (now.places[i] == place) for i, climb in now.climbs.items()]
+            m.d.comb += on.eq(Cat(there).any())
 
     def _pair(self, m, now, held) -> None:
         """The grants of up-ports: the first head takes the first free one, the second the second, and so on."""
@@ -249,8 +242,8 @@ class Router(wiring.Component):
         for u, rank in ranks({u: ~held[first_up + u] for u in range(rule.up_ports)}, now.turn_up).items():
             o = first_up + u
             place = Signal(range(max(2, rule.up_ports)), name=f"place_of{o}")
-            now.opens[o] = Signal(name=f"opens{o}")
-            m.d.comb += [place.eq(rank), now.opens[o].eq(_chosen(now.climbs_on, place))]
+            m.d.comb += place.eq(rank)
+            now.opens[o] = _chosen(now.climbs_on, place)
             for i, climb in now.climbs.items():
                 now.grants[i, o] = Signal(name=f"win{i}_{o}")
                 m.d.comb += now.grants[i, o].eq(climb & (now.places[i] == place))
@@ -261,10 +254,13 @@ class Router(wiring.Component):
         owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
         select = Signal(len(sources), name=f"select{o}")
         m.d.comb += select.eq(Mux(held[o], owner & Cat(now.body[i] for i in sources), Cat(grants.values())))
-        m.d.sync += [
-            owner.eq(select),
-            held[o].eq(Mux(held[o], (owner & Cat(now.goes_on[i] for i in sources)).any(), now.opens[o])),
-        ]
+        m.d.sync += owner.eq(select)
+        holds = Cat(now.holds[i] for i in sources)
+        if o in now.opens:
+            stays = (owner & Cat(now.body[i] for i in sources) & holds).any()
+            m.d.sync += held[o].eq(Mux(held[o], stays, now.opens[o]))
+        else:
+            m.d.sync += held[o].eq((select & holds).any())
         return select
 
     def _drive(self, m, o: int, passing: Value) -> None:
