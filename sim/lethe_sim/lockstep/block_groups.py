@@ -110,14 +110,13 @@ def _queues() -> dict[str, Block]:
 
 def _ladders() -> dict[str, Block]:
     short = {"slack": 0, "timer_depth": SHALLOWEST}
+    longer = {"slack": 0, "timer_depth": 2 * SHALLOWEST, "backoff_steps": 3, "jitter_bits": 6}
     found: dict[str, Block] = {}
     for ladder in (0, 1):
         whose = "ladder of Acks" if ladder else "ladder of Sends"
         fixed = _system("tree3", 64, timers={**short, "backoff_steps": 0, "jitter_bits": 3})
         doubling = _system("tree", 128, timers={**short, "backoff_steps": 2, "jitter_bits": 0})
-        deep = _system(
-            "wire", 64, timers={"slack": 0, "timer_depth": 2 * SHALLOWEST, "backoff_steps": 3, "jitter_bits": 6}
-        )
+        deep = _system("wire", 64, timers=longer)
         found |= {f"{whose}, fixed": LadderBlock(fixed, ladder), f"{whose}, doubling": LadderBlock(doubling, ladder)}
         found |= {f"{whose}, deep": LadderBlock(deep, ladder)}
         found |= {f"{whose}, measured": LadderBlock(_measured(doubling, 9), ladder)}
@@ -176,7 +175,7 @@ def hostile_ni() -> Block:
         64,
         mtu=24,
         ni={"slots": 4, "sets": 2, "ways": 2, "reply_depth": 3, "control_classes": 1, "reserved_slots": 1},
-        timers={"backoff_steps": 2, "jitter_bits": 2, "ack_limit": 4, "quarantine": 400},
+        timers={"backoff_steps": 2, "jitter_bits": 2, "ack_limit": 4, "quarantine": 600},
         workload={"retry_limit": 1},
     ).values()
     return block
