@@ -8,6 +8,7 @@ from lethe.host import deliver_streams, host_signature
 from lethe.layouts import flit_layout
 from lethe.lib.queue import Queue
 from lethe.lib.random import Draws
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import (
     CAUSE_BITS,
@@ -125,7 +126,7 @@ class Ni(wiring.Component):
         inner.submodules.repeats = repeats = Queue(records.repeat, slots)
         inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
-        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
+        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=stages.SPARE_DELIVER)
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system, watch=self._watch)
         accepts = [(accept, news, free.free)]
@@ -156,21 +157,21 @@ class Ni(wiring.Component):
 
         # Wires that go everywhere.
         ready = walk.ready
-        clocked, cleared = [send_ladder, ack_ladder], [table.clear, free.clear]
+        cleared = [table.clear, free.clear]
         if system.measured:
             inner.submodules.round_trip = round_trip = RoundTrip(system)
-            clocked, cleared = [*clocked, round_trip], [*cleared, round_trip.clear]
+            inner.d.comb += round_trip.time_base.eq(time)
+            cleared.append(round_trip.clear)
         inner.d.comb += [
             *(unit.node.eq(self.node) for unit in (transmitter, receiver, action)),
             *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
-            *(unit.time_base.eq(time) for unit in (free, transmitter, action, *clocked)),
-            *(unit.advance.eq(self.link_enable) for unit in clocked),
+            *(unit.time_base.eq(time) for unit in (free, transmitter, action, send_ladder, ack_ladder)),
+            *(unit.advance.eq(self.link_enable) for unit in (action, send_ladder, ack_ladder)),
             accept.waiting.eq(free.level),
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
             action.nearly.eq(walk.nearly),
-            action.advance.eq(self.link_enable),
             action.quiesce.eq(self.host.quiesce),
         ]
         if system.timers.silent_after:
@@ -228,8 +229,6 @@ class Ni(wiring.Component):
             wiring.connect(inner, transmitter.wait, round_trip.send)
             wiring.connect(inner, action.wait, round_trip.ack)
             wiring.connect(inner, action.release, round_trip.release)
-            # Only an Ack needs the time stamp of its slot.  Its header is known before it acts.
-            inner.d.comb += round_trip.look.eq(receiver.arrival.header.slot)
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()
             m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push.valid & ~self.node_reset)]
