@@ -21,10 +21,9 @@ __all__ = ["ReceiveSide"]
 class ReceiveSide(wiring.Component):
     """Compares in *c−2*, judges in *c−1*, acts in *c*.
 
-    What a way holds is for an act one of four things: nothing, another datagram, an earlier or later one of the same
-    slot (``present``), or the datagram itself (``exact``).  The table says it as of *c−4*; what acts in *c−4* … *c−1* on
-    the same set changes it afterwards.  The two oldest of these four are put in as the table's answer comes in, the
-    two others in *c−1*.
+    For an act a way is empty, or holds a datagram of another slot, or another datagram of the same slot, or the
+    datagram itself.  The table says it as of *c−4*; acts of *c−4* … *c−1* on the same set change it afterwards.  The
+    changes of *c−4* and *c−3* are put in as the table answers, the two others in *c−1*.
 
     Members
     -------
@@ -86,7 +85,7 @@ class ReceiveSide(wiring.Component):
         m = Module()
         system = self._system
         act, soon, later, latest = self.acts
-        ways = system.ni.ways
+        ways, way_bits = system.ni.ways, (system.ni.ways - 1).bit_length()
 
         # c: what is done.  `acts[0]` changes `touched`, the one before it `was_touched`; both to a new entry, or none.
         delivers, erases = Signal(), Signal()
@@ -126,7 +125,8 @@ class ReceiveSide(wiring.Component):
         # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
         nearest, second = relation(nearer[: relation.size]), relation(nearer[relation.size :])
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
-        late, change, near, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        late, change, struck, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        chosen = Signal(ways)
         ours, spent = Signal(), Signal()
         limit = system.timers.ack_limit
         m.d.sync += [
@@ -140,7 +140,7 @@ class ReceiveSide(wiring.Component):
             key = (entry.source == later.source) & (entry.slot == later.slot)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
             m.d.comb += matters.eq(~later.acking | (later.way == i))
-            m.d.sync += [late[i].eq(second.set & touched[i] & matters), near[i].eq(nearest.set & matters)]
+            m.d.sync += [late[i].eq(second.set & touched[i] & matters), struck[i].eq(nearest.set & chosen[i] & matters)]
             with m.If(~matters):
                 m.d.sync += state[i].eq(0b01)
             with m.Elif(overtaken[i]):
@@ -155,16 +155,16 @@ class ReceiveSide(wiring.Component):
             """(found, a present way, no empty way and none present, the way to write)."""
             now = []
             for i in range(ways):
-                written = near[i] & place[i] & (1 if delivered else erases)
+                written = struck[i] if delivered else struck[i] & erases
                 now.append(Mux(written, new if delivered else 0, Mux(late[i], change, state[i])))
             taken, present = Cat(way[0] for way in now), Cat(way[1] for way in now)
             here = present.any()
             # Without a present way, a way that is not taken is empty.
             frees = [~taken[i] & taken[:i].all() if i else ~taken[i] for i in range(ways)]
-            chosen = Cat(Mux(here | ~soon.send, present[i], frees[i]) for i in range(ways))
-            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), chosen)
+            write = Cat(Mux(here, present[i], frees[i]) for i in range(ways))
+            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), write)
 
-        found, here, none, chosen = Signal(), Signal(), Signal(), Signal(ways)
+        found, here, none = Signal(), Signal(), Signal()
         m.d.comb += [
             Cat(found, here, none, chosen).eq(Mux(delivers, judged(True), judged(False))),
             self.limit.eq(spent),
@@ -229,7 +229,7 @@ class ReceiveSide(wiring.Component):
             update.leaves.eq(erases),
             self.push.valid.eq(delivers | again),
             *(token[name].eq(act[name]) for name in ("source", "slot", "generation", "incarnation", "try", "set")),
-            *(bit.eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b, bit in enumerate(token.way) if ways > 1),
+            *(token.way[b].eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b in range(way_bits)),
             token.tries.eq(self.again),
             self.push.rung.eq(rungs[0]),
         ]

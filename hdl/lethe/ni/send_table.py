@@ -86,7 +86,7 @@ class SendTable(wiring.Component):
                 "clear": In(clear_signature(records.slot)),
                 "store": In(store_signature(records)),
                 "begin": In(begin_signature(records)),
-                "launch": In(launch_signature(records)),
+                "judged": In(judged_signature(records)),
                 "end": In(end_signature(records)),
                 "look": In(look_signature(records)),
                 "peek": In(peek_signature(records)),
