@@ -254,8 +254,10 @@ class Bench:
         if name == "repeat_hold":
             return life | {"tries": tries, "rung": rung}
         if name == "ack_hold":
-            number = set_of(self.system, uid["source"], uid["slot"])
-            return uid | {"set": number, "way": draw.randrange(self.system.ni.ways), "tries": tries, "rung": rung}
+            number, way = set_of(self.system, uid["source"], uid["slot"]), draw.randrange(self.system.ni.ways)
+            held = self.model.sets[number][way]
+            uid |= held if held and draw.random() < 0.6 else {}
+            return uid | {"set": number, "way": way, "tries": tries, "rung": rung}
         if name == "cancel":
             return life
         return {"index": draw.randrange(max(self.system.ni.slots, self.system.ni.sets))}
