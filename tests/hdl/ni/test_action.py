@@ -371,6 +371,8 @@ class Bench:
             dumped = self.dumped(act, cycle) if act and act["kind"] == "dump" else None
             expected = model.act(act, cycle, self.time, ready, room, ladder)
             self.check(ctx, cycle, act, expected, queue, dumped)
+            self.update(ctx, cycle, before)
+            assert ready or not ctx.get(dut.update.entry.valid), cycle
             entries = before[look_set]
             for way, entry in enumerate(entries):
                 if entry != self.table_set(look_set)[way] or not ready:
@@ -440,6 +442,21 @@ class Bench:
             for own, entry in zip(found["entries"], entries, strict=True):
                 assert own["valid"] == entry["valid"], where
                 assert not entry["valid"] or all(own[name] == entry[name] for name in EMPTY), where
+
+    def update(self, ctx, cycle, before):
+        """What goes to the receive table is what has changed."""
+        port, ways, joins, leaves = self.dut.update, 0, 0, 0
+        for number, entries in enumerate(before):
+            for way, entry in enumerate(self.table_set(number)):
+                if entry == entries[way]:
+                    continue
+                assert ctx.get(port.set) == number, cycle
+                shown = ctx.get(port.entry)
+                assert shown["valid"] == entry["valid"], cycle
+                assert not entry["valid"] or all(shown[name] == entry[name] for name in EMPTY), cycle
+                ways |= 1 << way
+                joins, leaves = int(not entries[way]["valid"]), int(not entry["valid"])
+        assert (ctx.get(port.ways), ctx.get(port.joins), ctx.get(port.leaves)) == (ways, joins, leaves), cycle
 
     def whose(self, act, expected, peer):
         """The event with whose datagram it is about."""
