@@ -21,7 +21,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
 
-RESETS, CYCLES = 12, 150
+RESETS, CYCLES = 20, 90
 EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
 NODE, INCARNATION = 0, 1
 #: From an end to the next acceptance of its slot: two queues of two cycles each.
@@ -379,7 +379,7 @@ class Bench:
                     entries[way] = self.uid() | {"valid": draw.randrange(2)}
                     entries[way].pop("try")
             if not ready:
-                snapshot = self.row(cycle) | {"live": draw.randrange(2), "phase": 0, "launched": 0}
+                snapshot = self.row(cycle) | {"live": 1, "phase": 0, "launched": 0}
             rows.append((snapshot, entries))
             pipe.append(chosen)
             self.time += advance
