@@ -87,43 +87,32 @@ class ReceiveSide(wiring.Component):
         act, soon, later, latest = self.acts
         ways, way_bits = system.ni.ways, (system.ni.ways - 1).bit_length()
 
-        # c: what is done.  `acts[0]` changes `touched`, the one before it `was_touched`; both to a new entry, or none.
+        # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
         place, adds, duplicate, again = Signal(ways), Signal(), Signal(), Signal()
         full, fresh, joins = Signal(), Signal(), Signal()
-        touched, was_touched, delivered = Signal(ways), Signal(ways), Signal()
+        touched = Signal(ways)
+        touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
         m.d.comb += touched.eq(Mux(delivers | erases, place, 0))
-        m.d.sync += [was_touched.eq(touched), delivered.eq(delivers)]
+        m.d.sync += [touches[0].eq(touched), touches[1].eq(touches[0]), delivered.eq(Cat(delivers, delivered))]
 
         # c−3: how the act stands to those before it, the nearest first.
         past = Signal(act.shape())
         m.d.sync += past.eq(act)
         relation = data.StructLayout({"set": 1, "same": 1, "other": 1})
-        to = [Signal(relation, name=f"to{i}") for i in range(1, 5)]
-        for own, before in zip(to, (later, soon, act, past), strict=True):
+        nearest, second, third, fourth = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
+        for own, before in zip(related, (later, soon, act, past), strict=True):
             key = (latest.source == before.source) & (latest.slot == before.slot)
             exact = (latest.generation == before.generation) & (latest.incarnation == before.incarnation)
             # `same`: what the other delivers is present to this act; `other`: and it is another datagram's, or exact.
-            m.d.comb += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
+            m.d.sync += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
 
         # A way is two bits: 00 empty, 01 another's, 10 present, 11 exact.
         def becomes(new, own):
             """What a way becomes, for this act, by one before it."""
             return Cat(new & own.other, new & own.same)
 
-        early = [Signal(2, name=f"early{i}") for i in range(ways)]
-        overtaken = Signal(ways)
-        nearer = Signal(2 * relation.size)
-        m.d.sync += nearer.eq(Cat(to[0], to[1]))
-        for i in range(ways):
-            third, fourth = to[2].set & touched[i], to[3].set & was_touched[i]
-            m.d.sync += [
-                overtaken[i].eq(third | fourth),
-                early[i].eq(Mux(third, becomes(delivers, to[2]), becomes(delivered, to[3]))),
-            ]
-
         # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
-        nearest, second = relation(nearer[: relation.size]), relation(nearer[relation.size :])
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
         late, change, struck, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
         chosen = Signal(ways)
@@ -139,12 +128,15 @@ class ReceiveSide(wiring.Component):
             entry, matters = self.entries[i], Signal(name=f"matters{i}")
             key = (entry.source == later.source) & (entry.slot == later.slot)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
+            by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
             m.d.comb += matters.eq(~later.acking | (later.way == i))
             m.d.sync += [late[i].eq(second.set & touched[i] & matters), struck[i].eq(nearest.set & chosen[i] & matters)]
             with m.If(~matters):
                 m.d.sync += state[i].eq(0b01)
-            with m.Elif(overtaken[i]):
-                m.d.sync += state[i].eq(early[i])
+            with m.Elif(by_third):
+                m.d.sync += state[i].eq(becomes(delivered[0], third))
+            with m.Elif(by_fourth):
+                m.d.sync += state[i].eq(becomes(delivered[1], fourth))
             with m.Elif(later.early | ~entry.valid):
                 m.d.sync += state[i].eq(0)
             with m.Else():
