@@ -90,7 +90,7 @@ class ReceiveSide(wiring.Component):
         # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
         place, adds, duplicate, again = Signal(ways), Signal(), Signal(), Signal()
-        full, fresh, joins = Signal(), Signal(), Signal()
+        fresh, stores, joins = Signal(), Signal(), Signal()
         touched = Signal(ways)
         touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
         m.d.comb += touched.eq(Mux(delivers | erases, place, 0))
@@ -166,7 +166,8 @@ class ReceiveSide(wiring.Component):
             adds.eq(sends),
             duplicate.eq(sends & found),
             fresh.eq(sends & ~found & ~none),
-            full.eq(none),
+            self.missed.table.eq(sends & none),
+            stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
             joins.eq(~here),
             erases.eq((forgets | (soon.acking & spent)) & found),
             again.eq(soon.acking & ~spent & found),
@@ -206,8 +207,7 @@ class ReceiveSide(wiring.Component):
         m.d.comb += [
             room.eq((rooms & fifos).any()),
             delivers.eq(fresh & room & self.push.room),
-            self.missed.table.eq(adds & ~duplicate & full),
-            self.missed.deliver.eq((fresh | best_effort) & ~room),
+            self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
             self.acks.eq(duplicate | delivers | again),
         ]
@@ -227,7 +227,7 @@ class ReceiveSide(wiring.Component):
         ]
         for i, verdict in enumerate(self.verdict):
             m.d.comb += [
-                verdict.commit.eq((delivers | (best_effort & room)) & fifos[i]),
+                verdict.commit.eq(stores & room & (best_effort | self.push.room) & fifos[i]),
                 verdict.reject.eq(act.message & ~verdict.commit),
                 verdict.record.source.eq(act.source),
                 verdict.record.cls.eq(act["class"]),
