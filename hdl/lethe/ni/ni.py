@@ -14,12 +14,10 @@ from lethe.spec.events import (
     CAUSE_BITS,
     COUNTED,
     EVENTS,
-    LANE_ACCEPT,
-    LANE_COMPLETE,
-    LANE_FRAGMENT,
     LANE_RX,
     LANE_TX,
     Counter,
+    Drop,
     Event,
     Kind,
 )
@@ -80,7 +78,8 @@ class Ni(wiring.Component):
         ``index`` name, four cycles after the index is taken: {live, generation, destination, entries}.  What is not
         live or not valid means nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
+        Counter `spec.events.Counter`, `statistics.LATENCY` cycles later: its events of all cycles up to three before
+        that of the address.
         Counts survive a node reset.
     watch : Out(64 · `Layout.ni_words`)
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
@@ -126,7 +125,7 @@ class Ni(wiring.Component):
         inner.submodules.repeats = repeats = Queue(records.repeat, slots)
         inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
-        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=stages.SPARE_DELIVER)
+        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, stages.SPARE_DELIVER)
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system, watch=self._watch)
         accepts = [(accept, news, free.free)]
@@ -310,15 +309,13 @@ class Ni(wiring.Component):
             self._trace(m, lanes, more, fifos)
 
         if system.ni.statistics:
-            m.submodules.statistics = statistics = Statistics(counters=len(system.counters))
-            pulses = Signal(len(system.counters))
-            happened = self._pulses(accepted, transmitter, receiver, action, completions)
-            m.d.sync += pulses.eq(Mux(self.node_reset, 0, happened))
-            m.d.comb += [
-                statistics.pulse.eq(pulses),
-                statistics.address.eq(self.counter_address),
-                self.counter_data.eq(statistics.data),
-            ]
+            pulses = {
+                Counter.REPLIES_DROPPED: action.lost_reply,
+                Counter.FRAGMENTS: receiver.fragment,
+                Counter.ACCEPTED: accepted.valid,
+                Counter.COMPLETED: completions.taken.valid,
+            }
+            self._count(m, transmitter.shown.event, action.shown, pulses)
         return m
 
     def _trace(self, m, lanes, more, fifos):
@@ -385,14 +382,23 @@ class Ni(wiring.Component):
         word = event_word(Const(Event.TAKE, 8), detail=incarnation, peer=record.source, length=record.length)
         return when(taken, word), Const(0, WORD_BITS)
 
-    def _pulses(self, accepted, transmitter, receiver, action, completions) -> Value:
-        """One bit per `Counter`."""
-        shown: dict = {LANE_TX: transmitter.shown.event, LANE_RX: action.shown.event}
-        happens: dict = {LANE_ACCEPT: accepted.valid, LANE_COMPLETE: completions.taken.valid}
-        happens[LANE_FRAGMENT] = receiver.fragment
-        pulses = {Counter.REPLIES_DROPPED: action.lost_reply}
-        for counter, (event, reason) in COUNTED.items():
-            lane = EVENTS[event].lane
-            pulse = shown[lane] == event if lane in shown else happens[lane]
-            pulses[counter] = pulse & (action.shown.detail == reason) if reason else pulse
-        return Cat(pulses[counter] for counter in self._system.counters)
+    def _count(self, m, sent: Value, acted, pulses: dict[Counter, Value]):
+        """What the lanes tx and rx show, and what has a pulse of its own, goes to the statistics one cycle later."""
+        counted = {counter: COUNTED[counter] for counter in self._system.counters if counter in COUNTED}
+        lanes = [
+            [counter for counter, (event, _) in counted.items() if EVENTS[event].lane == lane]
+            for lane in (LANE_TX, LANE_RX)
+        ]
+        m.submodules.statistics = statistics = Statistics(counters=len(self._system.counters), lanes=lanes)
+        m.d.comb += [statistics.address.eq(self.counter_address), self.counter_data.eq(statistics.data)]
+        for counter, pulse in pulses.items():
+            m.d.sync += statistics.pulse[counter].eq(pulse & ~self.node_reset)
+        drop, reason = Signal(Drop), acted.detail[: len(Value.cast(Const(max(Drop), Drop)))]
+        m.d.sync += drop.eq(reason)
+        for port, counters, shown in zip(statistics.lanes, lanes, (sent, acted.event), strict=True):
+            event = Signal.like(shown)
+            m.d.sync += event.eq(Mux(self.node_reset, Event.NOTHING, shown))
+            for counter in counters:
+                happening, why = counted[counter]
+                with m.If((event == happening) & ((drop == why) if why else 1)):
+                    m.d.comb += [port.valid.eq(1), port.counter.eq(counter)]

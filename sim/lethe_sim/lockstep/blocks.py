@@ -48,6 +48,7 @@ from lethe.spec.ports import HostPort
 from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
+from lethe.statistics import LATENCY
 from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden.blocks import Flit
@@ -461,10 +462,10 @@ class NiBlock(Block):
         host = HostileHost(chance, system, node, patient=self.patient)
         taker, resting = Taker(chance, system), 0
         incarnation, reset, asked = 1, 0, None
-        # An event is counted one cycle later, and read out one cycle after its address.
+        # What is read is as of two cycles before the address.
         counters = len(system.counters)
-        counted, before = [0] * counters, [0] * counters
-        address, counter = 0, 0
+        counted = deque([[0] * counters] * 3, maxlen=3)
+        address, read = 0, deque([0] * LATENCY)
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
         while True:
             flit, words = network.next(), host.next()
@@ -493,10 +494,11 @@ class NiBlock(Block):
                     (takes.dump, 1),
                     (takes.index, self._index_bits),
                 ),
-                pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
+                pack(*((word, 64) for word in shown), (read.popleft(), 32), *self._shown(ports, answer, shown)),
             )
-            counter, address = before[address], chance.randrange(counters)
-            before, counted = counted, self._counted(counted, shown, model.replies_dropped)
+            read.append(counted[0][address])
+            address = chance.randrange(counters)
+            counted.append(self._counted(counted[-1], shown, model.replies_dropped))
             network.hear(shown)
             host.hear(words, shown, reset > 0)
             resting = 0 if reset else resting + self._rests(shown)
