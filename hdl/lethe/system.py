@@ -62,7 +62,8 @@ class SystemTop(wiring.Component):
     ok : Out(1), with ``host="generator"``
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        The counter as of the cycle of the address, two cycles later; a router's as of `Layout.lag` cycles before that.
+        The counter as of the cycle of the address, two cycles later; a router's as of `Layout.lag` + `SUMMED` cycles
+        before that.
         With s = `System.counter_step`, NI n's `Counter` c is at s·n + c, router r's `RouterCounter` c at s·nodes +
         `ROUTER_COUNTER_STEP`·r + c.  Services, k at each node, come behind the routers: with t =
         `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l) + c after their first.
@@ -225,7 +226,7 @@ class FabricTop(wiring.Component):
     link_i, link_o : arrays of In(flit), Out(flit), one for each node
         To a node's ``link_o`` and ``link_i``, in this order.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
-        The counter as of `Layout.lag` cycles before the cycle of the address, two cycles later.  Router r's
+        The counter as of `Layout.lag` + `SUMMED` cycles before the cycle of the address, two cycles later.  Router r's
         `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
     """
 

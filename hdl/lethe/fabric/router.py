@@ -24,6 +24,7 @@ __all__ = ["Router"]
 #: Where the first registers of the latency are, by their number: after what the heads ask for, after the draw, after
 #: what follows for free outputs, before the crossbar.  The others follow the output.
 import os
+
 CUTS = (
     (),
     ("winner",),
@@ -32,7 +33,8 @@ CUTS = (
     ("route", "winner", "select", "code"),
     ("route", "draw", "winner", "select", "code"),
 )
-if os.environ.get("LCUT"): CUTS = [c if len(c)!=len(os.environ["LCUT"].split(",")) else tuple(os.environ["LCUT"].split(",")) for c in CUTS]
+if os.environ.get("LCUT"):
+    CUTS = [c if len(c) != len(os.environ["LCUT"].split(",")) else tuple(os.environ["LCUT"].split(",")) for c in CUTS]
 
 
 class Router(wiring.Component):
@@ -66,7 +68,7 @@ class Router(wiring.Component):
     watch : Out(64 · ports), or Out(128 · ports) with a queue
         One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs.
     counts : Out
-        For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
+        For `Statistics`: how many inputs had each event of `RouterCounter`, two cycles after ``watch``.
     """
 
     def __init__(
@@ -179,6 +181,7 @@ class Router(wiring.Component):
         wire, rule = self._wire, self._rule
         inputs = range(rule.ports)
         now = SimpleNamespace(flit=list(self.i), queues=[], asks={}, climbs={})
+        counts = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
         routes = [self._route(m, i) for i in inputs]
         for i, (fixed, _) in enumerate(routes if self._queue else []):
             queue = m.submodules[f"queue{i}"] = InputQueue(wire, len(fixed), self._queue, self._max_wait)
@@ -194,15 +197,14 @@ class Router(wiring.Component):
         ):  # fmt: skip
             setattr(now, name, Signal(rule.ports, name=name))
         for i in inputs:
-            flit = now.flit[i]
-            count = Signal(range(wire.max_flits + 1), name=f"count{i}")
+            flit, number = now.flit[i], counts[i]
             m.d.comb += [
                 now.head[i].eq(flit.valid & flit.first),
                 now.body[i].eq(flit.valid & ~flit.first),
-                now.longest[i].eq(now.body[i] & ~flit.last & (count == wire.max_flits - 1)),
-                now.holds[i].eq(flit.valid & ~flit.last & ~now.longest[i]),
+                now.longest[i].eq(now.body[i] & ~flit.last & (number == wire.max_flits - 1)),
+                now.holds[i].eq(~(flit.last | now.longest[i])),
             ]
-            m.d.sync += count.eq(Mux(now.head[i], 1, count + 1))
+            m.d.sync += number.eq(Mux(now.head[i], 1, number + 1))
             fixed, up = routes[i]
             for n, (o, wanted) in enumerate(fixed.items()):
                 now.asks[i, o] = Signal(name=f"ask{i}_{o}")
@@ -253,12 +255,12 @@ class Router(wiring.Component):
         sources = list(grants)
         owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
         select = Signal(len(sources), name=f"select{o}")
-        m.d.comb += select.eq(Mux(held[o], owner & Cat(now.body[i] for i in sources), Cat(grants.values())))
-        m.d.sync += owner.eq(select)
+        goes_on = owner & Cat(now.body[i] for i in sources)
         holds = Cat(now.holds[i] for i in sources)
-        if o in now.opens:
-            stays = (owner & Cat(now.body[i] for i in sources) & holds).any()
-            m.d.sync += held[o].eq(Mux(held[o], stays, now.opens[o]))
+        m.d.comb += select.eq(Mux(held[o], goes_on, Cat(grants.values())))
+        m.d.sync += owner.eq(select)
+        if o in now.opens:  # known before it is known by whom
+            m.d.sync += held[o].eq(Mux(held[o], (goes_on & holds).any(), now.opens[o]))
         else:
             m.d.sync += held[o].eq((select & holds).any())
         return select

@@ -10,6 +10,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
+from lethe.spec.sections.router import SUMMED
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report
@@ -165,10 +166,10 @@ class Lockstep:
         expected: list[int] = []
         latency = 2  # cycles from counter_address to counter_data
         # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago; routers may show
-        # it late.
-        past: deque[np.ndarray] = deque(maxlen=1 + self._lag)
+        # it late, and count it later still.
+        past: deque[np.ndarray] = deque(maxlen=1 + self._lag + SUMMED)
         await self._begin_cycle()
-        while len(past) <= self._lag:
+        while len(past) < self._lag + SUMMED + 1:
             past.append(self._counters())
             await self._chunk(1, False)
         for i in range(len(names) + latency):
