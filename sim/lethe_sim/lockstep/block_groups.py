@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lethe import verilog
 from lethe.spec.config import System
+from lethe.spec.sections.router import STAGES
 
 from . import simulators
 from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
@@ -53,7 +54,7 @@ def _routers() -> dict[str, Block]:
         "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
     }
     for name, (kind, bits, number) in shapes.items():
-        for latency in (1, 2, 3, 4):
+        for latency in range(1, STAGES + 1):
             system = _system(kind, bits, latency=latency)
             found[f"{name}, latency {latency}"] = RouterBlock(system, number)
     return found
