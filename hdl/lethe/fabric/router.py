@@ -14,7 +14,7 @@ from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
 from . import pin
-from .column import code, passed
+from .column import chosen, code, passed
 from .input_queue import InputQueue
 from .order import count, ranks, winners
 from .routes import Rule
@@ -23,18 +23,15 @@ __all__ = ["Router"]
 
 #: Where the first registers of the latency are, by their number: after what the heads ask for, after the draw, after
 #: what follows for free outputs, before the crossbar.  The others follow the output.
-import os
 
 CUTS = (
     (),
     ("winner",),
-    ("route", "winner"),
+    ("route", "code"),
     ("route", "winner", "code"),
     ("route", "winner", "select", "code"),
     ("route", "draw", "winner", "select", "code"),
 )
-if os.environ.get("LCUT"):
-    CUTS = [c if len(c) != len(os.environ["LCUT"].split(",")) else tuple(os.environ["LCUT"].split(",")) for c in CUTS]
 
 
 class Router(wiring.Component):
@@ -143,12 +140,14 @@ class Router(wiring.Component):
                 selected[o] = self._select(m, o, grants, held, now)
         now.selected, now.held = selected, held
         self._after(m, "select", now)
-        now.codes = {o: code(list(select)) for o, select in now.selected.items()}
+        # Without a register behind them synthesis would dissolve the codes in every bit of the columns.
+        coded = "code" in self._cuts
+        now.codes = {o: code(list(select)) if coded else list(select) for o, select in now.selected.items()}
         self._after(m, "code", now)
 
         for o, bits in now.codes.items():
             sources = [Value.cast(now.flit[i]) for i in inputs if (i, o) in now.grants]
-            self._drive(m, o, passed(bits, sources))
+            self._drive(m, o, passed(bits, sources) if coded else chosen(bits, sources))
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)

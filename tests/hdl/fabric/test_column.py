@@ -5,19 +5,21 @@ import random
 import pytest
 from amaranth.hdl import Module, Signal
 
-from lethe.fabric.column import code, passed
+from lethe.fabric.column import chosen, code, passed
 from tests.helpers.fabric_bench import run
 
 WIDTH = 5
 
 
+@pytest.mark.parametrize("coded", [True, False])
 @pytest.mark.parametrize("sources", [*range(1, 10), 14, 15, 16])
-def test_what_is_selected_passes(sources):
+def test_what_is_selected_passes(sources, coded):
     m = Module()
     m.d.sync += Signal().eq(0)
     select, out = Signal(sources), Signal(WIDTH)
     flits = [Signal(WIDTH, name=f"flit{n}") for n in range(sources)]
-    m.d.comb += out.eq(passed(code(list(select)), flits))
+    bits = list(select)
+    m.d.comb += out.eq(passed(code(bits), flits) if coded else chosen(bits, flits))
     chance = random.Random(sources)
 
     async def testbench(ctx):
