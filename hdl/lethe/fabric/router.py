@@ -21,9 +21,8 @@ from .routes import Rule
 
 __all__ = ["Router"]
 
-#: Where the first registers of the latency are, by their number: after what the heads ask for, after the draw, after
-#: what follows for free outputs, before the crossbar.  The others follow the output.
-
+#: Where the first registers of the latency are, by their number: after what the heads ask for, after who would win and
+#: in which order heads climb, after what follows from that order, after who passes, before the crossbar.
 CUTS = (
     (),
     ("winner",),
@@ -40,7 +39,8 @@ class Router(wiring.Component):
     A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
     Without queues the registers of the latency cut the longest paths (`CUTS`): what comes in waits in them for its
     decision, so all decisions are made as late, and are the same.  Those of one cycle still see those of the cycle
-    before, in a loop of one cycle.
+    before, in a loop of one cycle.  In it is only what needs to know which outputs are held: draws follow from seed and
+    cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
     With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
