@@ -17,7 +17,7 @@ from lethe.spec.events import (
     Kind,
     Status,
 )
-from lethe.spec.stages import ACTS, HEARD, JUDGED, QUEUED, SHOWN
+from lethe.spec.stages import ACTS, HEARD, JUDGED, QUEUED
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.state import Registers
@@ -272,7 +272,7 @@ def test_a_probe_at_the_end_of_a_period_counts_for_the_next():
             ni.step(None)
         ni.step(None, record(ni, 6))
         rows = run(ni, 12)
-        judged = next(cycle for cycle, event, _ in events(rows, LANE_TX) if event == Event.SEND) - SHOWN + JUDGED
+        judged = next(cycle for cycle, event, _ in events(rows, LANE_TX) if event == Event.SEND) - stages.SHOWN + JUDGED
         time = (ni.cycle - len(rows) + judged - ni.ni.time_zero) % period
         rows = [ni.step(None, record(ni, 6)), *run(ni, 20)]
         found.add((time, bool(events(rows, LANE_TX))))
@@ -470,7 +470,7 @@ def test_an_absent_node_comes_back_as_it_was():
     assert golden.drained
     assert (golden.sums["sent"] == 30).all() and golden.sums["received"].sum() == 30 * system.nodes
     found = golden.take_events()
-    within = found[(found["unit"] == 1) & (found["cycle"] >= 400 + SHOWN) & (found["cycle"] < 3000)]
+    within = found[(found["unit"] == 1) & (found["cycle"] >= 400 + stages.SHOWN) & (found["cycle"] < 3000)]
     assert not (within["lane"] == LANE_TX).any()
     acted = within[within["lane"] == LANE_RX]
     assert np.isin(acted["word"] & np.uint64(0xFF), (Event.ACK_REPEAT, Event.REPEAT)).all()
