@@ -153,11 +153,11 @@ def bus(cycles: int, *parts: tuple[int, int, str]) -> dict:
     return {"wave": wave, "data": data}
 
 
-def timing(cycles: int, rows: dict[str, list[tuple[int, int, str]]], first: int = 0) -> bytes:
-    """A timing diagram: rows {name: parts of `bus`}, cycles counted from `first`."""
+def timing(cycles: int, rows: dict[str, list[tuple[int, int, str]]], width: float = 1) -> bytes:
+    """A timing diagram: rows {name: parts of `bus`}; ``width``: of a cycle, 1 is the usual."""
     with drawing() as picture:
         signals = [{"name": name, **bus(cycles, *parts)} for name, parts in rows.items()]
-        wave = {"signal": signals, "head": {"tock": first}}
+        wave = {"signal": signals, "head": {"tock": 0}, "config": {"hscale": width}}
         picture.add(logic.TimingDiagram(wave, ygap=0.25, fontsize=10, datafontsize=9))
     return svg(picture)
 
@@ -177,7 +177,7 @@ def exchange() -> bytes:
         "A  COMPLETE": [(at["COMPLETE"], 1, "")],
         "B  FORGOTTEN": [(at["FORGOTTEN"], 1, "")],
     }
-    return timing(max(at.values()) + 2, rows)
+    return timing(max(at.values()) + 2, rows, width=0.5)
 
 
 def grant() -> bytes:
