@@ -65,6 +65,10 @@ class Dumps:
         """None is on its way: the NI is reset."""
         self._chosen: deque[int | None] = deque([None] * stages.CHOSEN)
 
+    @property
+    def none(self) -> bool:
+        return self._chosen.count(None) == len(self._chosen)
+
     def acts(self, chosen: int | None) -> int | None:
         """The index of the dump that acts in a cycle; ``chosen`` is that of one that is chosen in it."""
         self._chosen.append(chosen)
@@ -86,6 +90,7 @@ class Model:
             if not self._sizes.source_incarnation:  # the port has no such field
                 records = [record and record._replace(incarnation=0) for record in ports.deliver]
                 ports = ports._replace(deliver=records)
+            ports = ports._replace(dump_ready=ports.dump_ready and self._dumps.none)
             index = self._dumps.acts(cycle.index if ports.dump_ready else None)
             if index is not None:
                 slot = index if index < self._sizes.slots else None
@@ -230,7 +235,7 @@ def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) 
             incarnation=cycle.incarnation,
             deliver_ready=cycle.deliver_ready,
             completion_ready=cycle.completion_ready,
-        )
+        )._replace(dump=1)
         ports = dumped = None
         if not cycle.reset:
             ports = third.ports(cancel=inputs.cancel, quiesce=inputs.quiesce)

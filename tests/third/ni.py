@@ -96,6 +96,7 @@ class Inputs(NamedTuple):
     control: Offered = Offered()
     merge_mask: int = 0
     merge_word: int = 0
+    dump: int = 0
 
 
 class Completion(NamedTuple):
@@ -485,8 +486,9 @@ class Ni:
         self._start_timer()
         self._judge()
         self._transmit()
+        quiet = not self._something_acts()
         self._act(self.arrivals.popleft(), self.requests.popleft())
-        self.requests.append(self._choose(acting=self.arrivals[3].message is not None))
+        self.requests.append(self._choose(acting=self.arrivals[3].message is not None, quiet=quiet))
         self.arrivals.append(self._assemble(i.flit))
         self._complete()
         self._accept()
@@ -511,7 +513,7 @@ class Ni:
             ready=self.ready,
             time=self.time,
             cancel_ready=cancel_ready,
-            dump_ready=bool(cancel_ready and not cancel and quiesce),
+            dump_ready=bool(cancel_ready and not cancel and quiesce and not self._something_acts()),
             completion=self.completions.output,
             deliver=[fifo.records.output for fifo in self.fifo],
             deliver_data=[fifo.data.output for fifo in self.fifo],
@@ -998,7 +1000,7 @@ class Ni:
 
     # 4.5 Internal requests
 
-    def _choose(self, *, acting: bool) -> Callable[[], None] | None:
+    def _choose(self, *, acting: bool, quiet: bool) -> Callable[[], None] | None:
         """The request that acts in four cycles, unless a message does."""
         i = self.i
         if not self._may_request(acting=acting):
@@ -1015,7 +1017,13 @@ class Ni:
         if i.cancel:
             slot, generation = i.slot, i.generation
             return lambda: self._act_cancel(slot, generation)
+        if i.dump and i.quiesce and quiet:
+            return lambda: None  # `dumped` says what it reads
         return None
+
+    def _something_acts(self) -> bool:
+        """4.5, point 5: whether a message or a request acts in *c* … *c+3*; to be asked when *c* begins."""
+        return any(self.arrivals[i].message for i in range(4)) or any(self.requests)
 
     def _may_request(self, *, acting: bool) -> bool:
         """Whether a request can be chosen; ``acting``: a message acts in four cycles."""

@@ -279,8 +279,8 @@ def test_tries_stop_at_255():
 
 def test_a_full_repeat_queue():
     """Two slots and two generations: ten tokens of four datagrams name the last two when they become due."""
-    first_due, flood, held, freed, end = 290, 300, 420, 520, 620
-    system = small(wire={"generation_bits": 1}, timers={"slack": 300, "timer_depth": 64})
+    first_due, flood, held, freed, end = 490, 500, 820, 920, 1020
+    system = small(wire={"generation_bits": 1}, timers={"slack": 500, "timer_depth": 64})
     numbers, model = derived.read(dump(system)), beside.Model(system, 0)
 
     def ack(uid: int, incarnation: int) -> tuple[int, int, int, int]:
@@ -306,9 +306,9 @@ def test_a_full_repeat_queue():
     repeats = [c for c, *_ in events(run, "REPEAT")]
     assert sum(held <= c < freed for c in repeats) > 5
     agrees(run)
-    # When it is let go, those three leave one after the other; the next repeats are of tokens that come due later.
+    # When it is let go, those three leave one after the other; the others never do.
     sent_again = [c for c, detail, _ in events(run, "SEND") if detail]
-    assert [c - sent_again[0] for c in sent_again[:3]] == [0, 3, 6] and sent_again[3] - sent_again[2] > 3
+    assert [c - sent_again[0] for c in sent_again[:3]] == [0, 3, 6] and len(sent_again) < len(repeats) - 5
 
 
 def test_the_longest_payload():
@@ -339,7 +339,7 @@ ERRORS = {
     "levels of rungs are known at once": (
         ni.Ladder, "room", lambda self, free: all(len(rung) <= self.depth - free for rung in self.rungs),
     ),
-    "the first rung has every turn": (ni.Ladder, "turn", property(lambda self: 0, lambda self, to: None)),
+    "the first rung has every turn": (ni.Ladder, "turn", property(lambda self: 0, lambda self, turn: None)),
     "an acceptance is known at once": (ni.Ni, "_is_known", lambda self, number, after: self.slot[number].live),
     "a full queue takes one more": (ni.Queue, "level", property(lambda self: max(0, len(self.memory) - 1))),
     "the try of a header is always 0": (ni.Ni, "_echo", lambda self, tries: 0),
@@ -383,26 +383,32 @@ ERRORS = {
 def torments() -> list[beside.Run]:
     groups = (("hostile", 1), ("hostile", 7), ("ni32", 7), ("ni128", 7))
     plain = [beside.hostile_run(group(name), 0, seed, 2500, stalls=False) for name, seed in groups]
-    return [*plain, *map(_with_options, range(2))]
+    # Twelve slots, so that short rungs have no room for each other's tokens.
+    crowded = small(ni={"slots": 12, "ways": 4}, timers={"backoff_steps": 2, "timer_depth": 9})
+    return [*plain, *map(_with_options, (16, 200)), beside.hostile_run(crowded, 0, 0, 2500)]
 
 
-def _with_options(seed: int) -> beside.Run:
-    """All options at once, in a NI whose peers answer seldom enough to be silent."""
+def _with_options(mtu: int) -> beside.Run:
+    """All options at once, in a NI whose peers answer seldom enough to be silent.
+
+    With a large ``mtu`` a slot can be free again before its worm has left.
+    """
     system = small(
         topology={"kind": "crossbar", "nodes": 3},
+        wire={"mtu": mtu},
         ni={
             "slots": 5, "ways": 2, "control_classes": 2, "control_slots": 2, "reserved_slots": 1, "reserved_classes": 3,
             "reject": True, "source_incarnation": True, "merge_bits": 20,
         },
         timers={"silent_after": 2, "silent_probe": 200},
     )  # fmt: skip
-    return beside.hostile_run(system, 0, seed, 2500)
+    return beside.hostile_run(system, 0, 0, 2500)
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_planted_error_is_seen(error, torments, monkeypatch):
     where, name, instead = ERRORS[error]
-    monkeypatch.setattr(where, name, instead)
+    monkeypatch.setattr(where, name, instead, raising=False)
     assert any(_seen(run) for run in torments)
 
 

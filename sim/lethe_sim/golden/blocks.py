@@ -372,13 +372,15 @@ class Ni:
         """What the other ports show in the cycle that the next `step` will be, if that is none of reset.
 
         ``cancel`` and ``quiesce`` are what it will be given; only ``dump_ready`` depends on them.
+        It is that of a NI of which no dump was taken in the four cycles before: in those it is False.
         """
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))
         free = bool(host_port.cancel_ready(ni, cycle))
+        dump = quiesce and not cancel and bool(host_port.dump_ready(ni, cycle))
         ended = Completion(*map(int, host_port.completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
-            ready, cycle - int(ni.time_zero), free, free and quiesce and not cancel, ended,
+            ready, cycle - int(ni.time_zero), free, dump, ended,
             [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),
         )  # fmt: skip
 

@@ -464,7 +464,8 @@ class NiBlock(Block):
         network = Network(chance, system, node, patient=self.patient)
         host = HostileHost(chance, system, node, patient=self.patient)
         taker, resting = Taker(chance, system), 0
-        incarnation, reset, asked = 1, 0, None
+        incarnation, reset = 1, 0
+        asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action
         # What is read is as of two cycles before the address.
         counters = len(system.counters)
         counted = deque([[0] * counters] * 3, maxlen=3)
@@ -474,12 +475,16 @@ class NiBlock(Block):
             flit, words = network.next(), host.next()
             takes = taker.next()
             ports = answer = None
-            if not reset:
+            if reset:
+                asked = deque([None] * stages.CHOSEN)
+            else:
                 flags = words[trace.STIMULUS_FLAGS]
                 bits = {name: flags >> bit & 1 == 1 for bit, name in enumerate(trace.STIMULUS_BITS)}
                 ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"])
-                answer = None if asked is None else self._dumped(model, asked)
-            asked = takes.index if takes.dump and ports and ports.dump_ready else None
+                ports = ports._replace(dump_ready=ports.dump_ready and not any(each is not None for each in asked))
+                acting = asked.popleft()
+                answer = None if acting is None else self._dumped(model, acting)
+                asked.append(takes.index if takes.dump and ports.dump_ready else None)
             shown = model.step(
                 flit, words, incarnation=incarnation, reset=reset > 0, completion_ready=takes.completion,
                 deliver_ready=takes.deliver,

@@ -6,7 +6,7 @@ choice is made then, but for a cancel, which only the cycle itself brings.
 
 from lethe.spec.stages import CHOSEN
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.state import ACK_LADDER, AHEAD, NEVER, SEND_LADDER, Request
+from lethe_sim.golden.state import ACK_LADDER, AHEAD, NEVER, NONE, SEND_LADDER, Request
 
 from . import ladder, layouts, receive_side, send_side
 from .receiver import acts
@@ -49,6 +49,15 @@ def choose_cancel(k, ni, port, cycle):
 def may_cancel(ni, cycle):
     """Whether a cancel is taken in ``cycle``: no other request is chosen, and no message will act instead."""
     return cycle >= ni.ready_from and ni.chosen < cycle and not acts(ni, cycle + CHOSEN)
+
+
+@jit
+def may_dump(ni, cycle):
+    """Whether a dump is taken in ``cycle``, if none was in the four before: nothing acts until its own action."""
+    for before in range(cycle, cycle + CHOSEN):
+        if acts(ni, before):
+            return False
+    return may_cancel(ni, cycle) and (ni.chosen == NONE or ni.chosen + CHOSEN < cycle)
 
 
 @jit

@@ -142,6 +142,12 @@ def cancel_ready(ni, cycle):
 
 
 @jit
+def dump_ready(ni, cycle):
+    """Whether a dump is taken in ``cycle`` while quiesced, if no cancel is offered and no other dump is on its way."""
+    return choose.may_dump(ni, cycle)
+
+
+@jit
 def completion_valid(k, ni, cycle):
     """Whether a completion is offered."""
     return queue.present(k, ni, Queues.COMPLETION, cycle)
