@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         files = Files(force=args.force)
         files.writes(args.file, "", CONFIGURATION)
         files.check()
-    text = preset_example(args.preset) if args.preset else example(args.topology or "tree", args.workload or "generator")
+    text = (
+        preset_example(args.preset) if args.preset else example(args.topology or "tree", args.workload or "generator")
+    )
     write_text(args.file, text)
     return 0
