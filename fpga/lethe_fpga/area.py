@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -109,17 +109,26 @@ def size(
     return measured({"top.v": verilog.emit(outer, _TOP)}, _TOP, uncounted=outer.registers, seeds=seeds)
 
 
-def measured(files: dict[str, str], top: str, *, uncounted: int = 0, seeds: int = 0) -> Size:
+def measured(
+    files: dict[str, str],
+    top: str,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    uncounted: int = 0,
+    seeds: int = 0,
+) -> Size:
     """The same of module ``top`` of Verilog: the text of each file by its name, in the order in which they are read.
 
-    ``uncounted`` are flip-flops that are no part of it.
+    ``parameters`` are set at the top; ``uncounted`` are flip-flops that are no part of it.
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = File(scratch)
         for name, text in files.items():
             (directory / name).write_text(text, encoding="utf-8")
-        read = " ".join(files)
-        verilog.run_yosys(directory, f"read_verilog -sv {read}; synth_ecp5 -nowidelut -top {top} -json netlist.json")
+        script = f"read_verilog -sv {' '.join(files)}; "
+        for name, value in (parameters or {}).items():
+            script += f"chparam -set {name} {value} {top}; "
+        verilog.run_yosys(directory, script + f"synth_ecp5 -nowidelut -top {top} -json netlist.json")
         netlist = json.loads((directory / "netlist.json").read_text())
         known = scopes(netlist, top)
         parts = {name: _counted(found) for name, found in cells(netlist, top, known, 1).items()}

@@ -173,7 +173,7 @@ def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool
         BoardTop(system, clock, mirror=mirror),
         NAME,
         synth_opts=family_of(platform).synthesis.get(platform.device, ""),
-        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}",
+        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)}",
         ecppack_opts=BOARDS[board].pack,
     )
 
@@ -275,9 +275,10 @@ def read(board: str, workshop: Path, clock: Dividers) -> BuildReport:
     netlist = json.loads((workshop / f"{NAME}.json").read_text())
     target = float(clock.mhz)
     # nextpnr counts a period in whole picoseconds.
-    name = next((n for n, f in found["fmax"].items() if abs(f["constraint"] - target) < target * 1e-3), None)
-    if name is None:
+    held = [n for n, f in found["fmax"].items() if abs(f["constraint"] - target) < target * 1e-3]
+    if not held:
         raise BuildError(f"nextpnr held no clock against {target:g} MHz", f"{NAME}.tim")
+    name = min(held, key=lambda name: found["fmax"][name]["achieved"])
     known = scopes(netlist, NAME)
     return BuildReport(
         board=board,

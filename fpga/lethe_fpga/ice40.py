@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth.lib import io
 
 from .pll import PllError
 
@@ -20,6 +21,8 @@ INPUT_DIVIDER, FEEDBACK_DIVIDER = 16, 128
 POWERS = range(1, 7)
 #: For a phase detector below so many MHz, the range of its loop filter; 6 above.
 FILTERS = ((17, 1), (26, 2), (44, 3), (66, 4), (101, 5))
+#: Devices whose only PLL takes the place of the input of its pad, at which their boards have the oscillator.
+PADS = ("iCE40UP5K",)
 #: Cycles before the first: block RAMs read zeros for some microseconds after configuration.
 WAIT_BITS = 10
 
@@ -84,6 +87,7 @@ class BoardClock(Elaboratable):
 
     An iCE40 has no global reset that a design could hold.  So the first edge of the clock comes when the PLL has long
     been locked; until then all is in the state that the bitstream gives it.  The gate opens while the clock is low.
+    nextpnr derives no constraint through the gate, so it must be told the frequency (``--freq``).
     """
 
     def __init__(self, chosen: Dividers):
@@ -94,14 +98,19 @@ class BoardClock(Elaboratable):
         chosen = self._chosen
         pin = platform.request(platform.default_clk, dir="-")
         free, lock = Signal(name="pll_clock"), Signal(name="pll_lock")
+        if platform.device in PADS:
+            kind, reference = "SB_PLL40_PAD", {"io_PACKAGEPIN": pin.io}
+        else:
+            m.submodules.pin = buffer = io.Buffer(io.Direction.Input, pin)
+            kind, reference = "SB_PLL40_CORE", {"i_REFERENCECLK": buffer.i}
         m.submodules.pll = Instance(
-            "SB_PLL40_PAD",
+            kind,
             p_FEEDBACK_PATH="SIMPLE",
             p_DIVR=Const(chosen.reference - 1, 4),
             p_DIVF=Const(chosen.feedback - 1, 7),
             p_DIVQ=Const(chosen.power, 3),
             p_FILTER_RANGE=Const(chosen.filter, 3),
-            io_PACKAGEPIN=pin.io,
+            **reference,
             i_RESETB=Const(1),
             i_BYPASS=Const(0),
             o_PLLOUTCORE=free,
@@ -119,6 +128,4 @@ class BoardClock(Elaboratable):
         m.d.comb += gated.eq(free & opened)
         m.submodules.buffer = Instance("SB_GB", i_USER_SIGNAL_TO_GLOBAL_BUFFER=gated, o_GLOBAL_BUFFER_OUTPUT=clock)
         m.d.comb += ClockSignal("sync").eq(clock)
-        for signal in (free, clock):
-            platform.add_clock_constraint(signal, float(chosen.mhz) * 1e6)
         return m

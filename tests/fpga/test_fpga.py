@@ -159,13 +159,14 @@ def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ICE40_BOARDS)
 def test_every_ice40_has_its_pll_its_gate_and_its_leds(name, monkeypatch):
-    """One PLL, set as computed; its clock through a gate that opens while it is low; both held to its frequency."""
+    """One PLL, set as computed; its clock through a gate that opens while it is low, held to its frequency."""
     monkeypatch.setattr(top, "SelfTest", Dark)
     clock = clock_for(name, None)
     assert clock.mhz == BOARDS[name].mhz
     files = plan(name, mirrored(), clock, 1, mirror=True).files
     rtl, pins = str(files["lethe_selftest.il"]), str(files["lethe_selftest.pcf"])
-    ((pll,), (buffer,)) = (cells(rtl, kind) for kind in ("SB_PLL40_PAD", "SB_GB"))
+    kind = {"icebreaker": "SB_PLL40_PAD"}.get(name, "SB_PLL40_CORE")
+    ((pll,), (buffer,)) = (cells(rtl, kind) for kind in (kind, "SB_GB"))
     (gate,) = (gate for gate in cells(rtl, "$and") if gate["Y"] == buffer["USER_SIGNAL_TO_GLOBAL_BUFFER"])
     assert gate["A"] == pll["PLLOUTCORE"]
     (opened,) = (i for i in re.finditer(r"  cell \$dff .*\n(?:    .*\n)*", rtl) if f"connect \\Q {gate['B']}\n" in i[0])
@@ -177,8 +178,8 @@ def test_every_ice40_has_its_pll_its_gate_and_its_leds(name, monkeypatch):
         ("FILTER_RANGE", clock.filter, 3),
     ):
         assert f"parameter \\{parameter} {bits}'{value:0{bits}b}\n" in rtl
-    constraints = re.findall(r"set_frequency (\S+) (\S+)", pins)
-    assert sorted(float(mhz) for _, mhz in constraints) == sorted([12.0, float(clock.mhz), float(clock.mhz)])
+    assert re.findall(r"set_frequency \S+ (\S+)", pins) == ["12.0"]
+    assert f"--freq {float(clock.mhz)} " in str(files["build_lethe_selftest.sh"]).replace("\n", " ")
     assert pins.count("set_io") == 1 + len(leds(platform_for(name)))
 
 
