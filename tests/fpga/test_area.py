@@ -44,14 +44,16 @@ def test_growth_beyond_three_percent_is_told_with_its_cure():
 
 
 class Inner(wiring.Component):
-    """A register with its input inverted."""
+    """A register behind an inverter."""
 
     i: In(8)
     o: Out(8)
 
     def elaborate(self, platform):
         m = Module()
-        m.d.sync += self.o.eq(~self.i)
+        kept = Signal(8)
+        m.d.sync += kept.eq(self.i)
+        m.d.comb += self.o.eq(~kept)
         return m
 
 
