@@ -106,14 +106,14 @@ CHANGES = {
     ),
     "measured time-outs double beyond the steps": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="doublings = Mux(step > most, most, step)",
-        new="doublings = most",
+        old="often.eq(Mux(step > most, most, step))",
+        new="often.eq(most)",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "measured time-outs double beyond the ceiling": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="doublings = Mux(step > most, most, step)",
-        new="doublings = step",
+        old="often.eq(Mux(step > most, most, step))",
+        new="often.eq(step)",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "the winner of eight is drawn askew": Change(
@@ -148,13 +148,13 @@ CHANGES = {
     ),
     "a silent node is heard after one repeat more": Change(
         file=f"{HDL}/ni/silence.py",
-        old="Mux(read.data == most, most, read.data + 1)",
-        new="read.data + 1",
+        old="Mux(old == most, most, old + 1)",
+        new="old + 1",
         blocks=(("ni options", "ni 64"),),
     ),
     "a node that answers is still silent": Change(
         file=f"{HDL}/ni/silence.py",
-        old="Mux(again.answer, 0, ",
+        old="Mux(third.answer, 0, ",
         new="Mux(0, 0, ",
         blocks=(("ni options", "ni 64"),),
     ),

@@ -75,9 +75,9 @@ class Ni(wiring.Component):
     host : Out(`host_signature`)
         Its streams; in Verilog ``send_valid``, … without the port's name.
     dump : In(stream, index), dumped, dumped_valid : Out
-        State dump, answered only while ``host.quiesce``: the slot and the set that the low bits of ``index`` name, in
-        the cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid
-        means nothing else; a slot that does not exist is not live.
+        State dump, taken only while ``host.quiesce`` and nothing acts: the slot and the set that the low bits of
+        ``index`` name, four cycles after the index is taken: {live, generation, destination, entries}.  What is not
+        live or not valid means nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
         Counts survive a node reset.
@@ -169,6 +169,8 @@ class Ni(wiring.Component):
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
+            action.nearly.eq(walk.nearly),
+            action.advance.eq(self.link_enable),
             action.quiesce.eq(self.host.quiesce),
         ]
         if system.timers.silent_after:
@@ -218,7 +220,7 @@ class Ni(wiring.Component):
             wiring.connect(inner, controls.o, transmitter.controls)
         wiring.connect(inner, transmitter.peek, table.peek)
         wiring.connect(inner, transmitter.payload, payloads.read)
-        wiring.connect(inner, transmitter.launch, table.launch, action.launch)
+        wiring.connect(inner, transmitter.judged, table.judged, action.judged)
         wiring.connect(inner, transmitter.push, send_ladder.push)
         wiring.connect(inner, transmitter.finish, action.finish)
         if system.measured:
@@ -264,7 +266,7 @@ class Ni(wiring.Component):
             & received.none
             & replies.empty
             & transmitter.resting
-            & ~(receiver.busy | receiver.arrival.complete | action.waiting)
+            & ~(receiver.busy | action.waiting)
             & Cat(fifo.empty for fifo in fifos).all()
         )
 

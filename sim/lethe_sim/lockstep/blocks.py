@@ -25,7 +25,7 @@ from lethe.lib.queue import Queue
 from lethe.ni.ladder import Ladder
 from lethe.ni.layouts import Records
 from lethe.ni.ni import Ni
-from lethe.spec import trace
+from lethe.spec import stages, trace
 from lethe.spec.config import System
 from lethe.spec.events import (
     CAUSE_BITS,
@@ -309,7 +309,8 @@ class LadderBlock(Block):
         )  # fmt: skip
 
     def build(self, m, name, i, o):
-        m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare=2 + self._number)
+        spare = stages.SPARE_DELIVER if self._number else stages.SPARE_SEND
+        m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare)
         push, hold = ladder.push, ladder.hold
         m.d.comb += [
             Cat(push.valid, hold.ready, ladder.advance, push.token, push.rung, push.eve, ladder.time_base).eq(i),

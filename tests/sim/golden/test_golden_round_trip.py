@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_TX, Event, Kind
+from lethe.spec.stages import MEASURED
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.ni import ladder, round_trip
@@ -27,7 +28,7 @@ class Estimator:
     def sample(self, cycle: int, trip: int) -> None:
         e = min(trip, self.most) - self.s // 8
         self.s, self.v = self.s + e, self.v + abs(e) - self.v // 4
-        self.used.append((cycle + 6, min(max(self.s // 8 + self.v, self.delay), self.most)))
+        self.used.append((cycle + MEASURED, min(max(self.s // 8 + self.v, self.delay), self.most)))
 
     def time_out(self, cycle: int) -> int:
         return [value for since, value in self.used if since <= cycle][-1]

@@ -250,18 +250,16 @@ class Reference:
         self.system, self.number, self.graph = system, number, system.graph
         self.ports, self.level = self.graph.ports(number), self.graph.level(number)
         self.state = seed_for(system.run.seed, UNIT_ROUTER, number)
+        self.blind = seed_for(system.run.seed, UNIT_ROUTER, system.graph.routers + number)
         self.held: dict[int, int] = {}  # output: input
         self.salt = salt_for(system.run.seed)
-
-    def draw(self) -> int:
-        self.state = advance(self.state)
-        return self.state
 
     def up_port(self, head: dict) -> int:
         """The one up-port that a head asks for."""
         first, count = self.ports - self.graph.up_ports(self.number), self.graph.up_ports(self.number)
         if self.system.study.path == "blind":
-            return first + scale(self.draw() & 0xFFFF, 16, count)
+            self.blind = advance(self.blind)
+            return first + scale(self.blind & 0xFFFF, 16, count)
         key = {name: head[name] for name in ("kind", "source", "destination", "slot")}
         return first + pinned(key_hash(self.system.format, self.salt, **key), self.level, count)
 
@@ -270,7 +268,8 @@ class Reference:
         graph, fates, asks = self.graph, {}, {}
         for port, head in sorted(heads.items()):
             asks[port] = graph.route(self.number, port, head["destination"])
-        draw = self.draw() if any(ask != NOWHERE for ask in asks.values()) else 0
+        self.state = draw = advance(self.state)
+        w, h = cut(draw, self.ports), cut(draw >> 8, self.ports)
         busy = set(self.held)
         up = range(self.ports - graph.up_ports(self.number), self.ports)
         groups = defaultdict(list)  # (outputs, whether they are up-ports that are all as good): inputs
@@ -287,14 +286,15 @@ class Reference:
         for (outputs, rising), inputs in groups.items():
             if len(outputs) == 1 and not rising:
                 free = outputs[0] not in busy
-                winner = inputs[scale(draw & 0xFF, 8, len(inputs))]
+                winner = min(inputs, key=lambda port: port ^ w)
                 for port in inputs:
                     lost = Event.DISCARD_CONTENTION if free else Event.DISCARD_BUSY
                     fates[port] = (Event.FORWARD, outputs[0]) if free and port == winner else (lost, 0)
                 continue
-            h, u = scale(draw >> 8 & 0xFF, 8, self.ports), scale(draw >> 16 & 0xFF, 8, len(outputs))
-            turned = sorted(inputs, key=lambda port: (port - h) % self.ports)
-            free = [output for output in [*outputs[u:], *outputs[:u]] if output not in busy]
+            u = cut(draw >> 16, len(outputs))
+            turned = sorted(inputs, key=lambda port: port ^ h)
+            order = sorted(range(len(outputs)), key=lambda j: j ^ u)
+            free = [outputs[j] for j in order if outputs[j] not in busy]
             lost = Event.DISCARD_UP if rising else Event.DISCARD_CONTENTION if free else Event.DISCARD_BUSY
             for j, port in enumerate(turned):
                 fates[port] = (Event.FORWARD, free[j]) if j < len(free) else (lost, 0)
@@ -303,6 +303,11 @@ class Reference:
             if event == Event.FORWARD and not heads[port]["last"]:
                 self.held[output] = port
         return fates
+
+
+def cut(draw, count):
+    """The low byte of a draw, cut to as many bits as ``count`` − 1 has."""
+    return draw & 0xFF & (1 << (count - 1).bit_length()) - 1
 
 
 def first_flit(system, fields):

@@ -1,0 +1,113 @@
+"""A memory whose read data come out of a register: on ECP5 that of the block RAM, which is six times as fast."""
+
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2, exact_log2
+
+__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "of_luts"]
+
+#: The deepest memory that is made of LUTs on an ECP5.
+LUT_DEPTH = 32
+#: The words of a DP16KD by their width, the widest first.
+_WORDS = {36: 512, 18: 1024, 9: 2048, 4: 4096, 2: 8192, 1: 16384}
+_ADDRESS_BITS, _PINS = 14, 18
+
+
+def is_ecp5(platform) -> bool:
+    """Whether what is elaborated is for an ECP5 alone: ``platform.device`` is a LFE5…."""
+    return str(getattr(platform, "device", "")).startswith("LFE5")
+
+
+def of_luts(platform) -> dict[str, str]:
+    """Attributes of a memory that is made of LUTs on an ECP5."""
+    return {"ram_style": "distributed"} if is_ecp5(platform) else {}
+
+
+class Ram(wiring.Component):
+    """One write port, and one read port that is two cycles late and never waits.
+
+    What is read at an address in *c* is the word as of the start of *c*, shown in *c+2*; a write in *c* is not in it.
+    A word that is read in the very cycle in which it is written is undefined on an ECP5 (where the memory is block
+    RAM), so its reader must not need it.  Reset leaves words and what was read as they are; they begin as 0.
+
+    Elaborated for an ECP5 (`is_ecp5`), a memory of more than `LUT_DEPTH` and at most 16,384 words
+    is DP16KD with their output registers, which synthesis does not infer.  All others are a `Memory` and a register.
+
+    Parameters
+    ----------
+    shape : shape of a word
+    depth : words, at least 1
+
+    Members
+    -------
+    write_en, write_addr, write_data : In
+    read_addr, read_data : In, Out
+    """
+
+    def __init__(self, shape, depth: int):
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, not {depth!r}")
+        self._shape, self._depth = shape, depth
+        address = ceil_log2(max(2, depth))
+        super().__init__(
+            {
+                "write_en": In(1),
+                "write_addr": In(address),
+                "write_data": In(shape),
+                "read_addr": In(address),
+                "read_data": Out(shape),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        if is_ecp5(platform) and LUT_DEPTH < self._depth <= max(_WORDS.values()):
+            self._blocks(m)
+        else:
+            self._plain(m, of_luts(platform) if self._depth <= LUT_DEPTH else {})
+        return m
+
+    def _plain(self, m, attributes):
+        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
+        write, read = memory.write_port(), memory.read_port()
+        shown = Signal(self._shape, reset_less=True)
+        m.d.sync += shown.eq(read.data)
+        m.d.comb += [
+            write.en.eq(self.write_en),
+            write.addr.eq(self.write_addr),
+            write.data.eq(self.write_data),
+            read.addr.eq(self.read_addr),
+            self.read_data.eq(shown),
+        ]
+
+    def _blocks(self, m):
+        """As many blocks beside each other as the words are wide."""
+        width = next(width for width, words in _WORDS.items() if words >= self._depth)
+        given, shown = Value.cast(self.write_data), Value.cast(self.read_data)
+        for first in range(0, len(given), width):
+            part = given[first : first + width]
+            m.submodules[f"block{first}"], read = self._block(width, part)
+            m.d.comb += shown[first : first + width].eq(read[: len(part)])
+
+    def _block(self, width: int, given: Value):
+        """A DP16KD and what it shows: written through port A, read through B; for 36 bits each has half the pins."""
+        low = _ADDRESS_BITS - exact_log2(_WORDS[width])
+        # The address of a word begins above that of its bits; of a write, below it are enables of the bytes.
+        enables = width // 9 if width > 9 else 0
+        write = Cat(Const((1 << enables) - 1, enables), Const(0, low - enables), self.write_addr)
+        read = Cat(Const(0, low), self.read_addr)
+        shown = {"A": Signal(_PINS, name="shown_a"), "B": Signal(_PINS, name="shown_b")}
+        pins = {}
+        for port, address, data in (("A", write, given[:_PINS]), ("B", read, given[_PINS:])):
+            pins |= {f"i_AD{port}{i}": address[i] if i < len(address) else Const(0) for i in range(_ADDRESS_BITS)}
+            pins |= {f"i_DI{port}{i}": data[i] if i < len(data) else Const(0) for i in range(_PINS)}
+            pins |= {f"o_DO{port}{i}": shown[port][i] for i in range(_PINS)}
+            pins |= {f"i_CS{port}{i}": Const(0) for i in range(3)}
+            pins |= {f"i_CE{port}": Const(1), f"i_OCE{port}": Const(1), f"i_RST{port}": Const(0)}
+            pins |= {f"i_CLK{port}": ClockSignal(), f"p_CLK{port}MUX": f"CLK{port}", f"p_CSDECODE_{port}": "0b000"}
+            pins |= {f"p_DATA_WIDTH_{port}": width, f"p_REGMODE_{port}": "OUTREG", f"p_WRITEMODE_{port}": "NORMAL"}
+        pins |= {"i_WEA": self.write_en, "i_WEB": Const(0)}
+        block = Instance("DP16KD", **pins, p_GSR="DISABLED", p_RESETMODE="SYNC", p_ASYNC_RESET_RELEASE="SYNC")
+        return block, Cat(shown["A"], shown["B"]) if width > _PINS else shown["B"]
