@@ -36,6 +36,8 @@ COLUMNS = ("LUT4", "FF", "DP16KD", "DPR16X4", "CCU2C")
 #: Registers in the routers of `BLOCKS`: their winner, route and crossbar are cut apart.
 LATENCY = 4
 
+#: What blocks choose their cells for, and where they are placed.
+DEVICE = "LFE5U-25F"
 #: By how much a block may grow beyond its budget.
 GROWTH = 0.03
 #: The columns that have a budget.
@@ -106,7 +108,8 @@ def size(
     Raises `VerilogError` if Yosys fails, `BuildError` if nextpnr does.
     """
     outer = Unwatched(component, without, registered)
-    return measured({"top.v": verilog.emit(outer, _TOP)}, _TOP, uncounted=outer.registers, seeds=seeds)
+    text = verilog.emit(outer, _TOP, device=DEVICE)
+    return measured({"top.v": text}, _TOP, uncounted=outer.registers, seeds=seeds)
 
 
 def measured(
