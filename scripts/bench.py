@@ -359,7 +359,7 @@ def _sized(name: str, found: Size, beside: str = "") -> Iterator[Figure]:
 
 def _path(path: SlowestPath) -> str:
     """A path in words: the registers at its ends, the blocks between, and where its time goes."""
-    ends = [re.sub(r"^core\.|_(TRELLIS|LUT4|PFUMX|CCU2C).*|\$DPRAM.*", "", end) for end in (path.start, path.end)]
+    ends = [re.sub(r"^(core\.)+|_(TRELLIS|LUT4|PFUMX|CCU2C).*|\$DPRAM.*", "", end) for end in (path.start, path.end)]
     through = " → ".join("itself" if block == "top" else block for block in path.blocks)
     return (
         f"{ends[0]} to {ends[1]}, through {through}: {path.levels} levels, {path.logic + path.routing:.1f} ns "
