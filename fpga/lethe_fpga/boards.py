@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from amaranth.build import Attrs, Clock, Pins, PinsN, Resource
-from amaranth.vendor import LatticeECP5Platform
+from amaranth.vendor import LatticeECP5Platform, LatticeICE40Platform
+
+Platform = LatticeECP5Platform | LatticeICE40Platform
 
 #: What is built for when no board is named.
 DEFAULT = "ulx3s_25f"
+#: What the clock is when no other is asked for, in MHz: the self-test meets it on the slowest ECP5, with room.
+DEFAULT_MHZ = Fraction(50)
 
 
 class BoardError(ValueError):
@@ -19,15 +23,18 @@ class BoardError(ValueError):
 class Board:
     """One board: where its platform class is (in amaranth-boards, or here without ``module``), and what it is called.
 
-    ``pack`` are the options of ecppack, such as the clock at which the board reads its bitstream.
+    ``pack`` are the options of ecppack, such as the clock at which the board reads its bitstream.  ``mhz`` is the clock
+    when no other is asked for.  With ``mirror`` the self-test is one node with mirrors, for a small device.
     """
 
     module: str = ""
     platform: str
     about: str
     pack: str = "--compress"
+    mhz: Fraction = DEFAULT_MHZ
+    mirror: bool = False
 
-    def make(self) -> LatticeECP5Platform:
+    def make(self) -> Platform:
         """A fresh platform object."""
         if not self.module:
             return globals()[self.platform]()
@@ -102,16 +109,27 @@ BOARDS = {
     "ecp5_5g_evn": Board(
         module="ecp5_5g_evn", platform="ECP55GEVNPlatform", about="Lattice ECP5-5G evaluation, LFE5UM5G-85F"
     ),
+    "icebreaker": Board(
+        module="icebreaker", platform="ICEBreakerPlatform", about="iCEBreaker, iCE40UP5K", mhz=Fraction(24), mirror=True
+    ),
+    "ice40_hx8k_b_evn": Board(
+        module="ice40_hx8k_b_evn",
+        platform="ICE40HX8KBEVNPlatform",
+        about="Lattice HX8K breakout, iCE40HX8K",
+        # The PLL makes no 50 of 12.
+        mhz=Fraction("50.25"),
+        mirror=True,
+    ),
 }
 
 
-def platform_for(name: str) -> LatticeECP5Platform:
+def platform_for(name: str) -> Platform:
     """A fresh platform object of board ``name``; raises `BoardError` for an unknown one."""
     if name not in BOARDS:
         raise BoardError(f"no such board {name!r}; known are {', '.join(BOARDS)}")
     return BOARDS[name].make()
 
 
-def clock_mhz(platform: LatticeECP5Platform) -> Fraction:
+def clock_mhz(platform: Platform) -> Fraction:
     """The board's own clock, in MHz."""
     return Fraction(int(platform.default_clk_frequency), 1_000_000)

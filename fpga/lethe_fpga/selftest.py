@@ -33,13 +33,27 @@ SELFTEST = {
     "workload": {"load": 1.0, "min_length": 4, "max_length": 32, "count": 100_000},
 }
 
-#: What a build of it takes, by nextpnr's type of cell, for the list of boards; a test holds it against a build.
+#: One node of the preset tiny, for small devices, with a mirror in the place of the network (`lethe_fpga.mirror`).
+MIRRORED = {
+    "preset": "tiny",
+    "run": {"name": "selftest", "seed": 1},
+    "faults": {"loss": 0.3},
+    "workload": {"load": 1.0, "min_length": 4, "max_length": 32, "count": 100_000},
+}
+
+#: What a build of them takes, by nextpnr's type of cell, for the list of boards; tests hold it against builds.
 NEEDS = {"TRELLIS_COMB": 18_700, "TRELLIS_FF": 8_600, "DP16KD": 24}
+MIRRORED_NEEDS = {"ICESTORM_LC": 4_340, "ICESTORM_RAM": 11}
 
 
 def selftest() -> System:
     """The system that is built and simulated when no other is named."""
     return System.make(source="(self-test)", **SELFTEST)
+
+
+def mirrored() -> System:
+    """The same for a board with mirrors."""
+    return System.make(source="(self-test)", **MIRRORED)
 
 
 class SelfTest(wiring.Component):

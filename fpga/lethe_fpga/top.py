@@ -8,7 +8,8 @@ from amaranth.lib import io
 
 from lethe.spec.config import System
 
-from .pll import BoardClock, Dividers
+from .families import Dividers, family_of
+from .mirror import MirroredNode
 from .selftest import SelfTest
 
 __all__ = ["ROOM", "BoardTop", "blink_bits", "leds"]
@@ -18,6 +19,9 @@ ROOM = {
     device: {"TRELLIS_COMB": logic, "TRELLIS_FF": logic, "DP16KD": ram}
     for size, logic, ram in (("25F", 24_288, 56), ("45F", 43_848, 108), ("85F", 83_640, 208))
     for device in (f"LFE5U-{size}", f"LFE5UM-{size}", f"LFE5UM5G-{size}")
+} | {
+    "iCE40UP5K": {"ICESTORM_LC": 5_280, "ICESTORM_RAM": 30},
+    "iCE40HX8K": {"ICESTORM_LC": 7_680, "ICESTORM_RAM": 32},
 }
 
 
@@ -46,16 +50,17 @@ class BoardTop(Elaboratable):
     ----------
     system : what to build; its workload must be the generator
     clock : how the PLL is set
+    mirror : whether it is one node with mirrors, in the place of all nodes; raises `MirrorError` if there is none
     """
 
-    def __init__(self, system: System, clock: Dividers):
+    def __init__(self, system: System, clock: Dividers, *, mirror: bool = False):
         self._clock = clock
-        self.selftest = SelfTest(system, blink_bits(clock.mhz))
+        self.selftest = SelfTest(system, blink_bits(clock.mhz), core=MirroredNode(system) if mirror else None)
 
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
-        m.submodules.clock = BoardClock(self._clock)
+        m.submodules.clock = family_of(platform).clock(self._clock)
         m.submodules.selftest = test = self.selftest
         levels = {
             "running": test.running,

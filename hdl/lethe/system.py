@@ -228,8 +228,8 @@ class FabricTop(wiring.Component):
     link_i, link_o : arrays of In(flit), Out(flit), one for each node
         To a node's ``link_o`` and ``link_i``, in this order.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
-        The counter as of `Layout.lag` + `SUMMED` + 2 cycles before the cycle of the address, four cycles after it.  Router r's
-        `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
+        The counter as of `Layout.lag` + `SUMMED` + 2 cycles before the cycle of the address, four cycles after it.
+        Router r's `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
     """
 
     def __init__(self, system: System):

@@ -57,6 +57,7 @@ ERRORS = {
     ("lethe.verilog", "VerilogError"): ENVIRONMENT,
     ("lethe_fpga.boards", "BoardError"): MISTAKE,
     ("lethe_fpga.pll", "PllError"): MISTAKE,
+    ("lethe_fpga.mirror", "MirrorError"): MISTAKE,
     ("lethe_fpga.build", "UnmetError"): BAD,
     ("lethe_fpga.build", "BuildError"): ENVIRONMENT,
 }

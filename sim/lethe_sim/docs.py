@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lethe.spec import config, events, stages, trace
 from lethe.spec.config import System
+from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
 from lethe.spec.sections import SECTIONS
 from lethe.spec.services import SERVICES
@@ -194,6 +195,21 @@ def keys() -> str:
     return "\n".join(parts)
 
 
+def presets() -> str:
+    """Every preset with the keys that it sets."""
+
+    def rows():
+        for name, preset in PRESETS.items():
+            keys = [
+                f"`{section}.{key} = {config.literal(value)}`"
+                for section, table in preset.tables.items()
+                for key, value in table.items()
+            ]
+            yield f"`{name}`", preset.about, ", ".join(keys) or "nothing"
+
+    return table(("preset", "for", "sets"), rows())
+
+
 def _key(field: dataclasses.Field) -> tuple[str, str, str]:
     default = "none" if isinstance(field.default, tuple) else f"`{config.literal(field.default)}`"
     return f"`{field.name}`", default, field.metadata["about"]
@@ -299,6 +315,7 @@ REGIONS = {
     "service-flags": service_flags,
     "columns": columns,
     "keys": keys,
+    "presets": presets,
     "metrics": metrics,
     "findings": findings,
     "tables": sweep_tables,

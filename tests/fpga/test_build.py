@@ -33,7 +33,7 @@ def tools(monkeypatch):
             def extract(self, directory: str) -> None:
                 (Path(directory) / f"build_{NAME}.sh").write_text("\n".join(["set -e", *lines, ""]))
 
-        monkeypatch.setattr(builder, "plan", lambda *arguments: Plan())
+        monkeypatch.setattr(builder, "plan", lambda *arguments, **options: Plan())
 
     return set_up
 

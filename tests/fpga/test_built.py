@@ -9,12 +9,14 @@ from lethe import verilog
 from lethe.spec.toml import dump
 from lethe_fpga.boards import BOARDS, DEFAULT, platform_for
 from lethe_fpga.build import build, clock_for
-from lethe_fpga.selftest import NEEDS, SelfTest, selftest
+from lethe_fpga.selftest import MIRRORED_NEEDS, NEEDS, SelfTest, selftest
 from lethe_fpga.top import BoardTop, blink_bits
 from lethe_sim.lockstep import simulators
 from tests.fpga import gates
 
 BENCH = "tests.fpga.selftest_bench"
+#: Of the place and route, where the first does not meet the clock.
+SEEDS = {"icebreaker": 3}
 
 
 def built() -> SelfTest:
@@ -81,3 +83,15 @@ def test_a_whole_bitstream_for_the_default_board(tmp_path):
         "reading",
     ]
     assert platform_for(DEFAULT).device in BOARDS[DEFAULT].about
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("board", [name for name in BOARDS if BOARDS[name].mirror])
+def test_a_whole_bitstream_for_every_ice40(board, tmp_path):
+    """At the clock of the PLL or faster, and as large as the list of boards says."""
+    report = build(board, tmp_path / "out", seed=SEEDS.get(board, 1))
+    assert report.fmax >= report.target == float(BOARDS[board].mhz)
+    assert (tmp_path / "out" / "lethe_selftest.bin").stat().st_size == report.bytes > 10_000
+    for cell, need in MIRRORED_NEEDS.items():
+        assert report.cells[cell][0] == pytest.approx(need, rel=0.1), f"{cell}: tell selftest.MIRRORED_NEEDS"
+    assert report.cells["ICESTORM_PLL"][0] == 1

@@ -10,14 +10,15 @@ from amaranth.sim import Simulator
 
 from lethe.spec.config import System
 from lethe_fpga import top
-from lethe_fpga.boards import BOARDS, BoardError, platform_for
-from lethe_fpga.build import DEFAULT_MHZ, clock_for, plan
-from lethe_fpga.selftest import NEEDS, SELFTEST, SelfTest, selftest
+from lethe_fpga.boards import BOARDS, DEFAULT_MHZ, BoardError, platform_for
+from lethe_fpga.build import clock_for, plan
+from lethe_fpga.selftest import MIRRORED_NEEDS, NEEDS, SELFTEST, SelfTest, mirrored, selftest
 from lethe_fpga.top import ROOM, blink_bits, leds
 from lethe_sim import cli
 from lethe_sim.golden.model import Golden
 
 LEDS = ("running", "passed", "failed", "status")
+ICE40_BOARDS = [name for name in BOARDS if BOARDS[name].mirror]
 
 
 def small(count: int) -> System:
@@ -114,7 +115,7 @@ def test_leds_of_the_boards():
 class Dark(wiring.Component):
     """Stands for the self-test, which takes seconds to write out."""
 
-    def __init__(self, system, bits):
+    def __init__(self, system, bits, core=None):
         self.blink_bits = bits
         super().__init__({name: Out(1) for name in LEDS})
 
@@ -132,12 +133,12 @@ def cells(rtl: str, kind: str) -> list[dict[str, str]]:
     return [dict(re.findall(r"connect \\(\w+) (\S+)", body)) for body in found]
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", [name for name in BOARDS if name not in ICE40_BOARDS])
 def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
     """The files for the tools: one PLL that is set as computed, lock into reset, a pin for the clock and each LED."""
     monkeypatch.setattr(top, "SelfTest", Dark)
     clock = clock_for(name, None)
-    assert clock.mhz == DEFAULT_MHZ
+    assert clock.mhz == BOARDS[name].mhz == DEFAULT_MHZ
     files = plan(name, selftest(), clock, 1).files
     rtl, pins = str(files["lethe_selftest.il"]), str(files["lethe_selftest.lpf"])
     ((pll,), (gsr,), (first, second)) = (cells(rtl, kind) for kind in ("EHXPLLL", "SGSR", "FD1S3AX"))
@@ -156,6 +157,32 @@ def test_every_board_has_its_pll_and_its_leds(name, monkeypatch):
     assert pins.count("LOCATE COMP") == pins.count("IOBUF PORT") >= 1 + len(leds(platform_for(name)))
 
 
+@pytest.mark.parametrize("name", ICE40_BOARDS)
+def test_every_ice40_has_its_pll_its_gate_and_its_leds(name, monkeypatch):
+    """One PLL, set as computed; its clock through a gate that opens while it is low, held to its frequency."""
+    monkeypatch.setattr(top, "SelfTest", Dark)
+    clock = clock_for(name, None)
+    assert clock.mhz == BOARDS[name].mhz
+    files = plan(name, mirrored(), clock, 1, mirror=True).files
+    rtl, pins = str(files["lethe_selftest.il"]), str(files["lethe_selftest.pcf"])
+    kind = {"icebreaker": "SB_PLL40_PAD"}.get(name, "SB_PLL40_CORE")
+    ((pll,), (buffer,)) = (cells(rtl, kind) for kind in (kind, "SB_GB"))
+    (gate,) = (gate for gate in cells(rtl, "$and") if gate["Y"] == buffer["USER_SIGNAL_TO_GLOBAL_BUFFER"])
+    assert gate["A"] == pll["PLLOUTCORE"]
+    (opened,) = (i for i in re.finditer(r"  cell \$dff .*\n(?:    .*\n)*", rtl) if f"connect \\Q {gate['B']}\n" in i[0])
+    assert "parameter \\CLK_POLARITY 0\n" in opened[0]
+    for parameter, value, bits in (
+        ("DIVR", clock.reference - 1, 4),
+        ("DIVF", clock.feedback - 1, 7),
+        ("DIVQ", clock.power, 3),
+        ("FILTER_RANGE", clock.filter, 3),
+    ):
+        assert f"parameter \\{parameter} {bits}'{value:0{bits}b}\n" in rtl
+    assert re.findall(r"set_frequency \S+ (\S+)", pins) == ["12.0"]
+    assert f"--freq {float(clock.mhz)} " in str(files["build_lethe_selftest.sh"]).replace("\n", " ")
+    assert pins.count("set_io") == 1 + len(leds(platform_for(name)))
+
+
 def test_blinks_can_be_seen():
     """A blink lasts between a quarter and half a second, whatever the clock."""
     for mhz in (4, 25, 50, 100, 400):
@@ -171,6 +198,8 @@ def test_the_list_of_boards(capsys):
         assert platform_for(name).device in line and " MHz " in line and "self-test fits" in line
     assert lines["ulx3s_25f"].endswith("(default)") and "100 MHz" in lines["versa_ecp5"]
     assert all(NEEDS[cell] < ROOM["LFE5U-25F"][cell] for cell in NEEDS)
+    for device in ("iCE40UP5K", "iCE40HX8K"):
+        assert all(MIRRORED_NEEDS[cell] < ROOM[device][cell] for cell in MIRRORED_NEEDS)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +207,8 @@ def test_the_list_of_boards(capsys):
     [
         (["--mhz", "500"], "lethe: --mhz: 500 MHz: a PLL of the ECP5 makes 3.125 to 400 MHz"),
         (["--board", "ulx4s"], "lethe: no such board 'ulx4s'; known are ulx3s_25f, "),
+        (["--board", "icebreaker", "--mhz", "15"], "lethe: --mhz: 15 MHz: a PLL of the iCE40 makes 16 to 275 MHz"),
+        (["--mirror"], "lethe: --mirror: is for a configuration; name one, or leave it out and take an iCE40"),
     ],
 )
 def test_mistakes_are_told_before_anything_runs(arguments, message, capsys, tmp_path):
@@ -192,6 +223,18 @@ def test_a_board_has_only_the_hardware_generator(capsys, tmp_path):
     path.write_text('[topology]\nkind = "wire"\n[workload]\nkind = "pattern"\n')
     assert cli.main(["fpga", "build", str(path), "-o", str(tmp_path / "out")]) == cli.MISTAKE
     assert "workload.kind: a board has only the hardware generator" in capsys.readouterr().err
+
+
+def test_what_cannot_be_mirrored_is_told(capsys, tmp_path):
+    path = tmp_path / "tree.toml"
+    path.write_text('preset = "small"\n')
+    out = tmp_path / "out"
+    assert cli.main(["fpga", "build", str(path), "--mirror", "--board", "icebreaker", "-o", str(out)]) == cli.MISTAKE
+    assert capsys.readouterr().err == (
+        f"lethe: {path}: topology.kind: a mirror is beside a router of a mesh, not of a tree; "
+        'set it to "mesh", or build the whole system\n'
+    )
+    assert not out.exists()
 
 
 def test_unknown_board_is_named_with_those_that_are_known():

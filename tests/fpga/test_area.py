@@ -1,0 +1,108 @@
+"""What NIs and routers of the presets take on an ECP5: a recorded budget, and how it is held and rewritten.
+
+`scripts/budget` rewrites `budget.json`.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe_fpga import area
+from lethe_fpga.area import BLOCKS, BUDGETED, grown, size
+
+BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
+#: Those of the default tier; the others take as long again.
+QUICK = ("NI, tiny", "NI, medium", "mesh router, 32 bit", "tree router, medium")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in BLOCKS]
+)
+def test_a_block_stays_within_its_budget(name):
+    assert grown(name, BLOCKS[name].size().cells, BUDGET) == []
+
+
+def test_every_block_has_a_budget_and_every_budget_a_block():
+    assert list(BUDGET) == list(BLOCKS)
+    assert all(set(cells) == set(BUDGETED) for cells in BUDGET.values())
+
+
+def test_growth_beyond_three_percent_is_told_with_its_cure():
+    budget = {"a": {"LUT4": 1000, "FF": 200}}
+    assert grown("a", {"LUT4": 1030, "FF": 206}, budget) == []
+    assert grown("a", {"LUT4": 1, "FF": 1}, budget) == []
+    (told,) = grown("a", {"LUT4": 1031, "FF": 206}, budget)
+    assert told.startswith("a: 1,031 LUT4, and 1,000 are its budget (+3.1%); ") and "scripts/budget" in told
+    (told,) = grown("a", {"LUT4": 1030, "FF": 207}, budget)
+    assert told.startswith("a: 207 FF, and 200 are its budget (+3.5%); ")
+    (told,) = grown("b", {"LUT4": 1, "FF": 1}, budget)
+    assert told == "b: has no budget; `scripts/budget` records one"
+
+
+class Inner(wiring.Component):
+    """A register behind an inverter."""
+
+    i: In(8)
+    o: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal(8)
+        m.d.sync += kept.eq(self.i)
+        m.d.comb += self.o.eq(~kept)
+        return m
+
+
+class Outer(wiring.Component):
+    """`Inner`, an adder in a register, and a register that only ``watch`` shows."""
+
+    i: In(8)
+    o: Out(8)
+    watch: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.inner = inner = Inner()
+        unseen = Signal(8)
+        m.d.comb += [inner.i.eq(self.i), self.watch.eq(unseen)]
+        m.d.sync += [self.o.eq(inner.o + self.i), unseen.eq(unseen ^ self.i)]
+        return m
+
+
+def test_cells_are_counted_by_block_without_what_is_not_connected():
+    """Eight flip-flops in the inner block, eight outside it; those of ``watch`` and of the inputs do not count."""
+    found = size(Outer(), registered="i")
+    assert found.cells["FF"] == 16 and found.parts["inner"]["FF"] == 8
+    assert found.parts["top"]["FF"] == 16, "with the registers before the inputs"
+    assert found.cells["LUT4"] + 2 * found.cells["CCU2C"] >= 8
+    assert size(Outer(), without=(), registered="i").cells["FF"] == 24
+    assert found.mhz == 0 and found.paths == ()
+
+
+def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
+    found = size(Outer(), registered="i", seeds=2)
+    assert len(found.clocks) == len(found.paths) == 2 and min(found.clocks) > 100
+    assert min(found.clocks) <= found.mhz <= max(found.clocks) and found.comb >= 8
+    for path, mhz in zip(found.paths, found.clocks, strict=True):
+        assert path.logic + path.routing == pytest.approx(1000 / mhz, rel=0.01)
+        assert set(path.blocks) <= {"inner", "top"}
+
+
+def test_the_budget_is_rewritten_by_one_command(script, monkeypatch, tmp_path, capsys):
+    """Of one block: the others keep theirs, and one that is no more is dropped."""
+    budget, path = script("budget"), tmp_path / "budget.json"
+    names = list(BLOCKS)
+    old = {"gone": {"LUT4": 1, "FF": 1}} | {name: {"LUT4": 10, "FF": 20} for name in names[:2]}
+    path.write_text(json.dumps(old))
+    monkeypatch.setitem(BLOCKS, names[1], area.Block(make=Outer, registered="i"))
+    assert budget.main([names[1]], path) == 0
+    found = json.loads(path.read_text())
+    assert list(found) == names[:2] and found[names[0]] == {"LUT4": 10, "FF": 20}
+    assert found[names[1]]["FF"] == 16
+    assert "20 → 16 FF" in capsys.readouterr().out
+    assert budget.main(["nothing"], path) == 2
+    assert capsys.readouterr().err.startswith("budget: no such block 'nothing'; known are NI, tiny; ")
