@@ -68,14 +68,47 @@ class Queue(wiring.Component):
         )
 
     def elaborate(self, platform):
-        m = Module()
         if self._depth > LUT_DEPTH:
-            self._large(m)
-        else:
-            self._small(m, of_luts(platform))
+            return self._large()
+        m = Module()
+        m.submodules.memory = memory = Memory(
+            shape=self._shape, depth=max(2, self._depth), init=[], attrs=of_luts(platform)
+        )
+        write, read = memory.write_port(), memory.read_port()
+        head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
+        # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
+        # and synthesis sees it in these lines.
+        equal, full = Signal(), Signal()
+        push, refill = Signal(), Signal()
+
+        m.d.comb += [
+            equal.eq(head == tail),
+            self.i.ready.eq(~full),
+            push.eq(self.i.valid & ~full),
+            refill.eq((full | ~equal) & (~self.o.valid | self.o.ready)),
+            write.addr.eq(tail),
+            write.data.eq(self.i.payload),
+            write.en.eq(push),
+            read.addr.eq(head),
+            read.en.eq(refill),
+            self.o.payload.eq(read.data),
+            self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
+            self.empty.eq(equal & ~full & ~self.o.valid),
+        ]
+        after_tail = step(tail, self._depth)
+        with m.If(push):
+            m.d.sync += tail.eq(after_tail)
+        with m.If(refill):
+            m.d.sync += [head.eq(step(head, self._depth)), self.o.valid.eq(1), full.eq(0)]
+        with m.Else():
+            with m.If(self.o.ready):
+                m.d.sync += self.o.valid.eq(0)
+            with m.If(push):
+                m.d.sync += full.eq(after_tail == head)
         return m
 
-    def _large(self, m):
+    def _large(self):
+        m = Module()
         m.submodules.front = front = Queue(self._shape, _FRONT)
         m.submodules.memory = memory = Ram(self._shape, self._depth)
         head, tail = Signal(range(self._depth)), Signal(range(self._depth))
@@ -124,37 +157,4 @@ class Queue(wiring.Component):
             m.d.sync += [total.eq(total + 1), full.eq(total == self._depth)]
         with m.Elif(taken & ~push):
             m.d.sync += [total.eq(total - 1), full.eq(0)]
-
-    def _small(self, m, attributes):
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
-        write, read = memory.write_port(), memory.read_port()
-        head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
-        # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
-        # and synthesis sees it in these lines.
-        equal, full = Signal(), Signal()
-        push, refill = Signal(), Signal()
-
-        m.d.comb += [
-            equal.eq(head == tail),
-            self.i.ready.eq(~full),
-            push.eq(self.i.valid & ~full),
-            refill.eq((full | ~equal) & (~self.o.valid | self.o.ready)),
-            write.addr.eq(tail),
-            write.data.eq(self.i.payload),
-            write.en.eq(push),
-            read.addr.eq(head),
-            read.en.eq(refill),
-            self.o.payload.eq(read.data),
-            self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
-            self.empty.eq(equal & ~full & ~self.o.valid),
-        ]
-        after_tail = step(tail, self._depth)
-        with m.If(push):
-            m.d.sync += tail.eq(after_tail)
-        with m.If(refill):
-            m.d.sync += [head.eq(step(head, self._depth)), self.o.valid.eq(1), full.eq(0)]
-        with m.Else():
-            with m.If(self.o.ready):
-                m.d.sync += self.o.valid.eq(0)
-            with m.If(push):
-                m.d.sync += full.eq(after_tail == head)
+        return m

@@ -87,9 +87,10 @@ class Bench:
         self.free_from = defaultdict(int)
         self.filling: tuple[int, deque] | None = None
         self.queues = {name: deque() for name in ("replies", "repeats", "news", "controls")}
-        self.granted: tuple | None = None  # (g, queue, entry) that waits for its judgement
+        self.granted: tuple[int, str, dict] | None = None  # (g, queue, entry) that waits for its judgement
         self.next_grant, self.rests_from = BEGINS, BEGINS
-        self.finish, self.finish_from = None, 0
+        self.finish: dict | None = None
+        self.finish_from = 0
         self.held_from = 0  # the granted slot can be free, and its holder another
         self.merges = {}  # by the cycle in which word and mask come
         self.looks: deque[tuple] = deque([(0, None, False)] * 5, 5)  # (slot, whose row, if launched), by cycles ago
@@ -236,9 +237,12 @@ class Bench:
     def _launched(self, slot: int, life: Life | None, cycle: int) -> bool:
         if life is None or life.accepted is None:
             return False
-        # A judgement of this very cycle is noted below.
-        now = self.granted and self.granted[0] + stages.JUDGED == cycle and self.granted[1] in ("news", "controls")
-        judged = self.judgements[slot] + ([cycle] if now and self.granted[2]["slot"] == slot else [])
+        judged = [*self.judgements[slot]]
+        if self.granted:
+            grant, queue, entry = self.granted
+            # A judgement of this very cycle is noted below.
+            if queue != "repeats" and entry["slot"] == slot and grant + stages.JUDGED == cycle:
+                judged.append(cycle)
         return any(life.accepted + stages.ACCEPT_JUDGED <= j <= cycle for j in judged)
 
     # The queues.
@@ -394,13 +398,12 @@ class Bench:
             ctx.set(self.dut.merge_mask, mask)
 
     def _finish(self, ctx, cycle):
-        shown = self.finish is not None and cycle >= self.finish_from
-        assert ctx.get(self.dut.finish.valid) == shown, cycle
-        take = shown and self.draw.random() < 0.3
+        shown = self.finish if self.finish and cycle >= self.finish_from else {}
+        assert ctx.get(self.dut.finish.valid) == bool(shown), cycle
+        payload = ctx.get(self.dut.finish.payload)
+        assert {name: payload[name] for name in shown} == shown, cycle
+        take = bool(shown) and self.draw.random() < 0.3
         ctx.set(self.dut.finish.ready, take)
-        if shown:
-            payload = ctx.get(self.dut.finish.payload)
-            assert {name: payload[name] for name in self.finish} == self.finish, cycle
         if take:
             self.finish = None
 
