@@ -64,7 +64,7 @@ class SystemTop(wiring.Component):
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         The counter as of two cycles before the cycle of the address, four cycles after it; a router's as of
-        `Layout.lag` cycles before that.
+        `Layout.lag` + `SUMMED` cycles before that.
         With s = `System.counter_step`, NI n's `Counter` c is at s·n + c, router r's `RouterCounter` c at s·nodes +
         `ROUTER_COUNTER_STEP`·r + c.  Services, k at each node, come behind the routers: with t =
         `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l) + c after their first.
@@ -228,7 +228,7 @@ class FabricTop(wiring.Component):
     link_i, link_o : arrays of In(flit), Out(flit), one for each node
         To a node's ``link_o`` and ``link_i``, in this order.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
-        The counter as of `Layout.lag` + 2 cycles before the cycle of the address, four cycles after it.  Router r's
+        The counter as of `Layout.lag` + `SUMMED` + 2 cycles before the cycle of the address, four cycles after it.  Router r's
         `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
     """
 

@@ -154,6 +154,16 @@ class DeliverSpecification(wiring.Component):
             Assert(waiting == queue.level + record.valid),
             Assert(fifo.waiting == waiting),
         ]
+        # The pointers are places of the memory, as far apart as there are flits between them: `used` in all, of which
+        # `firm` are committed.  Where two are equal, a flag tells none from all.
+        used, firm = Signal(range(2 * depth)), Signal(range(2 * depth))
+        m.d.comb += [Assert(pointer < depth) for pointer in (inner.head, inner.tail, inner.kept)]
+        for distance, pointer, all_ in ((used, inner.tail, inner.brim), (firm, inner.kept, inner.brim & inner.some)):
+            m.d.comb += [
+                distance.eq(pointer - inner.head + Mux(pointer < inner.head, depth, 0)),
+            ]
+            with m.If((pointer == inner.head) & all_):
+                m.d.comb += distance.eq(depth)
         # A verdict is carried out one cycle late: after a commit the flits still count as stored, after a reject those
         # stored are already forgotten.
         stays, kept = Signal(COUNT), Signal(COUNT)
@@ -161,21 +171,19 @@ class DeliverSpecification(wiring.Component):
             Assert((inner.accepted | inner.rejected) == judged),
             Assert(~(inner.accepted & inner.rejected)),
             Assert(~judged | ((loose == 0) & ~overflow)),
-            Assert(judged | ((inner.stored == loose) & (inner.overflow == overflow))),
+            Assert(judged | ((used - firm == loose) & (inner.overflow == overflow))),
             Assert(~inner.accepted | ~inner.overflow),
-            stays.eq(Mux(inner.rejected, inner.committed, inner.used)),
-            kept.eq(Mux(inner.accepted, inner.used, inner.committed)),
+            stays.eq(Mux(inner.rejected, firm, used)),
+            kept.eq(Mux(inner.accepted, used, firm)),
             # What is kept is what was committed and has neither been taken nor is shown.
             Assert(kept == (committed - taken - out.valid)[:COUNT]),
             # What is used is what is committed and what is stored, and no more than the memory has.
-            Assert(inner.used == inner.committed + inner.stored),
-            Assert(inner.used <= depth),
+            Assert(fifo.used == used),
+            Assert(firm <= used),
+            Assert(inner.some == (firm != 0)),
+            Assert(inner.loose == (used != firm)),
+            Assert(inner.brim == (used == depth)),
         ]
-        # The pointers are places of the memory, as far apart as the numbers say.
-        m.d.comb += [Assert(pointer < depth) for pointer in (inner.head, inner.tail, inner.kept)]
-        for pointer, distance in ((inner.tail, inner.used), (inner.kept, inner.committed)):
-            end = Signal(range(2 * depth))
-            m.d.comb += [end.eq(inner.head + distance), Assert(pointer == Mux(end >= depth, end - depth, end))]
         # The j-th flit of the memory that will stay is number taken + (1 if one is shown) + j.
         for place, entry in enumerate(entries(m, inner.memory, depth, inner.head, "flit")):
             with m.If(place < stays):
@@ -356,12 +364,12 @@ CHANGES = {
     "a flit too few is forgotten": (
         lambda make: DeliverSpecification(system_of(), make),
         DeliverFifo,
-        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [stored.eq(0), overflow.eq(0)]"),
+        ("m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]", "m.d.sync += [loose.eq(0), overflow.eq(0)]"),
     ),
     "an overflow outlives its message": (
         lambda make: DeliverSpecification(system_of(), make),
         DeliverFifo,
-        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), stored.eq(0)]"),
+        ("m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), loose.eq(0)]"),
     ),
     "a slot rests and is free": (
         lambda make: SlotSpecification(system_of(2, 3), make),

@@ -6,13 +6,23 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
-__all__ = ["LUT_DEPTH", "Ram"]
+__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "of_luts"]
 
 #: The deepest memory that is made of LUTs on an ECP5.
 LUT_DEPTH = 32
 #: The words of a DP16KD by their width, the widest first.
 _WORDS = {36: 512, 18: 1024, 9: 2048, 4: 4096, 2: 8192, 1: 16384}
 _ADDRESS_BITS, _PINS = 14, 18
+
+
+def is_ecp5(platform) -> bool:
+    """Whether what is elaborated is for an ECP5 alone: ``platform.device`` is a LFE5…."""
+    return str(getattr(platform, "device", "")).startswith("LFE5")
+
+
+def of_luts(platform) -> dict[str, str]:
+    """Attributes of a memory that is made of LUTs on an ECP5."""
+    return {"ram_style": "distributed"} if is_ecp5(platform) else {}
 
 
 class Ram(wiring.Component):
@@ -22,7 +32,7 @@ class Ram(wiring.Component):
     A word that is read in the very cycle in which it is written is undefined on an ECP5 (where the memory is block
     RAM), so its reader must not need it.  Reset leaves words and what was read as they are; they begin as 0.
 
-    Elaborated for an ECP5 (``platform.device`` is a LFE5…), a memory of more than `LUT_DEPTH` and at most 16,384 words
+    Elaborated for an ECP5 (`is_ecp5`), a memory of more than `LUT_DEPTH` and at most 16,384 words
     is DP16KD with their output registers, which synthesis does not infer.  All others are a `Memory` and a register.
 
     Parameters
@@ -53,11 +63,10 @@ class Ram(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        ecp5 = str(getattr(platform, "device", "")).startswith("LFE5")
-        if ecp5 and LUT_DEPTH < self._depth <= max(_WORDS.values()):
+        if is_ecp5(platform) and LUT_DEPTH < self._depth <= max(_WORDS.values()):
             self._blocks(m)
         else:
-            self._plain(m, {"ram_style": "distributed"} if ecp5 and self._depth <= LUT_DEPTH else {})
+            self._plain(m, of_luts(platform) if self._depth <= LUT_DEPTH else {})
         return m
 
     def _plain(self, m, attributes):

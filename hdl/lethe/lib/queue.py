@@ -1,11 +1,16 @@
-"""The queue of the cycle contract: a block RAM whose read register is the output register."""
+"""The queue of the cycle contract: a memory whose read register is the output register."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from .memory import LUT_DEPTH, Ram, of_luts
+
 __all__ = ["Queue", "step"]
+
+#: What a large queue keeps before its output: more than can leave while a word comes out of its block RAM.
+_FRONT = 16
 
 
 def step(pointer: Signal, depth: int):
@@ -22,6 +27,9 @@ class Queue(wiring.Component):
 
     An entry taken on ``i`` in cycle *c* is shown on ``o`` from *c+2* at the earliest; one entry can enter and
     one can leave each cycle.  `level` counts the memory only, never the output register.  Reset empties it.
+
+    A memory of up to `LUT_DEPTH` entries is made of LUTs.  A larger one is a `Ram` behind a small queue, which it fills
+    ahead of what leaves; while the `Ram` is empty, entries go past it.
 
     Parameters
     ----------
@@ -61,7 +69,64 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
+        if self._depth > LUT_DEPTH:
+            self._large(m)
+        else:
+            self._small(m, of_luts(platform))
+        return m
+
+    def _large(self, m):
+        m.submodules.front = front = Queue(self._shape, _FRONT)
+        m.submodules.memory = memory = Ram(self._shape, self._depth)
+        head, tail = Signal(range(self._depth)), Signal(range(self._depth))
+        # Entries of the memory that were not read yet, places of the front that are promised to nobody, and how many
+        # entries there are in all.  What was read in the last two cycles is on its way to the front.
+        behind, places, total = (
+            Signal(range(self._depth + 1)),
+            Signal(range(_FRONT + 1), init=_FRONT),
+            Signal(range(self._depth + 2)),
+        )
+        some, full, coming = Signal(), Signal(), Signal(2)
+        push, passes, reads, taken = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~full),
+            push.eq(self.i.valid & ~full),
+            taken.eq(self.o.valid & self.o.ready),
+            reads.eq(some & places.any()),
+            passes.eq(push & ~some & ~coming.any() & places.any()),
+            memory.write_en.eq(push & ~passes),
+            memory.write_addr.eq(tail),
+            memory.write_data.eq(self.i.payload),
+            memory.read_addr.eq(head),
+            front.i.valid.eq(passes | coming[1]),
+            front.i.payload.eq(self.i.payload),
+            self.level.eq(total - self.o.valid),
+            self.empty.eq(~total.any()),
+        ]
+        with m.If(coming[1]):
+            m.d.comb += front.i.payload.eq(memory.read_data)
+        wiring.connect(m, front.o, wiring.flipped(self.o))
+        m.d.sync += coming.eq(Cat(reads, coming))
+        with m.If(memory.write_en):
+            m.d.sync += tail.eq(step(tail, self._depth))
+        with m.If(reads):
+            m.d.sync += head.eq(step(head, self._depth))
+        with m.If(memory.write_en & ~reads):
+            m.d.sync += [behind.eq(behind + 1), some.eq(1)]
+        with m.Elif(reads & ~memory.write_en):
+            m.d.sync += [behind.eq(behind - 1), some.eq(behind != 1)]
+        with m.If((reads | passes) & ~taken):
+            m.d.sync += places.eq(places - 1)
+        with m.Elif(taken & ~(reads | passes)):
+            m.d.sync += places.eq(places + 1)
+        # With so many entries the output holds one.
+        with m.If(push & ~taken):
+            m.d.sync += [total.eq(total + 1), full.eq(total == self._depth)]
+        with m.Elif(taken & ~push):
+            m.d.sync += [total.eq(total - 1), full.eq(0)]
+
+    def _small(self, m, attributes):
+        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port()
         head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
         # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
@@ -93,4 +158,3 @@ class Queue(wiring.Component):
                 m.d.sync += self.o.valid.eq(0)
             with m.If(push):
                 m.d.sync += full.eq(after_tail == head)
-        return m

@@ -74,9 +74,9 @@ class Ni(wiring.Component):
     host : Out(`host_signature`)
         Its streams; in Verilog ``send_valid``, … without the port's name.
     dump : In(stream, index), dumped, dumped_valid : Out
-        State dump, answered only while ``host.quiesce``: the slot and the set that the low bits of ``index`` name, in
-        the cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid
-        means nothing else; a slot that does not exist is not live.
+        State dump, taken only while ``host.quiesce`` and nothing acts: the slot and the set that the low bits of
+        ``index`` name, four cycles after the index is taken: {live, generation, destination, entries}.  What is not
+        live or not valid means nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         Counter `spec.events.Counter`, `statistics.LATENCY` cycles later: its events of all cycles up to three before
         that of the address.
@@ -156,19 +156,21 @@ class Ni(wiring.Component):
 
         # Wires that go everywhere.
         ready = walk.ready
-        clocked, cleared = [send_ladder, ack_ladder], [table.clear, free.clear]
+        cleared = [table.clear, free.clear]
         if system.measured:
             inner.submodules.round_trip = round_trip = RoundTrip(system)
-            clocked, cleared = [*clocked, round_trip], [*cleared, round_trip.clear]
+            inner.d.comb += round_trip.time_base.eq(time)
+            cleared.append(round_trip.clear)
         inner.d.comb += [
             *(unit.node.eq(self.node) for unit in (transmitter, receiver, action)),
             *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
-            *(unit.time_base.eq(time) for unit in (free, transmitter, action, *clocked)),
-            *(unit.advance.eq(self.link_enable) for unit in clocked),
+            *(unit.time_base.eq(time) for unit in (free, transmitter, action, send_ladder, ack_ladder)),
+            *(unit.advance.eq(self.link_enable) for unit in (action, send_ladder, ack_ladder)),
             accept.waiting.eq(free.level),
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
+            action.nearly.eq(walk.nearly),
             action.quiesce.eq(self.host.quiesce),
         ]
         if system.timers.silent_after:
@@ -218,7 +220,7 @@ class Ni(wiring.Component):
             wiring.connect(inner, controls.o, transmitter.controls)
         wiring.connect(inner, transmitter.peek, table.peek)
         wiring.connect(inner, transmitter.payload, payloads.read)
-        wiring.connect(inner, transmitter.launch, table.launch, action.launch)
+        wiring.connect(inner, transmitter.judged, table.judged, action.judged)
         wiring.connect(inner, transmitter.push, send_ladder.push)
         wiring.connect(inner, transmitter.finish, action.finish)
         if system.measured:
@@ -226,8 +228,6 @@ class Ni(wiring.Component):
             wiring.connect(inner, transmitter.wait, round_trip.send)
             wiring.connect(inner, action.wait, round_trip.ack)
             wiring.connect(inner, action.release, round_trip.release)
-            # Only an Ack needs the time stamp of its slot.  Its header is known before it acts.
-            inner.d.comb += round_trip.look.eq(receiver.arrival.header.slot)
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()
             m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push.valid & ~self.node_reset)]
@@ -264,7 +264,7 @@ class Ni(wiring.Component):
             & received.none
             & replies.empty
             & transmitter.resting
-            & ~(receiver.busy | receiver.arrival.complete | action.waiting)
+            & ~(receiver.busy | action.waiting)
             & Cat(fifo.empty for fifo in fifos).all()
         )
 

@@ -47,6 +47,7 @@ from lethe.spec.pin import salt_for
 from lethe.spec.ports import HostPort
 from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
+from lethe.spec.sections.router import SUMMED
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
 from lethe.statistics import LATENCY
 from lethe.traffic.script import Script
@@ -224,7 +225,8 @@ class RouterBlock(Block):
         ]
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
-        flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
+        flits, fragments = [GAP] * self._ports, 0
+        counted = deque([[0] * len(RouterCounter)] * (1 + SUMMED))  # what the RTL still has to count
         fragmented = deque([0] * self._system.layout.lag)
         late = deque([[0] * self._lanes] * self._system.layout.lag)  # words that the RTL still has to show
         while True:
@@ -237,7 +239,7 @@ class RouterBlock(Block):
                 pack(
                     *(field for flit in shown for field in _flit_fields(flit, self._bits)),
                     *((word, 64) for word in words),
-                    *((count, self._count_bits) for count in counts),
+                    *((count, self._count_bits) for count in counted.popleft()),
                 ),
             )
             events = [trace.EVENT.of(word) for word in words]
@@ -246,6 +248,7 @@ class RouterBlock(Block):
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
+            counted.append(counts)
             flits = next(crowd) or [next(port) for port in heard]
 
     def _contention(self, words: list[int]) -> list[str]:
@@ -461,7 +464,8 @@ class NiBlock(Block):
         network = Network(chance, system, node, patient=self.patient)
         host = HostileHost(chance, system, node, patient=self.patient)
         taker, resting = Taker(chance, system), 0
-        incarnation, reset, asked = 1, 0, None
+        incarnation, reset = 1, 0
+        asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action
         # What is read is as of two cycles before the address.
         counters = len(system.counters)
         counted = deque([[0] * counters] * 3, maxlen=3)
@@ -471,12 +475,16 @@ class NiBlock(Block):
             flit, words = network.next(), host.next()
             takes = taker.next()
             ports = answer = None
-            if not reset:
+            if reset:
+                asked = deque([None] * stages.CHOSEN)
+            else:
                 flags = words[trace.STIMULUS_FLAGS]
                 bits = {name: flags >> bit & 1 == 1 for bit, name in enumerate(trace.STIMULUS_BITS)}
                 ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"])
-                answer = None if asked is None else self._dumped(model, asked)
-            asked = takes.index if takes.dump and ports and ports.dump_ready else None
+                ports = ports._replace(dump_ready=ports.dump_ready and not any(each is not None for each in asked))
+                acting = asked.popleft()
+                answer = None if acting is None else self._dumped(model, acting)
+                asked.append(takes.index if takes.dump and ports.dump_ready else None)
             shown = model.step(
                 flit, words, incarnation=incarnation, reset=reset > 0, completion_ready=takes.completion,
                 deliver_ready=takes.deliver,

@@ -10,6 +10,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
+from lethe.spec.sections.router import SUMMED
 from lethe.statistics import LATENCY
 from lethe_sim.golden.model import Golden, Script
 
@@ -166,10 +167,10 @@ class Lockstep:
         expected: list[int] = []
         latency = LATENCY + 1  # cycles from counter_address to counter_data
         # A unit counts an event two cycles after it shows it, so its counters are those of two cycles ago; routers may
-        # show it late.
-        past: deque[np.ndarray] = deque(maxlen=2 + self._lag)
+        # show it late, and count it later still.
+        past: deque[np.ndarray] = deque(maxlen=2 + self._lag + SUMMED)
         await self._begin_cycle()
-        while len(past) <= 1 + self._lag:
+        while len(past) < 2 + self._lag + SUMMED:
             past.append(self._counters())
             await self._chunk(1, False)
         for i in range(len(names) + latency):

@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from lethe.lib.queue import Queue
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
 def test_queue(depth, push, pull):
     queue, draw = Queue(8, depth), random.Random(depth)
@@ -20,7 +20,9 @@ def test_queue(depth, push, pull):
     async def process(ctx):
         memory, output = deque(), None
         for i in range(1500):
-            offer, take = draw.random() < push, draw.random() < pull
+            # In large queues a change of mind now and then, so that they fill up and run dry.
+            fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
+            offer, take = draw.random() < fast, draw.random() < slow
             ctx.set(queue.i.valid, int(offer))
             ctx.set(queue.i.payload, i & 0xFF)
             ctx.set(queue.o.ready, int(take))
