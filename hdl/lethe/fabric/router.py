@@ -133,12 +133,15 @@ class Router(wiring.Component):
         now.opens = {}  # up-port: whether it is held from now on, if it is free
         if now.climbs:
             self._pair(m, now, held)
-        selected = {}  # output: which of its sources passes, one-hot
+        sources = {}  # output: the inputs that may go there
+        now.selected = {}  # output: which of them passes, one-hot
         for o in inputs:
             grants = {i: now.grants[i, o] for i in inputs if (i, o) in now.grants}
             if grants:
-                selected[o] = self._select(m, o, grants, held, now)
-        now.selected, now.held = selected, held
+                sources[o] = list(grants)
+                now.selected[o] = self._select(m, o, grants, held, now)
+        now.held = held
+        del now.grants, now.places, now.climbs_on, now.turn_up, now.opens
         self._after(m, "select", now)
         # Without a register behind them synthesis would dissolve the codes in every bit of the columns.
         coded = "code" in self._cuts
@@ -146,8 +149,8 @@ class Router(wiring.Component):
         self._after(m, "code", now)
 
         for o, bits in now.codes.items():
-            sources = [Value.cast(now.flit[i]) for i in inputs if (i, o) in now.grants]
-            self._drive(m, o, passed(bits, sources) if coded else chosen(bits, sources))
+            flits = [Value.cast(now.flit[i]) for i in sources[o]]
+            self._drive(m, o, passed(bits, flits) if coded else chosen(bits, flits))
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
@@ -155,13 +158,11 @@ class Router(wiring.Component):
         now.granted, now.won, now.busy = {}, Signal(rule.ports), Signal(rule.ports)
         now.overlong, now.fragment, now.stray = Signal(rule.ports), Signal(rule.ports), Signal(rule.ports)
         for i in inputs:
-            targets = [o for o in inputs if (i, o) in now.grants]
-            for o in targets:
-                nth = [source for source in inputs if (source, o) in now.grants].index(i)
-                now.granted[i, o] = now.head[i] & now.selected[o][nth]
+            grants = {o: now.head[i] & now.selected[o][whose.index(i)] for o, whose in sources.items() if i in whose}
+            now.granted |= {(i, o): grant for o, grant in grants.items()}
             m.d.comb += [
-                now.won[i].eq(Cat(now.granted[i, o] for o in targets).any()),
-                now.busy[i].eq(Cat(now.asks[i, o] & now.held[o] for o in targets if (i, o) in now.asks).any()),
+                now.won[i].eq(Cat(grants.values()).any()),
+                now.busy[i].eq(Cat(ask & now.held[o] for (asker, o), ask in now.asks.items() if asker == i).any()),
                 now.overlong[i].eq(forwarding[i] & now.longest[i]),
                 now.fragment[i].eq(forwarding[i] & ~now.body[i]),
                 now.stray[i].eq(now.body[i] & ~forwarding[i] & ~swallowing[i]),
