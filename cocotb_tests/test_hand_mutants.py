@@ -116,28 +116,28 @@ CHANGES = {
         new="often.eq(step)",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
-    "the winner of eight is drawn askew": Change(
+    "the first round of eight is not drawn": Change(
         file=f"{HDL}/fabric/router.py",
-        old="draw >= -(-256 * p // n)",
-        new="draw >= -(-256 * p // n) + 16 * (n == 8)",
+        old="turn = draw[: (rule.ports - 1).bit_length()]",
+        new="turn = draw[: (rule.ports - 1).bit_length()] & 3",
         blocks=(("wide routers", "fly of 8"),),
     ),
-    "the winner of many is drawn askew": Change(
+    "the first round of sixteen is not drawn": Change(
         file=f"{HDL}/fabric/router.py",
-        old="chosen.eq((draw * running[-1])[8:])",
-        new="chosen.eq((draw * running[-1] + 128)[8:])",
+        old="turn = draw[: (rule.ports - 1).bit_length()]",
+        new="turn = draw[: (rule.ports - 1).bit_length()] & 7",
         blocks=(("wide routers", "fly of 16"),),
     ),
     "up-ports are drawn a cycle ahead of their heads": Change(
         file=f"{HDL}/fabric/router.py",
-        old="wins, ranks, turn_out = after(",
-        new="wins, ranks, _ = after(",
+        old="setattr(now, name, registered(value, name))",
+        new='setattr(now, name, value if name == "turn_up" else registered(value, name))',
         blocks=(("routers", "3-ary tree level 1, latency 4"),),
     ),
     "an output is freed a cycle ahead of the last flit": Change(
         file=f"{HDL}/fabric/router.py",
-        old="longest, ends, routed, asks, climbs, wins,",
-        new="longest, _, routed, asks, climbs, wins,",
+        old="setattr(now, name, registered(value, name))",
+        new='setattr(now, name, value if name == "holds" else registered(value, name))',
         blocks=(("routers", "mesh middle, latency 2"),),
     ),
     "a REJECT ends whatever is live": Change(

@@ -102,7 +102,7 @@ class Statistics(wiring.Component):
         m.submodules.words = words = Ram(word, turns)
         m.submodules.copy = copy = Ram(word, turns)
 
-        def carried(old: Value, low: Value) -> Value:
+        def carried(old, low: Value) -> Value:
             return (old.high + (old.top & ~low[-1]))[:high_bits]
 
         # The turn: c: the word and the low bits are read; c+2: they are there; c+3: the word is written.

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Mux, Value
 
-__all__ = ["code", "passed"]
+__all__ = ["chosen", "code", "passed"]
 
 #: The most sources of a column of two levels.
 MOST = 7
@@ -41,6 +41,14 @@ def passed(bits: list[Value], sources: list[Value]) -> Value:
         return together
     both = first & rest[0]
     return (both & sources[-1]) | (~both & together)
+
+
+def chosen(select: list[Value], sources: list[Value]) -> Value:
+    """The source that is selected, one-hot, or 0, without a code."""
+    values = [Mux(bit, source, 0) for bit, source in zip(select, sources, strict=True)]
+    while len(values) > 1:
+        values = [a | b for a, b in zip(values[::2], values[1::2], strict=False)] + values[len(values) // 2 * 2 :]
+    return values[0]
 
 
 def _pair(bits: list[Value], sources: list[Value]) -> Value:

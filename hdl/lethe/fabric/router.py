@@ -14,25 +14,23 @@ from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
 from . import pin
-from .column import code, passed
+from .column import chosen, code, passed
 from .input_queue import InputQueue
 from .order import count, ranks, winners
 from .routes import Rule
 
 __all__ = ["Router"]
 
-#: Where the first registers of the latency are, by their number: after what the heads ask for, after the draw, after
-#: what follows for free outputs, before the crossbar.  The others follow the output.
-import os
+#: Where the first registers of the latency are, by their number: after what the heads ask for, after who would win and
+#: in which order heads climb, after what follows from that order, after who passes, before the crossbar.
 CUTS = (
     (),
     ("winner",),
-    ("route", "winner"),
+    ("route", "code"),
     ("route", "winner", "code"),
     ("route", "winner", "select", "code"),
     ("route", "draw", "winner", "select", "code"),
 )
-if os.environ.get("LCUT"): CUTS = [c if len(c)!=len(os.environ["LCUT"].split(",")) else tuple(os.environ["LCUT"].split(",")) for c in CUTS]
 
 
 class Router(wiring.Component):
@@ -41,7 +39,8 @@ class Router(wiring.Component):
     A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
     Without queues the registers of the latency cut the longest paths (`CUTS`): what comes in waits in them for its
     decision, so all decisions are made as late, and are the same.  Those of one cycle still see those of the cycle
-    before, in a loop of one cycle.
+    before, in a loop of one cycle.  In it is only what needs to know which outputs are held: draws follow from seed and
+    cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
     With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
@@ -66,7 +65,7 @@ class Router(wiring.Component):
     watch : Out(64 · ports), or Out(128 · ports) with a queue
         One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs.
     counts : Out
-        For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
+        For `Statistics`: how many inputs had each event of `RouterCounter`, two cycles after ``watch``.
     """
 
     def __init__(
@@ -141,12 +140,14 @@ class Router(wiring.Component):
                 selected[o] = self._select(m, o, grants, held, now)
         now.selected, now.held = selected, held
         self._after(m, "select", now)
-        now.codes = {o: code(list(select)) for o, select in now.selected.items()}
+        # Without a register behind them synthesis would dissolve the codes in every bit of the columns.
+        coded = "code" in self._cuts
+        now.codes = {o: code(list(select)) if coded else list(select) for o, select in now.selected.items()}
         self._after(m, "code", now)
 
         for o, bits in now.codes.items():
             sources = [Value.cast(now.flit[i]) for i in inputs if (i, o) in now.grants]
-            self._drive(m, o, passed(bits, sources))
+            self._drive(m, o, passed(bits, sources) if coded else chosen(bits, sources))
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
@@ -179,6 +180,7 @@ class Router(wiring.Component):
         wire, rule = self._wire, self._rule
         inputs = range(rule.ports)
         now = SimpleNamespace(flit=list(self.i), queues=[], asks={}, climbs={})
+        counts = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
         routes = [self._route(m, i) for i in inputs]
         for i, (fixed, _) in enumerate(routes if self._queue else []):
             queue = m.submodules[f"queue{i}"] = InputQueue(wire, len(fixed), self._queue, self._max_wait)
@@ -194,15 +196,14 @@ class Router(wiring.Component):
         ):  # fmt: skip
             setattr(now, name, Signal(rule.ports, name=name))
         for i in inputs:
-            flit = now.flit[i]
-            count = Signal(range(wire.max_flits + 1), name=f"count{i}")
+            flit, number = now.flit[i], counts[i]
             m.d.comb += [
                 now.head[i].eq(flit.valid & flit.first),
                 now.body[i].eq(flit.valid & ~flit.first),
-                now.longest[i].eq(now.body[i] & ~flit.last & (count == wire.max_flits - 1)),
-                now.holds[i].eq(flit.valid & ~flit.last & ~now.longest[i]),
+                now.longest[i].eq(now.body[i] & ~flit.last & (number == wire.max_flits - 1)),
+                now.holds[i].eq(~(flit.last | now.longest[i])),
             ]
-            m.d.sync += count.eq(Mux(now.head[i], 1, count + 1))
+            m.d.sync += number.eq(Mux(now.head[i], 1, number + 1))
             fixed, up = routes[i]
             for n, (o, wanted) in enumerate(fixed.items()):
                 now.asks[i, o] = Signal(name=f"ask{i}_{o}")
@@ -253,12 +254,12 @@ class Router(wiring.Component):
         sources = list(grants)
         owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
         select = Signal(len(sources), name=f"select{o}")
-        m.d.comb += select.eq(Mux(held[o], owner & Cat(now.body[i] for i in sources), Cat(grants.values())))
-        m.d.sync += owner.eq(select)
+        goes_on = owner & Cat(now.body[i] for i in sources)
         holds = Cat(now.holds[i] for i in sources)
-        if o in now.opens:
-            stays = (owner & Cat(now.body[i] for i in sources) & holds).any()
-            m.d.sync += held[o].eq(Mux(held[o], stays, now.opens[o]))
+        m.d.comb += select.eq(Mux(held[o], goes_on, Cat(grants.values())))
+        m.d.sync += owner.eq(select)
+        if o in now.opens:  # known before it is known by whom
+            m.d.sync += held[o].eq(Mux(held[o], (goes_on & holds).any(), now.opens[o]))
         else:
             m.d.sync += held[o].eq((select & holds).any())
         return select

@@ -14,7 +14,7 @@ __all__ = ["Serialiser"]
 
 
 class Serialiser(wiring.Component):
-    """Emits one worm for each `start`, its first flit on ``link_o`` four cycles later.
+    """Emits one worm for each `start` that is `sent`, its first flit on ``link_o`` four cycles later.
 
     A flit goes through four registers.  The first holds it without CRCs, the second with what is merged into a payload;
     the third with the CRC-16 of a control message of one flit.  The CRC-32 takes a flit when it leaves the third, so
@@ -22,12 +22,13 @@ class Serialiser(wiring.Component):
 
     Members
     -------
-    start : In(1)
-        A worm begins.  Legal if the last flit of the one before was prepared in an earlier cycle.
+    start, sent : In(1)
+        A worm may begin; it does, if it is sent.  Legal if the last flit of the one before was prepared in an earlier
+        cycle; one that is not sent may be cut off.
     control : In(1)
         It is a control message.
     header : In
-        All header bits, unused ones 0; needed in the cycle of `start` only.
+        All header bits, unused ones 0 (but for those where a CRC-16 will be); needed in the cycle of `start` only.
     flits : In
         Payload flits; needed in the cycle of `start` only.
     payload : In(flit_bits)
@@ -47,6 +48,7 @@ class Serialiser(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "sent": In(1),
                 "control": In(1),
                 "header": In(form.send_bits),
                 "flits": In(range(system.slot_flits + 1)),
@@ -79,10 +81,9 @@ class Serialiser(wiring.Component):
         m.d.sync += [late.eq(middle), covered.eq(middle.valid & ~middle.crc & ~middle.alone)]
         if form.one_flit_control:
             single = Signal(16)
-            m.d.sync += single.eq(0)
-            with m.If(early.alone):
-                m.d.sync += single.eq(crc_of(CRC16, early.data[: flit_bits - 16]))
-            m.d.sync += late.data[-16:].eq(middle.data[-16:] | single)
+            m.d.sync += single.eq(crc_of(CRC16, early.data[: flit_bits - 16]))
+            with m.If(middle.alone):
+                m.d.sync += late.data[-16:].eq(single)
 
         # The CRC-32: of the bits behind its first 32 a flit's share is worked out before.
         crc, mixed, share = Signal(32, init=CRC32.ones), Signal(32), Signal(32)
@@ -133,7 +134,7 @@ class Serialiser(wiring.Component):
 
         # Flits of the worm that are still to come, and what the next is.
         left = Signal(range(form.max_flits + 1))
-        in_header, in_payload, begun = Signal(), Signal(), Signal()
+        in_header, in_payload, begun, void = Signal(), Signal(), Signal(), Signal()
         headers_left = Signal(range(most + 1))
         kept = Signal(max(1, (most - 1) * flit_bits))
         single = self.control if form.one_flit_control else 0
@@ -141,16 +142,16 @@ class Serialiser(wiring.Component):
         m.d.comb += [active.eq(left != 0), payload_follows.eq(left != crc_flits + 1)]
         in_crc = active & ~in_header & ~in_payload
         m.d.sync += [
-            early.valid.eq(self.start | active),
+            early.valid.eq(Mux(self.start, self.sent, active & ~void)),
             early.first.eq(self.start),
             early.last.eq(Mux(self.start, single, left == 1)),
             early.alone.eq(self.start & single),
             early.crc.eq(~self.start & in_crc),
             early.crc_first.eq(left == crc_flits),
-            early.opens.eq(in_payload & ~begun),
-            early.data.eq(Mux(in_payload, self.payload, Mux(in_header, kept, self.header))[:flit_bits]),
+            early.opens.eq(~self.start & in_payload & ~begun),
+            early.data.eq(Mux(self.start, self.header, Mux(in_header, kept, self.payload))[:flit_bits]),
             left.eq(left - active),
-            begun.eq(in_payload),
+            begun.eq(~self.start & in_payload),
             in_payload.eq(in_payload & payload_follows),
         ]
         with m.If(in_header):
@@ -163,6 +164,7 @@ class Serialiser(wiring.Component):
         with m.If(self.start):
             send_left = form.header_flits + crc_flits - 1
             m.d.sync += [
+                void.eq(~self.sent),
                 left.eq(Mux(self.control, form.control_flits - 1, send_left + self.flits)),
                 in_header.eq(Mux(self.control, control_headers > 1, send_headers > 1)),
                 headers_left.eq(Mux(self.control, control_headers - 1, send_headers - 1)),

@@ -3,6 +3,8 @@
 Cycle contract, sections 4.4 (what a message does) and 4.5 (internal requests).
 """
 
+from itertools import pairwise
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -126,7 +128,7 @@ class Action(wiring.Component):
         m.submodules.receives = receives = ReceiveSide(self._system)
         acts = [Signal(act_layout(self._system), name=f"act{i}") for i in range(3)] + [choose.act]
         act, soon = acts[0], acts[1]
-        m.d.sync += [act.eq(following) for act, following in zip(acts, acts[1:], strict=False)]
+        m.d.sync += [act.eq(following) for act, following in pairwise(acts)]
 
         # Whether a message that acts in the next cycle is good: it passes the checks of 4.4 that need no table.
         good, again = Signal(), Signal(TRIES_BITS)

@@ -43,8 +43,8 @@ def act_layout(system: System) -> data.StructLayout:
     A ``message`` acts, or one of ``finishing`` … ``dumping``, or nothing.  ``send`` … ``best_effort``, ``reject``: a
     message of this kind, good or not.  ``early``: the tables were not initialised when they were read.  ``source`` …
     ``try``: whose datagram, and which of its tries; only a message or an Ack token names another node's.  ``set``: the
-    set looked at.  The rest is of the message, of the token (``way``, ``tries``; ``rung`` is that of its next try) or of
-    the datagram that finishes (``status``, ``cause``).
+    set looked at.  The rest is of the message, of the token (``way``, ``tries``; ``rung`` is that of its next try) or
+    of the datagram that finishes (``status``, ``cause``).
     """
     records = Records(system)
     header = records.header.members
@@ -122,7 +122,10 @@ class Choose(wiring.Component):
         own = [(self.finish, self.finish.payload), (self.repeat_hold, repeat.token), (self.ack_hold, hold)]
         own += [(self.cancel, self.cancel.payload)]
         slot, generation = Signal.like(self.slot), Signal(act.generation.shape())
-        m.d.comb += [slot.eq(self.dump.payload if "dump" in takes else 0), generation.eq(self.cancel.payload.generation)]
+        m.d.comb += [
+            slot.eq(self.dump.payload if "dump" in takes else 0),
+            generation.eq(self.cancel.payload.generation),
+        ]
         for port, life in reversed(own):
             with m.If(port.valid):
                 m.d.comb += [slot.eq(life.slot), generation.eq(life.generation)]

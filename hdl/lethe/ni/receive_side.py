@@ -21,10 +21,9 @@ __all__ = ["ReceiveSide"]
 class ReceiveSide(wiring.Component):
     """Compares in *c−2*, judges in *c−1*, acts in *c*.
 
-    What a way holds is for an act one of four things: nothing, another datagram, an earlier or later one of the same
-    slot (``present``), or the datagram itself (``exact``).  The table says it as of *c−4*; what acts in *c−4* … *c−1* on
-    the same set changes it afterwards.  The two oldest of these four are put in as the table's answer comes in, the
-    two others in *c−1*.
+    For an act a way is empty, or holds a datagram of another slot, or another datagram of the same slot, or the
+    datagram itself.  The table says it as of *c−4*; acts of *c−4* … *c−1* on the same set change it afterwards.  The
+    changes of *c−4* and *c−3* are put in as the table answers, the two others in *c−1*.
 
     Members
     -------
@@ -86,47 +85,37 @@ class ReceiveSide(wiring.Component):
         m = Module()
         system = self._system
         act, soon, later, latest = self.acts
-        ways = system.ni.ways
+        ways, way_bits = system.ni.ways, (system.ni.ways - 1).bit_length()
 
-        # c: what is done.  `acts[0]` changes `touched`, the one before it `was_touched`; both to a new entry, or none.
+        # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
         place, adds, duplicate, again = Signal(ways), Signal(), Signal(), Signal()
-        full, fresh, joins = Signal(), Signal(), Signal()
-        touched, was_touched, delivered = Signal(ways), Signal(ways), Signal()
+        fresh, stores, joins = Signal(), Signal(), Signal()
+        touched = Signal(ways)
+        touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
         m.d.comb += touched.eq(Mux(delivers | erases, place, 0))
-        m.d.sync += [was_touched.eq(touched), delivered.eq(delivers)]
+        m.d.sync += [touches[0].eq(touched), touches[1].eq(touches[0]), delivered.eq(Cat(delivers, delivered))]
 
         # c−3: how the act stands to those before it, the nearest first.
         past = Signal(act.shape())
         m.d.sync += past.eq(act)
         relation = data.StructLayout({"set": 1, "same": 1, "other": 1})
-        to = [Signal(relation, name=f"to{i}") for i in range(1, 5)]
-        for own, before in zip(to, (later, soon, act, past), strict=True):
+        nearest, second, third, fourth = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
+        for own, before in zip(related, (later, soon, act, past), strict=True):
             key = (latest.source == before.source) & (latest.slot == before.slot)
             exact = (latest.generation == before.generation) & (latest.incarnation == before.incarnation)
             # `same`: what the other delivers is present to this act; `other`: and it is another datagram's, or exact.
-            m.d.comb += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
+            m.d.sync += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
 
         # A way is two bits: 00 empty, 01 another's, 10 present, 11 exact.
         def becomes(new, own):
             """What a way becomes, for this act, by one before it."""
             return Cat(new & own.other, new & own.same)
 
-        early = [Signal(2, name=f"early{i}") for i in range(ways)]
-        overtaken = Signal(ways)
-        nearer = Signal(2 * relation.size)
-        m.d.sync += nearer.eq(Cat(to[0], to[1]))
-        for i in range(ways):
-            third, fourth = to[2].set & touched[i], to[3].set & was_touched[i]
-            m.d.sync += [
-                overtaken[i].eq(third | fourth),
-                early[i].eq(Mux(third, becomes(delivers, to[2]), becomes(delivered, to[3]))),
-            ]
-
         # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
-        nearest, second = relation(nearer[: relation.size]), relation(nearer[relation.size :])
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
-        late, change, near, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        late, change, struck, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        chosen = Signal(ways)
         ours, spent = Signal(), Signal()
         limit = system.timers.ack_limit
         m.d.sync += [
@@ -139,12 +128,15 @@ class ReceiveSide(wiring.Component):
             entry, matters = self.entries[i], Signal(name=f"matters{i}")
             key = (entry.source == later.source) & (entry.slot == later.slot)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
+            by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
             m.d.comb += matters.eq(~later.acking | (later.way == i))
-            m.d.sync += [late[i].eq(second.set & touched[i] & matters), near[i].eq(nearest.set & matters)]
+            m.d.sync += [late[i].eq(second.set & touched[i] & matters), struck[i].eq(nearest.set & chosen[i] & matters)]
             with m.If(~matters):
                 m.d.sync += state[i].eq(0b01)
-            with m.Elif(overtaken[i]):
-                m.d.sync += state[i].eq(early[i])
+            with m.Elif(by_third):
+                m.d.sync += state[i].eq(becomes(delivered[0], third))
+            with m.Elif(by_fourth):
+                m.d.sync += state[i].eq(becomes(delivered[1], fourth))
             with m.Elif(later.early | ~entry.valid):
                 m.d.sync += state[i].eq(0)
             with m.Else():
@@ -155,16 +147,16 @@ class ReceiveSide(wiring.Component):
             """(found, a present way, no empty way and none present, the way to write)."""
             now = []
             for i in range(ways):
-                written = near[i] & place[i] & (1 if delivered else erases)
+                written = struck[i] if delivered else struck[i] & erases
                 now.append(Mux(written, new if delivered else 0, Mux(late[i], change, state[i])))
             taken, present = Cat(way[0] for way in now), Cat(way[1] for way in now)
             here = present.any()
             # Without a present way, a way that is not taken is empty.
             frees = [~taken[i] & taken[:i].all() if i else ~taken[i] for i in range(ways)]
-            chosen = Cat(Mux(here | ~soon.send, present[i], frees[i]) for i in range(ways))
-            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), chosen)
+            write = Cat(Mux(here, present[i], frees[i]) for i in range(ways))
+            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), write)
 
-        found, here, none, chosen = Signal(), Signal(), Signal(), Signal(ways)
+        found, here, none = Signal(), Signal(), Signal()
         m.d.comb += [
             Cat(found, here, none, chosen).eq(Mux(delivers, judged(True), judged(False))),
             self.limit.eq(spent),
@@ -174,7 +166,8 @@ class ReceiveSide(wiring.Component):
             adds.eq(sends),
             duplicate.eq(sends & found),
             fresh.eq(sends & ~found & ~none),
-            full.eq(none),
+            self.missed.table.eq(sends & none),
+            stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
             joins.eq(~here),
             erases.eq((forgets | (soon.acking & spent)) & found),
             again.eq(soon.acking & ~spent & found),
@@ -214,8 +207,7 @@ class ReceiveSide(wiring.Component):
         m.d.comb += [
             room.eq((rooms & fifos).any()),
             delivers.eq(fresh & room & self.push.room),
-            self.missed.table.eq(adds & ~duplicate & full),
-            self.missed.deliver.eq((fresh | best_effort) & ~room),
+            self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
             self.acks.eq(duplicate | delivers | again),
         ]
@@ -229,13 +221,13 @@ class ReceiveSide(wiring.Component):
             update.leaves.eq(erases),
             self.push.valid.eq(delivers | again),
             *(token[name].eq(act[name]) for name in ("source", "slot", "generation", "incarnation", "try", "set")),
-            *(bit.eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b, bit in enumerate(token.way) if ways > 1),
+            *(token.way[b].eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b in range(way_bits)),
             token.tries.eq(self.again),
             self.push.rung.eq(rungs[0]),
         ]
         for i, verdict in enumerate(self.verdict):
             m.d.comb += [
-                verdict.commit.eq((delivers | (best_effort & room)) & fifos[i]),
+                verdict.commit.eq(stores & room & (best_effort | self.push.room) & fifos[i]),
                 verdict.reject.eq(act.message & ~verdict.commit),
                 verdict.record.source.eq(act.source),
                 verdict.record.cls.eq(act["class"]),

@@ -37,7 +37,8 @@ def look_signature(records: Records) -> wiring.Signature:
 def update_signature(records: Records) -> wiring.Signature:
     """Seen from the action: the ``ways`` of ``set`` that take ``entry``.
 
-    ``joins``, ``leaves``: the write adds an entry where none was; takes one away.
+    The entry is valid only where a message may be delivered, so never while the NI is not ready.  ``joins``,
+    ``leaves``: the write adds an entry where none was; takes one away.
     """
     members = {"set": Out(records.set), "ways": Out(records.entries.length), "entry": Out(records.entry)}
     return wiring.Signature({**members, "joins": Out(1), "leaves": Out(1)})
@@ -45,6 +46,8 @@ def update_signature(records: Records) -> wiring.Signature:
 
 class ReceiveTable(wiring.Component):
     """``sets`` × ``ways`` entries in one memory per way.
+
+    While the walk clears them the entry of ``update`` is not valid.
 
     Members
     -------
@@ -79,7 +82,7 @@ class ReceiveTable(wiring.Component):
                 memory.read_addr.eq(self.look.set),
                 self.look.entries[way].eq(memory.read_data),
                 memory.write_addr.eq(Mux(clear.valid, clear.index, update.set)),
-                memory.write_data.eq(Mux(clear.valid, 0, update.entry)),
+                memory.write_data.eq(update.entry),
                 memory.write_en.eq(clear.valid | update.ways[way]),
             ]
         # A change is counted one cycle later.

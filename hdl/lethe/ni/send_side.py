@@ -21,8 +21,8 @@ __all__ = ["SendSide"]
 class SendSide(wiring.Component):
     """Compares in *c−2*, judges in *c−1*, acts in *c*.
 
-    The row is as of *c−4*.  What ended in *c−4* … *c−1* is not live any more; what was judged in *c−4* … *c* is launched.
-    Nothing that is written here can be full.
+    The row is as of *c−4*.  A datagram that ended in *c−4* … *c−1* is not live any more; one that was judged in
+    *c−4* … *c* is launched.  Nothing that is written here can be full.
 
     Members
     -------

@@ -11,7 +11,7 @@ from lethe.link.serialiser import Serialiser
 from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Event, Kind, Status
-from lethe.spec.wire import KIND_BITS
+from lethe.spec.wire import CRC16, KIND_BITS
 
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
@@ -216,7 +216,8 @@ class Transmitter(wiring.Component):
             self.judged.slot.eq(token.slot),
             self.judged.phase.eq(record.phase),
             flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
-            serialiser.start.eq(is_reply | sent),
+            serialiser.start.eq(is_reply | judging),
+            serialiser.sent.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
             serialiser.flits.eq(flits),
             serialiser.payload.eq(self.payload.flit),
@@ -233,7 +234,7 @@ class Transmitter(wiring.Component):
         with m.Elif(judging):
             m.d.sync += [
                 free.eq(~sent | (flits <= 3 - others) if others <= 3 else ~sent),
-                gap.eq(Mux(sent, flits + (others - 3) if others >= 3 else flits - (3 - others), 0)),
+                gap.eq(flits + (others - 3)),
             ]
         with m.Elif(gap != 0):
             m.d.sync += [free.eq(gap == 1), gap.eq(gap - 1)]
@@ -313,6 +314,12 @@ class Transmitter(wiring.Component):
         def either(queued_value, sent_value):
             return Mux(is_reply, queued_value, sent_value)
 
+        # The rest of a flit with a control message is its CRC.
+        full = form.one_flit_control and form.common_bits + CRC16.width == form.flit_bits
+
+        def own(sent_value):
+            return sent_value if full else either(0, sent_value)
+
         bits, drivers = header_bits(
             form.send,
             {
@@ -324,9 +331,9 @@ class Transmitter(wiring.Component):
                 "incarnation": either(queued.incarnation, self.incarnation),
                 "peer_incarnation": either(queued.peer_incarnation, record.expect),
                 "try": either(getattr(queued, "try"), token.tries[: form.try_bits]),
-                "length": either(0, record.length),
-                "class": either(0, record.cls),
-                "mode": either(0, record.best_effort),
+                "length": own(record.length),
+                "class": own(record.cls),
+                "mode": own(record.best_effort),
             },
         )
         m.d.comb += [*drivers, serialiser.header.eq(bits)]

@@ -36,7 +36,11 @@ class Walk(wiring.Component):
             places["nodes"] = (system.nodes, range(system.nodes))
         self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(
-            {"ready": Out(1), "nearly": Out(1), **{name: Out(clear_signature(index)) for name, (_, index) in places.items()}}
+            {
+                "ready": Out(1),
+                "nearly": Out(1),
+                **{name: Out(clear_signature(index)) for name, (_, index) in places.items()},
+            }
         )
 
     def elaborate(self, platform):

@@ -437,11 +437,14 @@ class Token(Record):
 
 
 class Rung(Record):
-    """The place of a rung's oldest token, how many there are, when the oldest is due (`NEVER` without one)."""
+    """The place of a rung's oldest token, how many there are, when the oldest is due, and the first turn (or an earlier
+    one) in which it is (`NEVER` without one).
+    """
 
     head: int
     level: int
     due: int
+    wake: int
 
 
 class Trip(Record):

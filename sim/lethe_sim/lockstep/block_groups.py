@@ -76,7 +76,7 @@ def _queued_routers() -> dict[str, Block]:
 
 
 def _wide_routers() -> dict[str, Block]:
-    """Of 8 ports, the most whose winners are looked up, and of more, whose winners are counted."""
+    """Tournaments of three rounds and of four, and up-ports whose number is no power of two."""
     short = {"mtu": 6}
     return {
         "fly of 8": RouterBlock(_system("fly8", 16, wire=short), 0),

@@ -47,7 +47,9 @@ from lethe.spec.pin import salt_for
 from lethe.spec.ports import HostPort
 from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
+from lethe.spec.sections.router import SUMMED
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
+from lethe.statistics import LATENCY
 from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden.blocks import Flit
@@ -223,7 +225,8 @@ class RouterBlock(Block):
         ]
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
-        flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
+        flits, fragments = [GAP] * self._ports, 0
+        counted = deque([[0] * len(RouterCounter)] * (1 + SUMMED))  # what the RTL still has to count
         fragmented = deque([0] * self._system.layout.lag)
         late = deque([[0] * self._lanes] * self._system.layout.lag)  # words that the RTL still has to show
         while True:
@@ -236,7 +239,7 @@ class RouterBlock(Block):
                 pack(
                     *(field for flit in shown for field in _flit_fields(flit, self._bits)),
                     *((word, 64) for word in words),
-                    *((count, self._count_bits) for count in counts),
+                    *((count, self._count_bits) for count in counted.popleft()),
                 ),
             )
             events = [trace.EVENT.of(word) for word in words]
@@ -245,6 +248,7 @@ class RouterBlock(Block):
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
+            counted.append(counts)
             flits = next(crowd) or [next(port) for port in heard]
 
     def _contention(self, words: list[int]) -> list[str]:
@@ -462,10 +466,10 @@ class NiBlock(Block):
         taker, resting = Taker(chance, system), 0
         incarnation, reset = 1, 0
         asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action
-        # An event is counted one cycle later, and read out one cycle after its address.
+        # What is read is as of two cycles before the address.
         counters = len(system.counters)
-        counted, before = [0] * counters, [0] * counters
-        address, counter = 0, 0
+        counted = deque([[0] * counters] * 3, maxlen=3)
+        address, read = 0, deque([0] * LATENCY)
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
         while True:
             flit, words = network.next(), host.next()
@@ -498,10 +502,11 @@ class NiBlock(Block):
                     (takes.dump, 1),
                     (takes.index, self._index_bits),
                 ),
-                pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
+                pack(*((word, 64) for word in shown), (read.popleft(), 32), *self._shown(ports, answer, shown)),
             )
-            counter, address = before[address], chance.randrange(counters)
-            before, counted = counted, self._counted(counted, shown, model.replies_dropped)
+            read.append(counted[0][address])
+            address = chance.randrange(counters)
+            counted.append(self._counted(counted[-1], shown, model.replies_dropped))
             network.hear(shown)
             host.hear(words, shown, reset > 0)
             resting = 0 if reset else resting + self._rests(shown)

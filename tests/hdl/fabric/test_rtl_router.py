@@ -255,6 +255,38 @@ def test_latency_is_a_build_parameter(latency):
     bench.run(testbench)
 
 
+@pytest.mark.parametrize("latency", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("kind", ["tree", "mesh", "crossbar"])
+def test_every_latency_decides_alike(kind, latency):
+    """What a router with latency 1 shows, so many cycles later: events, flits and counts, from the first cycle on."""
+    configured = system(kind, **({"arity": 4} if kind == "tree" else {}))
+    rng = random.Random(f"{kind} {latency}")
+    traffic = []
+    for _ in range(150):
+        inputs = {}
+        for port in range(Rule.of(configured.graph, 0).ports):
+            kind_of = rng.random()
+            if kind_of < 0.3:
+                inputs[port] = head(rng.randrange(configured.nodes), port << 32, last=rng.random() < 0.3)
+            elif kind_of < 0.9:
+                inputs[port] = flit(rng.getrandbits(16), last=rng.random() < 0.2)
+        traffic.append(inputs)
+    seen = {}
+    for cycles in (1, latency):
+        bench = Bench(configured, latency=cycles)
+        shown = seen[cycles] = []
+
+        async def testbench(ctx, bench=bench, shown=shown):
+            for inputs in [*traffic, *[{}] * 6]:
+                events, outputs = await bench.step(ctx, inputs)
+                shown.append((events, outputs, ctx.get(bench.dut.counts)))
+
+        bench.run(testbench)
+    late = latency - 1
+    assert seen[latency][late:] == seen[1][: len(seen[1]) - late]
+    assert {event for events, _, _ in seen[1] for event, _ in events} >= {Event.FORWARD, Event.DISCARD_CONTENTION}
+
+
 @pytest.mark.parametrize("kind", ["tree", "crossbar", "mesh", "fly"])
 def test_random_traffic_never_mixes_worms(kind):
     """Whatever comes in, an output shows whole flits of one worm after another, each begun by its own head."""

@@ -10,6 +10,7 @@ before the act, and an entry that is written in that very cycle may be anything.
 import random
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
@@ -20,7 +21,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
 
-RESETS, CYCLES = 20, 150
+RESETS, CYCLES = 20, 90
 EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
 NODE, INCARNATION = 0, 1
 #: From an end to the next acceptance of its slot: two queues of two cycles each.
@@ -45,15 +46,15 @@ class Model:
     def __init__(self, system: System):
         self.system = system
         self.slots = [Slot() for _ in range(system.ni.slots)]
-        self.sets = [[None] * system.ni.ways for _ in range(system.ni.sets)]
+        self.sets: list[list[dict | None]] = [[None] * system.ni.ways for _ in range(system.ni.sets)]
 
     def live(self, slot: int, cycle: int) -> bool:
         return slot < len(self.slots) and self.slots[slot].live and self.slots[slot].accepted + ACCEPT_ACTS <= cycle
 
     def act(self, act: dict | None, cycle: int, time: int, ready: bool, room: list, ladder: bool) -> dict:
         """What is shown in the act's cycle: event, detail, and what goes to the queues."""
-        out = {"event": Event.NOTHING, "detail": 0, "commit": None, "reply": None, "push": None, "repeat": None,
-               "ended": None}  # fmt: skip
+        nothing = dict.fromkeys(("commit", "reply", "push", "repeat", "ended"))
+        out: dict[str, Any] = {"event": Event.NOTHING, "detail": 0, **nothing}
         if act is None or act["kind"] == "dump":
             return out
         getattr(self, act["kind"])(act, out, cycle, time, ready, room, ladder)
@@ -68,10 +69,11 @@ class Model:
             if drop == Drop.INCARNATION and header["kind"] == Kind.SEND and self.system.ni.reject:
                 out["reply"] = self.answer(header, reject=1)
             return
-        {
+        acts = {
             Kind.SEND: self.send, Kind.BE: self.best_effort, Kind.ACK: self.ack, Kind.FORGET: self.forget,
             Kind.REJECT: self.reject,
-        }[Kind(header["kind"])](header, out, cycle, time, room[fifo_of(self.system, header["class"])], ladder)  # fmt: skip
+        }  # fmt: skip
+        acts[Kind(header["kind"])](header, out, cycle, time, room[fifo_of(self.system, header["class"])], ladder)
 
     def answer(self, header, **more):
         names = ("slot", "generation", "incarnation", "try")
@@ -179,7 +181,8 @@ class Model:
             return
         tries = min(act["tries"] + 1, 255)
         token = {name: act[name] for name in (*entry, "set", "way", "try")} | {"tries": tries}
-        out |= {"event": Event.ACK_REPEAT, "detail": tries, "reply": self.answer(act), "push": (token, act["rung"], time)}
+        out |= {"event": Event.ACK_REPEAT, "detail": tries, "reply": self.answer(act)}
+        out["push"] = token, act["rung"], time
 
     def cancel(self, act, out, cycle, *_):
         if not self.named(act, cycle) or self.slots[act["slot"]].row["refused"]:
@@ -251,8 +254,10 @@ class Bench:
         if name == "repeat_hold":
             return life | {"tries": tries, "rung": rung}
         if name == "ack_hold":
-            number = set_of(self.system, uid["source"], uid["slot"])
-            return uid | {"set": number, "way": draw.randrange(self.system.ni.ways), "tries": tries, "rung": rung}
+            number, way = set_of(self.system, uid["source"], uid["slot"]), draw.randrange(self.system.ni.ways)
+            held = self.model.sets[number][way]
+            uid |= held if held and draw.random() < 0.6 else {}
+            return uid | {"set": number, "way": way, "tries": tries, "rung": rung}
         if name == "cancel":
             return life
         return {"index": draw.randrange(max(self.system.ni.slots, self.system.ni.sets))}
@@ -360,17 +365,21 @@ class Bench:
             ctx.set(dut.push.room, ladder)
             ctx.set(dut.reply.ready, queue)
             before = [self.table_set(number) for number in range(system.ni.sets)]
-            snapshot = self.table_row(look, cycle, launched[look]) if look < system.ni.slots else {"live": draw.randrange(2)}
+            snapshot: dict[str, Any] = {"live": draw.randrange(2)}
+            if look < system.ni.slots:
+                snapshot = self.table_row(look, cycle, launched[look])
             dumped = self.dumped(act, cycle) if act and act["kind"] == "dump" else None
             expected = model.act(act, cycle, self.time, ready, room, ladder)
             self.check(ctx, cycle, act, expected, queue, dumped)
+            self.update(ctx, cycle, before)
+            assert ready or not ctx.get(dut.update.entry.valid), cycle
             entries = before[look_set]
             for way, entry in enumerate(entries):
                 if entry != self.table_set(look_set)[way] or not ready:
                     entries[way] = self.uid() | {"valid": draw.randrange(2)}
                     entries[way].pop("try")
             if not ready:
-                snapshot = self.row(cycle) | {"live": draw.randrange(2), "phase": 0, "launched": 0}
+                snapshot = self.row(cycle) | {"live": 1, "phase": 0, "launched": 0}
             rows.append((snapshot, entries))
             pipe.append(chosen)
             self.time += advance
@@ -392,19 +401,17 @@ class Bench:
         dut, where = self.dut, (cycle, act, expected)
         shown = ctx.get(dut.shown)
         assert (Event(shown["event"]), shown["detail"]) == (expected["event"], expected["detail"]), where
-        self.seen.add((expected["event"], expected["detail"] if expected["event"] in (Event.DROP, Event.GIVE_UP) else 0))
-        if expected["event"] != Event.NOTHING and expected["detail"] != Drop.RESETTING:
-            assert act is not None
-            header = act.get("header", act)
-            if not (expected["event"] == Event.DROP and expected["detail"] == Drop.CRC):
-                assert shown["slot"] == header["slot"], where
-                assert shown["generation"] == header["generation"], where
+        self.seen.add((expected["event"], expected["detail"] if expected["event"] == Event.DROP else 0))
+        peer = None
+        if act and (expected["ended"] or expected["repeat"]):
+            peer = self.model.slots[act.get("header", act)["slot"]].row["destination"]
+        assert {name: shown[name] for name, _ in shown.shape()} == self.whose(act, expected, peer), where
         message = act is not None and act["kind"] == "message"
         for fifo, verdict in enumerate(dut.verdict):
             commits = expected["commit"] is not None and fifo_of(self.system, expected["commit"]) == fifo
             assert ctx.get(verdict.commit) == commits, where
             assert ctx.get(verdict.reject) == (message and not commits), where
-            if commits:
+            if commits and act:
                 header = act["header"]
                 record = ctx.get(verdict.record)
                 assert (record["source"], record["cls"], record["length"]) == (
@@ -422,7 +429,7 @@ class Bench:
         push = expected["push"]
         self.stream(ctx, dut.push, push and push[0], where, "token")
         if push:
-            token, rung, time = push
+            _, rung, time = push
             delay = self.system.delays[rung]
             assert ctx.get(dut.push.rung) == rung, where
             assert ctx.get(dut.push.eve) == (time + delay - 1) % (1 << self.system.time_bits), where
@@ -435,6 +442,36 @@ class Bench:
             for own, entry in zip(found["entries"], entries, strict=True):
                 assert own["valid"] == entry["valid"], where
                 assert not entry["valid"] or all(own[name] == entry[name] for name in EMPTY), where
+
+    def update(self, ctx, cycle, before):
+        """What goes to the receive table is what has changed."""
+        port, ways, joins, leaves = self.dut.update, 0, 0, 0
+        for number, entries in enumerate(before):
+            for way, entry in enumerate(self.table_set(number)):
+                if entry == entries[way]:
+                    continue
+                assert ctx.get(port.set) == number, cycle
+                shown = ctx.get(port.entry)
+                assert shown["valid"] == entry["valid"], cycle
+                assert not entry["valid"] or all(shown[name] == entry[name] for name in EMPTY), cycle
+                ways |= 1 << way
+                joins, leaves = int(not entries[way]["valid"]), int(not entry["valid"])
+        assert (ctx.get(port.ways), ctx.get(port.joins), ctx.get(port.leaves)) == (ways, joins, leaves), cycle
+
+    def whose(self, act, expected, peer):
+        """The event with whose datagram it is about."""
+        shown = {name: expected[name] for name in ("event", "detail")}
+        dropped = expected["event"] == Event.DROP
+        if expected["event"] == Event.NOTHING or (dropped and expected["detail"] in (Drop.RESETTING, Drop.CRC)):
+            return shown | dict.fromkeys(("source", "incarnation", "slot", "generation", "peer", "length"), 0)
+        uid = act.get("header", act)
+        shown |= {name: uid[name] for name in ("slot", "generation")} | {"length": 0}
+        if "source" not in uid:
+            return shown | {"source": NODE, "incarnation": INCARNATION, "peer": peer}
+        kind = uid.get("kind") if act["kind"] == "message" else None
+        answers = kind in (Kind.ACK, Kind.REJECT)
+        shown |= {"source": uid["destination"] if answers else uid["source"], "incarnation": uid["incarnation"]}
+        return shown | {"peer": uid["source"], "length": uid["length"] if kind in (Kind.SEND, Kind.BE) else 0}
 
     def stream(self, ctx, port, expected, where, payload="payload"):
         assert ctx.get(port.valid) == (expected is not None), where

@@ -49,7 +49,7 @@ def test_every_datagram_once_and_nothing_discarded(name, flits, latency, delay):
 def test_order_between_two_nodes_on_one_slot(name):
     """What one node sends to another about one datagram's slot acts there in that order, and all of it does."""
     workload = {"load": 1.0, "count": 60}
-    ni = {"slots": 4, "ways": 8, "sets": 64, "deliver_records": 4096, "deliver_flits": 1 << 14, "reply_depth": 4096}
+    ni = {"slots": 8, "ways": 8, "sets": 64, "deliver_records": 4096, "deliver_flits": 1 << 14, "reply_depth": 4096}
     golden = Golden(credited(name, 4, workload=workload, ni=ni), record=True)
     golden.run(LIMIT, until_drained=True)
     assert_once(golden)

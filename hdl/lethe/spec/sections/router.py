@@ -22,6 +22,8 @@ MOST_QUEUES = 128
 FIELDS_OF_KEY = 4
 #: Up to so many registers of a router's latency are in its crossbar, the last of them at the output.
 STAGES = 6
+#: Cycles by which the RTL counts what routers show later than what other units show: a register before the sums.
+SUMMED = 1
 # Longer than any run.
 _NO_BOUND = 1 << 42
 

@@ -91,8 +91,8 @@ def push(k, ni, ladder, cycle, number, due, a, b):
     token.b = b
     rung.level = count + 1
     if count == 0:
-        rung.due = due
-        hold.wake = min(hold.wake, turn_after(k, ni, number, due + ni.time_zero))
+        rung.due, rung.wake = due, turn_after(k, ni, number, due + ni.time_zero)
+        hold.wake = min(hold.wake, rung.wake)
     hold.pushed, hold.pushed_on = cycle, number
     if count == depth - spare(ladder):
         change_over(hold, cycle, 1)
@@ -110,7 +110,10 @@ def pop(k, ni, ladder, cycle, number):
     head = 0 if head + 1 == depth or left == 0 else head + 1
     rung.head = head
     rung.level = left
-    rung.due = token_at(k, ni, ladder, number, head).due if left > 0 else NEVER
+    rung.wake = NEVER
+    if left > 0:
+        rung.due = token_at(k, ni, ladder, number, head).due
+        rung.wake = turn_after(k, ni, number, max(rung.due + ni.time_zero, cycle + 2))
     if left == depth - spare(ladder):
         change_over(hold, cycle, -1)
 
@@ -127,19 +130,26 @@ def poll(k, ni, ladder, cycle):
 @apart
 def look_turn(k, ni, ladder, cycle):
     """A rung that is due may have its turn; then the next that will is worked out."""
-    hold, time_zero = ni.ladders[ladder], ni.time_zero
+    hold, turns, soon = ni.ladders[ladder], max(k.rungs, LEAST_TURNS), cycle + 1
     rungs, count = _rungs(raw(rung_at(k, ni, ladder, 0))), k.rungs
-    number = (cycle - (ni.ready_from - k.initial)) % max(count, LEAST_TURNS)
-    soon = cycle + 1
-    if number < count and rungs[number].due <= cycle - time_zero and goes_on(k, hold, rungs, cycle, number):
-        pop(k, ni, ladder, cycle, number)
-        soon = cycle + 2
     wake = NEVER
     for number in range(count):
-        due = rungs[number].due
-        if due < NEVER:
-            wake = min(wake, turn_after(k, ni, number, max(soon, due + time_zero)))
-    hold.wake = wake
+        rung = rungs[number]
+        turn = rung.wake
+        if turn <= cycle:
+            while turn < cycle:  # it could not go when it had its turn
+                turn += turns
+            if turn == cycle:
+                if rung.due > cycle - ni.time_zero:
+                    turn = turn_after(k, ni, number, rung.due + ni.time_zero)  # the time stood still meanwhile
+                elif goes_on(k, hold, rungs, cycle, number):
+                    pop(k, ni, ladder, cycle, number)
+                    turn, soon = rung.wake, cycle + 2
+                else:
+                    turn += turns
+            rung.wake = turn
+        wake = min(wake, turn)
+    hold.wake = max(wake, soon)
 
 
 @jit
@@ -174,4 +184,4 @@ def clear(k, ni):
             rung = rung_at(k, ni, ladder, number)
             rung.head = 0
             rung.level = 0
-            rung.due = NEVER
+            rung.wake = NEVER
