@@ -668,11 +668,15 @@ class Ni:
             name = {ACK: "ACK", FORGET: "FORGET", REJECT: "REJECT"}[reply.kind]
             self._show("tx", name, uid=reply.uid, peer=reply.fields["destination"], after=6)
         elif control and sends and control.output is not None and finish_empty:
-            self._grant(SendToken(*control.pop(), 0), repeat=False)
+            self._grant_new(control)
         elif sends and self.repeats.output is not None and (finish_empty or not self.silence):
             self._grant(self.repeats.pop(), repeat=True)
         elif sends and self.data.launches.output is not None and finish_empty:
-            self._grant(SendToken(*self.data.launches.pop(), 0), repeat=False)
+            self._grant_new(self.data.launches)
+
+    def _grant_new(self, launches: Queue) -> None:
+        number, generation = launches.pop()
+        self._grant(SendToken(number, generation, 0), repeat=False)
 
     def _grant(self, token: SendToken, *, repeat: bool) -> None:
         self.granted[self.cycle + 2] = token, repeat

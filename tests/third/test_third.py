@@ -214,11 +214,11 @@ class OnlyItsOwnEntryLaunches(ni.Ni):
     """4.5, point 4, without the entries of a slot's earlier datagrams."""
 
     def _judge(self):
-        token, _ = self.granted.get(self.cycle, (None, False))
-        slot = token and self.slot[token.slot]
-        before = slot and slot.judged
+        token, _ = self.granted.get(self.cycle, (ni.SendToken(0, 0, 0), True))
+        slot = self.slot[token.slot]
+        before = slot.judged
         super()._judge()
-        if slot and slot.generation != token.generation:
+        if slot.generation != token.generation:
             slot.judged = before
 
 
