@@ -11,6 +11,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Cause, Counter, Drop, Event, Kind, Status
+from lethe.spec.stages import ACTS, CHOSEN, JUDGED, SHOWN
 from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
 from tests.model.protocol_network import Network, Violation
@@ -226,7 +227,7 @@ class Replay:
                 self._arrivals[seen.cycle, seen.node] = seen
             order.append(self._when(seen))
             if seen.event in (Event.SEND, Event.BE):
-                order.append((seen.cycle - 2 + self._flits(seen), 0, seen, True))
+                order.append((seen.cycle - SHOWN + max(self._flits(seen), JUDGED + 1), 0, seen, True))
         order.sort(key=lambda item: item[:2])
         facts = iter(self.run.facts)
         fact = next(facts)
@@ -254,11 +255,14 @@ class Replay:
 
     @staticmethod
     def _when(seen: Seen) -> tuple[int, int, Seen, bool]:
-        """When a step happens: a grant two cycles before its event, and before what else happens in that cycle."""
-        if seen.event in (Event.SEND, Event.BE, Event.ACK, Event.FORGET, Event.REJECT, Event.KILLED):
-            return seen.cycle - 2, 2, seen, False
+        """When a step happens: a reply is granted and a Send judged before the event, and first in their cycles."""
+        if seen.event in (Event.ACK, Event.FORGET, Event.REJECT):
+            return seen.cycle - SHOWN, 2, seen, False
+        if seen.event in (Event.SEND, Event.BE, Event.KILLED):
+            return seen.cycle - SHOWN + JUDGED, 2, seen, False
         if seen.event == Event.GIVE_UP and seen.detail in WITHOUT_EVENT:
-            return seen.cycle, 1, seen, False  # its grant, which has no event, was earlier
+            # Its grant, which has no event, was earlier; from its choice on the next may be granted.
+            return seen.cycle - CHOSEN, 1, seen, False
         return seen.cycle, 4 if seen.event == Event.ACCEPT else 3, seen, False
 
     def _flits(self, seen: Seen) -> int:
@@ -441,10 +445,10 @@ class Replay:
         self._last_use = {uid: at for uid, at in self._last_use.items() if uid.source != seen.node}
 
     def _fate(self, seen: Seen) -> str:
-        """Whether the message that leaves with this event arrives: the next but two cycles after its last flit."""
+        """Whether the message that leaves with this event arrives: it acts some cycles after its last flit."""
         system = self.run.system
         hops = 0 if system.nodes == 2 else system.router.latency
-        arrival = self._arrivals.get((seen.cycle + self._flits(seen) + 1 + hops, seen.peer))
+        arrival = self._arrivals.get((seen.cycle + self._flits(seen) - 1 + ACTS + hops, seen.peer))
         there = arrival is not None and arrival.peer == seen.node and arrival.uid == seen.uid
         return "sent" if there else "lost"
 

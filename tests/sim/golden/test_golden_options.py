@@ -228,19 +228,19 @@ def test_an_ack_of_nothing_live_makes_a_node_heard_again():
 
 @pytest.mark.parametrize(("earlier", "stopped"), [(HEARD, False), (HEARD - 1, True)])
 def test_what_acts_is_known_some_cycles_later(earlier, stopped):
-    """An Ack acts ``earlier`` cycles before a datagram is judged."""
-    ni, system = silent()
+    """A REJECT, to which nothing answers, acts ``earlier`` cycles before a datagram is judged."""
+    ni, system = silent(reject=True)
     hush(ni)
     hush(ni)  # the probe
     judged = QUEUED + JUDGED  # cycles from the acceptance
-    flit = message(system, Kind.ACK, slot=1)
+    flit = rejection(system, slot=1)
     assert len(flit) == 1
     arrives = judged - earlier - ACTS
     rows = []
     for cycle in range(min(arrives, 0), 40):
         offered = record(ni, 6) if cycle == 0 else words(ni)
         rows.append(ni.step(flit[0] if cycle == arrives else None, offered))
-    acted = [cycle for cycle, event, _ in events(rows) if event == Event.ACK_IGNORED]
+    acted = [cycle for cycle, event, _ in events(rows) if event == Event.REJECT_IGNORED]
     assert acted == [judged - earlier - min(arrives, 0)]
     assert (Event.SEND not in [event for _, event, _ in events(rows, LANE_TX)]) == stopped
 
