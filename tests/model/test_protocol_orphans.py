@@ -35,9 +35,9 @@ def most_deliveries(system: System) -> int:
 def test_an_orphan_that_its_sender_outlives_is_refused(monkeypatch):
     """The repeats' waits for the link count: without them this would pass, and deliver twice."""
     with pytest.raises(ConfigError, match=r"timers\.ack_limit: entries are reclaimed after \d+ cycles"):
-        system(retry_limit=40, ack_limit=41)
+        system(retry_limit=40, ack_limit=48)
     monkeypatch.setattr(sections, "promises", lambda *_: None)
-    careless = system(retry_limit=40, ack_limit=41)
+    careless = system(retry_limit=40, ack_limit=48)
     waits = 41 * careless.link_wait
     assert careless.orphan_time > careless.retry_time(40) + careless.packet_life - waits
     assert most_deliveries(careless) > 1
@@ -45,5 +45,5 @@ def test_an_orphan_that_its_sender_outlives_is_refused(monkeypatch):
 
 def test_no_orphan_is_reclaimed_while_its_sender_repeats():
     with pytest.raises(ConfigError, match=r"timers\.ack_limit"):
-        system(retry_limit=4, ack_limit=180)
-    assert most_deliveries(system(retry_limit=4, ack_limit=195)) == 1
+        system(retry_limit=4, ack_limit=169)
+    assert most_deliveries(system(retry_limit=4, ack_limit=170)) == 1
