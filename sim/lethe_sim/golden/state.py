@@ -44,7 +44,7 @@ SOURCE_FLITS, MOST_SOURCE_FLITS = 64, 1 << 17  # memory of a source queue: at fi
 AHEAD = 8
 SEND_LADDER, ACK_LADDER = range(2)
 LATER = 16  # time-outs that are not yet used, at most
-NOTES = 8  # what is not yet known of silence, at most
+MOST_HEARD = 8  # what is not yet known of silence, at most
 LONGEST_LADDER, GAPS = 48, 256
 MOST_SERVICES = 16
 
@@ -389,7 +389,7 @@ class Neighbour(Record):
     probed: int
 
 
-class Note(Record):
+class Heard(Record):
     """An action that tells something of a neighbour: its cycle, the node, whether it was not heard once more."""
 
     cycle: int
@@ -397,12 +397,12 @@ class Note(Record):
     silence: int
 
 
-class NoteRing(Record):
+class HeardRing(Record):
     """What is not yet known: the number of the oldest, how many there are; it lies behind all neighbours."""
 
     oldest: int
     count: int
-    ring: Any = records(Note, NOTES)
+    ring: Any = records(Heard, MOST_HEARD)
 
 
 class Message(Record):
@@ -801,7 +801,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
-    k.at_neighbours = area(system.nodes * Neighbour.size + NoteRing.size if timers.silent_after else 0)
+    k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):
         k.rooms[level].at, k.rooms[level].at_words = area(numbers_of_it), at_words

@@ -2,7 +2,7 @@
 
 from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import NONE, NOTES, Neighbour, NoteRing
+from lethe_sim.golden.state import MOST_HEARD, NONE, HeardRing, Neighbour
 
 
 @jit
@@ -14,7 +14,7 @@ def neighbour_of(k, ni, node):
 @jit
 def note_ring(k, ni):
     """What is not yet known."""
-    return NoteRing(neighbour_of(k, ni, k.nodes))
+    return HeardRing(neighbour_of(k, ni, k.nodes))
 
 
 @jit
@@ -48,7 +48,7 @@ def note(k, ni, cycle, node, silence):
     """At most one acts in a cycle."""
     settle(k, ni, cycle)
     ring = note_ring(k, ni)
-    new = ring.ring[(ring.oldest + ring.count) % NOTES]
+    new = ring.ring[(ring.oldest + ring.count) % MOST_HEARD]
     ring.count += 1
     new.cycle, new.node, new.silence = cycle, node, silence
 
@@ -63,7 +63,7 @@ def settle(k, ni, cycle):
             return
         neighbour = neighbour_of(k, ni, oldest.node)
         neighbour.repeats = min(neighbour.repeats + 1, k.silent_after) if oldest.silence else 0
-        ring.oldest = (ring.oldest + 1) % NOTES
+        ring.oldest = (ring.oldest + 1) % MOST_HEARD
         ring.count -= 1
 
 
