@@ -255,7 +255,7 @@ class Parameters(Record):
 class Hold(Record):
     """What is looked at of a ladder in every cycle: the hold register, in which cycle a due rung next has its turn (or
     an earlier one), how many rungs are too full for a new datagram, and that number before the last cycle in
-    which it changed; the last push; and of the places for tokens the first that is free again, and how many were used.
+    which it changed; the last push.
     """
 
     full: int
@@ -267,8 +267,6 @@ class Hold(Record):
     over_changed: int
     pushed: int  # the cycle, and its rung
     pushed_on: int
-    free: int
-    used: int
 
 
 class Accepting(Record):
@@ -329,8 +327,6 @@ class Registers(Record):
     rx_flit: int
     rx_fifo: int
     rx_payload: int
-    messages: int  # that wait to act, and the place of the oldest
-    messages_from: int
     offers: int  # flits that wait to be offered to the deliver FIFOs, and the place of the oldest
     offers_from: int
     uncommitted: int
@@ -433,21 +429,19 @@ class Offer(Record):
 
 
 class Token(Record):
-    """A token of a ladder, and the place of the one behind it; or a free place, and the next."""
+    """A token of a ladder."""
 
     due: int
     a: int
     b: int
-    behind: int
 
 
 class Rung(Record):
-    """The places of a rung's oldest and newest token, how many there are, when the oldest is due, and the first turn
-    (or an earlier one) in which it is (`NEVER` without one).
+    """The place of a rung's oldest token, how many there are, when the oldest is due, and the first turn (or an earlier
+    one) in which it is (`NEVER` without one).
     """
 
-    oldest: int
-    newest: int
+    head: int
     level: int
     due: int
     wake: int

@@ -88,7 +88,4 @@ def push(k, ni, number, a, b, cycle):
 @jit
 def pop(k, ni, number, cycle):
     """Take the oldest entry from the output; read it first with `oldest`."""
-    queue = queue_of(k, ni, number)
-    removed(queue, k.queues[number].places, cycle)
-    if queue.level == 0:
-        queue.head = 0  # few places are used again and again
+    removed(queue_of(k, ni, number), k.queues[number].places, cycle)

@@ -6,13 +6,13 @@ from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.state import AHEAD, Request
 
 from . import deliver, layouts, receive_side, send_side
-from .receiver import take_message, verdict
+from .receiver import message_of, verdict
 
 
 @jit
 def act_message(k, ni, ev, cycle, ack_room):
     """What the message that ended in time to act in ``cycle`` does."""
-    message = take_message(k, ni)
+    message = message_of(k, ni, cycle)
     kind, source = message.kind, message.source
     owner = message.destination if kind in (Kind.ACK, Kind.REJECT) else source
     uid = layouts.pack_uid(owner, message.incarnation, message.slot, message.generation)

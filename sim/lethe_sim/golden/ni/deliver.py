@@ -78,8 +78,8 @@ def take_offers(k, ni, data, cycle):
         waiting = Offer(ni, k.at_offers, place)
         if waiting.cycle > cycle:
             return
+        ni.offers_from = place + 1 & k.offer_ring - 1
         ni.offers -= 1
-        ni.offers_from = place + 1 & k.offer_ring - 1 if ni.offers > 0 else 0
         offer(k, ni, data, waiting, place)
 
 

@@ -74,57 +74,47 @@ def rung_at(k, ni, ladder, rung):
 
 
 @jit
-def token_at(k, ni, ladder, place):
-    """The token at a place of a ladder, which all its rungs share: so that few places are used, again and again."""
-    return Token(ni, k.at_tokens, ladder * k.rungs * k.timer_depth + place)
+def token_at(k, ni, ladder, rung, place):
+    """The token at a place of a rung."""
+    return Token(ni, k.at_tokens, (ladder * k.rungs + rung) * k.timer_depth + place)
 
 
 @jit
 def push(k, ni, ladder, cycle, number, due, a, b):
     """Put a token on rung ``number``."""
-    rung, hold = rung_at(k, ni, ladder, number), ni.ladders[ladder]
-    count, place = rung.level, hold.free
-    if place == NONE:
-        place = hold.used
-        hold.used = place + 1
-    token = token_at(k, ni, ladder, place)
-    if hold.free == place:
-        hold.free = token.behind
+    rung, hold, depth = rung_at(k, ni, ladder, number), ni.ladders[ladder], k.timer_depth
+    count = rung.level
+    place = rung.head + count
+    token = token_at(k, ni, ladder, number, place - depth if place >= depth else place)
     token.due = due
     token.a = a
     token.b = b
+    rung.level = count + 1
     if count == 0:
-        rung.oldest = place
         rung.due, rung.wake = due, turn_after(k, ni, number, due + ni.time_zero)
         hold.wake = min(hold.wake, rung.wake)
-    else:
-        token_at(k, ni, ladder, rung.newest).behind = place
-    rung.newest = place
-    rung.level = count + 1
     hold.pushed, hold.pushed_on = cycle, number
-    if count == k.timer_depth - spare(ladder):
+    if count == depth - spare(ladder):
         change_over(hold, cycle, 1)
 
 
 @jit
 def pop(k, ni, ladder, cycle, number):
     """Move the oldest token of rung ``number`` into the hold register."""
-    rung, hold = rung_at(k, ni, ladder, number), ni.ladders[ladder]
-    place, left = rung.oldest, rung.level - 1
-    token = token_at(k, ni, ladder, place)
+    rung, hold, depth = rung_at(k, ni, ladder, number), ni.ladders[ladder], k.timer_depth
+    head, left = rung.head, rung.level - 1
+    token = token_at(k, ni, ladder, number, head)
     hold.full = 1
     hold.a = token.a
     hold.b = token.b
-    behind = token.behind
-    token.behind = hold.free
-    hold.free = place
+    head = 0 if head + 1 == depth or left == 0 else head + 1
+    rung.head = head
     rung.level = left
     rung.wake = NEVER
     if left > 0:
-        rung.oldest = behind
-        rung.due = token_at(k, ni, ladder, behind).due
+        rung.due = token_at(k, ni, ladder, number, head).due
         rung.wake = turn_after(k, ni, number, max(rung.due + ni.time_zero, cycle + 2))
-    if left == k.timer_depth - spare(ladder):
+    if left == depth - spare(ladder):
         change_over(hold, cycle, -1)
 
 
@@ -190,8 +180,8 @@ def clear(k, ni):
         hold.over = 0
         hold.over_before, hold.over_changed = 0, NONE
         hold.pushed = NONE
-        hold.free, hold.used = NONE, 0
         for number in range(k.rungs):
             rung = rung_at(k, ni, ladder, number)
+            rung.head = 0
             rung.level = 0
             rung.wake = NEVER

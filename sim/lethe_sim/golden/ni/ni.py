@@ -63,7 +63,7 @@ def reset(k, ni, cycle):
     ni.finish_from, ni.finish_free = NEVER, cycle
     ni.under_way = 0
     ni.rx_count = 0
-    ni.offers, ni.messages = 0, 0
+    ni.offers = 0
     deliver.drop(ni)
     ni.ends, ni.asked, ni.fragments = 0, 0, 0
     ni.chosen = NONE

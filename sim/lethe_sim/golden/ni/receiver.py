@@ -42,20 +42,9 @@ def plan_fragment(ni, cycle):
 
 
 @jit
-def add_message(k, ni):
-    """A place for a message that waits to act."""
-    place = ni.messages_from + ni.messages & AHEAD - 1
-    ni.messages += 1
-    return Message(ni, k.at_messages, place)
-
-
-@jit
-def take_message(k, ni):
-    """The oldest message; what is read of it, is read before the next arrives."""
-    place = ni.messages_from
-    ni.messages -= 1
-    ni.messages_from = place + 1 & AHEAD - 1 if ni.messages > 0 else 0
-    return Message(ni, k.at_messages, place)
+def message_of(k, ni, cycle):
+    """The message that acts in ``cycle``."""
+    return Message(ni, k.at_messages, cycle & AHEAD - 1)
 
 
 @jit
@@ -107,7 +96,7 @@ def arrive(k, ni, data, cycle, flags, low, high):
     if flags & LAST:
         ni.under_way = 0
         ni.ends |= 1 << (later & AHEAD - 1)
-        read_message(k, ni, data, low, high)
+        read_message(k, ni, data, later, low, high)
         return
     before = ni.rx_state
     ni.rx_state_before = before
@@ -134,9 +123,9 @@ def crc_good(k, ni, low, high):
 
 
 @apart
-def read_message(k, ni, data, low, high):
-    """Put the message that has just ended where it waits to act."""
-    message = add_message(k, ni)
+def read_message(k, ni, data, cycle, low, high):
+    """Put the message that has just ended where it waits to act in ``cycle``."""
+    message = message_of(k, ni, cycle)
     header = raw(message)
     for field in range(_FIELDS):
         header[field] = header_value(k, data, field)
