@@ -154,12 +154,13 @@ class Accept(wiring.Component):
             fields.retry_limit.eq(record.retry_limit),
             fields.tag.eq(record.tag),
         ]
-        with m.If(begun):
+        # Kept is what is offered, until something is taken.
+        with m.If(~in_payload):
             m.d.sync += [
                 held.eq(record),
                 held_life.eq(life),
                 held_best.eq(best_effort),
-                in_payload.eq(~empty),
+                in_payload.eq(begun & ~empty),
                 beat.eq(0),
                 fits.eq(1),
                 left.eq(flits),
