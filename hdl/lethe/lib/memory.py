@@ -33,7 +33,8 @@ class Ram(wiring.Component):
     RAM), so its reader must not need it.  Reset leaves words and what was read as they are; they begin as 0.
 
     Elaborated for an ECP5 (`is_ecp5`), a memory of more than `LUT_DEPTH` and at most 16,384 words
-    is DP16KD with their output registers, which synthesis does not infer.  All others are a `Memory` and a register.
+    is DP16KD with their output registers, which synthesis does not infer.  A smaller one is made of LUTs, with one
+    register before them, of the write too, and one behind.  All others are a `Memory` and a register.
 
     Parameters
     ----------
@@ -63,14 +64,31 @@ class Ram(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        if is_ecp5(platform) and LUT_DEPTH < self._depth <= max(_WORDS.values()):
+        if is_ecp5(platform) and self._depth <= LUT_DEPTH:
+            self._luts(m, of_luts(platform))
+        elif is_ecp5(platform) and self._depth <= max(_WORDS.values()):
             self._blocks(m)
         else:
-            self._plain(m, of_luts(platform) if self._depth <= LUT_DEPTH else {})
+            self._plain(m)
         return m
 
-    def _plain(self, m, attributes):
+    def _luts(self, m, attributes):
+        """Everything is a cycle late at the memory, so that it may come late in its cycle."""
         m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        for port, value in (
+            (write.en, self.write_en),
+            (write.addr, self.write_addr),
+            (write.data, self.write_data),
+            (read.addr, self.read_addr),
+            (self.read_data, read.data),
+        ):
+            register = Signal.like(port, reset_less=True)
+            m.d.sync += register.eq(value)
+            m.d.comb += port.eq(register)
+
+    def _plain(self, m):
+        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
         write, read = memory.write_port(), memory.read_port()
         shown = Signal(self._shape, reset_less=True)
         m.d.sync += shown.eq(read.data)

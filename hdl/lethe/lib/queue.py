@@ -79,27 +79,31 @@ class Queue(wiring.Component):
         # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
         # and synthesis sees it in these lines.
         equal, full = Signal(), Signal()
-        push, refill = Signal(), Signal()
+        some, push, refill = Signal(), Signal(), Signal()
 
         m.d.comb += [
             equal.eq(head == tail),
             self.i.ready.eq(~full),
             push.eq(self.i.valid & ~full),
-            refill.eq((full | ~equal) & (~self.o.valid | self.o.ready)),
+            # `some`: they are not empty.
+            refill.eq(some & (~self.o.valid | self.o.ready)),
+            # Behind the last entry anything may stand, so what is offered is written before it is known to be pushed.
             write.addr.eq(tail),
             write.data.eq(self.i.payload),
-            write.en.eq(push),
+            write.en.eq(~full),
             read.addr.eq(head),
-            read.en.eq(refill),
+            read.en.eq(refill & (full | ~equal)),
             self.o.payload.eq(read.data),
             self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
-            self.empty.eq(equal & ~full & ~self.o.valid),
+            self.empty.eq(~some & ~self.o.valid),
         ]
-        after_tail = step(tail, self._depth)
+        after_head, after_tail = step(head, self._depth), step(tail, self._depth)
         with m.If(push):
-            m.d.sync += tail.eq(after_tail)
+            m.d.sync += [tail.eq(after_tail), some.eq(1)]
+        with m.Elif(refill):
+            m.d.sync += some.eq(after_head != tail)
         with m.If(refill):
-            m.d.sync += [head.eq(step(head, self._depth)), self.o.valid.eq(1), full.eq(0)]
+            m.d.sync += [head.eq(after_head), self.o.valid.eq(1), full.eq(0)]
         with m.Else():
             with m.If(self.o.ready):
                 m.d.sync += self.o.valid.eq(0)

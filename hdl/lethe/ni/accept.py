@@ -104,7 +104,7 @@ class Accept(wiring.Component):
         held = Signal(self._record)
         held_life = Signal(self.free.payload.shape())
         held_best = Signal()
-        left = Signal(16 - byte_bits + 1)
+        flits, left = Signal(16 - byte_bits + 1), Signal(16 - byte_bits + 1)
         beat, fits = Signal.like(self.write.beat), Signal()
 
         cause = Signal(cause_bits(system))
@@ -139,7 +139,7 @@ class Accept(wiring.Component):
             self.send_data.ready.eq(in_payload & may),
             taken.eq(self.send_data.valid & self.send_data.ready),
             self.acts.eq(begun | taken),
-            last.eq(left == 1),
+            flits.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
             self.store.valid.eq(begun),
             self.store.slot.eq(life.slot),
             fields.generation.eq(life.generation),
@@ -154,19 +154,26 @@ class Accept(wiring.Component):
             fields.retry_limit.eq(record.retry_limit),
             fields.tag.eq(record.tag),
         ]
-        with m.If(begun):
+        # Kept is what is offered, until something is taken.
+        with m.If(~in_payload):
             m.d.sync += [
                 held.eq(record),
                 held_life.eq(life),
                 held_best.eq(best_effort),
-                in_payload.eq(~empty),
+                in_payload.eq(begun & ~empty),
                 beat.eq(0),
                 fits.eq(1),
-                left.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
+                left.eq(flits),
+                last.eq(flits == 1),
             ]
 
         with m.If(taken):
-            m.d.sync += [left.eq(left - 1), beat.eq(beat + 1), fits.eq(fits & (beat != system.slot_flits - 1))]
+            m.d.sync += [
+                left.eq(left - 1),
+                last.eq(left == 2),
+                beat.eq(beat + 1),
+                fits.eq(fits & (beat != system.slot_flits - 1)),
+            ]
             with m.If(last):
                 m.d.sync += in_payload.eq(0)
 

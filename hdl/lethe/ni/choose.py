@@ -108,7 +108,7 @@ class Choose(wiring.Component):
         repeat, hold = self.repeat_hold.payload, self.ack_hold.payload.token
 
         # What was chosen in the last four cycles, which acts from now on.
-        chosen = Signal(CHOSEN)
+        chosen, dump_too = Signal(CHOSEN), "dump" in self._requests
         takes = {name: Signal(name=f"takes_{name}") for name in self._requests}
         free = ~message & self.ready
         for name, take in takes.items():
@@ -116,14 +116,16 @@ class Choose(wiring.Component):
             offered = free & self.quiesce & ~chosen.any() if name == "dump" else free
             m.d.comb += [port.ready.eq(offered), take.eq(port.valid & port.ready)]
             free = free & ~port.valid
-        m.d.sync += chosen.eq(Cat(message | Cat(takes.values()).any(), chosen))
+        asked = Cat(port.valid for port in (self.finish, self.repeat_hold, self.ack_hold, self.cancel)).any()
+        dumps = self.dump.valid & self.quiesce & ~chosen.any() if dump_too else 0
+        m.d.sync += chosen.eq(Cat(message | (self.ready & (asked | dumps)), chosen))
 
         # What they name, the most urgent first.
         own = [(self.finish, self.finish.payload), (self.repeat_hold, repeat.token), (self.ack_hold, hold)]
         own += [(self.cancel, self.cancel.payload)]
-        slot, generation = Signal.like(self.slot), Signal(act.generation.shape())
+        asked_set, slot, generation = Signal.like(self.set), Signal.like(self.slot), Signal(act.generation.shape())
         m.d.comb += [
-            slot.eq(self.dump.payload if "dump" in takes else 0),
+            slot.eq(self.dump.payload if dump_too else 0),
             generation.eq(self.cancel.payload.generation),
         ]
         for port, life in reversed(own):
@@ -133,11 +135,13 @@ class Choose(wiring.Component):
             m.d.comb += [slot.eq(header.slot), generation.eq(header.generation)]
         m.d.comb += [
             self.slot.eq(slot),
-            self.set.eq(Mux(message, set_of(system, header.source, header.slot), hold.set)),
+            # Nothing but a message, an Ack token and a dump looks at a set.
+            asked_set.eq(hold.set),
+            self.set.eq(Mux(message, set_of(system, header.source, header.slot), asked_set)),
         ]
-        if "dump" in takes:
-            with m.If(takes["dump"]):
-                m.d.comb += self.set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
+        if dump_too:
+            with m.If(~self.ack_hold.valid):
+                m.d.comb += asked_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
 
         m.d.sync += [
             act.message.eq(message),

@@ -398,7 +398,14 @@ class Ni(wiring.Component):
         for port, counters, shown in zip(statistics.lanes, lanes, (sent, acted.event), strict=True):
             event = Signal.like(shown)
             m.d.sync += event.eq(Mux(self.node_reset, Event.NOTHING, shown))
-            for counter in counters:
-                happening, why = counted[counter]
-                with m.If((event == happening) & ((drop == why) if why else 1)):
-                    m.d.comb += [port.valid.eq(1), port.counter.eq(counter)]
+            # At most one counts, so that their numbers can be added bit by bit.
+            number = Const(0, len(port.counter) + 1)
+            for happening in sorted({counted[counter][0] for counter in counters}):
+                named = Const(0, len(number))
+                for counter in counters:
+                    if counted[counter][0] == happening:
+                        own = Const(counter << 1 | 1, len(number))
+                        why = counted[counter][1]
+                        named = named | (own & (drop == why).replicate(len(own)) if why else own)
+                number = number | (named & (event == happening).replicate(len(number)))
+            m.d.comb += Cat(port.valid, port.counter).eq(number)

@@ -23,7 +23,8 @@ def write_signature(system: System) -> wiring.Signature:
 def read_signature(system: System) -> wiring.Signature:
     """Seen from the transmitter: the ``flit`` of ``slot`` and ``beat``, two cycles later.
 
-    It means nothing if it was written in the same cycle: its slot then holds no datagram yet.
+    It means nothing if it was written in the same cycle or the one before: its slot then holds no datagram yet, or
+    none that the transmitter knows.
     """
     return wiring.Signature({**_place(system), "flit": In(system.format.flit_bits)})
 
@@ -46,10 +47,13 @@ class PayloadStore(wiring.Component):
         beat_bits = ceil_log2(self._system.slot_flits)
         depth = self._system.ni.slots << beat_bits
         m.submodules.memory = memory = Ram(self._system.format.flit_bits, depth)
-        m.d.comb += [
+        # A write comes late in its cycle.  What it is of is not read before the next cycle but one.
+        m.d.sync += [
             memory.write_en.eq(self.write.valid),
             memory.write_addr.eq(Cat(self.write.beat[:beat_bits], self.write.slot)),
             memory.write_data.eq(self.write.flit),
+        ]
+        m.d.comb += [
             memory.read_addr.eq(Cat(self.read.beat[:beat_bits], self.read.slot)),
             self.read.flit.eq(memory.read_data),
         ]

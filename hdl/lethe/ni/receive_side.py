@@ -23,7 +23,7 @@ class ReceiveSide(wiring.Component):
 
     For an act a way is empty, or holds a datagram of another slot, or another datagram of the same slot, or the
     datagram itself.  The table says it as of *c−4*; acts of *c−4* … *c−1* on the same set change it afterwards.  The
-    changes of *c−4* and *c−3* are put in as the table answers, the two others in *c−1*.
+    changes of *c−4* … *c−2* are put in as the table answers, the last in *c−1*.
 
     Members
     -------
@@ -114,12 +114,11 @@ class ReceiveSide(wiring.Component):
 
         # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
-        late, change, struck, new = Signal(ways), Signal(2), Signal(ways), Signal(2)
+        exacts, struck, new = Signal(ways), Signal(ways), Signal(2)
         chosen = Signal(ways)
         ours, spent = Signal(), Signal()
         limit = system.timers.ack_limit
         m.d.sync += [
-            change.eq(becomes(delivers, second)),
             new.eq(becomes(1, nearest)),
             ours.eq(later.peer_incarnation == self.incarnation),
             spent.eq((later.tries >= limit) if limit else 0),
@@ -130,17 +129,19 @@ class ReceiveSide(wiring.Component):
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
             by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
             m.d.comb += matters.eq(~later.acking | (later.way == i))
-            m.d.sync += [late[i].eq(second.set & touched[i] & matters), struck[i].eq(nearest.set & chosen[i] & matters)]
+            m.d.sync += struck[i].eq(nearest.set & chosen[i] & matters)
+            # What does not wait for the comparisons, then those, then what this very cycle decides.
+            known, instead = Signal(name=f"known{i}"), Signal(2, name=f"instead{i}")
+            m.d.comb += known.eq(~matters | by_third | by_fourth | later.early | ~entry.valid)
             with m.If(~matters):
-                m.d.sync += state[i].eq(0b01)
+                m.d.comb += instead.eq(0b01)
             with m.Elif(by_third):
-                m.d.sync += state[i].eq(becomes(delivered[0], third))
+                m.d.comb += instead.eq(becomes(delivered[0], third))
             with m.Elif(by_fourth):
-                m.d.sync += state[i].eq(becomes(delivered[1], fourth))
-            with m.Elif(later.early | ~entry.valid):
-                m.d.sync += state[i].eq(0)
-            with m.Else():
-                m.d.sync += state[i].eq(Cat(~key | exact, key))
+                m.d.comb += instead.eq(becomes(delivered[1], fourth))
+            before = Mux(known, instead, Cat(~key | exact, key))
+            now = Mux(second.set & touched[i] & matters, becomes(delivers, second), before)
+            m.d.sync += [state[i].eq(now), exacts[i].eq(now.all())]
 
         # c−1: what there is when the act comes, both if the one before it delivers and if not: that is known late.
         def judged(delivered):
@@ -148,13 +149,14 @@ class ReceiveSide(wiring.Component):
             now = []
             for i in range(ways):
                 written = struck[i] if delivered else struck[i] & erases
-                now.append(Mux(written, new if delivered else 0, Mux(late[i], change, state[i])))
+                value = Cat(state[i], exacts[i])
+                now.append(Mux(written, Cat(new, new.all()) if delivered else 0, value))
             taken, present = Cat(way[0] for way in now), Cat(way[1] for way in now)
             here = present.any()
             # Without a present way, a way that is not taken is empty.
             frees = [~taken[i] & taken[:i].all() if i else ~taken[i] for i in range(ways)]
             write = Cat(Mux(here, present[i], frees[i]) for i in range(ways))
-            return Cat(Cat(way.all() for way in now).any(), here, ~here & taken.all(), write)
+            return Cat(Cat(way[2] for way in now).any(), here, ~here & taken.all(), write)
 
         found, here, none = Signal(), Signal(), Signal()
         m.d.comb += [

@@ -203,16 +203,18 @@ class Receiver(wiring.Component):
             odd = odd | data[bits - spare :].any()
         odd = later(odd, 1, "odd")
 
-        # t+3: what is wrong, but for the CRC.
-        bad = wrong | {Drop.LENGTH: wrong[Drop.LENGTH] | (carries & (placed != end))}
+        # t+3: what is wrong, but for the CRC and the number of flits.
         drop, sound, nameless = Signal(Drop), Signal(), Signal()
+        miscounted, unknown = Signal(), Signal()
         m.d.sync += [
             drop.eq(Drop.NONE),
-            sound.eq(~Cat(bad.values()).any()),
-            nameless.eq(Cat(bad[check] for check in NAMELESS).any()),
+            sound.eq(~Cat(wrong.values()).any()),
+            nameless.eq(Cat(wrong[check] for check in NAMELESS).any()),
+            miscounted.eq(carries & (placed != end)),
+            unknown.eq(wrong[Drop.KIND]),
         ]
         for check in reversed(CHECKS):
-            with m.If(bad[check]):
+            with m.If(wrong[check]):
                 m.d.sync += drop.eq(check)
         intact = Signal()
         good = crc.good & ~odd
@@ -225,15 +227,16 @@ class Receiver(wiring.Component):
 
         # t+4: all of it.
         m.d.sync += [
-            arrival.sound.eq(sound & intact),
-            arrival.drop.eq(Mux(intact, drop, Drop.CRC)),
-            arrival.nameless.eq(nameless | ~intact),
+            arrival.sound.eq(sound & intact & ~miscounted),
+            # Before the length comes the kind only.
+            arrival.drop.eq(Mux(intact, Mux(miscounted & ~unknown, Drop.LENGTH, drop), Drop.CRC)),
+            arrival.nameless.eq(nameless | ~intact | miscounted),
         ]
         if system.ni.reject:
             stale = Signal()
             m.d.sync += [
-                stale.eq(sends & (Cat(bad[check] for check in CHECKS) == 1 << CHECKS.index(Drop.INCARNATION))),
-                arrival.stale.eq(stale & intact),
+                stale.eq(sends & (Cat(wrong[check] for check in CHECKS) == 1 << CHECKS.index(Drop.INCARNATION))),
+                arrival.stale.eq(stale & intact & ~miscounted),
             ]
 
         # The payload.

@@ -191,10 +191,17 @@ class Transmitter(wiring.Component):
         # g+2: judge and start.
         is_reply, is_repeat, is_new = Signal(), Signal(), Signal()
         own, token, answer = Signal.like(granted), Signal.like(sending), Signal.like(queued)
-        m.d.sync += [own.eq(granted), token.eq(sending), answer.eq(queued)]
+        begins, judging = Signal(), Signal()
+        m.d.sync += [
+            own.eq(granted),
+            token.eq(sending),
+            answer.eq(queued),
+            begins.eq(Value.cast(granted).any()),
+            judging.eq(granted.repeat | granted.new),
+        ]
         m.d.comb += [is_reply.eq(own.reply), is_repeat.eq(own.repeat), is_new.eq(own.new)]
         record, push = self.peek.row, self.push
-        judging, alive, sent, killed = Signal(), Signal(), Signal(), Signal()
+        alive, sent, killed = Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
         # To a silent node goes one new datagram in each period, and nothing else.
         muted = Signal() if watches else Const(0)
@@ -207,7 +214,6 @@ class Transmitter(wiring.Component):
             ]
         flits = Signal(range(system.slot_flits + 1))
         m.d.comb += [
-            judging.eq(is_repeat | is_new),
             # A repeat whose slot ends by itself belongs to an earlier life, so early did its generation recur.
             alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
             sent.eq(judging & alive & ~record.refused & ~muted),
@@ -216,7 +222,7 @@ class Transmitter(wiring.Component):
             self.judged.slot.eq(token.slot),
             self.judged.phase.eq(record.phase),
             flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
-            serialiser.start.eq(is_reply | judging),
+            serialiser.start.eq(begins),
             serialiser.sent.eq(is_reply | sent),
             serialiser.control.eq(is_reply),
             serialiser.flits.eq(flits),
@@ -276,14 +282,16 @@ class Transmitter(wiring.Component):
             m.d.sync += [self.flying.valid.eq(sent), self.flying.slot.eq(token.slot)]
         with m.Elif(free):
             m.d.sync += self.flying.valid.eq(0)
-        under_way = Value.cast(granted).any() | Value.cast(own).any() | serialiser.busy
+        under_way = Value.cast(granted).any() | begins | serialiser.busy
         m.d.comb += self.resting.eq(free & ~under_way)
 
         with m.If(self.finish.ready):
             m.d.sync += self.finish.valid.eq(0)
         with m.If(judging & alive & (finishes | muted)):
+            m.d.sync += self.finish.valid.eq(1)
+        # What can finish was granted while the register was empty, and is judged alone.
+        with m.If(~self.finish.valid):
             m.d.sync += [
-                self.finish.valid.eq(1),
                 self.finish.payload.slot.eq(token.slot),
                 self.finish.payload.generation.eq(token.generation),
                 self.finish.payload.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
