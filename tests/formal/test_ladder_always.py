@@ -27,7 +27,7 @@ def a_system(*, steps: int, depth: int, slots: int = 16) -> SimpleNamespace:
         rungs=system.rungs,
         rung_after=system.rung_after,
         timer_depth=depth,
-        time_bits=6,
+        time_bits=5,
         timers=SimpleNamespace(backoff_steps=steps),
         ni=SimpleNamespace(slots=slots, sets=1),
     )
@@ -72,7 +72,7 @@ class LadderSpecification(wiring.Component):
         system, rungs, depth, mine = self._system, self._system.rungs, self._system.timer_depth, self._mine
         time_bits, turns, brim_level = system.time_bits, stages.turns(rungs), depth - self._spare
         after = system.rung_after(mine)
-        number_bits = depth.bit_length() + 1  # more than are ever in a rung
+        number_bits = (depth - 1).bit_length() + 1  # more than are ever in a rung
         token = data.StructLayout({"number": number_bits, "eve": time_bits})
         m.submodules.ladder = ladder = self._make(system, token, self._spare)
         inner = opened(ladder)
@@ -191,10 +191,12 @@ class LadderSpecification(wiring.Component):
 
         stored = Signal(number_bits)
         m.d.comb += stored.eq(levels[mine] - late[mine])
+        m.d.comb += Assert((walks <= mine) | (first[: len(inner.tail)] == heads[mine]))
         for place in range(places):
-            one = word(heads[mine] + place)
-            with m.If(place < stored):
-                m.d.comb += Assert(one.token.number == (first + place)[:number_bits])
+            one, ahead_of = word(Const(place, len(inner.tail))), Signal(len(inner.tail))
+            m.d.comb += ahead_of.eq(place - heads[mine])
+            with m.If(ahead_of < stored):
+                m.d.comb += Assert(one.token.number == Cat(Const(place, len(inner.tail)), first[-1] ^ (place < heads[mine])))
                 m.d.comb += Assert(one.until == ~one.token.eve)
         m.d.comb += Assert(late[mine] == recent[0])
         with m.If(late[mine]):
