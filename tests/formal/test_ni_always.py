@@ -353,8 +353,10 @@ CHANGES = {
     "a place is free a cycle early": (
         lambda make: QueueSpecification(3, make),
         Queue,
-        ("self.i.ready.eq(~full)", "self.i.ready.eq(~full | refill)"),
-        ("push.eq(self.i.valid & ~full)", "push.eq(self.i.valid & self.i.ready)"),
+        (
+            "self.i.ready.eq(~full),\n            push.eq(self.i.valid & ~full),\n            refill",
+            "self.i.ready.eq(~full | refill),\n            push.eq(self.i.valid & self.i.ready),\n            refill",
+        ),
     ),
     "a place is given up": (
         lambda make: QueueSpecification(3, make),
