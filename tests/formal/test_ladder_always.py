@@ -192,12 +192,13 @@ class LadderSpecification(wiring.Component):
 
         stored = Signal(number_bits)
         m.d.comb += stored.eq(levels[mine] - late[mine])
-        m.d.comb += Assert((walks <= mine) | (first[: len(inner.tail)] == heads[mine]))
+        m.d.comb += Assert(first[: len(inner.tail)] == Mux(walks <= mine, 0, heads[mine]))
         for place in range(places):
             one, ahead_of = word(Const(place, len(inner.tail))), Signal(len(inner.tail))
             m.d.comb += ahead_of.eq(place - heads[mine])
             with m.If(ahead_of < stored):
-                m.d.comb += Assert(one.token.number == Cat(Const(place, len(inner.tail)), first[-1] ^ (place < heads[mine])))
+                round_ = first[-1] ^ (place < heads[mine])
+                m.d.comb += Assert(one.token.number == Cat(Const(place, len(inner.tail)), round_))
                 m.d.comb += Assert(one.until == ~one.token.eve)
         m.d.comb += Assert(late[mine] == recent[0])
         with m.If(late[mine]):
@@ -253,14 +254,13 @@ class LadderSpecification(wiring.Component):
         return m
 
 
-#: Systems of `a_system`, and a rung: of its own successor, with a successor, as many rungs as turns and more, pointers
-#: in flip-flops, a level for every place but one.
+#: Systems of `a_system`, and a rung: its own successor, with a successor, pointers in flip-flops.  All have more turns
+#: than rungs.
 LADDERS = {
     "one": ({"steps": 0, "depth": 9}, 0),
     "first": ({"steps": 2, "depth": 9}, 0),
     "middle": ({"steps": 2, "depth": 9}, 1),
     "last": ({"steps": 2, "depth": 16}, 2),
-    "many": ({"steps": 6, "depth": 9}, 5),
     "flip-flops": ({"steps": 2, "depth": 9, "slots": 2}, 0),
 }
 
