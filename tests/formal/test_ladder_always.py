@@ -128,7 +128,7 @@ class LadderSpecification(wiring.Component):
                 Assume(~push.valid | (~walking & (levels[push.rung] < places - 1))),
             ]
             m.d.comb += [Assert(level < places) for level in levels]
-        # Whether one was pushed here 1, 2, ... cycles ago.  A look misses these, which is no matter: none is due so soon.
+        # Whether one was pushed here 1, 2, ... cycles ago.  A look misses these; none is due so soon.
         recent = Signal(BLIND)
         m.d.sync += recent.eq(Cat(push.valid & (push.rung == mine), recent))
 

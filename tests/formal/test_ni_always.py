@@ -412,7 +412,8 @@ def test_queue(depth, tmp_path):
 
 @pytest.mark.parametrize("depth", [7, 9])
 def test_large_queue(depth, tmp_path):
-    prove(LargeSpecification(depth, shallow()), tmp_path, cycles=10)  # bounded
+    # Induction over all of it takes the solver too long.
+    prove(LargeSpecification(depth, shallow()), tmp_path, cycles=10)
 
 
 @pytest.mark.parametrize("flits", [4, 5])
