@@ -29,7 +29,7 @@ class Queue(wiring.Component):
     one can leave each cycle.  `level` counts the memory only, never the output register.  Reset empties it.
 
     A memory of up to `LUT_DEPTH` entries is made of LUTs.  A larger one is a `Ram` behind a small queue, which it fills
-    ahead of what leaves; while the `Ram` is empty, entries go past it.
+    ahead of what leaves; while the `Ram` is empty, entries go past it, right behind the last that comes out of it.
 
     Parameters
     ----------
@@ -125,25 +125,35 @@ class Queue(wiring.Component):
         )
         some, full, coming = Signal(), Signal(), Signal(2)
         push, passes, reads, taken = Signal(), Signal(), Signal(), Signal()
+        # Of what is on its way, what went past the memory: so a gap in what is pushed is made up for, and in the end
+        # nothing is on its way.  Else slow pushes would find it on its way for ever, and the front would run dry.
+        past = [(Signal(name=f"past{i}"), Signal(self._shape, name=f"aside{i}")) for i in range(2)]
         m.d.comb += [
             self.i.ready.eq(~full),
             push.eq(self.i.valid & ~full),
             taken.eq(self.o.valid & self.o.ready),
             reads.eq(some & places.any()),
-            passes.eq(push & ~some & ~coming.any() & places.any()),
+            passes.eq(push & ~some & places.any()),
             memory.write_en.eq(push & ~passes),
             memory.write_addr.eq(tail),
             memory.write_data.eq(self.i.payload),
             memory.read_addr.eq(head),
-            front.i.valid.eq(passes | coming[1]),
+            front.i.valid.eq(coming[1] | (passes & ~coming[0])),
             front.i.payload.eq(self.i.payload),
             self.level.eq(total - self.o.valid),
             self.empty.eq(~total.any()),
         ]
         with m.If(coming[1]):
-            m.d.comb += front.i.payload.eq(memory.read_data)
+            m.d.comb += front.i.payload.eq(Mux(past[1][0], past[1][1], memory.read_data))
         wiring.connect(m, front.o, wiring.flipped(self.o))
-        m.d.sync += coming.eq(Cat(reads, coming))
+        m.d.sync += [
+            coming.eq(Cat(reads | (passes & coming[0]), coming[0] | (passes & coming[1]))),
+            *(register.eq(new) for register, new in zip(past[0], (passes, self.i.payload), strict=True)),
+        ]
+        with m.If(coming[0]):
+            m.d.sync += [register.eq(new) for register, new in zip(past[1], past[0], strict=True)]
+        with m.Else():
+            m.d.sync += [register.eq(new) for register, new in zip(past[1], (passes, self.i.payload), strict=True)]
         with m.If(memory.write_en):
             m.d.sync += tail.eq(step(tail, self._depth))
         with m.If(reads):

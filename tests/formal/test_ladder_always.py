@@ -1,0 +1,305 @@
+"""What the ladder of time-outs promises for ever, for all inputs: by induction, in small configurations."""
+
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+
+from types import SimpleNamespace
+
+import pytest
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, wiring
+
+from lethe.ni.ladder import Ladder
+from lethe.spec import stages
+from tests.helpers.proof import NotProved, changed, opened, prove_always
+from tests.helpers.proof_systems import small
+
+LEAST = 9  # an eve is at least so much later than its push
+LOOK = 5  # cycles from the beginning of a look to its pop
+BLIND = LOOK + 1  # pushes of so many cycles before a pop are not seen by its look
+
+
+def a_system(*, steps: int, depth: int, slots: int = 16) -> SimpleNamespace:
+    """What a ladder asks a system, with a short time."""
+    system = small(timers={"backoff_steps": steps, "timer_depth": depth}, ni={"slots": slots, "sets": 1, "ways": 1})
+    return SimpleNamespace(
+        rungs=system.rungs,
+        rung_after=system.rung_after,
+        timer_depth=depth,
+        time_bits=5,
+        timers=SimpleNamespace(backoff_steps=steps),
+        ni=SimpleNamespace(slots=slots, sets=1),
+    )
+
+
+class Restarted(wiring.Component):
+    """A specification with its component, under resets at any time: memories stay as they are."""
+
+    def __init__(self, specification):
+        self._specification = specification
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        reset = Signal()
+        m.d.comb += reset.eq(AnySeq(1))
+        m.submodules.specification = ResetInserter(reset)(self._specification)
+        return m
+
+
+class LadderSpecification(wiring.Component):
+    """A rung is popped in its turn if and only if the contract says so; tokens leave in order, none lost, none twice.
+
+    ``room`` is the contract's, of the known levels.
+
+    Parameters
+    ----------
+    system : of `a_system`
+    mine : the rung whose tokens are looked at; of the others there are the levels
+    spare : of the ladder
+    spaced : whether tokens come as the transmitter pushes them, three cycles after a grant with ``room``; else whenever
+        the memory has a place for them
+    make : the ladder
+    """
+
+    def __init__(self, system, mine, *, spare=stages.SPARE_SEND, spaced=False, make=Ladder):
+        self._system, self._mine, self._spare, self._spaced, self._make = system, mine, spare, spaced, make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        system, rungs, depth, mine = self._system, self._system.rungs, self._system.timer_depth, self._mine
+        time_bits, turns, brim_level = system.time_bits, stages.turns(rungs), depth - self._spare
+        after = system.rung_after(mine)
+        number_bits = (depth - 1).bit_length() + 1  # more than are ever in a rung
+        token = data.StructLayout({"number": number_bits, "eve": time_bits})
+        m.submodules.ladder = ladder = self._make(system, token, self._spare)
+        inner = opened(ladder)
+        (memory,) = (plain.memory for plain in opened(inner.memory)._plain)
+        push, hold, places = ladder.push, ladder.hold, 1 << len(inner.tail)
+
+        # Time, turns, the walk.  `walks` rungs were walked.
+        time, turn, walks = Signal(time_bits), Signal(range(turns)), Signal(range(rungs + 1))
+        m.d.comb += [
+            ladder.advance.eq(AnySeq(1)),
+            ladder.time_base.eq(time),
+            hold.ready.eq(AnySeq(1)),
+            Assert(inner.turn[0] == turn),
+            *(Assert(inner.turn[i] == (turn + i) % turns) for i in range(1, LOOK + 1)),
+        ]
+        m.d.sync += [time.eq(time + ladder.advance), turn.eq(Mux(turn == turns - 1, 0, turn + 1))]
+        if not inner.walked:
+            walks = Const(rungs, len(walks))
+        else:
+            with m.If(walks != rungs):
+                m.d.sync += walks.eq(walks + 1)
+            m.d.comb += [Assert(walks <= rungs), Assert((walks == rungs) | (walks == turn))]
+        walking = walks != rungs
+        m.d.comb += Assert(inner.walking == walking)
+
+        # What is pushed.
+        levels = Array(Signal(number_bits, name=f"level{q}") for q in range(rungs))
+        first, ahead = Signal(number_bits), Signal(time_bits)
+        m.d.comb += [
+            ahead.eq(AnySeq(time_bits)),
+            Assume((ahead >= LEAST) & (ahead < 1 << (time_bits - 1))),
+            push.rung.eq(AnySeq(len(push.rung))),
+            Assume(push.rung < rungs),
+            push.eve.eq(time + ahead),
+            push.token.eve.eq(push.eve),
+            push.token.number.eq(Mux(push.rung == mine, first + levels[mine], AnySeq(number_bits))),
+        ]
+        if self._spaced:
+            grant, granted = Signal(), Signal(3)
+            m.d.comb += [
+                grant.eq(AnySeq(1)),
+                Assume(~grant | (push.room & ~walking & ~granted[:2].any())),
+                push.valid.eq(granted[2]),
+            ]
+            m.d.sync += granted.eq(Cat(grant, granted))
+            flying = sum(granted, Const(0, 1))
+            m.d.comb += Assert(~(granted[0] & granted[1:].any()) & ~(granted[1] & granted[2]))
+            m.d.comb += [Assert(level + flying <= brim_level + 2) for level in levels]
+            m.d.comb += Assert(~granted.any() | ~walking)
+        else:
+            m.d.comb += [
+                push.valid.eq(AnySeq(1)),
+                Assume(~push.valid | (~walking & (levels[push.rung] < places - 1))),
+            ]
+            m.d.comb += [Assert(level < places) for level in levels]
+        # Whether one was pushed here 1, 2, ... cycles ago.  A look misses these; none is due so soon.
+        recent = Signal(BLIND)
+        m.d.sync += recent.eq(Cat(push.valid & (push.rung == mine), recent))
+
+        # What is popped: one is, and it is the oldest of its rung.
+        full, shown, pops = Signal(), Signal(), Signal()
+        m.d.comb += [Assert(hold.valid == full), Assert(~inner.pop | (turn < rungs))]
+        with m.If(full):
+            m.d.sync += full.eq(~hold.ready)
+        with m.Else():
+            m.d.sync += [full.eq(inner.pop), shown.eq(pops)]
+        m.d.comb += pops.eq(inner.pop & (turn == mine))
+        m.d.sync += first.eq(first + pops)
+        with m.If(full & shown):
+            m.d.comb += Assert(hold.payload.token.number == (first - 1)[:number_bits])
+            m.d.comb += Assert(hold.payload.next_rung == after)
+        above, beyond = Signal(rungs), Signal(rungs)  # by the levels of a cycle ago
+        for q, level in enumerate(levels):
+            popped = inner.pop & (turn == q)
+            m.d.comb += Assert(~popped | (level != 0))
+            m.d.sync += [
+                level.eq(level + (push.valid & (push.rung == q)) - popped),
+                above[q].eq(level > brim_level),
+                beyond[q].eq(level > depth - stages.SPARE_NEXT_RUNG),
+            ]
+        m.d.comb += [Assert(push.room == ~above.any()), Assert(inner.now == sum(above, Const(0, 1)))]
+
+        # The pointers are as far apart as there are tokens in memory, where a push is one cycle late.
+        pushed, rung, number = inner.pushed, inner.rung, inner.token.number
+        late = [Signal(name=f"late{q}") for q in range(rungs)]
+        heads, tails, brims = (
+            [pointers.read(Const(q, range(turns))) for q in range(turns)]
+            for pointers in (inner.heads, inner.tails, inner.brims)
+        )
+        for q, level in enumerate(levels):
+            m.d.comb += [
+                late[q].eq(pushed & (rung == q)),
+                Assert(~late[q] | ((level != 0) & (inner.tail == tails[q]))),
+            ]
+            with m.If(walks > q):
+                m.d.comb += [
+                    Assert(tails[q] == (heads[q] + level - late[q])[: len(inner.tail)]),
+                    Assert(brims[q] == (heads[q] + brim_level)[: len(inner.tail)]),
+                ]
+            with m.Else():
+                m.d.comb += Assert(level == 0)
+        for q in range(rungs, turns):
+            m.d.comb += Assert(heads[q] == tails[q])
+        m.d.comb += [Assert(~pushed | ((rung < rungs) & ~walking))]
+        if inner.walked:
+            with m.If(walking):
+                m.d.comb += [
+                    Assert((rung == turn) & (inner.tail == places - 1)),
+                    Assert((inner.popped_head == 0) & (inner.popped_brim == brim_level)),
+                ]
+
+        # The memory holds the tokens of this rung, the oldest at its head.
+        def word(pointer):
+            port = memory.read_port(domain="comb")
+            m.d.comb += port.addr.eq(mine * places + pointer[: len(inner.tail)])
+            return port.data
+
+        stored = Signal(number_bits)
+        m.d.comb += stored.eq(levels[mine] - late[mine])
+        m.d.comb += Assert(first[: len(inner.tail)] == Mux(walks <= mine, 0, heads[mine]))
+        for place in range(places):
+            one, ahead_of = word(Const(place, len(inner.tail))), Signal(len(inner.tail))
+            m.d.comb += ahead_of.eq(place - heads[mine])
+            with m.If(ahead_of < stored):
+                round_ = first[-1] ^ (place < heads[mine])
+                m.d.comb += Assert(one.token.number == Cat(Const(place, len(inner.tail)), round_))
+                m.d.comb += Assert(one.until == ~one.token.eve)
+        m.d.comb += Assert(late[mine] == recent[0])
+        with m.If(late[mine]):
+            m.d.comb += Assert(number == (first + stored)[:number_bits])
+            m.d.comb += Assert(inner.until == ~inner.token.eve)
+        oldest = word(heads[mine])
+
+        # Looks: those that began when their rung was walked are good; `some` is what there was when it began.
+        good = Signal(LOOK)  # of the looks at turn[0], turn[1], ...
+        m.d.sync += good.eq(Cat(good, walks > inner.turn[LOOK])[1:])
+        seen, before = Signal(number_bits), Signal(number_bits)
+        m.d.comb += [
+            seen.eq(levels[mine] - sum(recent, Const(0, 1))),
+            before.eq(levels[mine] - sum(recent[: BLIND - 1], Const(0, 1))),
+        ]
+        for i in range(LOOK):
+            m.d.comb += [
+                Assert(~good[i] | (inner.turn[i] < walks)),
+                # When a look that is not good began, there was nothing.
+                Assert(
+                    good[i] | (inner.turn[i] != mine) | (levels[mine] == sum(recent[: LOOK - i], Const(0, number_bits)))
+                ),
+            ]
+        m.d.comb += Assert(levels[mine] >= sum(recent, Const(0, 1)))
+        m.d.comb += Assert(~(inner.some & good[1]) | (levels[inner.turn[1]] != 0))
+        head_of = Array(heads)
+        for value, at, what in (
+            (inner.head, 4, lambda head: head),
+            (inner.after_head, 3, lambda head: head + 1),
+            (inner.after_brim, 2, lambda head: head + 1 + brim_level),
+            (inner.popped_head, 0, lambda head: head + 1),
+            (inner.popped_brim, 0, lambda head: head + 1 + brim_level),
+        ):
+            right = value == what(head_of[inner.turn[at]])[: len(value)]
+            m.d.comb += Assert(right | ~good[at] | (walking if at == 0 else 0))
+        m.d.comb += [
+            Assert(~inner.ripe | good[0]),
+            # A look that is not good is one of the first turn, at a rung that is being walked until then.
+            Assert(~inner.some | good[1] | (walking & (inner.turn[1] == turn + 1) & (inner.turn[1] < rungs))),
+        ]
+        with m.If(good[1] & (inner.turn[1] == mine)):
+            m.d.comb += Assert(inner.some == (before != 0))
+            with m.If(inner.some):
+                m.d.comb += Assert(inner.read == oldest)
+        ripe = Signal()
+        late_by = Signal(time_bits)
+        m.d.comb += [late_by.eq(time - oldest.token.eve - 1), ripe.eq((seen != 0) & ~late_by[-1])]
+        with m.If(turn == mine):
+            m.d.comb += Assert(inner.ripe == ripe)
+            with m.If(inner.ripe):
+                m.d.comb += [Assert(inner.oldest == oldest.token), Assert(inner.its_next == after)]
+            m.d.comb += Assert(pops == (ripe & ~full & (~beyond[after] if after != mine else 1)))
+        return m
+
+
+#: Systems of `a_system`, and a rung: its own successor, with a successor, pointers in flip-flops.  All have more turns
+#: than rungs.
+LADDERS = {
+    "one": ({"steps": 0, "depth": 9}, 0),
+    "first": ({"steps": 2, "depth": 9}, 0),
+    "middle": ({"steps": 2, "depth": 9}, 1),
+    "last": ({"steps": 2, "depth": 16}, 2),
+    "flip-flops": ({"steps": 2, "depth": 9, "slots": 2}, 0),
+}
+
+
+@pytest.mark.parametrize("which", LADDERS)
+def test_ladder(which, tmp_path):
+    system, mine = LADDERS[which]
+    prove_always(Restarted(LadderSpecification(a_system(**system), mine)), tmp_path, k=4)
+
+
+def test_ladder_with_more_room_to_spare(tmp_path):
+    specification = LadderSpecification(a_system(steps=2, depth=9), 0, spare=stages.SPARE_DELIVER)
+    prove_always(Restarted(specification), tmp_path, k=4)
+
+
+@pytest.mark.parametrize("depth", [9, 16])
+def test_the_transmitter_leaves_places(depth, tmp_path):
+    prove_always(Restarted(LadderSpecification(a_system(steps=2, depth=depth), 1, spaced=True)), tmp_path, k=4)
+
+
+#: What the proof has to refuse: the text that is changed, and what by.
+CHANGES = {
+    "tokens leave before their time": ("some & ~left[-1] & ~walking", "some & ~walking"),
+    "a look of before a reset pops": ("some & ~left[-1] & ~walking", "some & ~left[-1]"),
+    "two pushes in a row go to one place": (
+        "return Mux(pushed & (rung == rung_), after_tail, tails.read(rung_))",
+        "return tails.read(rung_)",
+    ),
+    "a held token is lost": ("pop.eq(ripe & ~blocked & ~self.hold.valid)", "pop.eq(ripe & ~blocked)"),
+    "room a cycle late": ("room.eq(~rises & ((now == 0)", "room.eq(((now == 0)"),
+    "no room after a pop": ("((now == 1) & falls)", "0"),
+    "a pop that a push makes up for counts": ("later(pop & ~both, 1)", "later(pop, 1)"),
+    "a token on its way to the next rung is not seen": ("joins.eq(pushed & (rung == next_rung))", "joins.eq(0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_wrong_ladder_is_refused(change, tmp_path):
+    make = changed(Ladder, CHANGES[change])
+    with pytest.raises(NotProved, match="Assert failed") as refused:
+        prove_always(Restarted(LadderSpecification(a_system(steps=2, depth=9), 0, make=make)), tmp_path, k=20)
+    assert refused.value.by == "base"  # it does go wrong, within so many cycles
