@@ -5,6 +5,7 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
+from lethe.spec.stages import ACTS
 from lethe.spec.wire import pack_uid
 from lethe_sim.ledger import columns
 from lethe_sim.ledger.columns import NULL, most_before, runs, starts_of
@@ -101,7 +102,7 @@ def test_overtaking_worms(arrivals, tree, mesh):
 def test_an_arrival_has_its_own_launch():
     """Without queues there is one cycle in which a worm can have been launched; one launch is one arrival's."""
     system = System.make(topology={"kind": "wire"})
-    flight = 2 + system.format.control_flits - 1
+    flight = system.format.control_flits - 1 + ACTS
     sends = [(100, 0, FORGET, 1, 0, 0), (200, 0, FORGET, 1, 0, 0)]
 
     def found(*cycles: int) -> list[tuple]:

@@ -203,7 +203,7 @@ def test_what_no_rule_forbids_the_digest_shows(mixed, tmp_path, name):
 
 def test_a_part_is_removed_with_its_entry(mixed, tmp_path):
     path = tmp_path / "t.parquet"
-    tamper(path, mixed, lambda rows: None, part_events=300)
+    tamper(path, mixed, lambda rows: None, part_events=150)
     manifest = json.loads((path / "_trace.json").read_text())
     gone = manifest["parts"].pop(1)
     manifest["trace"]["events"] -= gone["events"]
