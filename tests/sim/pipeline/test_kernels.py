@@ -55,7 +55,7 @@ def test_the_most_before_is_of_the_own_run():
 SEND, ACK, FORGET, DUPLICATE, RELEASE, FORGOTTEN = (
     Event.SEND, Event.ACK, Event.FORGET, Event.DUPLICATE, Event.RELEASE, Event.FORGOTTEN,
 )  # fmt: skip
-# (cycle, node, event, peer, slot, generation) of datagrams of node 0; its messages act 12 cycles later at the earliest.
+# (cycle, node, event, peer, slot, generation) of datagrams of node 0; its messages act 16 cycles later at the latest.
 LAUNCHES = [(100, 0, SEND, 7, 3, 0), (150, 0, FORGET, 7, 3, 0), (160, 0, SEND, 7, 3, 1), (170, 0, SEND, 7, 4, 0)]
 
 
@@ -84,7 +84,7 @@ def group_of(system: System, events: list[tuple]) -> Group:
         ([(165, 7, DUPLICATE, 0, 3, 1)], [165], [165]),
         ([(5000, 7, DUPLICATE, 0, 3, 1)], [5000], [5000]),
         # The other direction is another path.
-        ([(190, 7, ACK, 0, 3, 1), (200, 0, RELEASE, 7, 3, 1), (210, 7, DUPLICATE, 0, 3, 1)], [], []),
+        ([(180, 7, ACK, 0, 3, 1), (200, 0, RELEASE, 7, 3, 1), (210, 7, DUPLICATE, 0, 3, 1)], [], []),
     ],
 )
 def test_overtaking_worms(arrivals, tree, mesh):
