@@ -333,10 +333,10 @@ def test_the_examples_of_faults_are_valid_when_uncommented(kind):
 def test_the_wrap_guard_follows_the_wire_and_the_timers():
     """T1: fewer generations, or longer Ack intervals, are refused; what the error advises is accepted."""
     System.make()
-    with pytest.raises(ConfigError, match=r"set wire\.generation_bits = 14, or lower timers\.backoff_steps") as raised:
+    with pytest.raises(ConfigError, match=r"set wire\.generation_bits = 13, or lower timers\.backoff_steps") as raised:
         System.make(timers={"backoff_steps": 8})
-    assert "77824 cycles" in str(raised.value)
-    System.make(timers={"backoff_steps": 8}, wire={"generation_bits": 14})
+    assert "143360 cycles" in str(raised.value)
+    System.make(timers={"backoff_steps": 8}, wire={"generation_bits": 13})
     System.make(timers={"backoff_steps": 8, "wrap_guard": 0})
     System.make(timers={"backoff_steps": 0}, wire={"generation_bits": 6})
 
