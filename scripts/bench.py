@@ -215,7 +215,7 @@ def _one_flit_messages(cycles: int) -> Figure:
         while not ctx.get(ni.host.ready):
             await ctx.tick()
         rx = ni.watch[2 * trace.WORD_BITS :][:8]
-        for flit in [*flits, None, None, None, None]:
+        for flit in [*flits, *(ACTS + 2) * [None]]:
             ctx.set(ni.link_i, {"valid": flit is not None, "first": flit is not None, "last": flit is not None}
                     | {"data": flit or 0})  # fmt: skip
             acted.append(ctx.get(rx) in acts)

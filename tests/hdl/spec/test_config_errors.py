@@ -99,7 +99,7 @@ ERRORS = [
         "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 70 cycles", "raise timers",
     ),
     (
-        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 0\nslack = 61',
+        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 0\nslack = 65',
         "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 96 cycles", "raise timers",
     ),
     (
