@@ -42,6 +42,7 @@ from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
 from lethe.spec.sections.faults import Absence
 from lethe.spec.sections.router import STAGES
+from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
 from lethe_fpga.area import BLOCKS, COLUMNS, Block, Size, Unwatched, measured, size
 from lethe_fpga.build import BuildError
@@ -158,14 +159,14 @@ def _idle(count: int) -> Iterator[Figure]:
         acked = {uid: cycle for cycle, uid in rows.events(other, Event.ACK)[::-1].tolist()}
         accepted = rows.events(other, Event.ACCEPT)[:, 0]
         for cycle, uid in rows.events(other, Event.DELIVER).tolist():
-            last = int(np.flatnonzero(lasts[node][:cycle])[-1])
+            last = int(np.flatnonzero(lasts[node][: cycle - ACTS + 1])[-1])
             if idle[other][last - 1 - system.format.send_flits(32)] and not np.any(
                 (accepted > last - 20) & (accepted <= acked[uid])
             ):
                 answered.append(acked[uid] - last)
     for quantity, found, target in (
-        ("cycles from accepted to first flit, NI idle", first, 4),
-        ("cycles from last flit in to Ack's first flit out, NI idle", answered, 6),
+        ("cycles from accepted to first flit, NI idle", first, QUEUED + SHOWN),
+        ("cycles from last flit in to Ack's first flit out, NI idle", answered, ACTS + QUEUED + SHOWN),
     ):
         yield Figure(
             section="rates",
@@ -214,7 +215,7 @@ def _one_flit_messages(cycles: int) -> Figure:
         while not ctx.get(ni.host.ready):
             await ctx.tick()
         rx = ni.watch[2 * trace.WORD_BITS :][:8]
-        for flit in [*flits, None, None, None, None]:
+        for flit in [*flits, *(ACTS + 2) * [None]]:
             ctx.set(ni.link_i, {"valid": flit is not None, "first": flit is not None, "last": flit is not None}
                     | {"data": flit or 0})  # fmt: skip
             acted.append(ctx.get(rx) in acts)

@@ -49,7 +49,7 @@ def shown(dut: SelfTest, cycles: int, drive=None) -> list[tuple[int, ...]]:
 
 def test_leds_tell_that_every_datagram_arrived_once():
     """`passed` comes on once, some cycles after the golden model has drained, and then `running` is steadily on."""
-    system = small(3)
+    system = small(4)
     golden = Golden(system)
     drained = golden.run(10_000, until_drained=True)
     assert golden.drained

@@ -67,4 +67,4 @@ RUNS = {
 def system_of(name: str) -> System:
     sections: dict[str, Any] = {section: dict(keys) for section, keys in RUNS[name].items()}
     sections["workload"] = {"load": 0.4, "count": 40, "min_length": 4} | sections.get("workload", {})
-    return System.make(name, run={"name": name, "seed": 3, "cycles": 60_000}, **sections)
+    return System.make(name, run={"name": name, "seed": 3, "cycles": 200_000}, **sections)

@@ -26,7 +26,7 @@ class TimersSection:
         -1,
         "longest time-out, from measured round trips; 0: fixed; -1: 64 of the first if worms wait, else 0",
     )
-    backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 43 to 2,752 cycles; 0: never")
+    backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 55 to 3,520 cycles; 0: never")
     jitter_bits: int = key(
         4, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 4 are up to 15; 0: none"
     )
