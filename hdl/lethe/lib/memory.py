@@ -70,7 +70,7 @@ class Ram(wiring.Component):
         return m
 
     def _plain(self, m, attributes):
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
+        m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port()
         shown = Signal(self._shape, reset_less=True)
         m.d.sync += shown.eq(read.data)
