@@ -225,7 +225,7 @@ class RouterBlock(Block):
             (seed_for(seed, UNIT_ROUTER, self._number), 32),
             (salt_for(seed), 16) if self._pins else (0, 0),
         ]
-        counted = [ROUTER_COUNTED[counter] for counter in RouterCounter]
+        kinds = [ROUTER_COUNTED[counter] for counter in RouterCounter]  # the event of each counter
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
         flits, fragments = [GAP] * self._ports, 0
@@ -246,7 +246,7 @@ class RouterBlock(Block):
                 ),
             )
             events = [trace.EVENT.of(word) for word in words if word]
-            counts = [events.count(event) for event in counted] if events else [0] * len(counted)
+            counts = [events.count(event) for event in kinds] if events else [0] * len(kinds)
             fragmented.append(model.extra_fragments)
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
