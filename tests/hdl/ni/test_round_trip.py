@@ -189,7 +189,7 @@ def test_repeats_come_after_the_measured_time():
     assert bench.run(30_000, until=lambda _: offered == 30)
 
     def acts(since, tries, delay):
-        """When a token acts: its rung has its turn, then one cycle to the hold register, and the stages of a request."""
+        """When a token acts: its rung has its turn; one cycle to the hold register; the stages of a request."""
         turn = (system.rung(0, tries) - since - delay) % stages.turns(system.rungs)
         return since + delay + turn + 1 + stages.CHOSEN
 
