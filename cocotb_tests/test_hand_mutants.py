@@ -48,16 +48,16 @@ class Change:
 
 CHANGES = {
     "Sends' tries wrap": Change(
-        file=f"{HDL}/ni/send_side.py",
-        old="Mux(act.tries == 255, 255, act.tries + 1)",
-        new="act.tries + 1",
+        file=f"{HDL}/ni/action.py",
+        old="Mux(soon.tries == 255, 255, soon.tries + 1)",
+        new="Mux((soon.tries == 255) & ~soon.repeating, 255, soon.tries + 1)",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
     "Acks' tries wrap": Change(
-        file=f"{HDL}/ni/receive_side.py",
-        old="Mux(act.ack_tries == 255, 255, act.ack_tries + 1)",
-        new="act.ack_tries + 1",
+        file=f"{HDL}/ni/action.py",
+        old="Mux(soon.tries == 255, 255, soon.tries + 1)",
+        new="Mux((soon.tries == 255) & ~soon.acking, 255, soon.tries + 1)",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
@@ -68,7 +68,10 @@ CHANGES = {
         blocks=(("ni64", "ni 64"), ("ni128", "ni 128")),
     ),
     "a Send or BE of one flit is judged by its length": Change(
-        file=f"{HDL}/ni/receiver.py", old=" | (single & is_data)", new="", blocks=(("ni128", "ni 128"),)
+        file=f"{HDL}/ni/receiver.py",
+        old="Mux(single, is_answer | is_forget, is_answer | is_forget | is_data)",
+        new="is_answer | is_forget | is_data",
+        blocks=(("ni128", "ni 128"),),
     ),
     "a wrong last is good": Change(
         file=f"{HDL}/traffic/checker.py",
@@ -88,13 +91,13 @@ CHANGES = {
     ),
     "a deadline is over one cycle late": Change(
         file=f"{HDL}/ni/send_side.py",
-        old="row.deadline.given & ~left[-1]",
-        new="row.deadline.given & ~left[-1] & (left != 0)",
+        old="(minus_one & (passed[0] | self.advance))",
+        new="(minus_one & passed[0] & self.advance)",
         blocks=(("ni16", "ni 16"), ("ni64", "ni 64")),
     ),
     "an Ack of any node releases": Change(
         file=f"{HDL}/ni/send_side.py",
-        old="                & (row.destination[: form.node_bits] == act.source)\n",
+        old="                & (row.destination[: form.node_bits] == later.source)\n",
         new="",
         blocks=(("ni16", "ni 16"),),
     ),
@@ -142,8 +145,8 @@ CHANGES = {
     ),
     "a REJECT ends whatever is live": Change(
         file=f"{HDL}/ni/send_side.py",
-        old="restarted = act.reject & answered",
-        new="restarted = act.reject & self.ready & alive",
+        old="answerable & (soon.ack | soon.reject if rejects else soon.ack)",
+        new="((answerable & soon.ack) | soon.reject if rejects else answerable & soon.ack)",
         blocks=(("ni options", "ni 64"),),
     ),
     "a silent node is heard after one repeat more": Change(
@@ -201,9 +204,9 @@ CHANGES = {
         blocks=(("ni options", "ni 64"),),
     ),
     "all flits are merged": Change(
-        file=f"{HDL}/ni/transmitter.py",
-        old="first.eq(serialiser.upcoming == 0)",
-        new="first.eq(1)",
+        file=f"{HDL}/link/serialiser.py",
+        old="early.opens.eq(~self.start & in_payload & ~begun)",
+        new="early.opens.eq(~self.start & in_payload)",
         blocks=(("ni options", "ni 64"),),
     ),
     "the generator offers in a reset": Change(

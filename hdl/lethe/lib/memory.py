@@ -74,7 +74,7 @@ class Ram(wiring.Component):
 
     def _luts(self, m, attributes):
         """Everything is a cycle late at the memory, so that it may come late in its cycle."""
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
+        m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port(domain="comb")
         for port, value in (
             (write.en, self.write_en),
@@ -88,7 +88,7 @@ class Ram(wiring.Component):
             m.d.comb += port.eq(register)
 
     def _plain(self, m):
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
+        m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
         write, read = memory.write_port(), memory.read_port()
         shown = Signal(self._shape, reset_less=True)
         m.d.sync += shown.eq(read.data)

@@ -8,6 +8,7 @@ simulator's interface two calls.
 # pyright: reportAttributeAccessIssue=false
 
 import abc
+import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -225,7 +226,7 @@ class RouterBlock(Block):
             (seed_for(seed, UNIT_ROUTER, self._number), 32),
             (salt_for(seed), 16) if self._pins else (0, 0),
         ]
-        counted = [ROUTER_COUNTED[counter] for counter in RouterCounter]
+        kinds = [ROUTER_COUNTED[counter] for counter in RouterCounter]  # the event of each counter
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
         flits, fragments = [GAP] * self._ports, 0
@@ -246,7 +247,7 @@ class RouterBlock(Block):
                 ),
             )
             events = [trace.EVENT.of(word) for word in words if word]
-            counts = [events.count(event) for event in counted] if events else [0] * len(counted)
+            counts = [events.count(event) for event in kinds] if events else [0] * len(kinds)
             fragmented.append(model.extra_fragments)
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
@@ -332,28 +333,32 @@ class LadderBlock(Block):
         modulus = 1 << system.time_bits
         time, serial = chance.choice((0, modulus - 700)), 0
         eager, takes = 0.5, 0.5
-        had_room, pushed, again = False, False, None
-        while True:
+        ready = max(system.ni.slots, system.ni.sets)  # cycles of the initialisation, in which nothing is pushed
+        # What is pushed in this cycle and the next ones: a Send after its grant, a repeated Ack after its choice.
+        ahead: deque[int | None] = deque([None] * (stages.CHOSEN if self._number else stages.PUSHED))
+        granted = -stages.PUSHED
+        for cycle in itertools.count():
             if chance.random() < 0.02:
                 eager, takes = chance.choice((0.05, 0.4, 1.0)), chance.choice((0.05, 0.5, 1.0))
             take, advance = chance.random() < takes, chance.random() < 0.9
-            # A Send is granted by the room of the cycle before, and never in two cycles running.
-            room = bool(golden_ladder.has_room(model.row, self._number))
-            may = room and again is None if self._number else had_room and not pushed
-            rung = None
-            if again is not None and chance.random() < 0.8:
-                rung = again
-            elif may and chance.random() < eager:
-                rung = chance.randrange(system.graph.distance_classes if self._number else system.rungs)
+            rung = ahead.popleft()
+            wants = cycle >= ready and chance.random() < eager
+            wants = wants and golden_ladder.has_room(model.row, self._number, model.cycle)
+            grant = None
+            if self._number:
+                if wants and rung is None:  # a delivery
+                    rung = chance.randrange(system.graph.distance_classes)
+            elif wants and cycle >= granted + stages.PUSHED:
+                granted, grant = cycle, chance.randrange(system.rungs)
             token, eve = 0, 0
             if rung is not None:
                 serial += 1
                 token = rung | (serial & 0xFFFF) << 8
-                jitter = chance.getrandbits(system.timers.jitter_bits) if self._number == 0 else -1
+                jitter = 0 if self._number else stages.PUSHED + chance.getrandbits(system.timers.jitter_bits)
                 delay = system.delays[rung]
                 if system.measured:
                     delay = chance.randint(system.delays[0], system.longest_delays[rung])
-                eve = time + delay + jitter
+                eve = time + delay + jitter - 1
             push = None if rung is None else golden.Token(rung, eve + 1, token)
             hold, room = model.step(time, push, take)
             after = system.rung_after(hold[0] & 0xFF) if hold else 0
@@ -368,8 +373,10 @@ class LadderBlock(Block):
                     (after, self._rung_bits),
                 ),
             )  # fmt: skip
-            had_room, pushed = room, push is not None
-            again = after if self._number and hold and take else None
+            if self._number:
+                ahead.append(after if hold and take and chance.random() < 0.8 else None)
+            else:
+                ahead.append(grant)
             time += advance
 
 

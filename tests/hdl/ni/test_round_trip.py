@@ -187,25 +187,30 @@ def test_repeats_come_after_the_measured_time():
 
     bench.hooks.append(offer)
     assert bench.run(30_000, until=lambda _: offered == 30)
+
+    def acts(since, tries, delay):
+        """When a token acts: its rung has its turn; one cycle to the hold register; the stages of a request."""
+        turn = (system.rung(0, tries) - since - delay) % stages.turns(system.rungs)
+        return since + delay + turn + 1 + stages.CHOSEN
+
     checked = {Event.REPEAT: [], Event.ACK_REPEAT: []}
     for node in (0, 1):
-        numbers, sent, waiting = Numbers(system, 0), 0, {}
+        numbers, sent, waiting, sends = Numbers(system, 0), 0, {}, set()
         for seen in sorted(bench.kinds(node), key=lambda e: e.cycle):
             match seen.event:
                 case Event.SEND:
                     sent = seen.cycle - (stages.SHOWN - stages.PUSHED)
                     waiting[Event.REPEAT] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
+                    sends.add(acts(*waiting[Event.REPEAT]))
                 case Event.DELIVER:
                     waiting[Event.ACK_REPEAT] = seen.cycle, 0, numbers.t
                 case Event.RELEASE:
                     numbers.sample(seen.cycle - sent)
                 case Event.REPEAT | Event.ACK_REPEAT:
-                    since, tries, delay = waiting[seen.event]
-                    # The rung has its turn, then one cycle to the hold register, and the stages of a request.
-                    due = since + delay
-                    turn = (system.rung(0, tries) - due) % stages.turns(system.rungs)
-                    assert seen.cycle == due + turn + 1 + stages.CHOSEN, seen
-                    checked[seen.event].append(delay)
+                    due = acts(*waiting[seen.event])
+                    # A Send's token goes before an Ack's, even if its datagram is over and it does nothing.
+                    assert seen.cycle == due + (seen.event == Event.ACK_REPEAT and due in sends), seen
+                    checked[seen.event].append(waiting[seen.event][2])
                     if seen.event == Event.ACK_REPEAT:
                         waiting[seen.event] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
     for delays in checked.values():
