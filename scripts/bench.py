@@ -225,7 +225,7 @@ def _one_flit_messages(cycles: int) -> Figure:
     simulator.add_clock(1e-6)
     simulator.add_testbench(process)
     simulator.run()
-    rate = sum(acted[2 : 2 + cycles]) / cycles
+    rate = sum(acted[ACTS : ACTS + cycles]) / cycles
     return Figure(
         section="rates",
         quantity="one-flit messages received and acted on per cycle",
