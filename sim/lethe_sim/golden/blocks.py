@@ -14,9 +14,10 @@ from lethe.spec.trace import lane_word
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.fabric.topology import place_router
 from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib.bits import U0
 
 from . import system as machine
-from .compile import jit, pointer
+from .compile import bound, jit, pointer
 from .events import COLUMNS
 from .model import state
 from .ni import host_port, ladder, layouts, receive_table, transmitter
@@ -162,12 +163,13 @@ class LinkFault:
         self.link.loss_random = seed_for(system.run.seed, UNIT_LINK_LOSS, number)
         self.link.flip_random = seed_for(system.run.seed, UNIT_LINK_FLIP, number)
         self.events = np.zeros(4 * COLUMNS, np.uint64)
+        self._pass = bound(_pass_link, self.tables, self.k, self.events, 0, U0, U0, 0)
 
     def step(self, flit: Flit, dead: bool = False) -> tuple[Flit, int]:
         """One cycle: returns (what reaches the receiver, the event with its detail · 256, or 0)."""
         self.link.dead_count = dead
         self.events[0] = 0
-        flags, low, high = _pass_link(self.tables, self.k, self.events, flit.flags, *flit.halves, self.cycle)
+        flags, low, high = self._pass(self.tables, self.k, self.events, flit.flags, *flit.halves, self.cycle)
         self.cycle += 1
         event = int(self.events[COLUMNS + 2]) if self.events[0] else 0
         return (Flit.of(flags, low, high) if flags else Flit()), event
@@ -199,6 +201,8 @@ class Router:
         self.state.draws = seed_for(system.run.seed, UNIT_ROUTER, number)
         fabric.rows(self.tables.ports, Port)[:, Port.out_link] = np.arange(self.ports)
         self.events = np.zeros((self.lanes + 4) * COLUMNS, np.uint64)
+        self._flags, self._data = np.zeros(self.ports, np.int64), np.zeros((self.ports, 2), np.uint64)
+        self._step = bound(_step_router, self.tables, self.k, self.events, self._flags, self._data, 0)
 
     def step(self, flits: list[Flit]) -> tuple[list[Flit], list[int]]:
         """One cycle: returns (flits visible at the outputs in it, trace word of each lane)."""
@@ -207,16 +211,19 @@ class Router:
         first = 2 * phase * self.ports
         count = int(self.tables.lists[fabric.list_at(self.k, 3) + phase])
         for at in range(first, first + 2 * count, 2):
-            words = self.tables.flight_data[at : at + 2]
+            words = self.tables.flight_data[at : at + 2].tolist()
             shown[self.tables.flight[at]] = Flit.of(int(self.tables.flight[at + 1]), *words)
-        flags = np.array([flit.flags for flit in flits], np.int64)
-        data = np.array([flit.halves for flit in flits], np.uint64)
+        self._flags[:] = [flit.flags for flit in flits]
+        for port, flit in enumerate(flits):
+            if flit.valid:
+                self._data[port] = flit.halves
         self.events[0] = 0
-        _step_router(self.tables, self.k, self.events, flags, data, self.cycle)
+        self._step(self.tables, self.k, self.events, self._flags, self._data, self.cycle)
         self.cycle += 1
         words = [0] * self.lanes
-        for row in self.events.reshape(-1, COLUMNS)[1 : int(self.events[0]) + 1]:
-            words[int(row[1]) & 0xFF] = int(row[2])
+        if count := int(self.events[0]):
+            for row in self.events[COLUMNS : (count + 1) * COLUMNS].reshape(-1, COLUMNS).tolist():
+                words[row[1] & 0xFF] = row[2]
         return shown, words
 
     @property
@@ -320,6 +327,10 @@ class Ni:
         self.plant = machine.fresh(self.k, ni.reshape(-1), data.reshape(-1), events=np.zeros(16 * COLUMNS, np.uint64))
         self.ni, self.port = Registers(self.plant.ni), HostPort(self.plant.ni, int(self.k.at_port))
         interface.reset(self.k, self.ni, 0)
+        words = np.zeros(1, np.uint64)
+        self._drive = bound(_drive, self.plant, words)
+        self._step = bound(_step_ni, self.plant, 0, 0, U0, U0, False, 0, words)
+        self._beat_words = bound(_beat, self.k, self.ni, self.plant.data, 0)
 
     def step(
         self,
@@ -344,14 +355,14 @@ class Ni:
         words = [0] * int(self.k.stimulus_words) if stimulus is None else stimulus
         if len(words) != self.k.stimulus_words:
             raise ValueError(f"stimulus must be {self.k.stimulus_words} words, not {len(words)}")
-        _drive(self.plant, np.array(words, np.uint64))
+        self._drive(self.plant, np.array(words, np.uint64))
         if completion_ready is not None:
             self.port.completion_ready = completion_ready
         if deliver_ready is not None:
             self.port.deliver_ready, self.port.deliver_data_ready = (
                 sum(ready[which] << fifo for fifo, ready in enumerate(deliver_ready)) for which in range(2)
             )
-        _step_ni(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
+        self._step(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
         self.cycle += 1
         for event in self.plant.events.reshape(-1, COLUMNS)[1 : int(self.plant.events[0]) + 1]:
             at = lane_word(int(event[1]) & 0xFF)
@@ -386,7 +397,7 @@ class Ni:
     def _beat(self, fifo: int) -> tuple[int, int] | None:
         if not host_port.deliver_data_valid(self.k, self.ni, self.cycle, fifo):
             return None
-        low, high, last = _beat(self.k, self.ni, self.plant.data, fifo)
+        low, high, last = self._beat_words(self.k, self.ni, self.plant.data, fifo)
         return int(low) | int(high) << 64, int(last)
 
     def dumped(self, slot: int, number: int) -> Dumped:

@@ -63,6 +63,10 @@ def _slice(start, offset):
     return start[offset:]
 
 
+def _as_it_is(function, *arguments):
+    return function
+
+
 class Functions:
     """Functions by name, as one argument: ``stack.step(…)``; what they are is known when the caller is compiled.
 
@@ -85,6 +89,9 @@ _name_functions: Any = _nothing
 jit: Any = _plain
 #: The same, but never inlined, so that compiling is faster: for functions called once a message or once a cycle.
 apart: Any = _plain
+#: ``bound(function, *arguments)``: the function for arguments of the same kinds as these, and for no others; its calls
+#: do not ask what they are given, which takes longer than a cycle of a block when tuples are among it.
+bound: Any = _as_it_is
 #: ``pointer(array)``: where an array's memory begins, passed on at no cost and indexed like the array.
 pointer: Any = np.asarray
 #: ``at(start, offset)``: the memory from element ``offset`` on.
@@ -136,6 +143,11 @@ if JIT:
     def _plainly(kind):
         return kind.dtype if isinstance(kind, types.IntEnumMember) else types.unliteral(kind)
 
+    def _bound(function, *arguments):
+        kinds = tuple(map(numba.typeof, arguments))
+        function.compile(kinds)
+        return function.overloads[kinds].entry_point
+
     def _pointer(typing, array):
         def generate(context, builder, signature, args):
             return context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -175,4 +187,4 @@ if JIT:
         _FUNCTIONS[functions.name] = functions
 
     _name_functions = _name
-    jit, apart, pointer, at = _compiled, _apart, intrinsic(_pointer), intrinsic(_at)
+    jit, apart, bound, pointer, at = _compiled, _apart, _bound, intrinsic(_pointer), intrinsic(_at)

@@ -6,6 +6,7 @@ and a field costs what an element of the array costs.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -58,9 +59,9 @@ class Record:
             place, words = words._place + place, words._words
         self._words, self._place = words, place + number * type(self).size
 
-    @property
+    @cached_property
     def address(self) -> int:
-        """Where the first number is in memory."""
+        """Where the first number is in memory: found out once, for every call of compiled code asks."""
         return self._words.ctypes.data + self._words.itemsize * int(self._place)
 
     def row(self, place: int) -> np.ndarray:

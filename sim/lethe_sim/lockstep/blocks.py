@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import wiring
@@ -81,8 +82,9 @@ def pack(*fields: tuple[int, int]) -> int:
     return word
 
 
-def _flit_fields(flit: golden.Flit, bits: int) -> list[tuple[int, int]]:
-    return [(flit.valid, 1), (flit.first, 1), (flit.last, 1), (flit.data, bits)]
+def _flit_field(flit: golden.Flit, bits: int) -> tuple[int, int]:
+    """A flit as `link.Flit` lays it out: valid, first, last, ``bits`` of data."""
+    return flit.valid | flit.first << 1 | flit.last << 2 | flit.data << 3, 3 + bits
 
 
 def _record(values: Sequence[int] | None, widths: list[int]) -> list[tuple[int, int]]:
@@ -111,7 +113,7 @@ class Block(abc.ABC):
     reached: Sequence[str] = ()
     patient: bool = False
 
-    @property
+    @cached_property
     def output_bits(self) -> int:
         return sum(part.bits for part in self.outputs)
 
@@ -161,8 +163,8 @@ class LinkBlock(Block):
         while True:
             passed, event = model.step(flit, dead)
             yield (
-                pack(*_flit_fields(flit, self._bits), (dead, 1), *seeds),
-                pack(*_flit_fields(passed, self._bits), (trace.EVENT.of(event), trace.EVENT.bits)),
+                pack(_flit_field(flit, self._bits), (dead, 1), *seeds),
+                pack(_flit_field(passed, self._bits), (trace.EVENT.of(event), trace.EVENT.bits)),
             )
             flit = next(heard)
             if self._mortal and chance.random() < 0.05:
@@ -221,6 +223,7 @@ class RouterBlock(Block):
             (seed_for(seed, UNIT_ROUTER, self._number), 32),
             (salt_for(seed), 16) if self._pins else (0, 0),
         ]
+        counted = [ROUTER_COUNTED[counter] for counter in RouterCounter]
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
         flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
@@ -232,15 +235,15 @@ class RouterBlock(Block):
             words = late.popleft()
             self.reached = self._contention(words)
             yield (
-                pack(*(field for flit in flits for field in _flit_fields(flit, self._bits)), *constants),
+                pack(*(_flit_field(flit, self._bits) for flit in flits), *constants),
                 pack(
-                    *(field for flit in shown for field in _flit_fields(flit, self._bits)),
+                    *(_flit_field(flit, self._bits) for flit in shown),
                     *((word, 64) for word in words),
                     *((count, self._count_bits) for count in counts),
                 ),
             )
-            events = [trace.EVENT.of(word) for word in words]
-            counts = [events.count(ROUTER_COUNTED[counter]) for counter in RouterCounter]
+            events = [trace.EVENT.of(word) for word in words if word]
+            counts = [events.count(event) for event in counted] if events else [0] * len(counted)
             fragmented.append(model.extra_fragments)
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
@@ -256,6 +259,8 @@ class RouterBlock(Block):
 
     def seen(self, output):
         words = output >> self._ports * (3 + self._bits)
+        if not words & (1 << trace.WORD_BITS * self._lanes) - 1:
+            return []
         codes = [trace.EVENT.of(words >> trace.WORD_BITS * lane) for lane in range(self._lanes)]
         return [Event(code).name for code in codes if code]
 
@@ -482,7 +487,7 @@ class NiBlock(Block):
             yield (
                 pack(
                     *((word, 64) for word in words),
-                    *_flit_fields(flit, form.flit_bits),
+                    _flit_field(flit, form.flit_bits),
                     *constants,
                     (incarnation, form.incarnation_bits),
                     (reset > 0, 1),

@@ -105,24 +105,20 @@ def is_equivalent(directory: Path, mutant: Mutant) -> bool:
     knowledge about the inputs.
     """
     module = _part(mutant.change, "module")
-    for side, change in (("gold", ""), ("gate", mutant.change)):
-        _yosys(
-            directory,
-            f"read_rtlil netlist.il; {change}; hierarchy -top {module}; flatten; memory_map; opt_expr; opt_clean; "
-            f"setundef -init -zero; rename {module} {side}; write_rtlil {side}.il",
-        )
+    sides = "; ".join(
+        f"read_rtlil netlist.il; {change}; hierarchy -top {module}; flatten; memory_map; opt_expr; opt_clean; "
+        f"setundef -init -zero; rename {module} {side}; design -stash {side}"
+        for side, change in (("gold", ""), ("gate", mutant.change))
+    )
+    both = "design -reset; design -copy-from gold gold; design -copy-from gate gate; equiv_make gold gate equiv"
     try:
+        # Where the induction begins, which it takes for granted, comes first: most that differ do so at once.
         verilog.run_yosys(
             directory,
-            "read_rtlil gold.il; read_rtlil gate.il; equiv_make gold gate equiv; hierarchy -top equiv; "
+            f"{sides}; {both}; equiv_miter -assert miter equiv; hierarchy -top miter; flatten; opt_clean; "
+            f"sat -verify -prove-asserts -tempinduct-baseonly -maxsteps {_STEPS + 1} miter; "
+            f"{both}; hierarchy -top equiv; "
             f"equiv_struct; equiv_simple; equiv_induct -seq {_STEPS}; equiv_status -assert",
-        )
-        # Where the induction begins, which it takes for granted.
-        verilog.run_yosys(
-            directory,
-            "read_rtlil gold.il; read_rtlil gate.il; equiv_make gold gate equiv; equiv_miter -assert miter equiv; "
-            "hierarchy -top miter; flatten; opt_clean; "
-            f"sat -verify -prove-asserts -tempinduct-baseonly -maxsteps {_STEPS + 1} miter",
         )
     except verilog.VerilogError:
         return False
