@@ -33,7 +33,18 @@ if [ -z "${LETHE_VENV:-}" ]; then
   wanted=$(cat pyproject.toml requirements.lock | cksum)" $extras"
   if [ "$(cat "$venv/lethe-installed" 2>/dev/null)" != "$wanted" ]; then
     echo "setup: installing Lethe and its tools (about a minute and 2 GB, once)" >&2
-    python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable ".[$extras]" >&2
+    # uv takes half of the time, but knows neither pip's configuration nor every platform.
+    {
+      python -m pip install --quiet --disable-pip-version-check --no-compile uv &&
+        python -m uv pip install --quiet --constraint requirements.lock --editable ".[$extras]"
+    } >&2 || python -m pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock \
+      --editable ".[$extras]" >&2
     printf '%s' "$wanted" >"$venv/lethe-installed"
   fi
 fi
+
+# Byte code is kept even where it is switched off, but in the environment, not beside the sources: the tests start
+# Python hundreds of times, and each start compiles the project's sources anew otherwise.
+unset PYTHONDONTWRITEBYTECODE
+PYTHONPYCACHEPREFIX=$(cd "$venv" && pwd)/bytecode
+export PYTHONPYCACHEPREFIX
