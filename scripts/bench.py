@@ -292,7 +292,7 @@ def options(quick: bool) -> Iterator[Figure]:
         )
 
 
-#: Beside which block the figure of a peer is shown that others, or we earlier, have measured.
+#: Figures of peers, published or measured earlier, by the block beside which they are shown.
 BESIDE = {
     "mesh router, 32 bit": "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz",
     "NI, medium": "LiteEth UDP core: 3,623 LUT, 58 MHz",

@@ -33,7 +33,7 @@ if [ -z "${LETHE_VENV:-}" ]; then
   wanted=$(cat pyproject.toml requirements.lock | cksum)" $extras"
   if [ "$(cat "$venv/lethe-installed" 2>/dev/null)" != "$wanted" ]; then
     echo "setup: installing Lethe and its tools (about a minute and 2 GB, once)" >&2
-    # uv takes half of the time, but knows neither pip's configuration nor every platform.
+    # uv is quicker than pip, but knows neither pip's configuration nor every platform.
     {
       python -m pip install --quiet --disable-pip-version-check --no-compile uv &&
         python -m uv pip install --quiet --constraint requirements.lock --editable ".[$extras]"

@@ -116,7 +116,7 @@ BOARDS = {
         module="ice40_hx8k_b_evn",
         platform="ICE40HX8KBEVNPlatform",
         about="Lattice HX8K breakout, iCE40HX8K",
-        # The PLL makes no 50 of 12.
+        # Its oscillator has 12 MHz, from which the PLL cannot make 50.
         mhz=Fraction("50.25"),
         mirror=True,
     ),

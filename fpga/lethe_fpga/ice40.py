@@ -7,8 +7,9 @@ PLL design and usage guide (FPGA-TN-02052), feedback path SIMPLE.
 from dataclasses import dataclass
 from fractions import Fraction
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
-from amaranth.lib import io
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Elaboratable, Instance, Module, Signal
+from amaranth.lib import io, wiring
+from amaranth.lib.wiring import In, Out
 
 from .pll import PllError
 
@@ -82,6 +83,30 @@ def dividers(board: Fraction, wanted: Fraction) -> Dividers:
     return max(fitting, key=lambda chosen: (chosen.mhz, chosen.phase_detector, -chosen.vco))
 
 
+class Wait(wiring.Component):
+    """The time from the lock of the PLL to the first edge of the design's clock.
+
+    Members
+    -------
+    lock : In(1)
+        The PLL has locked; not synchronous.
+    over : Out(1)
+        1 for good, from 2^`WAIT_BITS` cycles with ``lock`` on, and the two cycles that ``lock`` is late.
+    """
+
+    def __init__(self):
+        super().__init__({"lock": In(1), "over": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        locked, waited = Signal(2), Signal(WAIT_BITS + 1)
+        m.d.sync += locked.eq(Cat(self.lock, locked[0]))
+        with m.If(locked[1] & ~waited[-1]):
+            m.d.sync += waited.eq(waited + 1)
+        m.d.comb += self.over.eq(waited[-1])
+        return m
+
+
 class BoardClock(Elaboratable):
     """Drives the domain ``sync``, which has no reset signal and is its parent's: the board's clock through a PLL.
 
@@ -119,11 +144,10 @@ class BoardClock(Elaboratable):
         m.domains.free = ClockDomain(reset_less=True)
         m.domains.gate = ClockDomain(reset_less=True, clk_edge="neg")
         m.d.comb += [ClockSignal("free").eq(free), ClockSignal("gate").eq(free)]
-        locked, waited, opened = Signal(2), Signal(WAIT_BITS + 1), Signal()
-        m.d.free += locked.eq(Cat(lock, locked[0]))
-        with m.If(locked[1] & ~waited[-1]):
-            m.d.free += waited.eq(waited + 1)
-        m.d.gate += opened.eq(waited[-1])
+        m.submodules.wait = wait = DomainRenamer("free")(Wait())
+        opened = Signal()
+        m.d.comb += wait.lock.eq(lock)
+        m.d.gate += opened.eq(wait.over)
         gated, clock = Signal(name="gated_clock"), Signal(name="board_clock")
         m.d.comb += gated.eq(free & opened)
         m.submodules.buffer = Instance("SB_GB", i_USER_SIGNAL_TO_GLOBAL_BUFFER=gated, o_GLOBAL_BUFFER_OUTPUT=clock)

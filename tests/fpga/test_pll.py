@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import cache
 
 import pytest
+from amaranth.sim import Simulator
 
 from lethe_fpga import ice40
 from lethe_fpga.boards import BOARDS, clock_mhz, platform_for
@@ -109,3 +110,26 @@ def test_the_loop_filter_of_an_ice40_follows_the_phase_detector():
 def test_what_no_pll_of_an_ice40_makes(board, wanted, message):
     with pytest.raises(PllError, match=message):
         ice40.dividers(Fraction(board), Fraction(wanted))
+
+
+def test_the_clock_of_an_ice40_waits_for_the_lock_of_its_pll():
+    """The wait counts only cycles with the lock, and its end is for good."""
+    wait = ice40.Wait()
+
+    async def bench(ctx):
+        ctx.set(wait.lock, 0)
+        await ctx.tick().repeat(2 << ice40.WAIT_BITS)
+        assert not ctx.get(wait.over)
+        ctx.set(wait.lock, 1)
+        await ctx.tick().repeat((1 << ice40.WAIT_BITS) + 1)
+        assert not ctx.get(wait.over)
+        await ctx.tick()
+        assert ctx.get(wait.over)
+        ctx.set(wait.lock, 0)
+        await ctx.tick().repeat(10)
+        assert ctx.get(wait.over)
+
+    simulator = Simulator(wait)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()

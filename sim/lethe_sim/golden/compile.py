@@ -89,8 +89,9 @@ _name_functions: Any = _nothing
 jit: Any = _plain
 #: The same, but never inlined, so that compiling is faster: for functions called once a message or once a cycle.
 apart: Any = _plain
-#: ``bound(function, *arguments)``: the function for arguments of the same kinds as these, and for no others; its calls
-#: do not ask what they are given, which takes longer than a cycle of a block when tuples are among it.
+#: ``bound(function, *arguments)``: the function compiled for the types of these arguments.  A call of it does not look
+#: up the types of its arguments, since with tuples the look-up takes longer than a cycle of a block.  So arguments of
+#: other types are not noticed, and are read wrongly.
 bound: Any = _as_it_is
 #: ``pointer(array)``: where an array's memory begins, passed on at no cost and indexed like the array.
 pointer: Any = np.asarray

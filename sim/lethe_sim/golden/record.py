@@ -61,7 +61,7 @@ class Record:
 
     @cached_property
     def address(self) -> int:
-        """Where the first number is in memory: found out once, for every call of compiled code asks."""
+        """Where the first number is in memory.  It is kept, since every call of compiled code needs it."""
         return self._words.ctypes.data + self._words.itemsize * int(self._place)
 
     def row(self, place: int) -> np.ndarray:
