@@ -16,6 +16,8 @@ from lethe_sim.lockstep.simulators import has_icarus
 from tests.fpga import gates
 
 DEVICE = "LFE5U-25F"
+#: Depths and widths of memories that are made of LUTs.
+LUTS = [(16, 41), (LUT_DEPTH, 12), (6, 9)]
 #: A depth of each width that a block has, and a width that leaves bits of the last block over.
 BLOCKS = {36: (LUT_DEPTH + 1, 50), 18: (600, 20), 9: (2048, 9), 4: (3000, 6), 2: (8192, 3), 1: (8193, 2)}
 
@@ -77,17 +79,18 @@ endmodule
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
-@pytest.mark.parametrize("width", BLOCKS)
-def test_the_cells_read_what_the_plain_memory_reads(width, tmp_path):
-    """Where no word is read while it is written: blocks of every width, with a last one that is not full."""
-    depth, bits = BLOCKS[width]
+@pytest.mark.parametrize(
+    "depth, bits, width", [*((*BLOCKS[width], width) for width in BLOCKS), *((*x, 0) for x in LUTS)]
+)
+def test_an_ecp5s_memory_reads_what_the_plain_memory_reads(depth, bits, width, tmp_path):
+    """Where no word is read while it is written: blocks of every width, with a last one that is not full, and LUTs."""
     ports = "clk, write_en, write_addr, write_data, read_addr, read_data"
     texts = []
     for name, device in (("plain", ""), ("cells", DEVICE)):
         text = verilog.emit(Ram(bits, depth), name, device=device)
         texts.append(re.sub(rf"module {name}\(.*?\)", f"module {name}({ports})", text, count=1))
-    assert texts[1].count("DP16KD ") == -(-bits // width)
-    assert f".DATA_WIDTH_B(32'd{width})" in texts[1]
+    assert texts[1].count("DP16KD ") == (-(-bits // width) if width else 0)
+    assert not width or f".DATA_WIDTH_B(32'd{width})" in texts[1]
     (tmp_path / "in.v").write_text("\n".join([*texts, gates.cells()]), encoding="utf-8")
     address = (depth - 1).bit_length() - 1
     bench = _BENCH.format(depth=depth, address=address, data=bits - 1)

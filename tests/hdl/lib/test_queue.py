@@ -45,6 +45,37 @@ def test_queue(depth, push, pull):
     simulator.run()
 
 
+@pytest.mark.parametrize("depth", [32, 33, 64, 200])
+@pytest.mark.parametrize("pushes", [1, 2, 3])
+def test_a_queue_that_was_filled_does_not_run_dry(depth, pushes):
+    """Every entry is at the output two cycles after its push at the latest, however slow the pushes that follow."""
+    queue = Queue(16, depth)
+
+    async def process(ctx):
+        waiting, taken, number = deque(), 0, 0
+        for cycle in range(8 * depth):
+            fill = cycle < depth // 2 + 8
+            push, take = fill or cycle % pushes == 0, not fill
+            ctx.set(queue.i.valid, push)
+            ctx.set(queue.i.payload, number)
+            ctx.set(queue.o.ready, take)
+            if waiting and waiting[0][1] + 2 <= cycle:
+                assert ctx.get(queue.o.valid), f"in cycle {cycle} an entry of cycle {waiting[0][1]} is not shown"
+            if take and ctx.get(queue.o.valid):
+                assert ctx.get(queue.o.payload) == waiting.popleft()[0]
+                taken += 1
+            if push and ctx.get(queue.i.ready):
+                waiting.append((number, cycle))
+                number += 1
+            await ctx.tick()
+        assert taken > 2 * depth
+
+    simulator = Simulator(queue)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+
+
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Queue(8, 0)
