@@ -44,13 +44,14 @@ from lethe.spec.sections.faults import Absence
 from lethe.spec.sections.router import STAGES
 from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
-from lethe_fpga.area import BLOCKS, COLUMNS, Block, Size, Unwatched, measured, size
+from lethe_fpga.area import BLOCKS, COLUMNS, LATENCY, Block, Size, Unwatched, measured, size
 from lethe_fpga.build import BuildError
 from lethe_fpga.cost import Path as SlowestPath
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import simulators
 from lethe_sim.lockstep.cosim import cosim
 from lethe_sim.lockstep.simulators import ToolError
+from lethe_sim.metrics import RunLedger
 from lethe_sim.sweep.store import Store
 
 
@@ -297,6 +298,30 @@ BESIDE = {
     "mesh router, 32 bit": "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz",
     "NI, medium": "LiteEth UDP core: 3,623 LUT, 58 MHz",
 }
+#: What blocks are to be: the most LUT4 and the least MHz.
+GOALS = {
+    "NI, medium": (2900, 150),
+    "NI, large": (3100, 150),
+    "mesh router, 32 bit": (700, 220),
+    "tree router, medium": (2800, 190),
+    "NI whose time-outs follow round trips": (3300, 150),
+}
+#: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
+BEFORE = {
+    "accepted to first flit": (4, 65),
+    "last flit in to Ack's first flit": (6, 65),
+    "hop, mesh router, 32 bit": (1, 117),
+    "hop, tree router, medium": (1, 81),
+}
+#: The same of a whole tree of latency 1: the median from accepted to delivered.
+BEFORE_END_TO_END = (14, 65)
+#: The goals in ns.
+MOST_NS = {
+    "accepted to first flit": 75,
+    "last flit in to Ack's first flit": 110,
+    "hop, mesh router, 32 bit": 20,
+    "hop, tree router, medium": 27,
+}
 #: Parts of a block below this share of its LUT4 are one row.
 LEAST_SHARE = 0.02
 
@@ -314,9 +339,14 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
     }
     seeds = 1 if quick else 3
+    clocks = {}
     for name, block in list((BLOCKS | others).items())[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")
-        yield from _sized(name, block.size(seeds=seeds), BESIDE.get(name, ""))
+        found = block.size(seeds=seeds)
+        clocks[name] = found.mhz
+        yield from _sized(name, found)
+    if not quick:
+        yield from _in_time(clocks)
     if peers is None:
         yield Figure(section="area", quantity="peers", measured="left out: `--peers FILE` names their sources")
         return
@@ -330,13 +360,57 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         yield from _sized(name, found)
 
 
-def _sized(name: str, found: Size, beside: str = "") -> Iterator[Figure]:
+def _in_time(clocks: dict[str, float]) -> Iterator[Figure]:
+    """What blocks take in ns at the clocks in MHz that were just measured: the cycles are those of `rates`."""
+    ni = "NI, medium"
+    steps = {
+        "accepted to first flit": (QUEUED + SHOWN, clocks[ni]),
+        "last flit in to Ack's first flit": (ACTS + QUEUED + SHOWN, clocks[ni]),
+        "hop, mesh router, 32 bit": (LATENCY["mesh"], clocks["mesh router, 32 bit"]),
+        "hop, tree router, medium": (LATENCY["tree"], clocks["tree router, medium"]),
+    }
+    for name, (cycles, mhz) in steps.items():
+        ns, (cycles_before, mhz_before) = 1000 * cycles / mhz, BEFORE[name]
+        yield Figure(
+            section="area",
+            quantity=f"{name}: before, and now",
+            measured=f"{_in_ns(cycles_before, mhz_before)}; {_in_ns(cycles, mhz)}",
+            target=f"≤ {MOST_NS[name]} ns",
+            met=ns <= MOST_NS[name],
+        )
+    say("area: end to end (golden model)")
+    system = System.make(router={"latency": LATENCY["tree"]}, workload={"load": 0.05, "count": 200})
+    cycles = _end_to_end(system)
+    mhz = min(clocks[ni], clocks["tree router, medium"])
+    yield Figure(
+        section="area",
+        quantity="accepted to delivered, median, medium at load 0.05, one clock for all: before, and now",
+        measured=f"{_in_ns(*BEFORE_END_TO_END)}; {_in_ns(cycles, mhz)}",
+    )
+
+
+def _end_to_end(system: System) -> int:
+    """The median of the cycles from acceptance to delivery, in a run of the golden model until it has drained."""
+    golden, ledger = Golden(system, record=True), RunLedger(system)
+    golden.run(system.run.cycles, until_drained=True)
+    ledger.append(golden.take_events())
+    return ledger.percentile(0, 0.5)
+
+
+def _in_ns(cycles: float, mhz: float) -> str:
+    return f"{cycles:g} cycle{'' if cycles == 1 else 's'} of {mhz:.0f} MHz, {1000 * cycles / mhz:.0f} ns"
+
+
+def _sized(name: str, found: Size) -> Iterator[Figure]:
     """A block, its parts, and its slowest path with each seed."""
+    goal, beside = GOALS.get(name), BESIDE.get(name)
+    target = f"≤ {goal[0]:,} LUT4, ≥ {goal[1]} MHz" if goal else ""
     yield Figure(
         section="area",
         quantity=name,
         measured=_cells(found),
-        target=f"(beside {beside})" if beside else "",
+        target=" ".join(filter(None, (target, f"(beside {beside})" if beside else ""))),
+        met=found.cells["LUT4"] <= goal[0] and found.mhz >= goal[1] if goal else None,
         details=asdict(found) | {"mhz": found.mhz},
     )
     total = {column: sum(part[column] for part in found.parts.values()) for column in COLUMNS}
@@ -425,8 +499,8 @@ def latency(quick: bool) -> Iterator[Figure]:
     tree = System.make()
     # With the latency at which it is as fast as it has to be: the most LUT4, the least MHz.
     routers = (
-        ("mesh router, 32 bit", mesh, 5, 4, 700, 220),
-        ("4-ary tree router, level 0, 64 bit", tree, 0, 5, 2800, 190),
+        ("mesh router, 32 bit", mesh, 5, LATENCY["mesh"], *GOALS["mesh router, 32 bit"]),
+        ("4-ary tree router, level 0, 64 bit", tree, 0, LATENCY["tree"], *GOALS["tree router, medium"]),
     )
     for name, system, number, fast, lut4, mhz in routers[: 1 if quick else None]:
         for cycles in (1, fast) if quick else range(1, STAGES + 1):

@@ -33,8 +33,8 @@ from .cost import Path, cells, scopes, slowest
 TYPES = {"TRELLIS_FF": "FF", "PDPW16KD": "DP16KD", "TRELLIS_DPR16X4": "DPR16X4"}
 #: The columns, in the order in which they are shown.
 COLUMNS = ("LUT4", "FF", "DP16KD", "DPR16X4", "CCU2C")
-#: Registers in the routers of `BLOCKS`: their winner, route and crossbar are cut apart.
-LATENCY = 4
+#: Registers in the routers of `BLOCKS`, by the kind of their topology: winner, route and crossbar are cut apart.
+LATENCY = {"mesh": 4, "tree": 5}
 
 #: What blocks choose their cells for, and where they are placed.
 DEVICE = "LFE5U-25F"
@@ -193,7 +193,7 @@ def _router(system: System, number: int = 0) -> Block:
     """A router of a system; its counters' pulses are left out where nothing counts them."""
     unused = () if system.ni.statistics else ("counts",)
     return Block(
-        make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY),
+        make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY[system.topology.kind]),
         registered="i",
         without=("watch", *unused),
     )
