@@ -79,7 +79,7 @@ def small_system(seed: int) -> System:
     orphans = rng.random() < 0.3
     if orphans or rng.random() < 0.2:
         start = rng.randrange(cycles)
-        faults["links"] = [{"link": rng.randrange(links), "start": start, "end": start + (1000 if orphans else 200)}]
+        faults["links"] = [{"link": rng.randrange(links), "start": start, "end": start + (1300 if orphans else 200)}]
     options = random.Random(f"options {seed}")
     return System.make(
         topology={"kind": "wire"} if nodes == 2 else {"kind": "crossbar", "nodes": nodes},
