@@ -40,6 +40,7 @@ def sound(m, queue: Queue, depth: int, name: str) -> list[Value]:
     m.d.comb += [
         Assert((inner.head < depth) & (inner.tail < depth)),
         Assert(~inner.full | (inner.head == inner.tail)),
+        Assert(inner.some == (inner.full | (inner.head != inner.tail))),
         Assert(queue.level <= depth),
     ]
     return entries(m, inner.memory, depth, inner.head, name)
@@ -432,8 +433,8 @@ CHANGES = {
         lambda make: QueueSpecification(3, make),
         Queue,
         (
-            "self.i.ready.eq(~full),\n            push.eq(self.i.valid & ~full),\n            refill",
-            "self.i.ready.eq(~full | refill),\n            push.eq(self.i.valid & self.i.ready),\n            refill",
+            "self.i.ready.eq(~full),\n            push.eq(self.i.valid & ~full),\n            # `some`",
+            "self.i.ready.eq(~full | refill),\n            push.eq(self.i.valid & self.i.ready),\n            # `some`",
         ),
     ),
     "a place is given up": (
