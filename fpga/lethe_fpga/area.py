@@ -6,12 +6,14 @@ from its inputs count in full when it is placed.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -140,8 +142,9 @@ def measured(
             total.update(found)
         total["FF"] -= uncounted
         comb, clocks, paths = 0, [], []
-        for seed in range(1, seeds + 1):
-            report = _placed(directory, seed)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            reports = list(pool.map(lambda seed: _placed(directory, seed), range(1, seeds + 1)))
+        for report in reports:
             comb = report["utilization"]["TRELLIS_COMB"]["used"]
             # A design of wires alone has no clock.
             if report["fmax"]:
@@ -165,12 +168,12 @@ def _placed(directory: File, seed: int) -> dict[str, Any]:
     command = [
         sys.executable, "-c", _NEXTPNR, "--25k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
         "--seed", str(seed), "--freq", "100", "--timing-allow-fail", "--quiet",
-        "--json", "netlist.json", "--report", "report.json",
+        "--json", "netlist.json", "--report", f"report{seed}.json",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"nextpnr failed: {(done.stderr or done.stdout)[-1500:].strip()}")
-    return json.loads((directory / "report.json").read_text())
+    return json.loads((directory / f"report{seed}.json").read_text())
 
 
 @dataclass(frozen=True, kw_only=True)
