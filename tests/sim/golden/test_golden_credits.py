@@ -193,7 +193,7 @@ def test_saturation_as_booksim(flits, size, routing, delay, expected):
     router = {"flow": "credits", "credit_flits": flits, "latency": 3, "credit_delay": 2 + delay}
     system = System.make(topology={"kind": "tree", "arity": 4, "levels": 3}, router=router, timers={"wrap_guard": 0})
     found = plain_packets(system, 1.0, size, 5000, warm_up=3000, route_delay=routing, grant_delay=1)
-    assert found.accepted == pytest.approx(expected, rel=0.05)  # 2.5 % at most was seen
+    assert found.accepted == pytest.approx(expected, rel=0.05)  # 4.0 % at most was seen
 
 
 def test_a_crossbar_reaches_the_limit_of_input_queues():
