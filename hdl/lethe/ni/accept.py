@@ -122,6 +122,7 @@ class Accept(wiring.Component):
         m.d.comb += best_effort.eq(record.mode[0] & ~refused)
 
         begun, empty, last, taken = Signal(), Signal(), Signal(), Signal()
+        whole, partial = record.length[byte_bits:], record.length[:byte_bits].any()
         may = ~self.yields if self._yields else 1
         m.d.comb += [
             self.send.ready.eq(
@@ -139,7 +140,7 @@ class Accept(wiring.Component):
             self.send_data.ready.eq(in_payload & may),
             taken.eq(self.send_data.valid & self.send_data.ready),
             self.acts.eq(begun | taken),
-            flits.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
+            flits.eq(whole + partial),
             self.store.valid.eq(begun),
             self.store.slot.eq(life.slot),
             fields.generation.eq(life.generation),
@@ -164,7 +165,8 @@ class Accept(wiring.Component):
                 beat.eq(0),
                 fits.eq(1),
                 left.eq(flits),
-                last.eq(flits == 1),
+                # Of one flit, seen without the sum.
+                last.eq(Mux(partial, whole == 0, whole == 1)),
             ]
 
         with m.If(taken):
