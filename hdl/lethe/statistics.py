@@ -126,17 +126,20 @@ class Statistics(wiring.Component):
             ]  # fmt: skip
 
         # The read, in the same cycles.  What is written to the word just then is old enough to be used.
-        hit, known, latest = Signal(2), Signal(2), [Signal(word, name=f"latest{i}") for i in range(2)]
-        old, shown_low = Signal(word), low(self.address, "shown_low")
+        hit, known, latest = Signal(), Signal(), Signal(word)
+        # Which of the two it is, or neither: known before the copy is.
+        aside, copied, old = Signal(word), Signal(), Signal(word)
+        shown_low = low(self.address, "shown_low")
         m.d.sync += [
-            hit.eq(Cat(hit[1], writes & (turn[3] == self.address))),
-            known.eq(Cat(known[1], writes & (cleared | (self.address <= turn[3])))),
-            latest[0].eq(written),
-            latest[1].eq(latest[0]),
+            hit.eq(writes & (turn[3] == self.address)),
+            known.eq(writes & (cleared | (self.address <= turn[3]))),
+            latest.eq(written),
+            aside.eq(Mux(known & hit, latest, 0)),
+            copied.eq(known & ~hit),
         ]
         m.d.comb += [
             copy.read_addr.eq(self.address),
-            old.eq(Mux(known[0], Mux(hit[0], latest[1], copy.read_data), 0)),
+            old.eq(aside.as_value() | (copy.read_data.as_value() & copied.replicate(len(old.as_value())))),
         ]
         m.d.sync += self.data.eq(Cat(shown_low, carried(old, shown_low))[:width])
         return m
