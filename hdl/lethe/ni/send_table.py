@@ -115,11 +115,11 @@ class SendTable(wiring.Component):
         def names(writer, slot):
             return writer.valid & (writer.slot == slot)
 
-        def strike(name, slot, writer):
-            """In the next cycle: whether ``writer`` wrote where was read."""
-            struck = Signal(name=name)
-            m.d.sync += struck.eq(names(writer, slot))
-            return struck
+        def late(writer):
+            """What ``writer`` wrote in the cycle before."""
+            before = Signal(data.StructLayout({"valid": 1, "slot": records.slot}))
+            m.d.sync += [before.valid.eq(writer.valid), before.slot.eq(writer.slot)]
+            return before
 
         phase, ending = data.StructLayout({"phase": 1}), data.StructLayout({"phase": 1, "base": 1})
         begin, end = self.begin, self.end
@@ -133,8 +133,10 @@ class SendTable(wiring.Component):
         over = memory("ended_looked", ending, end, ended, self.look, cleared=True)
         judged = memory("judged", data.StructLayout({"bit": 1}), self.judged, {"bit": ~base}, self.look, cleared=True)
         # Block RAM does not say what is read of a datagram that is accepted in the same cycle: nothing is known of it.
-        unknown, row = Signal(), self.look.row
-        m.d.sync += unknown.eq(strike("accepted_looked", self.look.slot, begin))
+        # It is compared a cycle late: both come late in theirs.
+        slot, unknown, row = Signal(records.slot), Signal(), self.look.row
+        accepted, ended_before = late(begin), late(end)
+        m.d.sync += [slot.eq(self.look.slot), unknown.eq(names(accepted, slot))]
         m.d.comb += [
             *(row[n].eq(fields[n]) for n in records.looked_fields.members),
             row.live.eq((begun.phase ^ over.phase) & ~unknown),
@@ -150,8 +152,10 @@ class SendTable(wiring.Component):
         begun = memory("begun_peeked", phase, begin, {"phase": begin.phase}, self.peek, cleared=True)
         over = memory("ended_peeked", ending, end, ended, self.peek, cleared=True)
         slot, gone, row = Signal(records.slot), Signal(), self.peek.row
-        early = strike("accepted_peeked", self.peek.slot, begin) | strike("ended_first", self.peek.slot, end)
-        m.d.sync += [slot.eq(self.peek.slot), gone.eq(early | names(end, slot))]
+        m.d.sync += [
+            slot.eq(self.peek.slot),
+            gone.eq(names(accepted, slot) | names(ended_before, slot) | names(end, slot)),
+        ]
         m.d.comb += [
             *(row[n].eq(fields[n]) for n in records.peeked_fields.members),
             row.live.eq((begun.phase ^ over.phase) & ~gone),
