@@ -110,7 +110,7 @@ class SendSide(wiring.Component):
         # c−2: the row.  If the number of slots is no power of two, a host can name a slot that does not exist.
         exists = later.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
         live, alive, killer, launched, spent = Signal(), Signal(), Signal(), Signal(), Signal()
-        answerable = Signal()
+        own_life, to_source, answerable = Signal(), Signal(), Signal()
         kept = data.StructLayout(
             {n: row[n].shape() for n in ("phase", "generation", "destination", "best_effort", "refused", "tag")}
         )
@@ -121,10 +121,8 @@ class SendSide(wiring.Component):
             live.eq(row.live & exists & ~later.early & ~(gone | (nearer[1] & ends))),
             alive.eq(row.generation == later.generation),
             killer.eq(nearer[0]),
-            answerable.eq(
-                (later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused
-                & (row.destination[: form.node_bits] == later.source)
-            ),
+            own_life.eq((later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused),
+            to_source.eq(row.destination[: form.node_bits] == later.source),
             spent.eq((row.retry_limit != 0) & (later.tries >= row.retry_limit)),
             given.eq(row.deadline.given),
             passed.eq(self.time_base + ~row.deadline.time + self.advance),
@@ -140,6 +138,7 @@ class SendSide(wiring.Component):
         m.d.comb += [
             still_live.eq(live & ~(killer & ends)),
             lives.eq(still_live & alive),
+            answerable.eq(own_life & to_source),
             overdue.eq(given & (~passed[-1] | (minus_one & (passed[0] | self.advance)))),
             self.limit.eq(spent | overdue),
             answered.eq(self.good & answerable & (soon.ack | soon.reject if rejects else soon.ack)),
