@@ -246,14 +246,12 @@ class Transmitter(wiring.Component):
             m.d.sync += [free.eq(gap == 1), gap.eq(gap - 1)]
 
         # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.
-        rung = Signal.like(push.rung)
-        m.d.comb += rung.eq(Mux(is_new, record.distance, token.rung))
         m.d.sync += [
             push.valid.eq(sent & ~record.best_effort),
             push.token.slot.eq(token.slot),
             push.token.generation.eq(token.generation),
             push.token.tries.eq(token.tries),
-            push.rung.eq(rung),
+            push.rung.eq(Mux(is_new, record.distance, token.rung)),
         ]
         if system.measured:
             # While there are Sends, `open` is whether time goes on.
@@ -271,8 +269,12 @@ class Transmitter(wiring.Component):
             delays = [delay + stages.PUSHED - 1 for delay in system.delays]
             most = max(delays) + (1 << system.timers.jitter_bits) - 1
             wait = Signal(range(most + 1))
-            delay = Array(Const(delay, max(delays).bit_length()) for delay in delays)[rung]
-            m.d.sync += wait.eq(delay + self.jitter)
+            # That of a repeat is looked up a cycle earlier; a first Send waits on a rung of the first doubling.
+            numbers = [Const(delay, max(delays).bit_length()) for delay in delays]
+            again = Signal.like(numbers[0])
+            m.d.sync += again.eq(Array(numbers)[sending.rung])
+            first = Array(numbers[: 1 << len(record.distance)])[record.distance]
+            m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
             m.d.comb += push.eve.eq(self.time_base + wait)
         if bits:
             self._merge(m, token, sent, serialiser)
