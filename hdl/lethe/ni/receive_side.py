@@ -11,7 +11,7 @@ from .deliver import verdict_signature
 from .distance import distance_class
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
-from .receive_table import update_signature
+from .receive_table import same_key, update_signature
 from .receiver import fifo_of
 from .round_trip import step_of, wait_signature
 
@@ -89,7 +89,7 @@ class ReceiveSide(wiring.Component):
 
         # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
-        place, adds, duplicate, again = Signal(ways), Signal(), Signal(), Signal()
+        place, adds, acknowledges, again = Signal(ways), Signal(), Signal(), Signal()
         fresh, stores, joins = Signal(), Signal(), Signal()
         touched = Signal(ways)
         touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
@@ -102,9 +102,10 @@ class ReceiveSide(wiring.Component):
         relation = data.StructLayout({"set": 1, "same": 1, "other": 1})
         nearest, second, third, fourth = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
         for own, before in zip(related, (later, soon, act, past), strict=True):
-            key = (latest.source == before.source) & (latest.slot == before.slot)
+            key = same_key(system, latest, before)
             exact = (latest.generation == before.generation) & (latest.incarnation == before.incarnation)
-            # `same`: what the other delivers is present to this act; `other`: and it is another datagram's, or exact.
+            # Of one set: `same`: what the other delivers is present to this act; `other`: it is another datagram's, or
+            # exact.
             m.d.sync += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
         # For a token only its own way matters; the others are taken by somebody.
         matters = Signal(ways)
@@ -128,7 +129,7 @@ class ReceiveSide(wiring.Component):
         ]
         for i in range(ways):
             entry = self.entries[i]
-            key = (entry.source == later.source) & (entry.slot == later.slot)
+            key = same_key(system, entry, later)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
             by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
             m.d.sync += struck[i].eq(nearest.set & chosen[i] & matters[i])
@@ -173,7 +174,7 @@ class ReceiveSide(wiring.Component):
         sends, forgets = self.good & soon.send, self.good & soon.forget & ours
         m.d.sync += [
             adds.eq(sends),
-            duplicate.eq(sends & found),
+            acknowledges.eq((sends | (soon.acking & ~spent)) & found),
             fresh.eq(sends & ~found & ~none),
             self.missed.table.eq(sends & none),
             stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
@@ -218,7 +219,7 @@ class ReceiveSide(wiring.Component):
             delivers.eq(fresh & room & self.push.room),
             self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
-            self.acks.eq(duplicate | delivers | again),
+            self.acks.eq(delivers | acknowledges),
         ]
         update, token = self.update, self.push.token
         m.d.comb += [
