@@ -126,17 +126,20 @@ class Statistics(wiring.Component):
             ]  # fmt: skip
 
         # The read, in the same cycles.  What is written to the word just then is old enough to be used.
-        hit, known, latest = Signal(2), Signal(2), [Signal(word, name=f"latest{i}") for i in range(2)]
-        old, shown_low = Signal(word), low(self.address, "shown_low")
+        hit, known, latest = Signal(), Signal(), Signal(word)
+        # Which of the two it is, or neither: known before the copy is.
+        aside, copied, old = Signal(word), Signal(), Signal(word)
+        shown_low = low(self.address, "shown_low")
         m.d.sync += [
-            hit.eq(Cat(hit[1], writes & (turn[3] == self.address))),
-            known.eq(Cat(known[1], writes & (cleared | (self.address <= turn[3])))),
-            latest[0].eq(written),
-            latest[1].eq(latest[0]),
+            hit.eq(writes & (turn[3] == self.address)),
+            known.eq(writes & (cleared | (self.address <= turn[3]))),
+            latest.eq(written),
+            aside.eq(Mux(known & hit, latest, 0)),
+            copied.eq(known & ~hit),
         ]
         m.d.comb += [
             copy.read_addr.eq(self.address),
-            old.eq(Mux(known[0], Mux(hit[0], latest[1], copy.read_data), 0)),
+            old.eq(aside.as_value() | (copy.read_data.as_value() & copied.replicate(len(old.as_value())))),
         ]
         m.d.sync += self.data.eq(Cat(shown_low, carried(old, shown_low))[:width])
         return m
@@ -170,7 +173,7 @@ class Statistics(wiring.Component):
                 m.d.comb += [
                     before.addr.eq(place),
                     write.addr.eq(place),
-                    write.data.eq(Mux(walking, 0, before.data + 1)),
+                    write.data.eq(Mux(walking, 0, _one_more(before.data))),
                     write.en.eq(walking | (event.valid & (event.counter // ROW == row))),
                 ]
 
@@ -180,6 +183,11 @@ class Statistics(wiring.Component):
                     return port.data
 
                 yield [member for member in members if member // ROW == row], read, walking
+
+
+def _one_more(number: Value) -> Value:
+    """The next number, modulo its width, without a carry chain: for so few bits that is slower."""
+    return Cat(~number[0], *(number[i] ^ number[:i].all() for i in range(1, len(number))))
 
 
 def _any(parts: Sequence[Value]) -> Value:

@@ -35,6 +35,7 @@ class Queue(wiring.Component):
     ----------
     shape : shape of an entry
     depth : entries of the memory, at least 1
+    ahead : whether there is ``ahead``
 
     Members
     -------
@@ -46,6 +47,8 @@ class Queue(wiring.Component):
         Entries in memory.
     empty : Out(1)
         Neither memory nor output register holds an entry.
+    ahead : Out
+        What the output register shows next, if it shows another entry in the next cycle.
     """
 
     i: stream.Interface
@@ -53,17 +56,19 @@ class Queue(wiring.Component):
     level: Signal
     empty: Signal
 
-    def __init__(self, shape, depth: int):
+    def __init__(self, shape, depth: int, *, ahead: bool = False):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
+        self._ahead = ahead
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
                 "level": Out(range(depth + 1)),
                 "empty": Out(1),
+                **({"ahead": Out(shape)} if ahead else {}),
             }
         )
 
@@ -77,7 +82,7 @@ class Queue(wiring.Component):
             init=[],
             attrs=small(platform, self._depth, Shape.cast(self._shape).width),
         )
-        write, read = memory.write_port(), memory.read_port()
+        write, read = memory.write_port(), memory.read_port(domain="comb" if self._ahead else "sync")
         head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
         # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
         # and synthesis sees it in these lines.
@@ -95,11 +100,16 @@ class Queue(wiring.Component):
             write.data.eq(self.i.payload),
             write.en.eq(~full),
             read.addr.eq(head),
-            read.en.eq(refill & (full | ~equal)),
-            self.o.payload.eq(read.data),
             self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
             self.empty.eq(~some & ~self.o.valid),
         ]
+        if self._ahead:
+            shown = Signal(self._shape, reset_less=True)
+            m.d.comb += [self.ahead.eq(read.data), self.o.payload.eq(shown)]
+            with m.If(refill):
+                m.d.sync += shown.eq(read.data)
+        else:
+            m.d.comb += [read.en.eq(refill & (full | ~equal)), self.o.payload.eq(read.data)]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
         with m.If(push):
             m.d.sync += [tail.eq(after_tail), some.eq(1)]
@@ -116,7 +126,7 @@ class Queue(wiring.Component):
 
     def _large(self):
         m = Module()
-        m.submodules.front = front = Queue(self._shape, _FRONT)
+        m.submodules.front = front = Queue(self._shape, _FRONT, ahead=self._ahead)
         m.submodules.memory = memory = Ram(self._shape, self._depth)
         head, tail = Signal(range(self._depth)), Signal(range(self._depth))
         # Entries of the memory that were not read yet, places of the front that are promised to nobody, and how many
@@ -127,7 +137,7 @@ class Queue(wiring.Component):
             Signal(range(self._depth + 2)),
         )
         some, full, coming = Signal(), Signal(), Signal(2)
-        push, passes, reads, taken = Signal(), Signal(), Signal(), Signal()
+        push, passes, keeps, reads, taken = Signal(), Signal(), Signal(), Signal(), Signal()
         # Of what is on its way, what went past the memory: so a gap in what is pushed is made up for, and in the end
         # nothing is on its way.  Else slow pushes would find it on its way for ever, and the front would run dry.
         past = [(Signal(name=f"past{i}"), Signal(self._shape, name=f"aside{i}")) for i in range(2)]
@@ -137,7 +147,10 @@ class Queue(wiring.Component):
             taken.eq(self.o.valid & self.o.ready),
             reads.eq(some & places.any()),
             passes.eq(push & ~some & places.any()),
-            memory.write_en.eq(push & ~passes),
+            keeps.eq(push & ~passes),
+            # As in a small one what is offered is written before it is known to be pushed: not full, the memory has a
+            # place behind its last entry, for one entry is in the output.
+            memory.write_en.eq(~full),
             memory.write_addr.eq(tail),
             memory.write_data.eq(self.i.payload),
             memory.read_addr.eq(head),
@@ -149,6 +162,8 @@ class Queue(wiring.Component):
         with m.If(coming[1]):
             m.d.comb += front.i.payload.eq(Mux(past[1][0], past[1][1], memory.read_data))
         wiring.connect(m, front.o, wiring.flipped(self.o))
+        if self._ahead:
+            m.d.comb += self.ahead.eq(front.ahead)
         m.d.sync += [
             coming.eq(Cat(reads | (passes & coming[0]), coming[0] | (passes & coming[1]))),
             *(register.eq(new) for register, new in zip(past[0], (passes, self.i.payload), strict=True)),
@@ -157,13 +172,13 @@ class Queue(wiring.Component):
             m.d.sync += [register.eq(new) for register, new in zip(past[1], past[0], strict=True)]
         with m.Else():
             m.d.sync += [register.eq(new) for register, new in zip(past[1], (passes, self.i.payload), strict=True)]
-        with m.If(memory.write_en):
+        with m.If(keeps):
             m.d.sync += tail.eq(step(tail, self._depth))
         with m.If(reads):
             m.d.sync += head.eq(step(head, self._depth))
-        with m.If(memory.write_en & ~reads):
+        with m.If(keeps & ~reads):
             m.d.sync += [behind.eq(behind + 1), some.eq(1)]
-        with m.Elif(reads & ~memory.write_en):
+        with m.Elif(reads & ~keeps):
             m.d.sync += [behind.eq(behind - 1), some.eq(behind != 1)]
         with m.If((reads | passes) & ~taken):
             m.d.sync += places.eq(places - 1)

@@ -42,8 +42,8 @@ class Accept(wiring.Component):
         Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full).
     send, send_data : In(stream)
         From the host.
-    free, waiting : In(stream), In
-        A free slot, and how many more wait behind it.
+    free, ahead, waiting : In(stream), In, In
+        A free slot, what comes next if that is another one in the next cycle, and how many more wait behind it.
     flying : In(`flying_signature`)
         The slot whose payload is being read for a worm.
     store, begin : Out(`store_signature`), Out(`begin_signature`)
@@ -73,6 +73,7 @@ class Accept(wiring.Component):
                 "send": In(stream.Signature(records.send)),
                 "send_data": In(stream.Signature(system.format.flit_bits)),
                 "free": In(stream.Signature(records.free)),
+                "ahead": In(records.free),
                 "waiting": In(range(system.ni.slots + 1)),
                 "flying": In(flying_signature(system)),
                 "begun": Out(1),
@@ -121,16 +122,12 @@ class Accept(wiring.Component):
         best_effort, fields = Signal(), self.store.fields
         m.d.comb += best_effort.eq(record.mode[0] & ~refused)
 
-        begun, empty, last, taken = Signal(), Signal(), Signal(), Signal()
+        begun, empty, last, taken, same = Signal(), Signal(), Signal(), Signal(), Signal()
+        whole, partial = record.length[byte_bits:], record.length[:byte_bits].any()
         may = ~self.yields if self._yields else 1
         m.d.comb += [
             self.send.ready.eq(
-                may
-                & ~in_payload
-                & self.open
-                & self.free.valid
-                & ~reserved
-                & ~(self.flying.valid & (life.slot == self.flying.slot))
+                may & ~in_payload & self.open & self.free.valid & ~reserved & ~(self.flying.valid & same)
             ),
             begun.eq(self.send.valid & self.send.ready),
             self.begun.eq(begun),
@@ -139,7 +136,7 @@ class Accept(wiring.Component):
             self.send_data.ready.eq(in_payload & may),
             taken.eq(self.send_data.valid & self.send_data.ready),
             self.acts.eq(begun | taken),
-            flits.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
+            flits.eq(whole + partial),
             self.store.valid.eq(begun),
             self.store.slot.eq(life.slot),
             fields.generation.eq(life.generation),
@@ -154,6 +151,11 @@ class Accept(wiring.Component):
             fields.retry_limit.eq(record.retry_limit),
             fields.tag.eq(record.tag),
         ]
+        # Whether it is the slot that will be flying, if one is.
+        with m.If(begun | ~self.free.valid):
+            m.d.sync += same.eq(self.ahead.slot == self.flying.slot)
+        with m.Else():
+            m.d.sync += same.eq(life.slot == self.flying.slot)
         # Kept is what is offered, until something is taken.
         with m.If(~in_payload):
             m.d.sync += [
@@ -164,7 +166,8 @@ class Accept(wiring.Component):
                 beat.eq(0),
                 fits.eq(1),
                 left.eq(flits),
-                last.eq(flits == 1),
+                # Of one flit, seen without the sum.
+                last.eq(Mux(partial, whole == 0, whole == 1)),
             ]
 
         with m.If(taken):

@@ -1,6 +1,9 @@
 """Chooses what acts four cycles later: an arrived message, or else an internal request."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -65,6 +68,11 @@ def act_layout(system: System) -> data.StructLayout:
     )
 
 
+def _one_of(choices) -> Value:
+    """The value whose condition holds, of pairs (value, condition) of which at most one does; else 0."""
+    return reduce(or_, (value & condition.replicate(len(value)) for value, condition in choices))
+
+
 class Choose(wiring.Component):
     """Chooses in *c−4* what acts in *c*.
 
@@ -124,16 +132,15 @@ class Choose(wiring.Component):
         own = [(self.finish, self.finish.payload), (self.repeat_hold, repeat.token), (self.ack_hold, hold)]
         own += [(self.cancel, self.cancel.payload)]
         asked_set, slot, generation = Signal.like(self.set), Signal.like(self.slot), Signal(act.generation.shape())
+        # Who it is is known apart from its slot: from there the way to the tables is long.
+        lives, others = [(header, message)], ~message
+        for port, life in own:
+            lives.append((life, others & port.valid))
+            others = others & ~port.valid
+        slots = [(life.slot, names) for life, names in lives]
         m.d.comb += [
-            slot.eq(self.dump.payload if dump_too else 0),
-            generation.eq(self.cancel.payload.generation),
-        ]
-        for port, life in reversed(own):
-            with m.If(port.valid):
-                m.d.comb += [slot.eq(life.slot), generation.eq(life.generation)]
-        with m.If(message):
-            m.d.comb += [slot.eq(header.slot), generation.eq(header.generation)]
-        m.d.comb += [
+            slot.eq(_one_of([*slots, (self.dump.payload, others)] if dump_too else slots)),
+            generation.eq(_one_of([(life.generation, names) for life, names in lives])),
             self.slot.eq(slot),
             # Nothing but a message, an Ack token and a dump looks at a set.
             asked_set.eq(hold.set),

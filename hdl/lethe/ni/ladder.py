@@ -178,11 +178,12 @@ class Ladder(wiring.Component):
         ]
         m.d.comb += memory.read_addr.eq(Cat(head, turn[4]))
         # c−3, c−2: the rung of the next try, and the brim after a pop.
-        after_brim, next_rung = Signal(pointer_bits), Signal.like(hold.next_rung)
+        after_brim, early_next = Signal(pointer_bits), Signal.like(hold.next_rung)
         m.d.sync += [
             after_brim.eq(after_head + brim_level),
-            next_rung.eq(Array(system.rung_after(q) for q in range(rungs))[turn[2]]),
+            early_next.eq(Array(system.rung_after(q) for q in range(rungs))[turn[3]]),
         ]
+        next_rung = later(early_next, 1)
         # c−1: the due time: time + advance > eve.  Then it is due in c.
         read, left, ripe = Signal.like(memory.read_data), Signal(system.time_bits), Signal()
         m.d.sync += read.eq(memory.read_data)
@@ -207,11 +208,9 @@ class Ladder(wiring.Component):
             # Less the level, modulo the places of the memory: with it what was pushed in c−2.
             rest, joins, own = Signal(pointer_bits), Signal(), Signal()
             most = (1 << pointer_bits) - depth + stages.SPARE_NEXT_RUNG
-            m.d.comb += [
-                joins.eq(pushed & (rung == next_rung)),
-                blocked.eq(~own & (rest != 0) & (rest < most)),
-            ]
+            m.d.comb += blocked.eq(~own & (rest != 0) & (rest < most))
             m.d.sync += [
+                joins.eq(self.push.valid & (self.push.rung == early_next)),
                 rest.eq(_sum(heads.read(next_rung), ~tails.read(next_rung), ~joins)),
                 own.eq(next_rung == turn[1]),
             ]

@@ -129,11 +129,12 @@ class Ni(wiring.Component):
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system, watch=self._watch)
         accepts = [(accept, news, free.free)]
+        inner.d.comb += accept.ahead.eq(free.ahead)
         if system.ni.control_slots:
             inner.submodules.accept_control = control = Accept(system, control=True, watch=self._watch)
             inner.submodules.controls = controls = Queue(records.launch, system.ni.control_slots)
             accepts.append((control, controls, free.free_control))
-            inner.d.comb += accept.yields.eq(control.acts)
+            inner.d.comb += [accept.yields.eq(control.acts), control.ahead.eq(free.ahead_control)]
         inner.submodules.transmitter = transmitter = Transmitter(system)
         inner.submodules.receiver = receiver = Receiver(system)
         inner.submodules.action = action = Action(system, dump=self._dump)

@@ -11,7 +11,7 @@ from .deliver import verdict_signature
 from .distance import distance_class
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
-from .receive_table import update_signature
+from .receive_table import same_key, update_signature
 from .receiver import fifo_of
 from .round_trip import step_of, wait_signature
 
@@ -89,7 +89,7 @@ class ReceiveSide(wiring.Component):
 
         # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
-        place, adds, duplicate, again = Signal(ways), Signal(), Signal(), Signal()
+        place, adds, acknowledges, again = Signal(ways), Signal(), Signal(), Signal()
         fresh, stores, joins = Signal(), Signal(), Signal()
         touched = Signal(ways)
         touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
@@ -102,17 +102,21 @@ class ReceiveSide(wiring.Component):
         relation = data.StructLayout({"set": 1, "same": 1, "other": 1})
         nearest, second, third, fourth = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
         for own, before in zip(related, (later, soon, act, past), strict=True):
-            key = (latest.source == before.source) & (latest.slot == before.slot)
+            key = same_key(system, latest, before)
             exact = (latest.generation == before.generation) & (latest.incarnation == before.incarnation)
-            # `same`: what the other delivers is present to this act; `other`: and it is another datagram's, or exact.
+            # Of one set: `same`: what the other delivers is present to this act; `other`: it is another datagram's, or
+            # exact.
             m.d.sync += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
+        # For a token only its own way matters; the others are taken by somebody.
+        matters = Signal(ways)
+        m.d.sync += [matters[i].eq(~latest.acking | (latest.way == i)) for i in range(ways)]
 
         # A way is two bits: 00 empty, 01 another's, 10 present, 11 exact.
         def becomes(new, own):
             """What a way becomes, for this act, by one before it."""
             return Cat(new & own.other, new & own.same)
 
-        # c−2: what the table says.  For a token only its own way matters; the others are taken by somebody.
+        # c−2: what the table says.
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
         exacts, struck, new = Signal(ways), Signal(ways), Signal(2)
         chosen = Signal(ways)
@@ -124,24 +128,28 @@ class ReceiveSide(wiring.Component):
             spent.eq((later.tries >= limit) if limit else 0),
         ]
         for i in range(ways):
-            entry, matters = self.entries[i], Signal(name=f"matters{i}")
-            key = (entry.source == later.source) & (entry.slot == later.slot)
+            entry = self.entries[i]
+            key = same_key(system, entry, later)
             exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
             by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
-            m.d.comb += matters.eq(~later.acking | (later.way == i))
-            m.d.sync += struck[i].eq(nearest.set & chosen[i] & matters)
-            # What does not wait for the comparisons, then those, then what this very cycle decides.
-            known, instead = Signal(name=f"known{i}"), Signal(2, name=f"instead{i}")
-            m.d.comb += known.eq(~matters | by_third | by_fourth | later.early | ~entry.valid)
-            with m.If(~matters):
+            m.d.sync += struck[i].eq(nearest.set & chosen[i] & matters[i])
+            # What does not wait for the comparisons (else 0), then those, then what this very cycle decides: each is
+            # put in by few gates.
+            asked, instead = Signal(name=f"asked{i}"), Signal(2, name=f"instead{i}")
+            m.d.comb += asked.eq(matters[i] & ~by_third & ~by_fourth & ~later.early & entry.valid)
+            with m.If(~matters[i]):
                 m.d.comb += instead.eq(0b01)
             with m.Elif(by_third):
                 m.d.comb += instead.eq(becomes(delivered[0], third))
             with m.Elif(by_fourth):
                 m.d.comb += instead.eq(becomes(delivered[1], fourth))
-            before = Mux(known, instead, Cat(~key | exact, key))
-            now = Mux(second.set & touched[i] & matters, becomes(delivers, second), before)
-            m.d.sync += [state[i].eq(now), exacts[i].eq(now.all())]
+            mine = second.set & place[i] & matters[i]
+            stays, joined = ~(mine & (delivers | erases)), mine & delivers
+            m.d.sync += [
+                state[i][0].eq(((instead[0] | (asked & (~key | exact))) & stays) | (joined & second.other)),
+                state[i][1].eq(((instead[1] | (asked & key)) & stays) | (joined & second.same)),
+                exacts[i].eq(((instead.all() | (asked & key & exact)) & stays) | (joined & second.other & second.same)),
+            ]
 
         # c−1: what there is when the act comes, both if the one before it delivers and if not: that is known late.
         def judged(delivered):
@@ -166,7 +174,7 @@ class ReceiveSide(wiring.Component):
         sends, forgets = self.good & soon.send, self.good & soon.forget & ours
         m.d.sync += [
             adds.eq(sends),
-            duplicate.eq(sends & found),
+            acknowledges.eq((sends | (soon.acking & ~spent)) & found),
             fresh.eq(sends & ~found & ~none),
             self.missed.table.eq(sends & none),
             stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
@@ -211,7 +219,7 @@ class ReceiveSide(wiring.Component):
             delivers.eq(fresh & room & self.push.room),
             self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
-            self.acks.eq(duplicate | delivers | again),
+            self.acks.eq(delivers | acknowledges),
         ]
         update, token = self.update, self.push.token
         m.d.comb += [

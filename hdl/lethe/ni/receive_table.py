@@ -11,7 +11,7 @@ from lethe.spec.config import System
 from .layouts import Records
 from .walk import clear_signature
 
-__all__ = ["ReceiveTable", "look_signature", "set_of", "update_signature"]
+__all__ = ["ReceiveTable", "look_signature", "same_key", "set_of", "update_signature"]
 
 
 def set_of(system: System, source: Value, slot: Value) -> Value:
@@ -24,6 +24,31 @@ def set_of(system: System, source: Value, slot: Value) -> Value:
     for piece in pieces[1:]:
         result = result ^ piece
     return result
+
+
+def _untold(system: System) -> list[int]:
+    """The bits of a slot that neither its source nor its set tells.
+
+    A set is linear in both.  So of two slots of one source and one set the differences are those of bits whose shares
+    in the set cancel out, and bits with independent shares differ in none.
+    """
+    independent: list[int] = []
+    untold = []
+    for bit in range(system.format.slot_bits):
+        mixed, share = 1 << bit ^ 1 << bit >> 3 ^ 1 << bit >> 7, 0
+        while mixed and system.ni.sets > 1:
+            share, mixed = share ^ mixed % system.ni.sets, mixed // system.ni.sets
+        for other in independent:
+            share = min(share, share ^ other)
+        (independent if share else untold).append(share or bit)
+    return untold
+
+
+def same_key(system: System, a, b) -> Value:
+    """Whether two records of one set have the same ``source`` and ``slot``, combinational."""
+    untold = _untold(system)
+    own, other = (Cat(record.source, *(record.slot[bit] for bit in untold)) for record in (a, b))
+    return own == other
 
 
 def look_signature(records: Records) -> wiring.Signature:

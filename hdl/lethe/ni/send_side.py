@@ -106,11 +106,18 @@ class SendSide(wiring.Component):
             *(before[name].eq(getattr(judged, name)) for name in ("valid", "slot")),
             judged_first.eq(names(before, latest.slot) | names(judged, latest.slot)),
         ]
+        # From then on the slots are compared a cycle before it is known whether one is judged.
+        named = Signal(3)
+        m.d.sync += [
+            named[i].eq(judged.ahead == following.slot[: len(judged.ahead)])
+            for i, following in enumerate((soon, later, latest))
+        ]
+        judged_act, judged_soon, judged_later = (judged.valid & bit for bit in named)
 
         # c−2: the row.  If the number of slots is no power of two, a host can name a slot that does not exist.
         exists = later.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
         live, alive, killer, launched, spent = Signal(), Signal(), Signal(), Signal(), Signal()
-        answerable = Signal()
+        own_life, to_source, answerable = Signal(), Signal(), Signal()
         kept = data.StructLayout(
             {n: row[n].shape() for n in ("phase", "generation", "destination", "best_effort", "refused", "tag")}
         )
@@ -121,14 +128,12 @@ class SendSide(wiring.Component):
             live.eq(row.live & exists & ~later.early & ~(gone | (nearer[1] & ends))),
             alive.eq(row.generation == later.generation),
             killer.eq(nearer[0]),
-            answerable.eq(
-                (later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused
-                & (row.destination[: form.node_bits] == later.source)
-            ),
+            own_life.eq((later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused),
+            to_source.eq(row.destination[: form.node_bits] == later.source),
             spent.eq((row.retry_limit != 0) & (later.tries >= row.retry_limit)),
             given.eq(row.deadline.given),
             passed.eq(self.time_base + ~row.deadline.time + self.advance),
-            launched.eq(row.launched | judged_first | names(judged, later.slot)),
+            launched.eq(row.launched | judged_first | judged_later),
             *(held[name].eq(row[name]) for name in kept.members),
         ]  # fmt: skip
 
@@ -140,6 +145,7 @@ class SendSide(wiring.Component):
         m.d.comb += [
             still_live.eq(live & ~(killer & ends)),
             lives.eq(still_live & alive),
+            answerable.eq(own_life & to_source),
             overdue.eq(given & (~passed[-1] | (minus_one & (passed[0] | self.advance)))),
             self.limit.eq(spent | overdue),
             answered.eq(self.good & answerable & (soon.ack | soon.reject if rejects else soon.ack)),
@@ -164,7 +170,7 @@ class SendSide(wiring.Component):
             repeats.eq(lives & soon.repeating & ~self.limit),
             self.hit.eq(lives & (answered | gives_up | soon.repeating)),
             self.live.eq(still_live),
-            was_launched.eq(launched | names(judged, soon.slot)),
+            was_launched.eq(launched | judged_soon),
             cancels.eq(soon.cancelling),
             status.eq(Mux(soon.finishing, soon.status, Mux(soon.ack, Status.ACCEPTED, Status.UNKNOWN))),
             peer.eq(Mux(soon.message, soon.peer_incarnation, 0)),
@@ -177,7 +183,7 @@ class SendSide(wiring.Component):
             self.end.valid.eq(ends),
             self.end.slot.eq(act.slot),
             self.end.phase.eq(shown.phase),
-            self.end.launched.eq(was_launched | names(judged, act.slot)),
+            self.end.launched.eq(was_launched | judged_act),
             self.ended.valid.eq(ends),
             entry.slot.eq(act.slot),
             entry.generation.eq(act.generation),

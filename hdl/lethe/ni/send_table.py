@@ -34,9 +34,10 @@ def judged_signature(records: Records) -> wiring.Signature:
     """Seen from the transmitter, in *j*: an entry of the new or the control queue was judged, and its ``slot`` is live.
 
     ``phase`` is that of the row.  An entry of a slot that is not live launches nothing: it belongs to a datagram that
-    ended, and the slot's next one is not known yet.
+    ended, and the slot's next one is not known yet.  ``ahead``, in *j−1*: ``slot`` in *j*.
     """
-    return wiring.Signature({"valid": Out(1), "slot": Out(records.slot), "phase": Out(1)})
+    members = {"valid": Out(1), "slot": Out(records.slot), "phase": Out(1), "ahead": Out(records.slot)}
+    return wiring.Signature(members)
 
 
 def end_signature(records: Records) -> wiring.Signature:
@@ -98,8 +99,8 @@ class SendTable(wiring.Component):
         m = Module()
         slots, records = self._system.ni.slots, self._records
 
-        def memory(name, layout, writer, values, reader, *, cleared=False):
-            """One memory with its writer and its one reader; returns the read data."""
+        def memory(name, layout, writer, values, reader, *, cleared=()):
+            """One memory with its writer and its one reader; returns the read data.  The walk clears some parts."""
             m.submodules[name] = ram = Ram(layout, slots)
             m.d.comb += [
                 ram.write_en.eq(writer.valid),
@@ -109,17 +110,21 @@ class SendTable(wiring.Component):
             ]
             if cleared:
                 with m.If(self.clear.valid):
-                    m.d.comb += [ram.write_en.eq(1), ram.write_addr.eq(self.clear.index), ram.write_data.eq(0)]
+                    m.d.comb += [
+                        ram.write_en.eq(1),
+                        ram.write_addr.eq(self.clear.index),
+                        *(ram.write_data[part].eq(0) for part in cleared),
+                    ]
             return ram.read_data
 
         def names(writer, slot):
             return writer.valid & (writer.slot == slot)
 
-        def strike(name, slot, writer):
-            """In the next cycle: whether ``writer`` wrote where was read."""
-            struck = Signal(name=name)
-            m.d.sync += struck.eq(names(writer, slot))
-            return struck
+        def late(writer):
+            """What ``writer`` wrote in the cycle before."""
+            before = Signal(data.StructLayout({"valid": 1, "slot": records.slot}))
+            m.d.sync += [before.valid.eq(writer.valid), before.slot.eq(writer.slot)]
+            return before
 
         phase, ending = data.StructLayout({"phase": 1}), data.StructLayout({"phase": 1, "base": 1})
         begin, end = self.begin, self.end
@@ -129,12 +134,15 @@ class SendTable(wiring.Component):
         fields = memory("fields_looked", records.looked_fields, self.store, self.store.fields, self.look)
         layout = data.StructLayout({**phase.members, "deadline": records.deadline})
         values = {"phase": begin.phase, "deadline": begin.deadline}
-        begun = memory("begun_looked", layout, begin, values, self.look, cleared=True)
-        over = memory("ended_looked", ending, end, ended, self.look, cleared=True)
-        judged = memory("judged", data.StructLayout({"bit": 1}), self.judged, {"bit": ~base}, self.look, cleared=True)
+        begun = memory("begun_looked", layout, begin, values, self.look, cleared=phase.members)
+        over = memory("ended_looked", ending, end, ended, self.look, cleared=ending.members)
+        bit = data.StructLayout({"bit": 1})
+        judged = memory("judged", bit, self.judged, {"bit": ~base}, self.look, cleared=bit.members)
         # Block RAM does not say what is read of a datagram that is accepted in the same cycle: nothing is known of it.
-        unknown, row = Signal(), self.look.row
-        m.d.sync += unknown.eq(strike("accepted_looked", self.look.slot, begin))
+        # It is compared a cycle late: both come late in theirs.
+        slot, unknown, row = Signal(records.slot), Signal(), self.look.row
+        accepted, ended_before = late(begin), late(end)
+        m.d.sync += [slot.eq(self.look.slot), unknown.eq(names(accepted, slot))]
         m.d.comb += [
             *(row[n].eq(fields[n]) for n in records.looked_fields.members),
             row.live.eq((begun.phase ^ over.phase) & ~unknown),
@@ -147,11 +155,13 @@ class SendTable(wiring.Component):
         m.d.sync += [looked_base.eq(over.base), own_base.eq(looked_base)]
 
         fields = memory("fields_peeked", records.peeked_fields, self.store, self.store.fields, self.peek)
-        begun = memory("begun_peeked", phase, begin, {"phase": begin.phase}, self.peek, cleared=True)
-        over = memory("ended_peeked", ending, end, ended, self.peek, cleared=True)
+        begun = memory("begun_peeked", phase, begin, {"phase": begin.phase}, self.peek, cleared=phase.members)
+        over = memory("ended_peeked", ending, end, ended, self.peek, cleared=ending.members)
         slot, gone, row = Signal(records.slot), Signal(), self.peek.row
-        early = strike("accepted_peeked", self.peek.slot, begin) | strike("ended_first", self.peek.slot, end)
-        m.d.sync += [slot.eq(self.peek.slot), gone.eq(early | names(end, slot))]
+        m.d.sync += [
+            slot.eq(self.peek.slot),
+            gone.eq(names(accepted, slot) | names(ended_before, slot) | names(end, slot)),
+        ]
         m.d.comb += [
             *(row[n].eq(fields[n]) for n in records.peeked_fields.members),
             row.live.eq((begun.phase ^ over.phase) & ~gone),

@@ -26,7 +26,7 @@ __all__ = ["Transmitter", "flying_signature", "header_bits"]
 def flying_signature(system: System) -> wiring.Signature:
     """Seen from the transmitter: ``slot`` is in transmission, to *g+n*.
 
-    From *g+3* on: before, nobody can hold the slot.
+    From *g+3* on: before, nobody can hold the slot.  ``slot`` is the same in the cycle before too.
     """
     return wiring.Signature({"valid": Out(1), "slot": Out(range(system.ni.slots))})
 
@@ -201,7 +201,7 @@ class Transmitter(wiring.Component):
         ]
         m.d.comb += [is_reply.eq(own.reply), is_repeat.eq(own.repeat), is_new.eq(own.new)]
         record, push = self.peek.row, self.push
-        alive, sent, killed = Signal(), Signal(), Signal()
+        matches, stray, sent, killed, ends = Signal(), Signal(), Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
         # To a silent node goes one new datagram in each period, and nothing else.
         muted = Signal() if watches else Const(0)
@@ -214,13 +214,16 @@ class Transmitter(wiring.Component):
             ]
         flits = Signal(range(system.slot_flits + 1))
         m.d.comb += [
+            matches.eq(record.live & (record.generation == token.generation)),
             # A repeat whose slot ends by itself belongs to an earlier life, so early did its generation recur.
-            alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
-            sent.eq(judging & alive & ~record.refused & ~muted),
-            killed.eq(judging & ~alive),
+            stray.eq(is_repeat & finishes),
+            sent.eq(matches & (judging & ~stray & ~record.refused) & ~muted),
+            killed.eq(judging & (~matches | stray)),
+            ends.eq(matches & ((is_new & finishes) | (judging & ~stray & muted))),
             self.judged.valid.eq(is_new & record.live),
             self.judged.slot.eq(token.slot),
             self.judged.phase.eq(record.phase),
+            self.judged.ahead.eq(sending.slot),
             flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
             serialiser.start.eq(begins),
             serialiser.sent.eq(is_reply | sent),
@@ -232,28 +235,26 @@ class Transmitter(wiring.Component):
 
         # When the next grant can be: n cycles after this one, three if there are no flits.
         others = form.header_flits + form.crc_flits
+        taken, short = (
+            granted_send | (reply if form.control_flits > 1 else 0),
+            flits <= 3 - others if others <= 3 else 0,
+        )
+        # While a Send is judged it is not free, and the gap is 0.
+        m.d.sync += free.eq((free & ~taken) | (judging & (~sent | short)) | (~free & (gap == 1)))
         with m.If(free):
-            m.d.sync += [
-                free.eq(~(granted_send | (reply if form.control_flits > 1 else 0))),
-                gap.eq(Mux(self.replies.valid, form.control_flits - 1, 0)),
-            ]
+            m.d.sync += gap.eq(Mux(self.replies.valid, form.control_flits - 1, 0))
         with m.Elif(judging):
-            m.d.sync += [
-                free.eq(~sent | (flits <= 3 - others) if others <= 3 else ~sent),
-                gap.eq(flits + (others - 3)),
-            ]
+            m.d.sync += gap.eq(flits + (others - 3))
         with m.Elif(gap != 0):
-            m.d.sync += [free.eq(gap == 1), gap.eq(gap - 1)]
+            m.d.sync += gap.eq(gap - 1)
 
         # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.
-        rung = Signal.like(push.rung)
-        m.d.comb += rung.eq(Mux(is_new, record.distance, token.rung))
         m.d.sync += [
             push.valid.eq(sent & ~record.best_effort),
             push.token.slot.eq(token.slot),
             push.token.generation.eq(token.generation),
             push.token.tries.eq(token.tries),
-            push.rung.eq(rung),
+            push.rung.eq(Mux(is_new, record.distance, token.rung)),
         ]
         if system.measured:
             # While there are Sends, `open` is whether time goes on.
@@ -271,24 +272,27 @@ class Transmitter(wiring.Component):
             delays = [delay + stages.PUSHED - 1 for delay in system.delays]
             most = max(delays) + (1 << system.timers.jitter_bits) - 1
             wait = Signal(range(most + 1))
-            delay = Array(Const(delay, max(delays).bit_length()) for delay in delays)[rung]
-            m.d.sync += wait.eq(delay + self.jitter)
+            # That of a repeat is looked up a cycle earlier; a first Send waits on a rung of the first doubling.
+            numbers = [Const(delay, max(delays).bit_length()) for delay in delays]
+            again = Signal.like(numbers[0])
+            m.d.sync += again.eq(Array(numbers)[sending.rung])
+            first = Array(numbers[: 1 << len(record.distance)])[record.distance]
+            m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
             m.d.comb += push.eve.eq(self.time_base + wait)
         if bits:
             self._merge(m, token, sent, serialiser)
 
         # The slot is in transmission until the cycle of the next possible grant.
         with m.If(judging):
-            m.d.sync += [self.flying.valid.eq(sent), self.flying.slot.eq(token.slot)]
+            m.d.sync += self.flying.valid.eq(sent)
         with m.Elif(free):
             m.d.sync += self.flying.valid.eq(0)
+        # What was granted stays until then.
+        m.d.comb += self.flying.slot.eq(sending.slot)
         under_way = Value.cast(granted).any() | begins | serialiser.busy
         m.d.comb += self.resting.eq(free & ~under_way)
 
-        with m.If(self.finish.ready):
-            m.d.sync += self.finish.valid.eq(0)
-        with m.If(judging & alive & (finishes | muted)):
-            m.d.sync += self.finish.valid.eq(1)
+        m.d.sync += self.finish.valid.eq((self.finish.valid & ~self.finish.ready) | ends)
         # What can finish was granted while the register was empty, and is judged alone.
         with m.If(~self.finish.valid):
             m.d.sync += [
@@ -356,7 +360,6 @@ class Transmitter(wiring.Component):
         m.d.sync += shown.eq(0)
         with m.If(is_reply):
             m.d.sync += [
-                shown.event.eq(Mux(queued.forget, Event.FORGET, reply_event)),
                 shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
                 shown.incarnation.eq(queued.incarnation),
                 shown.slot.eq(queued.slot),
@@ -365,7 +368,6 @@ class Transmitter(wiring.Component):
             ]
         with m.Elif(sent | killed):
             m.d.sync += [
-                shown.event.eq(Mux(killed, Event.KILLED, Mux(record.best_effort, Event.BE, Event.SEND))),
                 shown.source.eq(self.node),
                 shown.incarnation.eq(self.incarnation),
                 shown.slot.eq(token.slot),
@@ -379,6 +381,23 @@ class Transmitter(wiring.Component):
                 ]
         for before, after in pairwise([shown, *later, self.shown]):
             m.d.sync += after.eq(before)
+        # What it is called is said a cycle later: what is sent and what is killed are known late.
+        replied, left, lost = (Signal(name=name) for name in ("replied", "left", "lost"))
+        answer, worm, event = Signal(Event), Signal(Event), later[0].event
+        m.d.sync += [
+            replied.eq(is_reply),
+            left.eq(sent),
+            lost.eq(killed),
+            answer.eq(Mux(queued.forget, Event.FORGET, reply_event)),
+            worm.eq(Mux(record.best_effort, Event.BE, Event.SEND)),
+            event.eq(Event.NOTHING),
+        ]
+        with m.If(replied):
+            m.d.sync += event.eq(answer)
+        with m.Elif(lost):
+            m.d.sync += event.eq(Event.KILLED)
+        with m.Elif(left):
+            m.d.sync += event.eq(worm)
 
     def _merge(self, m, token, sent, serialiser):
         """Who asks for what is merged into the first payload flit, and what comes for it."""

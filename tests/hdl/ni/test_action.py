@@ -298,7 +298,7 @@ class Bench:
         offered: dict = {}
         pipe: deque = deque([None] * CHOSEN)
         rows: deque = deque([(None, None)])
-        ready_at, busy = draw.randint(2, 9), 0.9
+        ready_at, busy, ahead = draw.randint(2, 9), 0.9, 0
         # Until the NI is ready nothing is initialised: what the tables show may be anything.
         for cycle in range(CYCLES):
             if cycle % 50 == 49:
@@ -318,11 +318,12 @@ class Bench:
                 if ready and not slot.live and cycle >= slot.ended + REST and draw.random() < 0.15:
                     slot.row, slot.live, slot.accepted = self.row(cycle), True, cycle
                     slot.phase, slot.launched = slot.phase ^ 1, False
-            judged = draw.randrange(system.ni.slots)
+            judged, ahead = ahead, draw.randrange(system.ni.slots)
             slot = model.slots[judged]
             judges = slot.live and slot.accepted + ACCEPT_JUDGED <= cycle and draw.random() < 0.2
             ctx.set(dut.judged.valid, judges)
             ctx.set(dut.judged.slot, judged)
+            ctx.set(dut.judged.ahead, ahead)
             slot.launched |= judges
 
             # Choose: a message, or a request.
