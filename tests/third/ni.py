@@ -303,7 +303,7 @@ class Ladder:
         self.depth = numbers.timer_depth
         self.rungs: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.classes + self.steps)]
         self.known = [0] * len(self.rungs)  # levels at the start of the cycle before
-        self.turn = 0
+        self.since = 0  # cycles after reset
         self.hold: Any = None
         self._emptied = False
         self._pushed: list[tuple[int, int, Any]] = []
@@ -315,6 +315,15 @@ class Ladder:
         if self.steps == 0 or q == len(self.rungs) - 1:
             return q
         return self.classes if q < self.classes else q + 1
+
+    def turn(self) -> int | None:
+        """The rung whose turn it is."""
+        n, odd = divmod(self.since, 2)
+        if odd:
+            i = n % max(self.steps + (self.steps % 2 == 0), 3)
+            return self.classes + i if i < self.steps else None
+        first = n % max(self.classes, 2)
+        return first if first < self.classes else None
 
     def room(self, free: int) -> bool:
         """Whether every rung is known to have so many free places."""
@@ -331,14 +340,15 @@ class Ladder:
         """The end of a cycle; ``passed`` says whether a time is due in it."""
         levels = [len(rung) for rung in self.rungs]
         if self.hold is None:
-            if self.turn < len(self.rungs):
-                rung, after = self.rungs[self.turn], self.successor(self.turn)
-                if rung and passed(rung[0][0]) and (after == self.turn or self.known[after] <= self.depth - 6):
+            turn = self.turn()
+            if turn is not None:
+                rung, after = self.rungs[turn], self.successor(turn)
+                if rung and passed(rung[0][0]) and (after == turn or self.known[after] <= self.depth - 6):
                     self.hold = rung.popleft()[1]
         elif self._emptied:
             self.hold = None
         self._emptied = False
-        self.known, self.turn = levels, (self.turn + 1) % max(len(self.rungs), 6)
+        self.known, self.since = levels, self.since + 1
         for rung, due, token in self._pushed:
             self.rungs[rung].append((due, token))
             assert len(self.rungs[rung]) <= self.depth

@@ -1,5 +1,7 @@
 """A ladder of FIFOs, one for each distance class and doubling: the repeat timers (cycle contract, section 4.6)."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
@@ -68,10 +70,10 @@ class _Pointers:
 class Ladder(wiring.Component):
     """Holds tokens until their time, and shows one expired token at a time.
 
-    Every rung is a FIFO in one memory, and every cycle looks at one rung, in turn.  A look begins five cycles early:
-    in *c−5* the pointers are read, in *c−4* the memory, in *c−1* the due time is compared, and in *c* the token is
-    popped or not.  So there is one comparison, whatever the number of rungs.  What is pushed in *p* is in the memory
-    from *p+2* on; a look that misses it is no matter, for it is not due before *p+10*.
+    Every rung is a FIFO in one memory, and every cycle looks at one rung, in turn (`lethe.spec.stages.turn_of`).  A
+    look begins three cycles early: in *c−3* the pointers are read and the memory is, in *c−1* the due time is compared,
+    and in *c* the token is popped or not.  So there is one comparison, whatever the number of rungs.  What is pushed in
+    *p* is in the memory from *p+2* on; a look that misses it is no matter, for it is not due before *p+10*.
 
     The level of a rung stays below the number of its places, so that equal pointers mean that it is empty.
 
@@ -114,7 +116,8 @@ class Ladder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         system, hold = self._system, self.hold.payload
-        rungs, depth, turns = system.rungs, system.timer_depth, stages.turns(system.rungs)
+        rungs, depth = system.rungs, system.timer_depth
+        nobody = rungs  # whose turn it is when it is no rung's: never pushed, so always empty
         pointer_bits = ceil_log2(depth)
         brim_level = depth - self._spare  # a push at this level leaves no room
 
@@ -124,30 +127,28 @@ class Ladder(wiring.Component):
         # The brim of a rung is the tail that it has at the brim level.
         walked = rungs <= max(system.ni.slots, system.ni.sets)
         heads, tails, brims = (
-            _Pointers(m, name, turns, Const(init, pointer_bits), walked=walked)
+            _Pointers(m, name, rungs + 1, Const(init, pointer_bits), walked=walked)
             for name, init in (("heads", 0), ("tails", 0), ("brims", brim_level))
         )
 
-        # Whose turn it is, and whose it will be in 1 … 5 cycles.
-        turn = {ahead: Signal(range(turns), init=ahead % turns, name=f"turn{ahead}") for ahead in range(6)}
-        m.d.sync += [turn[ahead].eq(turn[ahead + 1]) for ahead in range(5)]
-        m.d.sync += turn[5].eq(Mux(turn[5] == turns - 1, 0, turn[5] + 1))
+        # Whose turn it is, and whose it will be in 1 … 3 cycles.
+        turn = self._turns(m, nobody)
 
-        # The walk after reset, over before the first push: pointers in LUT RAM are cleared in the first turns.
-        walking = Signal(init=walked)
-        with m.If(turn[0] == rungs - 1):
+        # The walk after reset, over before the first push: pointers in LUT RAM are cleared, rung by rung.
+        walking, rung = Signal(init=walked), Signal.like(turn[0], init=0)
+        with m.If(rung == rungs - 1):
             m.d.sync += walking.eq(0)
 
         # Push, one cycle late.  Its tail is read at once, and may be what the push before it leaves.
         pushed, token, until = Signal(), Signal(self._shape), Signal(system.time_bits)
-        rung, tail, after_tail = Signal.like(turn[0]), Signal(pointer_bits, init=-walked), Signal(pointer_bits)
+        tail, after_tail = Signal(pointer_bits, init=-walked), Signal(pointer_bits)
 
         def tail_of(rung_: Value) -> Value:
             return Mux(pushed & (rung == rung_), after_tail, tails.read(rung_))
 
         m.d.sync += [
             pushed.eq(self.push.valid),
-            rung.eq(Mux(walking, turn[1], self.push.rung)),
+            rung.eq(Mux(walking, rung + 1, self.push.rung)),
             tail.eq(Mux(walking, -1, tail_of(self.push.rung))),
             token.eq(self.push.token),
             until.eq(~self.push.eve),
@@ -169,37 +170,35 @@ class Ladder(wiring.Component):
                 number = register
             return number
 
-        # c−5: the pointers are read; c−4: the memory, and whether there is a token.
-        head, after_head, some = Signal(pointer_bits), Signal(pointer_bits), Signal()
+        # c−3: the pointers are read, and the memory.  A look that begins during the walk finds nothing.
+        early_head, early_next = heads.read(turn[3]), Signal.like(hold.next_rung)
+        head, tail_then, walked_by = Signal(pointer_bits), Signal(pointer_bits), Signal()
         m.d.sync += [
-            head.eq(heads.read(turn[5])),
-            some.eq(head != later(tails.read(turn[5]), 1)),
-            after_head.eq(head + 1),
-        ]
-        m.d.comb += memory.read_addr.eq(Cat(head, turn[4]))
-        # c−3, c−2: the rung of the next try, and the brim after a pop.
-        after_brim, early_next = Signal(pointer_bits), Signal.like(hold.next_rung)
-        m.d.sync += [
-            after_brim.eq(after_head + brim_level),
+            head.eq(early_head),
+            tail_then.eq(tails.read(turn[3])),
+            walked_by.eq(~walking),
             early_next.eq(Array(system.rung_after(q) for q in range(rungs))[turn[3]]),
         ]
-        next_rung = later(early_next, 1)
+        m.d.comb += memory.read_addr.eq(Cat(early_head, turn[3]))
+        # c−2: whether there is a token.
+        some, after_head, next_rung = Signal(), Signal(pointer_bits), later(early_next, 1)
+        m.d.sync += [some.eq((head != tail_then) & walked_by), after_head.eq(head + 1)]
         # c−1: the due time: time + advance > eve.  Then it is due in c.
-        read, left, ripe = Signal.like(memory.read_data), Signal(system.time_bits), Signal()
-        m.d.sync += read.eq(memory.read_data)
-        m.d.comb += left.eq(_sum(self.time_base, read.until, self.advance))
-        some, oldest, its_next = later(some, 2), later(read.token, 1), later(next_rung, 1)
-        m.d.sync += ripe.eq(some & ~left[-1] & ~walking)
+        left, ripe = Signal(system.time_bits), Signal()
+        m.d.comb += left.eq(_sum(self.time_base, memory.read_data.until, self.advance))
+        oldest, its_next = later(memory.read_data.token, 1), later(next_rung, 1)
+        m.d.sync += ripe.eq(some & ~left[-1])
         # c: pop.  A full hold register keeps what it has.
         pop, blocked = Signal(), Signal()
         popped_head, popped_brim = Signal(pointer_bits), Signal(pointer_bits, init=brim_level)
         m.d.sync += [
-            popped_head.eq(Mux(walking, 0, later(after_head, 2))),
-            popped_brim.eq(Mux(walking, brim_level, later(after_brim, 1))),
+            popped_head.eq(Mux(walking, 0, after_head)),
+            popped_brim.eq(Mux(walking, brim_level, (after_head + brim_level)[:pointer_bits])),
         ]
         m.d.comb += pop.eq(ripe & ~blocked & ~self.hold.valid)
-        heads.write(pop | walking, turn[0], popped_head)
-        brims.write(pop | walking, turn[0], popped_brim)
+        popped = Mux(walking, rung, turn[0])
+        heads.write(pop | walking, popped, popped_head)
+        brims.write(pop | walking, popped, popped_brim)
         with m.If(self.hold.valid):
             m.d.sync += self.hold.valid.eq(~self.hold.ready)
         with m.Else():
@@ -242,3 +241,27 @@ class Ladder(wiring.Component):
             room.eq(~rises & ((now == 0) | ((now == 1) & falls))),
         ]
         return m
+
+    def _turns(self, m: Module, nobody: int) -> list[Signal]:
+        """Whose turn it is, and whose it will be in 1 … 3 cycles."""
+        system, ahead = self._system, 4
+        classes, steps = system.graph.distance_classes, system.timers.backoff_steps
+
+        def rung_of(number: int | None) -> int:
+            return nobody if number is None else number
+
+        turn = [
+            Signal(range(nobody + 1), init=rung_of(stages.turn_of(classes, steps, cycle)), name=f"turn{cycle}")
+            for cycle in range(ahead)
+        ]
+        m.d.sync += [now.eq(then) for now, then in pairwise(turn)]
+        # Where each round is.
+        odd = Signal(init=ahead % 2)
+        m.d.sync += odd.eq(~odd)
+        for which, turns in enumerate(stages.rounds(classes, steps)):
+            place = Signal(range(turns), init=ahead // 2 % turns, name=f"place{which}")
+            with m.If(odd == which):
+                m.d.sync += place.eq(Mux(place == turns - 1, 0, place + 1))
+                rung_at = Array(rung_of(stages.turn_of(classes, steps, 2 * i + which)) for i in range(turns))
+                m.d.sync += turn[-1].eq(rung_at[place])
+        return turn

@@ -7,7 +7,8 @@ __all__ = [
     "CHOSEN",
     "HEARD",
     "JUDGED",
-    "LEAST_TURNS",
+    "LEAST_FIRST",
+    "LEAST_LATER",
     "MEASURED",
     "PUSHED",
     "QUEUED",
@@ -16,7 +17,8 @@ __all__ = [
     "SPARE_DELIVER",
     "SPARE_NEXT_RUNG",
     "SPARE_SEND",
-    "turns",
+    "rounds",
+    "turn_of",
 ]
 
 QUEUED = 2  # from a push into an empty queue to its output
@@ -35,9 +37,23 @@ ROUND_TRIP = 22  # what a first time-out has beyond the flits and hops of a roun
 SPARE_SEND = 4  # places left in each rung of the Send ladder when a Send is granted
 SPARE_DELIVER = 8  # places left in each rung of the Ack ladder when a datagram is delivered
 SPARE_NEXT_RUNG = 6  # places left in a rung when a token for it is popped from the rung before
-LEAST_TURNS = 6  # cycles at least between two looks at one rung
+LEAST_FIRST = 2  # turns at least in a round of a ladder's rungs of first tries
+LEAST_LATER = 3  # the same of its rungs of later tries
 
 
-def turns(rungs: int) -> int:
-    """Cycles between two looks at one rung of a ladder of so many."""
-    return max(rungs, LEAST_TURNS)
+def rounds(classes: int, steps: int) -> tuple[int, int]:
+    """Turns in a round of a ladder's rungs of first tries, of which there are ``classes``, and of its ``steps`` others.
+
+    Each kind of round has every second cycle.  The second is odd, so that its turns change places beside the first's.
+    """
+    return max(classes, LEAST_FIRST), max(steps | 1, LEAST_LATER)
+
+
+def turn_of(classes: int, steps: int, cycle: int) -> int | None:
+    """The rung that has its turn ``cycle`` cycles after a reset; None if nobody has."""
+    first, later = rounds(classes, steps)
+    if cycle % 2:
+        number = cycle // 2 % later
+        return classes + number if number < steps else None
+    number = cycle // 2 % first
+    return number if number < classes else None

@@ -23,7 +23,7 @@ class Reference:
     def __init__(self, system, spare):
         self.system, self.depth, self.spare = system, system.timer_depth, spare
         self.rungs = [deque() for _ in range(system.rungs)]
-        self.known, self.turn, self.hold, self.blocked = [0] * system.rungs, 0, None, False
+        self.known, self.since, self.hold, self.blocked = [0] * system.rungs, 0, None, False
 
     @property
     def room(self):
@@ -33,9 +33,10 @@ class Reference:
         """``push``: (rung, due, token) or None.  Returns the token that is popped, or None."""
         levels, popped, self.blocked = [len(tokens) for tokens in self.rungs], None, False
         if self.hold is None:
-            if self.turn < len(self.rungs):
-                tokens, after = self.rungs[self.turn], self.system.rung_after(self.turn)
-                may = after == self.turn or self.known[after] <= self.depth - stages.SPARE_NEXT_RUNG
+            turn = stages.turn_of(self.system.graph.distance_classes, self.system.timers.backoff_steps, self.since)
+            if turn is not None:
+                tokens, after = self.rungs[turn], self.system.rung_after(turn)
+                may = after == turn or self.known[after] <= self.depth - stages.SPARE_NEXT_RUNG
                 due = bool(tokens) and tokens[0][0] <= time
                 self.blocked = due and not may
                 if due and may:
@@ -44,7 +45,7 @@ class Reference:
             self.hold = None
         if push is not None:
             self.rungs[push[0]].append(push[1:])
-        self.known, self.turn = levels, (self.turn + 1) % stages.turns(len(self.rungs))
+        self.known, self.since = levels, self.since + 1
         return popped
 
 

@@ -169,7 +169,9 @@ def time_bits(system: "System") -> int:
 def retry_time(system: "System", retry_limit: int) -> int:
     """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats (`link_wait`)."""
     last = system.graph.distance_classes - 1
-    until_granted = stages.turns(system.rungs) + stages.CHOSEN + stages.QUEUED + 2
+    # In its rung two tokens of every slot may be before it.
+    in_turn = 2 * max(stages.rounds(system.graph.distance_classes, system.timers.backoff_steps)) * 2 * system.ni.slots
+    until_granted = in_turn + stages.CHOSEN + stages.QUEUED + 2
     more = (1 << system.timers.jitter_bits) + system.link_wait + until_granted + stages.SHOWN
     return sum(system.longest_delays[system.rung(last, r)] + more for r in range(retry_limit + 1))
 

@@ -4,7 +4,7 @@
 not asked; it may be too early, never too late.  ``over`` counts the rungs that are too full for a new datagram.
 """
 
-from lethe.spec.stages import LEAST_TURNS, SPARE_DELIVER, SPARE_NEXT_RUNG, SPARE_SEND
+from lethe.spec.stages import LEAST_FIRST, LEAST_LATER, SPARE_DELIVER, SPARE_NEXT_RUNG, SPARE_SEND
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.record import raw, table
 from lethe_sim.golden.state import ACK_LADDER, NEVER, NONE, Rung, Token
@@ -60,11 +60,18 @@ def change_over(hold, cycle, change):
 
 
 @jit
+def period_of(k, number):
+    """Cycles from a turn of rung ``number`` to its next."""
+    return 2 * (max(k.classes, LEAST_FIRST) if number < k.classes else max(k.steps | 1, LEAST_LATER))
+
+
+@jit
 def turn_after(k, ni, number, cycle):
     """The first cycle from ``cycle`` on in which rung ``number`` has its turn."""
-    turns = max(k.rungs, LEAST_TURNS)
-    late = (cycle - (ni.ready_from - k.initial) - number) % turns
-    return cycle + turns - late if late else cycle
+    period = period_of(k, number)
+    first = 2 * number if number < k.classes else 2 * (number - k.classes) + 1
+    late = (cycle - (ni.ready_from - k.initial) - first) % period
+    return cycle + period - late if late else cycle
 
 
 @jit
@@ -130,15 +137,16 @@ def poll(k, ni, ladder, cycle):
 @apart
 def look_turn(k, ni, ladder, cycle):
     """A rung that is due may have its turn; then the next that will is worked out."""
-    hold, turns, soon = ni.ladders[ladder], max(k.rungs, LEAST_TURNS), cycle + 1
+    hold, soon = ni.ladders[ladder], cycle + 1
     rungs, count = _rungs(raw(rung_at(k, ni, ladder, 0))), k.rungs
     wake = NEVER
     for number in range(count):
         rung = rungs[number]
         turn = rung.wake
         if turn <= cycle:
+            period = period_of(k, number)
             while turn < cycle:  # it could not go when it had its turn
-                turn += turns
+                turn += period
             if turn == cycle:
                 if rung.due > cycle - ni.time_zero:
                     turn = turn_after(k, ni, number, rung.due + ni.time_zero)  # the time stood still meanwhile
@@ -146,7 +154,7 @@ def look_turn(k, ni, ladder, cycle):
                     pop(k, ni, ladder, cycle, number)
                     turn, soon = rung.wake, cycle + 2
                 else:
-                    turn += turns
+                    turn += period
             rung.wake = turn
         wake = min(wake, turn)
     hold.wake = max(wake, soon)
