@@ -264,10 +264,10 @@ class Ladder(wiring.Component):
         ]
         m.d.sync += [now.eq(then) for now, then in pairwise(turn)]
         # Where each round is.
-        odd = Signal(init=ahead % 2)
+        odd, rounds = Signal(init=ahead % 2), stages.rounds(classes, steps)
+        places = [Signal(range(r), init=ahead // 2 % r, name=f"place{which}") for which, r in enumerate(rounds)]
         m.d.sync += odd.eq(~odd)
-        for which, turns in enumerate(stages.rounds(classes, steps)):
-            place = Signal(range(turns), init=ahead // 2 % turns, name=f"place{which}")
+        for which, (place, turns) in enumerate(zip(places, rounds, strict=True)):
             with m.If(odd == which):
                 m.d.sync += place.eq(Mux(place == turns - 1, 0, place + 1))
                 rung_at = Array(rung_of(stages.turn_of(classes, steps, 2 * i + which)) for i in range(turns))
