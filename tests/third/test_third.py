@@ -339,7 +339,7 @@ ERRORS = {
     "levels of rungs are known at once": (
         ni.Ladder, "room", lambda self, free: all(len(rung) <= self.depth - free for rung in self.rungs),
     ),
-    "the first rung has every turn": (ni.Ladder, "turn", property(lambda self: 0, lambda self, turn: None)),
+    "the first rung has every turn": (ni.Ladder, "turn", lambda self: 0),
     "an acceptance is known at once": (ni.Ni, "_is_known", lambda self, number, after: self.slot[number].live),
     "a full queue takes one more": (ni.Queue, "level", property(lambda self: max(0, len(self.memory) - 1))),
     "the try of a header is always 0": (ni.Ni, "_echo", lambda self, tries: 0),
@@ -402,7 +402,7 @@ def _with_options(mtu: int) -> beside.Run:
         },
         timers={"silent_after": 2, "silent_probe": 200},
     )  # fmt: skip
-    return beside.hostile_run(system, 0, 0, 2500)
+    return beside.hostile_run(system, 0, 4, 2500)
 
 
 @pytest.mark.parametrize("error", ERRORS)

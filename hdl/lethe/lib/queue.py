@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .memory import LUT_DEPTH, Ram, small
+from .memory import LUT_DEPTH, Ram, is_ecp5, small
 
 __all__ = ["Queue", "step"]
 
@@ -76,16 +76,14 @@ class Queue(wiring.Component):
         if self._depth > LUT_DEPTH:
             return self._large()
         m = Module()
-        m.submodules.memory = memory = Memory(
-            shape=self._shape,
-            depth=max(2, self._depth),
-            init=[],
-            attrs=small(platform, self._depth, Shape.cast(self._shape).width),
-        )
+        # What is read ahead is read without a register, which block RAM is not.
+        bits = 0 if self._ahead else Shape.cast(self._shape).width
+        attributes = small(platform, self._depth, bits)
+        m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port(domain="comb" if self._ahead else "sync")
         head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
-        # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written,
-        # and synthesis sees it in these lines.
+        # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written.
+        # Synthesis sees it in these lines; for LUTs it need not.
         equal, full = Signal(), Signal()
         some, push, refill = Signal(), Signal(), Signal()
 
@@ -109,7 +107,10 @@ class Queue(wiring.Component):
             with m.If(refill):
                 m.d.sync += shown.eq(read.data)
         else:
-            m.d.comb += [read.en.eq(refill & (full | ~equal)), self.o.payload.eq(read.data)]
+            m.d.comb += [
+                read.en.eq(refill if is_ecp5(platform) else refill & (full | ~equal)),
+                self.o.payload.eq(read.data),
+            ]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
         with m.If(push):
             m.d.sync += [tail.eq(after_tail), some.eq(1)]

@@ -36,6 +36,14 @@ def _sum(a: Value, b: Value, carry: Value) -> Value:
     return (Cat(Const(1, 1), a) + Cat(carry, b))[1 : 1 + len(a)]
 
 
+def _among(number: Value, most: int) -> Value:
+    """Whether a number is 1 … most−1: few gates where most is small, which a chain of carries would not be."""
+    low = (most - 1).bit_length()
+    if low > 6:
+        return (number != 0) & (number < most)
+    return ~number[low:].any() & Array((i in range(1, most)) for i in range(1 << low))[number[:low]]
+
+
 class _Pointers:
     """A number for each rung, with one writer, and readers that see it in the same cycle.
 
@@ -207,7 +215,7 @@ class Ladder(wiring.Component):
             # Less the level, modulo the places of the memory: with it what was pushed in c−2.
             rest, joins, own = Signal(pointer_bits), Signal(), Signal()
             most = (1 << pointer_bits) - depth + stages.SPARE_NEXT_RUNG
-            m.d.comb += blocked.eq(~own & (rest != 0) & (rest < most))
+            m.d.comb += blocked.eq(~own & _among(rest, most))
             m.d.sync += [
                 joins.eq(self.push.valid & (self.push.rung == early_next)),
                 rest.eq(_sum(heads.read(next_rung), ~tails.read(next_rung), ~joins)),

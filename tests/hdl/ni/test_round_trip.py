@@ -186,12 +186,14 @@ def test_repeats_come_after_the_measured_time():
                 line.extend([nothing] * lag)
 
     bench.hooks.append(offer)
-    assert bench.run(30_000, until=lambda _: offered == 14)
+    assert bench.run(30_000, until=lambda _: offered == 30)
 
     def acts(since, tries, delay):
         """When a token acts: its rung has its turn; one cycle to the hold register; the stages of a request."""
-        turn = (system.rung(0, tries) - since - delay) % stages.turns(system.rungs)
-        return since + delay + turn + 1 + stages.CHOSEN
+        rung, steps, due = system.rung(0, tries), system.timers.backoff_steps, since + delay
+        while stages.turn_of(1, steps, due) != rung:
+            due += 1
+        return due + 1 + stages.CHOSEN
 
     checked = {Event.REPEAT: [], Event.ACK_REPEAT: []}
     for node in (0, 1):

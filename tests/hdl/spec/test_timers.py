@@ -49,8 +49,10 @@ def test_bounds_of_measured_time_outs_hold_for_all_of_them(monkeypatch, ceiling,
     found = [[doubled(system, first, r) for first in range(system.delays[0], ceiling + 1)] for r in tries]
     least, most = sum(map(min, found)), sum(map(max, found))
     assert least - len(tries) <= system.orphan_time <= least
-    # From a due token to the first flit: its rung's turn, the hold register, the action, the repeat queue, the grant.
-    shown = stages.turns(system.rungs) + 1 + stages.CHOSEN + stages.QUEUED + 1 + stages.SHOWN
+    # From a due token to the first flit: a turn of its rung for it and for each token before it, two of
+    # each slot; the hold register, the action, the repeat queue, the grant.
+    turns = 2 * max(*stages.rounds(system.graph.distance_classes, steps)) * 2 * system.ni.slots
+    shown = turns + 1 + stages.CHOSEN + stages.QUEUED + 1 + stages.SHOWN
     more = (1 << system.timers.jitter_bits) + system.link_wait + shown
     assert system.retry_time(4) == most + len(tries) * more
     assert set(system.longest_delays) == {max(map(max, found))}

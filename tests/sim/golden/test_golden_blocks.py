@@ -292,12 +292,12 @@ def test_ladder_order(wishes):
 def test_every_rung_has_its_turn():
     """A token leaves in the first turn of its rung in which it is due."""
     system = make("tree", timers={"backoff_steps": 1})
-    turns = stages.turns(system.rungs)
-    assert system.rungs < turns == stages.LEAST_TURNS
-    for rung, late in product(range(system.rungs), range(turns)):
+    classes, steps = system.graph.distance_classes, system.timers.backoff_steps
+    assert stages.rounds(classes, steps) == (classes, stages.LEAST_LATER)
+    for rung, late in product(range(system.rungs), range(2 * stages.LEAST_LATER)):
         ladder, due = Ladder(system), 20 + late
         holds = [ladder.step(cycle, Token(rung, due, 7) if cycle == 3 else None)[0] for cycle in range(50)]
-        left = next(cycle for cycle in range(due, 50) if cycle % turns == rung)
+        left = next(cycle for cycle in range(due, 50) if stages.turn_of(classes, steps, cycle) == rung)
         assert holds == [None] * (left + 1) + [(7, 0)] * (49 - left)
 
 
@@ -305,7 +305,8 @@ def test_a_rung_waits_for_room_on_its_successor():
     """By the known level: what is pushed in the cycle before, or in the turn itself, does not count yet."""
     system = make("tree", timers={"backoff_steps": 1, "timer_depth": 16})
     room, last = system.timer_depth - stages.SPARE_NEXT_RUNG, system.rungs - 1
-    turn = 7 * stages.turns(system.rungs)
+    turn = 42  # of rung 0
+    assert stages.turn_of(system.graph.distance_classes, 1, turn) == 0
     for level, late in product((room, room + 1), (0, 1, 2)):
         pushes = {turn - late - i: Token(last, 1000, i) for i in range(level)} | {5: Token(0, turn - 3, 7)}
         ladder = Ladder(system)
@@ -319,8 +320,8 @@ def test_a_new_datagram_needs_room_on_every_rung(number, spare):
     """By the known level too: the push that fills a rung is seen two cycles later, and so is the pop."""
     system = make("tree", timers={"backoff_steps": 1, "timer_depth": 16})
     last, level = system.rungs - 1, system.timer_depth - spare + 1
-    turns = stages.turns(system.rungs)
-    turn = 7 * turns + last
+    turn = 43  # of the last rung
+    assert stages.turn_of(system.graph.distance_classes, 1, turn) == last
     ladder = Ladder(system, number)
     rooms = [
         ladder.step(cycle, Token(last, turn, cycle) if 3 <= cycle < 3 + level else None)[1] for cycle in range(turn + 4)
