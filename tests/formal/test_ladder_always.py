@@ -330,7 +330,8 @@ CHANGES = {
         "joins.eq(self.push.valid & (self.push.rung == early_next))",
         "joins.eq(0)",
     ),
-    "a last rung waits for itself": ("~own & (rest != 0)", "(rest != 0)"),
+    "a token more in the next rung is no matter": ("i in range(1, most)", "i in range(1, most - 1)"),
+    "a last rung waits for itself": ("~own & _among(rest, most)", "_among(rest, most)"),
 }
 
 #: Where a wrong ladder is seen at another rung than 0.
