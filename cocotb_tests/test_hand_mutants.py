@@ -97,14 +97,14 @@ CHANGES = {
     ),
     "an Ack of any node releases": Change(
         file=f"{HDL}/ni/send_side.py",
-        old="                & (row.destination[: form.node_bits] == later.source)\n",
-        new="",
+        old="to_source.eq(row.destination[: form.node_bits] == later.source)",
+        new="to_source.eq(1)",
         blocks=(("ni16", "ni 16"),),
     ),
     "a repeat sends best effort": Change(
         file=f"{HDL}/ni/transmitter.py",
-        old=" & ~(is_repeat & finishes)",
-        new=" & ~(is_repeat & record.refused)",
+        old="stray.eq(is_repeat & finishes)",
+        new="stray.eq(is_repeat & record.refused)",
         blocks=(("ni16", "ni 16"),),
     ),
     "measured time-outs double beyond the steps": Change(

@@ -339,14 +339,13 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
     }
     seeds = 1 if quick else 3
-    clocks = {}
+    sizes = {}
     for name, block in list((BLOCKS | others).items())[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")
-        found = block.size(seeds=seeds)
-        clocks[name] = found.mhz
-        yield from _sized(name, found)
+        sizes[name] = block.size(seeds=seeds)
+        yield from _sized(name, sizes[name])
     if not quick:
-        yield from _in_time(clocks)
+        yield from _in_time({name: found.mhz for name, found in sizes.items()})
     if peers is None:
         yield Figure(section="area", quantity="peers", measured="left out: `--peers FILE` names their sources")
         return

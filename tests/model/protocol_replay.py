@@ -313,6 +313,9 @@ class Replay:
             case Event.GIVE_UP:
                 if self._was_passed_over(seen):
                     node = self._pass_over(seen)
+                elif self._was_cut(seen):
+                    self._take(seen, protocol.grant_new(node), "SEND")
+                    node = self._node(seen.node)
                 self._take(seen, self._ends(node, slot, Cause(seen.detail)), detail=Cause(seen.detail).name)
             case Event.COMPLETE:
                 status, cause = Status(seen.detail >> 4).name, Cause(seen.detail & 15).name
@@ -328,6 +331,19 @@ class Replay:
                 self._reset(seen)
             case _ if _has_arrived(seen):
                 self._arrive(seen)
+
+    def _was_cut(self, seen: Seen) -> bool:
+        """Whether a datagram that is cancelled was granted, and a reset came before its first flit."""
+        if seen.detail != Cause.CANCELLED or self._node(seen.node).slots[seen.uid.slot].launched == seen.uid.generation:
+            return False
+        events, first = self.run.events, np.uint64(seen.cycle)
+        near = events[
+            (events["unit"] == seen.node) & (events["cycle"] > first) & (events["cycle"] <= first + np.uint64(SHOWN))
+        ]
+        reset = np.any((near["word"] & np.uint64(0xFF)) == Event.RESET)
+        return bool(reset) and any(
+            end.uid == seen.uid and end.cycle > seen.cycle and end.detail >> 4 == Status.UNKNOWN for end in self._told
+        )
 
     def _was_passed_over(self, seen: Seen) -> bool:
         """Whether the grant to a silent node that led to an end, or came before it, is still to be taken."""

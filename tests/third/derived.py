@@ -25,7 +25,7 @@ DEFAULTS = {
         "reserved_classes": 0, "reject": False, "source_incarnation": False, "merge_bits": 0, "deadline_bits": 20,
     },
     "timers": {
-        "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 4, "timer_depth": 0, "ack_limit": 0,
+        "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 6, "timer_depth": 0, "ack_limit": 0,
         "quarantine": 0, "silent_after": 0, "silent_probe": 4096,
     },
     "faults": {"loss": 0.0, "flip": 0.0},

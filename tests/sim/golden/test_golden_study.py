@@ -238,7 +238,7 @@ def test_replies_that_go_last_go_in_the_tightest_system_there_may_be(sections, s
 
 def test_replies_that_are_refused_to_go_last_would_wait_for_ever(monkeypatch):
     monkeypatch.setattr(sections.study, "check", lambda *_: None)
-    golden = Golden(System.make(timers={"backoff_steps": 0, "wrap_guard": 0}, **WIRE))
+    golden = Golden(System.make(timers={"backoff_steps": 0, "wrap_guard": 0, "jitter_bits": 4}, **WIRE))
     golden.run(100_000)
     done = golden.sums["received"].sum()
     golden.run(100_000)

@@ -153,9 +153,18 @@ def without(*events: Event):
     return remove
 
 
+def without_acceptance(rows):
+    """Of a datagram that is delivered, with no reset of its nodes."""
+    reset = {row["unit"] for row in rows if row["event"] == Event.RESET}
+    delivered = {row["uid"] for row in rows if row["event"] == Event.DELIVER and row["unit"] not in reset}
+    rows.remove(
+        next(r for r in rows if r["event"] == Event.ACCEPT and r["unit"] not in reset and r["uid"] in delivered)
+    )
+
+
 #: Alterations after which digest and number of rows are those of the rows; and what must be found.
 CONSISTENT = {
-    "an acceptance is missing": (without(Event.ACCEPT), "invented"),
+    "an acceptance is missing": (without_acceptance, "invented"),
     "a uid of -1": (lambda rows: next(r for r in rows if r["event"] == Event.DELIVER).update(uid=-1), "garbled"),
     "a cycle is null": (change_cells({"cycle": None}), "garbled"),
     "an event is null": (change_cells({"event": None}), "garbled"),

@@ -28,7 +28,7 @@ class TimersSection:
     )
     backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 55 to 3,520 cycles; 0: never")
     jitter_bits: int = key(
-        4, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 4 are up to 15; 0: none"
+        6, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 6 are up to 63; 0: none"
     )
     timer_depth: int = key(
         0, "time-outs in each rung of a time-out ladder; 0: twice the larger of slots and entries, at least 16"
