@@ -42,7 +42,7 @@ RUNS = {
         "topology": {"kind": "fly", "arity": 2, "levels": 3}, "faults": {"flip": 2e-4}, "study": {"dilation": 3},
     },
     "silent": {
-        "topology": {"kind": "crossbar", "nodes": 4}, "timers": {"silent_after": 3, "silent_probe": 300},
+        "topology": {"kind": "crossbar", "nodes": 4}, "timers": {"silent_after": 2, "silent_probe": 300},
         "faults": {"absences": [{"node": 2, "start": 200, "end": 4000}]},
     },
     "away": {

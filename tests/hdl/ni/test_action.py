@@ -489,7 +489,7 @@ class Bench:
         ({"sets": 2, "ways": 2, "slots": 4}, {}),
         ({"sets": 1, "ways": 1, "slots": 3, "reject": True}, {}),
         ({"sets": 1, "ways": 3, "slots": 4, "control_classes": 2}, {"ack_limit": 8}),
-        ({"sets": 2, "ways": 1, "slots": 2, "reject": True}, {"ack_limit": 8, "backoff_steps": 0}),
+        ({"sets": 2, "ways": 1, "slots": 2, "reject": True}, {"ack_limit": 9, "backoff_steps": 0}),
     ],
 )
 def test_back_to_back(ni, timers):
