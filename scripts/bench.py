@@ -41,14 +41,17 @@ from lethe.spec.events import Counter, Event, Kind
 from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
 from lethe.spec.sections.faults import Absence
+from lethe.spec.sections.router import STAGES
+from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
-from lethe_fpga.area import BLOCKS, COLUMNS, Block, Size, Unwatched, measured, size
+from lethe_fpga.area import BLOCKS, COLUMNS, LATENCY, Block, Size, Unwatched, measured, size
 from lethe_fpga.build import BuildError
 from lethe_fpga.cost import Path as SlowestPath
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import simulators
 from lethe_sim.lockstep.cosim import cosim
 from lethe_sim.lockstep.simulators import ToolError
+from lethe_sim.metrics import RunLedger
 from lethe_sim.sweep.store import Store
 
 
@@ -157,14 +160,14 @@ def _idle(count: int) -> Iterator[Figure]:
         acked = {uid: cycle for cycle, uid in rows.events(other, Event.ACK)[::-1].tolist()}
         accepted = rows.events(other, Event.ACCEPT)[:, 0]
         for cycle, uid in rows.events(other, Event.DELIVER).tolist():
-            last = int(np.flatnonzero(lasts[node][:cycle])[-1])
+            last = int(np.flatnonzero(lasts[node][: cycle - ACTS + 1])[-1])
             if idle[other][last - 1 - system.format.send_flits(32)] and not np.any(
                 (accepted > last - 20) & (accepted <= acked[uid])
             ):
                 answered.append(acked[uid] - last)
     for quantity, found, target in (
-        ("cycles from accepted to first flit, NI idle", first, 4),
-        ("cycles from last flit in to Ack's first flit out, NI idle", answered, 6),
+        ("cycles from accepted to first flit, NI idle", first, QUEUED + SHOWN),
+        ("cycles from last flit in to Ack's first flit out, NI idle", answered, ACTS + QUEUED + SHOWN),
     ):
         yield Figure(
             section="rates",
@@ -213,7 +216,7 @@ def _one_flit_messages(cycles: int) -> Figure:
         while not ctx.get(ni.host.ready):
             await ctx.tick()
         rx = ni.watch[2 * trace.WORD_BITS :][:8]
-        for flit in [*flits, None, None, None, None]:
+        for flit in [*flits, *(ACTS + 2) * [None]]:
             ctx.set(ni.link_i, {"valid": flit is not None, "first": flit is not None, "last": flit is not None}
                     | {"data": flit or 0})  # fmt: skip
             acted.append(ctx.get(rx) in acts)
@@ -223,7 +226,7 @@ def _one_flit_messages(cycles: int) -> Figure:
     simulator.add_clock(1e-6)
     simulator.add_testbench(process)
     simulator.run()
-    rate = sum(acted[2 : 2 + cycles]) / cycles
+    rate = sum(acted[ACTS : ACTS + cycles]) / cycles
     return Figure(
         section="rates",
         quantity="one-flit messages received and acted on per cycle",
@@ -295,6 +298,30 @@ BESIDE = {
     "mesh router, 32 bit": "basejump mesh router, 38 bit: 1,423 LUT4, 117 MHz",
     "NI, medium": "LiteEth UDP core: 3,623 LUT, 58 MHz",
 }
+#: What blocks are to be: the most LUT4 and the least MHz.
+GOALS = {
+    "NI, medium": (2900, 150),
+    "NI, large": (3100, 150),
+    "mesh router, 32 bit": (700, 220),
+    "tree router, medium": (2800, 190),
+    "NI whose time-outs follow round trips": (3300, 150),
+}
+#: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
+BEFORE = {
+    "accepted to first flit": (4, 65),
+    "last flit in to Ack's first flit": (6, 65),
+    "hop, mesh router, 32 bit": (1, 117),
+    "hop, tree router, medium": (1, 81),
+}
+#: The same of a whole tree of latency 1: the median from accepted to delivered.
+BEFORE_END_TO_END = (14, 65)
+#: The goals in ns.
+MOST_NS = {
+    "accepted to first flit": 75,
+    "last flit in to Ack's first flit": 110,
+    "hop, mesh router, 32 bit": 20,
+    "hop, tree router, medium": 27,
+}
 #: Parts of a block below this share of its LUT4 are one row.
 LEAST_SHARE = 0.02
 
@@ -312,9 +339,13 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
     }
     seeds = 1 if quick else 3
+    sizes = {}
     for name, block in list((BLOCKS | others).items())[: 1 if quick else None]:
         say(f"area: {name} (Yosys, nextpnr)")
-        yield from _sized(name, block.size(seeds=seeds), BESIDE.get(name, ""))
+        sizes[name] = block.size(seeds=seeds)
+        yield from _sized(name, sizes[name])
+    if not quick:
+        yield from _in_time({name: found.mhz for name, found in sizes.items()})
     if peers is None:
         yield Figure(section="area", quantity="peers", measured="left out: `--peers FILE` names their sources")
         return
@@ -328,13 +359,57 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         yield from _sized(name, found)
 
 
-def _sized(name: str, found: Size, beside: str = "") -> Iterator[Figure]:
+def _in_time(clocks: dict[str, float]) -> Iterator[Figure]:
+    """What blocks take in ns at the clocks in MHz that were just measured: the cycles are those of `rates`."""
+    ni = "NI, medium"
+    steps = {
+        "accepted to first flit": (QUEUED + SHOWN, clocks[ni]),
+        "last flit in to Ack's first flit": (ACTS + QUEUED + SHOWN, clocks[ni]),
+        "hop, mesh router, 32 bit": (LATENCY["mesh"], clocks["mesh router, 32 bit"]),
+        "hop, tree router, medium": (LATENCY["tree"], clocks["tree router, medium"]),
+    }
+    for name, (cycles, mhz) in steps.items():
+        ns, (cycles_before, mhz_before) = 1000 * cycles / mhz, BEFORE[name]
+        yield Figure(
+            section="area",
+            quantity=f"{name}: before, and now",
+            measured=f"{_in_ns(cycles_before, mhz_before)}; {_in_ns(cycles, mhz)}",
+            target=f"≤ {MOST_NS[name]} ns",
+            met=ns <= MOST_NS[name],
+        )
+    say("area: end to end (golden model)")
+    system = System.make(router={"latency": LATENCY["tree"]}, workload={"load": 0.05, "count": 200})
+    cycles = _end_to_end(system)
+    mhz = min(clocks[ni], clocks["tree router, medium"])
+    yield Figure(
+        section="area",
+        quantity="accepted to delivered, median, medium at load 0.05, one clock for all: before, and now",
+        measured=f"{_in_ns(*BEFORE_END_TO_END)}; {_in_ns(cycles, mhz)}",
+    )
+
+
+def _end_to_end(system: System) -> int:
+    """The median of the cycles from acceptance to delivery, in a run of the golden model until it has drained."""
+    golden, ledger = Golden(system, record=True), RunLedger(system)
+    golden.run(system.run.cycles, until_drained=True)
+    ledger.append(golden.take_events())
+    return ledger.percentile(0, 0.5)
+
+
+def _in_ns(cycles: float, mhz: float) -> str:
+    return f"{cycles:g} cycle{'' if cycles == 1 else 's'} of {mhz:.0f} MHz, {1000 * cycles / mhz:.0f} ns"
+
+
+def _sized(name: str, found: Size) -> Iterator[Figure]:
     """A block, its parts, and its slowest path with each seed."""
+    goal, beside = GOALS.get(name), BESIDE.get(name)
+    target = f"≤ {goal[0]:,} LUT4, ≥ {goal[1]} MHz" if goal else ""
     yield Figure(
         section="area",
         quantity=name,
         measured=_cells(found),
-        target=f"(beside {beside})" if beside else "",
+        target=" ".join(filter(None, (target, f"(beside {beside})" if beside else ""))),
+        met=found.cells["LUT4"] <= goal[0] and found.mhz >= goal[1] if goal else None,
         details=asdict(found) | {"mhz": found.mhz},
     )
     total = {column: sum(part[column] for part in found.parts.values()) for column in COLUMNS}
@@ -415,21 +490,29 @@ def peers_of(path: Path) -> dict[str, Peer]:
 
 
 def latency(quick: bool) -> Iterator[Figure]:
-    """What `router.latency` buys: its registers cut the longest paths of a router without queues."""
+    """What `router.latency` buys: its registers cut the longest paths of a router without queues.
+
+    With the sums of its counters connected.
+    """
     mesh = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})
     tree = System.make()
-    routers = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
-    for name, system, number in routers[: 1 if quick else None]:
-        for cycles in (1, 4) if quick else (1, 2, 3, 4):
+    # With the latency at which it is as fast as it has to be: the most LUT4, the least MHz.
+    routers = (
+        ("mesh router, 32 bit", mesh, 5, LATENCY["mesh"], *GOALS["mesh router, 32 bit"]),
+        ("4-ary tree router, level 0, 64 bit", tree, 0, LATENCY["tree"], *GOALS["tree router, medium"]),
+    )
+    for name, system, number, fast, lut4, mhz in routers[: 1 if quick else None]:
+        for cycles in (1, fast) if quick else range(1, STAGES + 1):
             say(f"latency: {name}, {cycles} cycles (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
-            found = size(Router(system.format, rule, cycles), registered="i", seeds=1 if quick else 3)
+            router = Router(system.format, rule, cycles)
+            found = size(router, registered="i", seeds=1 if quick else 3, without=("watch",))
             yield Figure(
                 section="latency",
                 quantity=f"{name}, latency {cycles}",
                 measured=_cells(found),
-                target="≥ 200 MHz" if cycles == 4 else "",
-                met=found.mhz >= 200 if cycles == 4 else None,
+                target=f"≤ {lut4:,} LUT4, ≥ {mhz} MHz" if cycles == fast else "",
+                met=found.cells["LUT4"] <= lut4 and found.mhz >= mhz if cycles == fast else None,
             )
 
 

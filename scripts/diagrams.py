@@ -11,20 +11,22 @@ from pathlib import Path
 import schemdraw
 from schemdraw import elements, flow, logic
 
+from lethe.spec import stages
+
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 #: One datagram of 32 bytes on a wire, default wire format: cycles after its acceptance (cycle contract, 4.2 to 4.9).
 #: `tests/docs/test_diagrams.py` holds them against a run.
 EXCHANGE = {
     "ACCEPT": 0,
-    "SEND": 4,
-    "DELIVER": 11,
-    "TAKE": 13,
-    "ACK": 15,
-    "RELEASE": 17,
-    "COMPLETE": 19,
-    "FORGET": 21,
-    "FORGOTTEN": 23,
+    "SEND": 8,
+    "DELIVER": 19,
+    "TAKE": 21,
+    "ACK": 27,
+    "RELEASE": 33,
+    "COMPLETE": 35,
+    "FORGET": 41,
+    "FORGOTTEN": 47,
 }
 SEND_FLITS = 6
 
@@ -151,11 +153,11 @@ def bus(cycles: int, *parts: tuple[int, int, str]) -> dict:
     return {"wave": wave, "data": data}
 
 
-def timing(cycles: int, rows: dict[str, list[tuple[int, int, str]]], first: int = 0) -> bytes:
-    """A timing diagram: rows {name: parts of `bus`}, cycles counted from `first`."""
+def timing(cycles: int, rows: dict[str, list[tuple[int, int, str]]], width: float = 1) -> bytes:
+    """A timing diagram: rows {name: parts of `bus`}; ``width``: of a cycle, 1 is the usual."""
     with drawing() as picture:
         signals = [{"name": name, **bus(cycles, *parts)} for name, parts in rows.items()]
-        wave = {"signal": signals, "head": {"tock": first}}
+        wave = {"signal": signals, "head": {"tock": 0}, "config": {"hscale": width}}
         picture.add(logic.TimingDiagram(wave, ygap=0.25, fontsize=10, datafontsize=9))
     return svg(picture)
 
@@ -165,29 +167,31 @@ def exchange() -> bytes:
     at = EXCHANGE
     rows = {
         "A  ACCEPT": [(at["ACCEPT"], 1, "")],
-        "A  grant": [(at["SEND"] - 2, 1, "g"), (at["FORGET"] - 2, 1, "g")],
+        "A  grant": [(at["SEND"] - stages.SHOWN, 1, "g"), (at["FORGET"] - stages.SHOWN, 1, "g")],
         "A  link_o": [(at["SEND"], SEND_FLITS, "Send"), (at["FORGET"], 1, "F")],
         "B  DELIVER": [(at["DELIVER"], 1, "")],
         "B  TAKE": [(at["TAKE"], 1, "")],
-        "B  grant": [(at["ACK"] - 2, 1, "g")],
+        "B  grant": [(at["ACK"] - stages.SHOWN, 1, "g")],
         "B  link_o": [(at["ACK"], 1, "A")],
         "A  RELEASE": [(at["RELEASE"], 1, "")],
         "A  COMPLETE": [(at["COMPLETE"], 1, "")],
         "B  FORGOTTEN": [(at["FORGOTTEN"], 1, "")],
     }
-    return timing(max(at.values()) + 2, rows)
+    return timing(max(at.values()) + 2, rows, width=0.5)
 
 
 def grant() -> bytes:
     """Three worms back to back: a reply, a Send of three flits, the next one."""
+    judged, shown = stages.JUDGED, stages.SHOWN
     rows = {
         "grant": [(0, 1, "Ack"), (1, 1, "Send"), (4, 1, "next")],
-        "link_o": [(2, 1, "Ack"), (3, 3, "Send"), (6, 3, "next")],
-        "lane tx": [(2, 1, "ACK"), (3, 1, "SEND"), (6, 1, "SEND")],
+        "judged": [(1 + judged, 1, "Send"), (4 + judged, 1, "next")],
+        "token": [(1 + stages.PUSHED, 1, "Send"), (4 + stages.PUSHED, 1, "next")],
         "sending": [(2, 3, "slot of Send"), (5, 3, "next slot")],
-        "token": [(2, 1, "Send"), (5, 1, "next")],
+        "link_o": [(shown, 1, "Ack"), (1 + shown, 3, "Send"), (4 + shown, 3, "next")],
+        "lane tx": [(shown, 1, "ACK"), (1 + shown, 1, "SEND"), (4 + shown, 1, "SEND")],
     }
-    return timing(10, rows)
+    return timing(14, rows)
 
 
 def hop() -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import Drop, Event, Kind, Status
 from lethe_sim import running
@@ -179,7 +180,7 @@ _RULES = """
             or (completes > 0 and status != {ACCEPTED} and give_ups = 0)
             or (completes > 0 and (completion & 15) != coalesce(cause, 0))
             or (completes > 0 and status in ({REJECTED}, {NEVER_SENT}) and sent + delivered > 0)) as misreported,
-        count(*) filter (last_send > ended_at + 2) as late,
+        count(*) filter (last_send > ended_at + {late}) as late,
         count(*) filter ({drained} and accepts > 0 and completes = 0) as held
     from (select *, delivers + deliver_bes as delivered, sends + best_efforts as sent, completion >> 4 as status,
         uid >> 44 & 65535 as source from datagrams)
@@ -188,7 +189,7 @@ _WORMS = """
     select count(*) from (
         select count(*) filter (launch) as launches, count(*) filter (not launch) as arrivals from (
             select uid, family, launch, if(launch, unit, peer) as sender, if(launch, peer, unit) as receiver,
-                if(launch, cycle, cycle - 1 - if(family = 1, {data} + (coalesce(length, 0) + {flit_bytes} - 1)
+                if(launch, cycle, cycle + 1 - {acts} - if(family = 1, {data} + (coalesce(length, 0) + {flit_bytes} - 1)
                     // {flit_bytes}, {control}) - {latency} * if(unit // {arity} = peer // {arity}, 1, 3)) as launched
             from (select *, event in ({SEND}, {BE}, {ACK}, {FORGET}) as launch, case
                 when event in ({SEND}, {BE}, {DELIVER}, {DELIVER_BE}, {DUPLICATE}) then 1
@@ -253,7 +254,7 @@ def duckdb_audit(path: Path) -> dict:
         "life": window if accepted * 1.5 > 1 << wire.generation_bits else "1",
         "data": wire.header_flits + wire.crc_flits, "flit_bytes": wire.flit_bytes, "control": wire.control_flits,
         "latency": system.router.latency, "arity": system.topology.arity, "full": ",".join(str(int(d)) for d in full),
-        "width": max(1, trace.meta.cycles // 120),
+        "width": max(1, trace.meta.cycles // 120), "acts": stages.ACTS, "late": stages.SHOWN - stages.JUDGED,
     }  # fmt: skip
 
     def job(base) -> dict:

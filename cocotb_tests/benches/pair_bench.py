@@ -74,9 +74,9 @@ class Side:
         return [(int(end.tag), int(end.status), int(end.cause)) for end in ends]
 
     async def counter(self, address: int) -> int:
-        """A counter, one cycle after its address."""
+        """A counter, three cycles after its address."""
         getattr(self.dut, f"{self.side}_counter_address").value = address
-        await ClockCycles(self.dut.clk, 3)
+        await ClockCycles(self.dut.clk, 5)
         return getattr(self.dut, f"{self.side}_counter_data").value.to_unsigned()
 
 

@@ -6,12 +6,14 @@ from its inputs count in full when it is placed.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -33,9 +35,11 @@ from .cost import Path, cells, scopes, slowest
 TYPES = {"TRELLIS_FF": "FF", "PDPW16KD": "DP16KD", "TRELLIS_DPR16X4": "DPR16X4"}
 #: The columns, in the order in which they are shown.
 COLUMNS = ("LUT4", "FF", "DP16KD", "DPR16X4", "CCU2C")
-#: Registers in the routers of `BLOCKS`: their winner, route and crossbar are cut apart.
-LATENCY = 4
+#: Registers in the routers of `BLOCKS`, by the kind of their topology: winner, route and crossbar are cut apart.
+LATENCY = {"mesh": 4, "tree": 5}
 
+#: What blocks choose their cells for, and where they are placed.
+DEVICE = "LFE5U-25F"
 #: By how much a block may grow beyond its budget.
 GROWTH = 0.03
 #: The columns that have a budget.
@@ -106,7 +110,8 @@ def size(
     Raises `VerilogError` if Yosys fails, `BuildError` if nextpnr does.
     """
     outer = Unwatched(component, without, registered)
-    return measured({"top.v": verilog.emit(outer, _TOP)}, _TOP, uncounted=outer.registers, seeds=seeds)
+    text = verilog.emit(outer, _TOP, device=DEVICE)
+    return measured({"top.v": text}, _TOP, uncounted=outer.registers, seeds=seeds)
 
 
 def measured(
@@ -137,8 +142,9 @@ def measured(
             total.update(found)
         total["FF"] -= uncounted
         comb, clocks, paths = 0, [], []
-        for seed in range(1, seeds + 1):
-            report = _placed(directory, seed)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            reports = list(pool.map(lambda seed: _placed(directory, seed), range(1, seeds + 1)))
+        for report in reports:
             comb = report["utilization"]["TRELLIS_COMB"]["used"]
             # A design of wires alone has no clock.
             if report["fmax"]:
@@ -162,12 +168,12 @@ def _placed(directory: File, seed: int) -> dict[str, Any]:
     command = [
         sys.executable, "-c", _NEXTPNR, "--25k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
         "--seed", str(seed), "--freq", "100", "--timing-allow-fail", "--quiet",
-        "--json", "netlist.json", "--report", "report.json",
+        "--json", "netlist.json", "--report", f"report{seed}.json",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"nextpnr failed: {(done.stderr or done.stdout)[-1500:].strip()}")
-    return json.loads((directory / "report.json").read_text())
+    return json.loads((directory / f"report{seed}.json").read_text())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +196,7 @@ def _router(system: System, number: int = 0) -> Block:
     """A router of a system; its counters' pulses are left out where nothing counts them."""
     unused = () if system.ni.statistics else ("counts",)
     return Block(
-        make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY),
+        make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY[system.topology.kind]),
         registered="i",
         without=("watch", *unused),
     )

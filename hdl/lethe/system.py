@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
@@ -18,7 +19,7 @@ from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
 from lethe.spec.trace import PORT_WORDS, WORD_BITS
-from lethe.statistics import Statistics
+from lethe.statistics import LATENCY, Statistics
 from lethe.traffic.host import Traffic
 from lethe.traffic.script import Script
 from lethe.verilog import shared
@@ -62,7 +63,8 @@ class SystemTop(wiring.Component):
     ok : Out(1), with ``host="generator"``
         Done, idle, and the totals agree: every datagram was delivered exactly once.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        The counter as of the cycle of the address, two cycles later; a router's as of `Layout.lag` cycles before that.
+        The counter as of two cycles before the cycle of the address, four cycles after it; a router's as of
+        `Layout.lag` + `SUMMED` cycles before that.
         With s = `System.counter_step`, NI n's `Counter` c is at s·n + c, router r's `RouterCounter` c at s·nodes +
         `ROUTER_COUNTER_STEP`·r + c.  Services, k at each node, come behind the routers: with t =
         `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l) + c after their first.
@@ -206,10 +208,11 @@ def count(m, platform, system, top, nis, fabric, stacks=()):
         units.append(statistics.data)
     for node, services in enumerate(stacks):
         units += service_counters(m, platform, system, services, top.counter_address, number=str(node))
-    unit = Signal(range(len(units)))
+    unit = [Signal(range(len(units)), name=f"unit{cycles}") for cycles in range(LATENCY)]
     m.d.sync += [
-        unit.eq(top.counter_address[step.bit_length() - 1 :]),
-        top.counter_data.eq(Array(units)[unit]),
+        unit[0].eq(top.counter_address[step.bit_length() - 1 :]),
+        *(after.eq(before) for before, after in pairwise(unit)),
+        top.counter_data.eq(Array(units)[unit[-1]]),
     ]
 
 
@@ -225,8 +228,8 @@ class FabricTop(wiring.Component):
     link_i, link_o : arrays of In(flit), Out(flit), one for each node
         To a node's ``link_o`` and ``link_i``, in this order.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``, if there are routers
-        The counter as of `Layout.lag` cycles before the cycle of the address, two cycles later.  Router r's
-        `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
+        The counter as of `Layout.lag` + `SUMMED` + 2 cycles before the cycle of the address, four cycles after it.
+        Router r's `RouterCounter` c is at `ROUTER_COUNTER_STEP`·r + c.
     """
 
     def __init__(self, system: System):

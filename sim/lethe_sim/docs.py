@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from lethe.spec import config, events, trace
+from lethe.spec import config, events, stages, trace
 from lethe.spec.config import System
 from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
@@ -266,6 +266,12 @@ def stimulus() -> str:
     return table(("word", "fields and their bits"), iter(rows))
 
 
+def pipeline() -> str:
+    """The constants of `spec.stages`, which have their meaning in a comment behind them."""
+    found = re.findall(r"^([A-Z_]+) = (\d+)  # (.*)$", inspect.getsource(stages), re.MULTILINE)
+    return table(("name", "cycles", "meaning"), ((f"`{name}`", number, about) for name, number, about in found))
+
+
 def vectors() -> str:
     """Results of the functions that the cycle contract defines in words."""
     system = System.make()
@@ -313,6 +319,7 @@ REGIONS = {
     "metrics": metrics,
     "findings": findings,
     "tables": sweep_tables,
+    "stages": pipeline,
     "stimulus": stimulus,
     "vectors": vectors,
 }

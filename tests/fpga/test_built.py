@@ -15,8 +15,6 @@ from lethe_sim.lockstep import simulators
 from tests.fpga import gates
 
 BENCH = "tests.fpga.selftest_bench"
-#: Of the place and route, where the first does not meet the clock.
-SEEDS = {"icebreaker": 3}
 
 
 def built() -> SelfTest:
@@ -89,7 +87,7 @@ def test_a_whole_bitstream_for_the_default_board(tmp_path):
 @pytest.mark.parametrize("board", [name for name in BOARDS if BOARDS[name].mirror])
 def test_a_whole_bitstream_for_every_ice40(board, tmp_path):
     """At the clock of the PLL or faster, and as large as the list of boards says."""
-    report = build(board, tmp_path / "out", seed=SEEDS.get(board, 1))
+    report = build(board, tmp_path / "out")
     assert report.fmax >= report.target == float(BOARDS[board].mhz)
     assert (tmp_path / "out" / "lethe_selftest.bin").stat().st_size == report.bytes > 10_000
     for cell, need in MIRRORED_NEEDS.items():

@@ -22,8 +22,9 @@ ICE40_BOARDS = [name for name in BOARDS if BOARDS[name].mirror]
 
 
 def small(count: int) -> System:
-    """The self-test's system with little traffic, on two nodes."""
+    """The self-test's system with little traffic, on two nodes, by a seed with which it ends early."""
     sections = {name: dict(section) for name, section in SELFTEST.items()}
+    sections["run"] |= {"seed": 7}
     sections["topology"] = {"kind": "tree", "arity": 2, "levels": 1}
     sections["workload"] |= {"count": count}
     return System.make(**sections)
@@ -49,7 +50,7 @@ def shown(dut: SelfTest, cycles: int, drive=None) -> list[tuple[int, ...]]:
 
 def test_leds_tell_that_every_datagram_arrived_once():
     """`passed` comes on once, some cycles after the golden model has drained, and then `running` is steadily on."""
-    system = small(3)
+    system = small(4)
     golden = Golden(system)
     drained = golden.run(10_000, until_drained=True)
     assert golden.drained

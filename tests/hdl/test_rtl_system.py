@@ -7,12 +7,13 @@ from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, Counter, Event, LoopCounter, RouterCounter
 from lethe.spec.services.loop import LOOP
+from lethe.statistics import LATENCY
 from lethe.system import SystemTop
 
 SMALL = {
     "wire": {"mtu": 16},
     "ni": {"slots": 2, "sets": 2, "ways": 2},
-    "timers": {"wrap_guard": 0, "backoff_steps": 2, "timer_depth": 8},
+    "timers": {"wrap_guard": 0, "backoff_steps": 2, "timer_depth": 9},
     "workload": {"count": 3, "load": 1.0, "min_length": 5, "max_length": 16},
 }
 
@@ -55,7 +56,7 @@ def test_every_datagram_arrives_once_although_worms_are_lost():
 
         async def counter(address: int) -> int:
             ctx.set(top.counter_address, address)
-            await ctx.tick().repeat(2)
+            await ctx.tick().repeat(LATENCY + 1)
             return ctx.get(top.counter_data)
 
         await ctx.tick().repeat(3)
@@ -150,7 +151,7 @@ def test_a_system_with_services_has_their_words_counters_and_resets():
 
         async def counter(address: int) -> int:
             ctx.set(top.counter_address, address)
-            await ctx.tick().repeat(2)
+            await ctx.tick().repeat(LATENCY + 1)
             return ctx.get(top.counter_data)
 
         first = 2 * system.counter_step + ROUTER_COUNTER_STEP

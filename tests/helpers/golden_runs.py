@@ -42,7 +42,7 @@ RUNS = {
         "topology": {"kind": "fly", "arity": 2, "levels": 3}, "faults": {"flip": 2e-4}, "study": {"dilation": 3},
     },
     "silent": {
-        "topology": {"kind": "crossbar", "nodes": 4}, "timers": {"silent_after": 3, "silent_probe": 300},
+        "topology": {"kind": "crossbar", "nodes": 4}, "timers": {"silent_after": 2, "silent_probe": 300},
         "faults": {"absences": [{"node": 2, "start": 200, "end": 4000}]},
     },
     "away": {
@@ -67,4 +67,4 @@ RUNS = {
 def system_of(name: str) -> System:
     sections: dict[str, Any] = {section: dict(keys) for section, keys in RUNS[name].items()}
     sections["workload"] = {"load": 0.4, "count": 40, "min_length": 4} | sections.get("workload", {})
-    return System.make(name, run={"name": name, "seed": 3, "cycles": 60_000}, **sections)
+    return System.make(name, run={"name": name, "seed": 3, "cycles": 200_000}, **sections)

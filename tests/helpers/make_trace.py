@@ -25,6 +25,7 @@ from lethe.spec.events import (
     Event,
     Kind,
 )
+from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.spec.wire import pack_uid
 from lethe_sim.trace import RAW_EVENT, SCHEMA, Meta, TraceWriter
 from lethe_sim.trace.store import PART_EVENTS
@@ -112,9 +113,9 @@ class IdleFabric:
         self.at(self.cycle + 150, self.send, uid, tries + 1)
 
     def launch(self, kind: Kind, node: int, peer: int, uid: int, length: int = 0, tries: int = 0) -> None:
-        start = max(self.cycle + 2, self.link_free[node])
+        start = max(self.cycle + QUEUED + SHOWN, self.link_free[node])
         flits = self.wire.send_flits(length) if kind == Kind.SEND else self.wire.control_flits
-        latency = self.system.graph.hops(node, peer) * self.system.router.latency + flits - 1 + 2
+        latency = self.system.graph.hops(node, peer) * self.system.router.latency + flits - 1 + ACTS
         lost = self.chance.random() < self.loss
         # Only one worm at a time gets through to a node.
         while not lost and (start + latency, peer, LANE_RX) in self.taken:
@@ -135,13 +136,13 @@ class IdleFabric:
             self.show(node, LANE_RX, Event.DELIVER if fresh else Event.DUPLICATE, uid, peer, length)
             if fresh:
                 self.remembered.add(uid)
-                self.at(self.cycle + 3, self.show_soon, node, LANE_TAKE, Event.TAKE, 0, peer, length)
+                self.at(self.cycle + QUEUED + 1, self.show_soon, node, LANE_TAKE, Event.TAKE, 0, peer, length)
                 self.at(self.cycle + 150, self.acknowledge_again, node, peer, uid)
             self.launch(Kind.ACK, node, peer, uid)
         elif kind == Kind.ACK:
             self.show(node, LANE_RX, Event.RELEASE if uid in self.live else Event.ACK_IGNORED, uid, peer)
             if self.live.pop(uid, None):
-                self.at(self.cycle + 2, self.show_soon, node, LANE_COMPLETE, Event.COMPLETE, uid, peer)
+                self.at(self.cycle + QUEUED, self.show_soon, node, LANE_COMPLETE, Event.COMPLETE, uid, peer)
             self.launch(Kind.FORGET, node, peer, uid)
         else:
             known = uid in self.remembered

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.pin import key_hash, pinned
-from lethe.spec.random import advance, scale
+from lethe.spec.random import advance
 from lethe.spec.topology import NOWHERE, UP, Topology
 from lethe.spec.trace import HEAD
 from lethe.spec.wire import Wire
@@ -147,15 +147,15 @@ class Router:
 
     def _arbitrate(self, asking: dict[int, int]) -> tuple[set[int], set[int]]:
         """The inputs whose heads win, and those that are refused because their output is held."""
-        if asking:
-            self.state = advance(self.state)
+        self.state = advance(self.state)
+        turn = self.state & 0xFF & (1 << (self.ports - 1).bit_length()) - 1
         winners, busy = set(), set()
         for o in set(asking.values()):
-            contenders = sorted(i for i in asking if asking[i] == o)
+            contenders = [i for i in asking if asking[i] == o]
             if self.held[o]:
                 busy.update(contenders)
             else:
-                winners.add(contenders[scale(self.state & 0xFF, 8, len(contenders))])
+                winners.add(min(contenders, key=lambda i: i ^ turn))
         return winners, busy
 
     def _head(self, i, each, flit, queued, output, winners, busy, passing, held, lanes) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lethe.spec.events import Event
+from lethe.spec.stages import JUDGED, SHOWN
 
 Rows = list[dict]
 
@@ -56,8 +57,9 @@ def _contradict_completion(rows: Rows) -> None:
 
 
 def _send_after_the_end(rows: Rows) -> None:
+    """Judged in the first cycle in which its slot is not live."""
     end = first(rows, Event.RELEASE)
-    rows.append(dict(first(rows, Event.SEND, uid=end["uid"])) | {"cycle": end["cycle"] + 3})
+    rows.append(dict(first(rows, Event.SEND, uid=end["uid"])) | {"cycle": end["cycle"] + 1 + SHOWN - JUDGED})
 
 
 def _give_up(rows: Rows) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Cause, Counter, Drop, Event, Kind, Status
+from lethe.spec.stages import ACTS, CHOSEN, JUDGED, SHOWN
 from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
 from tests.model.protocol_network import Network, Violation
@@ -78,7 +79,7 @@ def small_system(seed: int) -> System:
     orphans = rng.random() < 0.3
     if orphans or rng.random() < 0.2:
         start = rng.randrange(cycles)
-        faults["links"] = [{"link": rng.randrange(links), "start": start, "end": start + (1000 if orphans else 200)}]
+        faults["links"] = [{"link": rng.randrange(links), "start": start, "end": start + (1300 if orphans else 200)}]
     options = random.Random(f"options {seed}")
     return System.make(
         topology={"kind": "wire"} if nodes == 2 else {"kind": "crossbar", "nodes": nodes},
@@ -226,7 +227,7 @@ class Replay:
                 self._arrivals[seen.cycle, seen.node] = seen
             order.append(self._when(seen))
             if seen.event in (Event.SEND, Event.BE):
-                order.append((seen.cycle - 2 + self._flits(seen), 0, seen, True))
+                order.append((seen.cycle - SHOWN + max(self._flits(seen), JUDGED + 1), 0, seen, True))
         order.sort(key=lambda item: item[:2])
         facts = iter(self.run.facts)
         fact = next(facts)
@@ -254,11 +255,14 @@ class Replay:
 
     @staticmethod
     def _when(seen: Seen) -> tuple[int, int, Seen, bool]:
-        """When a step happens: a grant two cycles before its event, and before what else happens in that cycle."""
-        if seen.event in (Event.SEND, Event.BE, Event.ACK, Event.FORGET, Event.REJECT, Event.KILLED):
-            return seen.cycle - 2, 2, seen, False
+        """When a step happens: a reply is granted and a Send judged before the event, and first in their cycles."""
+        if seen.event in (Event.ACK, Event.FORGET, Event.REJECT):
+            return seen.cycle - SHOWN, 2, seen, False
+        if seen.event in (Event.SEND, Event.BE, Event.KILLED):
+            return seen.cycle - SHOWN + JUDGED, 2, seen, False
         if seen.event == Event.GIVE_UP and seen.detail in WITHOUT_EVENT:
-            return seen.cycle, 1, seen, False  # its grant, which has no event, was earlier
+            # Its grant, which has no event, was earlier; from its choice on the next may be granted.
+            return seen.cycle - CHOSEN, 1, seen, False
         return seen.cycle, 4 if seen.event == Event.ACCEPT else 3, seen, False
 
     def _flits(self, seen: Seen) -> int:
@@ -309,6 +313,9 @@ class Replay:
             case Event.GIVE_UP:
                 if self._was_passed_over(seen):
                     node = self._pass_over(seen)
+                elif self._was_cut(seen):
+                    self._take(seen, protocol.grant_new(node), "SEND")
+                    node = self._node(seen.node)
                 self._take(seen, self._ends(node, slot, Cause(seen.detail)), detail=Cause(seen.detail).name)
             case Event.COMPLETE:
                 status, cause = Status(seen.detail >> 4).name, Cause(seen.detail & 15).name
@@ -324,6 +331,19 @@ class Replay:
                 self._reset(seen)
             case _ if _has_arrived(seen):
                 self._arrive(seen)
+
+    def _was_cut(self, seen: Seen) -> bool:
+        """Whether a datagram that is cancelled was granted, and a reset came before its first flit."""
+        if seen.detail != Cause.CANCELLED or self._node(seen.node).slots[seen.uid.slot].launched == seen.uid.generation:
+            return False
+        events, first = self.run.events, np.uint64(seen.cycle)
+        near = events[
+            (events["unit"] == seen.node) & (events["cycle"] > first) & (events["cycle"] <= first + np.uint64(SHOWN))
+        ]
+        reset = np.any((near["word"] & np.uint64(0xFF)) == Event.RESET)
+        return bool(reset) and any(
+            end.uid == seen.uid and end.cycle > seen.cycle and end.detail >> 4 == Status.UNKNOWN for end in self._told
+        )
 
     def _was_passed_over(self, seen: Seen) -> bool:
         """Whether the grant to a silent node that led to an end, or came before it, is still to be taken."""
@@ -441,10 +461,10 @@ class Replay:
         self._last_use = {uid: at for uid, at in self._last_use.items() if uid.source != seen.node}
 
     def _fate(self, seen: Seen) -> str:
-        """Whether the message that leaves with this event arrives: the next but two cycles after its last flit."""
+        """Whether the message that leaves with this event arrives: it acts some cycles after its last flit."""
         system = self.run.system
         hops = 0 if system.nodes == 2 else system.router.latency
-        arrival = self._arrivals.get((seen.cycle + self._flits(seen) + 1 + hops, seen.peer))
+        arrival = self._arrivals.get((seen.cycle + self._flits(seen) - 1 + ACTS + hops, seen.peer))
         there = arrival is not None and arrival.peer == seen.node and arrival.uid == seen.uid
         return "sent" if there else "lost"
 

@@ -10,6 +10,8 @@ from tests.model.protocol_replay import Mismatch, Replay, golden_run, small_stim
 
 SEEDS = range(100)
 MORE_SEEDS = range(100, 1000)
+#: Twelve of them, in which every rule that is seen matters somewhere.
+CHOSEN = (*range(8), 9, 16, 17, 38)
 #: Rules whose loss shows in what the network interface does, and not only in what follows from it.
 SEEN = (
     "R1",
@@ -37,8 +39,7 @@ SEEN = (
 @pytest.fixture(scope="module")
 def runs():
     """Golden runs of twelve small systems."""
-    systems = [small_system(seed) for seed in SEEDS[:12]]
-    return [golden_run(system, small_stimulus(system, seed)) for seed, system in enumerate(systems)]
+    return [golden_run(system, small_stimulus(system, seed)) for seed in CHOSEN for system in [small_system(seed)]]
 
 
 def follow_all(seeds):
@@ -105,6 +106,14 @@ def test_an_altered_trace_is_found_out(runs, event, other):
     for run in runs:
         at = np.flatnonzero((run.events["word"] & np.uint64(0xFF)) == event)
         at = at[run.events["unit"][at] < run.system.nodes]
+        # What a node did just before it was reset may leave no trace.
+        resets = run.events[(run.events["word"] & np.uint64(0xFF)) == Event.RESET]
+        cut = [
+            event != Event.RESET
+            and np.any((resets["unit"] == own["unit"]) & (resets["cycle"] - own["cycle"] - np.uint64(1) < 100))
+            for own in run.events[at]
+        ]
+        at = at[~np.array(cut, bool)]
         if not len(at) or "E1" in Replay(run).follow().owed:
             continue
         events = run.events.copy()

@@ -1,9 +1,11 @@
 """The third NI beside the golden model's: hostile stimuli recorded once, and how two sets of words are told apart."""
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from lethe.spec import stages
 from lethe.spec.config import ConfigError, System
 from lethe.spec.toml import dump
 from lethe_sim.golden import blocks
@@ -53,11 +55,32 @@ class Run(NamedTuple):
                     yield cycle, name, shown.words[i], shown.words[i + 1]
 
 
+class Dumps:
+    """The indices of dumps on their way from the choice to the action."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self) -> None:
+        """None is on its way: the NI is reset."""
+        self._chosen: deque[int | None] = deque([None] * stages.CHOSEN)
+
+    @property
+    def none(self) -> bool:
+        return self._chosen.count(None) == len(self._chosen)
+
+    def acts(self, chosen: int | None) -> int | None:
+        """The index of the dump that acts in a cycle; ``chosen`` is that of one that is chosen in it."""
+        self._chosen.append(chosen)
+        return self._chosen.popleft()
+
+
 class Model:
     """The golden model's NI, asked for everything it shows."""
 
     def __init__(self, system: System, node: int):
         self._ni, self._sizes, self._words = blocks.Ni(system, node), system.ni, system.layout.stimulus_words
+        self._dumps = Dumps()
 
     def step(self, cycle: Cycle) -> Shown:
         ports = dumped = None
@@ -67,11 +90,15 @@ class Model:
             if not self._sizes.source_incarnation:  # the port has no such field
                 records = [record and record._replace(incarnation=0) for record in ports.deliver]
                 ports = ports._replace(deliver=records)
-            if ports.dump_ready:
-                slot = cycle.index if cycle.index < self._sizes.slots else None
-                found = self._ni.dumped(slot or 0, cycle.index % self._sizes.sets)
+            ports = ports._replace(dump_ready=ports.dump_ready and self._dumps.none)
+            index = self._dumps.acts(cycle.index if ports.dump_ready else None)
+            if index is not None:
+                slot = index if index < self._sizes.slots else None
+                found = self._ni.dumped(slot or 0, index % self._sizes.sets)
                 live = slot is not None and found.live
                 dumped = (found.generation, found.destination) if live else None, found.entries
+        else:
+            self._dumps.clear()
         words = self._ni.step(
             blocks.Flit(*cycle.flit),
             _padded(cycle.stimulus, self._words),
@@ -110,7 +137,7 @@ def drawn(seed: int) -> System:
                 "mtu": mtu,
                 "tag_bits": chance.choice((1, 7, 16)),
             },
-            "router": {"latency": chance.choice((1, 2)), "queue": chance.choice((0, 0, 1, 4))},
+            "router": {"latency": chance.choice((1, 2, 6)), "queue": chance.choice((0, 0, 1, 4))},
             "ni": {
                 "slots": slots,
                 "sets": chance.choice((1, 2, 8, 32)),
@@ -134,7 +161,7 @@ def drawn(seed: int) -> System:
                 "ceiling": chance.choice((-1, 0, 400, 3000)),
                 "backoff_steps": chance.choice((0, 1, 2, 6)),
                 "jitter_bits": chance.choice((0, 1, 7)),
-                "timer_depth": chance.choice((0, 5, 6)),
+                "timer_depth": chance.choice((0, 9, 10)),
                 "ack_limit": chance.choice((0, 3, 9)) if retry_limit else 0,
                 "quarantine": chance.choice((0, 300, 5000)) if retry_limit else 0,
                 "wrap_guard": 0,
@@ -198,7 +225,7 @@ def directed_run(system: System, node: int, what: str, inputs: Iterable[Cycle]) 
 def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) -> str:
     """Where the third NI first differs from the golden model, for a reader; empty if nowhere."""
     numbers = derived.read(run.text)
-    third = made(numbers, run.node)
+    third, dumps = made(numbers, run.node), Dumps()
     names = ni.word_names(numbers.section["ni"]["control_classes"])
     for at, (cycle, shown) in enumerate(zip(run.inputs, run.shown, strict=True)):
         inputs = ni.from_stimulus(
@@ -208,11 +235,14 @@ def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) 
             incarnation=cycle.incarnation,
             deliver_ready=cycle.deliver_ready,
             completion_ready=cycle.completion_ready,
-        )
+        )._replace(dump=1)
         ports = dumped = None
         if not cycle.reset:
             ports = third.ports(cancel=inputs.cancel, quiesce=inputs.quiesce)
-            dumped = third.dumped(cycle.index, cycle.index) if ports.dump_ready else None
+            index = dumps.acts(cycle.index if ports.dump_ready else None)
+            dumped = None if index is None else third.dumped(index, index)
+        else:
+            dumps.clear()
         words = third.step(inputs, cycle.reset)
         if (words, ports, dumped) != shown:
             lines = [f"{run.what}, node {run.node}, cycle {at}{' (reset)' if cycle.reset else ''}"]
@@ -224,7 +254,7 @@ def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) 
             if ports != shown.ports:
                 lines += [f"  ports: model {shown.ports}", f"         third {ports}"]
             if dumped != shown.dumped:
-                lines += [f"  dump {cycle.index}: model {shown.dumped}, third {dumped}"]
+                lines += [f"  dump: model {shown.dumped}, third {dumped}"]
             return "\n".join([*lines, "configuration:", run.text])
     return ""
 

@@ -25,7 +25,7 @@ DEFAULTS = {
         "reserved_classes": 0, "reject": False, "source_incarnation": False, "merge_bits": 0, "deadline_bits": 20,
     },
     "timers": {
-        "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 4, "timer_depth": 0, "ack_limit": 0,
+        "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 6, "timer_depth": 0, "ack_limit": 0,
         "quarantine": 0, "silent_after": 0, "silent_probe": 4096,
     },
     "faults": {"loss": 0.0, "flip": 0.0},
@@ -245,7 +245,7 @@ def read(text: str) -> Numbers:
         "mesh": [across // 2 + 1, across + 1],
     }[kind]
     slack = timers["slack"] if timers["slack"] >= 0 else 8 - 2 * timers["slack"] * max_flits
-    delays = [2 * router["latency"] * most + max_flits + control_flits + 10 + slack for most in routers]
+    delays = [2 * router["latency"] * most + max_flits + control_flits + 22 + slack for most in routers]
     last = delays[-1]
     delays += [last << r for r in range(1, timers["backoff_steps"] + 1)]
     waits = router["queue"] > 0 or router["flow"] == "credits"

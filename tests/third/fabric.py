@@ -160,6 +160,11 @@ def of_head(event: int, head: Flit, detail: int = 0) -> int:
     return event | detail << 8 | (head.data & (1 << 48) - 1) << 16
 
 
+def cut(x: int, n: int) -> int:
+    """The low bits of ``x``, as many as n − 1 has."""
+    return x & (1 << derived.bits(n - 1)) - 1
+
+
 class Router:
     """Section 3."""
 
@@ -239,23 +244,22 @@ class Router:
     def _decide(self, asked: dict[int, int | None]) -> dict[int, tuple[int, int | None]]:
         """The fate of each head: its event, and the output that it got."""
         fate: dict[int, tuple[int, int | None]] = {}
-        if any(route is not None for route in asked.values()):
-            self.chance = derived.draw(self.chance)
+        self.chance = derived.draw(self.chance)
         d, up = self.chance, [i for i, route in asked.items() if route == UP]
         for o in range(self.ports):
             heads = [i for i, route in asked.items() if route == o]
-            winner = scale(d & 0xFF, 8, len(heads)) if heads else 0
-            for place, i in enumerate(heads):
+            w = cut(d & 0xFF, self.ports)
+            winner = min(heads, key=lambda i, w=w: i ^ w, default=None)
+            for i in heads:
                 if self.held[o]:
                     fate[i] = DISCARD_BUSY, None
                 else:
-                    fate[i] = (FORWARD, o) if place == winner else (DISCARD_CONTENTION, None)
+                    fate[i] = (FORWARD, o) if i == winner else (DISCARD_CONTENTION, None)
         if up:
-            h, u = scale(d >> 8 & 0xFF, 8, self.ports), scale(d >> 16 & 0xFF, 8, self.up_ports)
+            h, u = cut(d >> 8 & 0xFF, self.ports), cut(d >> 16 & 0xFF, self.up_ports)
             first = self.ports - self.up_ports
-            free = [first + (u + j) % self.up_ports for j in range(self.up_ports)]
-            free = [o for o in free if not self.held[o]]
-            for place, i in enumerate(sorted(up, key=lambda i: (i - h) % self.ports)):
+            free = [first + j for j in sorted(range(self.up_ports), key=lambda j: j ^ u) if not self.held[first + j]]
+            for place, i in enumerate(sorted(up, key=lambda i: i ^ h)):
                 fate[i] = (FORWARD, free[place]) if place < len(free) else (DISCARD_UP, None)
         return fate | {i: (DISCARD_ROUTE, None) for i, route in asked.items() if route is None}
 

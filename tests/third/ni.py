@@ -96,6 +96,7 @@ class Inputs(NamedTuple):
     control: Offered = Offered()
     merge_mask: int = 0
     merge_word: int = 0
+    dump: int = 0
 
 
 class Completion(NamedTuple):
@@ -168,10 +169,11 @@ class Finish(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A Send or BE that was granted, neither killed nor refused."""
+    """A Send or BE that was granted in ``cycle`` and is sent."""
+
+    cycle: int
 
     token: SendToken
-    repeat: bool
     fields: dict[str, int]
     payload: list[int]
 
@@ -185,7 +187,7 @@ class Offer(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What a cycle on `link_i` comes to, two cycles later (4.4)."""
+    """What a cycle on `link_i` comes to, six cycles later (4.4)."""
 
     offer: Offer | None = None
     fragment: bool = False
@@ -195,14 +197,15 @@ class Arrival(NamedTuple):
 class Slot:
     """A slot of the send table."""
 
-    def __init__(self, launched: int):
+    def __init__(self):
         self.live = False
+        self.accepted = 0  # when, if it is live
         self.generation = 0
         self.record = Record()
         self.refused = NO_CAUSE
         self.payload: list[int] = []
         self.deadline: int | None = None
-        self.launched = launched  # 4.5, point 4: generation last granted from the new queue
+        self.judged: int | None = None  # 4.5, point 4: when an entry of it from the new queue was, last
         self.stamp = 0  # 4.6.1
         self.echo = 0
 
@@ -299,6 +302,8 @@ class Ladder:
         self.classes, self.steps = numbers.classes, numbers.section["timers"]["backoff_steps"]
         self.depth = numbers.timer_depth
         self.rungs: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.classes + self.steps)]
+        self.known = [0] * len(self.rungs)  # levels at the start of the cycle before
+        self.since = 0  # cycles after reset
         self.hold: Any = None
         self._emptied = False
         self._pushed: list[tuple[int, int, Any]] = []
@@ -311,9 +316,18 @@ class Ladder:
             return q
         return self.classes if q < self.classes else q + 1
 
+    def turn(self) -> int | None:
+        """The rung whose turn it is."""
+        n, odd = divmod(self.since, 2)
+        if odd:
+            i = n % max(self.steps + (self.steps % 2 == 0), 3)
+            return self.classes + i if i < self.steps else None
+        first = n % max(self.classes, 2)
+        return first if first < self.classes else None
+
     def room(self, free: int) -> bool:
-        """Whether every rung has so many free places."""
-        return all(len(rung) <= self.depth - free for rung in self.rungs)
+        """Whether every rung is known to have so many free places."""
+        return all(level <= self.depth - free for level in self.known)
 
     def push(self, rung: int, due: int, token: Any) -> None:
         self._pushed.append((rung, due, token))
@@ -324,15 +338,17 @@ class Ladder:
 
     def tick(self, passed: Callable[[int], bool]) -> None:
         """The end of a cycle; ``passed`` says whether a time is due in it."""
+        levels = [len(rung) for rung in self.rungs]
         if self.hold is None:
-            for q, rung in enumerate(self.rungs):
-                after = self.successor(q)
-                if rung and passed(rung[0][0]) and (after == q or len(self.rungs[after]) <= self.depth - 2):
+            turn = self.turn()
+            if turn is not None:
+                rung, after = self.rungs[turn], self.successor(turn)
+                if rung and passed(rung[0][0]) and (after == turn or self.known[after] <= self.depth - 6):
                     self.hold = rung.popleft()[1]
-                    break
         elif self._emptied:
             self.hold = None
         self._emptied = False
+        self.known, self.since = levels, self.since + 1
         for rung, due, token in self._pushed:
             self.rungs[rung].append((due, token))
             assert len(self.rungs[rung]) <= self.depth
@@ -420,14 +436,15 @@ class Ni:
         self.replies = Queue(ni["reply_depth"])
         self.completions = Queue(self.slots)
         self.quarantine: deque[tuple[int, int, int]] = deque()  # due, slot, generation
-        self.slot = [Slot((1 << self.wire["generation_bits"]) - 1) for _ in range(self.slots)]
+        self.slot = [Slot() for _ in range(self.slots)]
         self.busy = 0
         self.next_grant = 0
         self.last_worm_over = 0
         self.transmitting: tuple[int, int, int] | None = None  # slot, first and last cycle
         self.leaving: dict[int, Flit] = {}
-        self.granted: Grant | None = None  # of c−1
-        self.merging: Grant | None = None  # of c−2, with a merge port
+        self.granted: dict[int, tuple[SendToken, bool]] = {}  # by the cycle of judgement: whose turn, whether a repeat
+        self.sent: dict[int, Grant] = {}  # by the cycle of the token's push
+        self.merging: dict[int, Grant] = {}  # by the cycle in which the merge port is read
         silent_after, silent_probe = self.timers["silent_after"], self.timers["silent_probe"]
         self.silence = Silence(n.nodes, silent_after, silent_probe) if silent_after else None
         self.probe: int | None = None  # the silent node that a Send of this cycle leaves for
@@ -441,8 +458,8 @@ class Ni:
         self.fifo = [DeliverFifo(*(of_control if i else sizes)) for i in range(self.fifos)]
         self.worm: list[int] | None = None  # the message under way
         self.payload_ends, self.payload_fifo = 0, 0
-        self.arrivals = deque([Arrival(), Arrival()])  # of cycles c−2 and c−1
-        self.request: Callable[[], None] | None = None  # chosen in c−1
+        self.arrivals = deque([Arrival()] * 6)  # of cycles c−6 … c−1
+        self.requests: deque[Callable[[], None] | None] = deque([None] * 4)  # chosen in c−4 … c−1
         self.later: dict[int, list[Callable[[], None]]] = {}
         self.shown: dict[int, dict[str, tuple[int, int]]] = {}
 
@@ -476,11 +493,12 @@ class Ni:
         if not self.ready and self.since_reset < self.slots:
             self._free(self.since_reset, 0)
         self._merge()
-        self._leave_or_not()
+        self._start_timer()
+        self._judge()
         self._transmit()
-        arrival = self.arrivals.popleft()
-        self._act(arrival)
-        self._choose(acting=self.arrivals[0].message is not None)
+        quiet = not self._something_acts()
+        self._act(self.arrivals.popleft(), self.requests.popleft())
+        self.requests.append(self._choose(acting=self.arrivals[3].message is not None, quiet=quiet))
         self.arrivals.append(self._assemble(i.flit))
         self._complete()
         self._accept()
@@ -498,14 +516,14 @@ class Ni:
 
     def ports(self, *, cancel: int = 0, quiesce: int = 0) -> Ports:
         """The other ports in the cycle of the next `step`, if that is none of reset."""
-        cancel_ready = self._may_request(acting=self.arrivals[1].message is not None) and not (
+        cancel_ready = self._may_request(acting=self.arrivals[4].message is not None) and not (
             self.finish or self.sends.hold or self.acks.hold
         )
         return Ports(
             ready=self.ready,
             time=self.time,
             cancel_ready=cancel_ready,
-            dump_ready=bool(cancel_ready and not cancel and quiesce),
+            dump_ready=bool(cancel_ready and not cancel and quiesce and not self._something_acts()),
             completion=self.completions.output,
             deliver=[fifo.records.output for fifo in self.fifo],
             deliver_data=[fifo.data.output for fifo in self.fifo],
@@ -513,8 +531,10 @@ class Ni:
         )
 
     def dumped(self, number: int, index: int) -> tuple[tuple[int, int] | None, list[int | None]]:
-        """What a dump reads (4.5, point 5): generation and destination of a slot if it is live, the UIDs of a set."""
-        slot = self.slot[number] if number < self.slots and self.slot[number].live else None
+        """What a dump that acts now reads (4.5, point 5): generation and destination of a slot if it is live, the UIDs
+        of a set.
+        """
+        slot = self.slot[number] if number < self.slots and self._is_known(number, 5) else None
         entries = self.table[index & self.ni["sets"] - 1]
         return (
             None if slot is None else (slot.generation, slot.record.destination),
@@ -636,7 +656,7 @@ class Ni:
     def _accepted(self, context: Context, number: int) -> None:
         slot = self.slot[number]
         record = slot.record
-        slot.live = True
+        slot.live, slot.accepted = True, self.cycle
         slot.deadline = self.time + record.deadline if record.deadline else None
         context.launches.push((number, slot.generation))
         kind = BE if record.mode == 1 and slot.refused == NO_CAUSE else SEND
@@ -650,113 +670,111 @@ class Ni:
     def _transmit(self) -> None:
         if not self.ready or not self.i.link_enable or self.cycle < self.next_grant:
             return
-        sends, finish_empty = self.sends.room(2), self.finish is None
+        sends, finish_empty = self.sends.room(4), self.finish is None
         control = self.control and self.control.launches
         if self.replies.output is not None:
             reply: Reply = self.replies.pop()
             self._leave(self.cycle, self.n.message(reply.fields | {"kind": reply.kind}))
             name = {ACK: "ACK", FORGET: "FORGET", REJECT: "REJECT"}[reply.kind]
-            self._show("tx", name, uid=reply.uid, peer=reply.fields["destination"], after=2)
+            self._show("tx", name, uid=reply.uid, peer=reply.fields["destination"], after=6)
         elif control and sends and control.output is not None and finish_empty:
             self._grant_new(control)
         elif sends and self.repeats.output is not None and (finish_empty or not self.silence):
-            token: SendToken = self.repeats.pop()
-            self._grant(token, repeat=True)
+            self._grant(self.repeats.pop(), repeat=True)
         elif sends and self.data.launches.output is not None and finish_empty:
             self._grant_new(self.data.launches)
 
     def _grant_new(self, launches: Queue) -> None:
         number, generation = launches.pop()
-        self.slot[number].launched = generation
         self._grant(SendToken(number, generation, 0), repeat=False)
 
     def _grant(self, token: SendToken, *, repeat: bool) -> None:
+        self.granted[self.cycle + 2] = token, repeat
+        self.next_grant = self.cycle + 3
+
+    def _judge(self) -> None:
+        """In *g+2* of an entry: it is killed, it ends by the finish register, or it is sent."""
+        if self.cycle not in self.granted:
+            return
+        token, repeat = self.granted.pop(self.cycle)
         number, generation, tries = token
         slot = self.slot[number]
         record = slot.record
         refused, best_effort = slot.refused != NO_CAUSE, record.mode == 1
-        self.next_grant = self.cycle + 2
-        if not self._is_live(number, generation) or (repeat and (best_effort or refused)):
-            self._show("tx", "KILLED", uid=self._uid(number, generation), peer=record.destination, after=2)
-        elif refused:
-            self._load_finish(self.cycle + 1, Finish(number, generation, REJECTED, slot.refused))
-        else:
-            fields = {
-                "kind": BE if best_effort else SEND,
-                "destination": record.destination,
-                "source": self.node,
-                "slot": number,
-                "generation": generation,
-                "incarnation": self.i.incarnation,
-                "peer_incarnation": record.expect,
-                "try": self._echo(tries),
-                "length": record.length,
-                "class": record.cls,
-                "mode": record.mode,
-            }
-            self.granted = Grant(token, repeat, fields, list(slot.payload))
-
-    def _is_sent(self, grant: Grant) -> bool:
-        """In *g+1*: whether the worm leaves (4.14)."""
-        d = grant.fields["destination"]
-        if not self.silence or not self.silence.silent(d):
-            return True
-        return self._is_probe(grant)
-
-    def _is_probe(self, grant: Grant) -> bool:
-        """Of a Send or BE to a silent node: whether it is sent all the same."""
-        assert self.silence
-        return (
-            not grant.repeat and grant.fields["kind"] == SEND and not self.silence.probed[grant.fields["destination"]]
-        )
-
-    def _leave_or_not(self) -> None:
-        """In *g+1* of a Send or BE: it leaves, with its token and its stamp; or its node is silent."""
-        if self.granted is None:
+        if not repeat:
+            slot.judged = self.cycle
+        if not self._is_known(number, 3) or slot.generation != generation or (repeat and (best_effort or refused)):
+            self._show("tx", "KILLED", uid=self._uid(number, generation), after=4)
             return
-        grant, self.granted = self.granted, None
-        (number, generation, tries), fields = grant.token, grant.fields
-        g = self.cycle - 1
-        if not self._is_sent(grant):
-            status = UNKNOWN if grant.repeat else NEVER_SENT
-            self._load_finish(g + 1, Finish(number, generation, status, SILENT))
+        if refused:
+            self._load_finish(Finish(number, generation, REJECTED, slot.refused))
             return
-        if self.silence and self.silence.silent(fields["destination"]):
-            self.probe = fields["destination"]
+        if self.silence and self.silence.silent(record.destination):
+            if not self._is_probe(record, repeat=repeat):
+                self._load_finish(Finish(number, generation, UNKNOWN if repeat else NEVER_SENT, SILENT))
+                return
+            self.probe = record.destination
+        fields = {
+            "kind": BE if best_effort else SEND,
+            "destination": record.destination,
+            "source": self.node,
+            "slot": number,
+            "generation": generation,
+            "incarnation": self.i.incarnation,
+            "peer_incarnation": record.expect,
+            "try": self._echo(tries),
+            "length": record.length,
+            "class": record.cls,
+            "mode": record.mode,
+        }
+        g = self.cycle - 2
+        grant = Grant(g, token, fields, list(slot.payload))
         flits = self.n.message(fields, grant.payload)
         self._leave(g, flits)
+        self.next_grant = max(self.next_grant, g + 3)
         self.transmitting = number, g + 1, g + len(flits)
-        name, uid = "SEND" if fields["kind"] == SEND else "BE", self._uid(number, generation)
-        self._show("tx", name, uid=uid, peer=fields["destination"], length=fields["length"], detail=tries, after=1)
-        if fields["kind"] == SEND:
-            self._start_timer(grant)
-        else:
-            self._load_finish(g + 1, Finish(number, generation, UNKNOWN, BEST_EFFORT))
-        if self.ni["merge_bits"] and grant.payload:
-            self.merging = grant
+        name, uid = "BE" if best_effort else "SEND", self._uid(number, generation)
+        self._show("tx", name, uid=uid, peer=record.destination, length=record.length, detail=tries, after=4)
+        self.sent[g + 3] = grant
+        if best_effort:
+            self._load_finish(Finish(number, generation, UNKNOWN, BEST_EFFORT))
+
+    def _is_probe(self, record: Record, *, repeat: bool) -> bool:
+        """Of a Send or BE to a silent node: whether it is sent all the same (4.14)."""
+        assert self.silence
+        return not repeat and record.mode == 0 and not self.silence.probed[record.destination]
 
     def _leave(self, g: int, flits: list[int]) -> None:
         """A worm granted in ``g``."""
         n = len(flits)
         for j, data in enumerate(flits):
-            self.leaving[g + 2 + j] = Flit(1, int(j == 0), int(j == n - 1), data)
-        self.next_grant, self.last_worm_over = g + n, g + n + 2
+            self.leaving[g + 6 + j] = Flit(1, int(j == 0), int(j == n - 1), data)
+        self.next_grant, self.last_worm_over = g + n, g + n + 6
 
-    def _load_finish(self, cycle: int, finish: Finish) -> None:
+    def _load_finish(self, finish: Finish) -> None:
+        """In *g+2*: visible from the next cycle on."""
+
         def load() -> None:
             self.finish = finish
 
-        self._at_end_of(cycle, load)
+        self._at_end_of(self.cycle, load)
 
-    def _start_timer(self, grant: Grant) -> None:
-        """In *g+1* of a SEND: its token and its stamp."""
+    def _start_timer(self) -> None:
+        """In *g+3* of a SEND: its token and its stamp."""
+        grant = self.sent.pop(self.cycle, None)
+        if grant is None:
+            return
+        if self.ni["merge_bits"] and grant.payload:
+            self.merging[self.cycle + 1] = grant
+        if grant.fields["kind"] != SEND:
+            return
         token = grant.token
         jitter = 0
         if self.timers["jitter_bits"]:
             self.chance = derived.draw(self.chance)
             jitter = self.chance & (1 << self.timers["jitter_bits"]) - 1
         rung, delay = self._delay(self.sends, grant.fields["destination"], token.tries)
-        self.sends.push(rung, self.time + 1 + delay + jitter, token)
+        self.sends.push(rung, self.time + 3 + delay + jitter, token)
         slot, time = self.slot[token.slot], self.time
 
         def stamp() -> None:
@@ -776,21 +794,22 @@ class Ni:
     # 4.15 Merge port
 
     def _merge_offer(self) -> tuple[int, int, int] | None:
-        """What the merge port shows in the cycle of the next `step`, *g+1* of what it names."""
-        grant = self.granted
-        shown = grant and self.ni["merge_bits"] and grant.payload and self._is_sent(grant)
+        """What the merge port shows in the cycle of the next `step`, *g+3* of what it names."""
+        grant = self.sent.get(self.cycle)
+        shown = grant and self.ni["merge_bits"] and grant.payload
         return (grant.token.slot, grant.token.generation, grant.token.tries) if grant and shown else None
 
     def _merge(self) -> None:
-        """In *g+2* of a Send or BE: the first flit of its payload, and so its CRC."""
-        if self.merging is None:
+        """In *g+4* of a Send or BE: the first flit of its payload, and so its CRC."""
+        grant = self.merging.pop(self.cycle, None)
+        if grant is None:
             return
-        grant, self.merging = self.merging, None
         within = (1 << min(self.ni["merge_bits"], 8 * grant.fields["length"])) - 1
         mask = self.i.merge_mask & within
         payload = [grant.payload[0] & ~mask | self.i.merge_word & mask, *grant.payload[1:]]
         for j, data in enumerate(self.n.message(grant.fields, payload)):
-            self.leaving[self.cycle + j] = self.leaving[self.cycle + j]._replace(data=data)
+            at = grant.cycle + 6 + j
+            self.leaving[at] = self.leaving[at]._replace(data=data)
 
     # 4.4 Receiver
 
@@ -827,16 +846,16 @@ class Ni:
             return Offer(self.payload_fifo, data, int(at == self.payload_ends - 1))
         return None
 
-    def _act(self, arrival: Arrival) -> None:
-        """What arrived two cycles ago acts; else the request that was chosen a cycle ago."""
+    def _act(self, arrival: Arrival, request: Callable[[], None] | None) -> None:
+        """What arrived six cycles ago acts; else the request that was chosen four cycles ago."""
         if arrival.offer:
             self.fifo[arrival.offer.fifo].offer((arrival.offer.data, arrival.offer.last))
         if arrival.fragment:
             self._show("fragment", "FRAGMENT")
         if arrival.message:
             self._receive(arrival.message)
-        elif self.request:
-            self.request()
+        elif request:
+            request()
         if arrival.fragment or arrival.message:
             for fifo in self.fifo:
                 fifo.forget()
@@ -914,7 +933,7 @@ class Ni:
             return "DROP", DROP_TABLE_FULL
         if fifo.full:
             return "DROP", DROP_DELIVER_FULL
-        if not self.acks.room(3):
+        if not self.acks.room(8):
             return "DROP", DROP_TIMER_FULL
         ways[places[0]] = name
         fifo.commit(self._delivered(fields))
@@ -995,31 +1014,43 @@ class Ni:
 
     # 4.5 Internal requests
 
-    def _choose(self, *, acting: bool) -> None:
-        """The request that acts in the next cycle, unless a message does."""
+    def _choose(self, *, acting: bool, quiet: bool) -> Callable[[], None] | None:
+        """The request that acts in four cycles, unless a message does."""
         i = self.i
-        self.request = None
         if not self._may_request(acting=acting):
-            return
+            return None
         if self.finish:
             finish, self.finish_taken = self.finish, True
-            self.request = lambda: self._act_finish(finish)
-        elif self.sends.hold:
+            return lambda: self._act_finish(finish)
+        if self.sends.hold:
             token = self.sends.take()
-            self.request = lambda: self._act_send_timer(token)
-        elif self.acks.hold:
+            return lambda: self._act_send_timer(token)
+        if self.acks.hold:
             held = self.acks.take()
-            self.request = lambda: self._act_ack_timer(held)
-        elif i.cancel:
+            return lambda: self._act_ack_timer(held)
+        if i.cancel:
             slot, generation = i.slot, i.generation
-            self.request = lambda: self._act_cancel(slot, generation)
+            return lambda: self._act_cancel(slot, generation)
+        if i.dump and i.quiesce and quiet:
+            return lambda: None  # `dumped` says what it reads
+        return None
+
+    def _something_acts(self) -> bool:
+        """4.5, point 5: whether a message or a request acts in *c* … *c+3*; to be asked when *c* begins."""
+        return any(self.arrivals[i].message for i in range(4)) or any(self.requests)
 
     def _may_request(self, *, acting: bool) -> bool:
-        """Whether a request can be chosen; ``acting``: a message acts in the next cycle."""
+        """Whether a request can be chosen; ``acting``: a message acts in four cycles."""
         return self.ready and not acting
 
+    def _is_known(self, number: int, after: int) -> bool:
+        """Whether a slot is live, as those see it who know of an acceptance so many cycles later."""
+        slot = self.slot[number]
+        return slot.live and self.cycle >= slot.accepted + after
+
     def _is_live(self, number: int, generation: int) -> bool:
-        return self.slot[number].live and self.slot[number].generation == generation
+        """Whether a slot is live with this generation, for what acts in this cycle."""
+        return self._is_known(number, 5) and self.slot[number].generation == generation
 
     def _end_slot(self, number: int, status: int, cause: int, peer_incarnation: int = 0) -> None:
         """*Ended* without an Ack."""
@@ -1075,12 +1106,12 @@ class Ni:
     def _act_cancel(self, number: int, generation: int) -> None:
         if number >= self.slots or not self._is_live(number, generation) or self.slot[number].refused != NO_CAUSE:
             return
-        # `_transmit` has granted already: grants of this cycle count.
         self._end_slot(number, UNKNOWN if self._counts_as_launched(number) else NEVER_SENT, CANCELLED)
 
     def _counts_as_launched(self, number: int) -> bool:
         """4.5, point 4."""
-        return self.slot[number].launched == self.slot[number].generation
+        slot = self.slot[number]
+        return slot.judged is not None and slot.judged >= slot.accepted + 3
 
     # 4.6.1 Measured round trips
 
@@ -1093,7 +1124,7 @@ class Ni:
         def use() -> None:
             trips.timeout[q] = timeout
 
-        self._at_end_of(self.cycle + 5, use)
+        self._at_end_of(self.cycle + 9, use)
 
     # 4.14 Silent nodes
 
@@ -1115,7 +1146,7 @@ class Ni:
         def known() -> None:
             silence.known[node] = repeats
 
-        self._at_end_of(self.cycle + 2, known)
+        self._at_end_of(self.cycle + 4, known)
 
     # 4.7 Receive table
 

@@ -97,7 +97,7 @@ def test_links(name):
 
 #: An error → where it is planted, and what takes the place of what is there.
 ERRORS = {
-    "the first of the contenders wins": (fabric, "scale", lambda x, width, n: 0),
+    "the first of the contenders wins": (fabric, "cut", lambda x, n: 0),
     "a head waits a cycle too long": (
         fabric.QueuedRouter, "max_wait", property(lambda self: 5, lambda self, to: None),
     ),

@@ -1,29 +1,36 @@
 """The wormhole router: it discards, at once or when the queue of an input is full (cycle contract, section 3)."""
 
-from functools import partial
+from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.lib.random import Draws, scale
+from lethe.lib.random import SteadyDraws
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.sections.router import lag
 from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
 from . import pin
+from .column import chosen, code, passed
 from .input_queue import InputQueue
+from .order import count, ranks, winners
 from .routes import Rule
 
 __all__ = ["Router"]
 
-#: Up to so many ports the winner of an output is looked up in tables, which is faster.
-SMALL = 8
-#: Where the first registers of the latency are, by their number: after what the heads ask for, after who would win,
-#: before the crossbar.  The others follow the output.
-CUTS = ((), ("winner",), ("route", "winner"), ("route", "winner", "select"))
+#: Where the first registers of the latency are, by their number: after what the heads ask for, after who would win and
+#: in which order heads climb, after what follows from that order, after who passes, before the crossbar.
+CUTS = (
+    (),
+    ("winner",),
+    ("route", "code"),
+    ("route", "winner", "code"),
+    ("route", "winner", "select", "code"),
+    ("route", "draw", "winner", "select", "code"),
+)
 
 
 class Router(wiring.Component):
@@ -32,7 +39,8 @@ class Router(wiring.Component):
     A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
     Without queues the registers of the latency cut the longest paths (`CUTS`): what comes in waits in them for its
     decision, so all decisions are made as late, and are the same.  Those of one cycle still see those of the cycle
-    before, in a loop of one cycle.
+    before, in a loop of one cycle.  In it is only what needs to know which outputs are held: draws follow from seed and
+    cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
     With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
@@ -57,7 +65,7 @@ class Router(wiring.Component):
     watch : Out(64 · ports), or Out(128 · ports) with a queue
         One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs.
     counts : Out
-        For `Statistics`: how many inputs had each event of `RouterCounter`, one cycle after ``watch``.
+        For `Statistics`: how many inputs had each event of `RouterCounter`, two cycles after ``watch``.
     """
 
     def __init__(
@@ -109,162 +117,210 @@ class Router(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        wire, rule = self._wire, self._rule
-        inputs = range(rule.ports)
-        first_up = rule.ports - rule.up_ports
-        after = partial(self._after, m)
-        m.submodules.chance = chance = Draws(2 if "route" in self._cuts else 1)
+        rule, inputs = self._rule, range(self._rule.ports)
+        m.submodules.chance = chance = SteadyDraws(late=int("route" in self._cuts))
         m.d.comb += chance.seed.eq(self.seed)
 
-        presented = list(self.i)
-        routes = [self._route(m, i) for i in inputs]
-        queues = []
-        for i, (fixed, _) in enumerate(routes if self._queue else []):
-            queue = m.submodules[f"queue{i}"] = InputQueue(wire, len(fixed), self._queue, self._max_wait)
-            m.d.comb += [queue.i.eq(self.i[i]), queue.route.eq(Cat(fixed.values()))]
-            presented[i] = queue.o
-            queues.append(queue)
+        now = self._arrive(m)
+        self._after(m, "route", now)
+        self._draw_lots(m, now, chance.draw)
+        self._after(m, "draw", now)
+        self._look_ahead(m, now)
+        self._after(m, "winner", now)
+
+        # Outputs: held by a worm, or free.
+        held = Signal(rule.ports)
+        now.opens = {}  # up-port: whether it is held from now on, if it is free
+        if now.climbs:
+            self._pair(m, now, held)
+        sources = {}  # output: the inputs that may go there
+        now.selected = {}  # output: which of them passes, one-hot
+        for o in inputs:
+            grants = {i: now.grants[i, o] for i in inputs if (i, o) in now.grants}
+            if grants:
+                sources[o] = list(grants)
+                now.selected[o] = self._select(m, o, grants, held, now)
+        now.held = held
+        del now.grants, now.places, now.climbs_on, now.turn_up, now.opens
+        self._after(m, "select", now)
+        # Without a register behind them synthesis would dissolve the codes in every bit of the columns.
+        coded = "code" in self._cuts
+        now.codes = {o: code(list(select)) if coded else list(select) for o, select in now.selected.items()}
+        self._after(m, "code", now)
+
+        for o, bits in now.codes.items():
+            flits = [Value.cast(now.flit[i]) for i in sources[o]]
+            self._drive(m, o, passed(bits, flits) if coded else chosen(bits, flits))
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
         swallowing = Signal(rule.ports)
-        count = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
-        # Outputs: held by a worm, or free.
-        held = Signal(rule.ports)
-
-        head = Signal(rule.ports)
-        body = Signal(rule.ports)
-        ends = Signal(rule.ports)  # this flit, if it passes, is the last to do so
-        longest = Signal(rule.ports)  # as it has as many flits as a worm may have
-        # Before a cut it is not known which worms are forwarded, and does not matter: others end nothing.
-        counted = Const(-1, rule.ports) if self._cuts else forwarding
+        now.granted, now.won, now.busy = {}, Signal(rule.ports), Signal(rule.ports)
+        now.overlong, now.fragment, now.stray = Signal(rule.ports), Signal(rule.ports), Signal(rule.ports)
         for i in inputs:
-            flit = presented[i]
+            grants = {o: now.head[i] & now.selected[o][whose.index(i)] for o, whose in sources.items() if i in whose}
+            now.granted |= {(i, o): grant for o, grant in grants.items()}
             m.d.comb += [
-                head[i].eq(flit.valid & flit.first),
-                body[i].eq(flit.valid & ~flit.first),
-                longest[i].eq(counted[i] & body[i] & ~flit.last & (count[i] == wire.max_flits - 1)),
-                ends[i].eq(flit.last | longest[i]),
+                now.won[i].eq(Cat(grants.values()).any()),
+                now.busy[i].eq(Cat(ask & now.held[o] for (asker, o), ask in now.asks.items() if asker == i).any()),
+                now.overlong[i].eq(forwarding[i] & now.longest[i]),
+                now.fragment[i].eq(forwarding[i] & ~now.body[i]),
+                now.stray[i].eq(now.body[i] & ~forwarding[i] & ~swallowing[i]),
             ]
-            m.d.sync += count[i].eq(Mux(head[i], 1, count[i] + 1))
-
-        asks = {}  # (input, output): the head asks for this fixed output
-        climbs = {}  # input: the head asks for any up-port
-        routed = Signal(rule.ports)
-        for i, (fixed, up) in enumerate(routes):
-            for n, (o, wanted) in enumerate(fixed.items()):
-                asks[i, o] = Signal(name=f"ask{i}_{o}")
-                m.d.comb += asks[i, o].eq(queues[i].asks[n] if queues else head[i] & wanted)
-            if up is not None:
-                climbs[i] = Signal(name=f"climb{i}")
-                m.d.comb += climbs[i].eq(head[i] & up)
-            wants = [asks[i, o] for o in fixed] + ([climbs[i]] if up is not None else [])
-            m.d.comb += routed[i].eq(Cat(wants).any())
-        presented, head, body, longest, ends, routed, asks, climbs = after(
-            "route",
-            flit=presented, head=head, body=body, longest=longest, ends=ends, routed=routed, ask=asks, climb=climbs,
-        )  # fmt: skip
-        m.d.comb += chance.take.eq(routed.any())
-
-        wins = {}  # (input, output): this head wins this output, if it is free
-        picks = self._picks(m, chance) if rule.ports <= SMALL else None
-        for o in inputs if self._pins else range(first_up):
-            contenders = {i: asks[i, o] for i in inputs if (i, o) in asks}
-            if picks is None:
-                drawn = _by_count(m, f"output{o}", list(contenders.values()), chance.draw[:8])
+            m.d.sync += forwarding[i].eq((now.won[i] | (forwarding[i] & now.body[i])) & now.holds[i])
+            if now.queues:
+                m.d.comb += now.queues[i].refused.eq(now.routed[i] & ~now.won[i])
             else:
-                drawn = _by_table(m, f"output{o}", list(contenders.values()), picks)
-            for (i, ask), win in zip(contenders.items(), drawn, strict=True):
-                wins[i, o] = ask & win
-        ranks = _ranks(m, "head", climbs, scale(chance.draw[8:16], rule.ports)) if climbs else {}
-        turn_out = scale(chance.draw[16:24], rule.up_ports) if climbs else Const(0)
-
-        presented, head, body, longest, ends, routed, asks, climbs, wins, ranks, turn_out = after(
-            "winner",
-            flit=presented, head=head, body=body, longest=longest, ends=ends, routed=routed, ask=asks, climb=climbs,
-            win=wins, rank=ranks, turn=turn_out,
-        )  # fmt: skip
-        granted = {}  # (input, output): this head gets this output
-        for (i, o), win in wins.items():
-            granted[i, o] = Signal(name=f"grant{i}_{o}")
-            m.d.comb += granted[i, o].eq(win & ~held[o])
-        if climbs:
-            free = {o: ~held[o] for o in range(first_up, rule.ports)}
-            granted |= _paired(m, climbs, ranks, free, turn_out)
-
-        selected = {}  # output: which of its sources passes, one-hot
-        for o in inputs:
-            grants = {i: granted[i, o] for i in inputs if (i, o) in granted}
-            if grants:
-                selected[o] = self._select(m, o, grants, held, body, ends)
-
-        won = Signal(rule.ports)
-        busy = Signal(rule.ports)
-        overlong = Signal(rule.ports)
-        fragment = Signal(rule.ports)
-        stray = Signal(rule.ports)
-        for i in inputs:
-            m.d.comb += [
-                won[i].eq(Cat(grant for (asker, _), grant in granted.items() if asker == i).any()),
-                busy[i].eq(Cat(ask & held[o] for (asker, o), ask in asks.items() if asker == i).any()),
-                overlong[i].eq(forwarding[i] & longest[i]),
-                fragment[i].eq(forwarding[i] & ~body[i]),
-                stray[i].eq(body[i] & ~forwarding[i] & ~swallowing[i]),
-            ]
-            m.d.sync += forwarding[i].eq((won[i] | (forwarding[i] & body[i])) & ~ends[i])
-            if queues:
-                m.d.comb += queues[i].refused.eq(routed[i] & ~won[i])
-            else:
-                swallowed = (head[i] & ~won[i]) | (body[i] & swallowing[i])
-                m.d.sync += swallowing[i].eq(overlong[i] | (~presented[i].last & swallowed))
-
-        presented, selected, granted, head, routed, climbs, won, busy, overlong, fragment, stray = after(
-            "select",
-            flit=presented, select=selected, granted=granted, head=head, routed=routed, climb=climbs,
-            won=won, busy=busy, overlong=overlong, fragment=fragment, stray=stray,
-        )  # fmt: skip
-        for o, select in selected.items():
-            self._drive(m, o, [presented[i] for i in inputs if (i, o) in granted], select)
-        for i in inputs:
-            fates = [
-                (won[i], Event.FORWARD),
-                (head[i] & ~routed[i], Event.DISCARD_ROUTE),
-                (climbs.get(i, Const(0, 1)), Event.DISCARD_UP),
-                (head[i] & busy[i], Event.DISCARD_BUSY),
-                (head[i], Event.DISCARD_CONTENTION),
-                (overlong[i], Event.OVERLONG),
-                (fragment[i], Event.FRAGMENT),
-            ]
-            decided = head[i]
-            if queues:
-                queue = queues[i]
-                fates = [(queue.stays, Event.NOTHING), *fates]
-                decided = head[i] & ~queue.stays
-                lost = [(queue.full, Event.DISCARD_FULL), (queue.stray, Event.STRAY)]
-                self._watch(m, rule.ports + i, lost, queue.full, self.i[i])
-            else:
-                fates.append((stray[i], Event.STRAY))
-            self._watch(m, i, fates, decided, presented[i])
-            grants = {o: granted[i, o] for o in inputs if (i, o) in granted}
-            m.d.comb += self.watch.word_select(i, WORD_BITS)[8 : HEAD.shift].eq(_number(grants))
-
-        for counter, event in ROUTER_COUNTED.items():
-            # With queues, what these two count is seen at their backs.
-            first = rule.ports if queues and event in (Event.DISCARD_FULL, Event.STRAY) else 0
-            happened = [self.watch.word_select(first + i, WORD_BITS)[:8] == event for i in inputs]
-            if counter == RouterCounter.FRAGMENT:
-                happened = [now | (head[i] & fragment[i]) for i, now in enumerate(happened)]
-            m.d.sync += self.counts.word_select(counter, self.count_bits(rule)).eq(sum(happened))
+                swallowed = (now.head[i] & ~now.won[i]) | (now.body[i] & swallowing[i])
+                m.d.sync += swallowing[i].eq(now.overlong[i] | (~now.flit[i].last & swallowed))
+        self._show(m, now)
         return m
 
-    def _watch(self, m, lane: int, events: list[tuple[Value, Event]], decided: Value, flit):
-        """The first of these events that happens, and the head of which one is the fate."""
-        event = Const(0, 8)
-        for happens, code in reversed(events):
-            event = Mux(happens, code, event)
+    def _arrive(self, m) -> SimpleNamespace:
+        """The presented flits, what they mean if they pass, and what heads ask for."""
+        wire, rule = self._wire, self._rule
+        inputs = range(rule.ports)
+        now = SimpleNamespace(flit=list(self.i), queues=[], asks={}, climbs={})
+        counts = [Signal(range(wire.max_flits + 1), name=f"count{i}") for i in inputs]
+        routes = [self._route(m, i) for i in inputs]
+        for i, (fixed, _) in enumerate(routes if self._queue else []):
+            queue = m.submodules[f"queue{i}"] = InputQueue(wire, len(fixed), self._queue, self._max_wait)
+            m.d.comb += [queue.i.eq(self.i[i]), queue.route.eq(Cat(fixed.values()))]
+            now.flit[i] = queue.o
+            now.queues.append(queue)
+
+        for name in (
+            "head", "body",
+            "longest",  # it is not the last, but as many as a worm may have
+            "holds",  # if it passes, its worm holds the output from now on
+            "routed",
+        ):  # fmt: skip
+            setattr(now, name, Signal(rule.ports, name=name))
+        for i in inputs:
+            flit, number = now.flit[i], counts[i]
+            m.d.comb += [
+                now.head[i].eq(flit.valid & flit.first),
+                now.body[i].eq(flit.valid & ~flit.first),
+                now.longest[i].eq(now.body[i] & ~flit.last & (number == wire.max_flits - 1)),
+                now.holds[i].eq(~(flit.last | now.longest[i])),
+            ]
+            m.d.sync += number.eq(Mux(now.head[i], 1, number + 1))
+            fixed, up = routes[i]
+            for n, (o, wanted) in enumerate(fixed.items()):
+                now.asks[i, o] = Signal(name=f"ask{i}_{o}")
+                m.d.comb += now.asks[i, o].eq(now.queues[i].asks[n] if now.queues else now.head[i] & wanted)
+            if up is not None:
+                now.climbs[i] = Signal(name=f"climb{i}")
+                m.d.comb += now.climbs[i].eq(now.head[i] & up)
+            wants = [now.asks[i, o] for o in fixed] + ([now.climbs[i]] if up is not None else [])
+            m.d.comb += now.routed[i].eq(Cat(wants).any())
+        return now
+
+    def _draw_lots(self, m, now, draw: Value) -> None:
+        """Who gets each fixed output, if it is free, and in which order heads climb and up-ports are taken."""
+        rule = self._rule
+        turn = draw[: (rule.ports - 1).bit_length()]
+        now.grants, now.places = {}, {}
+        for o in range(rule.ports):
+            for i, win in winners({i: ask for (i, target), ask in now.asks.items() if target == o}, turn).items():
+                now.grants[i, o] = Signal(name=f"win{i}_{o}")
+                m.d.comb += now.grants[i, o].eq(win)
+        for i, rank in ranks(now.climbs, draw[8 : 8 + len(turn)]).items():
+            now.places[i] = Signal(range(max(2, len(now.climbs))), name=f"place{i}")
+            m.d.comb += now.places[i].eq(rank)
+        now.turn_up = draw[16 : 16 + (max(1, rule.up_ports) - 1).bit_length()]
+
+    def _look_ahead(self, m, now) -> None:
+        """By place in the order of the heads that climb, whether an up-port is held from now on by the one there."""
+        now.climbs_on = [Signal(name=f"climbs_on{place}") for place in range(len(now.climbs))]
+        for place, on in enumerate(now.climbs_on):
+            there = [climb & now.holds[i] & (now.places[i] == place) for i, climb in now.climbs.items()]
+            m.d.comb += on.eq(Cat(there).any())
+
+    def _pair(self, m, now, held) -> None:
+        """The grants of up-ports: the first head takes the first free one, the second the second, and so on."""
+        rule = self._rule
+        first_up = rule.ports - rule.up_ports
+        for u, rank in ranks({u: ~held[first_up + u] for u in range(rule.up_ports)}, now.turn_up).items():
+            o = first_up + u
+            place = Signal(range(max(2, rule.up_ports)), name=f"place_of{o}")
+            m.d.comb += place.eq(rank)
+            now.opens[o] = _chosen(now.climbs_on, place)
+            for i, climb in now.climbs.items():
+                now.grants[i, o] = Signal(name=f"win{i}_{o}")
+                m.d.comb += now.grants[i, o].eq(climb & (now.places[i] == place))
+
+    def _select(self, m, o: int, grants: dict[int, Value], held, now) -> Value:
+        """Which of the sources of output ``o`` passes, and who holds it from then on."""
+        sources = list(grants)
+        owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
+        select = Signal(len(sources), name=f"select{o}")
+        goes_on = owner & Cat(now.body[i] for i in sources)
+        holds = Cat(now.holds[i] for i in sources)
+        m.d.comb += select.eq(Mux(held[o], goes_on, Cat(grants.values())))
+        m.d.sync += owner.eq(select)
+        if o in now.opens:  # known before it is known by whom
+            m.d.sync += held[o].eq(Mux(held[o], (goes_on & holds).any(), now.opens[o]))
+        else:
+            m.d.sync += held[o].eq((select & holds).any())
+        return select
+
+    def _drive(self, m, o: int, passing: Value) -> None:
+        """The register of output ``o``, and the plain registers of the rest of the latency."""
+        flit = Signal.like(self.o[o], name=f"flit{o}")
+        m.d.sync += Value.cast(flit).eq(passing)
+        for stage in range(len(self._cuts) + 1, self._latency):
+            later = Signal.like(flit, name=f"flit{o}_{stage}")
+            m.d.sync += later.eq(flit)
+            flit = later
+        m.d.comb += self.o[o].eq(flit)
+
+    def _show(self, m, now) -> None:
+        """The events on ``watch``, and ``counts``."""
+        rule, inputs = self._rule, range(self._rule.ports)
+        seen: dict[Event, list] = {event: [] for event in ROUTER_COUNTED.values()}
+        for i in inputs:
+            lost = now.head[i] & now.routed[i] & ~now.won[i]
+            climbs = now.climbs.get(i, Const(0, 1))
+            fates = {
+                Event.FORWARD: now.won[i],
+                Event.DISCARD_ROUTE: now.head[i] & ~now.routed[i],
+                Event.DISCARD_UP: lost & climbs,
+                Event.DISCARD_BUSY: lost & now.busy[i],
+                Event.DISCARD_CONTENTION: lost & ~climbs & ~now.busy[i],
+                Event.OVERLONG: now.overlong[i],
+                Event.FRAGMENT: now.fragment[i] & ~now.head[i],
+            }
+            decided = now.head[i]
+            if now.queues:
+                queue = now.queues[i]
+                decided = now.head[i] & ~queue.stays
+                for event in (Event.DISCARD_BUSY, Event.DISCARD_CONTENTION):
+                    fates[event] &= ~queue.stays
+                behind = {Event.DISCARD_FULL: queue.full, Event.STRAY: queue.stray}
+                self._watch(m, rule.ports + i, behind, queue.full, self.i[i])
+            else:
+                behind = {Event.STRAY: now.stray[i]}
+                fates |= behind
+            self._watch(m, i, fates, decided, now.flit[i])
+            grants = {o: grant for (asker, o), grant in now.granted.items() if asker == i}
+            m.d.comb += self.watch.word_select(i, WORD_BITS)[8 : HEAD.shift].eq(_number(grants))
+            # One that a head cuts short is counted without being shown.
+            for event, happens in (fates | behind | {Event.FRAGMENT: now.fragment[i]}).items():
+                seen[event].append(happens)
+
+        for counter, event in ROUTER_COUNTED.items():
+            happened = Signal(len(seen[event]), name=f"{counter.name.lower()}_seen")
+            m.d.sync += [
+                happened.eq(Cat(seen[event])),
+                self.counts.word_select(counter, self.count_bits(rule)).eq(count(list(happened))),
+            ]
+
+    def _watch(self, m, lane: int, events: dict[Event, Value], decided: Value, flit):
+        """Which of these events happens, one at most, and the head of which one is the fate."""
         word = self.watch.word_select(lane, WORD_BITS)
         m.d.comb += [
-            word[:8].eq(event),
+            word[:8].eq(Cat(Cat(bit for event, bit in events.items() if event >> n & 1).any() for n in range(8))),
             word[HEAD.shift :].eq(Mux(decided, flit.data[: HEAD.bits], 0)),
         ]
 
@@ -278,46 +334,10 @@ class Router(wiring.Component):
         first_up = rule.ports - rule.up_ports
         return fixed | {first_up + n: up & (port == n) for n in range(rule.up_ports)}, None
 
-    def _picks(self, m, chance: Draws) -> dict[tuple[int, int], Signal]:
-        """Registers beside the draw: (n, p) is 1 if of n contenders the one with p before it wins."""
-        picks = {}
-        draw = chance.following[:8]
-        for n in range(1, self._rule.ports + 1):
-            # `scale` maps the draws from ceil(256 p / n) on to p or more.
-            reached = [Const(1, 1), *(draw >= -(-256 * p // n) for p in range(1, n)), Const(0, 1)]
-            for p in range(n):
-                picks[n, p] = Signal(name=f"pick{p}_of{n}")
-                with m.If(chance.step):
-                    m.d.sync += picks[n, p].eq(reached[p] & ~reached[p + 1])
-        return picks
-
-    def _select(self, m, o: int, grants: dict[int, Value], held, body, ends) -> Value:
-        """Which of the sources of output ``o`` passes, and who holds it from then on."""
-        sources = list(grants)
-        owner = Signal(len(sources), name=f"owner{o}")  # one-hot, while held
-        select = Signal(len(sources), name=f"select{o}")
-        m.d.comb += select.eq(Mux(held[o], owner & Cat(body[i] for i in sources), Cat(grants.values())))
-        m.d.sync += [
-            owner.eq(select),
-            held[o].eq((select & ~Cat(ends[i] for i in sources)).any()),
-        ]
-        return select
-
-    def _drive(self, m, o: int, flits, select: Value):
-        """The crossbar column of output ``o``, its register, and the plain registers of the rest of the latency."""
-        flit = Signal.like(self.o[o], name=f"flit{o}")
-        passing = [Mux(select[n], Value.cast(each), 0) for n, each in enumerate(flits)]
-        m.d.sync += flit.eq(_any_of(passing))
-        for stage in range(len(self._cuts) + 1, self._latency):
-            later = Signal.like(flit, name=f"flit{o}_{stage}")
-            m.d.sync += later.eq(flit)
-            flit = later
-        m.d.comb += self.o[o].eq(flit)
-
-    def _after(self, m, cut: str, **values):
-        """These values, also in lists and dicts, after a cut: in registers, or as they are if there is none."""
+    def _after(self, m, cut: str, now) -> None:
+        """Puts a cut behind all that is known ``now``: signals, also in lists and dicts, become their registers."""
         if cut not in self._cuts:
-            return tuple(values.values())
+            return
 
         def registered(value, name: str):
             if isinstance(value, dict):
@@ -328,19 +348,13 @@ class Router(wiring.Component):
             m.d.sync += register.eq(value)
             return register
 
-        return tuple(registered(value, name) for name, value in values.items())
+        for name, value in vars(now).items():
+            setattr(now, name, registered(value, name))
 
 
 def _label(key: int | tuple[int, int]) -> str:
     """The key of an input, an output or both as a part of a name."""
     return "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-
-def _any_of(values: list[Value]) -> Value:
-    """The OR of these, as a balanced tree."""
-    while len(values) > 1:
-        values = [a | b for a, b in zip(values[::2], values[1::2], strict=False)] + values[len(values) // 2 * 2 :]
-    return values[0]
 
 
 def _number(bits: dict[int, Value]) -> Value:
@@ -349,63 +363,9 @@ def _number(bits: dict[int, Value]) -> Value:
     return Cat(Cat(bit for key, bit in bits.items() if key >> place & 1).any() for place in range(width))
 
 
-def _count(bits) -> Value:
-    return sum(bits, Const(0, 1))
-
-
-def _by_table(m, name: str, asks: list[Value], picks) -> list[Value]:
-    """For each contender whether it is the drawn one: looked up by how many ask before and after it."""
-    wins = []
-    for i in range(len(asks)):
-        before = Signal(range(i + 1), name=f"{name}_before{i}")
-        after = Signal(range(len(asks) - i), name=f"{name}_after{i}")
-        win = Signal(name=f"{name}_win{i}")
-        m.d.comb += [before.eq(_count(asks[:i])), after.eq(_count(asks[i + 1 :]))]
-        rows = [[picks[b + 1 + a, b] for a in range(len(asks) - i)] for b in range(i + 1)]
-        m.d.comb += win.eq(_chosen([_chosen(row, after) for row in rows], before))
-        wins.append(win)
-    return wins
-
-
 def _chosen(values: list[Value], number: Value) -> Value:
     """The ``number``-th of these, as a tree of two-way choices; any if there are not so many."""
     for place in range(len(number)):
         pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
         values = [Mux(number[place], pair[1], pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
     return values[0]
-
-
-def _by_count(m, name: str, asks: list[Value], draw: Value) -> list[Value]:
-    """The same for many contenders, where tables would be too large: number ``draw · total >> 8``."""
-    running: list[Value] = [Const(0, 1)]
-    for i, ask in enumerate(asks):
-        running.append(Signal(range(i + 2), name=f"{name}_to{i}"))
-        m.d.comb += running[-1].eq(running[-2] + ask)
-    chosen = Signal(8, name=f"{name}_chosen")
-    m.d.comb += chosen.eq((draw * running[-1])[8:])
-    return [before == chosen for before in running[:-1]]
-
-
-def _paired(m, asks, head_rank, free, turn_out: Value) -> dict[tuple[int, int], Value]:
-    """Grants the head of rank j among those that ask the j-th free up-port, from ``turn_out`` on."""
-    port_rank = _ranks(m, "port", free, turn_out)
-    granted = {}
-    for i in asks:
-        for o in free:
-            granted[i, o] = Signal(name=f"grant{i}_{o}")
-            m.d.comb += granted[i, o].eq(asks[i] & free[o] & (head_rank[i] == port_rank[o]))
-    return granted
-
-
-def _ranks(m, name: str, bits: dict[int, Value], turn: Value) -> dict[int, Value]:
-    """For each bit how many set ones precede it in the order that begins with the ``turn``-th, and goes around."""
-    order = list(bits)
-    ranks: dict[int, Value] = {key: Signal(range(max(2, len(bits))), name=f"{name}{key}_rank") for key in order}
-    with m.Switch(turn):
-        for start in range(1, len(order)):
-            with m.Case(start):
-                turned = order[start:] + order[:start]
-                m.d.comb += [ranks[key].eq(_count(bits[k] for k in turned[:at])) for at, key in enumerate(turned)]
-        with m.Default():  # also from beyond the last, where the order begins at the first
-            m.d.comb += [ranks[key].eq(_count(bits[k] for k in order[:at])) for at, key in enumerate(order)]
-    return ranks

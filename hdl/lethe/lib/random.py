@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Draws", "advance", "scale"]
+__all__ = ["Draws", "SteadyDraws", "advance", "scale"]
 
 
 def advance(state: Value) -> Value:
@@ -30,11 +30,6 @@ class Draws(wiring.Component):
     loads the seed: a draw is correct from the second cycle on (nothing can draw earlier: a NI needs two cycles
     or more to initialise).
 
-    Parameters
-    ----------
-    ahead : 1, or 2 to have the draw after ``draw`` in a register too, for short paths; draws are then correct one cycle
-        later, from the third on
-
     Members
     -------
     seed : In(32)
@@ -43,30 +38,49 @@ class Draws(wiring.Component):
         This cycle draws.
     draw : Out(32)
         The state after the draw, valid throughout the cycle that draws.
-    step : Out(1), following : Out(32)
-        ``draw`` changes to ``following`` with the end of this cycle; for registers that are derived from it.
     """
 
-    def __init__(self, ahead: int = 1):
-        if ahead not in (1, 2):
-            raise ValueError(f"ahead must be 1 or 2, not {ahead!r}")
-        self._ahead = ahead
-        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32), "step": Out(1), "following": Out(32)})
+    def __init__(self):
+        super().__init__({"seed": In(32), "take": In(1), "draw": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
         started = Signal()
         m.d.sync += started.eq(1)
-        loaded, newest, after = started, self.draw, self.following
-        if self._ahead == 2:
-            loaded, newest, after = Signal(), self.following, Signal(32)
-            m.d.sync += loaded.eq(started)
-        m.d.comb += [
-            self.step.eq(self.take | ~loaded),
-            after.eq(advance(Mux(started, newest, self.seed))),
-        ]
-        with m.If(self.step):
-            m.d.sync += self.draw.eq(self.following)
-            if self._ahead == 2:
-                m.d.sync += self.following.eq(after)
+        with m.If(self.take | ~started):
+            m.d.sync += self.draw.eq(advance(Mux(started, self.draw, self.seed)))
+        return m
+
+
+class SteadyDraws(wiring.Component):
+    """The generator of a unit that draws in every cycle, from the first after reset on.
+
+    Parameters
+    ----------
+    late : 0 or 1, cycles by which the draws are shown late; 1 makes them a register
+
+    Members
+    -------
+    seed : In(32)
+        A constant: `lethe.spec.random.seed_for` of the unit.
+    draw : Out(32)
+        In cycle c + ``late`` the draw of cycle c, the (c+1)-th from the seed; c is 0 in the first cycle after reset.
+    """
+
+    def __init__(self, late: int = 0):
+        if late not in (0, 1):
+            raise ValueError(f"late must be 0 or 1, not {late!r}")
+        self._late = late
+        super().__init__({"seed": In(32), "draw": Out(32)})
+
+    def elaborate(self, platform):
+        m = Module()
+        started, state = Signal(), Signal(32)
+        m.d.sync += started.eq(1)
+        if self._late:
+            m.d.comb += self.draw.eq(state)
+            m.d.sync += state.eq(advance(Mux(started, state, self.seed)))
+        else:
+            m.d.comb += self.draw.eq(Mux(started, state, advance(self.seed)))
+            m.d.sync += state.eq(advance(self.draw))
         return m

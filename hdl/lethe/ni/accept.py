@@ -42,8 +42,8 @@ class Accept(wiring.Component):
         Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full).
     send, send_data : In(stream)
         From the host.
-    free, waiting : In(stream), In
-        A free slot, and how many more wait behind it.
+    free, ahead, waiting : In(stream), In, In
+        A free slot, what comes next if that is another one in the next cycle, and how many more wait behind it.
     flying : In(`flying_signature`)
         The slot whose payload is being read for a worm.
     store, begin : Out(`store_signature`), Out(`begin_signature`)
@@ -73,6 +73,7 @@ class Accept(wiring.Component):
                 "send": In(stream.Signature(records.send)),
                 "send_data": In(stream.Signature(system.format.flit_bits)),
                 "free": In(stream.Signature(records.free)),
+                "ahead": In(records.free),
                 "waiting": In(range(system.ni.slots + 1)),
                 "flying": In(flying_signature(system)),
                 "begun": Out(1),
@@ -104,7 +105,7 @@ class Accept(wiring.Component):
         held = Signal(self._record)
         held_life = Signal(self.free.payload.shape())
         held_best = Signal()
-        left = Signal(16 - byte_bits + 1)
+        flits, left = Signal(16 - byte_bits + 1), Signal(16 - byte_bits + 1)
         beat, fits = Signal.like(self.write.beat), Signal()
 
         cause = Signal(cause_bits(system))
@@ -121,16 +122,12 @@ class Accept(wiring.Component):
         best_effort, fields = Signal(), self.store.fields
         m.d.comb += best_effort.eq(record.mode[0] & ~refused)
 
-        begun, empty, last, taken = Signal(), Signal(), Signal(), Signal()
+        begun, empty, last, taken, same = Signal(), Signal(), Signal(), Signal(), Signal()
+        whole, partial = record.length[byte_bits:], record.length[:byte_bits].any()
         may = ~self.yields if self._yields else 1
         m.d.comb += [
             self.send.ready.eq(
-                may
-                & ~in_payload
-                & self.open
-                & self.free.valid
-                & ~reserved
-                & ~(self.flying.valid & (life.slot == self.flying.slot))
+                may & ~in_payload & self.open & self.free.valid & ~reserved & ~(self.flying.valid & same)
             ),
             begun.eq(self.send.valid & self.send.ready),
             self.begun.eq(begun),
@@ -139,7 +136,7 @@ class Accept(wiring.Component):
             self.send_data.ready.eq(in_payload & may),
             taken.eq(self.send_data.valid & self.send_data.ready),
             self.acts.eq(begun | taken),
-            last.eq(left == 1),
+            flits.eq(whole + partial),
             self.store.valid.eq(begun),
             self.store.slot.eq(life.slot),
             fields.generation.eq(life.generation),
@@ -154,19 +151,32 @@ class Accept(wiring.Component):
             fields.retry_limit.eq(record.retry_limit),
             fields.tag.eq(record.tag),
         ]
-        with m.If(begun):
+        # Whether it is the slot that will be flying, if one is.
+        with m.If(begun | ~self.free.valid):
+            m.d.sync += same.eq(self.ahead.slot == self.flying.slot)
+        with m.Else():
+            m.d.sync += same.eq(life.slot == self.flying.slot)
+        # Kept is what is offered, until something is taken.
+        with m.If(~in_payload):
             m.d.sync += [
                 held.eq(record),
                 held_life.eq(life),
                 held_best.eq(best_effort),
-                in_payload.eq(~empty),
+                in_payload.eq(begun & ~empty),
                 beat.eq(0),
                 fits.eq(1),
-                left.eq((record.length + (form.flit_bytes - 1)) >> byte_bits),
+                left.eq(flits),
+                # Of one flit, seen without the sum.
+                last.eq(Mux(partial, whole == 0, whole == 1)),
             ]
 
         with m.If(taken):
-            m.d.sync += [left.eq(left - 1), beat.eq(beat + 1), fits.eq(fits & (beat != system.slot_flits - 1))]
+            m.d.sync += [
+                left.eq(left - 1),
+                last.eq(left == 2),
+                beat.eq(beat + 1),
+                fits.eq(fits & (beat != system.slot_flits - 1)),
+            ]
             with m.If(last):
                 m.d.sync += in_payload.eq(0)
 

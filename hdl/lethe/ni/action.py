@@ -3,21 +3,23 @@
 Cycle contract, sections 4.4 (what a message does) and 4.5 (internal requests).
 """
 
+from itertools import pairwise
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.events import Drop, Event, Kind
+from lethe.spec.events import Drop, Event
 
 from . import receive_table, send_table
-from .choose import Choose, request_members
+from .choose import Choose, act_layout, request_members
 from .completion import ended_signature
 from .deliver import verdict_signature
 from .ladder import push_signature
-from .layouts import Records
+from .layouts import TRIES_BITS, Records
 from .receive_side import ReceiveSide
-from .receiver import CHECKS, arrival_signature
+from .receiver import arrival_signature
 from .round_trip import release_signature, wait_signature
 from .send_side import SendSide
 from .silence import hear_signature
@@ -26,23 +28,25 @@ __all__ = ["Action"]
 
 
 class Action(wiring.Component):
-    """Chooses in *c−1*, acts in *c*.
+    """Chooses in *c−4*, acts in *c*; one act begins in each cycle, also on the same slot or entry.
 
-    In *c−1* `Choose` gives the addresses of both tables and works out everything that needs no table; in *c* the tables
-    answer, and `SendSide` and `ReceiveSide` write them, queue a reply, a repeat or a completion, and move the Ack
-    ladder.  Only the reply queue can be full: its overflow drops the reply.
+    In *c−4* `Choose` gives the addresses of both tables, which answer in *c−2*.  In *c−1* all is known but where there
+    is room, and in *c* `SendSide` and `ReceiveSide` write the tables, queue a reply, a repeat or a completion, and move
+    the Ack ladder.  What the acts of *c−4* … *c−1* change, which the tables did not know yet, they put in.  Only the
+    reply queue can be full: its overflow drops the reply.
 
     Members
     -------
-    node, incarnation, time_base, ready, quiesce : In
+    node, incarnation, time_base, advance, ready, nearly, quiesce : In
+        ``advance``: the time base is one more in the next cycle; ``nearly``: ``ready`` is 1 in it.
     arrival, finish, repeat_hold, ack_hold, cancel, dump : In
         All that may act, as `Choose` takes it.
     dumped, dumped_valid : Out, unless ``dump`` is False
         In *c*: the slot and the set that ``dump`` asked for.
     look, end : Out(`send_table.look_signature`), Out(`send_table.end_signature`)
         The send table.
-    launch : In(`send_table.launch_signature`)
-        The transmitter's grant of a new datagram, in this very cycle.
+    judged : In(`send_table.judged_signature`)
+        The transmitter judges in this very cycle.
     look_set, update : Out(`receive_table.look_signature`), Out(`receive_table.update_signature`)
         The receive table.
     ended : Out(`ended_signature`)
@@ -52,14 +56,14 @@ class Action(wiring.Component):
     push : Out(`push_signature`)
         To the Ack ladder.
     release, wait : Out(`release_signature`), Out(`wait_signature`), with measured round trips
-        Class and step in *c−1*, all else in *c*.
+        Class and step in *c−3*, all else in *c*.
     hear : Out(`hear_signature`), with ``timers.silent_after``
     reply, repeat : Out(stream)
         To the reply queue (its ``ready`` may be 0) and the repeat queue.
     lost_reply : Out(1)
         A reply found its queue full.
     waiting : Out(1)
-        A message acts.
+        A message acts, or acts in one of the next three cycles.
     shown : Out
         The event of the rx lane.
     """
@@ -81,13 +85,15 @@ class Action(wiring.Component):
                 "node": In(form.node_bits),
                 "incarnation": In(form.incarnation_bits),
                 "time_base": In(system.time_bits),
+                "advance": In(1),
                 "ready": In(1),
+                "nearly": In(1),
                 "quiesce": In(1),
                 "arrival": In(arrival_signature(system)),
                 **self._requests,
                 "look": Out(send_table.look_signature(records)),
                 "end": Out(send_table.end_signature(records)),
-                "launch": In(send_table.launch_signature(records)),
+                "judged": In(send_table.judged_signature(records)),
                 "look_set": Out(receive_table.look_signature(records)),
                 "update": Out(receive_table.update_signature(records)),
                 "ended": Out(ended_signature(records)),
@@ -120,23 +126,35 @@ class Action(wiring.Component):
         m.submodules.choose = choose = Choose(self._system, dump=self._dump)
         m.submodules.sends = sends = SendSide(self._system)
         m.submodules.receives = receives = ReceiveSide(self._system)
-        act, row = choose.act, self.look.row
+        acts = [Signal(act_layout(self._system), name=f"act{i}") for i in range(3)] + [choose.act]
+        act, soon = acts[0], acts[1]
+        m.d.sync += [act.eq(following) for act, following in pairwise(acts)]
+
+        # Whether a message that acts in the next cycle is good: it passes the checks of 4.4 that need no table.
+        good, again = Signal(), Signal(TRIES_BITS)
+        m.d.comb += good.eq(self.arrival.sound & self.nearly)
+        m.d.sync += again.eq(Mux(soon.repeating | soon.acking, Mux(soon.tries == 255, 255, soon.tries + 1), 0))
+        m.d.sync += self.waiting.eq(self.arrival.complete | acts[3].message | acts[2].message | acts[1].message)
 
         m.d.comb += [
-            choose.node.eq(self.node),
-            choose.incarnation.eq(self.incarnation),
             choose.quiesce.eq(self.quiesce),
-            *(unit.ready.eq(self.ready) for unit in (choose, sends, receives)),
-            *(unit.time_base.eq(self.time_base) for unit in (sends, receives)),
-            *(unit.act.eq(act) for unit in (sends, receives)),
+            choose.ready.eq(self.ready),
+            receives.node.eq(self.node),
+            *(
+                getattr(unit, name).eq(getattr(self, name))
+                for unit in (sends, receives) for name in ("incarnation", "time_base", "advance")
+            ),
+            *(unit.good.eq(good) for unit in (sends, receives)),
+            *(unit.again.eq(again) for unit in (sends, receives)),
+            *(place.eq(act) for unit in (sends, receives) for place, act in zip(unit.acts, acts, strict=True)),
             self.look.slot.eq(choose.slot),
             self.look_set.set.eq(choose.set),
-            sends.row.eq(row),
+            sends.row.eq(self.look.row),
             receives.entries.eq(self.look_set.entries),
-        ]
+        ]  # fmt: skip
         for name in ("arrival", *self._requests):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(choose, name))
-        for name in ("launch", "end", "ended", "repeat"):
+        for name in ("judged", "end", "ended", "repeat"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(sends, name))
         for name in ("update", "push"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(receives, name))
@@ -144,96 +162,94 @@ class Action(wiring.Component):
             wiring.connect(m, wiring.flipped(port), verdict)
         if self._system.measured:
             wiring.connect(m, wiring.flipped(self.release), sends.release)
-            m.d.comb += [
-                self.wait.distance.eq(choose.distance),
-                self.wait.step.eq(choose.step),
-                receives.delay.eq(self.wait.delay),
-            ]
+            wiring.connect(m, wiring.flipped(self.wait), receives.wait)
         if self._system.timers.silent_after:
             wiring.connect(m, wiring.flipped(self.hear), sends.hear)
         if self._dump:
+            # A dump is alone: nothing changes what the tables said of it.
+            row, entries = Signal(self.look.row.shape()), Signal(self.look_set.entries.shape())
+            m.d.sync += [row.eq(self.look.row), entries.eq(self.look_set.entries)]
+            m.d.sync += [self.dumped.generation.eq(row.generation), self.dumped.entries.eq(entries)]
             m.d.comb += [
                 self.dumped_valid.eq(act.dumping),
-                self.dumped.live.eq(sends.done.live),
-                self.dumped.generation.eq(row.generation),
-                self.dumped.destination.eq(row.destination),
-                self.dumped.entries.eq(self.look_set.entries),
+                self.dumped.live.eq(sends.live),
+                self.dumped.destination.eq(sends.destination),
             ]
 
-        reply = self.reply.payload
-        rejects = act.stale if self._system.ni.reject else 0
-        m.d.comb += [
-            self.waiting.eq(act.message),
-            self.reply.valid.eq(receives.done.acks | ((act.ack | rejects) & self.ready)),
-            reply.forget.eq(act.ack),
-            reply.destination.eq(act.source),
-            *(reply[name].eq(act[name]) for name in ("slot", "generation", "incarnation", "try")),
-            reply.peer_incarnation.eq(Mux(act.ack, act.peer_incarnation, self.incarnation)),
-            self.lost_reply.eq(self.reply.valid & ~self.reply.ready),
-        ]
-        if self._system.ni.reject:
-            m.d.comb += reply.reject.eq(act.stale)
-        self._show(m, act, sends.done, receives.done)
+        self._reply(m, act, soon, good, receives)
+        self._show(m, act, soon, good, again, sends, receives)
         return m
 
-    def _show(self, m, act, sent, received):
-        """The event: what was done, and to whose datagram."""
+    def _reply(self, m, act, soon, good, receives):
+        """An Ack, a Forget or a REJECT."""
+        forget, reject = Signal(), Signal()
         rejects = self._system.ni.reject
-        drop = Signal(Drop)
-        with m.If(~self.ready):
-            m.d.comb += drop.eq(Drop.RESETTING)
-        with m.Elif(~act.sound):
-            for check, bit in reversed(list(zip(CHECKS, act.wrong, strict=True))):
-                with m.If(bit):
-                    m.d.comb += drop.eq(check)
-        with m.Elif(act.send & ~received.found):
-            with m.If(received.table_full):
-                m.d.comb += drop.eq(Drop.TABLE_FULL)
-            with m.Elif(received.deliver_full):
-                m.d.comb += drop.eq(Drop.DELIVER_FULL)
-            with m.Elif(received.timer_full):
-                m.d.comb += drop.eq(Drop.TIMER_FULL)
-        with m.Elif(act.best_effort & received.deliver_full):
-            m.d.comb += drop.eq(Drop.DELIVER_FULL)
+        m.d.sync += forget.eq(good & soon.ack)
+        if rejects:
+            m.d.sync += reject.eq(soon.message & self.arrival.stale & self.nearly)
+        reply = self.reply.payload
+        m.d.comb += [
+            self.reply.valid.eq(receives.acks | forget | reject),
+            reply.forget.eq(forget),
+            reply.destination.eq(act.source),
+            *(reply[name].eq(act[name]) for name in ("slot", "generation", "incarnation", "try")),
+            reply.peer_incarnation.eq(Mux(forget, act.peer_incarnation, self.incarnation)),
+            self.lost_reply.eq(self.reply.valid & ~self.reply.ready),
+        ]
+        if rejects:
+            m.d.comb += reply.reject.eq(reject)
 
-        event, shown = Signal(Event), self.shown
-        with m.If(act.message):
-            with m.If(drop != Drop.NONE):
-                m.d.comb += [event.eq(Event.DROP), shown.detail.eq(drop)]
-            with m.Elif(act.send):
-                m.d.comb += event.eq(Mux(received.found, Event.DUPLICATE, Event.DELIVER))
-            with m.Elif(act.best_effort):
-                m.d.comb += event.eq(Event.DELIVER_BE)
-            with m.Elif(act.ack):
-                m.d.comb += event.eq(Mux(sent.released, Event.RELEASE, Event.ACK_IGNORED))
-            if rejects:
-                with m.Elif(act.reject):
-                    m.d.comb += event.eq(Event.REJECT_IGNORED)
-                    with m.If(sent.gives_up):
-                        m.d.comb += [event.eq(Event.GIVE_UP), shown.detail.eq(sent.cause)]
-            with m.Else():
-                m.d.comb += event.eq(Mux(received.forgets, Event.FORGOTTEN, Event.FORGET_IGNORED))
-        with m.Elif(sent.gives_up):
-            m.d.comb += [event.eq(Event.GIVE_UP), shown.detail.eq(sent.cause)]
-        with m.Elif(sent.repeats):
-            m.d.comb += [event.eq(Event.REPEAT), shown.detail.eq(sent.tries)]
-        with m.Elif(received.acks_again):
-            m.d.comb += [event.eq(Event.ACK_REPEAT), shown.detail.eq(received.tries)]
-        with m.Elif(received.orphans):
-            m.d.comb += event.eq(Event.ORPHAN)
+    def _show(self, m, act, soon, good, again, sends, receives):
+        """The event: what was done, and to whose datagram."""
+        shown, missed = self.shown, receives.missed
+
+        # c−1: what it is if what acts finds its datagram as it wants it, and if not.
+        on_hit, on_miss, counts, drop, nameless = Signal(Event), Signal(Event), Signal(), Signal(Drop), Signal()
+        events = [
+            (soon.send, Event.DUPLICATE, Event.DELIVER),
+            (soon.best_effort, Event.NOTHING, Event.DELIVER_BE),
+            (soon.ack, Event.RELEASE, Event.ACK_IGNORED),
+            (soon.forget, Event.FORGOTTEN, Event.FORGET_IGNORED),
+            (soon.acking, Mux(receives.limit, Event.ORPHAN, Event.ACK_REPEAT), Event.NOTHING),
+            (soon.repeating, Mux(sends.limit, Event.GIVE_UP, Event.REPEAT), Event.NOTHING),
+            (soon.finishing | soon.cancelling, Event.GIVE_UP, Event.NOTHING),
+        ]
+        if self._system.ni.reject:
+            events.append((soon.reject, Event.GIVE_UP, Event.REJECT_IGNORED))
+        m.d.sync += [on_hit.eq(Event.NOTHING), on_miss.eq(Event.NOTHING), drop.eq(Drop.NONE)]
+        for acts, hit, miss in events:
+            with m.If(acts):
+                m.d.sync += [on_hit.eq(hit), on_miss.eq(miss)]
+        with m.If(soon.message & ~good):
+            m.d.sync += [on_miss.eq(Event.DROP), drop.eq(Mux(self.nearly, self.arrival.drop, Drop.RESETTING))]
+        m.d.sync += [
+            counts.eq((soon.repeating & ~sends.limit) | (soon.acking & ~receives.limit)),
+            nameless.eq(soon.message & (self.arrival.nameless | ~self.nearly)),
+        ]
+
+        # c.
+        with m.If(missed.table | missed.deliver | missed.timer):
+            m.d.comb += [
+                shown.event.eq(Event.DROP),
+                shown.detail.eq(
+                    Mux(missed.table, Drop.TABLE_FULL, Mux(missed.deliver, Drop.DELIVER_FULL, Drop.TIMER_FULL))
+                ),
+            ]
+        with m.Elif(sends.hit | receives.hit):
+            m.d.comb += [shown.event.eq(on_hit), shown.detail.eq(Mux(counts, again, sends.cause))]
+        with m.Else():
+            m.d.comb += [shown.event.eq(on_miss), shown.detail.eq(drop)]
 
         # A message that was not understood names nobody.
-        nameless = act.message & (~self.ready | act.wrong[: 1 + CHECKS.index(Drop.LENGTH)].any())
         own = ~act.message & ~act.acking
-        answer = (act.kind == Kind.ACK) | (act.kind == Kind.REJECT) if rejects else act.kind == Kind.ACK
-        m.d.comb += shown.event.eq(event)
-        with m.If((event != Event.NOTHING) & ~nameless):
+        answer = act.ack | act.reject if self._system.ni.reject else act.ack
+        with m.If((shown.event != Event.NOTHING) & ~nameless):
             m.d.comb += [
-                shown.source.eq(Mux(own, self.node, Mux(act.message & answer, act.destination, act.source))),
+                shown.source.eq(Mux(own, self.node, Mux(answer, act.destination, act.source))),
                 shown.incarnation.eq(Mux(own, self.incarnation, act.incarnation)),
                 shown.slot.eq(act.slot),
                 shown.generation.eq(act.generation),
-                shown.peer.eq(Mux(own, self.look.row.destination, act.source)),
+                shown.peer.eq(Mux(own, sends.destination, act.source)),
             ]
-            with m.If(act.message & ((act.kind == Kind.SEND) | (act.kind == Kind.BE))):
+            with m.If(act.send | act.best_effort):
                 m.d.comb += shown.length.eq(act.length)

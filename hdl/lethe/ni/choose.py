@@ -1,19 +1,21 @@
-"""Chooses what acts in the next cycle: an arrived message, or else an internal request."""
+"""Chooses what acts four cycles later: an arrived message, or else an internal request."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.events import Drop, Kind
+from lethe.spec.events import Kind
 from lethe.spec.ports import STATUS_BITS, cause_bits
+from lethe.spec.stages import CHOSEN
 
-from .distance import distance_class
 from .ladder import held_layout
 from .layouts import TRIES_BITS, Records
 from .receive_table import set_of
-from .receiver import CHECKS, arrival_signature
-from .round_trip import step_bits, step_of
+from .receiver import arrival_signature
 
 __all__ = ["Choose", "act_layout", "request_members"]
 
@@ -41,70 +43,62 @@ def request_members(system: System, *, dump: bool) -> dict:
 def act_layout(system: System) -> data.StructLayout:
     """What acts in *c*.
 
-    A ``message`` acts, or one of ``finishing`` … ``dumping``, or nothing.  ``sound``: a message in which nothing is
-    ``wrong``; ``send`` … ``best_effort``, ``reject``: such a message of this kind; ``stale``: a Send that is
-    sound but for the incarnation it expects (the last two with ``ni.reject``).  ``source`` … ``try``: whose datagram,
-    and which of its tries; only a message or an Ack token names another node's.  ``for_us``, ``ours``: the message's
-    peer incarnation, its incarnation is this node's.  ``set``: the set looked at.  The rest is of the message, of the
-    token (``way``, ``tries``, ``ack_tries``, ``repeat_rung``) or of the datagram that finishes (``status``, ``cause``).
-    ``rung``, ``delay``: of a token that is pushed to the Ack ladder, the delay less one.
+    A ``message`` acts, or one of ``finishing`` … ``dumping``, or nothing.  ``send`` … ``best_effort``, ``reject``: a
+    message of this kind, good or not.  ``early``: the tables were not initialised when they were read.  ``source`` …
+    ``try``: whose datagram, and which of its tries; only a message or an Ack token names another node's.  ``set``: the
+    set looked at.  The rest is of the message, of the token (``way``, ``tries``; ``rung`` is that of its next try) or
+    of the datagram that finishes (``status``, ``cause``).
     """
     records = Records(system)
     header = records.header.members
-    stale = ("stale",) if system.ni.reject else ()
     taken = ("finishing", "repeating", "acking", "cancelling", "dumping")
     return data.StructLayout(
         {
             "message": 1,
-            "sound": 1,
-            "wrong": len(CHECKS),
-            **dict.fromkeys((*kinds_of(system), *stale, *taken, "for_us", "ours"), 1),
+            **dict.fromkeys((*kinds_of(system), *taken, "early"), 1),
             **{name: header[name] for name in ("source", "slot", "generation", "incarnation", "try")},
-            **{name: header[name] for name in ("kind", "destination", "peer_incarnation", "length", "class")},
+            **{name: header[name] for name in ("destination", "peer_incarnation", "length", "class")},
             "set": records.set,
             "way": records.way_bits,
             "tries": TRIES_BITS,
-            "ack_tries": TRIES_BITS,
+            "rung": records.rung,
             "status": STATUS_BITS,
             "cause": cause_bits(system),
-            "repeat_rung": records.rung,
-            "rung": records.rung,
-            "delay": range(max(system.delays) + 1),
         }
     )
 
 
-class Choose(wiring.Component):
-    """Chooses in *c−1*; what was chosen acts in *c*.
+def _one_of(choices) -> Value:
+    """The value whose condition holds, of pairs (value, condition) of which at most one does; else 0."""
+    return reduce(or_, (value & condition.replicate(len(value)) for value, condition in choices))
 
-    An arriving message always wins, so it never waits.  Everything that needs no table is worked out here.
+
+class Choose(wiring.Component):
+    """Chooses in *c−4* what acts in *c*.
+
+    An arriving message always wins, so it never waits.
 
     Members
     -------
-    node, incarnation, ready, quiesce : In
+    ready, quiesce : In
     arrival : In(`arrival_signature`)
-        The receiver, in *c−1*.
+        The receiver, in *c−4*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
-        The internal requests, the most urgent first; taken in *c−1*.
+        The internal requests, the most urgent first; taken in *c−4*.
     dump : In(stream), unless ``dump`` is False
-        The last of them, taken only while ``quiesce``.
+        The last of them, taken only while ``quiesce``, and while nothing acts in *c−4* … *c−1*.
     slot, set : Out
-        In *c−1*: the slot and the set to look at.
-    distance, step : Out, with measured round trips
-        In *c−1*: class of the pair, and step of a token that is pushed to the Ack ladder.
+        In *c−4*: the slot and the set to look at.
     act : Out(`act_layout`)
-        In *c*.
+        In *c−3*.
     """
 
     def __init__(self, system: System, *, dump: bool = True):
         self._system = system
-        form, records = system.format, Records(system)
+        records = Records(system)
         self._requests = request_members(system, dump=dump)
-        members = {"distance": Out(records.distance), "step": Out(step_bits(system))} if system.measured else {}
         super().__init__(
             {
-                "node": In(form.node_bits),
-                "incarnation": In(form.incarnation_bits),
                 "ready": In(1),
                 "quiesce": In(1),
                 "arrival": In(arrival_signature(system)),
@@ -112,102 +106,68 @@ class Choose(wiring.Component):
                 "slot": Out(records.header["slot"].shape),
                 "set": Out(records.set),
                 "act": Out(act_layout(system)),
-                **members,
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         system, act = self._system, self.act
-        message, header, wrong = self.arrival.complete, self.arrival.header, self.arrival.wrong
-        hold = self.ack_hold.payload.token
+        message, header = self.arrival.complete, self.arrival.header
+        repeat, hold = self.repeat_hold.payload, self.ack_hold.payload.token
 
+        # What was chosen in the last four cycles, which acts from now on.
+        chosen, dump_too = Signal(CHOSEN), "dump" in self._requests
         takes = {name: Signal(name=f"takes_{name}") for name in self._requests}
         free = ~message & self.ready
         for name, take in takes.items():
             port = getattr(self, name)
-            offered = free & self.quiesce if name == "dump" else free
+            offered = free & self.quiesce & ~chosen.any() if name == "dump" else free
             m.d.comb += [port.ready.eq(offered), take.eq(port.valid & port.ready)]
             free = free & ~port.valid
+        asked = Cat(port.valid for port in (self.finish, self.repeat_hold, self.ack_hold, self.cancel)).any()
+        dumps = self.dump.valid & self.quiesce & ~chosen.any() if dump_too else 0
+        m.d.sync += chosen.eq(Cat(message | (self.ready & (asked | dumps)), chosen))
 
-        source, slot, generation, incarnation, echo = (
-            Signal(header[name].shape(), name=f"chosen_{name}")
-            for name in ("source", "slot", "generation", "incarnation", "try")
-        )
-        with m.If(message):
-            m.d.comb += [
-                source.eq(header.source),
-                slot.eq(header.slot),
-                generation.eq(header.generation),
-                incarnation.eq(header.incarnation),
-                echo.eq(header["try"]),
-            ]
-        with m.Else():
-            m.d.comb += [source.eq(hold.source), incarnation.eq(hold.incarnation), echo.eq(hold["try"])]
-            with m.If(self.finish.valid):
-                own = self.finish.payload
-                m.d.comb += [slot.eq(own.slot), generation.eq(own.generation)]
-            with m.Elif(self.repeat_hold.valid):
-                own = self.repeat_hold.payload.token
-                m.d.comb += [slot.eq(own.slot), generation.eq(own.generation)]
-            with m.Elif(self.ack_hold.valid):
-                m.d.comb += [slot.eq(hold.slot), generation.eq(hold.generation)]
-            with m.Elif(self.cancel.valid):
-                own = self.cancel.payload
-                m.d.comb += [slot.eq(own.slot), generation.eq(own.generation)]
-            if "dump" in takes:
-                with m.Else():
-                    m.d.comb += slot.eq(self.dump.payload)
-
+        # What they name, the most urgent first.
+        own = [(self.finish, self.finish.payload), (self.repeat_hold, repeat.token), (self.ack_hold, hold)]
+        own += [(self.cancel, self.cancel.payload)]
+        asked_set, slot, generation = Signal.like(self.set), Signal.like(self.slot), Signal(act.generation.shape())
+        # Who it is is known apart from its slot: from there the way to the tables is long.
+        lives, others = [(header, message)], ~message
+        for port, life in own:
+            lives.append((life, others & port.valid))
+            others = others & ~port.valid
+        slots = [(life.slot, names) for life, names in lives]
         m.d.comb += [
+            slot.eq(_one_of([*slots, (self.dump.payload, others)] if dump_too else slots)),
+            generation.eq(_one_of([(life.generation, names) for life, names in lives])),
             self.slot.eq(slot),
-            self.set.eq(Mux(message, set_of(system, header.source, header.slot), hold.set)),
+            # Nothing but a message, an Ack token and a dump looks at a set.
+            asked_set.eq(hold.set),
+            self.set.eq(Mux(message, set_of(system, header.source, header.slot), asked_set)),
         ]
-        if "dump" in takes:
-            with m.If(takes["dump"]):
-                m.d.comb += self.set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
+        if dump_too:
+            with m.If(~self.ack_hold.valid):
+                m.d.comb += asked_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
 
-        # The rung and delay of the token this may push to the Ack ladder.
-        next_rung = self.ack_hold.payload.next_rung
-        rung, delay = Signal.like(next_rung), Signal(range(max(system.delays) + 1))
-        distance = distance_class(m, system.graph, self.node, source if system.measured else header.source)
-        m.d.comb += [
-            rung.eq(Mux(message, distance, next_rung)),
-            delay.eq(Array(delay - 1 for delay in system.delays)[rung]),
-        ]
-        if system.measured:
-            m.d.comb += [self.distance.eq(distance), self.step.eq(Mux(message, 0, step_of(system, next_rung)))]
-
-        sound = message & ~wrong.any()
         m.d.sync += [
             act.message.eq(message),
-            act.sound.eq(sound),
-            act.wrong.eq(wrong),
-            *(act[name].eq(sound & (header.kind == kind)) for name, kind in kinds_of(system).items()),
+            *(act[name].eq(message & (header.kind == kind)) for name, kind in kinds_of(system).items()),
             act.finishing.eq(takes["finish"]),
             act.repeating.eq(takes["repeat_hold"]),
             act.acking.eq(takes["ack_hold"]),
             act.cancelling.eq(takes["cancel"]),
             act.dumping.eq(takes.get("dump", 0)),
-            act.source.eq(source),
+            act.early.eq(~self.ready),
             act.slot.eq(slot),
             act.generation.eq(generation),
-            act.incarnation.eq(incarnation),
-            act["try"].eq(echo),
-            *(act[name].eq(header[name]) for name in ("kind", "destination", "peer_incarnation", "length", "class")),
-            act.for_us.eq(header.peer_incarnation == self.incarnation),
-            act.ours.eq(header.incarnation == self.incarnation),
+            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("source", "incarnation", "try")),
+            *(act[name].eq(header[name]) for name in ("destination", "peer_incarnation", "length", "class")),
             act.set.eq(self.set),
             act.way.eq(hold.way),
-            act.tries.eq(self.repeat_hold.payload.token.tries),
-            act.ack_tries.eq(hold.tries),
+            act.tries.eq(Mux(takes["repeat_hold"], repeat.token.tries, hold.tries)),
+            act.rung.eq(Mux(takes["repeat_hold"], repeat.next_rung, self.ack_hold.payload.next_rung)),
             act.status.eq(self.finish.payload.status),
             act.cause.eq(self.finish.payload.cause),
-            act.repeat_rung.eq(self.repeat_hold.payload.next_rung),
-            act.rung.eq(rung),
-            act.delay.eq(delay),
         ]
-        if system.ni.reject:
-            only = 1 << CHECKS.index(Drop.INCARNATION)
-            m.d.sync += act.stale.eq(message & (header.kind == Kind.SEND) & (wrong == only))
         return m

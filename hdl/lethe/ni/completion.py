@@ -131,9 +131,11 @@ class FreeSlots(wiring.Component):
     taken : In(`taken_signature`)
     free : Out(stream)
         To accept.
+    ahead : Out
+        What ``free`` offers next, if that is another slot in the next cycle.
     level : Out
         Slots that wait behind the one that is offered.
-    free_control : Out(stream), with ``ni.control_slots``
+    free_control : Out(stream), ahead_control : Out, with ``ni.control_slots``
         To the accept of control.
     """
 
@@ -147,8 +149,13 @@ class FreeSlots(wiring.Component):
                 "clear": In(clear_signature(records.slot)),
                 "taken": In(taken_signature(records)),
                 "free": Out(stream.Signature(self._life)),
+                "ahead": Out(self._life),
                 "level": Out(range(system.ni.slots + 1)),
-                **({"free_control": Out(stream.Signature(self._life))} if system.ni.control_slots else {}),
+                **(
+                    {"free_control": Out(stream.Signature(self._life)), "ahead_control": Out(self._life)}
+                    if system.ni.control_slots
+                    else {}
+                ),
             }
         )
 
@@ -156,13 +163,14 @@ class FreeSlots(wiring.Component):
         m = Module()
         control_slots = self._system.ni.control_slots
         first_control = self._system.ni.slots - control_slots
-        m.submodules.queue = queue = Queue(self._life, first_control)
+        m.submodules.queue = queue = Queue(self._life, first_control, ahead=True)
         wiring.connect(m, queue.o, wiring.flipped(self.free))
-        m.d.comb += self.level.eq(queue.level)
+        m.d.comb += [self.level.eq(queue.level), self.ahead.eq(queue.ahead)]
         freed = stream.Signature(self._life).create(path=("freed",)) if control_slots else queue.i
         if control_slots:
-            m.submodules.controls = controls = Queue(self._life, control_slots)
+            m.submodules.controls = controls = Queue(self._life, control_slots, ahead=True)
             wiring.connect(m, controls.o, wiring.flipped(self.free_control))
+            m.d.comb += self.ahead_control.eq(controls.ahead)
             of_control = freed.payload.slot >= first_control
             m.d.comb += [
                 queue.i.valid.eq(freed.valid & ~of_control),

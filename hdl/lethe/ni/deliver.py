@@ -1,6 +1,6 @@
 """A deliver FIFO: payloads that become visible only when their message is good (cycle contract, section 4.8)."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -78,16 +78,17 @@ class DeliverFifo(wiring.Component):
 
         # `head`: oldest committed; `tail`: next free; `kept`: next free if the message is dropped.
         head, tail, kept = Signal(range(depth)), Signal(range(depth)), Signal(range(depth))
-        committed, stored = Signal(range(depth + 1)), Signal(range(depth + 1))
-        used = self.used
+        # Of the flits in memory: `some` are committed, `loose` are not, there are as many as can be (`brim`).
+        some, loose, brim = Signal(), Signal(), Signal()
         overflow = Signal()
         put, refill = Signal(), Signal()
-        # The verdict comes late in its cycle, so it is carried out in the next one; a refill already sees it.
+        # A verdict is carried out in the next cycle; a refill already sees it.
         accepted, rejected = Signal(), Signal()
+        after_head, after_tail = step(head, depth), step(tail, depth)
 
         m.d.comb += [
-            put.eq(fill.valid & ~overflow & (used != depth)),
-            refill.eq(((committed != 0) | (accepted & (stored != 0))) & (~out.valid | out.ready)),
+            put.eq(fill.valid & ~overflow & ~brim),
+            refill.eq((some | (accepted & loose)) & (~out.valid | out.ready)),
             verdict.room.eq(~overflow & records.i.ready),
             records.i.valid.eq(verdict.commit),
             records.i.payload.eq(verdict.record),
@@ -99,32 +100,34 @@ class DeliverFifo(wiring.Component):
             read.addr.eq(head),
             out.payload.eq(read.data),
             self.waiting.eq(records.level + records.o.valid),
-            self.empty.eq(records.empty & (committed == 0) & ~out.valid),
+            self.used.eq(tail - head + Mux(brim | (tail < head), depth, 0)),
+            self.empty.eq(records.empty & ~some & ~out.valid),
         ]
         wiring.connect(m, records.o, wiring.flipped(self.deliver))
 
         with m.If(refill):
-            m.d.sync += [head.eq(step(head, depth)), out.valid.eq(1)]
+            m.d.sync += [head.eq(after_head), out.valid.eq(1)]
         with m.Elif(out.ready):
             m.d.sync += out.valid.eq(0)
 
-        with m.If(fill.valid & ~put):
-            m.d.sync += overflow.eq(1)
-        with m.If(put):
-            m.d.sync += [tail.eq(step(tail, depth)), stored.eq(stored + 1)]
-        m.d.sync += [accepted.eq(verdict.commit), rejected.eq(verdict.reject)]
         dropped = fill.drop | rejected
+        m.d.sync += [accepted.eq(verdict.commit), rejected.eq(verdict.reject)]
         with m.If(accepted):
-            m.d.sync += [kept.eq(tail), stored.eq(0), overflow.eq(0)]
+            m.d.sync += [kept.eq(tail), loose.eq(0), overflow.eq(0)]
         with m.Elif(dropped):
-            m.d.sync += [tail.eq(kept), stored.eq(0), overflow.eq(0)]
+            m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]
+        with m.Elif(put):
+            m.d.sync += [tail.eq(after_tail), loose.eq(1)]
+        with m.Elif(fill.valid):
+            m.d.sync += overflow.eq(1)
 
-        with m.If(accepted):
-            m.d.sync += committed.eq((committed + stored) - refill)
+        # After a refill the memory is not full: equal pointers then mean that nothing is between them.
+        with m.If(refill):
+            m.d.sync += [some.eq(after_head != Mux(accepted, tail, kept)), brim.eq(0)]
         with m.Else():
-            m.d.sync += committed.eq(committed - refill)
-        with m.If(dropped & ~accepted):
-            m.d.sync += used.eq(used - (stored + refill))
-        with m.Else():
-            m.d.sync += used.eq((used + put) - refill)
+            m.d.sync += some.eq(some | (accepted & loose))
+            with m.If(dropped & loose & ~accepted):
+                m.d.sync += brim.eq(0)
+            with m.Elif(put & ~dropped):
+                m.d.sync += brim.eq(after_tail == head)
         return m

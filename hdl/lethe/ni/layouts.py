@@ -91,19 +91,21 @@ class Records:
             }
         )
         self.looked_fields = self._some("generation", "destination", "best_effort", "refused", "retry_limit", "tag")
-        self.peeked_fields = self._some(
-            "generation", "destination", "distance", "cls", "best_effort", "refused", "cause", "length", "expect"
+        # What is sent goes to a node.
+        self.peeked_fields = data.StructLayout(
+            self._some("generation", "distance", "cls", "best_effort", "refused", "cause", "length", "expect").members
+            | {"destination": form.node_bits}
         )
         self.looked = data.StructLayout(
             {
                 "live": 1,
                 "phase": 1,
-                "launched_generation": form.generation_bits,
+                "launched": 1,
                 "deadline": self.deadline,
                 **self.looked_fields.members,
             }
         )
-        self.peeked = data.StructLayout({"live": 1, **self.peeked_fields.members})
+        self.peeked = data.StructLayout({"live": 1, "phase": 1, **self.peeked_fields.members})
         self.dump = data.StructLayout(
             {
                 "live": 1,

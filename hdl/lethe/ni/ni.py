@@ -8,17 +8,16 @@ from lethe.host import deliver_streams, host_signature
 from lethe.layouts import flit_layout
 from lethe.lib.queue import Queue
 from lethe.lib.random import Draws
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import (
     CAUSE_BITS,
     COUNTED,
     EVENTS,
-    LANE_ACCEPT,
-    LANE_COMPLETE,
-    LANE_FRAGMENT,
     LANE_RX,
     LANE_TX,
     Counter,
+    Drop,
     Event,
     Kind,
 )
@@ -75,11 +74,12 @@ class Ni(wiring.Component):
     host : Out(`host_signature`)
         Its streams; in Verilog ``send_valid``, … without the port's name.
     dump : In(stream, index), dumped, dumped_valid : Out
-        State dump, answered only while ``host.quiesce``: the slot and the set that the low bits of ``index`` name, in
-        the cycle after the index is taken: {live, generation, destination, entries}.  What is not live or not valid
-        means nothing else; a slot that does not exist is not live.
+        State dump, taken only while ``host.quiesce`` and nothing acts: the slot and the set that the low bits of
+        ``index`` name, four cycles after the index is taken: {live, generation, destination, entries}.  What is not
+        live or not valid means nothing else; a slot that does not exist is not live.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
-        Counter `spec.events.Counter`, one cycle later (`Statistics`; a pulse is counted one cycle after its event).
+        Counter `spec.events.Counter`, `statistics.LATENCY` cycles later: its events of all cycles up to three before
+        that of the address.
         Counts survive a node reset.
     watch : Out(64 · `Layout.ni_words`)
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
@@ -125,15 +125,16 @@ class Ni(wiring.Component):
         inner.submodules.repeats = repeats = Queue(records.repeat, slots)
         inner.submodules.replies = replies = Queue(records.reply, system.ni.reply_depth)
         inner.submodules.send_ladder = send_ladder = Ladder(system, records.token)
-        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, spare=3)
+        inner.submodules.ack_ladder = ack_ladder = Ladder(system, records.ack_token, stages.SPARE_DELIVER)
         inner.submodules.completions = completions = Completions(system)
         inner.submodules.accept = accept = Accept(system, watch=self._watch)
         accepts = [(accept, news, free.free)]
+        inner.d.comb += accept.ahead.eq(free.ahead)
         if system.ni.control_slots:
             inner.submodules.accept_control = control = Accept(system, control=True, watch=self._watch)
             inner.submodules.controls = controls = Queue(records.launch, system.ni.control_slots)
             accepts.append((control, controls, free.free_control))
-            inner.d.comb += accept.yields.eq(control.acts)
+            inner.d.comb += [accept.yields.eq(control.acts), control.ahead.eq(free.ahead_control)]
         inner.submodules.transmitter = transmitter = Transmitter(system)
         inner.submodules.receiver = receiver = Receiver(system)
         inner.submodules.action = action = Action(system, dump=self._dump)
@@ -156,19 +157,21 @@ class Ni(wiring.Component):
 
         # Wires that go everywhere.
         ready = walk.ready
-        clocked, cleared = [send_ladder, ack_ladder], [table.clear, free.clear]
+        cleared = [table.clear, free.clear]
         if system.measured:
             inner.submodules.round_trip = round_trip = RoundTrip(system)
-            clocked, cleared = [*clocked, round_trip], [*cleared, round_trip.clear]
+            inner.d.comb += round_trip.time_base.eq(time)
+            cleared.append(round_trip.clear)
         inner.d.comb += [
             *(unit.node.eq(self.node) for unit in (transmitter, receiver, action)),
             *(unit.incarnation.eq(self.incarnation) for unit in (transmitter, receiver, action)),
-            *(unit.time_base.eq(time) for unit in (free, transmitter, action, *clocked)),
-            *(unit.advance.eq(self.link_enable) for unit in clocked),
+            *(unit.time_base.eq(time) for unit in (free, transmitter, action, send_ladder, ack_ladder)),
+            *(unit.advance.eq(self.link_enable) for unit in (action, send_ladder, ack_ladder)),
             accept.waiting.eq(free.level),
             transmitter.open.eq(ready & self.link_enable),
             receiver.link_i.eq(self.link_i),
             action.ready.eq(ready),
+            action.nearly.eq(walk.nearly),
             action.quiesce.eq(self.host.quiesce),
         ]
         if system.timers.silent_after:
@@ -218,7 +221,7 @@ class Ni(wiring.Component):
             wiring.connect(inner, controls.o, transmitter.controls)
         wiring.connect(inner, transmitter.peek, table.peek)
         wiring.connect(inner, transmitter.payload, payloads.read)
-        wiring.connect(inner, transmitter.launch, table.launch, action.launch)
+        wiring.connect(inner, transmitter.judged, table.judged, action.judged)
         wiring.connect(inner, transmitter.push, send_ladder.push)
         wiring.connect(inner, transmitter.finish, action.finish)
         if system.measured:
@@ -226,8 +229,6 @@ class Ni(wiring.Component):
             wiring.connect(inner, transmitter.wait, round_trip.send)
             wiring.connect(inner, action.wait, round_trip.ack)
             wiring.connect(inner, action.release, round_trip.release)
-            # Only an Ack needs the time stamp of its slot.  Its header is known before it acts.
-            inner.d.comb += round_trip.look.eq(receiver.arrival.header.slot)
         if system.timers.jitter_bits:
             m.submodules.draws = draws = Draws()
             m.d.comb += [draws.seed.eq(self.seed), draws.take.eq(transmitter.push.valid & ~self.node_reset)]
@@ -264,7 +265,7 @@ class Ni(wiring.Component):
             & received.none
             & replies.empty
             & transmitter.resting
-            & ~(receiver.busy | receiver.arrival.complete | action.waiting)
+            & ~(receiver.busy | action.waiting)
             & Cat(fifo.empty for fifo in fifos).all()
         )
 
@@ -309,15 +310,13 @@ class Ni(wiring.Component):
             self._trace(m, lanes, more, fifos)
 
         if system.ni.statistics:
-            m.submodules.statistics = statistics = Statistics(counters=len(system.counters))
-            pulses = Signal(len(system.counters))
-            happened = self._pulses(accepted, transmitter, receiver, action, completions)
-            m.d.sync += pulses.eq(Mux(self.node_reset, 0, happened))
-            m.d.comb += [
-                statistics.pulse.eq(pulses),
-                statistics.address.eq(self.counter_address),
-                self.counter_data.eq(statistics.data),
-            ]
+            pulses = {
+                Counter.REPLIES_DROPPED: action.lost_reply,
+                Counter.FRAGMENTS: receiver.fragment,
+                Counter.ACCEPTED: accepted.valid,
+                Counter.COMPLETED: completions.taken.valid,
+            }
+            self._count(m, transmitter.shown.event, action.shown, pulses)
         return m
 
     def _trace(self, m, lanes, more, fifos):
@@ -384,14 +383,30 @@ class Ni(wiring.Component):
         word = event_word(Const(Event.TAKE, 8), detail=incarnation, peer=record.source, length=record.length)
         return when(taken, word), Const(0, WORD_BITS)
 
-    def _pulses(self, accepted, transmitter, receiver, action, completions) -> Value:
-        """One bit per `Counter`."""
-        shown: dict = {LANE_TX: transmitter.shown.event, LANE_RX: action.shown.event}
-        happens: dict = {LANE_ACCEPT: accepted.valid, LANE_COMPLETE: completions.taken.valid}
-        happens[LANE_FRAGMENT] = receiver.fragment
-        pulses = {Counter.REPLIES_DROPPED: action.lost_reply}
-        for counter, (event, reason) in COUNTED.items():
-            lane = EVENTS[event].lane
-            pulse = shown[lane] == event if lane in shown else happens[lane]
-            pulses[counter] = pulse & (action.shown.detail == reason) if reason else pulse
-        return Cat(pulses[counter] for counter in self._system.counters)
+    def _count(self, m, sent: Value, acted, pulses: dict[Counter, Value]):
+        """What the lanes tx and rx show, and what has a pulse of its own, goes to the statistics one cycle later."""
+        counted = {counter: COUNTED[counter] for counter in self._system.counters if counter in COUNTED}
+        lanes = [
+            [counter for counter, (event, _) in counted.items() if EVENTS[event].lane == lane]
+            for lane in (LANE_TX, LANE_RX)
+        ]
+        m.submodules.statistics = statistics = Statistics(counters=len(self._system.counters), lanes=lanes)
+        m.d.comb += [statistics.address.eq(self.counter_address), self.counter_data.eq(statistics.data)]
+        for counter, pulse in pulses.items():
+            m.d.sync += statistics.pulse[counter].eq(pulse & ~self.node_reset)
+        drop, reason = Signal(Drop), acted.detail[: len(Value.cast(Const(max(Drop), Drop)))]
+        m.d.sync += drop.eq(reason)
+        for port, counters, shown in zip(statistics.lanes, lanes, (sent, acted.event), strict=True):
+            event = Signal.like(shown)
+            m.d.sync += event.eq(Mux(self.node_reset, Event.NOTHING, shown))
+            # At most one counts, so that their numbers can be added bit by bit.
+            number = Const(0, len(port.counter) + 1)
+            for happening in sorted({counted[counter][0] for counter in counters}):
+                named = Const(0, len(number))
+                for counter in counters:
+                    if counted[counter][0] == happening:
+                        own = Const(counter << 1 | 1, len(number))
+                        why = counted[counter][1]
+                        named = named | (own & (drop == why).replicate(len(own)) if why else own)
+                number = number | (named & (event == happening).replicate(len(number)))
+            m.d.comb += Cat(port.valid, port.counter).eq(number)

@@ -2,10 +2,10 @@
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from lethe.lib.memory import Ram
 from lethe.spec.config import System
 
 __all__ = ["PayloadStore", "read_signature", "write_signature"]
@@ -21,9 +21,10 @@ def write_signature(system: System) -> wiring.Signature:
 
 
 def read_signature(system: System) -> wiring.Signature:
-    """Seen from the transmitter: the ``flit`` of ``slot`` and ``beat``, one cycle later.
+    """Seen from the transmitter: the ``flit`` of ``slot`` and ``beat``, two cycles later.
 
-    It means nothing if this slot was written in the same cycle.
+    It means nothing if it was written in the same cycle or the one before: its slot then holds no datagram yet, or
+    none that the transmitter knows.
     """
     return wiring.Signature({**_place(system), "flit": In(system.format.flit_bits)})
 
@@ -45,15 +46,15 @@ class PayloadStore(wiring.Component):
         m = Module()
         beat_bits = ceil_log2(self._system.slot_flits)
         depth = self._system.ni.slots << beat_bits
-        m.submodules.memory = memory = Memory(shape=self._system.format.flit_bits, depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
+        m.submodules.memory = memory = Ram(self._system.format.flit_bits, depth)
+        # A write comes late in its cycle.  What it is of is not read before the next cycle but one.
+        m.d.sync += [
+            memory.write_en.eq(self.write.valid),
+            memory.write_addr.eq(Cat(self.write.beat[:beat_bits], self.write.slot)),
+            memory.write_data.eq(self.write.flit),
+        ]
         m.d.comb += [
-            write.en.eq(self.write.valid),
-            write.addr.eq(Cat(self.write.beat[:beat_bits], self.write.slot)),
-            write.data.eq(self.write.flit),
-            read.addr.eq(Cat(self.read.beat[:beat_bits], self.read.slot)),
-            # A slot that is being written holds no datagram yet: what is read of it goes nowhere.
-            read.en.eq(~(self.write.valid & (self.write.slot == self.read.slot))),
-            self.read.flit.eq(read.data),
+            memory.read_addr.eq(Cat(self.read.beat[:beat_bits], self.read.slot)),
+            self.read.flit.eq(memory.read_data),
         ]
         return m

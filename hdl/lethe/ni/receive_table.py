@@ -1,17 +1,17 @@
 """The receive table: who delivered here and is not yet forgotten (cycle contract, section 4.7)."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from lethe.lib.memory import Ram
 from lethe.spec.config import System
 
 from .layouts import Records
 from .walk import clear_signature
 
-__all__ = ["ReceiveTable", "look_signature", "set_of", "update_signature"]
+__all__ = ["ReceiveTable", "look_signature", "same_key", "set_of", "update_signature"]
 
 
 def set_of(system: System, source: Value, slot: Value) -> Value:
@@ -26,24 +26,53 @@ def set_of(system: System, source: Value, slot: Value) -> Value:
     return result
 
 
+def _untold(system: System) -> list[int]:
+    """The bits of a slot that neither its source nor its set tells.
+
+    A set is linear in both.  So of two slots of one source and one set the differences are those of bits whose shares
+    in the set cancel out, and bits with independent shares differ in none.
+    """
+    independent: list[int] = []
+    untold = []
+    for bit in range(system.format.slot_bits):
+        mixed, share = 1 << bit ^ 1 << bit >> 3 ^ 1 << bit >> 7, 0
+        while mixed and system.ni.sets > 1:
+            share, mixed = share ^ mixed % system.ni.sets, mixed // system.ni.sets
+        for other in independent:
+            share = min(share, share ^ other)
+        (independent if share else untold).append(share or bit)
+    return untold
+
+
+def same_key(system: System, a, b) -> Value:
+    """Whether two records of one set have the same ``source`` and ``slot``, combinational."""
+    untold = _untold(system)
+    own, other = (Cat(record.source, *(record.slot[bit] for bit in untold)) for record in (a, b))
+    return own == other
+
+
 def look_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: the entries of a ``set`` given in *c−1* are here in *c*, with all writes up to *c−1*."""
+    """Seen from the action: the entries of a ``set`` given in *c−4* are here in *c−2*, with all writes up to *c−5*.
+
+    An entry that is written in *c−4* may be anything.
+    """
     return wiring.Signature({"set": Out(records.set), "entries": In(records.entries)})
 
 
 def update_signature(records: Records) -> wiring.Signature:
-    """Seen from the action: the ``ways`` that take ``entry``, in the set looked at in the cycle before.
+    """Seen from the action: the ``ways`` of ``set`` that take ``entry``.
 
-    ``joins``, ``leaves``: the write adds an entry where none was; takes one away.
+    The entry is valid only where a message may be delivered, so never while the NI is not ready.  ``joins``,
+    ``leaves``: the write adds an entry where none was; takes one away.
     """
-    ways = Out(records.entries.length)
-    return wiring.Signature({"ways": ways, "entry": Out(records.entry), "joins": Out(1), "leaves": Out(1)})
+    members = {"set": Out(records.set), "ways": Out(records.entries.length), "entry": Out(records.entry)}
+    return wiring.Signature({**members, "joins": Out(1), "leaves": Out(1)})
 
 
 class ReceiveTable(wiring.Component):
     """``sets`` × ``ways`` entries in one memory per way.
 
-    Every change follows a look, so two actions on one set in successive cycles see each other.
+    While the walk clears them the entry of ``update`` is not valid.
 
     Members
     -------
@@ -71,26 +100,22 @@ class ReceiveTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         sets, ways = self._system.ni.sets, self._system.ni.ways
-        update = self.update
-        looked = Signal.like(self.look.set)
-        m.d.sync += looked.eq(self.look.set)
+        update, clear = self.update, self.clear
         for way in range(ways):
-            m.submodules[f"way{way}"] = memory = Memory(shape=self._entry, depth=max(2, sets), init=[])
-            write = memory.write_port()
-            read = memory.read_port(transparent_for=(write,))
+            m.submodules[f"way{way}"] = memory = Ram(self._entry, sets)
             m.d.comb += [
-                read.addr.eq(self.look.set),
-                self.look.entries[way].eq(read.data),
-                write.addr.eq(looked),
-                write.data.eq(update.entry),
-                write.en.eq(update.ways[way]),
+                memory.read_addr.eq(self.look.set),
+                self.look.entries[way].eq(memory.read_data),
+                memory.write_addr.eq(Mux(clear.valid, clear.index, update.set)),
+                memory.write_data.eq(update.entry),
+                memory.write_en.eq(clear.valid | update.ways[way]),
             ]
-            with m.If(self.clear.valid):
-                m.d.comb += [write.addr.eq(self.clear.index), write.data.as_value().eq(0), write.en.eq(1)]
-        count = Signal(range(sets * ways + 1))
-        with m.If(update.joins):
+        # A change is counted one cycle later.
+        count, joined, left = Signal(range(sets * ways + 1)), Signal(), Signal()
+        m.d.sync += [joined.eq(update.joins), left.eq(update.leaves)]
+        with m.If(joined):
             m.d.sync += count.eq(count + 1)
-        with m.Elif(update.leaves):
+        with m.Elif(left):
             m.d.sync += count.eq(count - 1)
-        m.d.comb += self.none.eq(count == 0)
+        m.d.comb += self.none.eq(~joined & (count == left))
         return m

@@ -1,6 +1,6 @@
 """What the action does to a datagram of this node: it ends, or it is repeated (cycle contract, sections 4.4, 4.5)."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,52 +12,71 @@ from .choose import act_layout
 from .completion import ended_signature
 from .layouts import TRIES_BITS, Records
 from .round_trip import release_signature
-from .send_table import end_signature, launch_signature
+from .send_table import end_signature, judged_signature
 from .silence import hear_signature
 
 __all__ = ["SendSide"]
 
 
 class SendSide(wiring.Component):
-    """Judges in *c* by the slot's row; combinational.
+    """Compares in *c−2*, judges in *c−1*, acts in *c*.
 
-    Nothing that is written here can be full.
+    The row is as of *c−4*.  A datagram that ended in *c−4* … *c−1* is not live any more; one that was judged in
+    *c−4* … *c* is launched.  Nothing that is written here can be full.
 
     Members
     -------
-    ready, time_base : In
-    act : In(`act_layout`), row : In
-        What acts, and the row of its slot.
-    launch : In(`launch_signature`)
-        The transmitter's grant in this very cycle.
+    incarnation, time_base, advance : In
+        ``advance``: the time base is one more in the next cycle.
+    acts : In(`act_layout`) × 4
+        What acts in so many cycles: ``acts[0]`` in this one.
+    good : In(1)
+        ``acts[1]``, if it is a message, passed all checks, and the NI will be ready.
+    row : In
+        That of the slot of ``acts[2]``.
+    again : In
+        The next number of tries of the token that acts.
+    judged : In(`judged_signature`)
+        The transmitter judges an entry of the new or the control queue in this very cycle.
     end : Out(`end_signature`), ended : Out(`ended_signature`)
         To the send table and the completions.
     repeat : Out(stream)
         To the repeat queue.
     release : Out(`release_signature`), with measured round trips
     hear : Out(`hear_signature`), with ``timers.silent_after``
-    done : Out
-        What was done: an Ack releases (``released``), the datagram ends otherwise (``gives_up``, ``cause``) or is
-        repeated (``repeats``, ``tries``); ``live``: the slot's datagram, whatever its generation, was.
+    limit : Out(1)
+        In *c−1*: a Send token has had all its tries or its time.
+    cause : Out
+        In *c*: why the datagram ends, if it does; else 0.
+    hit : Out(1)
+        In *c*: the datagram is live, and what acts ends or repeats it.
+    live : Out(1)
+        In *c*: the slot's datagram, whatever its generation, is live.
+    destination : Out(16)
+        In *c*: that of the slot's datagram.
     """
 
     def __init__(self, system: System):
         self._system = system
         records = Records(system)
-        done = {
-            "live": 1, "released": 1, "gives_up": 1, "cause": cause_bits(system), "repeats": 1, "tries": TRIES_BITS,
-        }  # fmt: skip
         super().__init__(
             {
-                "ready": In(1),
+                "incarnation": In(system.format.incarnation_bits),
                 "time_base": In(system.time_bits),
-                "act": In(act_layout(system)),
+                "advance": In(1),
+                "acts": In(act_layout(system)).array(4),
+                "good": In(1),
                 "row": In(records.looked),
-                "launch": In(launch_signature(records)),
+                "again": In(TRIES_BITS),
+                "judged": In(judged_signature(records)),
                 "end": Out(end_signature(records)),
                 "ended": Out(ended_signature(records)),
                 "repeat": Out(stream.Signature(records.repeat)),
-                "done": Out(data.StructLayout(done)),
+                "limit": Out(1),
+                "cause": Out(cause_bits(system)),
+                "hit": Out(1),
+                "live": Out(1),
+                "destination": Out(16),
                 **({"release": Out(release_signature(system))} if system.measured else {}),
                 **({"hear": Out(hear_signature(system))} if system.timers.silent_after else {}),
             }
@@ -66,87 +85,133 @@ class SendSide(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         system, form = self._system, self._system.format
-        act, row, done, launch = self.act, self.row, self.done, self.launch
-        slots = system.ni.slots
+        act, soon, later, latest = self.acts
+        row, judged, slots = self.row, self.judged, system.ni.slots
+        rejects = system.ni.reject
+        ends, repeats = Signal(), Signal()
 
-        alive, live = Signal(), Signal()
-        # If the number of slots is no power of two, a host can name a slot that does not exist.
-        exists = act.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
-        m.d.comb += [live.eq(row.live & exists), alive.eq(live & (row.generation == act.generation))]
+        # c−3: which of those before it act on the same slot, the nearest first.
+        ended, past_slot = Signal(), Signal(act.slot.shape())
+        m.d.sync += [ended.eq(ends), past_slot.eq(act.slot)]
+        same = [latest.slot == slot for slot in (later.slot, soon.slot, act.slot, past_slot)]
+        gone, nearer = Signal(), Signal(2)
+        m.d.sync += [gone.eq((same[2] & ends) | (same[3] & ended)), nearer.eq(Cat(same[:2]))]
 
-        answered, release, gives_up, repeats = Signal(), Signal(), Signal(), Signal()
-        restarted = act.reject & answered if system.ni.reject else Const(0)
-        cause, status = Signal(cause_bits(system)), Signal(Status)
-        spent = (row.retry_limit != 0) & (act.tries >= row.retry_limit)
-        left = Signal(system.time_bits)
-        m.d.comb += left.eq(self.time_base - row.deadline.time)
-        overdue = row.deadline.given & ~left[-1]
-        # If the slot is granted in this very cycle, its row does not know the grant yet.
-        granted_now = launch.valid & (launch.slot == act.slot[: len(launch.slot)])
-        last_granted = Mux(granted_now, launch.generation, row.launched_generation)
-        launched = last_granted == act.generation
-        m.d.comb += [
-            answered.eq(
-                self.ready & alive & act.ours & ~row.best_effort & ~row.refused
-                & (row.destination[: form.node_bits] == act.source)
-            ),
-            release.eq(act.ack & answered),
-            gives_up.eq(
-                alive & (act.finishing | (act.repeating & (spent | overdue)) | (act.cancelling & ~row.refused))
-                | restarted
-            ),
-            repeats.eq(alive & act.repeating & ~spent & ~overdue),
-            status.eq(Status.UNKNOWN),
+        # Whether it was judged in the meantime, at first in c−4 or c−3.
+        def names(writer, slot):
+            return writer.valid & (writer.slot == slot[: len(writer.slot)])
+
+        before, judged_first = Signal(data.StructLayout({"valid": 1, "slot": judged.slot.shape()})), Signal()
+        m.d.sync += [
+            *(before[name].eq(getattr(judged, name)) for name in ("valid", "slot")),
+            judged_first.eq(names(before, latest.slot) | names(judged, latest.slot)),
+        ]
+        # From then on the slots are compared a cycle before it is known whether one is judged.
+        named = Signal(3)
+        m.d.sync += [
+            named[i].eq(judged.ahead == following.slot[: len(judged.ahead)])
+            for i, following in enumerate((soon, later, latest))
+        ]
+        judged_act, judged_soon, judged_later = (judged.valid & bit for bit in named)
+
+        # c−2: the row.  If the number of slots is no power of two, a host can name a slot that does not exist.
+        exists = later.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1
+        live, alive, killer, launched, spent = Signal(), Signal(), Signal(), Signal(), Signal()
+        own_life, to_source, answerable = Signal(), Signal(), Signal()
+        kept = data.StructLayout(
+            {n: row[n].shape() for n in ("phase", "generation", "destination", "best_effort", "refused", "tag")}
+        )
+        held, shown = Signal(kept), Signal(kept)
+        # Time that will have passed since the deadline, less one, in c−1.
+        passed, given = Signal(system.time_bits), Signal()
+        m.d.sync += [
+            live.eq(row.live & exists & ~later.early & ~(gone | (nearer[1] & ends))),
+            alive.eq(row.generation == later.generation),
+            killer.eq(nearer[0]),
+            own_life.eq((later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused),
+            to_source.eq(row.destination[: form.node_bits] == later.source),
+            spent.eq((row.retry_limit != 0) & (later.tries >= row.retry_limit)),
+            given.eq(row.deadline.given),
+            passed.eq(self.time_base + ~row.deadline.time + self.advance),
+            launched.eq(row.launched | judged_first | judged_later),
+            *(held[name].eq(row[name]) for name in kept.members),
         ]  # fmt: skip
-        with m.If(act.ack):
-            m.d.comb += [status.eq(Status.ACCEPTED), cause.eq(Cause.NONE)]
-        if system.ni.reject:
-            with m.Elif(act.reject):
-                m.d.comb += cause.eq(Cause.RESTARTED)
-        with m.Elif(act.finishing):
-            m.d.comb += [status.eq(act.status), cause.eq(act.cause)]
-        with m.Elif(act.repeating):
-            m.d.comb += cause.eq(Mux(spent, Cause.RETRY_LIMIT, Cause.DEADLINE))
-        with m.Else():
-            m.d.comb += [
-                cause.eq(Cause.CANCELLED),
-                status.eq(Mux(launched, Status.UNKNOWN, Status.NEVER_SENT)),
-            ]
 
-        entry, repeat, tries = self.ended.entry, self.repeat.payload, Signal(TRIES_BITS)
+        # c−1: what is done.
+        still_live, lives, answered, overdue = Signal(), Signal(), Signal(), Signal()
+        gives_up, releases, was_launched, cancels = Signal(), Signal(), Signal(), Signal()
+        status = Signal(Status)
+        minus_one = passed[1:].all()
         m.d.comb += [
-            tries.eq(Mux(act.tries == 255, 255, act.tries + 1)),
-            self.end.valid.eq(release | gives_up),
+            still_live.eq(live & ~(killer & ends)),
+            lives.eq(still_live & alive),
+            answerable.eq(own_life & to_source),
+            overdue.eq(given & (~passed[-1] | (minus_one & (passed[0] | self.advance)))),
+            self.limit.eq(spent | overdue),
+            answered.eq(self.good & answerable & (soon.ack | soon.reject if rejects else soon.ack)),
+            gives_up.eq(
+                soon.finishing | (soon.repeating & self.limit) | (soon.cancelling & ~held.refused)
+            ),
+        ]  # fmt: skip
+        m.d.sync += self.cause.eq(Cause.NONE)
+        with m.If(soon.cancelling):
+            m.d.sync += self.cause.eq(Cause.CANCELLED)
+        with m.If(soon.repeating):
+            m.d.sync += self.cause.eq(Mux(spent, Cause.RETRY_LIMIT, Cause.DEADLINE))
+        with m.If(soon.finishing):
+            m.d.sync += self.cause.eq(soon.cause)
+        if rejects:
+            with m.If(soon.reject):
+                m.d.sync += self.cause.eq(Cause.RESTARTED)
+        peer = Signal(form.incarnation_bits)
+        m.d.sync += [
+            ends.eq(lives & (answered | gives_up)),
+            releases.eq(lives & answered & soon.ack),
+            repeats.eq(lives & soon.repeating & ~self.limit),
+            self.hit.eq(lives & (answered | gives_up | soon.repeating)),
+            self.live.eq(still_live),
+            was_launched.eq(launched | judged_soon),
+            cancels.eq(soon.cancelling),
+            status.eq(Mux(soon.finishing, soon.status, Mux(soon.ack, Status.ACCEPTED, Status.UNKNOWN))),
+            peer.eq(Mux(soon.message, soon.peer_incarnation, 0)),
+            shown.eq(held),
+        ]
+
+        # c.
+        entry, repeat = self.ended.entry, self.repeat.payload
+        m.d.comb += [
+            self.end.valid.eq(ends),
             self.end.slot.eq(act.slot),
-            self.end.phase.eq(row.phase),
-            self.ended.valid.eq(self.end.valid),
+            self.end.phase.eq(shown.phase),
+            self.end.launched.eq(was_launched | judged_act),
+            self.ended.valid.eq(ends),
             entry.slot.eq(act.slot),
             entry.generation.eq(act.generation),
-            entry.destination.eq(row.destination),
-            entry.tag.eq(row.tag),
-            entry.status.eq(status),
-            entry.cause.eq(cause),
-            entry.peer_incarnation.eq(Mux(act.ack | restarted, act.peer_incarnation, 0)),
+            entry.destination.eq(shown.destination),
+            entry.tag.eq(shown.tag),
+            entry.status.eq(Mux(cancels & ~self.end.launched, Status.NEVER_SENT, status)),
+            entry.cause.eq(self.cause),
+            entry.peer_incarnation.eq(peer),
             self.repeat.valid.eq(repeats),
             repeat.slot.eq(act.slot),
             repeat.generation.eq(act.generation),
-            repeat.tries.eq(tries),
-            repeat.rung.eq(act.repeat_rung),
-            done.live.eq(live),
-            done.released.eq(release),
-            done.gives_up.eq(gives_up),
-            done.cause.eq(cause),
-            done.repeats.eq(repeats),
-            done.tries.eq(tries),
+            repeat.tries.eq(self.again),
+            repeat.rung.eq(act.rung),
+            self.destination.eq(shown.destination),
         ]
         if system.measured:
-            m.d.comb += [self.release.valid.eq(release), self.release.try_.eq(act["try"])]
+            m.d.comb += [
+                self.release.valid.eq(releases),
+                self.release.slot.eq(act.slot),
+                self.release.try_.eq(act["try"]),
+            ]
         if system.timers.silent_after:
-            answer = (act.ack | act.reject if system.ni.reject else act.ack) & self.ready
+            answers = Signal()
+            m.d.sync += answers.eq(self.good & (soon.ack | soon.reject if rejects else soon.ack))
             m.d.comb += [
                 # A generation that recurs too soon can repeat what was refused, to no node.
-                self.hear.valid.eq(answer | (repeats & (row.destination < system.nodes))),
-                self.hear.answer.eq(answer),
-                self.hear.node.eq(Mux(answer, act.source, row.destination)),
+                self.hear.valid.eq(answers | (repeats & (shown.destination < system.nodes))),
+                self.hear.answer.eq(answers),
+                self.hear.node.eq(Mux(answers, act.source, shown.destination)),
             ]
         return m

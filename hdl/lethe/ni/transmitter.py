@@ -1,29 +1,32 @@
 """The transmitter: who gets the link, and what it says (cycle contract, section 4.3)."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
 from lethe.link.serialiser import Serialiser
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Event, Kind, Status
-from lethe.spec.wire import KIND_BITS
+from lethe.spec.wire import CRC16, KIND_BITS
 
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
 from .payload_store import read_signature
 from .round_trip import stamp_signature, step_of, wait_signature
-from .send_table import launch_signature, peek_signature
+from .send_table import judged_signature, peek_signature
 from .silence import judge_signature
 
 __all__ = ["Transmitter", "flying_signature", "header_bits"]
 
 
 def flying_signature(system: System) -> wiring.Signature:
-    """Seen from the transmitter: the payload of ``slot`` is being read for a worm.
+    """Seen from the transmitter: ``slot`` is in transmission, to *g+n*.
 
-    From *g+2* on: in *g+1* nobody can hold the slot.
+    From *g+3* on: before, nobody can hold the slot.  ``slot`` is the same in the cycle before too.
     """
     return wiring.Signature({"valid": Out(1), "slot": Out(range(system.ni.slots))})
 
@@ -38,7 +41,7 @@ def header_bits(fields, values: dict):
 
 
 class Transmitter(wiring.Component):
-    """Grants the link in *g*, judges in *g+1* by the send table at the start of *g*, shows the first flit in *g+2*.
+    """Grants the link in *g*, judges in *g+2*, shows the first flit in *g+6*.
 
     Order: replies, control (with ``ni.control_slots``), repeats, new datagrams; all but replies only while
     ``push.room``, control and new ones only while the finish register is empty (it ends best-effort and refused
@@ -54,28 +57,28 @@ class Transmitter(wiring.Component):
     replies, repeats, news, controls : In(stream)
         The queues; the last with ``ni.control_slots``.
     peek : Out(`peek_signature`)
-        The send table's copy.
+        The send table's copy: slot in *g*, row in *g+2*.
     payload : Out(`read_signature`)
         The payload store.
-    launch : Out(`launch_signature`)
-        In *g*: this entry of ``news`` or ``controls`` is granted.
+    judged : Out(`judged_signature`)
+        In *g+2*: of an entry of ``news`` or ``controls``.
     time_base, jitter : In
-        The time base, and the draw of a Send in *g+1*.
+        The time base, and the draw of a Send in *g+3*, which must be there in *g+2* too.
     push : Out(`push_signature`)
-        In *g+1*: a Send was launched; its token goes to the Send ladder.
+        In *g+3*: a Send was launched; its token goes to the Send ladder.
     wait, stamp : Out(`wait_signature`), Out(`stamp_signature`)
-        With measured round trips, of that Send: its step in *g*; all else in *g+1*.
+        With measured round trips, of that Send: class and step in *g+2*; delay, less one, and stamp in *g+3*.
     merge : Out, merge_word, merge_mask : In(merge_bits), with ``ni.merge_bits``
-        In *g+1*: whose payload begins with what the other two say in *g+2*; all 0 otherwise.
+        In *g+3*: whose payload begins with what the other two say in *g+4*; all 0 otherwise.
     judge : Out(`judge_signature`), with ``timers.silent_after``
-        In *g+1*: of the destination of a Send or BE.
+        In *g+2*: of the destination of a Send or BE.
     finish : Out(stream)
-        The finish register.
+        The finish register; what is judged shows in *g+3*.
     flying : Out(`flying_signature`)
     resting : Out(1)
         No grant under way, no flit shown.
     shown : Out
-        The event of the tx lane, in *g+2*.
+        The event of the tx lane, in *g+6*.
     link_o : Out(flit)
     """
 
@@ -83,6 +86,18 @@ class Transmitter(wiring.Component):
         self._system = system
         form = system.format
         records = Records(system)
+        self._event = data.StructLayout(
+            {
+                "event": Event,
+                "tries": TRIES_BITS,
+                "source": form.node_bits,
+                "incarnation": form.incarnation_bits,
+                "slot": form.slot_bits,
+                "generation": form.generation_bits,
+                "peer": 16,
+                "length": form.length_bits,
+            }
+        )
         members = {}
         if system.measured:
             members = {"wait": Out(wait_signature(system)), "stamp": Out(stamp_signature(system))}
@@ -102,27 +117,14 @@ class Transmitter(wiring.Component):
                 "news": In(stream.Signature(records.launch)),
                 "peek": Out(peek_signature(records)),
                 "payload": Out(read_signature(system)),
-                "launch": Out(launch_signature(records)),
+                "judged": Out(judged_signature(records)),
                 "time_base": In(system.time_bits),
                 "jitter": In(max(1, system.timers.jitter_bits)),
                 "push": Out(push_signature(system, records.token)),
                 "finish": Out(stream.Signature(records.finish)),
                 "flying": Out(flying_signature(system)),
                 "resting": Out(1),
-                "shown": Out(
-                    data.StructLayout(
-                        {
-                            "event": Event,
-                            "tries": TRIES_BITS,
-                            "source": form.node_bits,
-                            "incarnation": form.incarnation_bits,
-                            "slot": form.slot_bits,
-                            "generation": form.generation_bits,
-                            "peer": 16,
-                            "length": form.length_bits,
-                        }
-                    )
-                ),
+                "shown": Out(self._event),
                 "link_o": Out(flit_layout(form)),
                 **members,
             }
@@ -130,18 +132,18 @@ class Transmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        form = self._system.format
-        m.submodules.serialiser = serialiser = Serialiser(self._system)
+        system = self._system
+        form, bits = system.format, system.ni.merge_bits
+        m.submodules.serialiser = serialiser = Serialiser(system)
+        watches = system.timers.silent_after > 0
 
-        watches = self._system.timers.silent_after > 0
-
-        # g: the arbiter.
-        may_grant = Signal()
-        reply, repeat, new = Signal(), Signal(), Signal()
+        # g: the arbiter.  `gap` counts the cycles until `free`, which is 0 while a Send waits for its judgement, too.
+        free, gap = Signal(init=1), Signal(range(form.max_flits + 1))
+        reply, repeat, new, granted_send = Signal(), Signal(), Signal(), Signal()
         sends, repeats_first = Signal(), Signal()
         fresh = self.news
         m.d.comb += repeats_first.eq(self.repeats.valid)
-        if self._system.ni.control_slots:
+        if system.ni.control_slots:
             # What is granted from the new queue or the control queue: control goes before repeats too, if it can go.
             fresh, control = stream.Signature(self.news.payload.shape()).create(path=("fresh",)), Signal()
             m.d.comb += [
@@ -152,37 +154,55 @@ class Transmitter(wiring.Component):
                 self.news.ready.eq(fresh.ready & ~control),
                 self.controls.ready.eq(fresh.ready & control),
             ]
+        may_grant = self.open & free
         m.d.comb += [
             sends.eq(may_grant & self.push.room & ~self.replies.valid),
             reply.eq(may_grant & self.replies.valid),
             repeat.eq(sends & repeats_first & (~self.finish.valid if watches else 1)),
             new.eq(sends & ~repeats_first & fresh.valid & ~self.finish.valid),
+            granted_send.eq(repeat | new),
             self.replies.ready.eq(may_grant),
             self.repeats.ready.eq(repeat),
             fresh.ready.eq(new),
-            self.launch.valid.eq(new),
-            self.launch.slot.eq(fresh.payload.slot),
-            self.launch.generation.eq(fresh.payload.generation),
             self.peek.slot.eq(Mux(repeats_first, self.repeats.payload.slot, fresh.payload.slot)),
         ]
 
-        # g+1: judge and start.
-        is_reply, is_repeat, is_new = Signal(), Signal(), Signal()
-        queued = Signal(self.replies.payload.shape())
-        token = Signal(self.repeats.payload.shape())
-        m.d.sync += [is_reply.eq(reply), is_repeat.eq(repeat), is_new.eq(new), queued.eq(self.replies.payload)]
-        with m.If(repeats_first):
-            m.d.sync += token.eq(self.repeats.payload)
+        # g+1: what was granted, kept until the next grant; its payload is asked for from here on, flit by flit.
+        granted = Signal(data.StructLayout({"reply": 1, "repeat": 1, "new": 1}))
+        queued, sending = Signal(self.replies.payload.shape()), Signal(self.repeats.payload.shape())
+        beat, headers = Signal.like(self.payload.beat), Signal(range(form.header_flits))
+        m.d.sync += [granted.reply.eq(reply), granted.repeat.eq(repeat), granted.new.eq(new)]
+        with m.If(free):
+            m.d.sync += [queued.eq(self.replies.payload), beat.eq(0), headers.eq(form.header_flits - 1)]
+            with m.If(repeats_first):
+                m.d.sync += sending.eq(self.repeats.payload)
+            with m.Else():
+                m.d.sync += [
+                    sending.slot.eq(fresh.payload.slot),
+                    sending.generation.eq(fresh.payload.generation),
+                    sending.tries.eq(0),
+                ]
+        with m.Elif(headers != 0):
+            m.d.sync += headers.eq(headers - 1)
         with m.Else():
-            m.d.sync += [
-                token.slot.eq(fresh.payload.slot),
-                token.generation.eq(fresh.payload.generation),
-                token.tries.eq(0),
-            ]
+            m.d.sync += beat.eq(beat + 1)
+        m.d.comb += [self.payload.slot.eq(sending.slot), self.payload.beat.eq(beat)]
+
+        # g+2: judge and start.
+        is_reply, is_repeat, is_new = Signal(), Signal(), Signal()
+        own, token, answer = Signal.like(granted), Signal.like(sending), Signal.like(queued)
+        begins, judging = Signal(), Signal()
+        m.d.sync += [
+            own.eq(granted),
+            token.eq(sending),
+            answer.eq(queued),
+            begins.eq(Value.cast(granted).any()),
+            judging.eq(granted.repeat | granted.new),
+        ]
+        m.d.comb += [is_reply.eq(own.reply), is_repeat.eq(own.repeat), is_new.eq(own.new)]
         record, push = self.peek.row, self.push
-        judging, alive, sent, killed = Signal(), Signal(), Signal(), Signal()
+        matches, stray, sent, killed, ends = Signal(), Signal(), Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
-        payload = self._merged(m, token, sent, serialiser) if self._system.ni.merge_bits else self.payload.flit
         # To a silent node goes one new datagram in each period, and nothing else.
         muted = Signal() if watches else Const(0)
         if watches:
@@ -192,46 +212,90 @@ class Transmitter(wiring.Component):
                 judge.probe.eq(sent & judge.silent),
                 muted.eq(~record.refused & judge.silent & ~(probes & ~judge.probed)),
             ]
+        flits = Signal(range(system.slot_flits + 1))
         m.d.comb += [
-            judging.eq(is_repeat | is_new),
+            matches.eq(record.live & (record.generation == token.generation)),
             # A repeat whose slot ends by itself belongs to an earlier life, so early did its generation recur.
-            alive.eq(record.live & (record.generation == token.generation) & ~(is_repeat & finishes)),
-            sent.eq(judging & alive & ~record.refused & ~muted),
-            killed.eq(judging & ~alive),
+            stray.eq(is_repeat & finishes),
+            sent.eq(matches & (judging & ~stray & ~record.refused) & ~muted),
+            killed.eq(judging & (~matches | stray)),
+            ends.eq(matches & ((is_new & finishes) | (judging & ~stray & muted))),
+            self.judged.valid.eq(is_new & record.live),
+            self.judged.slot.eq(token.slot),
+            self.judged.phase.eq(record.phase),
+            self.judged.ahead.eq(sending.slot),
+            flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
+            serialiser.start.eq(begins),
+            serialiser.sent.eq(is_reply | sent),
+            serialiser.control.eq(is_reply),
+            serialiser.flits.eq(flits),
+            serialiser.payload.eq(self.payload.flit),
+            self.link_o.eq(serialiser.link_o),
+        ]
+
+        # When the next grant can be: n cycles after this one, three if there are no flits.
+        others = form.header_flits + form.crc_flits
+        taken, short = (
+            granted_send | (reply if form.control_flits > 1 else 0),
+            flits <= 3 - others if others <= 3 else 0,
+        )
+        # While a Send is judged it is not free, and the gap is 0.
+        m.d.sync += free.eq((free & ~taken) | (judging & (~sent | short)) | (~free & (gap == 1)))
+        with m.If(free):
+            m.d.sync += gap.eq(Mux(self.replies.valid, form.control_flits - 1, 0))
+        with m.Elif(judging):
+            m.d.sync += gap.eq(flits + (others - 3))
+        with m.Elif(gap != 0):
+            m.d.sync += gap.eq(gap - 1)
+
+        # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.
+        m.d.sync += [
             push.valid.eq(sent & ~record.best_effort),
             push.token.slot.eq(token.slot),
             push.token.generation.eq(token.generation),
             push.token.tries.eq(token.tries),
-            serialiser.start.eq(is_reply | sent),
-            serialiser.control.eq(is_reply),
-            serialiser.flits.eq((record.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()),
-            serialiser.payload.eq(payload),
-            self.link_o.eq(serialiser.link_o),
+            push.rung.eq(Mux(is_new, record.distance, token.rung)),
         ]
-        # Due one cycle after the eve: the delay is counted from the worm's first flit.
-        m.d.comb += push.rung.eq(Mux(is_new, record.distance, token.rung))
-        if self._system.measured:
+        if system.measured:
+            # While there are Sends, `open` is whether time goes on.
+            start = Signal(system.time_bits)
+            m.d.sync += start.eq((self.time_base + self.open) + (self.jitter + stages.PUSHED))
             m.d.comb += [
-                self.stamp.valid.eq(push.valid),
-                self.stamp.slot.eq(token.slot),
-                self.stamp.try_.eq(token.tries),
                 self.wait.distance.eq(record.distance),
-                self.wait.step.eq(Mux(repeats_first, step_of(self._system, self.repeats.payload.rung), 0)),
-                # a − ~b is a + b + 1, in one adder.
-                push.eve.eq((self.time_base + self.jitter) - ~self.wait.delay),
+                self.wait.step.eq(Mux(is_new, 0, step_of(system, token.rung))),
+                push.eve.eq(start + self.wait.delay),
+                self.stamp.valid.eq(push.valid),
+                self.stamp.slot.eq(push.token.slot),
+                self.stamp.try_.eq(push.token.tries),
             ]
         else:
-            delay = Array(Const(d, max(self._system.delays).bit_length()) for d in self._system.delays)[push.rung]
-            m.d.comb += push.eve.eq((self.time_base + self.jitter) + delay)
-        # A reply of one flit lets the next grant follow at once; everything else is two flits or two cycles.
-        waits = judging if form.control_flits == 1 else judging | is_reply
-        m.d.comb += may_grant.eq(self.open & ~waits & (~serialiser.active | serialiser.last))
+            delays = [delay + stages.PUSHED - 1 for delay in system.delays]
+            most = max(delays) + (1 << system.timers.jitter_bits) - 1
+            wait = Signal(range(most + 1))
+            # That of a repeat is looked up a cycle earlier; a first Send waits on a rung of the first doubling.
+            numbers = [Const(delay, max(delays).bit_length()) for delay in delays]
+            again = Signal.like(numbers[0])
+            m.d.sync += again.eq(Array(numbers)[sending.rung])
+            first = Array(numbers[: 1 << len(record.distance)])[record.distance]
+            m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
+            m.d.comb += push.eve.eq(self.time_base + wait)
+        if bits:
+            self._merge(m, token, sent, serialiser)
 
-        with m.If(self.finish.ready):
-            m.d.sync += self.finish.valid.eq(0)
-        with m.If(judging & alive & (finishes | muted)):
+        # The slot is in transmission until the cycle of the next possible grant.
+        with m.If(judging):
+            m.d.sync += self.flying.valid.eq(sent)
+        with m.Elif(free):
+            m.d.sync += self.flying.valid.eq(0)
+        # What was granted stays until then.
+        m.d.comb += self.flying.slot.eq(sending.slot)
+        under_way = Value.cast(granted).any() | begins | serialiser.busy
+        m.d.comb += self.resting.eq(free & ~under_way)
+
+        m.d.sync += self.finish.valid.eq((self.finish.valid & ~self.finish.ready) | ends)
+        # What can finish was granted while the register was empty, and is judged alone.
+        with m.If(~self.finish.valid):
             m.d.sync += [
-                self.finish.valid.eq(1),
                 self.finish.payload.slot.eq(token.slot),
                 self.finish.payload.generation.eq(token.generation),
                 self.finish.payload.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
@@ -243,11 +307,16 @@ class Transmitter(wiring.Component):
                         self.finish.payload.status.eq(Mux(is_new, Status.NEVER_SENT, Status.UNKNOWN)),
                         self.finish.payload.cause.eq(Cause.SILENT),
                     ]
+        self._header(m, serialiser, is_reply, answer, token)
+        self._show(m, is_reply, sent, killed, answer, token)
+        return m
 
-        reply_kind, reply_event = Kind.ACK, Event.ACK
+    def _header(self, m, serialiser, is_reply, queued, token):
+        """All header bits, in *g+2*."""
+        form, record = self._system.format, self.peek.row
+        reply_kind = Kind.ACK
         if self._system.ni.reject:
             reply_kind = Mux(queued.reject, Kind.REJECT, reply_kind)
-            reply_event = Mux(queued.reject, Event.REJECT, reply_event)
         kind = Signal(KIND_BITS)
         with m.If(is_reply):
             m.d.comb += kind.eq(Mux(queued.forget, Kind.FORGET, reply_kind))
@@ -257,42 +326,40 @@ class Transmitter(wiring.Component):
         def either(queued_value, sent_value):
             return Mux(is_reply, queued_value, sent_value)
 
+        # The rest of a flit with a control message is its CRC.
+        full = form.one_flit_control and form.common_bits + CRC16.width == form.flit_bits
+
+        def own(sent_value):
+            return sent_value if full else either(0, sent_value)
+
         bits, drivers = header_bits(
             form.send,
             {
                 "kind": kind,
-                "destination": either(queued.destination, record.destination[: form.node_bits]),
+                "destination": either(queued.destination, record.destination),
                 "source": self.node,
                 "slot": either(queued.slot, token.slot),
                 "generation": either(queued.generation, token.generation),
                 "incarnation": either(queued.incarnation, self.incarnation),
                 "peer_incarnation": either(queued.peer_incarnation, record.expect),
                 "try": either(getattr(queued, "try"), token.tries[: form.try_bits]),
-                "length": either(0, record.length),
-                "class": either(0, record.cls),
-                "mode": either(0, record.best_effort),
+                "length": own(record.length),
+                "class": own(record.cls),
+                "mode": own(record.best_effort),
             },
         )
         m.d.comb += [*drivers, serialiser.header.eq(bits)]
 
-        # g+2 and on: the worm; its payload is read one cycle ahead.
-        carries = Signal()
-        with m.If(serialiser.start):
-            m.d.sync += carries.eq(sent)
-        with m.If(judging):
-            m.d.sync += self.flying.slot.eq(token.slot)
-        m.d.comb += [
-            self.payload.slot.eq(Mux(judging, token.slot, self.flying.slot)),
-            self.payload.beat.eq(serialiser.upcoming),
-            self.flying.valid.eq(serialiser.active & carries),
-            self.resting.eq(~is_reply & ~judging & ~serialiser.active & ~serialiser.link_o.valid),
-        ]
-
-        shown = self.shown
+    def _show(self, m, is_reply, sent, killed, queued, token):
+        """The event: known in *g+3*, shown in *g+6*."""
+        record = self.peek.row
+        reply_event = Event.ACK
+        if self._system.ni.reject:
+            reply_event = Mux(queued.reject, Event.REJECT, reply_event)
+        shown, *later = (Signal(self._event, name=f"shown{i}") for i in range(stages.PUSHED, stages.SHOWN))
         m.d.sync += shown.eq(0)
         with m.If(is_reply):
             m.d.sync += [
-                shown.event.eq(Mux(queued.forget, Event.FORGET, reply_event)),
                 shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
                 shown.incarnation.eq(queued.incarnation),
                 shown.slot.eq(queued.slot),
@@ -301,43 +368,53 @@ class Transmitter(wiring.Component):
             ]
         with m.Elif(sent | killed):
             m.d.sync += [
-                shown.event.eq(Mux(record.best_effort, Event.BE, Event.SEND)),
-                shown.tries.eq(token.tries),
                 shown.source.eq(self.node),
                 shown.incarnation.eq(self.incarnation),
                 shown.slot.eq(token.slot),
                 shown.generation.eq(token.generation),
-                shown.peer.eq(record.destination),
-                shown.length.eq(record.length),
             ]
-            with m.If(killed):
-                m.d.sync += [shown.event.eq(Event.KILLED), shown.tries.eq(0), shown.length.eq(0)]
-        return m
-
-    def _merged(self, m, token, sent, serialiser):
-        """The payload flit, with what is merged into the first of a worm; ``serialiser.start`` is *g+1*."""
-        bits, flit = self._system.ni.merge_bits, Value.cast(self.payload.flit)
-        length = self.peek.row.length
-        # In g+2 word and mask come; with a header of several flits they are needed later.
-        fresh, first, held_word, held_mask = Signal(), Signal(), Signal(bits), Signal(bits)
-        word, mask, within = Signal(bits), Signal(bits), Signal(-(-bits // 8))
-        with m.If(sent & (length != 0)):
-            m.d.comb += [
-                self.merge.valid.eq(1),
-                *(self.merge[name].eq(token[name]) for name in ("slot", "generation", "tries")),
-            ]
-        with m.If(serialiser.start):
-            m.d.sync += within.eq(Cat(length > byte for byte in range(len(within))))
-        m.d.comb += [
-            word.eq(Mux(fresh, self.merge_word, held_word)),
-            mask.eq(Mux(fresh, self.merge_mask & Cat(bit.replicate(8) for bit in within)[:bits], held_mask)),
-        ]
-        # The first payload flit is asked for until the payload begins.
+            with m.If(sent):
+                m.d.sync += [
+                    shown.tries.eq(token.tries),
+                    shown.peer.eq(record.destination),
+                    shown.length.eq(record.length),
+                ]
+        for before, after in pairwise([shown, *later, self.shown]):
+            m.d.sync += after.eq(before)
+        # What it is called is said a cycle later: what is sent and what is killed are known late.
+        replied, left, lost = (Signal(name=name) for name in ("replied", "left", "lost"))
+        answer, worm, event = Signal(Event), Signal(Event), later[0].event
         m.d.sync += [
-            fresh.eq(serialiser.start),
-            first.eq(serialiser.upcoming == 0),
-            held_word.eq(word),
-            held_mask.eq(mask),
+            replied.eq(is_reply),
+            left.eq(sent),
+            lost.eq(killed),
+            answer.eq(Mux(queued.forget, Event.FORGET, reply_event)),
+            worm.eq(Mux(record.best_effort, Event.BE, Event.SEND)),
+            event.eq(Event.NOTHING),
         ]
-        low = Mux(first, (flit[:bits] & ~mask) | (word & mask), flit[:bits])
-        return Cat(low, flit[bits:])
+        with m.If(replied):
+            m.d.sync += event.eq(answer)
+        with m.Elif(lost):
+            m.d.sync += event.eq(Event.KILLED)
+        with m.Elif(left):
+            m.d.sync += event.eq(worm)
+
+    def _merge(self, m, token, sent, serialiser):
+        """Who asks for what is merged into the first payload flit, and what comes for it."""
+        bits, length, merge = self._system.ni.merge_bits, self.peek.row.length, self.merge
+        fresh, held_word, held_mask = Signal(), Signal(bits), Signal(bits)
+        within = Signal(-(-bits // 8))
+        m.d.sync += [merge.eq(0), fresh.eq(merge.valid)]
+        with m.If(sent):
+            m.d.sync += within.eq(Cat(length > byte for byte in range(len(within))))
+            with m.If(length != 0):
+                m.d.sync += [
+                    merge.valid.eq(1),
+                    *(merge[name].eq(token[name]) for name in ("slot", "generation", "tries")),
+                ]
+        # Word and mask come in g+4; with a header of several flits they are needed later.
+        m.d.comb += [
+            serialiser.word.eq(Mux(fresh, self.merge_word, held_word)),
+            serialiser.mask.eq(Mux(fresh, self.merge_mask & Cat(bit.replicate(8) for bit in within)[:bits], held_mask)),
+        ]
+        m.d.sync += [held_word.eq(serialiser.word), held_mask.eq(serialiser.mask)]

@@ -23,6 +23,8 @@ class Walk(wiring.Component):
     -------
     ready : Out(1)
         The walk is over: as many cycles after reset as there are of what there is most of.
+    nearly : Out(1)
+        ``ready`` is 1 in the next cycle.
     slots, sets, nodes : Out(`clear_signature`)
         The slot, the set and the node of this cycle.
     """
@@ -34,16 +36,19 @@ class Walk(wiring.Component):
             places["nodes"] = (system.nodes, range(system.nodes))
         self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(
-            {"ready": Out(1), **{name: Out(clear_signature(index)) for name, (_, index) in places.items()}}
+            {
+                "ready": Out(1),
+                "nearly": Out(1),
+                **{name: Out(clear_signature(index)) for name, (_, index) in places.items()},
+            }
         )
 
     def elaborate(self, platform):
         m = Module()
         last = max(self._counts.values()) - 1
-        index = Signal(range(last + 1))
-        m.d.sync += index.eq(index + 1)
-        with m.If(index == last):
-            m.d.sync += self.ready.eq(1)
+        index, ends = Signal(range(last + 1)), Signal()
+        m.d.comb += self.nearly.eq(self.ready | ends)
+        m.d.sync += [index.eq(index + 1), ends.eq(index == last - 1), self.ready.eq(self.nearly)]
         for name, places in self._counts.items():
             port = getattr(self, name)
             m.d.comb += [port.valid.eq(~self.ready & (index < places)), port.index.eq(index)]

@@ -1,6 +1,7 @@
 """The stack: the services of a node, folded between its NI and its host (cycle contract, section 10)."""
 
 from functools import partial
+from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
@@ -12,7 +13,7 @@ from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP
 from lethe.spec.ports import HostPort, index_bits
 from lethe.spec.trace import WORD_BITS
-from lethe.statistics import Statistics
+from lethe.statistics import LATENCY, Statistics
 from lethe.verilog import shared
 
 from .loop import Loop
@@ -45,7 +46,7 @@ def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch:
 
 
 def service_counters(m: Module, platform, system: System, units: list, address, *, number: str = "") -> list:
-    """The counters of a node's services: one cycle after ``address``, for each `ROUTER_COUNTER_STEP` addresses."""
+    """The counters of a node's services, by `ROUTER_COUNTER_STEP` addresses: `LATENCY` cycles after ``address``."""
     found = []
     for service, unit in zip(system.services, units, strict=True):
         statistics, m.submodules[f"statistics_{service.name}{number}"] = shared(
@@ -111,7 +112,10 @@ class Node(wiring.Component):
             address = self.counter_address
             banks = [ni.counter_data] * (system.counter_step // ROUTER_COUNTER_STEP)
             banks += service_counters(m, None, system, units, address)
-            bank = Signal(range(len(banks)))
-            m.d.comb += [ni.counter_address.eq(address), self.counter_data.eq(Array(banks)[bank])]
-            m.d.sync += bank.eq(address[ROUTER_COUNTER_STEP.bit_length() - 1 :])
+            bank = [Signal(range(len(banks)), name=f"bank{cycles}") for cycles in range(LATENCY)]
+            m.d.comb += [ni.counter_address.eq(address), self.counter_data.eq(Array(banks)[bank[-1]])]
+            m.d.sync += [
+                bank[0].eq(address[ROUTER_COUNTER_STEP.bit_length() - 1 :]),
+                *(after.eq(before) for before, after in pairwise(bank)),
+            ]
         return m

@@ -303,7 +303,7 @@ EVENTS: dict[Event, Facts] = {
     Event.ACK: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.ACK, counter=Counter.ACKS),
     Event.FORGET: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.FORGET, counter=Counter.FORGETS),
     Event.BE: _ni(LANE_TX, _PAYLOAD, Role.LAUNCH, worm=Kind.SEND, counter=Counter.BEST_EFFORTS),
-    Event.KILLED: _ni(LANE_TX, _NAMED, counter=Counter.KILLED),
+    Event.KILLED: _ni(LANE_TX, Column.UID, counter=Counter.KILLED),
     Event.REJECT: _ni(LANE_TX, _NAMED, Role.LAUNCH, worm=Kind.REJECT, counter=Counter.REJECTS),
     Event.DELIVER: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED),
     Event.DELIVER_BE: _ni(LANE_RX, _PAYLOAD, Role.ARRIVAL, worm=Kind.SEND, counter=Counter.DELIVERED_BE),

@@ -47,6 +47,7 @@ PRESETS: dict[str, Preset] = {
         tables={
             "topology": {"levels": 3},
             "ni": {"slots": 256, "sets": 256},
+            "timers": {"backoff_steps": 5, "timer_depth": 512},
         },
     ),
 }

@@ -1,4 +1,4 @@
-"""The generators that RTL and golden model share: xorshift32, advanced only when a unit draws."""
+"""The generators that RTL and golden model share: xorshift32, advanced when a unit draws; a router's, every cycle."""
 
 MASK32 = 0xFFFF_FFFF
 

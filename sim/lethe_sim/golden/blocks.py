@@ -10,6 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
+from lethe.spec.stages import ACCEPT_ACTS
 from lethe.spec.trace import lane_word
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.fabric.topology import place_router
@@ -20,7 +21,7 @@ from . import system as machine
 from .compile import bound, jit, pointer
 from .events import COLUMNS
 from .model import state
-from .ni import host_port, ladder, layouts, receive_table, transmitter
+from .ni import host_port, ladder, layouts, receive_table, send_table, transmitter
 from .ni import ni as interface
 from .state import (
     EXTERNAL,
@@ -120,25 +121,28 @@ class Ladder:
     """One ladder of section 4.6, ``number`` 0 for the Sends' and 1 for the Acks'."""
 
     def __init__(self, system: System, number: int = 0):
-        self.number = number
+        self.number, self.cycle = number, 0
         self.k = parameters(system, EXTERNAL)
         self.row = Registers(state(system, self.k, only=0)[0][0])
+        self.row.ready_from = self.k.initial
         ladder.clear(self.k, self.row)
 
     def step(self, time: int, push: Token | None = None, take: bool = False) -> tuple[tuple[int, int] | None, bool]:
         """One cycle: returns (the hold register's two numbers or None, whether a new datagram has room).
 
-        ``take`` empties a full hold register; ``push`` puts a token on its rung.
+        ``take`` empties a full hold register; ``push`` puts a token on its rung.  ``time`` is as in the cycle before
+        or one more.
         """
-        register = self.row.ladders[self.number]
+        register, cycle = self.row.ladders[self.number], self.cycle
+        self.row.time_zero = cycle - time
         hold = (int(register.a), int(register.b)) if register.full else None
-        room = bool(ladder.has_room(self.row, self.number))
-        if hold is None:
-            ladder.poll(self.k, self.row, self.number, time)
-        elif take:
-            register.full = 0
+        room = bool(ladder.has_room(self.row, self.number, cycle))
+        ladder.poll(self.k, self.row, self.number, cycle)
+        if hold and take:
+            ladder.take(register, cycle)
         if push is not None:
-            ladder.push(self.k, self.row, self.number, *push)
+            ladder.push(self.k, self.row, self.number, cycle, *push)
+        self.cycle += 1
         return hold, room
 
 
@@ -198,7 +202,8 @@ class Router:
         self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
         self.state = RouterState(self.tables.routers)
         place_router(self.k, self.state, number)
-        self.state.draws = seed_for(system.run.seed, UNIT_ROUTER, number)
+        self.state.draw = seed_for(system.run.seed, UNIT_ROUTER, number)
+        self.state.path_draw = seed_for(system.run.seed, UNIT_ROUTER, system.graph.routers + number)
         fabric.rows(self.tables.ports, Port)[:, Port.out_link] = np.arange(self.ports)
         self.events = np.zeros((self.lanes + 4) * COLUMNS, np.uint64)
         self._flags, self._data = np.zeros(self.ports, np.int64), np.zeros((self.ports, 2), np.uint64)
@@ -314,6 +319,11 @@ def _beat(k, ni, data, fifo):
 
 
 @jit
+def _known(datagram, cycle):
+    return send_table.is_live(datagram, datagram.generation, cycle - ACCEPT_ACTS)
+
+
+@jit
 def _entry(k, ni, way):
     return receive_table.entries(k, ni)[way]
 
@@ -373,13 +383,15 @@ class Ni:
         """What the other ports show in the cycle that the next `step` will be, if that is none of reset.
 
         ``cancel`` and ``quiesce`` are what it will be given; only ``dump_ready`` depends on them.
+        It is that of a NI of which no dump was taken in the four cycles before: in those it is False.
         """
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))
         free = bool(host_port.cancel_ready(ni, cycle))
+        dump = quiesce and not cancel and bool(host_port.dump_ready(ni, cycle))
         ended = Completion(*map(int, host_port.completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
-            ready, cycle - int(ni.time_zero), free, free and quiesce and not cancel, ended,
+            ready, cycle - int(ni.time_zero), free, dump, ended,
             [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),
         )  # fmt: skip
 
@@ -405,7 +417,7 @@ class Ni:
         datagram, ways = SlotState(self.ni, int(self.k.at_slots), slot), int(self.k.ways)
         entries = [int(_entry(self.k, self.ni, way)) for way in range(number * ways, (number + 1) * ways)]
         return Dumped(
-            bool(datagram.live), int(datagram.generation), int(datagram.destination),
+            bool(_known(datagram, self.cycle)), int(datagram.generation), int(datagram.destination),
             [None if entry == NONE else entry for entry in entries],
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_SALT, seed_for
 from lethe.spec.sections.study import PATHS
@@ -39,10 +40,11 @@ TAG_FLITS_MASK, TAG_NODE_MASK = (1 << TAG_NODE - TAG_FLITS) - 1, (1 << TAG_PLACE
 LONGEST_WAY = 64  # cycles in the fabric up to which a transmitter's ring keeps worms that travel whole
 SOURCE_FLITS, MOST_SOURCE_FLITS = 64, 1 << 17  # memory of a source queue: at first, and at most
 
-# What a receiver does in a cycle, bits of `Registers.stage`; the FIFO that is offered a flit stands from bit 4 on.
-OFFER, END, FRAGMENTED, OFFER_LAST, OFFER_FIFO = 1, 2, 4, 8, 4
+# What is to come in the next cycles stands at the cycle mod `AHEAD`: masks of so many bits, rings of so many places.
+AHEAD = 8
 SEND_LADDER, ACK_LADDER = range(2)
-LATER = 8  # time-outs that are not yet used, at most
+LATER = 16  # time-outs that are not yet used, at most
+MOST_HEARD = 8  # what is not yet known of silence, at most
 LONGEST_LADDER, GAPS = 48, 256
 MOST_SERVICES = 16
 
@@ -81,11 +83,10 @@ class Queues(IntEnum):
 class Request(IntEnum):
     """Internal requests."""
 
-    NONE = 0
-    FINISH = 1
-    SEND = 2
-    ACK = 3
-    CANCEL = 4
+    FINISH = 0
+    SEND = 1
+    ACK = 2
+    CANCEL = 3
 
 
 class Ring(Record):
@@ -193,6 +194,9 @@ class Parameters(Record):
     at_data: int
     at_tx_data: int
     at_rx: int
+    at_offers: int
+    at_offer_data: int
+    offer_ring: int
     at_header: int
     at_beat: int
     ni_width: int
@@ -249,13 +253,20 @@ class Parameters(Record):
 
 
 class Hold(Record):
-    """What is looked at of a ladder in every cycle: the hold register, when a token is next due, full rungs."""
+    """What is looked at of a ladder in every cycle: the hold register, in which cycle a due rung next has its turn (or
+    an earlier one), how many rungs are too full for a new datagram, and that number before the last cycle in
+    which it changed; the last push.
+    """
 
     full: int
     a: int
     b: int
-    next_due: int
+    wake: int
     over: int
+    over_before: int
+    over_changed: int
+    pushed: int  # the cycle, and its rung
+    pushed_on: int
 
 
 class Accepting(Record):
@@ -264,6 +275,14 @@ class Accepting(Record):
     slot: int
     beats: int
     beat: int
+
+
+class Pending(Record):
+    """An internal request that will act."""
+
+    kind: int
+    a: int
+    b: int
 
 
 class Registers(Record):
@@ -285,16 +304,21 @@ class Registers(Record):
     next_grant: int
     tx_clear: int
     tx_slot: int
-    tx_from: int
     tx_until: int
-    tx_end: int
+    tx_first: int  # the cycle in which what was granted last begins to be shown, and its last
+    tx_last: int
     tx_listed: int
+    granted: int  # a Send that is to be judged, or `NONE`, and when
+    judge_at: int
     merge_at: int  # the cycle in which the merge port is read
     merge_life: int
     merge_tries: int
-    launch: int
+    launch: int  # a token that is to be pushed, when (or `NEVER`), and a cycle before which it is not due
+    launch_at: int
+    launch_due: int
+    finish: int  # the finish register, from when it is visible (`NEVER`: not loaded) and empty again
     finish_from: int
-    finish: int
+    finish_free: int
     under_way: int  # 0, or the cycle after the one in which the message's first flit came
     rx_count: int
     rx_tag: int
@@ -303,19 +327,18 @@ class Registers(Record):
     rx_flit: int
     rx_fifo: int
     rx_payload: int
-    offered: int
+    offers: int  # flits that wait to be offered to the deliver FIFOs, and the place of the oldest
+    offers_from: int
     uncommitted: int
     overflow: int
-    noted_at: int  # when the neighbour that was noted last was heard, or not heard once more
-    noted_node: int
-    noted_silence: int
+    ends: int  # of the next cycles those in which a message acts, a request acts, a fragment is shown
+    asked: int
+    fragments: int
+    chosen: int  # the latest cycle in which a request is chosen
     probing: int  # the silent node that is being probed
     rests: int  # in this cycle all of its services rest
-    request: int
-    request_a: int
-    request_b: int
     accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
-    stage: Any = numbers(4)  # what the receiver does in cycle c, at c mod 4
+    requests: Any = records(Pending, AHEAD)
     ladders: Any = records(Hold, 2)
 
 
@@ -338,8 +361,8 @@ class Slot(Record):
     """A slot of the send table."""
 
     generation: int
-    live: int
-    launched: int
+    since: int  # live since it was accepted in this cycle, or `NEVER`
+    launched: int  # when an entry of the new queue was judged last
     destination: int
     cls: int
     mode: int
@@ -362,6 +385,22 @@ class Neighbour(Record):
     probed: int
 
 
+class Heard(Record):
+    """An action that tells something of a neighbour: its cycle, the node, whether it was not heard once more."""
+
+    cycle: int
+    node: int
+    silence: int
+
+
+class HeardRing(Record):
+    """What is not yet known: the number of the oldest, how many there are; it lies behind all neighbours."""
+
+    oldest: int
+    count: int
+    ring: Any = records(Heard, MOST_HEARD)
+
+
 class Message(Record):
     """A message that waits to act: its header in the order of `Field`, its flits, whether its CRC is right."""
 
@@ -381,6 +420,14 @@ class Message(Record):
     good: int
 
 
+class Offer(Record):
+    """A payload flit on its way to a deliver FIFO: when it is offered, which FIFO, whether it is the last one."""
+
+    cycle: int
+    fifo: int
+    last: int
+
+
 class Token(Record):
     """A token of a ladder."""
 
@@ -390,11 +437,14 @@ class Token(Record):
 
 
 class Rung(Record):
-    """The place of a rung's oldest token, how many there are, when the oldest is due (`NEVER` without one)."""
+    """The place of a rung's oldest token, how many there are, when the oldest is due, and the first turn (or an earlier
+    one) in which it is (`NEVER` without one).
+    """
 
     head: int
     level: int
     due: int
+    wake: int
 
 
 class Trip(Record):
@@ -563,7 +613,9 @@ class Router(Record):
     first_port: int
     ports: int
     number: int
-    draws: int
+    draw: int  # that of cycle `drawn`; before the first the seed, of cycle −1
+    drawn: int
+    path_draw: int  # the latest of a generator of its own, for up-ports that are drawn blindly (`golden.study`)
     extra_fragments: int
     place: int
     place_shift: int
@@ -657,7 +709,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     queues = Queues.DELIVER + fifos
     k = Parameters(np.zeros(Parameters.size + Ring.size * queues, np.int64))
     whole = worms_stay_whole(system)
-    ring = form.max_flits + 4 + (longest_way(system) if whole else 0)
+    ring = form.max_flits + stages.SHOWN + 2 + (longest_way(system) if whole else 0)
     words = 2 if form.flit_bits == 128 else 1
     slot_words = -(-system.slot_flits * form.flit_bits // 64)
     values = {
@@ -690,7 +742,8 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "flip": system.flip_threshold, "latency": system.router.latency, "phases": _power(system.router.latency + 1),
         "host": host, "min_length": load.min_length, "lengths": load.max_length - load.min_length + 1,
         "count": load.count, "stop": load.stop, "deadline_given": load.deadline, "retry_given": load.retry_limit,
-        "whole": whole, "tx_ring": _power(ring), "rx_words": -(-form.max_flits * form.flit_bits // 64) + 1,
+        "whole": whole, "tx_ring": _power(ring), "rx_words": -(-form.header_flits * form.flit_bits // 64) + 1,
+        "offer_ring": _power(form.max_flits + stages.ACTS + 1),
         "data_ring": max(system.deliver_flits, system.control_flits) + 1,
         "flit_shift": form.flit_bytes.bit_length() - 1,
         "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
@@ -727,7 +780,8 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_top = k.at_port + k.port_width * len(rooms)
     k.at_queues = area(queues * Queue.size)
     k.at_fifos = area(fifos * Queue.size)
-    k.at_messages = area(4 * Message.size)
+    k.at_messages = area(AHEAD * Message.size)
+    k.at_offers = area(Offer.size * int(k.offer_ring))
     k.at_tx = area(Showing.size * int(k.tx_ring))
     k.at_last = area(fifos * int(k.data_ring))
     depths = [ni.slots, ni.slots, ni.slots, ni.reply_depth, ni.slots, ni.slots]
@@ -741,7 +795,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
-    k.at_neighbours = area(system.nodes * Neighbour.size if timers.silent_after else 0)
+    k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):
         k.rooms[level].at, k.rooms[level].at_words = area(numbers_of_it), at_words
@@ -757,6 +811,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         k.rooms[level].at_data = area(words_of_it)
     k.at_tx_data = area(words * int(k.tx_ring))
     k.at_rx = area(int(k.rx_words))
+    k.at_offer_data = area(words * int(k.offer_ring))
     k.at_data = area(fifos * int(k.data_ring) * words)
     k.at_payload = area(ni.slots * slot_words)
     k.data_width = at

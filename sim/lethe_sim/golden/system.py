@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lethe.spec.services import Service
+from lethe.spec.stages import ACTS
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.study import credits
@@ -24,6 +25,7 @@ from .ni.host_port import Flow
 from .record import Record, table
 from .services.stack import stack_of
 from .state import (
+    AHEAD,
     EXTERNAL,
     FIRST,
     LAST,
@@ -74,7 +76,9 @@ class Plant(NamedTuple):
     data: np.ndarray
     look: np.ndarray  # per node: the next cycle in which it must be stepped
     heard: np.ndarray  # per node: the last cycle in which a flit arrived
-    lists: np.ndarray  # nodes whose transmitter shows something; with a message under way, even and odd cycles; to step
+    lists: (
+        np.ndarray
+    )  # nodes: showing, hearing (even and odd cycles), to step, to begin to show by the cycle mod `AHEAD`
     items: np.ndarray  # script: what is to be sent
     item_data: np.ndarray
     letters: np.ndarray  # script: what was taken
@@ -91,7 +95,8 @@ class Plant(NamedTuple):
 
 
 LINK_DIES, NODE_STALLS, NODE_RESETS, NI_RESETS, NODE_AWAY = range(5)
-SHOWING, HEARING, STEPPING = 0, 1, 3
+SHOWING, HEARING, STEPPING, BEGINNING = 0, 1, 3, 4
+LISTS = BEGINNING + AHEAD
 _faults = table(Fault)
 
 
@@ -174,6 +179,13 @@ def apply_schedule(p, f, cycle):
 def show(p, f, cycle):
     """What the transmitters show: their flits enter the injection links."""
     k, showing = p.k, p.lists
+    beginning = (BEGINNING + (cycle & AHEAD - 1)) * (k.nodes + 1)
+    for i in range(beginning + 1, beginning + p.lists[beginning] + 1):
+        ni = ni_of(p, p.lists[i])
+        if not ni.tx_listed:
+            ni.tx_listed = 1
+            enlist(p, SHOWING, p.lists[i])
+    p.lists[beginning] = 0
     kept = 0
     for i in range(1, showing[0] + 1):
         node = showing[i]
@@ -187,7 +199,7 @@ def show(p, f, cycle):
                 else:
                     tag = flags | node << TAG_NODE | (cycle & (k.tx_ring - 1)) << TAG_PLACE
                     fabric.fly(k, f, cycle, node, tag, low, high)
-            if ni.tx_end > cycle:
+            if ni.tx_last > cycle:
                 kept += 1
                 showing[kept] = node
                 continue
@@ -240,8 +252,8 @@ def hear(p, cycle, node, flags, low, high):
     if flags & FIRST:
         ni.rx_tag = flags
     receiver.arrive(p.k, ni, data_of(p, node), cycle, flags, low, high)
-    if receiver.stage(ni, cycle + 2):
-        p.look[node] = min(p.look[node], cycle + 1)
+    if (ni.ends | ni.fragments) >> (cycle + ACTS & AHEAD - 1) & 1:
+        p.look[node] = min(p.look[node], cycle + ACTS)
     if ni.under_way:
         enlist(p, HEARING + (cycle & 1), node)
 
@@ -289,9 +301,8 @@ def step_node(p, cycle, node):
     stack.arrange(k, ni, data, p.events, cycle)
     hosts.take(stack, k, ni, data, host, port, p.letters, p.letter_data, cycle)
     done = stack.step(k, ni, data, p.events, cycle)
-    if done & Flow.SHOWING and not ni.tx_listed:
-        ni.tx_listed = 1
-        enlist(p, SHOWING, node)
+    if done & Flow.SHOWING:
+        enlist(p, BEGINNING + (ni.tx_first & AHEAD - 1), node)
     if k.host == EXTERNAL:
         p.look[node] = cycle + 1
         return
@@ -315,10 +326,12 @@ def step_all(p, cycle):
 @jit
 def all_drained(p, f, cycle):
     """Whether all is done at the start of ``cycle``: nothing on any wire, hosts of the living finished, NIs idle."""
-    if p.lists[0] > 0 or cycle < p.clock.flights_end or not fabric.quiet(p.k, f):
+    if cycle < p.clock.flights_end or not fabric.quiet(p.k, f):
         return False
     for node in range(p.k.nodes):
         ni = ni_of(p, node)
+        if ni.tx_last >= cycle and not ni.in_reset:
+            return False
         rests = hosts.finished(p.k, host_of(p, node)) and p.stack.idle(p.k, ni, data_of(p, node), p.events, cycle)
         if not rests and cycle < ni.dead_from:
             return False
@@ -415,7 +428,7 @@ def fresh(
     parts = {
         "look": np.zeros(nodes, np.int64),
         "heard": np.full(nodes, -1, np.int64),
-        "lists": np.zeros(4 * (nodes + 1), np.int64),
+        "lists": np.zeros(LISTS * (nodes + 1), np.int64),
         "items": np.zeros(1, np.int64),
         "item_data": np.zeros(2, np.uint64),
         "letters": np.zeros(2 * Letter.size, np.int64),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, MOST_CAUSE, Cause, Event, Kind, Status
 from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
@@ -166,9 +167,9 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
                 text("sent", d.sent), text("delivered", d.delivered),
             ),
         ),
-        # A Send can still be granted in the cycle in which its datagram ends.  The trace shows it two cycles later.
+        # A Send can still be judged in the cycle in which its datagram ends.  The trace shows it later.
         "late": (
-            (d.ended_at != NULL) & (d.last_send > d.ended_at + 2),
+            (d.ended_at != NULL) & (d.last_send > d.ended_at + stages.SHOWN - stages.JUDGED),
             d.last_send,
             lambda d: text("ended in cycle", d.ended_at),
         ),

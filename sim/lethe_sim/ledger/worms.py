@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import EVENTS, LAUNCHES, REFUSALS, Cause, Event, Kind
 from lethe.spec.topology import Topology
@@ -63,11 +64,11 @@ def launch_cycle(
     receiver: np.ndarray,
     length: np.ndarray,
 ) -> np.ndarray:
-    """Cycle of a worm's first flit, from the cycle in which its arrival acts: it acts two after its last flit."""
+    """Cycle of a worm's first flit, from the cycle in which its arrival acts, `stages.ACTS` after its last flit."""
     wire = system.format
     payload = (np.maximum(length, 0) + wire.flit_bytes - 1) // wire.flit_bytes
     flits = np.where(family == Kind.SEND, wire.header_flits + wire.crc_flits + payload, wire.control_flits)
-    return cycle - 2 - (flits - 1) - hops(system.graph, sender, receiver) * system.router.latency
+    return cycle - stages.ACTS - (flits - 1) - hops(system.graph, sender, receiver) * system.router.latency
 
 
 def hops(graph: Topology, a: np.ndarray, b: np.ndarray) -> np.ndarray:

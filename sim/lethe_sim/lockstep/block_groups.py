@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lethe import verilog
+from lethe.spec import stages
 from lethe.spec.config import System
+from lethe.spec.sections.router import STAGES
 
 from . import simulators
 from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
@@ -14,6 +16,8 @@ from .host_blocks import CheckerBlock, GeneratorBlock
 
 TOP = "lethe_blocks"
 BENCH = "lethe_sim.lockstep.block_bench"
+#: The least `timers.timer_depth`.
+SHALLOWEST = stages.SPARE_DELIVER + 1
 
 
 def _system(kind: str, flit_bits: int, *, latency: int = 1, **sections) -> System:
@@ -53,7 +57,7 @@ def _routers() -> dict[str, Block]:
         "fly stage 1": RouterBlock(_system("fly", 128, latency=2), 5),
     }
     for name, (kind, bits, number) in shapes.items():
-        for latency in (1, 2, 3, 4):
+        for latency in range(1, STAGES + 1):
             system = _system(kind, bits, latency=latency)
             found[f"{name}, latency {latency}"] = RouterBlock(system, number)
     return found
@@ -72,7 +76,7 @@ def _queued_routers() -> dict[str, Block]:
 
 
 def _wide_routers() -> dict[str, Block]:
-    """Of 8 ports, the most whose winners are looked up, and of more, whose winners are counted."""
+    """Tournaments of three rounds and of four, and up-ports whose number is no power of two."""
     short = {"mtu": 6}
     return {
         "fly of 8": RouterBlock(_system("fly8", 16, wire=short), 0),
@@ -105,13 +109,14 @@ def _queues() -> dict[str, Block]:
 
 
 def _ladders() -> dict[str, Block]:
-    short = {"slack": 0, "timer_depth": 5}
+    short = {"slack": 0, "timer_depth": SHALLOWEST}
+    longer = {"slack": 0, "timer_depth": 2 * SHALLOWEST, "backoff_steps": 3, "jitter_bits": 6}
     found: dict[str, Block] = {}
     for ladder in (0, 1):
         whose = "ladder of Acks" if ladder else "ladder of Sends"
         fixed = _system("tree3", 64, timers={**short, "backoff_steps": 0, "jitter_bits": 3})
         doubling = _system("tree", 128, timers={**short, "backoff_steps": 2, "jitter_bits": 0})
-        deep = _system("wire", 64, timers={"slack": 0, "timer_depth": 9, "backoff_steps": 3, "jitter_bits": 6})
+        deep = _system("wire", 64, timers=longer)
         found |= {f"{whose}, fixed": LadderBlock(fixed, ladder), f"{whose}, doubling": LadderBlock(doubling, ladder)}
         found |= {f"{whose}, deep": LadderBlock(deep, ladder)}
         found |= {f"{whose}, measured": LadderBlock(_measured(doubling, 9), ladder)}
@@ -132,7 +137,7 @@ def _ni(
     """A NI with small tables; time-outs are measured up to ``ceiling`` first ones, or fixed."""
     widths = {"mtu": mtu, "generation_bits": generation_bits, "incarnation_bits": 2, "slot_bits": 3}
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
-    timers = {"timer_depth": 5, "slack": 0, **timers}
+    timers = {"timer_depth": SHALLOWEST, "slack": 0, **timers}
     system = _system(kind, flit_bits, wire=widths, ni=tables, timers=timers, workload=workload or {})
     return {f"ni {flit_bits}": NiBlock(_measured(system, ceiling))}
 
@@ -170,7 +175,7 @@ def hostile_ni() -> Block:
         64,
         mtu=24,
         ni={"slots": 4, "sets": 2, "ways": 2, "reply_depth": 3, "control_classes": 1, "reserved_slots": 1},
-        timers={"backoff_steps": 2, "jitter_bits": 2, "ack_limit": 4, "quarantine": 400},
+        timers={"backoff_steps": 2, "jitter_bits": 2, "ack_limit": 4, "quarantine": 600},
         workload={"retry_limit": 1},
     ).values()
     return block
@@ -226,7 +231,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
 SEEDS = {group: 4 for group in GROUPS} | {"wide routers": 2}
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
-PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 13_000}, 2
+PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2
 
 
 @dataclass(frozen=True, kw_only=True)

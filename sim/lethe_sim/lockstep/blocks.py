@@ -8,6 +8,7 @@ simulator's interface two calls.
 # pyright: reportAttributeAccessIssue=false
 
 import abc
+import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ from lethe.lib.queue import Queue
 from lethe.ni.ladder import Ladder
 from lethe.ni.layouts import Records
 from lethe.ni.ni import Ni
-from lethe.spec import trace
+from lethe.spec import stages, trace
 from lethe.spec.config import System
 from lethe.spec.events import (
     CAUSE_BITS,
@@ -48,7 +49,9 @@ from lethe.spec.pin import salt_for
 from lethe.spec.ports import HostPort
 from lethe.spec.ports import records as record_fields
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_NI, UNIT_ROUTER, seed_for
+from lethe.spec.sections.router import SUMMED
 from lethe.spec.wire import CRC16, KIND_BITS, unpack_uid
+from lethe.statistics import LATENCY
 from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden.blocks import Flit
@@ -223,10 +226,11 @@ class RouterBlock(Block):
             (seed_for(seed, UNIT_ROUTER, self._number), 32),
             (salt_for(seed), 16) if self._pins else (0, 0),
         ]
-        counted = [ROUTER_COUNTED[counter] for counter in RouterCounter]
+        kinds = [ROUTER_COUNTED[counter] for counter in RouterCounter]  # the event of each counter
         heard = [worms(random.Random(f"{seed} {port}"), system.format, system.nodes) for port in range(self._ports)]
         crowd = crowds(random.Random(f"{seed} crowd"), system.format, system.nodes, self._ports)
-        flits, counts, fragments = [GAP] * self._ports, [0] * len(RouterCounter), 0
+        flits, fragments = [GAP] * self._ports, 0
+        counted = deque([[0] * len(RouterCounter)] * (1 + SUMMED))  # what the RTL still has to count
         fragmented = deque([0] * self._system.layout.lag)
         late = deque([[0] * self._lanes] * self._system.layout.lag)  # words that the RTL still has to show
         while True:
@@ -239,15 +243,16 @@ class RouterBlock(Block):
                 pack(
                     *(_flit_field(flit, self._bits) for flit in shown),
                     *((word, 64) for word in words),
-                    *((count, self._count_bits) for count in counts),
+                    *((count, self._count_bits) for count in counted.popleft()),
                 ),
             )
             events = [trace.EVENT.of(word) for word in words if word]
-            counts = [events.count(event) for event in counted] if events else [0] * len(counted)
+            counts = [events.count(event) for event in kinds] if events else [0] * len(kinds)
             fragmented.append(model.extra_fragments)
             extra = fragmented.popleft()
             counts[RouterCounter.FRAGMENT] += extra - fragments
             fragments = extra
+            counted.append(counts)
             flits = next(crowd) or [next(port) for port in heard]
 
     def _contention(self, words: list[int]) -> list[str]:
@@ -314,7 +319,8 @@ class LadderBlock(Block):
         )  # fmt: skip
 
     def build(self, m, name, i, o):
-        m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare=2 + self._number)
+        spare = stages.SPARE_DELIVER if self._number else stages.SPARE_SEND
+        m.submodules[name] = ladder = Ladder(self._system, self.TOKEN_BITS, spare)
         push, hold = ladder.push, ladder.hold
         m.d.comb += [
             Cat(push.valid, hold.ready, ladder.advance, push.token, push.rung, push.eve, ladder.time_base).eq(i),
@@ -327,28 +333,32 @@ class LadderBlock(Block):
         modulus = 1 << system.time_bits
         time, serial = chance.choice((0, modulus - 700)), 0
         eager, takes = 0.5, 0.5
-        had_room, pushed, again = False, False, None
-        while True:
+        ready = max(system.ni.slots, system.ni.sets)  # cycles of the initialisation, in which nothing is pushed
+        # What is pushed in this cycle and the next ones: a Send after its grant, a repeated Ack after its choice.
+        ahead: deque[int | None] = deque([None] * (stages.CHOSEN if self._number else stages.PUSHED))
+        granted = -stages.PUSHED
+        for cycle in itertools.count():
             if chance.random() < 0.02:
                 eager, takes = chance.choice((0.05, 0.4, 1.0)), chance.choice((0.05, 0.5, 1.0))
             take, advance = chance.random() < takes, chance.random() < 0.9
-            # A Send is granted by the room of the cycle before, and never in two cycles running.
-            room = bool(golden_ladder.has_room(model.row, self._number))
-            may = room and again is None if self._number else had_room and not pushed
-            rung = None
-            if again is not None and chance.random() < 0.8:
-                rung = again
-            elif may and chance.random() < eager:
-                rung = chance.randrange(system.graph.distance_classes if self._number else system.rungs)
+            rung = ahead.popleft()
+            wants = cycle >= ready and chance.random() < eager
+            wants = wants and golden_ladder.has_room(model.row, self._number, model.cycle)
+            grant = None
+            if self._number:
+                if wants and rung is None:  # a delivery
+                    rung = chance.randrange(system.graph.distance_classes)
+            elif wants and cycle >= granted + stages.PUSHED:
+                granted, grant = cycle, chance.randrange(system.rungs)
             token, eve = 0, 0
             if rung is not None:
                 serial += 1
                 token = rung | (serial & 0xFFFF) << 8
-                jitter = chance.getrandbits(system.timers.jitter_bits) if self._number == 0 else -1
+                jitter = 0 if self._number else stages.PUSHED + chance.getrandbits(system.timers.jitter_bits)
                 delay = system.delays[rung]
                 if system.measured:
                     delay = chance.randint(system.delays[0], system.longest_delays[rung])
-                eve = time + delay + jitter
+                eve = time + delay + jitter - 1
             push = None if rung is None else golden.Token(rung, eve + 1, token)
             hold, room = model.step(time, push, take)
             after = system.rung_after(hold[0] & 0xFF) if hold else 0
@@ -363,8 +373,10 @@ class LadderBlock(Block):
                     (after, self._rung_bits),
                 ),
             )  # fmt: skip
-            had_room, pushed = room, push is not None
-            again = after if self._number and hold and take else None
+            if self._number:
+                ahead.append(after if hold and take and chance.random() < 0.8 else None)
+            else:
+                ahead.append(grant)
             time += advance
 
 
@@ -464,22 +476,27 @@ class NiBlock(Block):
         network = Network(chance, system, node, patient=self.patient)
         host = HostileHost(chance, system, node, patient=self.patient)
         taker, resting = Taker(chance, system), 0
-        incarnation, reset, asked = 1, 0, None
-        # An event is counted one cycle later, and read out one cycle after its address.
+        incarnation, reset = 1, 0
+        asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action
+        # What is read is as of two cycles before the address.
         counters = len(system.counters)
-        counted, before = [0] * counters, [0] * counters
-        address, counter = 0, 0
+        counted = deque([[0] * counters] * 3, maxlen=3)
+        address, read = 0, deque([0] * LATENCY)
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
         while True:
             flit, words = network.next(), host.next()
             takes = taker.next()
             ports = answer = None
-            if not reset:
+            if reset:
+                asked = deque([None] * stages.CHOSEN)
+            else:
                 flags = words[trace.STIMULUS_FLAGS]
                 bits = {name: flags >> bit & 1 == 1 for bit, name in enumerate(trace.STIMULUS_BITS)}
                 ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"])
-                answer = None if asked is None else self._dumped(model, asked)
-            asked = takes.index if takes.dump and ports and ports.dump_ready else None
+                ports = ports._replace(dump_ready=ports.dump_ready and not any(each is not None for each in asked))
+                acting = asked.popleft()
+                answer = None if acting is None else self._dumped(model, acting)
+                asked.append(takes.index if takes.dump and ports.dump_ready else None)
             shown = model.step(
                 flit, words, incarnation=incarnation, reset=reset > 0, completion_ready=takes.completion,
                 deliver_ready=takes.deliver,
@@ -497,10 +514,11 @@ class NiBlock(Block):
                     (takes.dump, 1),
                     (takes.index, self._index_bits),
                 ),
-                pack(*((word, 64) for word in shown), (counter, 32), *self._shown(ports, answer, shown)),
+                pack(*((word, 64) for word in shown), (read.popleft(), 32), *self._shown(ports, answer, shown)),
             )
-            counter, address = before[address], chance.randrange(counters)
-            before, counted = counted, self._counted(counted, shown, model.replies_dropped)
+            read.append(counted[0][address])
+            address = chance.randrange(counters)
+            counted.append(self._counted(counted[-1], shown, model.replies_dropped))
             network.hear(shown)
             host.hear(words, shown, reset > 0)
             resting = 0 if reset else resting + self._rests(shown)

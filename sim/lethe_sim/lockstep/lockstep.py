@@ -10,6 +10,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
+from lethe.spec.sections.router import SUMMED
+from lethe.statistics import LATENCY
 from lethe_sim.golden.model import Golden, Script
 
 from .divergence import Difference, DivergenceError, report
@@ -163,19 +165,19 @@ class Lockstep:
         names, first = list(places), self.golden.counters.size
         routers = range(first, first + self.golden.router_counters.size)
         expected: list[int] = []
-        latency = 2  # cycles from counter_address to counter_data
-        # A unit counts an event one cycle after it shows it, so its counters are those of a cycle ago; routers may show
-        # it late.
-        past: deque[np.ndarray] = deque(maxlen=1 + self._lag)
+        latency = LATENCY + 1  # cycles from counter_address to counter_data
+        # A unit counts an event two cycles after it shows it, so its counters are those of two cycles ago; routers may
+        # show it late, and count it later still.
+        past: deque[np.ndarray] = deque(maxlen=2 + self._lag + SUMMED)
         await self._begin_cycle()
-        while len(past) <= self._lag:
+        while len(past) < 2 + self._lag + SUMMED:
             past.append(self._counters())
             await self._chunk(1, False)
         for i in range(len(names) + latency):
             await self._begin_cycle()
             if i < len(names):
                 address, index = places[names[i]]
-                expected.append(int(past[0 if index in routers else -1][index]) & 0xFFFF_FFFF)
+                expected.append(int(past[0 if index in routers else -2][index]) & 0xFFFF_FFFF)
                 self.dut.counter_address.value = address
             past.append(self._counters())
             await self._chunk(1, False)

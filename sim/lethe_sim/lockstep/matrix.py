@@ -145,7 +145,7 @@ def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
             "try_bits": chance.choice((1, 2)),
             "tag_bits": chance.choice((4, 16)),
         },
-        "router": {"latency": chance.choice((1, 1, 2, 3, 4))},
+        "router": {"latency": chance.choice((1, 1, 2, 3, 4, 6))},
         "ni": {
             "slots": chance.choice((2, 3, 4, 8, 16)),
             "sets": chance.choice((1, 2, 4, 8)),
@@ -159,7 +159,7 @@ def _sections(chance: random.Random, kind: str, seed: int, cycles: int) -> dict:
             "slack": chance.choice((-1, 0, 5, 40)),
             "backoff_steps": chance.choice((0, 1, 3, 5)),
             "jitter_bits": chance.choice((0, 3, 6)),
-            "timer_depth": chance.choice((0, 0, 5, 7)),
+            "timer_depth": chance.choice((0, 0, 9, 11)),
             "ack_limit": chance.choice((0, 12)) if retry_limit else 0,
             "wrap_guard": 0,  # few generation bits are wanted here; their wrap is not reached
             "quarantine": chance.choice((0, 0, 2000)),

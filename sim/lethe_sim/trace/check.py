@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, EVENTS, LANE_FRAGMENT, LANE_TAKE, LANE_TX, RESETS, Event, Unit
 from lethe.spec.trace import EVENT
@@ -38,7 +39,7 @@ for _event, _facts in EVENTS.items():
 
 # Whether an event, by its code, is that of a reset.
 _RESETS = np.isin(np.arange(1 << EVENT.bits), RESETS)
-# What a message does that arrives; two cycles after its last flit.
+# What a message does that arrives; `stages.ACTS` cycles after its last flit.
 _HEARD = (*ARRIVALS, Event.DROP)
 
 
@@ -224,7 +225,7 @@ class RowCheck:
     def _gone(self, cycle: np.ndarray, unit: np.ndarray, port: np.ndarray, event: np.ndarray) -> np.ndarray:
         """Which events a node shows after its death, and which messages it grants or hears while it is away.
 
-        A grant, and the last flit of what is heard, come two cycles before their events.
+        A grant, and the last flit of what is heard, come some cycles before their events.
         """
         gone = np.zeros(len(cycle), bool)
         for death in self.system.faults.deaths:
@@ -232,7 +233,8 @@ class RowCheck:
             gone |= self._at(unit, death.node) & late
         for absence in self.system.faults.absences:
             worm = (port == LANE_TX) | np.isin(event, _HEARD)
-            gone |= (unit == absence.node) & worm & (cycle >= absence.start + 2) & (cycle < absence.end + 2)
+            began = cycle - np.where(port == LANE_TX, stages.SHOWN, stages.ACTS)
+            gone |= (unit == absence.node) & worm & (began >= absence.start) & (began < absence.end)
         return gone
 
     def _at(self, unit: np.ndarray, node: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, CAUSE_BITS, EVENTS, LAUNCHES, Cause, Drop, Event, Kind, Status
 from lethe.spec.wire import unpack_uid
@@ -150,7 +151,7 @@ class Life:
         there = row["cycle"] + hops * self.system.router.latency
         if queued:
             death, there = self._way(row["cycle"], origin, target, hops)
-        acts = there + flits - 1 + 2
+        acts = there + flits - 1 + stages.ACTS
         if self.system.credits and not death:
             acts = self._paused(acts, target)
         arrival = None if death else self.by_place.get((acts, target, 1))

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.spec.events import Event, RouterCounter
-from lethe.spec.random import advance, scale
+from lethe.spec.random import advance
 from lethe.spec.sections.router import lag
 from tests.helpers.fabric_bench import flit, head, system
 
@@ -27,12 +27,12 @@ class Bench:
         self.dut = Router(configured.format, self.rule, latency)
         self.max_flits = configured.format.max_flits
         self.undecided: deque[dict[int, int]] = deque([{}] * lag(latency, 0))
+        self.state = SEED  # of the generator, before the draw of the next cycle
 
     def run(self, testbench) -> None:
         async def seeded(ctx):
             ctx.set(self.dut.seed, SEED)
             ctx.set(self.dut.position, self.rule.position(self.number))
-            await ctx.tick()
             await testbench(ctx)
 
         simulator = Simulator(self.dut)
@@ -45,6 +45,7 @@ class Bench:
 
         A router whose latency is more than 1 shows the events of earlier flits.
         """
+        self.state = advance(self.state)
         for port in range(self.rule.ports):
             ctx.set(self.dut.i[port].as_value(), inputs.get(port, 0))
         words = [ctx.get(self.dut.watch) >> 64 * port & (1 << 64) - 1 for port in range(self.rule.ports)]
@@ -57,6 +58,10 @@ class Bench:
         await ctx.tick()
         shown = {port: ctx.get(self.dut.o[port].as_value()) for port in range(self.rule.ports)}
         return [(word & 0xFF, word >> 8 & 0xFF) for word in words], {o: f for o, f in shown.items() if f}
+
+    def drawn(self, place: int, count: int) -> int:
+        """The slice of the last cycle's draw from bit ``place`` on, for an order of ``count``."""
+        return self.state >> place & (1 << (count - 1).bit_length()) - 1
 
     async def events(self, ctx, inputs: dict[int, int]) -> list[int]:
         return [event for event, _ in (await self.step(ctx, inputs))[0]]
@@ -85,13 +90,11 @@ def test_contention_has_one_winner_and_discards_whole_worms(nodes):
     target = nodes - 1
 
     async def testbench(ctx):
-        state = SEED
         quiet = [(0, 0)] * nodes
         for turn in range(60):
             asking = [i for i in range(target) if turn % 2 == 0 or i % 3 != turn % 3]
             events, shown = await bench.step(ctx, {i: head(target, i << 8) for i in asking})
-            state = advance(state)
-            winner = asking[scale(state & 0xFF, 8, len(asking))]
+            winner = min(asking, key=lambda i: i ^ bench.drawn(0, nodes))
             fates = {i: Event.FORWARD if i == winner else Event.DISCARD_CONTENTION for i in asking}
             assert [event for event, _ in events] == [fates.get(i, 0) for i in range(nodes)]
             assert shown == {target: head(target, winner << 8)}
@@ -106,21 +109,17 @@ def test_contention_has_one_winner_and_discards_whole_worms(nodes):
     bench.run(testbench)
 
 
-def test_the_generator_advances_only_when_a_route_exists():
+def test_the_generator_advances_in_every_cycle():
+    """From the first on, whether or not anything comes: the winner is drawn by seed and cycle."""
     bench = Bench(system("crossbar"))
 
     async def testbench(ctx):
-        state = SEED
         rng = random.Random(1)
         for _ in range(60):
-            idle = rng.choice([{}, {0: flit(3)}, {1: head(1, last=True)}])
-            await bench.step(ctx, idle)
-            await bench.step(ctx, {})
             events = await bench.events(ctx, {0: head(3, last=True), 1: head(3, last=True)})
-            state = advance(state)
-            assert events[scale(state & 0xFF, 8, 2)] == Event.FORWARD
-            assert await bench.events(ctx, {2: head(0, last=True)}) == [0, 0, Event.FORWARD, 0]
-            state = advance(state)  # a lone head draws, too
+            assert events[bench.drawn(0, 4) & 1] == Event.FORWARD
+            for _ in range(rng.randrange(3)):
+                await bench.step(ctx, rng.choice([{}, {0: flit(3)}, {1: head(1, last=True)}, {2: head(0, last=True)}]))
 
     bench.run(testbench)
 
@@ -146,12 +145,12 @@ def test_an_unexpected_first_ends_the_old_worm_and_routes_the_new():
         new = head(3)
         events, shown = await bench.step(ctx, {0: new})
         assert (events[0], shown) == ((Event.FORWARD, 3), {3: new})
+        # The same output counts as held in this cycle: the new head is discarded, and swallowed.
+        assert await bench.events(ctx, {0: head(3)}) == [Event.DISCARD_BUSY, 0, 0, 0]
         counts = ctx.get(bench.dut.counts)
         bits = Router.count_bits(bench.rule)
         assert counts >> bits * RouterCounter.FRAGMENT & (1 << bits) - 1 == 1
         assert counts >> bits * RouterCounter.FORWARDED & (1 << bits) - 1 == 1
-        # The same output counts as held in this cycle: the new head is discarded, and swallowed.
-        assert await bench.events(ctx, {0: head(3)}) == [Event.DISCARD_BUSY, 0, 0, 0]
         assert await bench.step(ctx, {0: flit(4), 1: head(3)}) == (
             [(0, 0), (Event.FORWARD, 3), (0, 0), (0, 0)],
             {3: head(3)},
@@ -206,7 +205,7 @@ def test_no_head_is_discarded_while_an_up_port_is_free(arity):
 
     async def testbench(ctx):
         rng = random.Random(arity)
-        state, held, owner = SEED, set(), {}
+        held, owner = set(), {}
         length = {}
         for _ in range(400):
             asking = {i for i in range(arity) if i not in owner and rng.random() < 0.5}
@@ -215,15 +214,11 @@ def test_no_head_is_discarded_while_an_up_port_is_free(arity):
             inputs = {i: flit(1, last=i in ending) for i in owner}
             lasts = {i: rng.random() < 0.3 for i in asking}
             inputs |= {i: head(away, last=lasts[i]) for i in asking}
-            expected = {}
-            if asking:
-                state = advance(state)
-                start = scale(state >> 8 & 0xFF, 8, 2 * arity)
-                heads = [i for j in range(2 * arity) if (i := (start + j) % (2 * arity)) in asking]
-                up = scale(state >> 16 & 0xFF, 8, arity)
-                free = [o for j in range(arity) if (o := arity + (up + j) % arity) not in held]
-                expected = dict(zip(heads, free, strict=False))
             events, shown = await bench.step(ctx, inputs)
+            heads = sorted(asking, key=lambda i: i ^ bench.drawn(8, 2 * arity))
+            ports = sorted(range(arity), key=lambda j: j ^ bench.drawn(16, arity))
+            free = [arity + j for j in ports if arity + j not in held]
+            expected = dict(zip(heads, free, strict=False))
             for i in asking:
                 wanted = (Event.FORWARD, expected[i]) if i in expected else (Event.DISCARD_UP, 0)
                 assert events[i] == wanted
@@ -260,6 +255,42 @@ def test_latency_is_a_build_parameter(latency):
     bench.run(testbench)
 
 
+@pytest.mark.parametrize("latency", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("kind", ["tree", "mesh", "crossbar"])
+def test_every_latency_decides_alike(kind, latency):
+    """What a router with latency 1 shows, so many cycles later: events, flits and counts, from the first cycle on."""
+    configured = system(kind, **({"arity": 4} if kind == "tree" else {}))
+    rng = random.Random(f"{kind} {latency}")
+    traffic = []
+    for _ in range(250):
+        inputs = {}
+        for port in range(Rule.of(configured.graph, 0).ports):
+            kind_of = rng.random()
+            if kind_of < 0.3:
+                # A fifth of the heads goes to one of two nodes, so that some ask for the same port.
+                destination = rng.randrange(2 if rng.random() < 0.2 else configured.nodes)
+                inputs[port] = head(destination, port << 32, last=rng.random() < 0.3)
+            elif kind_of < 0.9:
+                inputs[port] = flit(rng.getrandbits(16), last=rng.random() < 0.2)
+        traffic.append(inputs)
+    seen = {}
+    for cycles in (1, latency):
+        bench = Bench(configured, latency=cycles)
+        shown = seen[cycles] = []
+
+        async def testbench(ctx, bench=bench, shown=shown):
+            for inputs in [*traffic, *[{}] * 6]:
+                events, outputs = await bench.step(ctx, inputs)
+                shown.append((events, outputs, ctx.get(bench.dut.counts)))
+
+        bench.run(testbench)
+    late = latency - 1
+    assert seen[latency][late:] == seen[1][: len(seen[1]) - late]
+    wanted = {Event.FORWARD, Event.DISCARD_BUSY, Event.DISCARD_CONTENTION, Event.FRAGMENT, Event.STRAY}
+    wanted |= {Event.DISCARD_UP} if kind == "tree" else set()
+    assert {event for events, _, _ in seen[1] for event, _ in events} >= wanted
+
+
 @pytest.mark.parametrize("kind", ["tree", "crossbar", "mesh", "fly"])
 def test_random_traffic_never_mixes_worms(kind):
     """Whatever comes in, an output shows whole flits of one worm after another, each begun by its own head."""
@@ -273,9 +304,9 @@ def test_random_traffic_never_mixes_worms(kind):
         totals = [0] * len(RouterCounter)
         bits = Router.count_bits(bench.rule)
         seen = [0] * len(RouterCounter)
-        for _ in range(600):
+        for cycle in range(600):
             inputs = {}
-            for port in range(bench.rule.ports):
+            for port in range(bench.rule.ports if cycle < 598 else 0):
                 kind_of = rng.random()
                 data = port << 32
                 if kind_of < 0.3:

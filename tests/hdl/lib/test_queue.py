@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from lethe.lib.queue import Queue
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
 def test_queue(depth, push, pull):
     queue, draw = Queue(8, depth), random.Random(depth)
@@ -20,7 +20,9 @@ def test_queue(depth, push, pull):
     async def process(ctx):
         memory, output = deque(), None
         for i in range(1500):
-            offer, take = draw.random() < push, draw.random() < pull
+            # In large queues a change of mind now and then, so that they fill up and run dry.
+            fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
+            offer, take = draw.random() < fast, draw.random() < slow
             ctx.set(queue.i.valid, int(offer))
             ctx.set(queue.i.payload, i & 0xFF)
             ctx.set(queue.o.ready, int(take))
@@ -36,6 +38,37 @@ def test_queue(depth, push, pull):
             if joins:
                 memory.append(i & 0xFF)
             await ctx.tick()
+
+    simulator = Simulator(queue)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+
+
+@pytest.mark.parametrize("depth", [32, 33, 64, 200])
+@pytest.mark.parametrize("pushes", [1, 2, 3])
+def test_a_queue_that_was_filled_does_not_run_dry(depth, pushes):
+    """Every entry is at the output two cycles after its push at the latest, however slow the pushes that follow."""
+    queue = Queue(16, depth)
+
+    async def process(ctx):
+        waiting, taken, number = deque(), 0, 0
+        for cycle in range(8 * depth):
+            fill = cycle < depth // 2 + 8
+            push, take = fill or cycle % pushes == 0, not fill
+            ctx.set(queue.i.valid, push)
+            ctx.set(queue.i.payload, number)
+            ctx.set(queue.o.ready, take)
+            if waiting and waiting[0][1] + 2 <= cycle:
+                assert ctx.get(queue.o.valid), f"in cycle {cycle} an entry of cycle {waiting[0][1]} is not shown"
+            if take and ctx.get(queue.o.valid):
+                assert ctx.get(queue.o.payload) == waiting.popleft()[0]
+                taken += 1
+            if push and ctx.get(queue.i.ready):
+                waiting.append((number, cycle))
+                number += 1
+            await ctx.tick()
+        assert taken > 2 * depth
 
     simulator = Simulator(queue)
     simulator.add_clock(1e-6)

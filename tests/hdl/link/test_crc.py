@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
-from lethe.link.crc import crc_of, crc_update
+from lethe.link.crc import crc_advance, crc_data, crc_of, crc_update
 from lethe.spec.wire import CRC16, CRC32
 
 
@@ -15,8 +15,13 @@ from lethe.spec.wire import CRC16, CRC32
 def test_matrix(crc, bits):
     m = Module()
     state, data = Signal(crc.width), Signal(bits)
-    after, whole = Signal(crc.width), Signal(crc.width)
-    m.d.comb += [after.eq(crc_update(crc, state, data)), whole.eq(crc_of(crc, data))]
+    after, whole, alone, shifted = (Signal(crc.width, name=n) for n in ("after", "whole", "alone", "shifted"))
+    m.d.comb += [
+        after.eq(crc_update(crc, state, data)),
+        whole.eq(crc_of(crc, data)),
+        alone.eq(crc_data(crc, data)),
+        shifted.eq(crc_advance(crc, state, bits)),
+    ]
     draw = random.Random(bits)
 
     async def process(ctx):
@@ -27,6 +32,8 @@ def test_matrix(crc, bits):
             await ctx.delay(1e-9)
             assert ctx.get(after) == crc.update(s, d, bits)
             assert ctx.get(whole) == crc.of(d, bits)
+            assert ctx.get(alone) == crc.update(0, d, bits)
+            assert ctx.get(shifted) == crc.update(s, 0, bits)
 
     simulator = Simulator(m)
     simulator.add_testbench(process)

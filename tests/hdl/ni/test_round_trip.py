@@ -11,6 +11,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from lethe.ni.round_trip import RoundTrip
+from lethe.spec import stages
 from lethe.spec.config import System
 from lethe.spec.events import Event, Kind
 from tests.helpers.ni_bench import Bench
@@ -72,33 +73,36 @@ def test_block(topology, ceiling, steps, try_bits, slots):
         stamps = [(0, 0)] * slots
         numbers = [Numbers(system, q) for q in range(classes)]
         used = [n.t for n in numbers]
-        late = deque([[]] * 5)  # the numbers to be used after 6 cycles, 5, ...
-        time, slot, clearing, walks = period - 1000, 0, 0, False
-        distance = step = other_step = 0
+        late = deque([[]] * (stages.MEASURED - 1))  # the numbers to be used after 10 cycles, 9, ...
+        acks = deque([(0, 0)] * 3)  # class and step of what acts in 3 cycles, 2, ...
+        time, clearing, walks = period - 1000, 0, False
+        other = other_step = newest = quiet = 0
         for cycle in range(12000):
             # Phases of any ages, of 0, and beyond the ceiling; time may jump, for it is only an input.
             phase = ("any", "young", "any", "old")[cycle // 500 % 4]
             advance = phase != "young" and draw.random() < 0.9
-            restart = draw.random() < 0.0005
+            restart = draw.random() < 0.001
             walked, walks, clearing = walks, clearing > 0, max(0, clearing - 1)
             stamp = not walks and not restart and draw.random() < {"any": 0.3, "young": 0.9, "old": 0.02}[phase]
-            look = draw.randrange(slots)
-            stamped_slot = draw.choice((look, draw.randrange(slots)))
+            # Often what was stamped in the cycle before.
+            slot = draw.choice((newest, draw.randrange(slots)))
+            newest = stamped_slot = draw.choice((slot, draw.randrange(slots)))
             tried, echo = draw.randrange(1 << try_bits), draw.randrange(1 << try_bits)
             if draw.random() < 0.8:
                 echo = stamps[slot][1]
             # In the first cycle after the walk no slot is live.
             released = not (walks or walked) and draw.random() < 0.8
-            other = draw.randrange(classes)
-            after, after_step, after_other = draw.randrange(classes), draw.randint(0, steps), draw.randint(0, steps)
+            acks.append((draw.randrange(classes), draw.randint(0, steps)))
+            after_other, after_step = draw.randrange(classes), draw.randint(0, steps)
+            distance, step = acks.popleft()
             ctx.set(reset, restart)
             for port, value in (
-                (block.time_base, time), (block.advance, advance), (block.look, look),
+                (block.time_base, time),
                 (block.clear.valid, walks), (block.clear.index, clearing % slots),
                 (block.stamp.valid, stamp), (block.stamp.slot, stamped_slot), (block.stamp.try_, tried),
-                (block.release.valid, released), (block.release.try_, echo),
-                (block.send.distance, other), (block.send.step, after_other),
-                (block.ack.distance, after), (block.ack.step, after_step),
+                (block.release.valid, released), (block.release.slot, slot), (block.release.try_, echo),
+                (block.send.distance, after_other), (block.send.step, after_step),
+                (block.ack.distance, acks[-1][0]), (block.ack.step, acks[-1][1]),
             ):  # fmt: skip
                 ctx.set(port, value)
 
@@ -108,8 +112,9 @@ def test_block(topology, ceiling, steps, try_bits, slots):
                 numbers[distance].sample(sample)
                 late[-1].append((distance, numbers[distance].t))
                 samples.append(sample)
-            # Nothing is pushed in the first cycle or right after a reset.
-            if cycle and walks <= walked:
+            # Nothing is pushed in the first cycles or right after a reset.
+            quiet = 0 if walks > walked else quiet + 1
+            if quiet > 3:
                 assert ctx.get(block.send.delay) == doubled(system, used[other], other_step) - 1, cycle
                 assert ctx.get(block.ack.delay) == doubled(system, used[distance], step) - 1, cycle
             waits.add(used[distance])
@@ -123,11 +128,12 @@ def test_block(topology, ceiling, steps, try_bits, slots):
             if restart:
                 resets += 1
                 numbers = [Numbers(system, q) for q in range(classes)]
-                used, late = [n.t for n in numbers], deque([[]] * 5)
+                used, late = [n.t for n in numbers], deque([[]] * (stages.MEASURED - 1))
+                acks = deque([(0, 0)] * 3)
                 clearing = slots
-            jumps = phase == "old" and not (stamp and stamped_slot == look) and draw.random() < 0.2
+            jumps = phase == "old" and not stamp and draw.random() < 0.2
             time = (time + (draw.randrange(4 * ceiling) if jumps else advance)) % period
-            slot, distance, step, other_step = look, after, after_step, after_other
+            other, other_step = after_other, after_step
             await ctx.tick()
 
     simulator = Simulator(m)
@@ -181,25 +187,34 @@ def test_repeats_come_after_the_measured_time():
 
     bench.hooks.append(offer)
     assert bench.run(30_000, until=lambda _: offered == 30)
+
+    def acts(since, tries, delay):
+        """When a token acts: its rung has its turn; one cycle to the hold register; the stages of a request."""
+        rung, steps, due = system.rung(0, tries), system.timers.backoff_steps, since + delay
+        while stages.turn_of(1, steps, due) != rung:
+            due += 1
+        return due + 1 + stages.CHOSEN
+
     checked = {Event.REPEAT: [], Event.ACK_REPEAT: []}
     for node in (0, 1):
-        numbers, sent, waiting = Numbers(system, 0), 0, {}
+        numbers, sent, waiting, sends = Numbers(system, 0), 0, {}, set()
         for seen in sorted(bench.kinds(node), key=lambda e: e.cycle):
             match seen.event:
                 case Event.SEND:
-                    sent = seen.cycle - 1
-                    waiting[Event.REPEAT] = seen.cycle, doubled(system, numbers.t, seen.detail)
+                    sent = seen.cycle - (stages.SHOWN - stages.PUSHED)
+                    waiting[Event.REPEAT] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
+                    sends.add(acts(*waiting[Event.REPEAT]))
                 case Event.DELIVER:
-                    waiting[Event.ACK_REPEAT] = seen.cycle, numbers.t
+                    waiting[Event.ACK_REPEAT] = seen.cycle, 0, numbers.t
                 case Event.RELEASE:
                     numbers.sample(seen.cycle - sent)
                 case Event.REPEAT | Event.ACK_REPEAT:
-                    since, delay = waiting[seen.event]
-                    # One cycle to the hold register, one more to the action.
-                    assert seen.cycle == since + delay + 2, seen
-                    checked[seen.event].append(delay)
+                    due = acts(*waiting[seen.event])
+                    # A Send's token goes before an Ack's, even if its datagram is over and it does nothing.
+                    assert seen.cycle == due + (seen.event == Event.ACK_REPEAT and due in sends), seen
+                    checked[seen.event].append(waiting[seen.event][2])
                     if seen.event == Event.ACK_REPEAT:
-                        waiting[seen.event] = seen.cycle, doubled(system, numbers.t, seen.detail)
+                        waiting[seen.event] = seen.cycle, seen.detail, doubled(system, numbers.t, seen.detail)
     for delays in checked.values():
         assert len(delays) > 5
         # Not what the configuration alone would give.

@@ -11,6 +11,7 @@ from lethe.spec import services
 from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, LoopCounter
 from lethe.spec.services.loop import LOOP
+from lethe.statistics import LATENCY
 from tests.hdl.services.order import ORDER, WINDOW, Order
 from tests.helpers.ni_bench import Bench
 
@@ -106,7 +107,7 @@ def test_a_node_has_the_counters_of_its_services_behind_those_of_its_ni(ordered)
         ]
         for address in addresses:
             ctx.set(node.counter_address, address)
-            await ctx.tick()
+            await ctx.tick().repeat(LATENCY)
             read[address] = ctx.get(node.counter_data)
 
     simulator = Simulator(node)

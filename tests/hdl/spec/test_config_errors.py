@@ -66,7 +66,7 @@ ERRORS = [
     ("[wire]\nmtu = 4097", "wire.mtu", "must be 1 to 4096", "in that range"),
     ("[wire]\nmtu = 3", "wire.mtu", "at least 4 bytes", "raise it"),
     ("[wire]\ntag_bits = 0", "wire.tag_bits", "must be 1 to 16", "in that range"),
-    ("[router]\nlatency = 5", "router.latency", "must be 1 to 4", "in that range"),
+    ("[router]\nlatency = 7", "router.latency", "must be 1 to 6", "in that range"),
     ("[router]\nqueue = 3", "router.queue", "must be 0, 1, 2 or 4, not 3", "one of these"),
     ("[router]\nmax_wait = 0", "router.max_wait", "must be 1 to 65535, not 0", "in that range"),
     ("[ni]\nslots = 1", "ni.slots", "must be 2 to 65536", "in that range"),
@@ -95,11 +95,11 @@ ERRORS = [
     ),
     ('[study]\nreplies = "later"', "study.replies", "no such order 'later'", "choose first or last"),
     (
-        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 1',
-        "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 86 cycles", "raise timers",
+        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 1\nslack = 0',
+        "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 70 cycles", "raise timers",
     ),
     (
-        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 0\nslack = 77',
+        '[study]\nreplies = "last"\n[timers]\nbackoff_steps = 0\nslack = 65',
         "study.replies", "repeats of 16 slots can fill the link, 6 flits each in 96 cycles", "raise timers",
     ),
     (
@@ -154,15 +154,15 @@ ERRORS = [
     ),
     ("[timers]\nslack = -1025", "timers.slack", "must be -1024 to 65536", "in that range"),
     ("[timers]\nceiling = -2", "timers.ceiling", "must be -1 to 4194304", "in that range"),
-    ("[timers]\nceiling = 42", "timers.ceiling", "is below the first time-out of 43 cycles", "lower timers.slack"),
+    ("[timers]\nceiling = 54", "timers.ceiling", "is below the first time-out of 55 cycles", "lower timers.slack"),
     (
-        "[timers]\nceiling = 8000", "wire.generation_bits", "16 of the longest Ack intervals are 128000",
+        "[timers]\nceiling = 9000", "wire.generation_bits", "16 of the longest Ack intervals are 144000",
         "set wire.generation_bits = 13",
     ),
     ("[timers]\nbackoff_steps = 17", "timers.backoff_steps", "must be 0 to 16", "in that range"),
     ("[timers]\njitter_bits = 13", "timers.jitter_bits", "must be 0 to 12", "in that range"),
     ("[timers]\nwrap_guard = -1", "timers.wrap_guard", "must be 0 to 65536", "in that range"),
-    ("[timers]\ntimer_depth = 3", "timers.timer_depth", "must be 5 to 131072, not 3", "leave it at 0"),
+    ("[timers]\ntimer_depth = 8", "timers.timer_depth", "must be 9 to 131072, not 8", "leave it at 0"),
     ("[timers]\nack_limit = 256", "timers.ack_limit", "must be 0 to 255", "in that range"),
     ("[timers]\nack_limit = 5", "timers.ack_limit", "repeats for ever (delivered twice)", "set workload.retry_limit"),
     (
@@ -174,7 +174,7 @@ ERRORS = [
         "[timers]\nack_limit = 12\nquarantine = 5\n[workload]\nretry_limit = 2",
         "timers.quarantine", "is shorter than the orphan time of", "raise it",
     ),
-    ("[wire]\ngeneration_bits = 8", "wire.generation_bits", "can come again after 4864 cycles", "generation_bits = 12"),
+    ("[wire]\ngeneration_bits = 8", "wire.generation_bits", "can come again after 8960 cycles", "generation_bits = 11"),
     (
         "[wire]\nmtu = 4096\nflit_bits = 16\n[timers]\nbackoff_steps = 16",
         "wire.generation_bits", "can come again after", "lower timers.backoff_steps, or timers.wrap_guard",
@@ -333,10 +333,10 @@ def test_the_examples_of_faults_are_valid_when_uncommented(kind):
 def test_the_wrap_guard_follows_the_wire_and_the_timers():
     """T1: fewer generations, or longer Ack intervals, are refused; what the error advises is accepted."""
     System.make()
-    with pytest.raises(ConfigError, match=r"set wire\.generation_bits = 14, or lower timers\.backoff_steps") as raised:
+    with pytest.raises(ConfigError, match=r"set wire\.generation_bits = 13, or lower timers\.backoff_steps") as raised:
         System.make(timers={"backoff_steps": 8})
-    assert "77824 cycles" in str(raised.value)
-    System.make(timers={"backoff_steps": 8}, wire={"generation_bits": 14})
+    assert "143360 cycles" in str(raised.value)
+    System.make(timers={"backoff_steps": 8}, wire={"generation_bits": 13})
     System.make(timers={"backoff_steps": 8, "wrap_guard": 0})
     System.make(timers={"backoff_steps": 0}, wire={"generation_bits": 6})
 

@@ -93,7 +93,7 @@ def test_check_says_the_numbers(lethe, tmp_path):
     told = lethe("check", "my.toml").out
     assert "16: 4-ary 2-tree, 8 routers, 64 links" in told
     assert "36 header bits and CRC-16, Hamming distance 6" in told
-    assert "39 cycles at first for a path of up to 1 router" in told
+    assert "51 cycles at first for a path of up to 1 router" in told
     assert "0.3 of the worms lost on each link, 1 stall\n" in told
 
 

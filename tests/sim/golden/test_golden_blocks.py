@@ -1,10 +1,15 @@
 """Single blocks, cycle by cycle: the NI's answers, the router's decisions, the ladder's order, a link's faults."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lethe.spec.events import Drop, Event, Kind
+from lethe.spec import stages
+from lethe.spec.events import Drop, Event, Kind, Status
+from lethe.spec.sections.router import STAGES
+from lethe.spec.stages import ACCEPT_ACTS, ACTS, CHOSEN, JUDGED, QUEUED, SHOWN
 from lethe_sim.golden.blocks import Flit, Ladder, LinkFault, Ni, Router, Token
 from tests.helpers.golden_block_steps import BODY, FORM, READY, SYSTEM, TAIL, events, head, message, ready, step
 from tests.helpers.golden_steps import offer, run, send, sent, worm
@@ -12,23 +17,25 @@ from tests.helpers.golden_systems import make
 
 
 def test_latencies():
-    """Accepted to first flit: 4 cycles.  Last flit in to the Ack's first flit out: 6 cycles."""
+    """From the acceptance to the first flit, and from the last flit that comes in to the first of its Ack."""
     rows = send(Ni(SYSTEM, 3), 64, bytes(16), 6)
     accepted = events(rows, 2)[0][0]
-    assert next(i for i, row in enumerate(rows) if Ni.link_o(row).valid) == accepted + 4
+    assert next(i for i, row in enumerate(rows) if Ni.link_o(row).valid) == accepted + QUEUED + SHOWN
     flits = message(Kind.SEND, length=8)
     rows = run(ready(3), 30, arrivals=flits)
     last = len(flits) - 1
-    assert events(rows) == [(last + 2, Event.DELIVER, 0)]
-    assert next(i for i, row in enumerate(rows) if Ni.link_o(row).valid) == last + 6
+    assert events(rows) == [(last + ACTS, Event.DELIVER, 0)]
+    assert next(i for i, row in enumerate(rows) if Ni.link_o(row).valid) == last + ACTS + QUEUED + SHOWN
 
 
 def test_control_messages_at_full_rate():
     """One-flit Acks in every cycle act in every cycle, and are answered in every cycle."""
     flits = [flit for n in range(50) for flit in message(Kind.ACK, slot=n % 16, generation=n)]
-    rows = run(ready(3), 60, arrivals=flits)
-    assert [cycle for cycle, event, _ in events(rows) if event == Event.ACK_IGNORED] == list(range(2, 52))
-    assert [i for i, row in enumerate(rows) if Ni.link_o(row).valid] == list(range(6, 56))
+    rows = run(ready(3), 70, arrivals=flits)
+    acted = [cycle for cycle, event, _ in events(rows) if event == Event.ACK_IGNORED]
+    assert acted == list(range(ACTS, 50 + ACTS))
+    answered = [i for i, row in enumerate(rows) if Ni.link_o(row).valid]
+    assert answered == [cycle + QUEUED + SHOWN for cycle in acted]
 
 
 @pytest.mark.parametrize(
@@ -111,23 +118,52 @@ def test_fragments_and_strays():
     flits = message(Kind.SEND, length=24)
     broken = [*flits[:3], Flit(), flits[3], flits[4], *flits]
     rows = run(ni, 40, arrivals=broken)
-    assert events(rows, 5) == [(5, Event.FRAGMENT, 0)]
+    assert events(rows, 5) == [(3 + ACTS, Event.FRAGMENT, 0)]
     assert [e[1] for e in events(rows)] == [Event.DELIVER]
     long = [Flit(1, int(i == 0), 0, i) for i in range(FORM.max_flits + 4)]
     rows = run(ni, 40, arrivals=long)
-    assert events(rows, 5) == [(FORM.max_flits + 2, Event.FRAGMENT, 0)]
+    assert events(rows, 5) == [(FORM.max_flits + ACTS, Event.FRAGMENT, 0)]
 
 
 def test_cancel():
     """Before its grant a datagram ends NEVER_SENT, after it UNKNOWN; nothing happens for what is not live."""
     ni = ready(3)
-    cancel = [1 << 2, 0, 0, 0, 0, 0]
-    rows = [ni.step(None, offer(6, 0, extra=cancel[0])), *run(ni, 30)]
-    assert [(e[1], e[2] >> 4) for e in events(rows, 3)] == [(Event.COMPLETE, 3)]
+    cancel, disable = 1 << 2, 1 << 4
+    rows = [ni.step(None, offer(6, 0, extra=disable)), ni.step(None, [cancel | disable, 0, 0, 0, 0, 0])]
+    rows += [*run(ni, CHOSEN + 1, [disable, 0, 0, 0, 0, 0]), *run(ni, 30)]
+    assert [(e[1], e[2] >> 4) for e in events(rows, 3)] == [(Event.COMPLETE, Status.NEVER_SENT)]
     assert [e[1] for e in events(rows, 0)] == [Event.KILLED]
-    rows = [ni.step(None, offer(6, 0)), *run(ni, 10), ni.step(None, [1 << 2, 0, 0, 0, 0, 1]), *run(ni, 30)]
-    assert [e[2] >> 4 for e in events(rows, 3)] == [1]
-    assert not events([ni.step(None, cancel), *run(ni, 9)], 3)
+    rows = [ni.step(None, offer(6, 0)), *run(ni, 10), ni.step(None, [cancel, 0, 0, 0, 0, 1]), *run(ni, 30)]
+    assert [e[2] >> 4 for e in events(rows, 3)] == [Status.UNKNOWN]
+    assert not events([ni.step(None, [cancel, 0, 0, 0, 0, 0]), *run(ni, 9)], 3)
+
+
+@pytest.mark.parametrize("later", range(-1, 7))
+def test_an_acceptance_is_known_after_some_cycles(later):
+    """A cancel that acts too early finds nothing; one that acts in the cycle of the judgement finds a launched one."""
+    ni = ready(3)
+    cancels = {READY + 3 + later: [1 << 2, 0, 0, 0, 0, 0]}
+    rows = [ni.step(None, offer(6, 0) if i == 3 else cancels.get(READY + i)) for i in range(60)]
+    assert [event[0] for event in events(rows, 2)] == [3]
+    acts = later + CHOSEN
+    assert [e[2] >> 4 for e in events(rows, 3)] == ([Status.UNKNOWN] if acts >= ACCEPT_ACTS else [])
+    # It is judged before anything can have ended it.
+    assert next(e[:2] for e in events(rows, 0)) == (3 + QUEUED + SHOWN, Event.SEND)
+
+
+@pytest.mark.parametrize(("before", "fate"), [(2, Event.KILLED), (1, Event.KILLED), (0, Event.SEND)])
+def test_a_repeat_is_judged_in_its_own_cycle(before, fate):
+    """An Ack that acts between the grant of a repeat and its judgement kills it; one that acts in it does not."""
+    ni = ready(3)
+    rows = [ni.step(None, offer(6, 0)), *run(ni, 200)]
+    repeat = [e[0] for e in events(rows, 0) if e[1] == Event.SEND][1]
+    ni = ready(3)
+    (ack,) = message(Kind.ACK, generation=0, peer_incarnation=1)
+    acts = repeat - SHOWN + JUDGED - before
+    rows = [ni.step(ack if i == acts - ACTS else None, offer(6, 0) if i == 0 else None) for i in range(201)]
+    assert (acts, Event.RELEASE, 0) in events(rows)
+    assert [e[0] for e in events(rows, 0) if e[1] == fate][-1] == repeat
+    assert [row[0] >> 16 for row in rows if row[0] & 0xFF == Event.KILLED] == [0] * (fate == Event.KILLED)  # no peer
 
 
 def test_reset_is_silent_and_counts_what_is_lost():
@@ -179,6 +215,19 @@ def test_contention_has_one_winner_and_leaves_no_fragment():
     assert min(wins) > 60
 
 
+def test_a_lone_head_that_came_before_changes_no_draw():
+    """What is drawn is a matter of the cycle, near or far."""
+    system = make("crossbar")
+    crowd = {f"p{port}": head(system, 4, 1) for port in range(4)}
+    for cycles in (3, 40, 1000):
+        quiet, busy = Router(system, 0), Router(system, 0)
+        for _ in range(cycles):
+            step(quiet)
+            step(busy, p0=head(system, 4, 1))
+        for _ in range(8):
+            assert step(quiet, **crowd)[1] == step(busy, **crowd)[1]
+
+
 def test_no_head_is_discarded_while_an_up_port_is_free():
     system = make("tree4")
     router = Router(system, 0)
@@ -192,11 +241,11 @@ def test_no_head_is_discarded_while_an_up_port_is_free():
 
 
 def test_latency_of_a_hop():
-    for latency in (1, 2, 3, 4):
+    for latency in range(1, STAGES + 1):
         system = make("crossbar", router={"latency": latency})
         router = Router(system, 0)
         step(router, p0=head(system, 1, 1))
-        assert [step(router)[0] for _ in range(5)] == [[1] if n + 1 == latency else [] for n in range(5)]
+        assert [step(router)[0] for _ in range(7)] == [[1] if n + 1 == latency else [] for n in range(7)]
 
 
 def test_link_faults():
@@ -223,18 +272,59 @@ def test_link_faults():
 @given(st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.integers(0, 3)), max_size=150))
 def test_ladder_order(wishes):
     """No token leaves before it is due, nor before one that was pushed to its rung earlier; none is lost."""
-    system = make("tree", timers={"timer_depth": 8, "backoff_steps": 5})
-    ladder, rungs, time = Ladder(system), [[] for _ in range(system.rungs)], 0
-    for number, (rung, wants, wait) in enumerate(wishes + [(0, False, 9)] * 60):
+    system = make("tree", timers={"timer_depth": 16, "backoff_steps": 5})
+    ladder, rungs = Ladder(system), [[] for _ in range(system.rungs)]
+    spread = [step for rung, wants, wait in wishes for step in [(rung, wants), *[(0, False)] * wait]]
+    for time, (rung, wants) in enumerate(spread + [(0, False)] * 600):
         rung %= system.rungs
         push = None
         if wants and len(rungs[rung]) < 6:
             due = max([time + system.delays[rung] % 40, *[token.due for token in rungs[rung]]])
-            push = Token(rung, due, number)
+            push = Token(rung, due, time)
             rungs[rung].append(push)
         hold, _ = ladder.step(time, push, take=True)
         if hold:
             home = next(tokens for tokens in rungs if tokens and tokens[0].a == hold[0])
             assert home.pop(0).due < time
-        time += 1 + wait
     assert not any(rungs)
+
+
+def test_every_rung_has_its_turn():
+    """A token leaves in the first turn of its rung in which it is due."""
+    system = make("tree", timers={"backoff_steps": 1})
+    classes, steps = system.graph.distance_classes, system.timers.backoff_steps
+    assert stages.rounds(classes, steps) == (classes, stages.LEAST_LATER)
+    for rung, late in product(range(system.rungs), range(2 * stages.LEAST_LATER)):
+        ladder, due = Ladder(system), 20 + late
+        holds = [ladder.step(cycle, Token(rung, due, 7) if cycle == 3 else None)[0] for cycle in range(50)]
+        left = next(cycle for cycle in range(due, 50) if stages.turn_of(classes, steps, cycle) == rung)
+        assert holds == [None] * (left + 1) + [(7, 0)] * (49 - left)
+
+
+def test_a_rung_waits_for_room_on_its_successor():
+    """By the known level: what is pushed in the cycle before, or in the turn itself, does not count yet."""
+    system = make("tree", timers={"backoff_steps": 1, "timer_depth": 16})
+    room, last = system.timer_depth - stages.SPARE_NEXT_RUNG, system.rungs - 1
+    turn = 42  # of rung 0
+    assert stages.turn_of(system.graph.distance_classes, 1, turn) == 0
+    for level, late in product((room, room + 1), (0, 1, 2)):
+        pushes = {turn - late - i: Token(last, 1000, i) for i in range(level)} | {5: Token(0, turn - 3, 7)}
+        ladder = Ladder(system)
+        holds = [ladder.step(cycle, pushes.get(cycle))[0] for cycle in range(turn + 2)]
+        assert holds[:-1] == [None] * (turn + 1)
+        assert holds[-1] == ((7, 0) if level <= room or late < 2 else None)
+
+
+@pytest.mark.parametrize(("number", "spare"), [(0, stages.SPARE_SEND), (1, stages.SPARE_DELIVER)])
+def test_a_new_datagram_needs_room_on_every_rung(number, spare):
+    """By the known level too: the push that fills a rung is seen two cycles later, and so is the pop."""
+    system = make("tree", timers={"backoff_steps": 1, "timer_depth": 16})
+    last, level = system.rungs - 1, system.timer_depth - spare + 1
+    turn = 43  # of the last rung
+    assert stages.turn_of(system.graph.distance_classes, 1, turn) == last
+    ladder = Ladder(system, number)
+    rooms = [
+        ladder.step(cycle, Token(last, turn, cycle) if 3 <= cycle < 3 + level else None)[1] for cycle in range(turn + 4)
+    ]
+    full = 3 + level - 1 + 2
+    assert rooms == [True] * full + [False] * (turn + 2 - full) + [True] * 2

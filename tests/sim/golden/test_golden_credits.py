@@ -49,7 +49,7 @@ def test_every_datagram_once_and_nothing_discarded(name, flits, latency, delay):
 def test_order_between_two_nodes_on_one_slot(name):
     """What one node sends to another about one datagram's slot acts there in that order, and all of it does."""
     workload = {"load": 1.0, "count": 60}
-    ni = {"slots": 4, "ways": 8, "sets": 64, "deliver_records": 4096, "deliver_flits": 1 << 14, "reply_depth": 4096}
+    ni = {"slots": 8, "ways": 8, "sets": 64, "deliver_records": 4096, "deliver_flits": 1 << 14, "reply_depth": 4096}
     golden = Golden(credited(name, 4, workload=workload, ni=ni), record=True)
     golden.run(LIMIT, until_drained=True)
     assert_once(golden)
@@ -193,7 +193,7 @@ def test_saturation_as_booksim(flits, size, routing, delay, expected):
     router = {"flow": "credits", "credit_flits": flits, "latency": 3, "credit_delay": 2 + delay}
     system = System.make(topology={"kind": "tree", "arity": 4, "levels": 3}, router=router, timers={"wrap_guard": 0})
     found = plain_packets(system, 1.0, size, 5000, warm_up=3000, route_delay=routing, grant_delay=1)
-    assert found.accepted == pytest.approx(expected, rel=0.05)  # 2.5 % at most was seen
+    assert found.accepted == pytest.approx(expected, rel=0.05)  # 4.0 % at most was seen
 
 
 def test_a_crossbar_reaches_the_limit_of_input_queues():

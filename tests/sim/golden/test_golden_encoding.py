@@ -52,7 +52,7 @@ def test_replies(flit_bits):
 
     ni = Ni(system, 7)
     run(ni, 40)
-    rows = run(ni, 20, arrivals=worm(form.flits(ack)))
+    rows = run(ni, 30, arrivals=worm(form.flits(ack)))
     forget = ack | {"kind": Kind.FORGET, "destination": 3, "source": 7}
     assert sent(rows) == [form.flits(forget)]
     assert any(words[2] & 0xFF == Event.ACK_IGNORED for words in rows)

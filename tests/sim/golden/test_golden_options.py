@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lethe.spec import trace
+from lethe.spec import stages, trace
 from lethe.spec.events import (
     LANE_ACCEPT,
     LANE_COMPLETE,
@@ -17,6 +17,7 @@ from lethe.spec.events import (
     Kind,
     Status,
 )
+from lethe.spec.stages import ACTS, HEARD, JUDGED, QUEUED
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.state import Registers
@@ -175,7 +176,7 @@ def test_a_reject_of_a_slot_that_does_not_exist_and_one_without_the_option():
     system = make("tree", ni={"reject": True, "slots": 5})
     rows = run(ready(3, system), 9, arrivals=rejection(system, slot=6))
     assert [event[1:] for event in events(rows)] == [(Event.DROP, Drop.SLOT)]
-    assert rows[2][2 * LANE_RX + 1] >> 44 == 3  # of this node's datagram
+    assert rows[ACTS][2 * LANE_RX + 1] >> 44 == 3  # of this node's datagram
     plain = make("tree", ni={"slots": 5})
     assert [event[2] for event in events(run(ready(3, plain), 9, arrivals=rejection(plain, slot=6)))] == [Drop.KIND]
 
@@ -201,9 +202,9 @@ def test_a_silent_node_ends_its_datagrams_at_their_repeats_and_new_ones_unsent()
     ni, _ = silent()
     rows = hush(ni)
     repeats = [cycle for cycle, event, _ in events(rows) if event == Event.REPEAT]
-    assert len(repeats) == 2  # the second makes it silent, and is not sent
+    assert len(repeats) == 3  # the second makes it silent, which its own judgement does not know yet
     assert ends(rows) == [(Status.UNKNOWN, Cause.SILENT)]
-    assert [event for _, event, _ in events(rows, LANE_TX)] == 2 * [Event.SEND]
+    assert [event for _, event, _ in events(rows, LANE_TX)] == 3 * [Event.SEND]
     rows = hush(ni)  # the probe: sent once, not repeated
     assert [event for _, event, _ in events(rows, LANE_TX)] == [Event.SEND]
     assert ends(rows) == [(Status.UNKNOWN, Cause.SILENT)]
@@ -222,25 +223,25 @@ def test_an_ack_of_nothing_live_makes_a_node_heard_again():
     ni, system = silent()
     hush(ni)
     run(ni, 20, arrivals=message(system, Kind.ACK, slot=1))
-    assert len(events(hush(ni), LANE_TX)) == 2
+    assert len(events(hush(ni), LANE_TX)) == 3
 
 
-@pytest.mark.parametrize(("earlier", "stopped"), [(2, False), (1, True)])
-def test_what_acts_is_known_three_cycles_later(earlier, stopped):
-    """An Ack acts ``earlier`` cycles before the grant of a datagram: silence is judged in the cycle after the grant."""
-    ni, system = silent()
+@pytest.mark.parametrize(("earlier", "stopped"), [(HEARD, False), (HEARD - 1, True)])
+def test_what_acts_is_known_some_cycles_later(earlier, stopped):
+    """A REJECT, to which nothing answers, acts ``earlier`` cycles before a datagram is judged."""
+    ni, system = silent(reject=True)
     hush(ni)
     hush(ni)  # the probe
-    grant = 2  # cycles from the acceptance
-    flit = message(system, Kind.ACK, slot=1)
+    judged = QUEUED + JUDGED  # cycles from the acceptance
+    flit = rejection(system, slot=1)
     assert len(flit) == 1
-    arrives = grant - earlier - 2
+    arrives = judged - earlier - ACTS
     rows = []
     for cycle in range(min(arrives, 0), 40):
         offered = record(ni, 6) if cycle == 0 else words(ni)
         rows.append(ni.step(flit[0] if cycle == arrives else None, offered))
-    acted = [cycle for cycle, event, _ in events(rows) if event == Event.ACK_IGNORED]
-    assert acted == [grant - earlier - min(arrives, 0)]
+    acted = [cycle for cycle, event, _ in events(rows) if event == Event.REJECT_IGNORED]
+    assert acted == [judged - earlier - min(arrives, 0)]
     assert (Event.SEND not in [event for _, event, _ in events(rows, LANE_TX)]) == stopped
 
 
@@ -262,7 +263,7 @@ def test_a_silent_node_is_probed_once_in_a_period_of_enabled_cycles():
 
 
 def test_a_probe_at_the_end_of_a_period_counts_for_the_next():
-    """Granted in g, in a period's last cycle but one: the counter wraps in g+1, and it is probed from g+2 on."""
+    """Judged in a period's last cycle, in which the counter wraps: it is probed from the next on."""
     period, found = 150, set()
     for early in range(8):
         ni, _ = silent(probe=period)
@@ -271,14 +272,14 @@ def test_a_probe_at_the_end_of_a_period_counts_for_the_next():
             ni.step(None)
         ni.step(None, record(ni, 6))
         rows = run(ni, 12)
-        granted = next(cycle for cycle, event, _ in events(rows, LANE_TX) if event == Event.SEND) - 2
-        time = (ni.cycle - len(rows) + granted - ni.ni.time_zero) % period
+        judged = next(cycle for cycle, event, _ in events(rows, LANE_TX) if event == Event.SEND) - stages.SHOWN + JUDGED
+        time = (ni.cycle - len(rows) + judged - ni.ni.time_zero) % period
         rows = [ni.step(None, record(ni, 6)), *run(ni, 20)]
         found.add((time, bool(events(rows, LANE_TX))))
     by_time = dict(found)
     # A second one follows well within the next period.
-    assert by_time[period - 2] is False  # wraps in g+1: probed in the new period
-    assert by_time[period - 3] is True  # probed from the last cycle on, which clears it
+    assert by_time[period - 1] is False  # probed in the new period
+    assert by_time[period - 2] is True  # probed from the last cycle on, which clears it
     assert by_time[0] is False
 
 
@@ -296,7 +297,7 @@ def test_repeats_and_hearing_count_by_node_and_in_a_row():
             break
     by_peer = [row[2 * LANE_RX] >> 16 & 0xFFFF for row in rows if row[2 * LANE_RX] & 0xFF == Event.REPEAT]
     last = next(row for row in rows if row[2 * LANE_RX] & 0xFF == Event.GIVE_UP)
-    assert last[2 * LANE_RX] >> 16 & 0xFFFF == 5 and by_peer.count(5) == 3 and by_peer.count(6) >= 3
+    assert last[2 * LANE_RX] >> 16 & 0xFFFF == 5 and by_peer.count(5) == 4 and by_peer.count(6) >= 4
 
 
 def test_initialisation_lasts_as_long_as_there_are_nodes():
@@ -458,7 +459,10 @@ def test_a_death_is_one_reset_with_one_that_touches_it_and_counts_from_its_cycle
 
 
 def test_an_absent_node_comes_back_as_it_was():
-    """Nothing is lost or doubled, its time stands still, and it neither sends nor hears."""
+    """Nothing is lost or doubled, its time stands still, and it neither sends nor hears.
+
+    Tokens that were due when it left still act, one in each turn of their rung.
+    """
     away = {"node": 1, "start": 400, "end": 3000}
     system = make("tree", faults={"absences": [away]}, workload={"count": 30, "load": 0.5})
     golden = Golden(system, record=True)
@@ -466,8 +470,12 @@ def test_an_absent_node_comes_back_as_it_was():
     assert golden.drained
     assert (golden.sums["sent"] == 30).all() and golden.sums["received"].sum() == 30 * system.nodes
     found = golden.take_events()
-    within = found[(found["unit"] == 1) & (found["cycle"] >= 404) & (found["cycle"] < 3000)]
-    assert not np.isin(within["lane"], (LANE_TX,)).any() and not len(within[within["lane"] == LANE_RX])
+    within = found[(found["unit"] == 1) & (found["cycle"] >= 400 + stages.SHOWN) & (found["cycle"] < 3000)]
+    assert not (within["lane"] == LANE_TX).any()
+    acted = within[within["lane"] == LANE_RX]
+    assert np.isin(acted["word"] & np.uint64(0xFF), (Event.ACK_REPEAT, Event.REPEAT)).all()
+    longest = 2 * max(stages.rounds(system.graph.distance_classes, system.timers.backoff_steps))
+    assert (acted["cycle"] < 400 + 5 * longest).all()
     assert golden._ni[1, Registers.time_zero] == 2600
 
 

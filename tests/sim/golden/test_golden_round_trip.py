@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_TX, Event, Kind
+from lethe.spec.stages import MEASURED
 from lethe_sim.golden.blocks import Ni
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.ni import ladder, round_trip
@@ -27,7 +28,7 @@ class Estimator:
     def sample(self, cycle: int, trip: int) -> None:
         e = min(trip, self.most) - self.s // 8
         self.s, self.v = self.s + e, self.v + abs(e) - self.v // 4
-        self.used.append((cycle + 6, min(max(self.s // 8 + self.v, self.delay), self.most)))
+        self.used.append((cycle + MEASURED, min(max(self.s // 8 + self.v, self.delay), self.most)))
 
     def time_out(self, cycle: int) -> int:
         return [value for since, value in self.used if since <= cycle][-1]
@@ -73,12 +74,12 @@ def test_a_reset_forgets_all_that_was_measured():
     for cycle in (20_000, 20_003):  # the second is not yet used when the reset comes
         round_trip.stamp(k, used, cycle - 300, slot=3, tries=1)
         round_trip.sample(k, used, cycle, 3, 1, 1)
-    assert round_trip.time_out(k, used, 20_006, 1, 0) > system.delays[1]
+    assert round_trip.time_out(k, used, 20_000 + MEASURED, 1, 0) > system.delays[1]
     ladder.clear(k, used)
     for echo in (None, 1, 0):
         for row in (used, fresh) if echo is not None else ():
             round_trip.sample(k, row, 10_200, 3, 1, echo)
-        times = [[round_trip.time_out(k, row, 20_020, c, 2) for c in range(3)] for row in (used, fresh)]
+        times = [[round_trip.time_out(k, row, 20_030, c, 2) for c in range(3)] for row in (used, fresh)]
         assert times[0] == times[1]
         assert (times[1][1] > 4 * system.delays[1]) == (echo == 0)
 

@@ -90,7 +90,7 @@ def test_any_small_system_delivers_once(data):
             router={"latency": draw(1, 2, 3, 4)},
             ni={"slots": draw(2, 3, 16), "sets": draw(1, 2, 8), "ways": draw(1, 3), "reply_depth": draw(2, 8),
                 "deliver_records": draw(2, 8)},
-            timers={"backoff_steps": draw(0, 2, 6), "jitter_bits": draw(0, 4), "timer_depth": draw(0, 8)},
+            timers={"backoff_steps": draw(0, 2, 6), "jitter_bits": draw(4, 6), "timer_depth": draw(0, 8)},
             faults={"loss": draw(0.0, 0.1, 0.2), "flip": flips},
             workload={"count": 10, "load": draw(0.1, 1.0), "min_length": 4, "max_length": draw(4, 4, 9)},
             run={"seed": data.draw(st.integers(0, (1 << 32) - 1))},

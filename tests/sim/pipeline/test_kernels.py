@@ -5,6 +5,7 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
+from lethe.spec.stages import ACTS
 from lethe.spec.wire import pack_uid
 from lethe_sim.ledger import columns
 from lethe_sim.ledger.columns import NULL, most_before, runs, starts_of
@@ -54,7 +55,7 @@ def test_the_most_before_is_of_the_own_run():
 SEND, ACK, FORGET, DUPLICATE, RELEASE, FORGOTTEN = (
     Event.SEND, Event.ACK, Event.FORGET, Event.DUPLICATE, Event.RELEASE, Event.FORGOTTEN,
 )  # fmt: skip
-# (cycle, node, event, peer, slot, generation) of datagrams of node 0; its messages act 12 cycles later at the earliest.
+# (cycle, node, event, peer, slot, generation) of datagrams of node 0; its messages act 16 cycles later at the latest.
 LAUNCHES = [(100, 0, SEND, 7, 3, 0), (150, 0, FORGET, 7, 3, 0), (160, 0, SEND, 7, 3, 1), (170, 0, SEND, 7, 4, 0)]
 
 
@@ -83,7 +84,7 @@ def group_of(system: System, events: list[tuple]) -> Group:
         ([(165, 7, DUPLICATE, 0, 3, 1)], [165], [165]),
         ([(5000, 7, DUPLICATE, 0, 3, 1)], [5000], [5000]),
         # The other direction is another path.
-        ([(190, 7, ACK, 0, 3, 1), (200, 0, RELEASE, 7, 3, 1), (210, 7, DUPLICATE, 0, 3, 1)], [], []),
+        ([(180, 7, ACK, 0, 3, 1), (200, 0, RELEASE, 7, 3, 1), (210, 7, DUPLICATE, 0, 3, 1)], [], []),
     ],
 )
 def test_overtaking_worms(arrivals, tree, mesh):
@@ -101,7 +102,7 @@ def test_overtaking_worms(arrivals, tree, mesh):
 def test_an_arrival_has_its_own_launch():
     """Without queues there is one cycle in which a worm can have been launched; one launch is one arrival's."""
     system = System.make(topology={"kind": "wire"})
-    flight = 2 + system.format.control_flits - 1
+    flight = system.format.control_flits - 1 + ACTS
     sends = [(100, 0, FORGET, 1, 0, 0), (200, 0, FORGET, 1, 0, 0)]
 
     def found(*cycles: int) -> list[tuple]:

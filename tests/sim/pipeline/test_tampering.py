@@ -10,6 +10,7 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Drop, Event, Status
+from lethe.spec.stages import ACTS, SHOWN
 from lethe.spec.toml import dump
 from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
@@ -152,9 +153,18 @@ def without(*events: Event):
     return remove
 
 
+def without_acceptance(rows):
+    """Of a datagram that is delivered, with no reset of its nodes."""
+    reset = {row["unit"] for row in rows if row["event"] == Event.RESET}
+    delivered = {row["uid"] for row in rows if row["event"] == Event.DELIVER and row["unit"] not in reset}
+    rows.remove(
+        next(r for r in rows if r["event"] == Event.ACCEPT and r["unit"] not in reset and r["uid"] in delivered)
+    )
+
+
 #: Alterations after which digest and number of rows are those of the rows; and what must be found.
 CONSISTENT = {
-    "an acceptance is missing": (without(Event.ACCEPT), "invented"),
+    "an acceptance is missing": (without_acceptance, "invented"),
     "a uid of -1": (lambda rows: next(r for r in rows if r["event"] == Event.DELIVER).update(uid=-1), "garbled"),
     "a cycle is null": (change_cells({"cycle": None}), "garbled"),
     "an event is null": (change_cells({"event": None}), "garbled"),
@@ -202,7 +212,7 @@ def test_what_no_rule_forbids_the_digest_shows(mixed, tmp_path, name):
 
 def test_a_part_is_removed_with_its_entry(mixed, tmp_path):
     path = tmp_path / "t.parquet"
-    tamper(path, mixed, lambda rows: None, part_events=300)
+    tamper(path, mixed, lambda rows: None, part_events=150)
     manifest = json.loads((path / "_trace.json").read_text())
     gone = manifest["parts"].pop(1)
     manifest["trace"]["events"] -= gone["events"]
@@ -314,15 +324,25 @@ def _death_without_its_event(rows):
     rows.remove(row)
 
 
-def _sent_while_away(cycle: int):
+_AWAY, _BACK = (OPTIONS["faults"]["absences"][0][name] for name in ("start", "end"))
+
+
+def _granted(cycle: int):
+    """A message whose grant is in ``cycle``, of the node that is away."""
+
     def change(rows):
-        rows.append(dict(of_rows(rows, Event.FORGET, unit=1)[0], cycle=cycle))
+        rows.append(dict(of_rows(rows, Event.FORGET, unit=1)[0], cycle=cycle + SHOWN))
 
     return change
 
 
-def _heard_while_away(rows):
-    rows.append(dict(of_rows(rows, Event.FORGOTTEN, unit=1)[0], cycle=1000))
+def _arrived(cycle: int):
+    """A message whose last flit arrives in ``cycle``, at the node that is away."""
+
+    def change(rows):
+        rows.append(dict(of_rows(rows, Event.FORGOTTEN, unit=1)[0], cycle=cycle + ACTS))
+
+    return change
 
 
 def _fewer_repeats(rows):
@@ -371,9 +391,10 @@ OF_OPTIONS = {
     "the incarnation of a take is of an earlier life": (_taken_from_an_earlier_life, "untaken"),
     "an event after death": (_after_death, "dead"),
     "a death without its event": (_death_without_its_event, "reset"),
-    "sent at the start of an absence": (_sent_while_away(902), "dead"),
-    "sent at the end of an absence": (_sent_while_away(1101), "dead"),
-    "heard in an absence": (_heard_while_away, "dead"),
+    "sent at the start of an absence": (_granted(_AWAY), "dead"),
+    "sent at the end of an absence": (_granted(_BACK - 1), "dead"),
+    "heard at the start of an absence": (_arrived(_AWAY), "dead"),
+    "heard at the end of an absence": (_arrived(_BACK - 1), "dead"),
 }  # fmt: skip
 
 
@@ -386,9 +407,9 @@ def test_options_are_judged(options, tmp_path, name):
 
 
 def test_a_message_just_outside_an_absence_is_none_of_it(options, tmp_path):
-    """What was granted in the last cycle before it, or in the first after it."""
-    for cycle in (901, 1102):
-        tamper(tmp_path / "t.parquet", options, _sent_while_away(cycle), counters={})
+    """What was granted, or arrived, in the last cycle before it, or in the first after it."""
+    for change in (moved(cycle) for moved in (_granted, _arrived) for cycle in (_AWAY - 1, _BACK)):
+        tamper(tmp_path / "t.parquet", options, change, counters={})
         assert "dead" not in {found.name for found in audit_trace(tmp_path / "t.parquet").findings}
 
 

@@ -102,7 +102,7 @@ def by_hand(system: System, events: np.ndarray, cycles: int, first: int, last: i
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("window", [None, (100, 350)])
+@pytest.mark.parametrize("window", [None, (100, 450)])
 def test_as_by_hand(run, window):
     system, events, cycles = run
     if window is None:

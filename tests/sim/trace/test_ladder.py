@@ -10,6 +10,7 @@ import pytest
 from lethe.spec import trace as layout
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, LANE_TX, Drop, Event, Kind
+from lethe.spec.stages import ACTS
 from lethe.spec.wire import pack_uid
 from lethe_sim.trace import RAW_EVENT, SCHEMA, TraceError, TraceWriter
 from lethe_sim.trace.ladder import find, listing, text_ladder
@@ -41,7 +42,7 @@ def at_link(cycle: int, link: int, event: Event):
 
 
 def arrival(launched: int) -> int:
-    return launched + FLITS - 1 + 3 * SYSTEM.router.latency + 2
+    return launched + FLITS - 1 + 3 * SYSTEM.router.latency + ACTS
 
 
 def up_and_over(cycle: int):

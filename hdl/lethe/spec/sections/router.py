@@ -3,6 +3,7 @@
 import typing
 from dataclasses import dataclass
 
+from lethe.spec import stages
 from lethe.spec.wire import FLIT_WIDTHS
 
 from .key import Fail, Within, key
@@ -20,7 +21,9 @@ MOST_QUEUES = 128
 #: The first fields of a header: kind, destination, source and slot.
 FIELDS_OF_KEY = 4
 #: Up to so many registers of a router's latency are in its crossbar, the last of them at the output.
-STAGES = 4
+STAGES = 6
+#: Cycles by which the RTL counts what routers show later than what other units show: a register before the sums.
+SUMMED = 1
 # Longer than any run.
 _NO_BOUND = 1 << 42
 
@@ -30,7 +33,7 @@ class RouterSection:
     about = "Latency, input queues, and credits in place of discarding."
 
     latency: int = key(
-        1, "cycles a flit spends in a router, 1 to 4; without queues its registers cut the longest paths"
+        1, "cycles a flit spends in a router, 1 to 6; without queues its registers cut the longest paths"
     )
     queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
@@ -44,7 +47,7 @@ class RouterSection:
 def check(system: "System", fail: Fail, within: Within) -> None:
     """What waits at router inputs: its sizes, and that a router can read the key of a pinned path from a first flit."""
     router, graph = system.router, system.graph
-    within("router.latency", 1, 4)
+    within("router.latency", 1, STAGES)
     if router.queue not in QUEUES:
         fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
     within("router.max_wait", 1, 65535)
@@ -130,4 +133,4 @@ def longest_wait(system: "System") -> int:
 def packet_life(system: "System") -> int:
     """The most cycles a worm can spend between its first flit and its action at the receiver."""
     longest = system.graph.class_hops(system.graph.distance_classes - 1)
-    return longest * (system.router.latency + system.longest_wait) + system.format.max_flits + 2
+    return longest * (system.router.latency + system.longest_wait) + system.format.max_flits + stages.ACTS

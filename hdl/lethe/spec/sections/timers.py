@@ -3,6 +3,8 @@
 import typing
 from dataclasses import dataclass
 
+from lethe.spec import stages
+
 from .key import Fail, Within, key
 
 if typing.TYPE_CHECKING:
@@ -24,9 +26,9 @@ class TimersSection:
         -1,
         "longest time-out, from measured round trips; 0: fixed; -1: 64 of the first if worms wait, else 0",
     )
-    backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 43 to 2,752 cycles; 0: never")
+    backoff_steps: int = key(6, "how often the time-out doubles, for example 6 times from 55 to 3,520 cycles; 0: never")
     jitter_bits: int = key(
-        4, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 4 are up to 15; 0: none"
+        6, "a repeat waits up to 2^jitter_bits - 1 cycles more, drawn at random: 6 are up to 63; 0: none"
     )
     timer_depth: int = key(
         0, "time-outs in each rung of a time-out ladder; 0: twice the larger of slots and entries, at least 16"
@@ -59,8 +61,9 @@ def check(system: "System", fail: Fail, within: Within) -> None:
             "timers.silent_after", f"watches at most {MOST_NODES_HEARD:,} nodes, not {system.nodes:,}", "leave it at 0"
         )
     depth = system.timers.timer_depth
-    if depth and not 5 <= depth <= 1 << 17:
-        fail("timers.timer_depth", f"must be 5 to {1 << 17}, not {depth}", "choose one of these, or leave it at 0")
+    least, most = stages.SPARE_DELIVER + 1, 1 << 17
+    if depth and not least <= depth <= most:
+        fail("timers.timer_depth", f"must be {least} to {most}, not {depth}", "choose one of these, or leave it at 0")
 
 
 def promises(system: "System", fail: Fail) -> None:
@@ -119,7 +122,7 @@ def delays(system: "System") -> tuple[int, ...]:
     """
     form, hop = system.format, system.router.latency
     first = [
-        2 * hop * system.graph.class_hops(c) + form.max_flits + form.control_flits + 10 + system.slack
+        2 * hop * system.graph.class_hops(c) + form.max_flits + form.control_flits + stages.ROUND_TRIP + system.slack
         for c in range(system.graph.distance_classes)
     ]
     return (*first, *(first[-1] << r for r in range(1, system.timers.backoff_steps + 1)))
@@ -166,7 +169,10 @@ def time_bits(system: "System") -> int:
 def retry_time(system: "System", retry_limit: int) -> int:
     """The longest time in cycles from the first Send to giving up after ``retry_limit`` repeats (`link_wait`)."""
     last = system.graph.distance_classes - 1
-    more = (1 << system.timers.jitter_bits) + system.link_wait
+    # In its rung two tokens of every slot may be before it.
+    in_turn = 2 * max(stages.rounds(system.graph.distance_classes, system.timers.backoff_steps)) * 2 * system.ni.slots
+    until_granted = in_turn + stages.CHOSEN + stages.QUEUED + 2
+    more = (1 << system.timers.jitter_bits) + system.link_wait + until_granted + stages.SHOWN
     return sum(system.longest_delays[system.rung(last, r)] + more for r in range(retry_limit + 1))
 
 
@@ -179,11 +185,12 @@ def orphan_time(system: "System") -> int:
 def reuse_time(system: "System") -> int:
     """The shortest time in cycles between two acceptances on one slot that an Ack ends.
 
-    An empty payload to the nearest node: 4 to the first flit, the Send, 2 to its action, 4 to the Ack's
-    first flit, the Ack, 2 to the release, 2 to the completion, 2 to the free queue's output.
+    An empty payload to the nearest node: through a queue to the first flit, the Send, its action, through a queue to
+    the Ack's first flit, the Ack, the release, the completion's queue, the queue of free slots.
     """
     crossing = system.router.latency * system.graph.least_hops
-    return 4 + system.format.send_flits(0) - 1 + 2 + 4 + system.format.control_flits - 1 + 2 + 2 + 2 + 2 * crossing
+    flits = system.format.send_flits(0) - 1 + system.format.control_flits - 1
+    return 4 * stages.QUEUED + 2 * (stages.SHOWN + stages.ACTS) + flits + 2 * crossing
 
 
 def wrap_time(system: "System") -> int:

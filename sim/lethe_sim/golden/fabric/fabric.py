@@ -12,6 +12,7 @@ from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
 from lethe_sim.golden.compile import jit, pointer
 from lethe_sim.golden.fabric.topology import ports, wire_up
+from lethe_sim.golden.lib.random import leaps
 from lethe_sim.golden.record import Record, table
 from lethe_sim.golden.state import NONE, Buffer, InputQueue, Link, Parameters, Port, Router
 
@@ -34,6 +35,7 @@ class Fabric(NamedTuple):
     buffer_flags: np.ndarray  # per flit in a buffer: its flags
     buffer_flits: np.ndarray  # per flit in a buffer: its words
     returning: np.ndarray  # the most flits in a source queue; per phase: how many credits come back, and where to
+    leaps: np.ndarray  # of the generators (`lib.random.leaps`)
 
 
 _routers, _ports, _links, _queues, _buffers = map(table, (Router, Port, Link, InputQueue, Buffer))
@@ -46,7 +48,7 @@ def pointers(f):
         _routers(pointer(f.routers)), _ports(pointer(f.ports)), _links(pointer(f.links)), pointer(f.heads),
         pointer(f.lists), pointer(f.flight), pointer(f.port_flit), pointer(f.flight_data), _queues(pointer(f.queues)),
         pointer(f.queue_flags), pointer(f.queue_flits), _buffers(pointer(f.buffers)), pointer(f.buffer_flags),
-        pointer(f.buffer_flits), pointer(f.returning),
+        pointer(f.buffer_flits), pointer(f.returning), pointer(f.leaps),
     )  # fmt: skip
 
 
@@ -70,7 +72,9 @@ def build(system: System, k: Parameters) -> Fabric:
     fabric = empty(k, sizes)
     k.link_count = _wire_up(k, fabric)
     links = rows(fabric.links, Link)[: k.link_count]
-    rows(fabric.routers, Router)[:, Router.draws] = seeds(seed, UNIT_ROUTER, graph.routers)
+    routers = rows(fabric.routers, Router)
+    routers[:, Router.draw] = seeds(seed, UNIT_ROUTER, graph.routers)
+    routers[:, Router.path_draw] = seeds(seed, UNIT_ROUTER, 2 * graph.routers)[graph.routers :]
     if k.loss:
         links[:, Link.loss_random] = seeds(seed, UNIT_LINK_LOSS, len(links))
     if k.flip:
@@ -89,6 +93,7 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
     routers = np.zeros((len(sizes), Router.size), np.int64)
     routers[:, Router.ports] = sizes
     routers[:, Router.first_port] = np.cumsum(sizes) - sizes
+    routers[:, Router.drawn] = -1
     inputs = np.zeros((count, Port.size), np.int64)
     inputs[:, Port.input_heard] = NONE
     inputs[:, Port.out_link] = NONE
@@ -112,6 +117,7 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
         buffer_flags=np.zeros(places, np.int64),
         buffer_flits=np.zeros(2 * places, np.uint64),
         returning=np.zeros(1 + int(k.return_phases) * (buffers + 1), np.int64),
+        leaps=leaps(),
     )
 
 

@@ -15,7 +15,7 @@ from lethe_sim.golden.fabric.fabric import heads_at, let_out, list_at
 from lethe_sim.golden.fabric.pin import pinned_port
 from lethe_sim.golden.fabric.topology import route
 from lethe_sim.golden.lib.bits import mask
-from lethe_sim.golden.lib.random import advance, scale
+from lethe_sim.golden.lib.random import all_bits, leap
 from lethe_sim.golden.state import FIRST, FREE_PATH, LAST, NEVER, TAG_FLITS, TAG_FLITS_MASK
 from lethe_sim.golden.study import paths
 
@@ -158,22 +158,17 @@ def decide(k, f, ev, cycle, number):
     first = router.first_port
     at = heads_at(f, number)
     count = f.heads[at]
-    wanted = False
     climbing = False
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         ask = asks_for(k, f, router, port)
         f.ports[port].asks = ask
-        wanted = wanted or ask != NOWHERE
         climbing = climbing or ask == UP
-    if wanted:
-        router.draws = advance(router.draws)
-    draw = router.draws
     if climbing and k.path != FREE_PATH:
         paths.choose(k, f, number)
     elif climbing:
         up = k.arity * k.dilation
-        spread(k, f, ev, cycle, number, draw, UP, up, router.ports - up)
+        spread(k, f, ev, cycle, number, UP, up, router.ports - up)
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         ask = f.ports[port].asks
@@ -181,11 +176,11 @@ def decide(k, f, ev, cycle, number):
             discard(k, f, ev, cycle, port, Event.DISCARD_ROUTE)
         elif ask >= 0:
             if k.dilation > 1 and paths.is_bundle(k, router, ask):
-                spread(k, f, ev, cycle, number, draw, ask, ask, k.dilation)
+                spread(k, f, ev, cycle, number, ask, ask, k.dilation)
             elif f.ports[first + ask].free_from > cycle:
                 refuse(k, f, ev, cycle, port, Event.DISCARD_BUSY)
             else:
-                contend(k, f, ev, cycle, first, ask, i, at + count + 1, draw)
+                contend(k, f, ev, cycle, router, ask, i, at + count + 1)
 
 
 @jit
@@ -204,56 +199,78 @@ def asks_for(k, f, router, port):
 
 
 @jit
-def contend(k, f, ev, cycle, first, ask, begin, end, draw):
+def draw_of(f, router, cycle):
+    """What a router draws in ``cycle``, which is no earlier than the one it was last asked for."""
+    draw = leap(f.leaps, router.draw, cycle - router.drawn)
+    router.draw = draw
+    router.drawn = cycle
+    return draw
+
+
+@jit
+def contend(k, f, ev, cycle, router, ask, begin, end):
     """Decide for all heads that ask for a free output; the first of them is at ``begin`` of the list."""
-    contenders = 0
-    for i in range(begin, end):
-        contenders += f.ports[f.heads[i]].asks == ask
-    winner = scale(draw & 0xFF, 8, contenders)
-    n = 0
+    first = router.first_port
+    winner = f.heads[begin]
+    alone = True
+    for i in range(begin + 1, end):
+        alone = alone and f.ports[f.heads[i]].asks != ask
+    if not alone:
+        turn = draw_of(f, router, cycle) & 0xFF & all_bits(router.ports)
+        for i in range(begin + 1, end):
+            port = f.heads[i]
+            if f.ports[port].asks == ask and (port - first) ^ turn < (winner - first) ^ turn:
+                winner = port
     for i in range(begin, end):
         port = f.heads[i]
         if f.ports[port].asks == ask:
             f.ports[port].asks = UP  # settled
-            if n == winner:
+            if port == winner:
                 forward(k, f, ev, cycle, port, first + ask, ask)
             else:
                 refuse(k, f, ev, cycle, port, Event.DISCARD_CONTENTION)
-            n += 1
 
 
 @jit
-def spread(k, f, ev, cycle, number, draw, ask, base, links):
-    """Heads that may leave on any of some outputs: the rotated j-th head takes the rotated j-th that is free.
+def spread(k, f, ev, cycle, number, ask, base, links):
+    """Heads that may leave on any of some outputs: the j-th head in a drawn order takes the j-th that is free.
 
     The outputs are ``links`` from number ``base`` on, for the heads that ask for ``ask``.
     """
-    first, ports = f.routers[number].first_port, f.routers[number].ports
-    at = heads_at(f, number)
-    count = f.heads[at]
-    start = first + scale(draw >> 8 & 0xFF, 8, ports)
-    turn = scale(draw >> 16 & 0xFF, 8, links)
-    begin = 1
-    while begin <= count and f.heads[at + begin] < start:
-        begin += 1
+    router = f.routers[number]
+    first, at, draw = router.first_port, heads_at(f, number), draw_of(f, router, cycle)
+    head_turn = draw >> 8 & 0xFF & all_bits(router.ports)
+    link_turn = draw >> 16 & 0xFF & all_bits(links)
+    places = all_bits(links) + 1
     tried, refused = 0, Event.DISCARD_UP if ask == UP else Event.DISCARD_BUSY
-    for i in range(begin, begin + count):
-        port = f.heads[at + (i - count if i > count else i)]
-        if f.ports[port].asks != ask:
-            continue
+    settled, port = -1, next_head(f, at, first, ask, head_turn, -1)
+    while port >= 0:
+        settled = (port - first) ^ head_turn
         f.ports[port].asks = UP  # settled
         output = -1
-        while tried < links and output < 0:
-            one = turn + tried
-            one = first + base + (one - links if one >= links else one)
-            if f.ports[one].free_from <= cycle:
-                output = one
+        while tried < places and output < 0:
+            one = tried ^ link_turn
+            if one < links and f.ports[first + base + one].free_from <= cycle:
+                output = first + base + one
             tried += 1
         if output < 0:
             discard(k, f, ev, cycle, port, refused)
         else:
             forward(k, f, ev, cycle, port, output, output - first)
             refused = Event.DISCARD_UP if ask == UP else Event.DISCARD_CONTENTION
+        port = next_head(f, at, first, ask, head_turn, settled)
+
+
+@jit
+def next_head(f, at, first, ask, turn, settled):
+    """Of the heads that ask for ``ask`` the next in the order of input ^ ``turn``, behind ``settled``; −1: none."""
+    found = -1
+    for i in range(at + 1, at + f.heads[at] + 1):
+        port = f.heads[i]
+        place = (port - first) ^ turn
+        if f.ports[port].asks == ask and place > settled and (found < 0 or place < (found - first) ^ turn):
+            found = port
+    return found
 
 
 @jit

@@ -8,7 +8,7 @@ from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word, extend, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import cut, put_flit
-from lethe_sim.golden.state import NONE, Queues
+from lethe_sim.golden.state import NEVER, NONE, Queues
 from lethe_sim.golden.study import limit
 
 from . import layouts, send_table
@@ -69,7 +69,7 @@ def store_record(k, ni, ev, port, cycle, life, control):
     slot, generation = layouts.unpack_life(life)
     datagram = send_table.slot_of(k, ni, slot)
     datagram.generation = generation
-    datagram.live = 0
+    datagram.since = NEVER
     datagram.destination = port.destination
     datagram.cls = port.cls & k.class_mask
     datagram.mode = port.mode
@@ -113,7 +113,7 @@ def accept(k, ni, ev, cycle, control):
     """The datagram is fully stored: its slot is live, and waits in the new or the control queue."""
     slot = ni.accepting[control].slot
     datagram = send_table.slot_of(k, ni, slot)
-    datagram.live = 1
+    datagram.since = cycle
     deadline = datagram.deadline
     datagram.deadline = cycle - ni.time_zero + deadline if deadline > 0 else NONE
     queue.push(k, ni, launch_queue(control), layouts.pack_life(slot, datagram.generation), 0, cycle)

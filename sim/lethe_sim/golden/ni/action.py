@@ -1,9 +1,9 @@
-"""At most one acts in a cycle: the message that ended two cycles before (section 4.4), else the internal request."""
+"""At most one acts in a cycle: the message that ended six cycles before (section 4.4), else the internal request."""
 
 from lethe.spec.events import LANE_RX, Drop, Event, Kind
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word
-from lethe_sim.golden.state import Request
+from lethe_sim.golden.state import AHEAD, Request
 
 from . import deliver, layouts, receive_side, send_side
 from .receiver import message_of, verdict
@@ -11,7 +11,7 @@ from .receiver import message_of, verdict
 
 @jit
 def act_message(k, ni, ev, cycle, ack_room):
-    """What the message that ended in ``cycle`` − 2 does."""
+    """What the message that ended in time to act in ``cycle`` does."""
     message = message_of(k, ni, cycle)
     kind, source = message.kind, message.source
     owner = message.destination if kind in (Kind.ACK, Kind.REJECT) else source
@@ -39,9 +39,11 @@ def act_message(k, ni, ev, cycle, ack_room):
 
 
 @jit
-def act_request(k, ni, ev, cycle, request, a, b):
-    """The request that was chosen in ``cycle`` − 1 acts."""
-    if request == Request.ACK:
+def act_request(k, ni, ev, cycle):
+    """The request that was chosen in time to act in ``cycle`` acts."""
+    pending = ni.requests[cycle & AHEAD - 1]
+    kind, a, b = pending.kind, pending.a, pending.b
+    if kind == Request.ACK:
         receive_side.act_ack_timer(k, ni, ev, cycle, a, b)
     else:
-        send_side.act_request(k, ni, ev, cycle, request, a)
+        send_side.act_request(k, ni, ev, cycle, kind, a)

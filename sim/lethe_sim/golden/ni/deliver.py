@@ -5,9 +5,8 @@ from lethe.spec.trace import take_lane
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.lib.bits import flit_high, flit_low
 from lethe_sim.golden.record import raw
-from lethe_sim.golden.state import Queue, Queues
+from lethe_sim.golden.state import Offer, Queue, Queues
 
 from . import layouts
 
@@ -57,21 +56,46 @@ def last_at(k, ni):
 
 
 @jit
-def offer(k, ni, data, cycle, fifo, last):
-    """The next payload flit of the arriving message is stored, or the message overflows."""
-    flit = k.header_flits + ni.offered
-    ni.offered += 1
-    uncommitted = ni.uncommitted
+def will_offer(k, ni, data, cycle, fifo, last, low, high):
+    """A payload flit has arrived, and will be offered to a FIFO in ``cycle``."""
+    place = ni.offers_from + ni.offers & k.offer_ring - 1
+    ni.offers += 1
+    waiting = Offer(ni, k.at_offers, place)
+    waiting.cycle, waiting.fifo, waiting.last = cycle, fifo, last
+    data[k.at_offer_data + place * k.words] = low
+    if k.words == 2:
+        data[k.at_offer_data + place * 2 + 1] = high
+
+
+@jit
+def take_offers(k, ni, data, cycle):
+    """All flits that are offered up to ``cycle`` are stored, or their message overflows.
+
+    Nobody sees them before they are committed: so they need not be taken in their own cycles.
+    """
+    while ni.offers > 0:
+        place = ni.offers_from
+        waiting = Offer(ni, k.at_offers, place)
+        if waiting.cycle > cycle:
+            return
+        ni.offers_from = place + 1 & k.offer_ring - 1
+        ni.offers -= 1
+        offer(k, ni, data, waiting, place)
+
+
+@jit
+def offer(k, ni, data, waiting, place):
+    """A payload flit of the arriving message is stored, or the message overflows."""
+    fifo, uncommitted, words = waiting.fifo, ni.uncommitted, k.words
     stored = data_queue(k, ni, fifo)
-    if ni.overflow or queue.memory_level(stored, cycle) + uncommitted >= flits_limit(k, fifo):
+    if ni.overflow or queue.memory_level(stored, waiting.cycle) + uncommitted >= flits_limit(k, fifo):
         ni.overflow = 1
         return
-    place = place_of(k, ni, fifo, stored.level + uncommitted)
-    words, flit_bits = k.words, k.flit_bits
-    data[k.at_data + place * words] = flit_low(data, k.at_rx, flit_bits, flit)
+    to = place_of(k, ni, fifo, stored.level + uncommitted)
+    data[k.at_data + to * words] = data[k.at_offer_data + place * words]
     if words == 2:
-        data[k.at_data + place * 2 + 1] = flit_high(data, k.at_rx, flit_bits, flit)
-    last_at(k, ni)[place] = last
+        data[k.at_data + to * 2 + 1] = data[k.at_offer_data + place * 2 + 1]
+    last_at(k, ni)[to] = waiting.last
     ni.uncommitted = uncommitted + 1
 
 
@@ -80,7 +104,6 @@ def drop(ni):
     """Drop what is not committed."""
     ni.uncommitted = 0
     ni.overflow = 0
-    ni.offered = 0
 
 
 @jit

@@ -41,11 +41,10 @@ from lethe.spec.trace import (
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, mask
-from lethe_sim.golden.state import ACK_LADDER, END, MERGE, NEVER, SEND_LADDER, HostPort, Queues
+from lethe_sim.golden.state import MERGE, NEVER, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import accept, deliver, layouts, send_table
-from .receiver import stage
+from . import accept, choose, deliver, layouts, send_table
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
@@ -121,7 +120,7 @@ def slot_ready(k, ni, port, cycle, control):
     if not queue.present(k, ni, free, cycle) or queue.level(k, ni, accept.launch_queue(control), cycle) >= most:
         return False
     slot, _ = layouts.unpack_life(queue.oldest(k, ni, free).a)
-    return slot != ni.tx_slot or not ni.tx_from <= cycle <= ni.tx_until
+    return slot != ni.tx_slot or cycle > ni.tx_until
 
 
 @jit
@@ -139,8 +138,13 @@ def data_ready(ni, control):
 @jit
 def cancel_ready(ni, cycle):
     """Whether a cancel is taken in ``cycle``: no other request is chosen, and no message will act instead."""
-    others = ni.finish_from <= cycle or ni.ladders[SEND_LADDER].full or ni.ladders[ACK_LADDER].full
-    return cycle >= ni.ready_from and not stage(ni, cycle + 1) & END and not others
+    return choose.may_cancel(ni, cycle)
+
+
+@jit
+def dump_ready(ni, cycle):
+    """Whether a dump is taken in ``cycle`` while quiesced, if no cancel is offered and no other dump is on its way."""
+    return choose.may_dump(ni, cycle)
 
 
 @jit

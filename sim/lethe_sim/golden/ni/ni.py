@@ -3,25 +3,21 @@
 import numpy as np
 
 from lethe.spec.events import LANE_RX, Event
+from lethe.spec.stages import ACTS
 from lethe.spec.trace import NI_BEAT, NI_FLAG_BITS, NI_FLAGS, NI_FLIT
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import (
     ACK_LADDER,
-    END,
+    AHEAD,
     FIRST,
-    FRAGMENTED,
     LAST,
     NEVER,
     NONE,
-    OFFER,
-    OFFER_FIFO,
-    OFFER_LAST,
     SEND_LADDER,
     VALID,
     Queues,
-    Request,
     Showing,
 )
 from lethe_sim.golden.study import limit
@@ -29,6 +25,7 @@ from lethe_sim.golden.study import limit
 from . import (
     accept,
     action,
+    choose,
     completion,
     deliver,
     host_port,
@@ -40,9 +37,7 @@ from . import (
     silence,
     transmitter,
 )
-from .choose import choose
 from .host_port import Flow
-from .receiver import stage
 
 (
     _LINK_VALID, _LINK_FIRST, _LINK_LAST, _IDLE, _SEND_READY, _DATA_READY, _DELIVER, _DELIVER_DATA, _DELIVER_LAST,
@@ -61,16 +56,17 @@ def reset(k, ni, cycle):
     ni.next_grant = cycle
     ni.tx_clear = cycle
     ni.tx_slot = NONE
-    ni.tx_end = NONE
+    ni.tx_last = NONE
+    ni.granted = NONE
     ni.merge_at = NEVER
-    ni.launch = NONE
-    ni.finish_from = NEVER
+    ni.launch_at = NEVER
+    ni.finish_from, ni.finish_free = NEVER, cycle
     ni.under_way = 0
     ni.rx_count = 0
-    ni.request = Request.NONE
+    ni.offers = 0
     deliver.drop(ni)
-    for i in range(4):
-        ni.stage[i] = 0
+    ni.ends, ni.asked, ni.fragments = 0, 0, 0
+    ni.chosen = NONE
     for place in range(k.tx_ring):
         showing = Showing(ni, k.at_tx, place)
         showing.flags, showing.word = 0, 0
@@ -80,7 +76,7 @@ def reset(k, ni, cycle):
         clear_queue(deliver.data_queue(k, ni, fifo))
     for slot in range(k.slots):
         datagram = send_table.slot_of(k, ni, slot)
-        datagram.live, datagram.launched = 0, k.generation_mask
+        datagram.since, datagram.launched = NEVER, NONE
         # One a cycle; of the data slots nobody looks before the NI is ready.
         queue.push(k, ni, accept.free_queue_of(k, slot), layouts.pack_life(slot, 0), 0, cycle + slot)
     limit.clear(k, ni)
@@ -99,6 +95,8 @@ def clear_queue(empty):
 @apart
 def begin_reset(k, ni, ev, cycle):
     """The first cycle of a node reset: a new incarnation, and what is lost is reported (section 4.11)."""
+    if ni.launch_at < cycle:
+        transmitter.launch(k, ni)  # it has drawn its jitter
     lost = deliver.records_held(k, ni)
     ni.incarnation_now = 1 if ni.incarnation_now == k.incarnation_mask else ni.incarnation_now + 1
     emit(ev, cycle, ni.number, LANE_RX, event_word(Event.RESET, 0, 0, lost), 0)
@@ -109,14 +107,12 @@ def step(k, ni, data, ev, port, beat, cycle):
     """One cycle of an NI that is not in reset, whose host drives ``port`` and the words at ``beat``; returns `Flow`.
 
     The order is such that every rule sees the state at the start of the cycle: first what takes and judges,
-    then what pushes and stores.
+    then what pushes and stores, at last what is known of the next cycles.
     """
-    now = stage(ni, cycle)
-    ni.stage[cycle & 3] = 0
-    sends_allowed, ack_room = ladder.has_room(ni, SEND_LADDER), ladder.has_room(ni, ACK_LADDER)
-    request, request_a, request_b = ni.request, ni.request_a, ni.request_b
-    launched = ni.launch
-    ni.launch = NONE
+    if ni.launch_at < cycle:
+        transmitter.launch(k, ni)
+    deliver.take_offers(k, ni, data, cycle)
+    sends_allowed, ack_room = ladder.has_room(ni, SEND_LADDER, cycle), ladder.has_room(ni, ACK_LADDER, cycle)
     # Only one of the accept contexts moves in a cycle.
     control = 1 if host_port.control_moves(k, ni, port, cycle) else 0
     done = Flow.CONTROL if control else 0
@@ -132,20 +128,24 @@ def step(k, ni, data, ev, port, beat, cycle):
     held = port.link_disable or ni.away > 0
     if not held and transmitter.grant(k, ni, data, cycle, sends_allowed):
         done |= Flow.SHOWING
-    choose(k, ni, port, cycle)
+    ladder.poll(k, ni, SEND_LADDER, cycle)
+    ladder.poll(k, ni, ACK_LADDER, cycle)
+    choose.choose_cancel(k, ni, port, cycle)
 
-    if now & FRAGMENTED:
+    now = 1 << (cycle & AHEAD - 1)
+    if ni.fragments & now:
+        ni.fragments ^= now
         receiver.fragment(ni, ev, cycle)
-    if now & OFFER:
-        deliver.offer(k, ni, data, cycle, now >> OFFER_FIFO, 1 if now & OFFER_LAST else 0)
-    if now & END:
+    if ni.ends & now:
+        ni.ends ^= now
         action.act_message(k, ni, ev, cycle, ack_room)
-    elif request != Request.NONE:
-        action.act_request(k, ni, ev, cycle, request, request_a, request_b)
-    if launched != NONE:
-        transmitter.launch(k, ni, cycle, launched)
-        if k.silent_after > 0 and ni.probing != NONE:
-            silence.probed(k, ni, cycle, held)
+    elif ni.asked & now:
+        ni.asked ^= now
+        action.act_request(k, ni, ev, cycle)
+    if ni.launch_at == cycle:
+        transmitter.launch(k, ni)
+    if ni.probing != NONE:
+        silence.probed(k, ni, cycle, held)
 
     if taken != NONE:
         done |= Flow.SEND
@@ -157,6 +157,9 @@ def step(k, ni, data, ev, port, beat, cycle):
             done |= Flow.ACCEPTED
     if held:
         ni.time_zero += 1
+    choose.choose(k, ni, cycle + 1)
+    if transmitter.may_judge(k, ni, cycle) and transmitter.judge(k, ni, data):
+        done |= Flow.SHOWING
     return done
 
 
@@ -167,7 +170,7 @@ def idle(k, ni, cycle):
         return False
     if cycle < ni.next_grant or cycle < ni.tx_clear or queue.count(k, ni, Queues.REPLY) > 0:
         return False
-    if (stage(ni, cycle) | stage(ni, cycle + 1)) & END:
+    if ni.ends & ~(1 << (cycle + ACTS & AHEAD - 1)):
         return False
     return deliver.empty(k, ni)
 
@@ -210,18 +213,32 @@ def shows_from(k, ni, number):
 
 
 @jit
+def next_ahead(ni, cycle):
+    """The first cycle from ``cycle`` on in which a message or a request acts or a fragment is shown, or `NEVER`."""
+    ahead = receiver.from_cycle(ni.ends | ni.asked | ni.fragments, cycle)
+    if ahead == 0:
+        return NEVER
+    while ahead & 1 == 0:
+        ahead >>= 1
+        cycle += 1
+    return cycle
+
+
+@jit
 def next_look(k, ni, cycle):
     """The next cycle in which an NI that nobody disturbs has something to do by itself."""
     soon = cycle + 1
-    if ni.request != Request.NONE or ni.launch != NONE or ni.away > 0:
+    if ni.granted != NONE or ni.probing != NONE or ni.away > 0:
         return soon
     if host_port.data_ready(ni, 0) or host_port.data_ready(ni, 1):
         return soon
-    if stage(ni, soon):
+    nearest = next_ahead(ni, soon)
+    if nearest == soon:
         return soon
-    nearest = ni.finish_from
-    if stage(ni, cycle + 2):
-        nearest = min(nearest, cycle + 2)
+    # A choice is made at the end of the cycle before.
+    nearest = min(nearest, ni.finish_from - 1)
+    if ni.launch_at < NEVER:
+        nearest = min(nearest, ni.launch_due)
     waiting = min(shows_from(k, ni, Queues.REPLY), shows_from(k, ni, Queues.NEW), shows_from(k, ni, Queues.REPEATS))
     if k.control_slots > 0:
         waiting = min(waiting, shows_from(k, ni, Queues.CONTROL))
@@ -230,10 +247,7 @@ def next_look(k, ni, cycle):
     nearest = min(nearest, shows_from(k, ni, Queues.COMPLETION))
     for which in range(ACK_LADDER + 1):
         hold = ni.ladders[which]
-        if hold.full:
-            nearest = min(nearest, max(soon, ni.ready_from))
-        elif hold.next_due < NEVER:
-            nearest = min(nearest, hold.next_due + ni.time_zero)
+        nearest = min(nearest, soon if hold.full else hold.wake)
     for fifo in range(k.fifos):
         nearest = min(nearest, shows_from(k, ni, Queues.DELIVER + fifo))
         nearest = min(nearest, queue.shows_from(deliver.data_queue(k, ni, fifo)))

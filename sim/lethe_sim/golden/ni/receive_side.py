@@ -1,6 +1,7 @@
 """What acts on the receive table: Sends and Forgets (section 4.4), best effort, and Ack timers (section 4.5)."""
 
 from lethe.spec.events import LANE_RX, Drop, Event, Kind
+from lethe.spec.stages import CHOSEN
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.fabric.topology import distance_class
@@ -8,6 +9,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import ACK_LADDER, Queues
 
 from . import deliver, ladder, layouts, receive_table, transmitter
+from .receiver import from_cycle
 
 
 @jit
@@ -32,7 +34,7 @@ def act_send(k, ni, cycle, message, uid, ack_room):
     distance = distance_class(k, ni.number, source)
     due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, 0)
     rung = ladder.rung_of(k, distance, 0)
-    ladder.push(k, ni, ACK_LADDER, rung, due, uid, layouts.pack_ack_token(way, attempt, 0))
+    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, attempt, 0))
     return Event.DELIVER, 0
 
 
@@ -77,6 +79,15 @@ def act_forget(k, ni, message, uid):
 
 
 @jit
+def is_waited_for(k, ni, cycle, uid, token):
+    """Whether a token that is chosen in ``cycle``, the next one, may find its entry when it acts: it is there, or a
+    message may write it until then.
+    """
+    way, _, _ = layouts.unpack_ack_token(token)
+    return receive_table.holds(k, ni, way, uid) or from_cycle(ni.ends, cycle) & (1 << CHOSEN) - 1 != 0
+
+
+@jit
 def act_ack_timer(k, ni, ev, cycle, uid, token):
     """The Ack timer of an entry expired: acknowledge again, or reclaim an orphan (T12)."""
     way, attempt, tries = layouts.unpack_ack_token(token)
@@ -92,5 +103,5 @@ def act_ack_timer(k, ni, ev, cycle, uid, token):
     distance = distance_class(k, ni.number, source)
     due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, tries)
     rung = ladder.rung_of(k, distance, tries)
-    ladder.push(k, ni, ACK_LADDER, rung, due, uid, layouts.pack_ack_token(way, attempt, tries))
+    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, attempt, tries))
     emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ACK_REPEAT, tries, source, 0), uid)

@@ -1,29 +1,19 @@
 """Receiver (section 4.4): the assembler and the checks.
 
-The assembler sees a flit in cycle t; what follows from it happens in t+2, and waits in ``ni.stage`` at
-(t+2) mod 4, with the message's header beside it in the message ring.
+The assembler sees a flit in cycle t; what follows from it happens in t+6, and waits in the masks ``ni.ends`` and
+``ni.fragments``, with the message's header beside them in the message ring.
 """
 
 import numpy as np
 
 from lethe.spec.events import LANE_FRAGMENT, Drop, Event, Kind
+from lethe.spec.stages import ACTS
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import emit
 from lethe_sim.golden.lib.bits import U0, get, put_flit
 from lethe_sim.golden.link.crc import ONES32, crc16_body, crc32_flit
 from lethe_sim.golden.record import raw
-from lethe_sim.golden.state import (
-    END,
-    FIRST,
-    FRAGMENTED,
-    LAST,
-    OFFER,
-    OFFER_FIFO,
-    OFFER_LAST,
-    VALID,
-    Field,
-    Message,
-)
+from lethe_sim.golden.state import AHEAD, FIRST, LAST, VALID, Field, Message
 
 from . import deliver
 from .accept import payload_flits
@@ -32,32 +22,39 @@ _FIELDS = len(Field)
 
 
 @jit
-def stage(ni, cycle):
-    """What the receiver does in ``cycle``: bits."""
-    return ni.stage[cycle & 3]
+def acts(ni, cycle):
+    """Whether a message acts in ``cycle``, which is one of the next."""
+    return ni.ends >> (cycle & AHEAD - 1) & 1 != 0
 
 
 @jit
-def plan(ni, cycle, what):
-    """Add to what the receiver does in ``cycle``."""
-    ni.stage[cycle & 3] |= what
+def from_cycle(mask, cycle):
+    """A mask of the next cycles whose lowest bit is that of ``cycle``."""
+    number = cycle & AHEAD - 1
+    return (mask >> number | mask << AHEAD - number) & (1 << AHEAD) - 1
+
+
+@jit
+def plan_fragment(ni, cycle):
+    """The message under way is none; it is shown in ``cycle``."""
+    ni.fragments |= 1 << (cycle & AHEAD - 1)
+    ni.under_way = 0
 
 
 @jit
 def message_of(k, ni, cycle):
     """The message that acts in ``cycle``."""
-    return Message(ni, k.at_messages, cycle & 3)
+    return Message(ni, k.at_messages, cycle & AHEAD - 1)
 
 
 @jit
 def was_under_way(ni, cycle):
     """Whether a message was under way at the start of ``cycle``, whatever has arrived in it."""
-    arrived = stage(ni, cycle + 2)
-    if arrived & FRAGMENTED:
+    if ni.fragments >> (cycle + ACTS & AHEAD - 1) & 1:
         return True
     if ni.under_way:
         return ni.under_way <= cycle
-    return arrived & END != 0 and ni.rx_count > 1
+    return acts(ni, cycle + ACTS) and ni.rx_count > 1
 
 
 @jit
@@ -69,10 +66,10 @@ def header_value(k, data, field):
 @jit
 def arrive(k, ni, data, cycle, flags, low, high):
     """The assembler takes the flit (or, with flags 0, the gap) that is on `link_i` in ``cycle``."""
+    later = cycle + ACTS
     if flags & VALID == 0 or flags & FIRST:
         if ni.under_way:
-            plan(ni, cycle + 2, FRAGMENTED)
-            ni.under_way = 0
+            plan_fragment(ni, later)
         if flags & VALID == 0:
             return
         ni.under_way = cycle + 1
@@ -83,24 +80,23 @@ def arrive(k, ni, data, cycle, flags, low, high):
         return
     n = ni.rx_count
     if n == k.max_flits:
-        plan(ni, cycle + 2, FRAGMENTED)
-        ni.under_way = 0
+        plan_fragment(ni, later)
         return
-    put_flit(data, k.at_rx, k.flit_bits, n, low, high)
     ni.rx_count = n + 1
     payload_flit = n - k.header_flits
+    if payload_flit < 0:
+        put_flit(data, k.at_rx, k.flit_bits, n, low, high)
     if payload_flit == -1:
         kind = header_value(k, data, Field.KIND)
         if kind in (Kind.SEND, Kind.BE):
             ni.rx_payload = payload_flits(k, header_value(k, data, Field.LENGTH))
             ni.rx_fifo = deliver.fifo_of(k, header_value(k, data, Field.CLASS))
     elif 0 <= payload_flit < ni.rx_payload:
-        last = OFFER_LAST if payload_flit == ni.rx_payload - 1 else 0
-        plan(ni, cycle + 2, OFFER | last | ni.rx_fifo << OFFER_FIFO)
+        deliver.will_offer(k, ni, data, later, ni.rx_fifo, payload_flit == ni.rx_payload - 1, low, high)
     if flags & LAST:
         ni.under_way = 0
-        plan(ni, cycle + 2, END)
-        read_message(k, ni, data, cycle + 2, low, high)
+        ni.ends |= 1 << (later & AHEAD - 1)
+        read_message(k, ni, data, later, low, high)
         return
     before = ni.rx_state
     ni.rx_state_before = before

@@ -1,12 +1,10 @@
 """Round trips that are measured, and the time-outs that follow them (section 4.6.1, T15)."""
 
+from lethe.spec.stages import MEASURED
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.state import LATER, LaterRing, Trip
 
 from . import send_table
-
-# Cycles from a sample to its first use.
-_USED_AFTER = 6
 
 
 @jit
@@ -40,7 +38,7 @@ def clear(k, ni):
 
 @jit
 def stamp(k, ni, cycle, slot, tries):
-    """A Send of ``slot`` was granted in the cycle before."""
+    """The token of a Send of ``slot`` is pushed in ``cycle``."""
     if k.ceiling > 0:
         datagram = send_table.slot_of(k, ni, slot)
         datagram.stamp = cycle - ni.time_zero
@@ -62,7 +60,7 @@ def sample(k, ni, cycle, slot, distance, echo):
     ring = later_ring(k, ni)
     later = ring.ring[(ring.oldest + ring.count) % LATER]
     ring.count += 1
-    later.use_from = cycle + _USED_AFTER
+    later.use_from = cycle + MEASURED
     later.distance = distance
     later.time_out = min(time_out, k.ceiling)
 

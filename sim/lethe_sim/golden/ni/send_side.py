@@ -1,10 +1,11 @@
 """What acts on the send table: Acks (section 4.4), and the requests that end or repeat a datagram (section 4.5)."""
 
 from lethe.spec.events import Cause, Event, Kind, Status
+from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.fabric.topology import distance_class
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.state import Queues, Request
+from lethe_sim.golden.state import NEVER, Queues, Request
 
 from . import layouts, round_trip, send_table, silence, transmitter
 
@@ -15,7 +16,7 @@ def act_ack(k, ni, cycle, message, uid):
     source, responder = message.source, message.peer_incarnation
     event = Event.ACK_IGNORED
     silence.heard(k, ni, cycle, source)
-    if answers(k, ni, message):
+    if answers(k, ni, cycle, message):
         event = Event.RELEASE
         distance = distance_class(k, ni.number, source)
         round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
@@ -25,11 +26,11 @@ def act_ack(k, ni, cycle, message, uid):
 
 
 @jit
-def answers(k, ni, message):
+def answers(k, ni, cycle, message):
     """Whether an Ack or a REJECT is for a datagram that is live here."""
     datagram = send_table.slot_of(k, ni, message.slot)
     return (
-        send_table.is_live(datagram, message.generation)
+        send_table.is_live(datagram, message.generation, cycle - ACCEPT_ACTS)
         and datagram.destination == message.source
         and message.incarnation == ni.incarnation_now
         and datagram.mode == 0
@@ -41,10 +42,18 @@ def answers(k, ni, message):
 def act_reject(k, ni, cycle, message):
     """A REJECT: it ends the datagram that it is for (section 4.13); returns (event, detail)."""
     silence.heard(k, ni, cycle, message.source)
-    if not answers(k, ni, message):
+    if not answers(k, ni, cycle, message):
         return Event.REJECT_IGNORED, 0
     send_table.complete(k, ni, cycle, message.slot, Status.UNKNOWN, Cause.RESTARTED, message.peer_incarnation)
     return Event.GIVE_UP, Cause.RESTARTED
+
+
+@jit
+def is_waited_for(k, ni, token):
+    """Whether the datagram of a token is live now."""
+    life, _ = layouts.unpack_token(token)
+    slot, generation = layouts.unpack_life(life)
+    return send_table.is_live(send_table.slot_of(k, ni, slot), generation, NEVER - 1)
 
 
 @jit
@@ -55,7 +64,7 @@ def act_request(k, ni, ev, cycle, request, a):
     if slot >= k.slots:
         return
     datagram = send_table.slot_of(k, ni, slot)
-    if not send_table.is_live(datagram, generation):
+    if not send_table.is_live(datagram, generation, cycle - ACCEPT_ACTS):
         return
     if request == Request.FINISH:
         _, status, cause = layouts.unpack_finish(a)
@@ -63,7 +72,8 @@ def act_request(k, ni, ev, cycle, request, a):
     elif request == Request.SEND:
         act_send_timer(k, ni, ev, cycle, slot, a)
     elif datagram.cause == 0:  # a refused record completes as REJECTED
-        status = Status.UNKNOWN if datagram.launched == generation else Status.NEVER_SENT
+        launched = datagram.launched >= datagram.since + ACCEPT_JUDGED
+        status = Status.UNKNOWN if launched else Status.NEVER_SENT
         send_table.give_up(k, ni, ev, cycle, slot, status, Cause.CANCELLED)
 
 

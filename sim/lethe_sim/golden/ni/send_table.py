@@ -4,7 +4,7 @@ from lethe.spec.events import LANE_RX, Event
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.state import Queues, Slot
+from lethe_sim.golden.state import NEVER, Queues, Slot
 
 from . import layouts
 
@@ -16,16 +16,16 @@ def slot_of(k, ni, slot):
 
 
 @jit
-def is_live(datagram, generation):
-    """Whether a slot is live with a generation."""
-    return datagram.live and datagram.generation == generation
+def is_live(datagram, generation, known):
+    """Whether a slot is live with a generation since a cycle up to ``known``."""
+    return datagram.since <= known and datagram.generation == generation
 
 
 @jit
 def complete(k, ni, cycle, slot, status, cause, responder):
     """The slot is not live any more; its completion is queued, with the incarnation that acknowledged, or 0."""
     datagram = slot_of(k, ni, slot)
-    datagram.live = 0
+    datagram.since = NEVER
     life = layouts.pack_life(slot, datagram.generation)
     queue.push(k, ni, Queues.COMPLETION, life, layouts.pack_result(responder, status, cause), cycle)
 

@@ -1,7 +1,8 @@
 """Silent nodes (section 4.14): who answers nothing any more, and what becomes of the datagrams for it."""
 
+from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import NEVER, NONE, Neighbour
+from lethe_sim.golden.state import MOST_HEARD, NONE, HeardRing, Neighbour
 
 
 @jit
@@ -11,11 +12,19 @@ def neighbour_of(k, ni, node):
 
 
 @jit
+def note_ring(k, ni):
+    """What is not yet known."""
+    return HeardRing(neighbour_of(k, ni, k.nodes))
+
+
+@jit
 def clear(k, ni):
     """As after reset."""
-    ni.noted_at = NEVER
     ni.probing = NONE
-    for node in range(k.nodes if k.silent_after > 0 else 0):
+    if k.silent_after == 0:
+        return
+    note_ring(k, ni).count = 0
+    for node in range(k.nodes):
         neighbour = neighbour_of(k, ni, node)
         neighbour.repeats, neighbour.probed = 0, 0
 
@@ -36,33 +45,39 @@ def heard(k, ni, cycle, node):
 
 @apart
 def note(k, ni, cycle, node, silence):
-    """At most one acts in a cycle, and is known three cycles later: so the latest one waits, and no other."""
-    settle(k, ni)
-    ni.noted_at, ni.noted_node, ni.noted_silence = cycle, node, silence
+    """At most one acts in a cycle."""
+    settle(k, ni, cycle)
+    ring = note_ring(k, ni)
+    new = ring.ring[(ring.oldest + ring.count) % MOST_HEARD]
+    ring.count += 1
+    new.cycle, new.node, new.silence = cycle, node, silence
 
 
 @jit
-def settle(k, ni):
-    """What was noted last is known."""
-    if ni.noted_at == NEVER:
-        return
-    neighbour = neighbour_of(k, ni, ni.noted_node)
-    neighbour.repeats = min(neighbour.repeats + 1, k.silent_after) if ni.noted_silence else 0
-    ni.noted_at = NEVER
+def settle(k, ni, cycle):
+    """What is known in ``cycle`` counts."""
+    ring = note_ring(k, ni)
+    while ring.count > 0:
+        oldest = ring.ring[ring.oldest]
+        if oldest.cycle + HEARD > cycle:
+            return
+        neighbour = neighbour_of(k, ni, oldest.node)
+        neighbour.repeats = min(neighbour.repeats + 1, k.silent_after) if oldest.silence else 0
+        ring.oldest = (ring.oldest + 1) % MOST_HEARD
+        ring.count -= 1
 
 
 @apart
 def stops(k, ni, cycle, node, once, tries):
-    """Whether nothing is sent of what is granted in ``cycle``, because its destination is silent in ``cycle`` + 1.
+    """Whether nothing is sent of what is judged in ``cycle``, because its destination is silent.
 
     A first try is sent as the probe if there was none in this period; ``once``: best effort is none.
     """
-    if ni.noted_at <= cycle - 2:
-        settle(k, ni)
+    settle(k, ni, cycle)
     neighbour = neighbour_of(k, ni, node)
     if neighbour.repeats < k.silent_after:
         return False
-    if tries == 0 and not once and neighbour.probed != period(k, cycle + 1 - ni.time_zero):
+    if tries == 0 and not once and neighbour.probed != period(k, cycle - ni.time_zero):
         ni.probing = node
         return False
     return True
@@ -76,7 +91,7 @@ def period(k, time):
 
 @jit
 def probed(k, ni, cycle, held):
-    """The cycle after a probe's grant: its destination has been probed from the next on, in the period of that."""
+    """The cycle in which a probe is judged: its destination has been probed from the next on, in the period of that."""
     node = ni.probing
     neighbour_of(k, ni, node).probed = period(k, cycle - ni.time_zero + (0 if held else 1))
     ni.probing = NONE

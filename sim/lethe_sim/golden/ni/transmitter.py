@@ -1,4 +1,6 @@
-"""Transmitter (section 4.3): the arbiter, and what it shows on `link_o` and lane tx two cycles later.
+"""Transmitter (section 4.3): the arbiter, and what it shows on `link_o` and lane tx six cycles later.
+
+A granted Send is judged as soon as nothing can change any more what the judgement will see: that is before its cycle.
 
 What the NI shows in cycle c is in a ring at c mod ``k.tx_ring``: flags and data of the flit, and the event.
 """
@@ -6,6 +8,7 @@ What the NI shows in cycle c is in a ring at c mod ``k.tx_ring``: flags and data
 import numpy as np
 
 from lethe.spec.events import LANE_TX, Cause, Event, Kind, Status
+from lethe.spec.stages import ACCEPT_JUDGED, JUDGED, PUSHED, SHOWN
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.fabric.topology import distance_class
@@ -14,6 +17,7 @@ from lethe_sim.golden.lib.bits import ALL, U0, flit_high, flit_low, mask, put
 from lethe_sim.golden.lib.random import advance
 from lethe_sim.golden.link.crc import ONES32, crc16_body, crc32_flit
 from lethe_sim.golden.state import (
+    AHEAD,
     FIRST,
     LAST,
     MERGE,
@@ -30,6 +34,8 @@ from lethe_sim.golden.state import (
 from . import ladder, layouts, round_trip, send_table, silence
 from .accept import payload_flits
 
+# From a grant to the cycle in which the merge port is read.
+_MERGED = PUSHED + 1
 _EVENT_OF_KIND = np.array([0, Event.SEND, Event.ACK, Event.FORGET, Event.BE, 0, Event.REJECT], np.int64)
 
 
@@ -127,19 +133,20 @@ def crc32_word(state, j, flit_bits):
 
 @apart
 def merge(k, ni, data, cycle):
-    """What the merge port says in ``cycle`` goes into the worm whose head is shown in it (section 4.15)."""
+    """What the merge port says in ``cycle`` goes into the worm that waits to be shown (section 4.15)."""
     slot, _ = layouts.unpack_life(ni.merge_life)
     length, flit_bits, words = send_table.slot_of(k, ni, slot).length, k.flit_bits, k.words
     word, chosen = data[k.at_beat + MERGE], data[k.at_beat + MERGE + 1] & mask(min(k.merge_bits, 8 * length))
-    at = k.at_tx_data + (cycle + k.header_flits & (k.tx_ring - 1)) * words
+    shown = cycle - _MERGED + SHOWN
+    at = k.at_tx_data + (shown + k.header_flits & (k.tx_ring - 1)) * words
     data[at] = data[at] & ~chosen | word & chosen
     covered = k.header_flits + payload_flits(k, length)
     state = ONES32
     for j in range(covered):
-        low, high = words_in(k, data, cycle + j)
+        low, high = words_in(k, data, shown + j)
         state = crc32_flit(state, low, high, flit_bits)
     for j in range(k.crc_flits):
-        data[k.at_tx_data + (cycle + covered + j & (k.tx_ring - 1)) * words] = crc32_word(state, j, flit_bits)
+        data[k.at_tx_data + (shown + covered + j & (k.tx_ring - 1)) * words] = crc32_word(state, j, flit_bits)
 
 
 @jit
@@ -159,7 +166,7 @@ def start_header(k, ni, data, kind, destination, slot, generation, incarnation, 
 
 @jit
 def grant(k, ni, data, cycle, sends_allowed):
-    """One decision of the arbiter, if one is possible in ``cycle``; returns whether something will be shown."""
+    """One decision of the arbiter, if one is possible in ``cycle``; returns whether it is known what will be shown."""
     if cycle < ni.next_grant or cycle < ni.ready_from:
         return False
     replies = queue.present(k, ni, Queues.REPLY, cycle)
@@ -171,18 +178,16 @@ def grant(k, ni, data, cycle, sends_allowed):
         return False
     entry = queue.oldest(k, ni, number).a
     queue.pop(k, ni, number, cycle)
-    if number == Queues.REPEATS:
-        life, tries = layouts.unpack_token(entry)
-        grant_send(k, ni, data, cycle, life, tries)
-    else:
-        grant_send(k, ni, data, cycle, entry, 0)
-    return True
+    ni.granted = entry if number == Queues.REPEATS else layouts.pack_token(entry, 0)
+    ni.judge_at = cycle + JUDGED
+    ni.next_grant = cycle + PUSHED
+    return False
 
 
 @jit
 def next_send(k, ni, cycle):
     """The queue from which a Send is granted if Sends are allowed, or `NONE`."""
-    may_finish = ni.finish_from == NEVER  # as a new datagram may, and a repeat to a silent node
+    may_finish = cycle >= ni.finish_free  # as a new datagram may, and a repeat to a silent node
     if k.control_slots > 0 and may_finish and queue.present(k, ni, Queues.CONTROL, cycle):
         return Queues.CONTROL
     if (may_finish or k.silent_after == 0) and queue.present(k, ni, Queues.REPEATS, cycle):
@@ -193,9 +198,9 @@ def next_send(k, ni, cycle):
 @jit
 def sends_worm(ni, cycle, flits):
     """A worm of so many flits is granted in ``cycle``."""
-    ni.next_grant = cycle + flits
-    ni.tx_clear = cycle + flits + 2
-    ni.tx_end = cycle + flits + 1
+    ni.next_grant = max(ni.next_grant, cycle + flits)
+    ni.tx_clear = cycle + flits + SHOWN
+    ni.tx_first, ni.tx_last = cycle + SHOWN, cycle + SHOWN + flits - 1
 
 
 @jit
@@ -216,34 +221,43 @@ def grant_reply(k, ni, data, cycle):
     queue.pop(k, ni, Queues.REPLY, cycle)
     _, incarnation, slot, generation = layouts.unpack_uid(uid)
     start_header(k, ni, data, kind, peer, slot, generation, incarnation, peer_incarnation, attempt)
-    flits = show_worm(k, ni, data, cycle + 2, NONE, 0)
-    show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], 0, peer, 0), uid)
+    flits = show_worm(k, ni, data, cycle + SHOWN, NONE, 0)
+    show_event(k, ni, cycle + SHOWN, event_word(_EVENT_OF_KIND[kind], 0, peer, 0), uid)
     sends_worm(ni, cycle, flits)
 
 
 @jit
-def grant_send(k, ni, data, cycle, life, tries):
-    """Send a datagram, or find that there is nothing to send."""
+def may_judge(k, ni, cycle):
+    """Whether at the end of ``cycle`` all is known that the judgement of a granted Send depends on."""
+    if ni.granted == NONE or ni.judge_at == cycle + 1:
+        return ni.granted != NONE
+    # Periods of probes, and what waits for the merge port, know no cycle but their own.
+    return k.silent_after == 0 and k.merge_bits == 0 and (ni.ends | ni.asked) >> (cycle + 1 & AHEAD - 1) & 1 == 0
+
+
+@apart
+def judge(k, ni, data):
+    """Send a datagram, or find that there is nothing to send; returns whether anything will be shown."""
+    cycle = ni.judge_at - JUDGED
+    life, tries = layouts.unpack_token(ni.granted)
+    ni.granted = NONE
     slot, generation = layouts.unpack_life(life)
     datagram = send_table.slot_of(k, ni, slot)
     peer, incarnation = datagram.destination, ni.incarnation_now
     uid = layouts.pack_uid(ni.number, incarnation, slot, generation)
     if tries == 0:
-        datagram.launched = generation
+        datagram.launched = ni.judge_at
     strange = tries > 0 and (datagram.mode == 1 or datagram.cause != 0)
-    if strange or not send_table.is_live(datagram, generation):
-        show_event(k, ni, cycle + 2, event_word(Event.KILLED, 0, peer, 0), uid)
-        ni.next_grant = cycle + 2
-        ni.tx_end = cycle + 2
-        return
+    if strange or not send_table.is_live(datagram, generation, ni.judge_at - ACCEPT_JUDGED):
+        show_event(k, ni, cycle + SHOWN, event_word(Event.KILLED, 0, 0, 0), uid)
+        ni.tx_first = ni.tx_last = cycle + SHOWN
+        return True
     if datagram.cause != 0:
         load_finish(ni, cycle, life, Status.REJECTED, datagram.cause)
-        ni.next_grant = cycle + 2
-        return
-    if k.silent_after > 0 and silence.stops(k, ni, cycle, peer, datagram.mode == 1, tries):
+        return False
+    if k.silent_after > 0 and silence.stops(k, ni, ni.judge_at, peer, datagram.mode == 1, tries):
         load_finish(ni, cycle, life, Status.NEVER_SENT if tries == 0 else Status.UNKNOWN, Cause.SILENT)
-        ni.next_grant = cycle + 2
-        return
+        return False
     length = datagram.length
     kind = Kind.BE if datagram.mode == 1 else Kind.SEND
     start_header(k, ni, data, kind, peer, slot, generation, incarnation, datagram.expect, tries & k.try_mask)
@@ -251,29 +265,35 @@ def grant_send(k, ni, data, cycle, life, tries):
     header_field(k, data, Field.CLASS, datagram.cls)
     header_field(k, data, Field.MODE, datagram.mode)
     payload_at = k.at_payload + slot * k.slot_words
-    flits = show_worm(k, ni, data, cycle + 2, payload_at, payload_flits(k, length))
-    show_event(k, ni, cycle + 2, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
+    flits = show_worm(k, ni, data, cycle + SHOWN, payload_at, payload_flits(k, length))
+    show_event(k, ni, cycle + SHOWN, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
     sends_worm(ni, cycle, flits)
     if k.merge_bits > 0 and length > 0:
-        ni.merge_at, ni.merge_life, ni.merge_tries = cycle + 2, life, tries
-    ni.tx_slot, ni.tx_from, ni.tx_until = slot, cycle + 1, cycle + flits
+        ni.merge_at, ni.merge_life, ni.merge_tries = cycle + _MERGED, life, tries
+    ni.tx_slot, ni.tx_until = slot, cycle + flits
     if kind == Kind.BE:
         load_finish(ni, cycle, life, Status.UNKNOWN, Cause.BEST_EFFORT)
     else:
-        ni.launch = layouts.pack_token(life, tries)
+        ni.launch, ni.launch_at = layouts.pack_token(life, tries), cycle + PUSHED
+        ni.launch_due = cycle + SHOWN + k.delay[distance_class(k, ni.number, peer)]
+    return True
 
 
 @jit
 def load_finish(ni, cycle, life, status, cause):
     """Load the finish register in grant cycle ``cycle``."""
-    ni.finish_from = cycle + 2
+    ni.finish_from, ni.finish_free = cycle + PUSHED, NEVER
     ni.finish = layouts.pack_finish(life, status, cause)
 
 
-@jit
-def launch(k, ni, cycle, token):
-    """The cycle after a SEND's grant: its token starts to wait on the Send ladder."""
-    jitter = 0
+@apart
+def launch(k, ni):
+    """The token of a Send starts to wait on the Send ladder.
+
+    If nobody looks at the NI in the cycle of the push, it is made later, as if it were that cycle.
+    """
+    cycle, token, jitter = ni.launch_at, ni.launch, 0
+    ni.launch_at = NEVER
     if k.jitter > 0:
         ni.random = advance(ni.random)
         jitter = ni.random & k.jitter
@@ -281,5 +301,5 @@ def launch(k, ni, cycle, token):
     slot, _ = layouts.unpack_life(life)
     round_trip.stamp(k, ni, cycle, slot, tries)
     distance = distance_class(k, ni.number, send_table.slot_of(k, ni, slot).destination)
-    due = cycle - ni.time_zero + 1 + ladder.delay_of(k, ni, cycle, distance, tries) + jitter
-    ladder.push(k, ni, SEND_LADDER, ladder.rung_of(k, distance, tries), due, token, 0)
+    due = cycle - ni.time_zero + SHOWN - PUSHED + ladder.delay_of(k, ni, cycle, distance, tries) + jitter
+    ladder.push(k, ni, SEND_LADDER, cycle, ladder.rung_of(k, distance, tries), due, token, 0)

@@ -233,8 +233,8 @@ def wanted(k, f, router, port):
     ups = router.ports - k.arity
     if k.pinned:
         return k.arity + pinned(k, low, router.number // k.width, ups)
-    router.draws = advance(router.draws)
-    return k.arity + scale(router.draws & 0xFFFF, 16, ups)
+    router.path_draw = advance(router.path_draw)
+    return k.arity + scale(router.path_draw & 0xFFFF, 16, ups)
 
 
 @jit

@@ -18,8 +18,8 @@ def choose(k, f, number):
         if f.ports[port].asks != UP:
             continue
         if k.path == BLIND:
-            router.draws = advance(router.draws)
-            chosen = first + scale(router.draws & 0xFFFF, 16, router.ports - first)
+            router.path_draw = advance(router.path_draw)
+            chosen = first + scale(router.path_draw & 0xFFFF, 16, router.ports - first)
         else:
             chosen = pinned_port(k, router, f.port_flit[2 * port])
         f.ports[port].asks = chosen

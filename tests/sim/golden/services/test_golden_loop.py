@@ -5,6 +5,7 @@ import random
 import pytest
 
 from lethe.spec.events import LANE_ACCEPT, LANE_COMPLETE, LANE_RX, Cause, Event, LoopCounter, Status
+from lethe.spec.stages import CHOSEN
 from lethe.spec.trace import LENGTH, event_hash, lane_word
 from lethe.spec.wire import pack_uid
 from lethe_sim.golden.model import Golden, Item, Script
@@ -235,7 +236,7 @@ def test_cancel():
 
     def ended(slot):
         assert bench.step(bench.cancel(slot), flags=LINK_DISABLE).flags & CANCEL_READY
-        bench.step(flags=LINK_DISABLE)
+        bench.steps(CHOSEN, flags=LINK_DISABLE)
         return bench.ni_word(lane_word(LANE_RX)) & 0xFF == Event.GIVE_UP
 
     assert [ended(slot) for slot in (16, 17, 0, 33, 18, 2)] == [False, False, True, True, False, True]

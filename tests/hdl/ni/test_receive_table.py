@@ -1,0 +1,62 @@
+"""The receive table against a list: what it shows, and when, and whether anything is in it."""
+
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
+import random
+from collections import deque
+
+import pytest
+from amaranth.sim import Simulator
+
+from lethe.ni.receive_table import ReceiveTable
+from lethe.spec.config import System
+
+EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
+
+
+@pytest.mark.parametrize("sets, ways", [(1, 1), (2, 3), (8, 2)])
+def test_looks_and_updates(sets, ways):
+    system = System.make(topology={"kind": "wire"}, ni={"sets": sets, "ways": ways})
+    table, draw = ReceiveTable(system), random.Random(sets)
+
+    async def process(ctx):
+        rows = [[None] * ways for _ in range(sets)]
+        looks: deque = deque([None, None])
+        for cycle in range(2000):
+            clears = cycle < sets or draw.random() < 0.01
+            cleared = cycle if cycle < sets else draw.randrange(sets)
+            updates = not clears and draw.random() < 0.6
+            number, way = draw.randrange(sets), draw.randrange(ways)
+            entry = {name: draw.randrange(2) for name in EMPTY} if updates else EMPTY
+            # An entry that is put in its own place neither joins nor leaves; a set is cleared when all are empty.
+            if clears and any(any(row) for row in rows):
+                clears = False
+            before = rows[number][way] is not None
+            if updates and not entry["valid"] and not before:
+                updates = False
+            look = draw.randrange(sets)
+            ctx.set(table.look.set, look)
+            ctx.set(table.clear.valid, clears)
+            ctx.set(table.clear.index, cleared)
+            ctx.set(table.update.set, number)
+            ctx.set(table.update.ways, updates << way)
+            ctx.set(table.update.entry, entry)
+            ctx.set(table.update.joins, updates and entry["valid"] and not before)
+            ctx.set(table.update.leaves, updates and not entry["valid"])
+            assert ctx.get(table.none) == (not any(any(row) for row in rows)), cycle
+            if shown := looks.popleft():
+                number_then, expected = shown
+                for i, own in enumerate(ctx.get(table.look.entries)):
+                    want = expected[i] or EMPTY
+                    assert own["valid"] == want["valid"], (cycle, number_then)
+                    assert not want["valid"] or all(own[name] == want[name] for name in EMPTY), (cycle, number_then)
+            looks.append((look, list(rows[look])))
+            if updates:
+                rows[number][way] = entry if entry["valid"] else None
+            await ctx.tick()
+
+    simulator = Simulator(table)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
