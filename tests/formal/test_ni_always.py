@@ -46,10 +46,39 @@ def sound(m, queue: Queue, depth: int, name: str) -> list[Value]:
     return entries(m, inner.memory, depth, inner.head, name)
 
 
-class QueueSpecification(wiring.Component):
-    """Entries leave in order, none lost, none twice; there is room for exactly ``depth`` in memory; an entry is shown
-    two cycles after its push.
+def in_order(m, queue: Queue, depth: int, bits: int) -> tuple[Value, Value]:
+    """Pushes numbers of so many bits whenever it may, takes them whenever there are some, and claims the contract.
+
+    Entries leave in order, none lost, none twice; there is room for exactly ``depth`` in memory; an entry is shown two
+    cycles after its push.  Returns how many were popped, and how many are inside.
     """
+    pushed, popped, inside = Signal(bits), Signal(bits), Signal(bits)
+    m.d.comb += [queue.i.valid.eq(AnySeq(1)), queue.o.ready.eq(AnySeq(1)), queue.i.payload.eq(pushed)]
+    with m.If(queue.i.valid & queue.i.ready):
+        m.d.sync += pushed.eq(pushed + 1)
+    with m.If(queue.o.valid & queue.o.ready):
+        m.d.sync += popped.eq(popped + 1)
+    old, older, last, before = Signal(bits), Signal(bits), Signal(bits), Signal(bits)
+    m.d.sync += [old.eq(pushed), older.eq(old)]
+    m.d.comb += [
+        inside.eq(pushed - popped),
+        Assert(inside == queue.level + queue.o.valid),
+        Assert(queue.empty == (inside == 0)),
+        Assert(queue.i.ready == (queue.level < depth)),
+        Assert(~queue.o.valid | (queue.o.payload == popped)),
+        # Nothing that was pushed two cycles ago or earlier still waits.
+        Assert(queue.o.valid | (older == popped)),
+        # One entry a cycle; what was pushed in the last cycle is still in memory; if none is shown, only that is.
+        last.eq(pushed - old),
+        before.eq(old - older),
+        Assert((last <= 1) & (before <= 1) & (last <= queue.level)),
+        Assert(queue.o.valid | (old == popped)),
+    ]
+    return popped, inside
+
+
+class QueueSpecification(wiring.Component):
+    """`in_order` of a queue whose memory is a ring."""
 
     def __init__(self, depth, make=Queue):
         self._depth, self._make = depth, make
@@ -59,35 +88,12 @@ class QueueSpecification(wiring.Component):
         m = Module()
         depth = self._depth
         m.submodules.queue = queue = self._make(COUNT, depth)
-        pushed, popped, inside = Signal(COUNT), Signal(COUNT), Signal(COUNT)
-        m.d.comb += [queue.i.valid.eq(AnySeq(1)), queue.o.ready.eq(AnySeq(1)), queue.i.payload.eq(pushed)]
-        with m.If(queue.i.valid & queue.i.ready):
-            m.d.sync += pushed.eq(pushed + 1)
-        with m.If(queue.o.valid & queue.o.ready):
-            m.d.sync += popped.eq(popped + 1)
-        old, older = Signal(COUNT), Signal(COUNT)
-        m.d.sync += [old.eq(pushed), older.eq(old)]
-        m.d.comb += [
-            inside.eq(pushed - popped),
-            Assert(inside == queue.level + queue.o.valid),
-            Assert(queue.empty == (inside == 0)),
-            Assert(queue.i.ready == (queue.level < depth)),
-        ]
-        with m.If(queue.o.valid):
-            m.d.comb += Assert(queue.o.payload == popped)
-        with m.Else():
-            # Nothing that was pushed two cycles ago or earlier still waits.
-            m.d.comb += Assert(older == popped)
+        popped, _ = in_order(m, queue, depth, COUNT)
 
         # The j-th entry of the memory is the one pushed as number popped + (1 if one is shown) + j.
         for place, entry in enumerate(sound(m, queue, depth, "place")):
             with m.If(place < queue.level):
                 m.d.comb += Assert(entry == (popped + queue.o.valid + place)[:COUNT])
-        # One entry a cycle; what was pushed in the last cycle is still in memory; if none is shown, only that is.
-        last, before = Signal(COUNT), Signal(COUNT)
-        m.d.comb += [last.eq(pushed - old), before.eq(old - older)]
-        m.d.comb += [Assert(last <= 1), Assert(before <= 1), Assert(last <= queue.level)]
-        m.d.comb += Assert(queue.o.valid | (old == popped))
         return m
 
 
@@ -97,7 +103,7 @@ def shallow(*changes: tuple[str, str]):
 
 
 class LargeSpecification(wiring.Component):
-    """The same of a large queue: that its entries take another way is not to be seen."""
+    """`in_order` of a large queue, whose entries are in three places and on their way."""
 
     def __init__(self, depth, make):
         self._depth, self._make = depth, make
@@ -110,26 +116,7 @@ class LargeSpecification(wiring.Component):
         (inner,) = opened(queue)._large
         (plain,) = opened(inner.memory)._plain
         front, most = inner.front, 6
-        pushed, popped, inside = Signal(count), Signal(count), Signal(count)
-        m.d.comb += [queue.i.valid.eq(AnySeq(1)), queue.o.ready.eq(AnySeq(1)), queue.i.payload.eq(pushed)]
-        with m.If(queue.i.valid & queue.i.ready):
-            m.d.sync += pushed.eq(pushed + 1)
-        with m.If(queue.o.valid & queue.o.ready):
-            m.d.sync += popped.eq(popped + 1)
-        old, older, last = Signal(count), Signal(count), Signal(count)
-        m.d.sync += [old.eq(pushed), older.eq(old)]
-        m.d.comb += [
-            inside.eq(pushed - popped),
-            last.eq(pushed - old),
-            Assert(inside == queue.level + queue.o.valid),
-            Assert(queue.empty == (inside == 0)),
-            Assert(queue.i.ready == (queue.level < depth)),
-            Assert(~queue.o.valid | (queue.o.payload == popped)),
-            # What is not shown was pushed in the last cycle, so nothing of two cycles ago still waits.
-            Assert(queue.o.valid | (older == popped)),
-            Assert((last <= 1) & ((old - older)[:count] <= 1) & (last <= queue.level)),
-            Assert(queue.o.valid | (old == popped)),
-        ]
+        popped, inside = in_order(m, queue, depth, count)
         # Entries are in the front, on their way to it, or behind; each is where its number says.
         ahead, way = Signal(count), Signal(count)
         coming, past = inner.coming, inner.past

@@ -6,15 +6,17 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
-__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "small"]
+__all__ = ["LUT_DEPTH", "Ram", "is_ecp5", "style_of"]
 
 #: The deepest memory that is made of LUTs on an ECP5.
 LUT_DEPTH = 32
 #: The words of a DP16KD by their width, the widest first.
 _WORDS = {36: 512, 18: 1024, 9: 2048, 4: 4096, 2: 8192, 1: 16384}
 _ADDRESS_BITS, _PINS = 14, 18
-#: The words of a SB_RAM40_4K, and their bits.  An iCE40 has no memory of LUTs, so it holds memories of so many bits on.
-_WORDS_ICE40, _PINS_ICE40, _LEAST_ICE40 = 256, 16, 64
+#: The words of a SB_RAM40_4K, and the bits of a word.
+_WORDS_ICE40, _PINS_ICE40 = 256, 16
+#: The smallest memory in bits that is block RAM on an iCE40, which has no memory of LUTs.
+_LEAST_ICE40 = 64
 
 
 def is_ecp5(platform) -> bool:
@@ -22,24 +24,24 @@ def is_ecp5(platform) -> bool:
     return str(getattr(platform, "device", "")).startswith("LFE5")
 
 
-def is_ice40(platform) -> bool:
-    """The same for an iCE40."""
-    return str(getattr(platform, "device", "")).startswith("iCE40")
+def _is_ice40_block(platform, depth: int, bits: int) -> bool:
+    """Whether the device is an iCE40, and a memory of ``depth`` words of ``bits`` bits is block RAM there."""
+    is_ice40 = str(getattr(platform, "device", "")).startswith("iCE40")
+    return is_ice40 and depth <= _WORDS_ICE40 and depth * bits >= _LEAST_ICE40
 
 
-def _is_worth_blocks(platform, depth: int, bits: int) -> bool:
-    """Whether a memory of ``depth`` words of ``bits`` bits is block RAM on an iCE40."""
-    return is_ice40(platform) and depth <= _WORDS_ICE40 and depth * bits >= _LEAST_ICE40
+def style_of(platform, depth: int, bits: int) -> dict[str, str]:
+    """Attributes that tell synthesis what to make a memory of few words of.
 
-
-def small(platform, depth: int, bits: int) -> dict[str, str]:
-    """Attributes of a memory of few words: LUTs on an ECP5, block RAM on an iCE40 if it is worth that."""
+    On an ECP5 it is LUTs, on an iCE40 block RAM unless the memory has very few bits.  Elsewhere synthesis chooses.
+    """
     if is_ecp5(platform):
         return {"ram_style": "distributed"}
-    return {"ram_style": "block"} if _is_worth_blocks(platform, depth, bits) else {}
+    return {"ram_style": "block"} if _is_ice40_block(platform, depth, bits) else {}
 
 
-def _wide(value: Value, bits: int) -> Value:
+def _extended(value: Value, bits: int) -> Value:
+    """``value`` with zeros above it, or cut, to so many bits."""
     return Cat(value, Const(0, bits))[:bits]
 
 
@@ -47,13 +49,13 @@ class Ram(wiring.Component):
     """One write port, and one read port that is two cycles late and never waits.
 
     What is read at an address in *c* is the word as of the start of *c*, shown in *c+2*; a write in *c* is not in it.
-    A word that is read in the very cycle in which it is written is undefined on an ECP5 (where the memory is block
-    RAM), so its reader must not need it.  Reset leaves words and what was read as they are; they begin as 0.
+    A word that is read in the very cycle in which it is written is undefined where the memory is block RAM, so its
+    reader must not need it.  Reset leaves words and what was read as they are; they begin as 0.
 
-    Elaborated for an ECP5 (`is_ecp5`), a memory of more than `LUT_DEPTH` and at most 16,384 words
-    is DP16KD with their output registers, which synthesis does not infer.  A smaller one is made of LUTs, with one
-    register before them, of the write too, and one behind.  Elaborated for an iCE40, one of at most 256 words and at
-    least 64 bits is SB_RAM40_4K and a register.  All others are a `Memory` and a register.
+    On an ECP5 (`is_ecp5`) a memory of up to `LUT_DEPTH` words is made of LUTs, with registers before its ports and one
+    behind the read port.  A larger one, of up to 16,384 words, is DP16KD with their output registers, which synthesis
+    does not infer.  On an iCE40 a memory of at most 256 words and at least 64 bits is SB_RAM40_4K and a register.  All
+    others are a `Memory` and a register.
 
     Parameters
     ----------
@@ -85,17 +87,17 @@ class Ram(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         if is_ecp5(platform) and self._depth <= LUT_DEPTH:
-            self._luts(m, small(platform, self._depth, self._bits))
+            self._luts(m, style_of(platform, self._depth, self._bits))
         elif is_ecp5(platform) and self._depth <= max(_WORDS.values()):
             self._blocks(m)
-        elif _is_worth_blocks(platform, self._depth, self._bits):
+        elif _is_ice40_block(platform, self._depth, self._bits):
             self._blocks_ice40(m)
         else:
             self._plain(m)
         return m
 
     def _luts(self, m, attributes):
-        """Everything is a cycle late at the memory, so that it may come late in its cycle."""
+        """The ports of the memory have registers, so that address and data may come late in their cycle."""
         m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port(domain="comb")
         for port, value in (
@@ -155,8 +157,8 @@ class Ram(wiring.Component):
     def _blocks_ice40(self, m):
         """As many blocks beside each other as the words are wide.
 
-        Synthesis would infer them, and around them what keeps a word that is read while it is written: registers for
-        all of it.
+        Synthesis would infer them too, but with registers for a whole word around them: they keep the old word when one
+        is read while it is written, which no reader needs.
         """
         given, read, shown = Value.cast(self.write_data), [], Signal(self._bits, reset_less=True)
         for first in range(0, len(given), _PINS_ICE40):
@@ -164,9 +166,9 @@ class Ram(wiring.Component):
             m.submodules[f"block{first}"] = Instance(
                 "SB_RAM40_4K", p_READ_MODE=0, p_WRITE_MODE=0, i_MASK=Const(0, _PINS_ICE40),
                 i_WCLK=ClockSignal(), i_WCLKE=Const(1), i_WE=self.write_en,
-                i_WADDR=_wide(self.write_addr, 11), i_WDATA=_wide(part, _PINS_ICE40),
+                i_WADDR=_extended(self.write_addr, 11), i_WDATA=_extended(part, _PINS_ICE40),
                 i_RCLK=ClockSignal(), i_RCLKE=Const(1), i_RE=Const(1),
-                i_RADDR=_wide(self.read_addr, 11), o_RDATA=out,
+                i_RADDR=_extended(self.read_addr, 11), o_RDATA=out,
             )  # fmt: skip
             read.append(out)
         m.d.sync += shown.eq(Cat(read))

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .memory import LUT_DEPTH, Ram, is_ecp5, small
+from .memory import LUT_DEPTH, Ram, is_ecp5, style_of
 
 __all__ = ["Queue", "step"]
 
@@ -35,7 +35,7 @@ class Queue(wiring.Component):
     ----------
     shape : shape of an entry
     depth : entries of the memory, at least 1
-    ahead : whether there is ``ahead``
+    ahead : whether the queue has the member ``ahead``
 
     Members
     -------
@@ -48,7 +48,7 @@ class Queue(wiring.Component):
     empty : Out(1)
         Neither memory nor output register holds an entry.
     ahead : Out
-        What the output register shows next, if it shows another entry in the next cycle.
+        The entry behind the output register: the one that it shows in the next cycle, if its own leaves now.
     """
 
     i: stream.Interface
@@ -76,14 +76,14 @@ class Queue(wiring.Component):
         if self._depth > LUT_DEPTH:
             return self._large()
         m = Module()
-        # What is read ahead is read without a register, which block RAM is not.
+        # `ahead` is read without a register, and block RAM has one: of no bits, the memory is none.
         bits = 0 if self._ahead else Shape.cast(self._shape).width
-        attributes = small(platform, self._depth, bits)
+        attributes = style_of(platform, self._depth, bits)
         m.submodules.memory = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port(domain="comb" if self._ahead else "sync")
         head, tail = Signal(range(max(2, self._depth))), Signal(range(max(2, self._depth)))
         # Where the pointers are equal the memory is full or empty, so that nothing is ever read where it is written.
-        # Synthesis sees it in these lines; for LUTs it need not.
+        # The enable of the read says it again for synthesis, but for LUTs, where it makes no difference.
         equal, full = Signal(), Signal()
         some, push, refill = Signal(), Signal(), Signal()
 

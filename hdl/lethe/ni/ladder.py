@@ -37,7 +37,7 @@ def _sum(a: Value, b: Value, carry: Value) -> Value:
 
 
 def _among(number: Value, most: int) -> Value:
-    """Whether a number is 1 … most−1: few gates where most is small, which a chain of carries would not be."""
+    """Whether a number is 1 … most−1.  If ``most`` is small, without the chain of carries of a comparison."""
     low = (most - 1).bit_length()
     if low > 6:
         return (number != 0) & (number < most)
@@ -79,9 +79,9 @@ class Ladder(wiring.Component):
     """Holds tokens until their time, and shows one expired token at a time.
 
     Every rung is a FIFO in one memory, and every cycle looks at one rung, in turn (`lethe.spec.stages.turn_of`).  A
-    look begins three cycles early: in *c−3* the pointers are read and the memory is, in *c−1* the due time is compared,
-    and in *c* the token is popped or not.  So there is one comparison, whatever the number of rungs.  What is pushed in
-    *p* is in the memory from *p+2* on; a look that misses it is no matter, for it is not due before *p+10*.
+    look begins three cycles early: in *c−3* the rung's pointers and its memory are read, in *c−1* the due time is
+    compared, and in *c* the token is popped or not.  So there is one comparison, whatever the number of rungs.  A token
+    that is pushed in *p* is in the memory from *p+2* on; a look may miss it before, since it is not due until *p+10*.
 
     The level of a rung stays below the number of its places, so that equal pointers mean that it is empty.
 
@@ -178,7 +178,7 @@ class Ladder(wiring.Component):
                 number = register
             return number
 
-        # c−3: the pointers are read, and the memory.  A look that begins during the walk finds nothing.
+        # c−3: the rung's pointers and its memory are read.  A look that begins during the walk finds nothing.
         early_head, early_next = heads.read(turn[3]), Signal.like(hold.next_rung)
         head, tail_then, walked_by = Signal(pointer_bits), Signal(pointer_bits), Signal()
         m.d.sync += [

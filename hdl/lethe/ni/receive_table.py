@@ -14,33 +14,38 @@ from .walk import clear_signature
 __all__ = ["ReceiveTable", "look_signature", "same_key", "set_of", "update_signature"]
 
 
+def _fold(key, width: int, sets: int):
+    """The set of a key of ``width`` bits, which is a number or a value: a fold of key ⊕ key>>3 ⊕ key>>7."""
+    mixed = key ^ (key >> 3) ^ (key >> 7)
+    folded = mixed
+    for low in range(exact_log2(sets), width, exact_log2(sets) or width):
+        folded = folded ^ (mixed >> low)
+    return folded & (sets - 1)
+
+
 def set_of(system: System, source: Value, slot: Value) -> Value:
-    """The set of (source, slot), combinational: a fold of key ⊕ key>>3 ⊕ key>>7."""
-    bits = exact_log2(system.ni.sets)
-    key = Cat(slot, source)
-    mixed = key ^ key[3:] ^ key[7:]
-    pieces = [mixed[i : i + bits] for i in range(0, len(mixed), bits)] if bits else []
-    result = pieces[0] if pieces else Cat()
-    for piece in pieces[1:]:
-        result = result ^ piece
-    return result
+    """The set of (source, slot), combinational."""
+    key, sets = Cat(slot, source), system.ni.sets
+    return _fold(key, len(key), sets)[: exact_log2(sets)]
 
 
 def _untold(system: System) -> list[int]:
     """The bits of a slot that neither its source nor its set tells.
 
-    A set is linear in both.  So of two slots of one source and one set the differences are those of bits whose shares
-    in the set cancel out, and bits with independent shares differ in none.
+    The fold is linear: each bit of a slot changes the set by its own pattern.  As long as the patterns are independent,
+    a set and a source belong to one choice of these bits only; a bit whose pattern depends on others is not told.
     """
+    width = system.format.node_bits + system.format.slot_bits
     independent: list[int] = []
     untold = []
     for bit in range(system.format.slot_bits):
-        mixed, share = 1 << bit ^ 1 << bit >> 3 ^ 1 << bit >> 7, 0
-        while mixed and system.ni.sets > 1:
-            share, mixed = share ^ mixed % system.ni.sets, mixed // system.ni.sets
+        pattern = _fold(1 << bit, width, system.ni.sets)
         for other in independent:
-            share = min(share, share ^ other)
-        (independent if share else untold).append(share or bit)
+            pattern = min(pattern, pattern ^ other)
+        if pattern:
+            independent.append(pattern)
+        else:
+            untold.append(bit)
     return untold
 
 

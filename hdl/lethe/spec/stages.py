@@ -37,14 +37,15 @@ ROUND_TRIP = 22  # what a first time-out has beyond the flits and hops of a roun
 SPARE_SEND = 4  # places left in each rung of the Send ladder when a Send is granted
 SPARE_DELIVER = 8  # places left in each rung of the Ack ladder when a datagram is delivered
 SPARE_NEXT_RUNG = 6  # places left in a rung when a token for it is popped from the rung before
-LEAST_FIRST = 2  # turns at least in a round of a ladder's rungs of first tries
-LEAST_LATER = 3  # the same of its rungs of later tries
+LEAST_FIRST = 2  # turns at least in a round of the rungs of first tries, two cycles each
+LEAST_LATER = 3  # turns at least in a round of the rungs of later tries, two cycles each
 
 
 def rounds(classes: int, steps: int) -> tuple[int, int]:
     """Turns in a round of a ladder's rungs of first tries, of which there are ``classes``, and of its ``steps`` others.
 
-    Each kind of round has every second cycle.  The second is odd, so that its turns change places beside the first's.
+    Each kind of round has every second cycle.  The turns of the second round are odd in number, so that a rung's turn
+    comes now before, now after the turn of one and the same rung of first tries.
     """
     return max(classes, LEAST_FIRST), max(steps | 1, LEAST_LATER)
 

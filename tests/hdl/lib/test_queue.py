@@ -14,11 +14,12 @@ from lethe.lib.queue import Queue
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
-def test_queue(depth, push, pull):
-    queue, draw = Queue(8, depth), random.Random(depth)
+@pytest.mark.parametrize("ahead", [False, True])
+def test_queue(depth, push, pull, ahead):
+    queue, draw = Queue(8, depth, ahead=ahead), random.Random(depth)
 
     async def process(ctx):
-        memory, output = deque(), None
+        memory, output, shown, next_shown = deque(), None, 0, None
         for i in range(1500):
             # In large queues a change of mind now and then, so that they fill up and run dry.
             fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
@@ -32,12 +33,18 @@ def test_queue(depth, push, pull):
             assert ctx.get(queue.empty) == (output is None and not memory)
             if output is not None:
                 assert ctx.get(queue.o.payload) == output
+            if next_shown is not None:
+                assert next_shown == output, "what was told ahead is shown"
+                shown += 1
             joins = offer and len(memory) < depth
+            next_shown = None
             if take or output is None:
+                next_shown = ctx.get(queue.ahead) if ahead and memory else None
                 output = memory.popleft() if memory else None
             if joins:
                 memory.append(i & 0xFF)
             await ctx.tick()
+        assert shown > 100 or not ahead
 
     simulator = Simulator(queue)
     simulator.add_clock(1e-6)

@@ -7,10 +7,10 @@ import random
 from collections import deque
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from lethe.ni.ladder import Ladder
+from lethe.ni.ladder import Ladder, _among
 from lethe.spec import stages
 from lethe.spec.config import System
 
@@ -134,3 +134,18 @@ def test_pops(steps, depth, freeze, slow, spare, ceiling, slots, columns):
 def test_bad_spare_is_refused(spare):
     with pytest.raises(ValueError, match=f"spare must be 4 or 8, not {spare}"):
         Ladder(System.make(), 16, spare)
+
+
+@pytest.mark.parametrize("most", [2, 3, 6, 32, 33, 64, 65, 100, 127])
+def test_the_room_of_the_next_rung_is_found_with_and_without_carries(most):
+    m, number, found = Module(), Signal(7), Signal()
+    m.d.comb += found.eq(_among(number, most))
+
+    async def process(ctx):
+        for value in range(128):
+            ctx.set(number, value)
+            assert ctx.get(found) == (1 <= value < most), value
+
+    simulator = Simulator(m)
+    simulator.add_testbench(process)
+    simulator.run()

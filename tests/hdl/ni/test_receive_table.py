@@ -7,11 +7,14 @@ import random
 from collections import deque
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from lethe.ni.receive_table import ReceiveTable
+from lethe.ni.receive_table import ReceiveTable, same_key, set_of
 from lethe.spec.config import System
 
+KEY = data.StructLayout({"source": 3, "slot": 5})
 EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
 
 
@@ -58,5 +61,31 @@ def test_looks_and_updates(sets, ways):
 
     simulator = Simulator(table)
     simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+
+
+@pytest.mark.parametrize("sets", [1, 2, 4, 8, 16, 32, 64])
+def test_in_one_set_only_the_same_source_and_slot_are_the_same(sets):
+    """Of all pairs of a set: by all of both records, not by the parts that are compared."""
+    system = System.make(topology={"kind": "mesh", "columns": 4, "rows": 2}, ni={"slots": 32, "sets": sets})
+    assert (system.format.node_bits, system.format.slot_bits) == (3, 5)
+    m, one, other, same, number = Module(), Signal(KEY), Signal(KEY), Signal(), Signal(range(max(2, sets)))
+    m.d.comb += [same.eq(same_key(system, one, other)), number.eq(set_of(system, one.source, one.slot))]
+
+    async def process(ctx):
+        of_set: dict[int, list[int]] = {}
+        for key in range(1 << KEY.size):
+            ctx.set(one.as_value(), key)
+            of_set.setdefault(ctx.get(number), []).append(key)
+        assert len(of_set) == sets
+        for keys in of_set.values():
+            for first in keys:
+                ctx.set(one.as_value(), first)
+                for second in keys:
+                    ctx.set(other.as_value(), second)
+                    assert ctx.get(same) == (first == second), (first, second)
+
+    simulator = Simulator(m)
     simulator.add_testbench(process)
     simulator.run()

@@ -79,3 +79,14 @@ def test_measured_round_trips_are_memory_too():
     few, more = (make(ceiling=1 << 14).replace(ni={"slots": slots}) for slots in (16, 24))
     grown = state_bits(more)["round trips"] - state_bits(few)["round trips"]
     assert grown == 8 * (few.time_bits + few.format.try_bits)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 5])
+@pytest.mark.parametrize(("steps", "later"), [(0, 3), (1, 3), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (16, 17)])
+def test_rungs_of_first_tries_have_every_second_turn(classes, steps, later):
+    """In even cycles one after the other, the rungs of later tries in odd ones, in rounds of an odd number of turns."""
+    turns = [stages.turn_of(classes, steps, cycle) for cycle in range(400)]
+    first = [*range(classes), *[None] * (2 - classes)]
+    others = [*range(classes, classes + steps), *[None] * (later - steps)]
+    assert turns[::2] == [first[n % len(first)] for n in range(200)]
+    assert turns[1::2] == [others[n % later] for n in range(200)]

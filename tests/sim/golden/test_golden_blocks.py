@@ -289,16 +289,17 @@ def test_ladder_order(wishes):
     assert not any(rungs)
 
 
-def test_every_rung_has_its_turn():
+@pytest.mark.parametrize("steps", [0, 1, 4, 6])
+def test_every_rung_has_its_turn(steps):
     """A token leaves in the first turn of its rung in which it is due."""
-    system = make("tree", timers={"backoff_steps": 1})
-    classes, steps = system.graph.distance_classes, system.timers.backoff_steps
-    assert stages.rounds(classes, steps) == (classes, stages.LEAST_LATER)
-    for rung, late in product(range(system.rungs), range(2 * stages.LEAST_LATER)):
+    system = make("tree", timers={"backoff_steps": steps})
+    classes, later = system.graph.distance_classes, max(steps + (steps % 2 == 0), stages.LEAST_LATER)
+    assert stages.rounds(classes, steps) == (classes, later)
+    for rung, late in product(range(system.rungs), range(2 * later)):
         ladder, due = Ladder(system), 20 + late
-        holds = [ladder.step(cycle, Token(rung, due, 7) if cycle == 3 else None)[0] for cycle in range(50)]
-        left = next(cycle for cycle in range(due, 50) if stages.turn_of(classes, steps, cycle) == rung)
-        assert holds == [None] * (left + 1) + [(7, 0)] * (49 - left)
+        holds = [ladder.step(cycle, Token(rung, due, 7) if cycle == 3 else None)[0] for cycle in range(60)]
+        left = next(cycle for cycle in range(due, 60) if stages.turn_of(classes, steps, cycle) == rung)
+        assert holds == [None] * (left + 1) + [(7, 0)] * (59 - left)
 
 
 def test_a_rung_waits_for_room_on_its_successor():
