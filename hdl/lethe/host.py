@@ -4,7 +4,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.ports import HostPort, records
+from lethe.spec.ports import REFUSAL_BITS, HostPort, records
 
 __all__ = ["deliver_streams", "host_records", "host_signature"]
 
@@ -30,19 +30,27 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
     send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
         A request; then ``payload_flits(length)`` beats on ``send_data``.
     send_data : In(stream, flit_bits)
-    send_control, send_control_data : In(stream), with ``ni.control_slots``
+    send_control, send_control_data : In(stream), with ``port.control``
         As ``send`` and ``send_data``, for control classes; in a cycle in which these take something those do not.
     accepted : Out {valid, slot, generation, tag}
         The datagram is fully stored; this pair names it for ``cancel``.  One cycle, whether or not anybody looks.  With
-        ``ni.control_slots`` also {control}: it came by ``send_control``.
-    merge : Out {valid, slot, generation, tries}, with ``ni.merge_bits``
-        A Send or BE with payload is about to be sent.
-    merge_word, merge_mask : In(merge_bits), with ``ni.merge_bits``
-        In the next cycle: the bits of ``merge_word`` that are 1 in ``merge_mask`` go out in the payload's place.
+        ``port.control`` also {control}: it came by ``send_control``.
+    merge : Out {valid, slot, generation, tries}, with ``port.merge_bits``
+        A Send or BE was granted the link, and is perhaps sent.
+    merge_word, merge_mask : In(merge_bits), with ``port.merge_bits``
+        Three cycles later: the bits of ``merge_word`` that are 1 in ``merge_mask`` go out in the payload's place.
+    arrival : Out {valid, source, incarnation, cls, length, try, best_effort, word}, with ``port.acceptance``
+        A data message has arrived, not yet checked: its header, and the first 64 bits of its payload.
+    refusal : In(2), with ``port.acceptance``
+        Five cycles later: why it is not to be delivered, as its number in `spec.events.ACCEPTANCE`; 0: it may be.
+    delivered : Out(1), with ``port.acceptance``
+        In that same cycle: it is delivered; this follows ``refusal`` without a register.
     completion : Out(stream {slot, generation, destination, tag, status, cause, peer_incarnation})
         How a datagram ended; its slot is free when this is taken.
     cancel : In(stream {slot, generation})
         Ends a datagram that is live; any other is taken without effect.
+    sweep : In(stream {source}), with ``port.sweep``
+        Erases what the receive table has of a source, an entry or a set every five cycles; taken when all is done.
     deliver, deliver_data : Out(stream)
         {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
         ``deliver_controli_data``.  With ``ni.source_incarnation`` also {incarnation}, of the source.
@@ -59,10 +67,14 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
         "completion": Out(stream.Signature(layouts["completion"])),
         "cancel": In(stream.Signature(layouts["cancel"])),
     }
-    if system.ni.control_slots:
+    if port.control:
         members |= {"send_control": members["send"], "send_control_data": members["send_data"]}
-    if bits := system.ni.merge_bits:
+    if bits := port.merge_bits:
         members |= {"merge": Out(layouts["merge"]), "merge_word": In(bits), "merge_mask": In(bits)}
+    if port.acceptance:
+        members |= {"arrival": Out(layouts["arrival"]), "refusal": In(REFUSAL_BITS), "delivered": Out(1)}
+    if port.sweep:
+        members["sweep"] = In(stream.Signature(layouts["sweep"]))
     for name in port.delivers:
         members[name] = Out(stream.Signature(layouts["deliver"]))
         members[f"{name}_data"] = Out(stream.Signature(layouts["beat"]))

@@ -5,12 +5,12 @@ Cycle contract, sections 4.4 (what a message does) and 4.5 (internal requests).
 
 from itertools import pairwise
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.events import Drop, Event
+from lethe.spec.events import ACCEPTANCE, Drop, Event
 
 from . import receive_table, send_table
 from .choose import Choose, act_layout, request_members
@@ -18,7 +18,7 @@ from .completion import ended_signature
 from .deliver import verdict_signature
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
-from .receive_side import ReceiveSide
+from .receive_side import ACCEPTANCE_MEMBERS, ReceiveSide
 from .receiver import arrival_signature
 from .round_trip import release_signature, wait_signature
 from .send_side import SendSide
@@ -39,8 +39,10 @@ class Action(wiring.Component):
     -------
     node, incarnation, time_base, advance, ready, nearly, quiesce : In
         ``advance``: the time base is one more in the next cycle; ``nearly``: ``ready`` is 1 in it.
-    arrival, finish, repeat_hold, ack_hold, cancel, dump : In
+    arrival, finish, repeat_hold, ack_hold, cancel, sweep, dump : In
         All that may act, as `Choose` takes it.
+    refusal, delivered : In(2), Out(1), with ``ni.acceptance``
+        In *c*: why a service refuses what is to be delivered, and whether something is, for data.
     dumped, dumped_valid : Out, unless ``dump`` is False
         In *c*: the slot and the set that ``dump`` asked for.
     look, end : Out(`send_table.look_signature`), Out(`send_table.end_signature`)
@@ -79,6 +81,8 @@ class Action(wiring.Component):
             members["hear"] = Out(hear_signature(system))
         if dump:
             members |= {"dumped": Out(records.dump), "dumped_valid": Out(1)}
+        if system.ni.acceptance:
+            members |= {name: ACCEPTANCE_MEMBERS[name] for name in ("refusal", "delivered")}
         self._requests = request_members(system, dump=dump)
         super().__init__(
             {
@@ -176,6 +180,11 @@ class Action(wiring.Component):
                 self.dumped.destination.eq(sends.destination),
             ]
 
+        if self._system.ni.acceptance:
+            m.d.comb += [receives.refusal.eq(self.refusal), self.delivered.eq(receives.delivered)]
+        if self._system.ni.sweep:
+            m.d.comb += choose.onward.eq(receives.onward)
+
         self._reply(m, act, soon, good, receives)
         self._show(m, act, soon, good, again, sends, receives)
         return m
@@ -187,6 +196,8 @@ class Action(wiring.Component):
         m.d.sync += forget.eq(good & soon.ack)
         if rejects:
             m.d.sync += reject.eq(soon.message & self.arrival.stale & self.nearly)
+            if self._system.ni.acceptance:
+                reject = reject | receives.rejects
         reply = self.reply.payload
         m.d.comb += [
             self.reply.valid.eq(receives.acks | forget | reject),
@@ -216,6 +227,8 @@ class Action(wiring.Component):
         ]
         if self._system.ni.reject:
             events.append((soon.reject, Event.GIVE_UP, Event.REJECT_IGNORED))
+        if self._system.ni.sweep:
+            events.append((soon.sweeping, Event.SWEPT, Event.NOTHING))
         m.d.sync += [on_hit.eq(Event.NOTHING), on_miss.eq(Event.NOTHING), drop.eq(Drop.NONE)]
         for acts, hit, miss in events:
             with m.If(acts):
@@ -235,6 +248,10 @@ class Action(wiring.Component):
                     Mux(missed.table, Drop.TABLE_FULL, Mux(missed.deliver, Drop.DELIVER_FULL, Drop.TIMER_FULL))
                 ),
             ]
+        if self._system.ni.acceptance:
+            with m.Elif(receives.refused):
+                reasons = Array(Const(drop, Drop) for drop in ACCEPTANCE)
+                m.d.comb += [shown.event.eq(Event.DROP), shown.detail.eq(reasons[self.refusal])]
         with m.Elif(sends.hit | receives.hit):
             m.d.comb += [shown.event.eq(on_hit), shown.detail.eq(Mux(counts, again, sends.cause))]
         with m.Else():
@@ -242,6 +259,8 @@ class Action(wiring.Component):
 
         # A message that was not understood names nobody.
         own = ~act.message & ~act.acking
+        if self._system.ni.sweep:
+            own = own & ~act.sweeping
         answer = act.ack | act.reject if self._system.ni.reject else act.ack
         with m.If((shown.event != Event.NOTHING) & ~nameless):
             m.d.comb += [
@@ -253,3 +272,6 @@ class Action(wiring.Component):
             ]
             with m.If(act.send | act.best_effort):
                 m.d.comb += shown.length.eq(act.length)
+            if self._system.ni.sweep:
+                with m.If(act.sweeping):
+                    m.d.comb += [shown[name].eq(receives.swept[name]) for name in receives.swept.shape().members]

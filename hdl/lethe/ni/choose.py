@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,6 +35,8 @@ def request_members(system: System, *, dump: bool) -> dict:
         "ack_hold": held_layout(system, records.ack_token),
         "cancel": records.cancel,
     }
+    if system.ni.sweep:
+        payloads["sweep"] = records.sweep
     if dump:
         payloads["dump"] = range(max(system.ni.slots, system.ni.sets))
     return {name: In(stream.Signature(payload)) for name, payload in payloads.items()}
@@ -43,15 +45,16 @@ def request_members(system: System, *, dump: bool) -> dict:
 def act_layout(system: System) -> data.StructLayout:
     """What acts in *c*.
 
-    A ``message`` acts, or one of ``finishing`` … ``dumping``, or nothing.  ``send`` … ``best_effort``, ``reject``: a
+    A ``message`` acts, or one of ``finishing`` … ``sweeping``, or nothing.  ``send`` … ``best_effort``, ``reject``: a
     message of this kind, good or not.  ``early``: the tables were not initialised when they were read.  ``source`` …
-    ``try``: whose datagram, and which of its tries; only a message or an Ack token names another node's.  ``set``: the
+    ``try``: whose datagram, and which of its tries; only a message or an Ack token names another node's, and a sweep
+    nothing but a ``source``.  ``set``: the
     set looked at.  The rest is of the message, of the token (``way``, ``tries``; ``rung`` is that of its next try) or
     of the datagram that finishes (``status``, ``cause``).
     """
     records = Records(system)
     header = records.header.members
-    taken = ("finishing", "repeating", "acking", "cancelling", "dumping")
+    taken = ("finishing", "repeating", "acking", "cancelling", "dumping", *(("sweeping",) if system.ni.sweep else ()))
     return data.StructLayout(
         {
             "message": 1,
@@ -85,6 +88,10 @@ class Choose(wiring.Component):
         The receiver, in *c−4*.
     finish, repeat_hold, ack_hold, cancel : In(stream)
         The internal requests, the most urgent first; taken in *c−4*.
+    sweep : In(stream), with ``ni.sweep``
+        One step of it is chosen in *c−4*, unless another acts in *c−4* … *c−1*; taken in the *c* of the last.
+    onward : In(1), with ``ni.sweep``
+        In *c*: a step found nothing in its set; the next is for the next set.
     dump : In(stream), unless ``dump`` is False
         The last of them, taken only while ``quiesce``, and while nothing acts in *c−4* … *c−1*.
     slot, set : Out
@@ -103,6 +110,7 @@ class Choose(wiring.Component):
                 "quiesce": In(1),
                 "arrival": In(arrival_signature(system)),
                 **self._requests,
+                **({"onward": In(1)} if system.ni.sweep else {}),
                 "slot": Out(records.header["slot"].shape),
                 "set": Out(records.set),
                 "act": Out(act_layout(system)),
@@ -116,16 +124,26 @@ class Choose(wiring.Component):
         repeat, hold = self.repeat_hold.payload, self.ack_hold.payload.token
 
         # What was chosen in the last four cycles, which acts from now on.
-        chosen, dump_too = Signal(CHOSEN), "dump" in self._requests
+        chosen, dump_too, sweep_too = Signal(CHOSEN), "dump" in self._requests, "sweep" in self._requests
+        steps = Signal(CHOSEN) if sweep_too else Const(0)
         takes = {name: Signal(name=f"takes_{name}") for name in self._requests}
         free = ~message & self.ready
         for name, take in takes.items():
             port = getattr(self, name)
-            offered = free & self.quiesce & ~chosen.any() if name == "dump" else free
-            m.d.comb += [port.ready.eq(offered), take.eq(port.valid & port.ready)]
+            offered = free
+            if name == "dump":
+                offered = free & self.quiesce & ~chosen.any()
+            elif name == "sweep":
+                offered = free & ~steps.any()
+            if name == "sweep":
+                m.d.comb += take.eq(port.valid & offered)
+            else:
+                m.d.comb += [port.ready.eq(offered), take.eq(port.valid & port.ready)]
             free = free & ~port.valid
         asked = Cat(port.valid for port in (self.finish, self.repeat_hold, self.ack_hold, self.cancel)).any()
         dumps = self.dump.valid & self.quiesce & ~chosen.any() if dump_too else 0
+        if sweep_too:
+            asked = asked | (self.sweep.valid & ~steps.any())
         m.d.sync += chosen.eq(Cat(message | (self.ready & (asked | dumps)), chosen))
 
         # What they name, the most urgent first.
@@ -149,6 +167,16 @@ class Choose(wiring.Component):
         if dump_too:
             with m.If(~self.ack_hold.valid):
                 m.d.comb += asked_set.eq(self.dump.payload[: (system.ni.sets - 1).bit_length()])
+        source = hold.source
+        if sweep_too:
+            index, last = Signal.like(self.set), system.ni.sets - 1
+            source = Mux(self.ack_hold.valid, hold.source, self.sweep.payload.source)
+            with m.If(~self.ack_hold.valid & self.sweep.valid):
+                m.d.comb += asked_set.eq(index)
+            m.d.comb += self.sweep.ready.eq(self.onward & (index == last))
+            m.d.sync += [steps.eq(Cat(takes["sweep"], steps)), act.sweeping.eq(takes["sweep"])]
+            with m.If(self.onward):
+                m.d.sync += index.eq(Mux(index == last, 0, index + 1))
 
         m.d.sync += [
             act.message.eq(message),
@@ -161,7 +189,8 @@ class Choose(wiring.Component):
             act.early.eq(~self.ready),
             act.slot.eq(slot),
             act.generation.eq(generation),
-            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("source", "incarnation", "try")),
+            act.source.eq(Mux(message, header.source, source)),
+            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("incarnation", "try")),
             *(act[name].eq(header[name]) for name in ("destination", "peer_incarnation", "length", "class")),
             act.set.eq(self.set),
             act.way.eq(hold.way),

@@ -105,7 +105,7 @@ class Ni(wiring.Component):
         if watch:
             members["watch"] = Out(WORD_BITS * system.layout.ni_words)
         if system.ni.statistics:
-            members["counter_address"] = In(range(len(system.counters)))
+            members["counter_address"] = In(range(system.counter_addresses))
             members["counter_data"] = Out(32)
         super().__init__(members)
 
@@ -256,6 +256,8 @@ class Ni(wiring.Component):
         sinks = [(host.send, accept.send), (host.send_data, accept.send_data), (host.cancel, action.cancel)]
         if system.ni.control_slots:
             sinks += [(host.send_control, control.send), (host.send_control_data, control.send_data)]
+        if system.ni.sweep:
+            sinks.append((host.sweep, action.sweep))
         for port, sink in sinks:
             inner.d.comb += [sink.valid.eq(port.valid), sink.payload.eq(port.payload)]
 
@@ -281,6 +283,10 @@ class Ni(wiring.Component):
         gated(host.accepted, accepted)
         for port, sink in sinks:
             gated(port.ready, sink.ready)
+        if system.ni.acceptance:
+            gated(host.arrival, receiver.announced)
+            gated(host.delivered, action.delivered)
+            inner.d.comb += action.refusal.eq(host.refusal)
         if system.ni.merge_bits:
             gated(host.merge, transmitter.merge)
             inner.d.comb += [
@@ -390,7 +396,7 @@ class Ni(wiring.Component):
             [counter for counter, (event, _) in counted.items() if EVENTS[event].lane == lane]
             for lane in (LANE_TX, LANE_RX)
         ]
-        m.submodules.statistics = statistics = Statistics(counters=len(self._system.counters), lanes=lanes)
+        m.submodules.statistics = statistics = Statistics(counters=self._system.counter_addresses, lanes=lanes)
         m.d.comb += [statistics.address.eq(self.counter_address), self.counter_data.eq(statistics.data)]
         for counter, pulse in pulses.items():
             m.d.sync += statistics.pulse[counter].eq(pulse & ~self.node_reset)

@@ -1,10 +1,15 @@
 """What the action does to another node's datagram: a delivery, an Ack, a Forget (cycle contract, 4.4, 4.5)."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
+from lethe.spec.events import ACCEPTANCE, Drop
+from lethe.spec.ports import REFUSAL_BITS
 
 from .choose import act_layout
 from .deliver import verdict_signature
@@ -16,6 +21,15 @@ from .receiver import fifo_of
 from .round_trip import step_of, wait_signature
 
 __all__ = ["ReceiveSide"]
+
+
+#: What there is of an acceptance port.
+ACCEPTANCE_MEMBERS = {"refusal": In(REFUSAL_BITS), "refused": Out(1), "rejects": Out(1), "delivered": Out(1)}
+
+
+def swept_layout(records: Records) -> data.StructLayout:
+    """What names the datagram of an entry beside its source."""
+    return data.StructLayout({name: records.entry[name].shape for name in ("slot", "generation", "incarnation")})
 
 
 class ReceiveSide(wiring.Component):
@@ -54,6 +68,14 @@ class ReceiveSide(wiring.Component):
         In *c*: what a good Send or BE misses: ``table``, ``deliver``, ``timer``.
     acks : Out(1)
         In *c*: an Ack goes to the reply queue.
+    refusal : In(2), with ``ni.acceptance``
+        In *c*: why a service refuses what is to be delivered to the first FIFO.
+    refused, rejects, delivered : Out(1), with ``ni.acceptance``
+        In *c*: something was refused; and a REJECT goes to the reply queue; something was not.
+    swept : Out, with ``ni.sweep``
+        In *c*: {slot, generation, incarnation} of the entry that a sweep erases.
+    onward : Out(1), with ``ni.sweep``
+        In *c*: a step of a sweep finds nothing in its set.
     """
 
     def __init__(self, system: System):
@@ -78,6 +100,8 @@ class ReceiveSide(wiring.Component):
                 "missed": Out(data.StructLayout({"table": 1, "deliver": 1, "timer": 1})),
                 "acks": Out(1),
                 **({"wait": Out(wait_signature(system))} if system.measured else {}),
+                **(ACCEPTANCE_MEMBERS if system.ni.acceptance else {}),
+                **({"swept": Out(swept_layout(records)), "onward": Out(1)} if system.ni.sweep else {}),
             }
         )
 
@@ -151,6 +175,9 @@ class ReceiveSide(wiring.Component):
                 exacts[i].eq(((instead.all() | (asked & key & exact)) & stays) | (joined & second.other & second.same)),
             ]
 
+        # A step of a sweep looks for a source, and does nothing where the set has just changed.
+        lowest, strikes = self._sweep(m, related, delivers | erases) if system.ni.sweep else (None, None)
+
         # c−1: what there is when the act comes, both if the one before it delivers and if not: that is known late.
         def judged(delivered):
             """(found, a present way, no empty way and none present, the way to write)."""
@@ -164,6 +191,8 @@ class ReceiveSide(wiring.Component):
             # Without a present way, a way that is not taken is empty.
             frees = [~taken[i] & taken[:i].all() if i else ~taken[i] for i in range(ways)]
             write = Cat(Mux(here, present[i], frees[i]) for i in range(ways))
+            if lowest is not None:
+                write = Mux(soon.sweeping, lowest, write)
             return Cat(Cat(way[2] for way in now).any(), here, ~here & taken.all(), write)
 
         found, here, none = Signal(), Signal(), Signal()
@@ -172,6 +201,10 @@ class ReceiveSide(wiring.Component):
             self.limit.eq(spent),
         ]
         sends, forgets = self.good & soon.send, self.good & soon.forget & ours
+
+        def either(value, other):
+            return value if other is None else value | other
+
         m.d.sync += [
             adds.eq(sends),
             acknowledges.eq((sends | (soon.acking & ~spent)) & found),
@@ -179,9 +212,9 @@ class ReceiveSide(wiring.Component):
             self.missed.table.eq(sends & none),
             stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
             joins.eq(~here),
-            erases.eq((forgets | (soon.acking & spent)) & found),
+            erases.eq(either((forgets | (soon.acking & spent)) & found, strikes)),
             again.eq(soon.acking & ~spent & found),
-            self.hit.eq((sends | forgets | soon.acking) & found),
+            self.hit.eq(either((sends | forgets | soon.acking) & found, strikes)),
             place.eq(chosen),
         ]
 
@@ -214,9 +247,20 @@ class ReceiveSide(wiring.Component):
                 m.d.sync += fifos[i].eq(fifo_of(system, soon["class"]) == i)
         room, best_effort = Signal(), Signal()
         m.d.sync += best_effort.eq(self.good & soon.best_effort)
+        delivery, commits = fresh & room & self.push.room, [stores & room & (best_effort | self.push.room)]
+        commits *= len(self.verdict)
+        if system.ni.acceptance:
+            # What a service says may come late.
+            may, refused = commits[0] & fifos[0], self.refusal.any()
+            delivery, commits[0] = delivery & ~(fifos[0] & refused), commits[0] & ~refused
+            m.d.comb += [
+                self.refused.eq(may & refused),
+                self.rejects.eq(may & ~best_effort & (self.refusal == ACCEPTANCE.index(Drop.NOT_OPEN))),
+                self.delivered.eq(may & ~refused),
+            ]
         m.d.comb += [
             room.eq((rooms & fifos).any()),
-            delivers.eq(fresh & room & self.push.room),
+            delivers.eq(delivery),
             self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
             self.acks.eq(delivers | acknowledges),
@@ -237,7 +281,7 @@ class ReceiveSide(wiring.Component):
         ]
         for i, verdict in enumerate(self.verdict):
             m.d.comb += [
-                verdict.commit.eq(stores & room & (best_effort | self.push.room) & fifos[i]),
+                verdict.commit.eq(commits[i] & fifos[i]),
                 verdict.reject.eq(act.message & ~verdict.commit),
                 verdict.record.source.eq(act.source),
                 verdict.record.cls.eq(act["class"]),
@@ -246,3 +290,41 @@ class ReceiveSide(wiring.Component):
             if system.ni.source_incarnation:
                 m.d.comb += verdict.record.incarnation.eq(act.incarnation)
         return m
+
+    def _sweep(self, m, related, changes) -> tuple[Signal, Signal]:
+        """A step of a sweep, in *c−1*: the lowest way that holds an entry of its source, and whether it is erased.
+
+        It does nothing if the set has changed after it was read.  ``changes``: what acts in this cycle changes its set.
+        """
+        lowest, strikes, vague = Signal(self._system.ni.ways), Signal(), Signal()
+        act, soon, later, _ = self.acts
+        nearest, second, third, fourth = related
+        ways = self._system.ni.ways
+        matched, near, unsure, changed = Signal(ways), Signal(), Signal(), Signal(2)
+        stays = Signal()
+        layout = self.swept.shape()
+        names = [Signal(layout, name=f"names{i}") for i in range(ways)]
+        # c−2.
+        m.d.sync += [
+            changed.eq(Cat(changes, changed)),
+            near.eq(nearest.set),
+            unsure.eq((second.set & changes) | (third.set & changed[0]) | (fourth.set & changed[1])),
+        ]
+        for i in range(ways):
+            entry = self.entries[i]
+            m.d.sync += [
+                matched[i].eq(later.sweeping & entry.valid & (entry.source == later.source)),
+                *(names[i][name].eq(entry[name]) for name in layout.members),
+            ]
+        # c−1.
+        named = Signal(layout.size)
+        m.d.comb += [
+            *(lowest[i].eq(matched[i] & ~matched[:i].any() if i else matched[i]) for i in range(ways)),
+            vague.eq(unsure | (near & changes)),
+            strikes.eq(matched.any() & ~vague),
+            named.eq(reduce(or_, (names[i].as_value() & lowest[i].replicate(layout.size) for i in range(ways)))),
+        ]
+        m.d.sync += [stays.eq(matched.any() | vague), self.swept.eq(named)]
+        # c.
+        m.d.comb += self.onward.eq(act.sweeping & ~stays)
+        return lowest, strikes

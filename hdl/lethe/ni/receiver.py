@@ -107,6 +107,8 @@ class Receiver(wiring.Component):
         In *t+6*: the flit or gap in *t* broke a message off.
     busy : Out(1)
         In *t+1*: with the flit of *t* a message is under way or ended, or one ended in *t−1*.
+    announced : Out, with ``ni.acceptance``
+        In *t+1*: a data message has ended; all 0 otherwise.
     """
 
     def __init__(self, system: System):
@@ -121,6 +123,7 @@ class Receiver(wiring.Component):
                 "fill": Out(fill_signature(Records(system))).array(system.ni.control_classes + 1),
                 "fragment": Out(1),
                 "busy": Out(1),
+                **({"announced": Out(Records(system).arrival)} if system.ni.acceptance else {}),
             }
         )
 
@@ -159,6 +162,9 @@ class Receiver(wiring.Component):
             single.eq(flit.first),
             data.eq(flit.data),
         ]
+
+        if system.ni.acceptance:
+            self._announce(m, assembler, stored)
 
         # t+2: the header.  That of a message of one flit is in its place, too.
         m.d.comb += [header[field.name].eq(field_of(field, stored)) for field in form.send]
@@ -255,3 +261,26 @@ class Receiver(wiring.Component):
                 fill.drop.eq(self.fragment),
             ]
         return m
+
+    def _announce(self, m, assembler, stored):
+        """Tells of a data message in *t+1*: its header is whole since then, and its last flit is no payload."""
+        form, flit, told = self._system.format, assembler.flit, self.announced
+        headers, bits = form.header_flits, form.flit_bits
+        fields = {field.name: field_of(field, stored) for field in form.send}
+        word = Signal(told.word.shape())
+        for i, low in enumerate(range(0, len(word), bits)):
+            with m.If(assembler.belongs & (assembler.index == headers + i)):
+                m.d.sync += word[low : low + bits].eq(flit.data)
+        with m.If(flit.first):
+            m.d.sync += word.eq(0)
+        is_data = Cat(fields["kind"] == kind for kind in (Kind.SEND, Kind.BE)).any()
+        ends = assembler.complete & (assembler.index >= headers)
+        own = fifo_of(self._system, fields["class"]) == 0 if len(self.fill) > 1 else 1
+        with m.If(ends & is_data & own):
+            m.d.comb += [
+                told.valid.eq(1),
+                *(told[name].eq(fields[name]) for name in ("source", "incarnation", "length", "try")),
+                told.cls.eq(fields["class"]),
+                told.best_effort.eq(fields["kind"] == Kind.BE),
+                told.word.eq(word & Cat((fields["length"] > byte).replicate(8) for byte in range(len(word) // 8))),
+            ]

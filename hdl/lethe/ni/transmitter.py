@@ -69,7 +69,7 @@ class Transmitter(wiring.Component):
     wait, stamp : Out(`wait_signature`), Out(`stamp_signature`)
         With measured round trips, of that Send: class and step in *g+2*; delay, less one, and stamp in *g+3*.
     merge : Out, merge_word, merge_mask : In(merge_bits), with ``ni.merge_bits``
-        In *g+3*: whose payload begins with what the other two say in *g+4*; all 0 otherwise.
+        In *g+1*: who was granted; its payload, if it is sent, begins with what the other two say in *g+4*.
     judge : Out(`judge_signature`), with ``timers.silent_after``
         In *g+2*: of the destination of a Send or BE.
     finish : Out(stream)
@@ -280,7 +280,7 @@ class Transmitter(wiring.Component):
             m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
             m.d.comb += push.eve.eq(self.time_base + wait)
         if bits:
-            self._merge(m, token, sent, serialiser)
+            self._merge(m, granted, sending, sent, serialiser)
 
         # The slot is in transmission until the cycle of the next possible grant.
         with m.If(judging):
@@ -399,19 +399,17 @@ class Transmitter(wiring.Component):
         with m.Elif(left):
             m.d.sync += event.eq(worm)
 
-    def _merge(self, m, token, sent, serialiser):
+    def _merge(self, m, granted, sending, sent, serialiser):
         """Who asks for what is merged into the first payload flit, and what comes for it."""
         bits, length, merge = self._system.ni.merge_bits, self.peek.row.length, self.merge
-        fresh, held_word, held_mask = Signal(), Signal(bits), Signal(bits)
+        left, fresh, held_word, held_mask = Signal(), Signal(), Signal(bits), Signal(bits)
         within = Signal(-(-bits // 8))
-        m.d.sync += [merge.eq(0), fresh.eq(merge.valid)]
+        m.d.comb += merge.valid.eq(granted.repeat | granted.new)
+        with m.If(merge.valid):
+            m.d.comb += [merge[name].eq(sending[name]) for name in ("slot", "generation", "tries")]
+        m.d.sync += [left.eq(sent), fresh.eq(left)]
         with m.If(sent):
             m.d.sync += within.eq(Cat(length > byte for byte in range(len(within))))
-            with m.If(length != 0):
-                m.d.sync += [
-                    merge.valid.eq(1),
-                    *(merge[name].eq(token[name]) for name in ("slot", "generation", "tries")),
-                ]
         # Word and mask come in g+4; with a header of several flits they are needed later.
         m.d.comb += [
             serialiser.word.eq(Mux(fresh, self.merge_word, held_word)),

@@ -100,7 +100,7 @@ class ServiceUnit(wiring.Component, abc.ABC):
     def elaborate(self, platform):
         m, inner = Module(), Module()
         m.submodules.core = ResetInserter(self.service_reset)(inner)
-        _pass(inner, host_signature(self.system, self.port).members, self.below, self.above)
+        _pass(inner, self.below, self.above)
         shown = self.serve(inner)
         with inner.If(self.node_reset):
             _silence(inner, self.above.signature.members, self.above)
@@ -120,9 +120,11 @@ class ServiceUnit(wiring.Component, abc.ABC):
         return m
 
 
-def _pass(m: Module, members: wiring.SignatureMembers, below, above) -> None:
-    """Everything of the port ``below``, whose members these are, is what it is at the port ``above``."""
-    for name, member in members.items():
+def _pass(m: Module, below, above) -> None:
+    """Everything that both ports have is at ``below`` what it is at ``above``."""
+    for name, member in above.signature.members.items():
+        if not hasattr(below, name):
+            continue
         up, down = getattr(above, name), getattr(below, name)
         source, sink = (down, up) if member.flow == Out else (up, down)
         if member.is_port:

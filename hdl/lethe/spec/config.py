@@ -109,6 +109,7 @@ class System:
     control_records = cached_property(sections.ni.control_records)
     first_reserved = cached_property(sections.ni.first_reserved)
     counters = cached_property(sections.ni.counters)
+    counter_addresses = cached_property(sections.ni.counter_addresses)
     counter_step = cached_property(sections.ni.counter_step)
     link_wait = cached_property(sections.ni.link_wait)
 
@@ -148,8 +149,7 @@ class System:
         return Layout(
             self.graph,
             self.ni.control_classes,
-            control=self.ni.control_slots > 0,
-            merge=self.ni.merge_bits > 0,
+            port=self.top_port,
             services=self.services,
             lag=sections.router.trace_lag(self),
         )

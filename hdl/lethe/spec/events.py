@@ -68,6 +68,9 @@ class Drop(enum.IntEnum):
     DELIVER_FULL = 10  # the deliver FIFO has no room for the payload or the record
     TIMER_FULL = 11  # the Ack ladder has no room for the time-out
     RESETTING = 12  # the NI is initialising its tables after a reset
+    NOT_OPEN = 13  # a service refuses it: nobody there waits for it
+    PORT_FULL = 14  # a service refuses it: the port that it is for has no room
+    EARLY = 15  # a service refuses it: others must come before it
 
 
 class Event(enum.IntEnum):
@@ -95,6 +98,7 @@ class Event(enum.IntEnum):
     GIVE_UP = 18  # the datagram ended without an Ack; detail: Cause
     ORPHAN = 19  # an entry whose sender fell silent was reclaimed
     REJECT_IGNORED = 20  # a REJECT of nothing live here
+    SWEPT = 21  # an entry was erased because a service sweeps its source away
     # NI, host lanes.
     ACCEPT = 24  # a datagram has been stored whole; detail: Kind of its message, SEND or BE
     COMPLETE = 25  # the host took a completion; detail: Status << 4 | Cause, so 17 is UNKNOWN, RETRY_LIMIT
@@ -152,7 +156,7 @@ LANE_TX, LANE_RX, LANE_ACCEPT, LANE_COMPLETE, LANE_TAKE, LANE_FRAGMENT = range(l
 
 class Counter(enum.IntEnum):
     """NI counters, one per pulse; the index is the address in the statistics block.  Those of
-    `REJECT_COUNTERS` are optional.
+    `OPTIONAL_COUNTERS` are optional.
     """
 
     SENDS = 0
@@ -189,6 +193,10 @@ class Counter(enum.IntEnum):
     COMPLETED = 31
     REJECTS = 32
     REJECTS_IGNORED = 33
+    DROP_NOT_OPEN = 34
+    DROP_PORT_FULL = 35
+    DROP_EARLY = 36
+    SWEPT = 37
 
 
 class RouterCounter(enum.IntEnum):
@@ -318,6 +326,7 @@ EVENTS: dict[Event, Facts] = {
     Event.GIVE_UP: _ni(LANE_RX, _NAMED, Role.END, detail=Cause, counter=Counter.GIVEN_UP),
     Event.ORPHAN: _ni(LANE_RX, _NAMED, counter=Counter.ORPHANS),
     Event.REJECT_IGNORED: _ni(LANE_RX, _NAMED, Role.ARRIVAL, worm=Kind.REJECT, counter=Counter.REJECTS_IGNORED),
+    Event.SWEPT: _ni(LANE_RX, _NAMED, counter=Counter.SWEPT),
     Event.ACCEPT: _ni(LANE_ACCEPT, _PAYLOAD | Column.TAG, detail=Kind, counter=Counter.ACCEPTED),
     Event.COMPLETE: _ni(LANE_COMPLETE, _NAMED | Column.TAG, counter=Counter.COMPLETED),
     Event.TAKE: _ni(LANE_TAKE, _PEER | _LENGTH),
@@ -361,7 +370,16 @@ OF_DATAGRAM = events_with(columns=Column.UID, unit=Unit.NI)
 #: Drop reasons for which the header is not believed, so that UID and peer are not known.
 UNREADABLE = (Drop.CRC, Drop.KIND, Drop.LENGTH, Drop.RESETTING)
 #: Drop reasons of a sound Send: it names its datagram.
-REFUSALS = (Drop.INCARNATION, Drop.TABLE_FULL, Drop.DELIVER_FULL, Drop.TIMER_FULL)
+REFUSALS = (
+    Drop.INCARNATION, Drop.TABLE_FULL, Drop.DELIVER_FULL, Drop.TIMER_FULL,
+    Drop.NOT_OPEN, Drop.PORT_FULL, Drop.EARLY,
+)  # fmt: skip
+#: What a service says at the acceptance port, by its number there; 0 is nothing.
+ACCEPTANCE = (Drop.NONE, Drop.NOT_OPEN, Drop.PORT_FULL, Drop.EARLY)
+#: Drop reasons of a Send that a REJECT answers, with ``ni.reject``.
+REJECTED = (Drop.INCARNATION, Drop.NOT_OPEN)
+#: Events that erase an entry of the receive table.
+ERASURES = (Event.FORGOTTEN, Event.ORPHAN, Event.SWEPT)
 
 #: The detail of COMPLETE is a status, shifted by so many bits, and a cause.
 CAUSE_BITS = 4
@@ -386,8 +404,15 @@ LINK_COUNTED: dict[LinkCounter, Event] = {
 }
 
 
-#: Counters that an NI has with ``ni.reject`` only.
-REJECT_COUNTERS = (Counter.REJECTS, Counter.REJECTS_IGNORED)
+#: Counters that an NI has with an option only, and the key of `[ni]` that is its.
+OPTIONAL_COUNTERS = {
+    Counter.REJECTS: "reject",
+    Counter.REJECTS_IGNORED: "reject",
+    Counter.DROP_NOT_OPEN: "acceptance",
+    Counter.DROP_PORT_FULL: "acceptance",
+    Counter.DROP_EARLY: "acceptance",
+    Counter.SWEPT: "sweep",
+}
 
 
 def bank(counters: Sized, least: int = 1) -> int:

@@ -13,9 +13,9 @@ from .trace import WORD_BITS
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["STATUS_BITS", "TRIES_BITS", "HostPort", "Record", "cause_bits", "ni_ports", "records"]
+__all__ = ["REFUSAL_BITS", "STATUS_BITS", "TRIES_BITS", "HostPort", "Record", "cause_bits", "ni_ports", "records"]
 
-STATUS_BITS, TRIES_BITS = 2, 8
+STATUS_BITS, TRIES_BITS, REFUSAL_BITS = 2, 8, 2
 
 #: (name, bits) of each field, the lowest first.
 Record = tuple[tuple[str, int], ...]
@@ -29,16 +29,30 @@ class HostPort:
     ----------
     slots : how many slots `accepted`, `completion` and `cancel` name
     delivers : names of the deliver streams; ``name`` has the records, ``name_data`` the beats
+    control : whether there are `send_control` and `send_control_data`
+    merge_bits : bits of `merge_word` and `merge_mask`; 0: there is no `merge`
+    acceptance : whether there are `arrival`, `refusal` and `delivered`
+    sweep : whether there is `sweep`
+
+    What a service uses by itself, the port above it lacks: ``replace(below, sweep=False)``.
     """
 
     slots: int
     delivers: tuple[str, ...]
+    control: bool = False
+    merge_bits: int = 0
+    acceptance: bool = False
+    sweep: bool = False
 
     @classmethod
     def of_ni(cls, system: "System") -> "HostPort":
         """The port of a NI: a deliver FIFO for data, and one for each control class."""
-        control = (f"deliver_control{i}" for i in range(1, system.ni.control_classes + 1))
-        return cls(system.ni.slots, ("deliver", *control))
+        ni = system.ni
+        control = (f"deliver_control{i}" for i in range(1, ni.control_classes + 1))
+        return cls(
+            ni.slots, ("deliver", *control), control=ni.control_slots > 0, merge_bits=ni.merge_bits,
+            acceptance=ni.acceptance, sweep=ni.sweep,
+        )  # fmt: skip
 
 
 def cause_bits(system: "System") -> int:
@@ -58,8 +72,15 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
     configured width.  ``entry`` is an entry of the receive table, as a state dump shows it.
     """
     form = system.format
-    slots = (port or HostPort.of_ni(system)).slots
-    life = (("slot", index_bits(slots)), ("generation", form.generation_bits))
+    port = port or HostPort.of_ni(system)
+    life = (("slot", index_bits(port.slots)), ("generation", form.generation_bits))
+    node, length = ("source", form.node_bits), ("length", form.length_bits)
+    acceptance = {
+        "arrival": (
+            ("valid", 1), node, ("incarnation", form.incarnation_bits), ("cls", form.class_bits), length,
+            ("try", form.try_bits), ("best_effort", 1), ("word", WORD_BITS),
+        ),
+    }  # fmt: skip
     tag, peer = ("tag", system.wire.tag_bits), ("peer_incarnation", form.incarnation_bits)
     return {
         "send": (
@@ -81,7 +102,7 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
         "merge": (("valid", 1), *life, ("tries", TRIES_BITS)),
         "beat": (("data", form.flit_bits), ("last", 1)),
         "completion": (*life, ("destination", 16), tag, ("status", STATUS_BITS), ("cause", cause_bits(system)), peer),
-        "accepted": (("valid", 1), *life, tag, *((("control", 1),) if system.ni.control_slots else ())),
+        "accepted": (("valid", 1), *life, tag, *((("control", 1),) if port.control else ())),
         "cancel": life,
         "entry": (
             ("valid", 1),
@@ -90,6 +111,8 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
             ("generation", form.generation_bits),
             ("incarnation", form.incarnation_bits),
         ),
+        **(acceptance if port.acceptance else {}),
+        **({"sweep": (node,)} if port.sweep else {}),
     }
 
 
@@ -100,7 +123,8 @@ def index_bits(count: int) -> int:
 
 def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
     """Bits of every port of the Verilog module of a NI with its services, ``clk`` and ``rst`` included."""
-    form, host = system.format, records(system, system.top_port)
+    form, top = system.format, system.top_port
+    host = records(system, top)
 
     def fields(port: str, record: Record) -> Iterator[tuple[str, int]]:
         yield from ((f"{port}_{name}", bits) for name, bits in record)
@@ -120,15 +144,19 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
         **dict(stream("completion", host["completion"])),
         **dict(stream("cancel", host["cancel"])),
     }  # fmt: skip
-    if system.ni.control_slots:
+    if top.control:
         ports |= dict(stream("send_control", host["send"]))
         ports |= dict(stream("send_control_data", (("payload", form.flit_bits),)))
-    if system.ni.merge_bits:
+    if top.merge_bits:
         ports |= dict(fields("merge", host["merge"]))
-        ports |= {"merge_mask": system.ni.merge_bits, "merge_word": system.ni.merge_bits}
+        ports |= {"merge_mask": top.merge_bits, "merge_word": top.merge_bits}
+    if top.acceptance:
+        ports |= {**dict(fields("arrival", host["arrival"])), "refusal": REFUSAL_BITS, "delivered": 1}
+    if top.sweep:
+        ports |= dict(stream("sweep", host["sweep"]))
     if system.services:
         ports["service_reset"] = 1
-    for fifo in system.top_port.delivers:
+    for fifo in top.delivers:
         ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
         ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))
@@ -140,6 +168,6 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
         ports["watch"] = WORD_BITS * (system.layout.ni_words + system.layout.service_words)
     if system.ni.statistics:
         services = len(system.services) * system.service_counter_step
-        addresses = system.counter_step + services if services else len(system.counters)
+        addresses = system.counter_step + services if services else system.counter_addresses
         ports |= {"counter_address": index_bits(addresses), "counter_data": 32}
     return ports

@@ -13,6 +13,7 @@ from .events import LANE_FRAGMENT, LANE_NAMES
 from .topology import Topology
 
 if typing.TYPE_CHECKING:
+    from .ports import HostPort
     from .services.service import Service
 
 WORD_BITS = 64
@@ -68,6 +69,9 @@ STREAMS_STALL = Bits(16, WORD_BITS - 16)
 STIMULUS_RECORD = (("destination", 16), ("class", 8), ("mode", 8), ("length", 16), ("tag", 16))
 STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
 STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
+#: Fields of the words behind all others, with an acceptance port and with a sweep.
+STIMULUS_REFUSAL = (("refusal", 2),)
+STIMULUS_SWEEP = (("valid", 1), ("source", 16))
 
 
 def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Bits]:
@@ -106,16 +110,14 @@ class Layout:
     ----------
     graph : the fabric
     control_fifos : deliver FIFOs of control classes that every NI has
-    control : whether hosts have a port of their own for control
-    merge : whether NIs have a merge port
+    port : the port of a host: the highest of its node's stack
     services : the stack of every node, from the NI upwards
     lag : cycles by which the RTL shows the words late
     """
 
     graph: Topology
     control_fifos: int = 0
-    control: bool = False
-    merge: bool = False
+    port: "HostPort | None" = None
     services: "tuple[Service, ...]" = ()
     lag: int = 0
 
@@ -166,12 +168,22 @@ class Layout:
     @property
     def stimulus_merge(self) -> int:
         """The merge word, within a node's stimulus words; the mask follows."""
-        return CONTROL_BEAT_HIGH + 1 if self.control else STIMULUS_CANCEL_WORD + 1
+        return CONTROL_BEAT_HIGH + 1 if self.port and self.port.control else STIMULUS_CANCEL_WORD + 1
+
+    @property
+    def stimulus_refusal(self) -> int:
+        """The word of `refusal`, behind those of the merge port."""
+        return self.stimulus_merge + (2 if self.port and self.port.merge_bits else 0)
+
+    @property
+    def stimulus_sweep(self) -> int:
+        """The word of `sweep`, behind that."""
+        return self.stimulus_refusal + (1 if self.port and self.port.acceptance else 0)
 
     @property
     def stimulus_words(self) -> int:
         """Stimulus words of one node."""
-        return self.stimulus_merge + (2 if self.merge else 0)
+        return self.stimulus_sweep + (1 if self.port and self.port.sweep else 0)
 
     @property
     def fabric_base(self) -> int:

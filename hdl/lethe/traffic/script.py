@@ -19,6 +19,8 @@ from lethe.spec.trace import (
     STIMULUS_LIMITS_WORD,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
+    STIMULUS_REFUSAL,
+    STIMULUS_SWEEP,
     STREAMS_STALL,
     WORD_BITS,
     fields,
@@ -91,12 +93,18 @@ class Script(wiring.Component):
             *(host.cancel.payload[name].eq(value) for name, value in cancel.items()),
             *(port.ready.eq(take) for port, take in zip(streams, self.takes, strict=True)),
         ]
-        if self._system.ni.control_slots:
+        layout, port = self._system.layout, self._system.top_port
+        if port.control:
             m.d.comb += offers(
                 CONTROL_RECORD_WORD, CONTROL_LIMITS_WORD, CONTROL_BEAT, host.send_control, host.send_control_data,
                 "send_control",
             )  # fmt: skip
-        if self._system.ni.merge_bits:
-            merge = self._system.layout.stimulus_merge
+        if port.merge_bits:
+            merge = layout.stimulus_merge
             m.d.comb += [host.merge_word.eq(word[merge]), host.merge_mask.eq(word[merge + 1])]
+        if port.acceptance:
+            m.d.comb += host.refusal.eq(taken(word[layout.stimulus_refusal], STIMULUS_REFUSAL)["refusal"])
+        if port.sweep:
+            sweep = taken(word[layout.stimulus_sweep], STIMULUS_SWEEP)
+            m.d.comb += [host.sweep.valid.eq(sweep["valid"]), host.sweep.payload.source.eq(sweep["source"])]
         return m

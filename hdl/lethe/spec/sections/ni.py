@@ -3,7 +3,7 @@
 import typing
 from dataclasses import dataclass
 
-from lethe.spec.events import REJECT_COUNTERS, ROUTER_COUNTER_STEP, Counter, bank
+from lethe.spec.events import OPTIONAL_COUNTERS, ROUTER_COUNTER_STEP, Counter, bank
 
 from .key import Fail, Within, key
 
@@ -32,6 +32,8 @@ class NiSection:
     reject: bool = key(False, "tell the sender whose Send expects an incarnation that is gone (REJECT)")
     source_incarnation: bool = key(False, "show the incarnation of the source in each deliver record")
     merge_bits: int = key(0, "payload bits that a service writes when a Send is granted the link; 0: no such port")
+    acceptance: bool = key(False, "let a service refuse datagrams of data classes that arrive (acceptance port)")
+    sweep: bool = key(False, "let a service erase what the receive table has of a source (sweep)")
     deadline_bits: int = key(20, "width of a datagram's deadline, 8 to 32: 20 are deadlines of up to 1,048,575 cycles")
     statistics: bool = key(True, "build the statistics block, which counts events, into the RTL")
 
@@ -107,13 +109,18 @@ def first_reserved(system: "System") -> int:
 
 
 def counters(system: "System") -> tuple[Counter, ...]:
-    """The counters that its NIs have, by address."""
-    return tuple(c for c in Counter if system.ni.reject or c not in REJECT_COUNTERS)
+    """The counters that its NIs have, by address; between them there may be addresses of counters that they lack."""
+    return tuple(c for c in Counter if c not in OPTIONAL_COUNTERS or getattr(system.ni, OPTIONAL_COUNTERS[c]))
+
+
+def counter_addresses(system: "System") -> int:
+    """Addresses of the counters of one NI: to the last that it has."""
+    return max(system.counters) + 1
 
 
 def counter_step(system: "System") -> int:
     """Addresses from the counters of one NI to those of the next: a power of two, a multiple of a router's."""
-    return bank(system.counters, ROUTER_COUNTER_STEP)
+    return bank(range(system.counter_addresses), ROUTER_COUNTER_STEP)
 
 
 def link_wait(system: "System") -> int:
