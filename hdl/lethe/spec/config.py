@@ -23,6 +23,7 @@ from .presets import PRESETS, over
 from .sections import (
     SECTIONS,
     FaultsSection,
+    FlowSection,
     LoopSection,
     NiSection,
     RouterSection,
@@ -61,6 +62,7 @@ class System:
     faults: FaultsSection = FaultsSection()
     workload: WorkloadSection = WorkloadSection()
     loop: LoopSection = LoopSection()
+    flow: FlowSection = FlowSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
     #: Whether it is built with the hosts of ``[workload]``; a NI or a network alone takes any MTU.
@@ -136,6 +138,14 @@ class System:
     flip_threshold = cached_property(sections.faults.flip_threshold)
 
     gaps = cached_property(sections.workload.gaps)
+
+    flow_header_beats = cached_property(sections.flow.header_beats)
+    flow_header_bytes = cached_property(sections.flow.header_bytes)
+    flow_mtu = cached_property(sections.flow.mtu)
+    flow_quota = cached_property(sections.flow.quota)
+    flow_receive_limit = cached_property(sections.flow.receive_limit)
+    flow_send_limit = cached_property(sections.flow.send_limit)
+    flow_silence = cached_property(sections.flow.silence)
 
     loop_flits = cached_property(sections.loop.flits)
 
