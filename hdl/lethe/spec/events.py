@@ -137,7 +137,7 @@ class Event(enum.IntEnum):
     )
     FLOW_PLACE = 69  # a message has its place in the list of its port; detail: its number
     FLOW_TAKE = 70  # the host took a message's record; detail: its number
-    FLOW_FLUSHED = 71  # a message left the list of a port that is not bound to its number; detail: its number
+    FLOW_FLUSHED = 71  # a message left the list of a port that is bound no more; detail: its number
     FLOW_END = 72  # the host took a message's completion; detail as of COMPLETE
     FLOW_TOLD = 73  # a control word leaves; detail: its code
     FLOW_HEARD = 74  # a control word acts; detail: its code
