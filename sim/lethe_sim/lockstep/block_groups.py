@@ -152,7 +152,7 @@ def _options() -> dict[str, Block]:
     return _ni(
         64,
         mtu=24,
-        ni={"slots": 4, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
+        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
         timers={"silent_after": 2, "silent_probe": 150, "quarantine": 300, **short},
     ) | _ni(
         16,
