@@ -450,4 +450,4 @@ def reset_all(plant):
     p = pointers(plant)
     for node in range(p.k.nodes):
         interface.reset(p.k, ni_of(p, node), 0)
-        hosts.start(host_of(p, node), port_of(p, node))
+        hosts.start(p.k, host_of(p, node), port_of(p, node))

@@ -31,7 +31,7 @@ def show(k, numbers, data, cycle, port):
         show_arrival(k, numbers, data, cycle, port)
         shown.delivered = host_port.delivers(k, numbers, data, cycle, offered.refusal)
     shown.sweep_ready = k.sweep > 0 and host_port.sweep_ready(k, numbers, cycle)
-    for fifo in range(k.streams):
+    for fifo in range(k.port_streams):
         delivery = port.delivers[fifo]
         delivery.valid, delivery.data_valid = 0, 0
         if fifo < k.fifos:
@@ -88,4 +88,4 @@ def show_arrival(k, numbers, data, cycle, port):
         shown.arrival_source, shown.arrival_incarnation = source, incarnation
         shown.arrival_cls, shown.arrival_length = cls, length
         shown.arrival_try, shown.arrival_best_effort = attempt, best_effort
-        port.beats[2 * k.streams] = receiver.word_of(k, data, cycle)
+        port.beats[2 * k.port_streams] = receiver.word_of(k, data, cycle)

@@ -45,6 +45,7 @@ def present(k, host, port, beat, items, item_data, cycle):
     elif item.not_before <= cycle:
         offered.send_valid = 1
         host_port.read_record(offered, np.uint64(item.record), np.uint64(item.limits))
+        host_port.name_ports(k, offered)
 
 
 @jit

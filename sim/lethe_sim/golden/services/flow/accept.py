@@ -96,3 +96,12 @@ def act(s, flow):
     site.tell(s, FLOW_ARRIVE, word, extra(arrival.dport), 0)
     if wants_window(stream) or arrival.flags & ASK:
         control.mark(flow, s.cycle, Code.WINDOW, source, index)
+
+
+@jit
+def next_look(flow, cycle):
+    """The next cycle in which a data message is judged or acts."""
+    for ahead in range(1, AHEAD):
+        if turns.data_acts(flow, cycle + ahead) or turns.data_acts(flow, cycle + ahead + 1):
+            return cycle + ahead
+    return cycle + 1

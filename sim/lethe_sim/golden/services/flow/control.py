@@ -254,10 +254,10 @@ def offer(s, flow):
 @jit
 def step(s, flow):
     """The NI takes what the control transfer offers; with the last beat it names the slot."""
-    shows = s.below.shows
-    if flow.control == Transfer.RECORD and shows.control_ready:
+    offered, shows = s.below.control, s.below.shows
+    if offered.send_valid and shows.control_ready:
         flow.control = Transfer.BODY
-    elif flow.control == Transfer.BODY and shows.control_data_ready:
+    elif offered.data_valid and shows.control_data_ready:
         flow.control_beat += 1
         if flow.control_beat == payload_flits(s.k, WORD_BYTES):
             flow.control = Transfer.IDLE

@@ -7,7 +7,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, cut, get, put_flit
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
-from lethe_sim.golden.state import NEVER
+from lethe_sim.golden.state import NEVER, NONE
 
 from . import turns
 from .congestion import weigh_port
@@ -33,6 +33,8 @@ def pops(s, flow):
     """Whether an entry of the journal is popped in this cycle."""
     if flow.drain != Drain.IDLE or flow.placing > 0 or not queue.shows(flow.journal[0], s.cycle):
         return False
+    if turns.credit_acts(flow, s.cycle) or flow.settle_own_at == s.cycle:
+        return False
     return entry_at(flow, 0).verdict >= Verdict.RUN or s.below.delivers[0].valid
 
 
@@ -44,10 +46,8 @@ def takes_record(s, flow):
 
 @jit
 def takes_beat(flow):
-    """Whether a beat is taken below; the body of a message without one has none."""
-    if flow.drain == Drain.BODY:
-        return flow.drained < flow.drain_beats
-    return flow.drain in (Drain.HEADER, Drain.SHORT)
+    """Whether a beat is taken below."""
+    return flow.drain in (Drain.HEADER, Drain.BODY, Drain.SHORT)
 
 
 @apart
@@ -70,9 +70,9 @@ def begin_own(s, flow):
     """An own message is drained from the beats that wait."""
     drained, sending = flow.draining[0], flow.sending[0]
     flow.drained, flow.drain_length, flow.drain_cls = 0, sending.length, sending.cls
-    flow.drain_cell = -1
+    flow.drain_cell, flow.settle_own_at = NONE, s.cycle + 1
     if drained.count > 0:
-        flow.drain_cell, flow.settle_own_at = take_cell(flow, drained.index), s.cycle + 1
+        flow.drain_cell = take_cell(flow, drained.index)
         cell = cell_at(flow, flow.drain_cell)
         cell.sport, cell.dport, cell.flags, cell.seq = sending.sport, sending.dport, sending.flags, 0
         cell.length = sending.length
@@ -88,7 +88,7 @@ def begin_message(s, flow):
     drained, record = flow.draining[0], s.below.delivers[0]
     flow.drained, flow.drain_length, flow.drain_cls = 0, record.length, record.cls
     flow.drain_beats = payload_flits(s.k, record.length)
-    flow.drain_cell = take_cell(flow, drained.index) if drained.verdict == Verdict.PLACE else -1
+    flow.drain_cell = take_cell(flow, drained.index) if drained.verdict == Verdict.PLACE else NONE
     if record.length >= flow.header_bytes:
         flow.drain = Drain.HEADER
     elif flow.drain_beats > 0:
@@ -119,9 +119,6 @@ def beat(s, flow):
     if flow.drain == Drain.OWN:
         own_beat(s, flow)
         return
-    if not takes_beat(flow):
-        flow.drain = Drain.IDLE
-        return
     low, high = s.below.beats[0], s.below.beats[1]
     number = flow.drained
     flow.drained += 1
@@ -129,10 +126,9 @@ def beat(s, flow):
         put_flit(s.words, HEADER_IN, s.k.flit_bits, number, low, high)
         if flow.drained == flow.header_beats:
             flow.settle_at = s.cycle + 1
-            # The body lasts a cycle at least, so that this message is placed before the next entry is popped.
-            flow.drain = Drain.BODY
+            flow.drain = Drain.BODY if flow.drain_beats > flow.header_beats else Drain.IDLE
         return
-    if flow.drain_cell >= 0:
+    if flow.drain_cell != NONE:
         store(s, flow, flow.drain_cell, number - flow.header_beats, low, high)
     if flow.drained >= flow.drain_beats:
         flow.drain = Drain.IDLE
@@ -141,7 +137,7 @@ def beat(s, flow):
 @jit
 def own_beat(s, flow):
     """A beat of an own message, without what is beyond its length."""
-    if flow.drain_cell >= 0:
+    if flow.drain_cell != NONE:
         word = at(s.words, beat_place(flow, 0))
         left = 8 * flow.drain_length - flow.drained * s.k.flit_bits
         low, high = cut(s.k.flit_bits, word[0], word[1], left)
@@ -188,8 +184,9 @@ def settle(s, flow):
 def settle_own(s, flow):
     """An own message is placed."""
     flow.settle_own_at = NEVER
-    fill(flow, cell_at(flow, flow.drain_cell))
-    place(s, flow, flow.drain_cell)
+    if flow.drain_cell != NONE:
+        fill(flow, cell_at(flow, flow.drain_cell))
+        place(s, flow, flow.drain_cell)
 
 
 @jit

@@ -12,7 +12,7 @@ from .congestion import weigh_port
 from .state import OUTPUT, cell_at, number_at, place_in, port_at
 
 # From the choice of a port to the record of its cell, and to the cycle in which it can be shown.
-_READ = 5
+READ = 5
 
 
 @jit
@@ -34,9 +34,9 @@ def step_fetch(s, flow):
         if flow.readable:
             choose(s, flow)
         return False
-    if s.cycle < flow.fetch_at + _READ:
+    if s.cycle < flow.fetch_at + READ:
         return False
-    if s.cycle == flow.fetch_at + _READ:
+    if s.cycle == flow.fetch_at + READ:
         cell = cell_at(flow, flow.fetch_cell)
         port = port_at(flow, cell.index)
         flow.fetch_flush = not (port.bound and port.number == cell.dport)

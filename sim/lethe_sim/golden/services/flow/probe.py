@@ -4,7 +4,7 @@ from lethe.spec.events import Cause
 from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 
-from . import control, peers, revival, tasks
+from . import control, hear, peers, tasks
 from .state import Concern, Task, peer_at, weigh
 
 # The pause after a failure: at least so many cycles, doubled with each further one, so often at most.
@@ -53,7 +53,8 @@ def end(s, flow, code, node, accepted, cause):
             peers.come_up(s, flow, node)
     elif peer.source == In.MUTE:
         if accepted:
-            revival.begin(s, flow, node)
+            hear.revive(flow, node)
+            control.mark(flow, s.cycle, Code.MAP, node, 0)
         elif cause == Cause.RESTARTED and flow.task == Task.NONE:
             tasks.begin_close(flow, node)
     if peer.out == Out.UP or (code == Code.MAP and accepted):

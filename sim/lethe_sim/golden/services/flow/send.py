@@ -123,32 +123,29 @@ def hindrance(s, flow, message):
 
 @jit
 def outcome(s, flow):
-    """What the attempt of this cycle ends with: (`Attempt`, cause)."""
+    """What the attempt of this cycle ends with: (`Attempt`, cause, what it found in its way)."""
     if not is_due(s, flow):
-        return Attempt.NONE, 0
+        return Attempt.NONE, 0, 0
     message = message_at(flow, 0)
     cause = fault(s, flow, message)
     if cause != 0:
-        return Attempt.REFUSE, cause
+        return Attempt.REFUSE, cause, 0
     cause = hindrance(s, flow, message)
     if cause == 0:
-        return Attempt.OWN if message.destination == s.node else Attempt.SEND, 0
+        return (Attempt.OWN if message.destination == s.node else Attempt.SEND), 0, 0
     if message.flags & NOWAIT:
-        return Attempt.REFUSE, cause
+        return Attempt.REFUSE, cause, cause
     if 0 < message.deadline <= s.cycle - flow.records_in[0].visible:
-        return Attempt.REFUSE, Cause.DEADLINE
-    return Attempt.WAIT, cause
+        return Attempt.REFUSE, Cause.DEADLINE, cause
+    return Attempt.WAIT, cause, cause
 
 
 @apart
-def attempt(s, flow):
-    """The attempt of this cycle, if there is one."""
-    found, cause = outcome(s, flow)
-    if found == Attempt.NONE:
-        return
+def attempt(s, flow, found, cause, hinders):
+    """The attempt of this cycle, which has this outcome."""
     message = message_at(flow, 0)
-    if cause in (Cause.NOT_CONNECTED, Cause.DEADLINE) and message.destination != s.node:
-        want(s, flow, message.destination)
+    if hinders != 0 and message.destination != s.node:
+        meet(s, flow, message.destination, hinders)
     if found == Attempt.WAIT:
         flow.again_at = s.cycle + 4
         return
@@ -169,15 +166,18 @@ def attempt(s, flow):
 
 
 @jit
-def want(s, flow, node):
-    """A node that is not up is wanted; a message that has waited to its deadline may have waited for something else."""
+def meet(s, flow, node, hinders):
+    """What an attempt met in its way to a node: it is wanted, or somebody waits for it to speak."""
     peer = peer_at(flow, node)
-    if peer.out == Out.UP:
-        return
-    peer.wanted = 1
-    weigh(flow, node)
-    if peer.out == Out.DOWN:
-        peers.become(s, flow, node, Out.CONNECTING)
+    if hinders == Cause.NOT_CONNECTED:
+        # A node that is silent has no peer that is UP.
+        peer.wanted = 1
+        weigh(flow, node)
+        if peer.out == Out.DOWN:
+            peers.become(s, flow, node, Out.CONNECTING)
+    elif hinders in (Cause.CONGESTED, Cause.WINDOW):
+        peer.blocked = 1
+        weigh(flow, node)
 
 
 @jit
@@ -296,23 +296,25 @@ def pop_beat(flow, cycle):
 
 
 @jit
-def step(s, flow):
-    """The NI takes what the transfer offers; beats of what was refused are dropped."""
+def step(s, flow, transfer):
+    """The NI takes what the transfer offers, which began the cycle in this state; of what was refused beats are
+    dropped.
+    """
     below = s.below
-    if flow.transfer == Transfer.RECORD:
+    if transfer == Transfer.RECORD:
         if site.takes_record(below):
             flow.transfer = Transfer.HEADER
-    elif flow.transfer == Transfer.HEADER:
+    elif transfer == Transfer.HEADER:
         if site.takes_beat(below):
             flow.beat += 1
             if flow.beat == flow.header_beats:
                 flow.transfer = Transfer.BODY if flow.left > 0 else Transfer.IDLE
-    elif flow.transfer == Transfer.BODY:
+    elif transfer == Transfer.BODY:
         if site.takes_beat(below):
             pop_beat(flow, s.cycle)
             if flow.left == 0:
                 flow.transfer = Transfer.IDLE
-    elif flow.transfer == Transfer.DROP and queue.shows(flow.beats_in[0], s.cycle):
+    elif transfer == Transfer.DROP and queue.shows(flow.beats_in[0], s.cycle):
         pop_beat(flow, s.cycle)
         if flow.left == 0:
             flow.transfer = Transfer.IDLE

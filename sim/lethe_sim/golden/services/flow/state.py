@@ -108,7 +108,7 @@ class Concern(IntEnum):
     """What a peer wants of the jobs, bits of `Peer.concerns`."""
 
     AGING = 1  # it is LEAVING or in ERROR
-    WATCHED = 2  # it is UP and something is under way to it, or it is a source that is mute
+    WATCHED = 2  # it is UP and something is under way or blocked, or it is a source that is mute
     CANCELLING = 4  # it is LEAVING, and something is under way
     SOUGHT = 8  # the probe is for it
 
@@ -118,6 +118,7 @@ class Peer(Record):
 
     out: int
     wanted: int
+    blocked: int
     round: int
     pong: int
     incarnation: int
@@ -368,11 +369,16 @@ class Flow(Record):
     word_length: int
     job: int
     last_job: int
+    free_from: int  # the next job does not begin before
+    stepped: int  # the last cycle that was stepped
     job_at: int  # it does not act before
     job_waits: int  # it does not act before the journal has room
-    job_step: int
-    job_steps: int
     job_number: int  # the notice that is sent, the node that is probed
+    job_node: int  # of further steps: out streams to clear, MAP, WINDOWs that wait
+    job_clears: int
+    job_map: int
+    job_windows: int
+    job_goes_on: int  # its first step is done
     ended_slot: int  # the completion that was taken
     ended_generation: int
     ended_destination: int
@@ -385,7 +391,6 @@ class Flow(Record):
     ages_from: int  # the cycle from which the next walk for ages, for watches is asked for
     watches_from: int
     map_asked: int
-    tick_map: int
     probing: int  # a probe is under way
     probed: int  # the last
     pause_until: int
@@ -471,13 +476,13 @@ def start(flow, cycle, ready_from):
         number_at(flow, place)[0] = 0
     for place in range(flow.at_peers, flow.at_lasts + OUTPUT + 1):
         number_at(flow, place)[0] = 0
-    flow.begun, flow.ready_from = cycle, max(cycle + flow.initial, ready_from)
     flow.merge_at = flow.settle_at = flow.settle_own_at = NEVER
     flow.told_peer = flow.fetch_cell = flow.show_cell = flow.freeing = NONE
     flow.fetched = flow.ports - 1
     flow.probed = flow.nodes - 1
     flow.walk_node = flow.nodes
-    flow.ages_from, flow.watches_from = flow.ready_from + flow.silence, flow.ready_from + flow.watch
+    flow.job_clears = flow.job_windows = flow.ports
+    flow.last_job = Job.TASK
     for stream in range(flow.nodes * flow.ports):
         clear_out(OutStream(flow, flow.at_outs, stream))
         clear_in(InStream(flow, flow.at_ins, stream))
@@ -489,6 +494,15 @@ def start(flow, cycle, ready_from):
         port.free = flow.cells
         for i in range(flow.cells):
             number_at(flow, flow.at_free)[index * flow.cells + i] = index * flow.cells + i
+    begin(flow, cycle, ready_from)
+
+
+@jit
+def begin(flow, cycle, ready_from):
+    """The first cycle after reset, and what is counted from it."""
+    flow.begun, flow.ready_from = cycle, max(cycle + flow.initial, ready_from)
+    flow.free_from, flow.stepped, flow.wake = flow.ready_from, cycle - 1, cycle
+    flow.ages_from, flow.watches_from = flow.ready_from + flow.silence, flow.ready_from + flow.watch
 
 
 @jit
@@ -665,7 +679,7 @@ def weigh(flow, node):
         found |= Concern.AGING
     if peer.out == Out.LEAVING and peer.live > 0:
         found |= Concern.CANCELLING
-    if (peer.out == Out.UP and peer.live > 0) or peer.source == In.MUTE:
+    if (peer.out == Out.UP and (peer.live > 0 or peer.blocked)) or peer.source == In.MUTE:
         found |= Concern.WATCHED
     if (peer.out == Out.CONNECTING and peer.wanted and not peer.pong) or peer.source == In.MUTE:
         found |= Concern.SOUGHT
