@@ -127,6 +127,7 @@ def catch_up(flow, cycle):
             return
         begin(flow, first)
         flow.job, flow.last_job, flow.job_at = Job.TICK, Job.TICK, first + STEP
+        flow.job_waits, flow.job_goes_on = 0, 0
         skip(flow, cycle)
 
 
