@@ -258,7 +258,7 @@ class Golden:
         for level, service in enumerate(services):
             for counter, place in getattr(MODELS[service.name], "COUNTED", {}).items():
                 kept = self._ni[:, int(self.k.rooms[level].at) + place]
-                found[service.name][:, counter] = kept.astype(np.uint64)
+                found[service.name][:, counter] += kept.astype(np.uint64)
         return found
 
     @property

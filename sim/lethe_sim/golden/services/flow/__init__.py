@@ -10,8 +10,10 @@ from lethe.spec.events import FlowCounter
 from .flow import idle, next_look, offer, outputs, reset, rests, rests_until, show, step, take
 from .state import Flow, numbers, words
 
-#: Counters without an event, and where they are kept.
-COUNTED = {FlowCounter.CONTROL_IGNORED: Flow.ignored, FlowCounter.RAISED: Flow.raised}
+#: What is counted without an event, and where they are kept.
+COUNTED = {
+    FlowCounter.CONGESTIONS: Flow.unseen, FlowCounter.CONTROL_IGNORED: Flow.ignored, FlowCounter.RAISED: Flow.raised,
+}  # fmt: skip
 
 __all__ = [
     "COUNTED", "idle", "next_look", "numbers", "offer", "outputs", "reset", "rests", "rests_until", "show", "step",

@@ -40,7 +40,9 @@ def flip(s, flow, index):
     port.congested = 1 - port.congested
     weigh_port(flow, index)
     flow.map_asked = 1
-    if flow.told_peer != s.cycle:
+    if flow.told_peer == s.cycle:
+        flow.unseen += 1
+    else:
         site.tell(s, FLOW_PEERS, event_word(Event.FLOW_CONGESTED, port.congested, 0, 0), extra(index), 0)
 
 

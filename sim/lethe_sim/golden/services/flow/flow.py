@@ -235,8 +235,7 @@ def still(flow):
     down = flow.records_in[0].level + flow.beats_in[0].level + flow.due + flow.transfer + flow.control
     up = flow.journal[0].level + flow.drain + flow.placing + flow.used + flow.word_state + flow.on_way
     shown = flow.output[0].level + (flow.fetch_cell != NONE) + (flow.show_cell != NONE)
-    settles = flow.settle_at != NEVER or flow.settle_own_at != NEVER
-    return down + up + shown == 0 and not settles
+    return down + up + shown == 0
 
 
 @jit

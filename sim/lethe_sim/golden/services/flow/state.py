@@ -309,6 +309,7 @@ class Flow(Record):
     reset_in: int  # the last cycle of reset
     ignored: int  # the counter CONTROL_IGNORED
     raised: int
+    unseen: int  # changes of congested ports that the lane had no room for
     # Looked at in most cycles.
     begun: int  # the first cycle after reset
     ready_from: int
