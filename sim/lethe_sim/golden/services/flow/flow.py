@@ -158,6 +158,7 @@ def step(s):
     flow = Flow(s.numbers)
     acts, job = turns.job_acts(flow, s.cycle), jobs.chosen(s, flow)
     found, cause, hinders = send.outcome(s, flow)
+    ages = tick.wraps(flow, s.cycle)
     transfer, shown, freed, flips = flow.transfer, flow.show_cell, flow.freeing, congestion.look(flow, s.cycle)
     flow.freeing, flow.readable_before = NONE, flow.readable
     merge.look(flow, s.cycle)
@@ -172,6 +173,8 @@ def step(s):
         jobs.begin(s, flow, job)
     if found != Attempt.NONE:
         send.attempt(s, flow, found, cause, hinders)
+    if ages:
+        flow.ages_asked = 1
     if acts:
         jobs.act(s, flow)
     if turns.data_acts(flow, s.cycle):

@@ -389,8 +389,8 @@ class Flow(Record):
     ended_incarnation: int
     walk: int  # what is walked for, from which node on (`nodes`: there is no walk)
     walk_node: int
-    ages_from: int  # the cycle from which the next walk for ages, for watches is asked for
-    watches_from: int
+    watches_from: int  # the cycle from which the next walk for watches is asked for
+    ages_asked: int
     map_asked: int
     probing: int  # a probe is under way
     probed: int  # the last
@@ -503,7 +503,7 @@ def begin(flow, cycle, ready_from):
     """The first cycle after reset, and what is counted from it."""
     flow.begun, flow.ready_from = cycle, max(cycle + flow.initial, ready_from)
     flow.free_from, flow.stepped, flow.wake = flow.ready_from, cycle - 1, cycle
-    flow.ages_from, flow.watches_from = flow.ready_from + flow.silence, flow.ready_from + flow.watch
+    flow.watches_from = flow.ready_from + flow.watch
 
 
 @jit

@@ -85,7 +85,7 @@ def clear_row(flow):
     """What a row carries for the stream is of no use any more; returns whether it was the last."""
     if row_at(flow, flow.task_index).destination == flow.task_node:
         row_at(flow, flow.task_index).carried = 0
-    if flow.telling[0].destination == flow.task_node:
+    if flow.task_index == 0 and flow.telling[0].destination == flow.task_node:
         flow.telling[0].carried = 0
     flow.task_index += 1
     if flow.task_index < flow.slots:

@@ -18,12 +18,16 @@ _CLOSES = 7
 @jit
 def asked(flow, cycle):
     """What a walk that begins in ``cycle`` is for."""
-    found = Walk.MAP if flow.map_asked else 0
-    if cycle >= flow.ages_from:
-        found |= Walk.AGES
+    found = (Walk.MAP if flow.map_asked else 0) | (Walk.AGES if flow.ages_asked else 0)
     if cycle >= flow.watches_from:
         found |= Walk.WATCHES
     return found
+
+
+@jit
+def wraps(flow, cycle):
+    """Whether a walk for ages is asked for in this cycle: the count wraps, and a peer is of an age."""
+    return flow.aging > 0 and cycle >= flow.ready_from and (cycle - flow.ready_from + 1) % flow.silence == 0
 
 
 @jit
@@ -37,9 +41,7 @@ def begin(flow, cycle):
     """The job of the next node begins, and with the first a walk."""
     if flow.walk_node < flow.nodes:
         return
-    flow.walk, flow.walk_node, flow.map_asked = asked(flow, cycle), 0, 0
-    if flow.walk & Walk.AGES:
-        flow.ages_from += (1 + (cycle - flow.ages_from) // flow.silence) * flow.silence
+    flow.walk, flow.walk_node, flow.map_asked, flow.ages_asked = asked(flow, cycle), 0, 0, 0
     if flow.walk & Walk.WATCHES:
         flow.watches_from += (1 + (cycle - flow.watches_from) // flow.watch) * flow.watch
 
@@ -122,7 +124,7 @@ def catch_up(flow, cycle):
             return
         first = flow.free_from
         if flow.walk_node == flow.nodes:
-            first = max(first, min(flow.ages_from, flow.watches_from))
+            first = max(first, flow.watches_from)
         if first >= cycle:
             return
         begin(flow, first)
@@ -157,16 +159,15 @@ def next_look(flow, cycle):
     walks = flow.walk_node < flow.nodes
     if walks and matters(flow):
         return max(soon, flow.job_at) if flow.job == Job.TICK else soon
-    if flow.map_asked and not walks:
+    if (flow.map_asked or flow.ages_asked) and not walks:
         return soon
     over = soon
     if walks:
         over = (flow.job_at - STEP if flow.job == Job.TICK else soon) + TURN * (flow.nodes - flow.walk_node)
-    if flow.map_asked:
+    if flow.map_asked or flow.ages_asked:
         return over
-    nearest = NEVER
+    nearest = max(flow.watches_from, over) if flow.watched else NEVER
     if flow.aging:
-        nearest = flow.ages_from
-    if flow.watched:
-        nearest = min(nearest, flow.watches_from)
-    return nearest if nearest == NEVER else max(nearest, over)
+        since = max(soon, flow.ready_from) - flow.ready_from + 1
+        nearest = min(nearest, max(soon, flow.ready_from) + -since % flow.silence)
+    return nearest
