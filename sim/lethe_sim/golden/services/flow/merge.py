@@ -33,6 +33,8 @@ def look(flow, cycle):
     stream = in_at(flow, flow.merge_node, flow.merge_socket)
     if cycle == flow.merge_at + _STREAM:
         flow.merge_expected = stream.expected
+    elif cycle == flow.merge_at + _ANSWER:
+        flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
     elif cycle == flow.merge_at + _CELLS:
         taken = offer_of(flow, stream, flow.merge_socket) - stream.expected
         flow.merge_credit = flow.merge_expected + taken & 255
@@ -45,7 +47,7 @@ def step(s, flow):
         if flow.merge_slot < flow.data_slots:
             row = row_at(flow, flow.merge_slot)
             row.credit = flow.merge_credit
-            row.carried = peer_at(flow, flow.merge_node).source != In.CLOSED
+            row.carried = flow.merge_open
         flow.merge_at = NEVER
     shows = s.below.shows
     if shows.merge_valid:

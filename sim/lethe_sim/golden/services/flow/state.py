@@ -334,6 +334,7 @@ class Flow(Record):
     merge_socket: int
     merge_expected: int
     merge_credit: int
+    merge_open: int
     drain: int
     drained: int  # beats of the message that is drained
     drain_beats: int

@@ -54,15 +54,15 @@ def act(s, flow):
     if node == s.node:
         return
     flow.job_node, follows = node, False
+    tells = flow.walk & Walk.MAP and peer_at(flow, node).source != In.CLOSED
     if flow.walk & Walk.AGES:
         follows = age(s, flow, node)
     if flow.walk & Walk.WATCHES and watch(s, flow, node):
         follows = True
-    if flow.walk & Walk.MAP and peer_at(flow, node).source != In.CLOSED:
-        if follows:
-            flow.job_map = 1
-        else:
-            control.mark(flow, s.cycle, Code.MAP, node, 0)
+    if tells and follows:
+        flow.job_map = 1
+    elif tells:
+        control.mark(flow, s.cycle, Code.MAP, node, 0)
 
 
 @jit
