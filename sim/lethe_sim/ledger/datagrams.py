@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from lethe.spec.events import CAUSE_BITS, REJECTED, Drop, Event, Kind
+from lethe.spec.events import CAUSE_BITS, REJECTED, Event, Kind
 
 from .columns import NULL, nullable
 from .group import Group, source_of
