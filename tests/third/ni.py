@@ -29,8 +29,8 @@ CLASS, RESTARTED, SILENT = 8, 9, 10
 EVENT = {
     "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "REJECT": 6, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10,
     "DROP": 11, "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,
-    "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "SWEPT": 21, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26, "RESET": 27,
-    "FRAGMENT": 38,
+    "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "SWEPT": 21, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26,
+    "RESET": 27, "FRAGMENT": 38,
 }  # fmt: skip
 #: Section 7: the lanes of a NI before its ports; "take 1", … come after.
 LANES = ("tx", "rx", "accept", "complete", "take", "fragment")

@@ -379,7 +379,7 @@ ERRORS = {
     "the merge port asks for what is sent only": (
         ni.Ni, "_merge_offer",
         lambda self, offer=ni.Ni._merge_offer: (
-            (found := offer(self)) and self._is_known(found[0], 3) and found or None
+            ((found := offer(self)) and self._is_known(found[0], 3) and found) or None
         ),
     ),
     "a service refuses nothing": (ni.Ni, "_refused", lambda self, fields, refusal: ni.DROP_NONE),
@@ -389,7 +389,7 @@ ERRORS = {
     "what is not sound is not announced": (
         ni.Ni, "_arrival",
         lambda self, arrival=ni.Ni._arrival: (
-            (flits := self.arrivals[5].message) and self.n.crc_is_good(flits) and arrival(self) or None
+            ((flits := self.arrivals[5].message) and self.n.crc_is_good(flits) and arrival(self)) or None
         ),
     ),
     "a sweep finds what has just been written": (
