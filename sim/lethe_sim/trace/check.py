@@ -106,8 +106,8 @@ class Seen:
 def scheduled_resets(system: System, cycles: int) -> dict[tuple[int, int], list]:
     """(unit, cycle) of each event of `RESETS` that a run of ``cycles`` must show → those of `System.node_resets` it is.
 
-    Resets that touch or overlap are one reset; a death is one that does not end.  Not every service has a part in resets
-    of scope "ni".
+    Resets that touch or overlap are one reset; a death is one that does not end.  Not every service has a part in
+    resets of scope "ni".
     """
     all_of_them, layout = _joined(system.node_resets, cycles), system.layout
     whole = _joined([reset for reset in system.node_resets if reset.scope == "node"], cycles)

@@ -90,7 +90,7 @@ def withdraw_record(port):
 
 @jit
 def name_ports(k, port):
-    """A record of a host that knows of no ports: it goes from and to the port of its tag, and is a message by itself."""
+    """A record of a host that knows of no ports: from and to the port of its tag, a message by itself."""
     if k.flow_ports > 0:
         port.sport = port.dport = port.tag & (k.flow_ports - 1)
         port.flags = _WHOLE

@@ -11,7 +11,7 @@ from lethe_sim.golden.state import NEVER, NONE
 
 from . import turns
 from .congestion import weigh_port
-from .send import CREDIT, DPORT, FLAGS, RETX, SEQ, SPORT, USER, NOWAIT, beat_place, pop_beat
+from .send import CREDIT, DPORT, FLAGS, NOWAIT, RETX, SEQ, SPORT, USER, beat_place, pop_beat
 from .state import (
     HEADER_IN,
     Drain,

@@ -132,7 +132,7 @@ def free(flow, number):
 
 @jit
 def step_free(s, flow, flushes, freed):
-    """A cell that was shown is freed a cycle after it; one that is flushed when the lane and the cells are free for it."""
+    """A cell that was shown is freed a cycle after it; one that is flushed as soon as the show lets it."""
     if freed != NONE:
         free(flow, freed)
     elif flushes and not site.takes_delivery(s.above, 0):

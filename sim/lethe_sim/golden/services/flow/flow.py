@@ -15,7 +15,6 @@ from lethe_sim.golden.services.site import tell
 from lethe_sim.golden.state import NEVER, NONE, Delivery
 
 from . import accept, congestion, control, drain, fetch, hear, jobs, merge, peers, send, settings, tasks, tick, turns
-from .fetch import OUTPUT
 from .peers import first_noticed
 from .send import Attempt
 from .state import (
@@ -28,11 +27,10 @@ from .state import (
     ended_at,
     number_at,
     peer_at,
-    place_in,
     port_at,
+    start,
 )
 from .state import begin as begin_again
-from .state import start
 
 _FLAGS = FLOW.flags
 (
@@ -154,7 +152,7 @@ def take(s):
 
 @jit
 def step(s):
-    """One cycle.  What depends on the start of the cycle is worked out first; queues are popped before they are pushed."""
+    """One cycle.  What depends on its start is worked out first; queues are popped before they are pushed."""
     flow = Flow(s.numbers)
     acts, job = turns.job_acts(flow, s.cycle), jobs.chosen(s, flow)
     found, cause, hinders = send.outcome(s, flow)

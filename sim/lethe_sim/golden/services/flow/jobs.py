@@ -3,7 +3,7 @@
 from lethe.spec.services.flow import Code
 from lethe_sim.golden.compile import apart, jit
 
-from . import cancels, completion, control, hear, probe, settings, tasks, tick, turns
+from . import cancels, completion, control, hear, probe, settings, tasks, tick
 from .state import Job, Notice, Phase, clear_out, out_at
 
 _LAST = len(Job) - 1

@@ -19,7 +19,6 @@ from .control import silent
 from .state import (
     BEATS,
     HEADER_OUT,
-    Message,
     Transfer,
     Verdict,
     count_live,

@@ -1,4 +1,4 @@
-"""Who may change the tables in a cycle: a data message, a credit, or a step of the job that is under way (section 9)."""
+"""Who may change the tables in a cycle: a data message, a credit, or a step of the job under way (section 9)."""
 
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.state import AHEAD

@@ -123,7 +123,7 @@ def test_a_peer_comes_up_and_a_message_goes():
         if bench.flags(1) & DELIVER:
             it = bench.delivery(1)
             assert (it.source, it.length, it.sport, it.dport, it.flags, it.seq, it.gap) == (0, 12, 0, 1, 0x11, 0, 1)
-    assert [code for event, code in sends if event == Event.FLOW_TOLD][0] == 1
+    assert next(code for event, code in sends if event == Event.FLOW_TOLD) == 1
     assert (Event.FLOW_HEARD, 2) in sends
     assert [e for e in sends if e[0] in (Event.FLOW_SEND, Event.FLOW_CARRY, Event.FLOW_END)] == [
         (Event.FLOW_SEND, 0), (Event.FLOW_CARRY, 0), (Event.FLOW_END, 0),
@@ -186,7 +186,9 @@ def test_messages_of_a_port_that_is_bound_no_more_are_flushed():
             break
     bench.steps(20, flags=DELIVER_STALL)
     bench.steps(20)
-    found = [(event.event, event.extra) for event in bench.events() if event.event in (Event.FLOW_TAKE, Event.FLOW_FLUSHED)]
+    found = [
+        (event.event, event.extra) for event in bench.events() if event.event in (Event.FLOW_TAKE, Event.FLOW_FLUSHED)
+    ]
     assert sorted(found) == [(Event.FLOW_TAKE, 0)] * 2 or sorted(found) == [
         (Event.FLOW_TAKE, 0), (Event.FLOW_FLUSHED, 0),
     ]  # fmt: skip
@@ -204,5 +206,7 @@ def test_who_is_not_ready():
 def test_cancels():
     """Of slot 16 and beyond nothing is below."""
     bench = FlowBench()
-    assert [bool(bench.step({0: [CANCEL, 0, 0, 0, 0, slot]}) & CANCEL_READY) for slot in (16, 17, 31, 65535)] == [True] * 4
+    assert [bool(bench.step({0: [CANCEL, 0, 0, 0, 0, slot]}) & CANCEL_READY) for slot in (16, 17, 31, 65535)] == [
+        True
+    ] * 4
     assert bench.golden.counters[0].sum() == 0

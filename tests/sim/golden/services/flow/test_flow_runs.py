@@ -81,7 +81,9 @@ def test_a_death():
     )  # fmt: skip
     items = messages(system, 300, until=4000, retry_limit=6, deadline=2500)
     watched = play(system, items)
-    living = [n for n, item in enumerate(sorted(items, key=lambda item: item.tag)) if 2 not in (item.node, item.destination)]
+    living = [
+        n for n, item in enumerate(sorted(items, key=lambda item: item.tag)) if 2 not in (item.node, item.destination)
+    ]
     assert all(watched.ended[number] == ACCEPTED for number in living)
 
 

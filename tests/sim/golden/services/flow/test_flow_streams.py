@@ -1,4 +1,4 @@
-"""Streams of flow against references that keep sets of numbers: what is finished, void, there, and how far limits go."""
+"""Streams of flow against references that keep sets of numbers: what is finished, void, there; limits."""
 
 import random
 
