@@ -135,6 +135,19 @@ def test_a_peer_comes_up_and_a_message_goes():
     assert shown[0].tolist()[:4] == [1, 0, 1, 0]
 
 
+def test_the_receiver_is_asked_for_a_limit_once():
+    """The first message of a stream, whose limit is 2, asks; the next does not until a limit has come."""
+    bench, asked = FlowBench(), []
+    bench.send(0, 1, 4, tag=1, deadline=3000)
+    for tag in (2, 3):
+        while bench.flow().sending[0].tag != tag - 1:
+            bench.step()
+        asked.append(bool(bench.flow().sending[0].flags & 8))
+        if tag == 2:
+            bench.send(0, 1, 4, tag=2, deadline=3000)
+    assert asked == [True, False]
+
+
 def test_a_port_that_is_not_read_keeps_its_messages_while_others_go_on():
     bench = FlowBench()
     bench.mask[0] = 0b10

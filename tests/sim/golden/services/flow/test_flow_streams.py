@@ -5,9 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
-from lethe_sim.golden.services.flow import state
-from lethe_sim.golden.services.flow.state import InStream, OutStream, Peer
+from lethe_sim.golden.services.flow import congestion, state
+from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer
+from tests.helpers.flow_oracle import flow_system
 
 
 def out_stream(base=0):
@@ -88,3 +90,31 @@ def test_told_limits_go_on_only():
     for credit, told in ((5, 5), (3, 5), (130, 130), (2, 130), (1, 1), (129, 1), (128, 128)):
         state.told(stream, credit)
         assert stream.told == told
+
+
+def flow_of(**flow):
+    system = flow_system(flow=flow)
+    return Flow(state.numbers(system, HostPort.of_ni(system)))
+
+
+def test_offers():
+    """Two numbers, and half of the free cells, at most 14."""
+    flow = flow_of(cells=40)
+    for expected in (0, 250):
+        for used in range(41):
+            state.port_at(flow, 1).used = used
+            more = min(14, (40 - used) // 2)
+            assert state.offer_of(flow, in_stream(expected), 1) == (expected + 2 + more) % 256
+
+
+def test_congestion_begins_at_the_limit_and_ends_below_half_of_it():
+    flow = flow_of(receive_limit=64)
+    port = state.port_at(flow, 1)
+    for congested, size, bound, flips in (
+        (0, 63, 1, 0), (0, 64, 1, 1), (0, 64, 0, 0), (1, 64, 1, 0), (1, 32, 1, 0), (1, 31, 1, 1), (1, 64, 0, 1),
+    ):  # fmt: skip
+        port.congested, port.bytes, port.bound = congested, size, bound
+        congestion.weigh_port(flow, 1)
+        assert flow.flips == flips << 1
+        # Its turn is every other cycle.
+        assert [congestion.look(flow, flow.begun + cycle) for cycle in range(4)] == ([-1, 1] * 2 if flips else [-1] * 4)
