@@ -3,6 +3,7 @@
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
+from lethe_sim.golden.services.flow.state import Port
 from tests.helpers.flow_bench import (
     CANCEL,
     CANCEL_READY,
@@ -181,10 +182,8 @@ def test_setting_ports():
     assert error(1, 1, 5) == 0 and error(1, 1, 7) == 1
     assert error(2, 3) == 3 and error(3, 2) == 3
     assert error(2, 1, 4) == 0 and error(3, 1, 2) == 0
-    port = bench.flow()
-    from lethe_sim.golden.services.flow.state import port_at
-
-    assert (port_at(port, 1).number, port_at(port, 1).receive_limit, port_at(port, 1).send_limit) == (5, 64, 32)
+    port = Port(bench.flow(), int(bench.flow().at_ports), 1)
+    assert (port.number, port.receive_limit, port.send_limit) == (5, 64, 32)
 
 
 def test_messages_of_a_port_that_is_bound_no_more_are_flushed():

@@ -8,7 +8,7 @@ import pytest
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
 from lethe_sim.golden.services.flow import congestion, state
-from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer
+from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port
 from tests.helpers.flow_oracle import flow_system
 
 
@@ -102,14 +102,14 @@ def test_offers():
     flow = flow_of(cells=40)
     for expected in (0, 250):
         for used in range(41):
-            state.port_at(flow, 1).used = used
+            Port(flow, int(flow.at_ports), 1).used = used
             more = min(14, (40 - used) // 2)
             assert state.offer_of(flow, in_stream(expected), 1) == (expected + 2 + more) % 256
 
 
 def test_congestion_begins_at_the_limit_and_ends_below_half_of_it():
     flow = flow_of(receive_limit=64)
-    port = state.port_at(flow, 1)
+    port = Port(flow, int(flow.at_ports), 1)
     for congested, size, bound, flips in (
         (0, 63, 1, 0), (0, 64, 1, 1), (0, 64, 0, 0), (1, 64, 1, 0), (1, 32, 1, 0), (1, 31, 1, 1), (1, 64, 0, 1),
     ):  # fmt: skip
