@@ -16,13 +16,14 @@ from lethe.spec.trace import WORD_BITS
 from lethe.statistics import LATENCY, Statistics
 from lethe.verilog import shared
 
+from .flow import Flow
 from .loop import Loop
 from .service import ServiceUnit
 
 __all__ = ["UNITS", "Node", "service_counters", "stacked"]
 
 #: The component of each service of `lethe.spec.services.SERVICES`, by its name.
-UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop,)}
+UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop, Flow)}
 
 
 def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch: bool = True) -> list:
