@@ -26,7 +26,7 @@ class FlowSection:
     send_limit: int = key(0, "bytes a socket may have under way; 0: flow.quota of the longest messages")
     quota: int = key(0, "messages a socket may have under way; 0: a quarter of the slots for data")
     watch: int = key(4096, "cycles after which a peer that accepts nothing is asked whether it lives")
-    tries: int = key(8, "retry limit of control messages")
+    tries: int = key(6, "retry limit of control messages")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
