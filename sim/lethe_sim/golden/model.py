@@ -93,7 +93,7 @@ class Golden:
             self._data.reshape(-1),
             system.services,
             schedule=schedule.reshape(-1),
-            counters=np.zeros(system.nodes * len(system.counters), np.uint64),
+            counters=np.zeros(system.nodes * system.counter_addresses, np.uint64),
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
@@ -230,7 +230,7 @@ class Golden:
 
     @property
     def counters(self) -> np.ndarray:
-        """uint64[nodes, `System.counters`], by `spec.events.Counter`."""
+        """uint64[nodes, `System.counter_addresses`], by `spec.events.Counter`."""
         counters = self._plant.counters.reshape(self.system.nodes, -1).copy()
         counters[:, Counter.REPLIES_DROPPED] = self._ni[:, Registers.replies_dropped].astype(np.uint64)
         return counters

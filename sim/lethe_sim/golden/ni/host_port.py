@@ -15,6 +15,11 @@ completion    host     `completion_valid`                               ``comple
 deliver       host     `deliver_valid`, `deliver_record`                ``deliver_ready``, a bit for
                                                                         each FIFO
 deliver_data  host     `deliver_data_valid`, `deliver_beat`             ``deliver_data_ready``, likewise
+merge         host     `transmitter.asks_merge`; the answer at ``beat``
+arrival       host     `receiver.arrived`, `receiver.word_of`
+refusal       NI       ``refusal``
+delivered     host     `delivers`
+sweep         NI       ``sweep_valid``, ``sweep_source``                `sweep_ready`
 ============  =======  ===============================================  ==============================
 """
 
@@ -22,6 +27,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from lethe.spec.events import Event, Kind
 from lethe.spec.trace import (
     CONTROL_BEAT,
     CONTROL_BEAT_HIGH,
@@ -35,20 +41,24 @@ from lethe.spec.trace import (
     STIMULUS_LIMITS_WORD,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
+    STIMULUS_REFUSAL,
+    STIMULUS_SWEEP,
     STREAMS_STALL,
     fields,
 )
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, mask
-from lethe_sim.golden.state import MERGE, NEVER, HostPort, Queues
+from lethe_sim.golden.state import ACK_LADDER, MERGE, NEVER, NONE, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import accept, choose, deliver, layouts, send_table
+from . import accept, choose, deliver, ladder, layouts, receive_side, receiver, send_table, transmitter
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
 _SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
+(_REFUSAL,) = fields(STIMULUS_REFUSAL).values()
+_SWEEPS, _SOURCE = fields(STIMULUS_SWEEP).values()
 
 
 class Flow(IntEnum):
@@ -190,11 +200,46 @@ def deliver_beat(k, ni, data, fifo):
 
 
 @jit
+def delivers(k, ni, data, cycle, refusal):
+    """Whether a data message is delivered in ``cycle``, before the NI's step, while a service says ``refusal``."""
+    if not receiver.acts(ni, cycle):
+        return False
+    deliver.take_offers(k, ni, data, cycle)
+    message = receiver.message_of(k, ni, cycle)
+    if receiver.verdict(k, ni, cycle, message) != 0 or deliver.fifo_of(k, message.cls) != 0:
+        return False
+    if message.kind == Kind.BE:
+        return receive_side.judge_best_effort(k, ni, cycle, message, refusal) == 0
+    if message.kind != Kind.SEND:
+        return False
+    uid = layouts.pack_uid(message.source, message.incarnation, message.slot, message.generation)
+    ack_room = ladder.has_room(ni, ACK_LADDER, cycle)
+    event, _, _ = receive_side.judge_send(k, ni, cycle, message, uid, ack_room, refusal)
+    return event == Event.DELIVER
+
+
+@jit
+def sweep_ready(k, ni, cycle):
+    """Whether a sweep is over in ``cycle``, before the NI's step: its last step finds nothing in the last set."""
+    source = choose.step_of_sweep(ni, cycle)
+    last = ni.sweep_index + 1 == 1 << k.sets_log
+    return source >= 0 and last and receive_side.finds_nothing(k, ni, cycle, source)
+
+
+@jit
+def asks(k, ni, cycle):
+    """Whether the merge port or the acceptance port tells or asks something in ``cycle``."""
+    if k.merge_bits > 0 and (ni.merge_at == cycle or transmitter.asks_merge(k, ni, cycle)):
+        return True
+    return k.acceptance > 0 and (receiver.acts(ni, cycle) or receiver.arrived(k, ni, cycle))
+
+
+@jit
 def write_words(k, port, beat, words):
     """What a host drives, as the stimulus words of the contract (section 8)."""
     flags = port.send_valid | port.data_valid << 1 | port.cancel_valid << 2 | port.quiesce << 3 | port.link_disable << 4
     write_offer(port, beat, words, STIMULUS_RECORD_WORD)
-    if k.control_slots > 0:
+    if k.takes_control:
         offered = context(port, 1)
         flags |= offered.send_valid << 7 | offered.data_valid << 8
         write_offer(offered, at(beat, 2), words, CONTROL_RECORD_WORD)
@@ -224,16 +269,20 @@ def read_words(k, port, beat, words):
     port.completion_ready = 1 - (flags >> 6 & 1)
     read_record(port, words[STIMULUS_RECORD_WORD], words[STIMULUS_LIMITS_WORD])
     beat[0], beat[1] = words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1]
-    if k.control_slots > 0:
+    if k.takes_control:
         offered = context(port, 1)
         offered.send_valid, offered.data_valid = flags >> 7 & 1, flags >> 8 & 1
         read_record(offered, words[CONTROL_RECORD_WORD], words[CONTROL_LIMITS_WORD])
         beat[2], beat[3] = words[CONTROL_BEAT], words[CONTROL_BEAT_HIGH]
     cancel = words[STIMULUS_CANCEL_WORD]
     port.cancel_slot, port.cancel_generation = part(cancel, _SLOT), part(cancel, _GENERATION)
-    if k.merge_bits > 0:
-        merge = len(words) - 2  # the last two
-        beat[MERGE], beat[MERGE + 1] = words[merge], words[merge + 1]
+    if k.stimulus_merge != NONE:
+        beat[MERGE], beat[MERGE + 1] = words[k.stimulus_merge], words[k.stimulus_merge + 1]
+    if k.stimulus_refusal != NONE:
+        port.refusal = part(words[k.stimulus_refusal], _REFUSAL)
+    if k.stimulus_sweep != NONE:
+        sweep = words[k.stimulus_sweep]
+        port.sweep_valid, port.sweep_source = part(sweep, _SWEEPS), part(sweep, _SOURCE)
     return flags
 
 

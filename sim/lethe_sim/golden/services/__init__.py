@@ -19,6 +19,13 @@ function       levels      what it does
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
 
+With an acceptance port a service sees `arrival` and `delivered` in ``below.shows`` (the word of an arrival behind
+``below.beats``), in `step` or `show`, and says ``below.drives.refusal`` in `offer`.  With a merge port it sees `merge`
+there, and puts word and mask into ``below.beat`` from `MERGE` on, in `offer`.  It sweeps by
+``below.drives.sweep_valid`` and ``sweep_source``, in `offer`, until ``below.shows.sweep_ready``.  A port that a service
+keeps to itself its `above` leaves out (`lethe.spec.services`): the NI then wakes it for what it tells or asks there,
+and it does not rest.
+
 In a cycle in which all services of a node rest, its stack is left out of the step, and host and NI share a port: both
 of the site, of which only what is offered may be read.  A service without ``rests`` never rests.
 

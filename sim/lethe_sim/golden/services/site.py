@@ -20,7 +20,7 @@ class Port(NamedTuple):
     beat : two words each: the beat of `send_data`, that of `send_control_data`, the merge word and its mask
     shows : `ShownPort`: what is shown from below
     delivers : of each deliver stream, `Delivery`
-    beats : of each deliver stream, the two words of its beat
+    beats : of each deliver stream, the two words of its beat; behind them, the word of `arrival`
     """
 
     drives: Any
@@ -138,7 +138,7 @@ def pass_shown(site):
     copy(_SHOWN, raw(above.shows), raw(below.shows))
     for stream in range(k.streams):
         copy(_DELIVERY, raw(above.delivers[stream]), raw(below.delivers[stream]))
-    copy(2 * k.streams, above.beats, below.beats)
+    copy(2 * k.streams + 1, above.beats, below.beats)
 
 
 @jit

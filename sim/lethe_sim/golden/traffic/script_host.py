@@ -30,7 +30,7 @@ def present(k, host, port, beat, items, item_data, cycle):
     """What the script host offers."""
     host_port.withdraw_record(port)
     host_port.withdraw_beat(port, beat)
-    if k.control_slots > 0:
+    if k.takes_control:
         host_port.withdraw_record(host_port.context(port, 1))
         host_port.withdraw_beat(host_port.context(port, 1), at(beat, 2))
     if finished(host):
@@ -50,7 +50,7 @@ def present(k, host, port, beat, items, item_data, cycle):
 @jit
 def is_control(k, item):
     """1 for a datagram that is offered on `send_control`: of a control class, where there are control slots."""
-    return 1 if k.control_slots > 0 and host_port.class_of(item.record) & k.class_mask >= k.first_control else 0
+    return 1 if k.takes_control and host_port.class_of(item.record) & k.class_mask >= k.first_control else 0
 
 
 @jit
