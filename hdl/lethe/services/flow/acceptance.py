@@ -55,8 +55,6 @@ class Acceptance(wiring.Component):
         In *c−3*: the stream, while ``accept_reads``; in *c−1* what is kept of it.
     accept_reads, mark_soon, accept_soon, accept_now : Out(1)
         A data message is there in *c−3*; in *c−2*; in *c−1*; in *c*.
-    accept_later : Out(1)
-        One is there that has still to act.
     accept_writes, accept_at, accept_word : Out
         In *c*: the stream changes.
     accept_entry, accept_enters : Out
@@ -87,7 +85,6 @@ class Acceptance(wiring.Component):
                 "mark_soon": Out(1),
                 "accept_soon": Out(1),
                 "accept_now": Out(1),
-                "accept_later": Out(1),
                 "accept_stream": Out(of.stream_bits),
                 "mark_stream": Out(of.stream_bits),
                 "accept_in": In(of.receiving),
@@ -140,7 +137,6 @@ class Acceptance(wiring.Component):
             self.mark_soon.eq(two.valid),
             self.accept_soon.eq(one.valid),
             self.accept_now.eq(now.valid),
-            self.accept_later.eq(Cat(self.arrival.valid, *(s.valid for s in (four, three, two, one, now))).any()),
             self.accept_stream.eq(of.stream(three.source, three.dport)),
             self.mark_stream.eq(of.stream(two.source, two.dport)),
         ]

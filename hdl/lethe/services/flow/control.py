@@ -246,10 +246,10 @@ class Notices(wiring.Component):
                 m.d.comb += new.eq(NoticeState.WAITING)
             with m.Case(Operation.ARRIVED):
                 m.d.comb += [
-                    new.eq(Mux(old == NoticeState.AGAIN, NoticeState.QUEUED, NoticeState.CLEAN)),
+                    new.eq(Mux(pushes, NoticeState.QUEUED, NoticeState.CLEAN)),
                     pushes.eq(old == NoticeState.AGAIN),
                 ]
-            with m.Case(Operation.FAILED):
+            with m.Case(Operation.REPEAT):
                 m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
         window = Cat(waiting.i.payload.index, waiting.i.payload.node)
         m.d.comb += [

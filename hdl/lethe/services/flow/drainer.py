@@ -13,8 +13,10 @@ from lethe.traffic.payload import clipped
 from .layouts import COUNT_BITS, NUMBER_BITS, Kind, Layouts
 from .table import Words
 
-__all__ = ["SHOWN_FLAGS", "Drainer"]
+__all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
 
+#: With so many entries in the journal runs and messages to the own node wait.
+MOST_WAITING = 2
 #: The bits of a message's flags that its receiver sees.
 SHOWN_FLAGS = 0xFF & ~(1 << Flag.ASK) & ~(1 << Flag.NOWAIT)
 
@@ -41,7 +43,7 @@ class Drainer(wiring.Component):
     deliver, deliver_data : In(stream)
         The data messages of the NI.
     own_*, own_pops, own_ends : In, Out
-        The message to the own node: what is known of it, and its next beat; it is popped; this is the last cycle of it.
+        The message to the own node: what is known of it, and its next beat; it is popped; it is the last.
     free_port, free_cell, free_takes : Out, In, Out
         The oldest free cell of a port, in this very cycle; it is taken.
     cell_writes, cell_at, cell_word : Out
@@ -60,8 +62,6 @@ class Drainer(wiring.Component):
         A credit acts; the peers that are CONNECTING or UP; the out stream's numbers.
     credit_raises, credit_at, credit_word : Out
         The out stream changes.
-    gap_resets, gap_source, gap_index : In
-        The gap of an in stream becomes 1.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -111,9 +111,6 @@ class Drainer(wiring.Component):
                 "credit_raises": Out(1),
                 "credit_at": Out(of.stream_bits),
                 "credit_word": Out(of.numbers),
-                "gap_resets": In(1),
-                "gap_source": In(of.node_bits),
-                "gap_index": In(of.port_bits),
                 "clear": In(1),
                 "clear_addr": In(range(of.initial)),
             }
@@ -147,11 +144,11 @@ class Drainer(wiring.Component):
             journal.i.valid.eq(self.enters),
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
-            self.journal_high.eq(journal.level >= records + 2),
-            self.drainer_idle.eq((state == State.IDLE) & ~busy & ~settles),
+            self.journal_high.eq(journal.level >= MOST_WAITING),
+            self.drainer_idle.eq((state == State.IDLE) & ~busy),
             is_run.eq(head.kind == Kind.RUN),
             is_own.eq(head.kind == Kind.OWN),
-            pops.eq(self.drainer_idle & journal.o.valid & (is_run | is_own | self.deliver.valid)),
+            pops.eq(self.drainer_idle & ~settles & journal.o.valid & (is_run | is_own | self.deliver.valid)),
             journal.o.ready.eq(pops),
             self.deliver.ready.eq(pops & ~is_run & ~is_own),
             whole.eq(Mux(is_own, self.own_length, offered.length)),
@@ -319,25 +316,17 @@ class Drainer(wiring.Component):
         return m
 
     def _gaps(self, m, gap, index, writes):
-        """The gaps of all streams: a word for each source, and the resets that are not in it yet."""
+        """The gaps of all streams, a word for each source: 0 behind what is placed, 1 behind what is void."""
         of = self._layouts
         m.submodules.gaps = gaps = Words(of.ports, of.nodes, ("now",), init=Const(-1, of.ports))
-        fresh, whose = Signal(of.ports), Signal(of.node_bits)
-        mine, here, set_now = Signal(), Signal(of.ports), Signal(of.ports)
-        source = Signal(of.node_bits)
+        here = Signal(of.ports)
         m.d.comb += [
-            source.eq(Mux(writes, self.append_source, whose)),
-            mine.eq(whose == source),
             here.eq(1 << index),
-            gaps.now_addr.eq(source),
-            gap.eq(((gaps.now | Mux(mine, fresh, 0)) & here).any()),
+            gaps.now_addr.eq(self.append_source),
+            gap.eq((gaps.now & here).any()),
             gaps.clear.eq(self.clear & (self.clear_addr < of.nodes)),
             gaps.clear_addr.eq(self.clear_addr),
-            gaps.write_addr.eq(source),
-            gaps.write_en.eq(writes | fresh.any()),
-            gaps.write.eq(Mux(writes, (gaps.now & ~here) | Mux(self.appends, 0, here), gaps.now | fresh)),
-            set_now.eq(Mux(self.gap_resets, 1 << self.gap_index, 0)),
+            gaps.write_addr.eq(self.append_source),
+            gaps.write_en.eq(writes),
+            gaps.write.eq((gaps.now & ~here) | Mux(self.appends, 0, here)),
         ]
-        m.d.sync += fresh.eq(Mux(writes, Mux(mine, fresh & ~here, fresh), 0) | set_now)
-        with m.If(self.gap_resets):
-            m.d.sync += whose.eq(self.gap_source)

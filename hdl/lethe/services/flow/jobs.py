@@ -45,17 +45,24 @@ class Job(enum.Enum, shape=3):
 
 class Phase(enum.Enum, shape=3):
     NONE = 0
-    DRAIN = 1
-    FLUSH = 2
-    ROWS = 3
-    SWEEP = 4
-    LAST = 5
+    FLUSH = 1
+    ROWS = 2
+    SWEEP = 3
+    LAST = 4
 
 
 class Aim(enum.Enum, shape=2):
     OPEN = 0
     UP = 1
     CLOSE = 2
+
+
+def length_of(bits):
+    """The number of the highest 1, counted from 1; 0 if there is none."""
+    found = Const(0, COUNT_BITS)
+    for i, bit in enumerate(bits):
+        found = Mux(bit, i + 1, found)
+    return found
 
 
 class Jobs(wiring.Component):
@@ -127,9 +134,7 @@ class Jobs(wiring.Component):
                 "set_value": Out(16), "bound": In(of.ports), "readable": In(of.ports), "congested": In(of.ports),
                 "turns": In(1), "job_port": Out(of.port_bits), "job_room": In(range(MOST_ROOM + 1)),
                 # Drainer.
-                "run_enters": Out(1), "run_entry": Out(of.journal), "journal_empty": In(1), "journal_high": In(1),
-                "drainer_idle": In(1), "accept_later": In(1), "gap_resets": Out(1), "gap_source": Out(of.node_bits),
-                "gap_index": Out(of.port_bits),
+                "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
                 # What is seen.
                 "jobs_idle": Out(1), "shown_told": Out(1), "shown_heard": Out(1), "control_shown": Out(3),
                 "extra_shown": Out(16), "control_ignored": Out(1), "window_raises": Out(1),
@@ -270,7 +275,7 @@ class Jobs(wiring.Component):
         acting = Signal()
         self._act, self._last, self._step = Signal(), Signal(), step
         self._steps_left = Signal(range(most + 1))  # those after the first, as the first has found
-        self._marks_map = Signal()
+        self._resets_left, self._marks_map = Signal(range(of.ports + 1)), Signal()
         code = self.word[:CODE_BITS]
         is_void = (self._job == Job.CONTROL) & self.heard_whole & (code == Code.VOID)
         is_flush = (self._job == Job.TASK) & (self._phase == Phase.FLUSH)
@@ -321,8 +326,6 @@ class Jobs(wiring.Component):
 
         task = self._task
         with m.Switch(self._phase):
-            with m.Case(Phase.DRAIN), m.If(self.journal_empty & self.drainer_idle & ~self.accept_later):
-                m.d.sync += self._phase.eq(Phase.FLUSH)
             with m.Case(Phase.SWEEP):
                 m.d.comb += [self.sweep.valid.eq(1), self.sweep.payload.source.eq(task.node)]
                 with m.If(self.sweep.ready):
@@ -384,8 +387,6 @@ class Jobs(wiring.Component):
             self.job_length.eq(self._length),
             self.set_index.eq(self.set.payload.index),
             self.set_value.eq(self.set.payload.value),
-            self.gap_source.eq(self._peer),
-            self.gap_index.eq(self._index),
             self.run_entry.kind.eq(Kind.RUN),
             self.run_entry.source.eq(self._peer),
             self.run_entry.index.eq(self._index),
@@ -398,7 +399,7 @@ class Jobs(wiring.Component):
         for name in ("up", "leaves", "tells_credit"):
             setattr(self, f"_{name}", Signal(name=name))
         self._told = Signal(NUMBER_BITS)
-        self._begins_task, self._new_task, self._task_drains = Signal(), Signal(self._task.shape()), Signal()
+        self._begins_task, self._new_task = Signal(), Signal(self._task.shape())
         self._ends_probe, self._probe_good = Signal(), Signal()
 
     def _mark(self, m, code, operation=Operation.MARK, index=None):
@@ -425,7 +426,10 @@ class Jobs(wiring.Component):
         """What intents do."""
         out = self.out_word
         with m.If(self._up):
-            m.d.comb += [self.out_writes.eq(1), out.state.eq(Peer.UP), out.heard.eq(1), self.notices.eq(1)]
+            m.d.comb += [
+                self.out_writes.eq(1), out.state.eq(Peer.UP), out.heard.eq(1), out.wanted.eq(0),
+                self.notices.eq(1),
+            ]  # fmt: skip
         with m.If(self._leaves):
             m.d.comb += [
                 self.out_writes.eq(1), out.state.eq(Peer.LEAVING), out.map.eq(0), out.age.eq(0), self.notices.eq(1),
@@ -434,11 +438,11 @@ class Jobs(wiring.Component):
             m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(self._told)]
         m.d.comb += self._new_task.node.eq(self._peer)
         with m.If(self._begins_task):
-            drains = self._new_task.aim != Aim.UP
+            flushes = self._new_task.aim != Aim.UP
             m.d.sync += [
                 self._task.eq(self._new_task),
                 self._flushed.eq(0),
-                self._phase.eq(Mux(drains, Phase.DRAIN, Mux(self._new_task.sweep, Phase.SWEEP, Phase.LAST))),
+                self._phase.eq(Mux(flushes, Phase.FLUSH, Mux(self._new_task.sweep, Phase.SWEEP, Phase.LAST))),
             ]
         with m.If(self._ends_probe):
             m.d.sync += self._probing.eq(0)
@@ -494,7 +498,8 @@ class Jobs(wiring.Component):
                     self._open_in(m, Source.MUTE)
                     m.d.comb += self.in_word.age.eq(0)
             with m.If(~self._probed):
-                self._mark(m, self._code, Mux(accepted, Operation.ARRIVED, Operation.FAILED))
+                again = ~accepted & (is_map | (self._code == Code.WINDOW))
+                self._mark(m, self._code, Mux(again, Operation.REPEAT, Operation.ARRIVED))
             with m.Elif(is_ping):
                 m.d.comb += [
                     self._ends_probe.eq(1),
@@ -655,10 +660,10 @@ class Jobs(wiring.Component):
         mute = in_.state == Source.MUTE
         m.d.comb += [
             map_due.eq(maps & (in_.state != Source.CLOSED)),
-            pings.eq(watches & (out.state == Peer.UP) & self.peer_lives & ~out.heard),
+            pings.eq(watches & (out.state == Peer.UP) & (self.peer_lives | out.blocked) & ~out.heard),
             resets.eq(ages & (out.state == Peer.ERROR) & out.age),
         ]
-        left = Mux(resets, of.ports, pings & map_due)
+        left = Mux(resets, of.ports, 0) + (map_due & (resets | pings))
         with m.If(other & first):
             with m.If(ages):
                 with m.If((out.state == Peer.LEAVING) & ~self.peer_lives):
@@ -673,7 +678,7 @@ class Jobs(wiring.Component):
                         self.out_word.pong.eq(0),
                     ]
             with m.If(watches):
-                m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(0)]
+                m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(0), self.out_word.blocked.eq(0)]
                 with m.If(pings):
                     self._mark(m, Code.PING)
                 with m.If(mute):
@@ -682,13 +687,17 @@ class Jobs(wiring.Component):
                     with m.Elif(~self._has_task):
                         self._open_in(m, Source.CLOSED)
                         self._aims(m, Aim.CLOSE)
-            m.d.sync += [self._steps_left.eq(left), self._marks_map.eq(map_due)]
+            m.d.sync += [
+                self._steps_left.eq(left),
+                self._resets_left.eq(Mux(resets, of.ports, 0)),
+                self._marks_map.eq(map_due),
+            ]
             m.d.comb += last.eq(left == 0)
             with m.If(last & map_due):
                 self._mark(m, Code.MAP)
         with m.Elif(other):
             m.d.comb += last.eq(self._step == self._steps_left)
-            with m.If(self._steps_left == of.ports):
+            with m.If(self._step <= self._resets_left):
                 # Its out streams are as after a reset.
                 m.d.comb += [
                     self.job_at.eq(of.stream(self._peer, self._step - 1)),
@@ -773,9 +782,9 @@ class Jobs(wiring.Component):
     def _probe(self, m):
         out, in_ = self.peer_out, self.peer_in
         m.d.comb += self.told_row.probe.eq(1)
-        with m.If((out.state == Peer.CONNECTING) & ~out.pong):
+        with m.If((out.state == Peer.CONNECTING) & out.wanted & ~out.pong):
             self._tell_ping(m)
-            m.d.comb += self.told_row.code.eq(Code.PING)
+            m.d.comb += [self.told_row.code.eq(Code.PING), self.out_writes.eq(1), self.out_word.wanted.eq(0)]
         with m.Elif(in_.state == Source.MUTE):
             self._tell(m, Code.MAP, in_.incarnation, map=self.congested)
             m.d.comb += self.told_row.code.eq(Code.MAP)
@@ -794,10 +803,10 @@ class Jobs(wiring.Component):
                 m.d.comb += [
                     self.job_in_writes.eq(1),
                     self.job_in_word.eq(of.new_receiving),
-                    self.gap_resets.eq(1),
-                    self.run_enters.eq(stream_.filled.any()),
+                    # What is parked, and one number more that is void.
+                    self.run_enters.eq(1),
                     self.run_entry.seq.eq(stream_.expected),
-                    self.run_entry.count.eq(WINDOW),
+                    self.run_entry.count.eq(1 + length_of(stream_.filled)),
                     self.run_entry.mask.eq(stream_.filled),
                 ]
                 m.d.sync += self._flushed.eq(self._flushed + 1)

@@ -14,7 +14,7 @@ from lethe.spec.trace import WORD_BITS
 
 __all__ = ["COUNT_BITS", "NUMBER_BITS", "Kind", "Layouts", "NoticeState", "Operation", "ahead", "control_fields"]
 
-#: Bits of a message's number, and of how many numbers pass at once (1 … 16).
+#: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
 
 
@@ -47,8 +47,8 @@ class Operation(enum.Enum, shape=3):
     FLY = 3  # it is sent
     CLEAN = 4  # there is nothing to send
     WAIT = 5
-    ARRIVED = 6  # it was accepted
-    FAILED = 7  # it ended otherwise
+    ARRIVED = 6  # what was sent has ended
+    REPEAT = 7  # and it is to be sent again
 
 
 def ahead(a, b) -> Value:
@@ -180,8 +180,8 @@ class Layouts:
         """What a peer is to its sender, but for live."""
         return data.StructLayout(
             {
-                "state": 3, "round": 8, "pong": 1, "incarnation": self.system.format.incarnation_bits,
-                "age": 1, "heard": 1, "map": self.ports,
+                "state": 3, "wanted": 1, "blocked": 1, "round": 8, "pong": 1,
+                "incarnation": self.system.format.incarnation_bits, "age": 1, "heard": 1, "map": self.ports,
             }
         )  # fmt: skip
 

@@ -60,10 +60,10 @@ class Messages(wiring.Component):
     sent_port, sent_number, own_port, own_number : Out, In(16)
         What the ports are bound to that it comes from and, to the own node, goes to.
     bound, full, congested : In(ports)
-    job_acts, credit_acts, accept_now, accept_soon, accepts_below : In(1)
+    job_acts, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
         What no attempt may meet.
-    attempt_writes, attempt_word, attempt_connects, attempt_lives : Out
-        An attempt changes the numbers; the peer is CONNECTING; a datagram more to it.
+    attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
+        An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
     own_takes, own_enters, own_entry : Out
         A message to the own node: a cell is promised, and an entry for the journal.
     own_accepted, own_life : Out
@@ -114,7 +114,8 @@ class Messages(wiring.Component):
                 "job_acts": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
-                "attempt_connects": Out(1), "attempt_lives": Out(1),
+                "attempt_connects": Out(1), "attempt_blocked": Out(1),
+                "attempt_lives": Out(1), "journal_high": In(1),
                 "own_takes": Out(1), "own_enters": Out(1), "own_entry": Out(of.journal),
                 "own_accepted": Out(1), "own_life": Out(self._life),
                 "own_cls": Out(form.class_bits), "own_length": Out(of.length_bits), "own_header": Out(of.header),
@@ -202,7 +203,7 @@ class Messages(wiring.Component):
                 & (owed != most)
                 & ~self.job_acts
                 & ~self.credit_acts
-                & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & here))
+                & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
             ),
         ]
         with m.If(fixed != Cause.NONE):
@@ -223,13 +224,15 @@ class Messages(wiring.Component):
             m.d.comb += cause.eq(Cause.BUFFER)
         with m.Elif(~own & ((numbers.next == numbers.limit) | ((numbers.next - numbers.base)[:8] >= WINDOW))):
             m.d.comb += cause.eq(Cause.WINDOW)
-        asks = Signal()
+        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))  # waited: since it is at the output
         m.d.comb += [
-            refuses.eq(may & (cause != Cause.NONE) & (fatal | nowait)),
+            late.eq(record.deadline.any() & (waited >= record.deadline)),
+            refuses.eq(may & (cause != Cause.NONE) & (fatal | nowait | late)),
             admits.eq(may & (cause == Cause.NONE)),
             records.o.ready.eq(refuses | admits),
             asks.eq(((numbers.limit - numbers.next)[:8] <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & (peer.state == Peer.DOWN)),
+            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & (peer.state != Peer.UP)),
+            self.attempt_blocked.eq(may & ~own & ((cause == Cause.CONGESTED) | (cause == Cause.WINDOW))),
             self.attempt_writes.eq(admits & ~own),
             self.attempt_lives.eq(admits & ~own),
             self.attempt_word.eq(numbers),
@@ -238,11 +241,13 @@ class Messages(wiring.Component):
             self.admitted.eq(admits),
             self.refused.eq(refuses),
             self.record_shown.eq(record),
-            self.cause_shown.eq(cause),
+            self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
             self.seq_shown.eq(Mux(own, 0, numbers.next)),
         ]
+        with m.If(~waited.all()):
+            m.d.sync += waited.eq(waited + 1)
         with m.If(~records.o.valid | records.o.ready):
-            m.d.sync += wait.eq(FIRST)
+            m.d.sync += [wait.eq(FIRST), waited.eq(0)]
         with m.Elif(may):
             m.d.sync += wait.eq(AGAIN - 1)
         with m.Elif(wait != 0):
@@ -276,7 +281,7 @@ class Messages(wiring.Component):
                 ending.destination.eq(record.destination),
                 ending.tag.eq(record.tag),
                 ending.status.eq(Mux(refuses, Status.REJECTED, Status.ACCEPTED)),
-                ending.cause.eq(Mux(refuses, cause, Cause.NONE)),
+                ending.cause.eq(Mux(refuses, self.cause_shown, Cause.NONE)),
                 ending.peer_incarnation.eq(Mux(refuses, 0, self.incarnation)),
             ]
         m.d.comb += [

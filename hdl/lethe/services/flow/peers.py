@@ -31,14 +31,14 @@ class Peers(wiring.Component):
     job_acts : In(1)
     out_writes, out_word, in_writes, in_word, life_writes, life_word, lives_more, lives_less : In
         What a job changes of it.
-    attempt_peer, attempt_out, attempt_connects, attempt_lives : In, Out, In, In
-        The same of a record that waits: it becomes CONNECTING; a datagram more.
+    attempt_peer, attempt_out, attempt_connects, attempt_blocked, attempt_lives : In, Out, In, In, In
+        The same of a record that waits: it is wanted, and no more DOWN; it is blocked; a datagram more.
     notices : In(1)
         The host is to be noticed of ``job_peer``.
     notice : Out(stream)
         Of the port above.
     opened, hears, seeks, mute : Out(nodes)
-        Sources that are not closed; peers CONNECTING or UP; those that wait for a PONG; sources that are mute.
+        Sources that are not closed; peers CONNECTING or UP; those that are to be probed; sources that are mute.
     fled : Out(nodes)
         Peers that are LEAVING while something is under way to them.
     changes, changed, changed_state : Out
@@ -58,6 +58,7 @@ class Peers(wiring.Component):
                 "out_writes": In(1), "out_word": In(of.out), "in_writes": In(1), "in_word": In(of.in_),
                 "life_writes": In(1), "life_word": In(of.life), "lives_more": In(1), "lives_less": In(1),
                 "attempt_peer": In(of.node_bits), "attempt_out": Out(of.out), "attempt_connects": In(1),
+                "attempt_blocked": In(1),
                 "attempt_lives": In(1), "notices": In(1), "notice": Out(stream.Signature(notice)),
                 **dict.fromkeys(("opened", "hears", "seeks", "mute", "fled"), Out(of.nodes)),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
@@ -78,7 +79,7 @@ class Peers(wiring.Component):
                 table.clear_addr.eq(self.clear_addr),
             ]
         who, out_word = Signal(of.node_bits), Signal(of.out)
-        writes = self.out_writes | self.attempt_connects
+        writes = self.out_writes | self.attempt_connects | self.attempt_blocked
         m.d.comb += [
             who.eq(Mux(self.job_acts, self.job_peer, self.attempt_peer)),
             out_word.eq(Mux(self.out_writes, self.out_word, outs.attempt)),
@@ -106,7 +107,11 @@ class Peers(wiring.Component):
             self.peer_lives.eq(live.now.any()),
         ]
         with m.If(self.attempt_connects):
-            m.d.comb += out_word.state.eq(Peer.CONNECTING)
+            m.d.comb += out_word.wanted.eq(1)
+            with m.If(outs.attempt.state == Peer.DOWN):
+                m.d.comb += out_word.state.eq(Peer.CONNECTING)
+        with m.If(self.attempt_blocked):
+            m.d.comb += out_word.blocked.eq(1)
 
         # What is asked of all nodes at once.
         here, source = Signal(of.nodes), Signal(of.nodes)
@@ -121,14 +126,14 @@ class Peers(wiring.Component):
         hears, seeks, opened, mute = (Signal(of.nodes, name=name) for name in ("heard", "sought", "open", "muted"))
         connecting = state == Peer.CONNECTING
         kept(hears, writes, connecting | (state == Peer.UP), here)
-        kept(seeks, writes, connecting & ~out_word.pong, here)
+        kept(seeks, writes, connecting & out_word.wanted & ~out_word.pong, here)
         kept(leaving, writes, state == Peer.LEAVING, here)
         kept(alive, live.write_en, live.write.any(), here)
         kept(opened, self.in_writes, self.in_word.state != Source.CLOSED, source)
         kept(mute, self.in_writes, self.in_word.state == Source.MUTE, source)
         m.d.comb += [
             self.hears.eq(hears), self.seeks.eq(seeks), self.opened.eq(opened), self.mute.eq(mute),
-            self.changes.eq(self.attempt_connects | (self.out_writes & (state != outs.job.state))),
+            self.changes.eq(writes & (state != Mux(self.job_acts, outs.job.state, outs.attempt.state))),
             self.changed.eq(who),
             self.changed_state.eq(state),
         ]  # fmt: skip

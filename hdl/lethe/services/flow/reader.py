@@ -16,7 +16,7 @@ from .table import Words
 __all__ = ["Reader", "first_of"]
 
 #: Beats in the beat output, or on their way to it.
-AHEAD = 4
+AHEAD = 8
 
 
 def first_of(bits, last):
