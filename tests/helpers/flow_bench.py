@@ -69,7 +69,7 @@ class FlowBench:
         self.hosts = [FlowHost() for _ in self.nodes]
         self.events: list[list[tuple]] = [[] for _ in self.nodes]  # (cycle, event, detail, peer, length, extra)
         self.idle = [0, 0]
-        self.cycle, self.resets = 0, {}  # node: (first cycle, cycles)
+        self.cycle, self.resets = 0, {}  # node: (first cycle of its reset, first cycle behind it)
         self.boots, self._worms, self._swallow = [0, 0], [0, 0], [False, False]
         self._flow = trace.WORD_BITS * system.layout.ni_words
         m = Module()
