@@ -23,15 +23,19 @@ class Verdict(enum.Enum, shape=3):
     IGNORE = 5
 
 
-def passed(bits) -> Value:
+def passed(m: Module, bits) -> Value:
     """The number of ones below the lowest 0, of bits whose number is a power of two."""
-    bits = Value.cast(bits)
-    if len(bits) == 1:
-        return bits
-    half = len(bits) // 2
-    low = bits[:half].all()
-    rest = passed(Mux(low, bits[half:], bits[:half]))
-    return Cat(rest[:-1], low & ~rest[-1], low & rest[-1])
+    found = []
+    while len(bits) > 1:
+        half, kept = len(bits) // 2, Signal(len(bits))
+        low, rest = Signal(), Signal(half)
+        m.d.comb += [kept.eq(bits), low.eq(kept[:half].all()), rest.eq(Mux(low, kept[half:], kept[:half]))]
+        found.append(low)
+        bits = rest
+    # The halves that are all ones, from the largest on; the last bit tells a full number from one less.
+    count = Signal(len(found) + 1)
+    m.d.comb += count.eq(Cat(*reversed(found)) + bits)
+    return count
 
 
 class Acceptance(wiring.Component):
@@ -179,7 +183,7 @@ class Acceptance(wiring.Component):
             word.eq(stream),
             place.eq(distance),
             expected_one.eq(distance == 0),
-            behind.eq(passed(stream.present | 1)),
+            behind.eq(passed(m, stream.present | 1)),
             apart.eq(stream.told - stream.expected),
         ]
         refusals = {Verdict.NOT_OPEN: Drop.NOT_OPEN, Verdict.PORT_FULL: Drop.PORT_FULL, Verdict.EARLY: Drop.EARLY}

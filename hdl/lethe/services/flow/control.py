@@ -38,8 +38,10 @@ class ControlOut(wiring.Component):
         A word is sent; what the row of its slot becomes; the incarnation that it expects.
     send_control, send_control_data : Out(stream)
         Of the port below.
-    control_row : Out
-        What is known of the datagram that the NI accepts next.
+    told_forgets, job_peer : In
+        What is under way to this node carries nothing any more.
+    control_row, control_carries : Out
+        What is known of the datagram that the NI accepts next, and whether it is a WINDOW whose credit counts.
     control_idle : Out(1)
     """
 
@@ -53,7 +55,8 @@ class ControlOut(wiring.Component):
                 "told_expect": In(form.incarnation_bits),
                 "send_control": Out(stream.Signature(below["send"])),
                 "send_control_data": Out(stream.Signature(form.flit_bits)),
-                "control_row": Out(of.control_row), "control_idle": Out(1),
+                "told_forgets": In(1), "job_peer": In(of.node_bits),
+                "control_row": Out(of.control_row), "control_carries": Out(1), "control_idle": Out(1),
             }
         )  # fmt: skip
 
@@ -61,11 +64,12 @@ class ControlOut(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         state, word, row = Signal(Told), Signal(WORD_BITS), Signal(of.control_row)
-        expect, beat = Signal(form.incarnation_bits), Signal(range(max(2, of.word_beats)))
+        expect, beat, carries = Signal(form.incarnation_bits), Signal(range(max(2, of.word_beats))), Signal()
         record, beats = self.send_control.payload, self.send_control_data
         m.d.comb += [
             self.control_idle.eq(state == Told.IDLE),
             self.control_row.eq(row),
+            self.control_carries.eq(carries & ~(self.told_forgets & (row.node == self.job_peer))),
             self.send_control.valid.eq(state == Told.RECORD),
             record.destination.eq(row.node),
             record.cls.eq((1 << form.class_bits) - 1),
@@ -75,10 +79,12 @@ class ControlOut(wiring.Component):
             beats.valid.eq(state == Told.BEATS),
             beats.payload.eq(padded(word, max(WORD_BITS, form.flit_bits)).word_select(beat, form.flit_bits)),
         ]
+        m.d.sync += carries.eq(self.control_carries)
         with m.Switch(state):
             with m.Case(Told.IDLE), m.If(self.tells):
                 m.d.sync += [
-                    word.eq(self.told_word), row.eq(self.told_row), expect.eq(self.told_expect), beat.eq(0),
+                    word.eq(self.told_word), row.eq(self.told_row),
+                    carries.eq(self.told_row.code == Code.WINDOW), expect.eq(self.told_expect), beat.eq(0),
                     state.eq(Told.RECORD),
                 ]  # fmt: skip
             with m.Case(Told.RECORD), m.If(self.send_control.ready):

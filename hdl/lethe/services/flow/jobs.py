@@ -107,6 +107,7 @@ class Jobs(wiring.Component):
                 "job_slot": Out(of.slot_bits), "job_carried": In(1), "job_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
+                "told_forgets": Out(1),
                 # Streams.
                 "job_stream": Out(of.stream_bits), "numbers": In(of.numbers), "ends": In(of.ends),
                 "job_numbers_writes": Out(1), "job_ends_writes": Out(1), "job_at": Out(of.stream_bits),
@@ -118,7 +119,7 @@ class Jobs(wiring.Component):
                 "peer_lives": In(1), "out_writes": Out(1), "out_word": Out(of.out), "in_writes": Out(1),
                 "in_word": Out(of.in_), "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
                 "lives_less": Out(1), "notices": Out(1), "seeks": In(of.nodes), "mute": In(of.nodes),
-                "fled": In(of.nodes),
+                "fled": In(of.nodes), "troubled": In(1),
                 # Notices and control.
                 "notice_stream": Out(of.stream_bits), "operation": Out(Operation), "notice_code": Out(3),
                 "notice_index": Out(of.port_bits), "tell_valid": In(1), "tell": In(of.notice), "tell_pops": Out(1),
@@ -314,7 +315,7 @@ class Jobs(wiring.Component):
         aged, watched = ages == self._layouts.system.flow_silence - 1, watches == flow.watch - 1
         wraps = Signal(3)
         self._walk_for = Signal(3)
-        m.d.comb += wraps.eq(Cat(self.ready & aged, self.ready & watched, self.turns))
+        m.d.comb += wraps.eq(Cat(self.ready & aged & self.troubled, self.ready & watched, self.turns))
         with m.If(self.ready):
             m.d.sync += [ages.eq(Mux(aged, 0, ages + 1)), watches.eq(Mux(watched, 0, watches + 1))]
         m.d.sync += self._asked.eq(self._asked | wraps)
@@ -351,7 +352,7 @@ class Jobs(wiring.Component):
             void.eq(self.ends.void & ~here),
         ]
         count = Signal(COUNT_BITS)
-        m.d.comb += count.eq(passed(done))
+        m.d.comb += count.eq(passed(m, done))
         self._finishes, self._voids = Signal(), Signal()
         m.d.comb += [
             self.job_at.eq(self._layouts.stream(self._peer, self._index)),
@@ -393,7 +394,14 @@ class Jobs(wiring.Component):
             self.told_row.node.eq(self._peer),
             self.told_row.index.eq(self._index),
             self.told_row.code.eq(self._code),
-            self.jobs_idle.eq(~self._busy & ~self._has_task & ~self._probing),
+            # A tick is no work, but for a map that is dirty.
+            self.jobs_idle.eq(
+                (~self._busy | (self._job == Job.TICK))
+                & ~self._asked[2]
+                & ~(self._walking & self._walk_for[2])
+                & ~self._has_task
+                & ~self._probing
+            ),
         ]
         # Intents: what several jobs have in common is done once, by `_changes`.
         for name in ("up", "leaves", "tells_credit"):
@@ -613,7 +621,7 @@ class Jobs(wiring.Component):
             near.eq((apart < WINDOW) | (back < WINDOW)),
             named.eq(Mux(apart < WINDOW, (fields["map"] << apart[:4])[:16], fields["map"] >> back[:4])),
             present.eq(stream_.present | Mux(near, named, 0)),
-            count.eq(passed(present)),
+            count.eq(passed(m, present)),
             self.job_in_writes.eq(1),
             self.job_in_word.expected.eq(stream_.expected + count),
             self.job_in_word.present.eq(present >> count),
@@ -630,7 +638,8 @@ class Jobs(wiring.Component):
     def _set(self, m):
         given, of = self.set.payload, self._layouts
         here = (given.index < of.ports) if of.ports < WINDOW else Const(1)
-        bound = self.bound.bit_select(self._index, 1)
+        index = given.index[: of.port_bits]
+        bound = self.bound.bit_select(index, 1)
         m.d.comb += [self.set.ready.eq(1), self.answer.valid.eq(1)]
         with m.If(~here):
             m.d.comb += self.answer.error.eq(3)
@@ -640,9 +649,9 @@ class Jobs(wiring.Component):
             with m.Case(1):
                 with m.If(bound):
                     m.d.comb += self.answer.error.eq(1)
-                with m.Elif(self.readable.bit_select(self._index, 1)):
+                with m.Elif(self.readable.bit_select(index, 1)):
                     m.d.comb += self.answer.error.eq(2)
-                with m.Elif(given.value[: of.port_bits] != self._index):
+                with m.Elif(given.value[: of.port_bits] != index):
                     m.d.comb += self.answer.error.eq(3)
                 with m.Else():
                     m.d.comb += self.binds.eq(1)
@@ -815,6 +824,7 @@ class Jobs(wiring.Component):
             with m.Case(Phase.ROWS):
                 m.d.comb += [
                     self.row_forgets.eq(self.looked_node == task.node),
+                    self.told_forgets.eq(self._step == 0),
                     self._last.eq(self._step == of.slots - 1),
                 ]
                 with m.If(self._last):

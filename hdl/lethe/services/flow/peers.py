@@ -41,6 +41,8 @@ class Peers(wiring.Component):
         Sources that are not closed; peers CONNECTING or UP; those that are to be probed; sources that are mute.
     fled : Out(nodes)
         Peers that are LEAVING while something is under way to them.
+    troubled : Out(1)
+        One is LEAVING or ERROR.
     changes, changed, changed_state : Out
         A peer has another state, for the trace.
     no_notices : Out(1)
@@ -62,6 +64,7 @@ class Peers(wiring.Component):
                 "attempt_lives": In(1), "notices": In(1), "notice": Out(stream.Signature(notice)),
                 **dict.fromkeys(("opened", "hears", "seeks", "mute", "fled"), Out(of.nodes)),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
+                "troubled": Out(1),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
             }
         )  # fmt: skip
@@ -115,8 +118,9 @@ class Peers(wiring.Component):
 
         # What is asked of all nodes at once.
         here, source = Signal(of.nodes), Signal(of.nodes)
-        leaving, alive = Signal(of.nodes), Signal(of.nodes)
+        leaving, alive, ended = Signal(of.nodes), Signal(of.nodes), Signal(of.nodes)
         m.d.comb += [here.eq(1 << who), source.eq(1 << self.job_peer), self.fled.eq(leaving & alive)]
+        m.d.comb += self.troubled.eq((leaving | ended).any())
 
         def kept(bits, condition, now, where):
             with m.If(condition):
@@ -128,6 +132,7 @@ class Peers(wiring.Component):
         kept(hears, writes, connecting | (state == Peer.UP), here)
         kept(seeks, writes, connecting & out_word.wanted & ~out_word.pong, here)
         kept(leaving, writes, state == Peer.LEAVING, here)
+        kept(ended, writes, state == Peer.ERROR, here)
         kept(alive, live.write_en, live.write.any(), here)
         kept(opened, self.in_writes, self.in_word.state != Source.CLOSED, source)
         kept(mute, self.in_writes, self.in_word.state == Source.MUTE, source)

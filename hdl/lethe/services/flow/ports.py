@@ -184,7 +184,7 @@ class Ports(wiring.Component):
         came, went = totals
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         inside, above, below = Signal(most), Signal(), Signal()
-        here, was = Signal(of.ports), Signal()
+        here, was, tied = Signal(of.ports), Signal(), Signal()
         congested = Signal(of.ports)
         m.d.comb += [
             limits.clear.eq(clears),
@@ -199,10 +199,11 @@ class Ports(wiring.Component):
             below.eq((inside // (UNIT // 2)) < limits.look),
             here.eq(1 << look),
             was.eq((congested & here).any()),
+            tied.eq((bound & here).any()),
             self.congested.eq(congested),
             self.turned.eq(~was),
             self.turned_index.eq(look),
-            self.turns.eq(self.ready & Mux(was, below | ~(bound & here).any(), above)),
+            self.turns.eq(self.ready & Mux(was, below | ~tied, above & tied)),
         ]
         with m.If(self.turns):
             m.d.sync += congested.eq(congested ^ here)

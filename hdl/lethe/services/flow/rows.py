@@ -28,8 +28,8 @@ class Rows(wiring.Component):
     -------
     accepted, merge : In
         Of the port below.
-    transfer_row, control_row : In
-        What is known of the data datagram, and of the control datagram, that the NI accepts next.
+    transfer_row, control_row, control_carries : In
+        What is known of the data datagram, and of the control datagram, that the NI accepts next; this carries a credit.
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
@@ -54,7 +54,7 @@ class Rows(wiring.Component):
         super().__init__(
             {
                 "accepted": In(records["accepted"]), "merge": In(records["merge"]),
-                "transfer_row": In(of.row), "control_row": In(of.control_row),
+                "transfer_row": In(of.row), "control_row": In(of.control_row), "control_carries": In(1),
                 "merge_stream": Out(of.stream_bits), "merge_expected": In(NUMBER_BITS),
                 "offer_port": Out(of.port_bits), "offer_room": In(range(MOST_ROOM + 1)),
                 "opened": In(of.nodes),
@@ -142,7 +142,7 @@ class Rows(wiring.Component):
             return Mux(condition, (one << number)[: of.slots], 0)
 
         starts, carries = at(accepted.valid, accepted.slot), self.opened.bit_select(node[2], 1)
-        windows = accepted.control & (control_row.code == Code.WINDOW)
+        windows = accepted.control & self.control_carries
         looked = control_rows.looked
         is_data = self.looked_slot < data_slots
         m.d.sync += [
