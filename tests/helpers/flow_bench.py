@@ -168,7 +168,8 @@ class FlowBench:
             _, payload = host.offers.popleft()
             size = self.form.flit_bytes
             host.beats += [
-                int.from_bytes(payload[at : at + size], "little") | (1 << 8 * size) - (1 << 8 * len(payload[at : at + size]))
+                int.from_bytes(payload[at : at + size], "little")
+                | (1 << 8 * size) - (1 << 8 * len(payload[at : at + size]))
                 for at in range(0, len(payload), size)
             ]
         if taken(port.set):

@@ -51,10 +51,11 @@ class Acceptance(wiring.Component):
         The acceptance port of the NI; *c* is five cycles after ``arrival``.
     opened : In(nodes)
         The sources that are not closed.
-    bound, full, crowded : In(ports)
-        Ports that are bound; without a free cell; with cells for the expected number only.
-    judged_port : Out, judged_number : In(16)
-        In *c−1*, and in that cycle: the port, and the number that it is bound to.
+    bound : In(ports)
+        Ports that are bound.
+    judged_port, judged_number, judged_full, judged_crowded : Out, In(16), In(1), In(1)
+        In *c−1*: the port; in that cycle, to what number it is bound, whether it has no free cell, and whether it has
+        none but those for the expected number.
     accept_stream : Out, accept_in : In
         In *c−3*: the stream, while ``accept_reads``; in *c−1* what is kept of it.
     accept_reads, mark_soon, accept_soon, accept_now : Out(1)
@@ -81,8 +82,8 @@ class Acceptance(wiring.Component):
                 "delivered": In(1),
                 "opened": In(of.nodes),
                 "bound": In(of.ports),
-                "full": In(of.ports),
-                "crowded": In(of.ports),
+                "judged_full": In(1),
+                "judged_crowded": In(1),
                 "judged_port": Out(of.port_bits),
                 "judged_number": In(16),
                 "accept_reads": Out(1),
@@ -115,7 +116,8 @@ class Acceptance(wiring.Component):
         header = data.View(of.header, self.arrival.word)
         stage = data.StructLayout(
             {
-                "valid": 1, "known": 1, "source": of.node_bits, "best_effort": 1, "long": 1, "seq": NUMBER_BITS, "ask": 1,
+                "valid": 1, "known": 1, "source": of.node_bits, "best_effort": 1, "long": 1, "seq": NUMBER_BITS,
+                "ask": 1,
                 "credit": NUMBER_BITS, "q": of.port_bits, "dport": 16, "length": of.length_bits,
             }
         )  # fmt: skip
@@ -167,9 +169,9 @@ class Acceptance(wiring.Component):
             m.d.comb += verdict.eq(Verdict.IGNORE)
         with m.Elif(~bound):
             m.d.comb += verdict.eq(Verdict.VACANT)
-        with m.Elif((distance == 0) & self.full.bit_select(index, 1)):
+        with m.Elif((distance == 0) & self.judged_full):
             m.d.comb += verdict.eq(Verdict.PORT_FULL)
-        with m.Elif((distance != 0) & self.crowded.bit_select(index, 1)):
+        with m.Elif((distance != 0) & self.judged_crowded):
             m.d.comb += verdict.eq(Verdict.EARLY)
         with m.Else():
             m.d.comb += verdict.eq(Verdict.PLACE)

@@ -161,26 +161,25 @@ class Drainer(wiring.Component):
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
         m.d.sync += settles.eq(0)
         with m.Switch(state):
-            with m.Case(State.IDLE):
-                with m.If(pops & ~is_run):
+            with m.Case(State.IDLE), m.If(pops & ~is_run):
+                m.d.sync += [
+                    entry.eq(head),
+                    cell.eq(self.free_cell),
+                    cls.eq(Mux(is_own, self.own_cls, offered.cls)),
+                    length.eq(Mux(is_own, whole, whole - of.header_bytes)),
+                    long.eq(is_long),
+                    beat.eq(0),
+                ]
+                with m.If(is_own):
+                    m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
+                    with m.If(beats.any()):
+                        m.d.sync += state.eq(State.BODY)
+                with m.Elif(beats.any()):
                     m.d.sync += [
-                        entry.eq(head),
-                        cell.eq(self.free_cell),
-                        cls.eq(Mux(is_own, self.own_cls, offered.cls)),
-                        length.eq(Mux(is_own, whole, whole - of.header_bytes)),
-                        long.eq(is_long),
-                        beat.eq(0),
+                        state.eq(State.HEADER),
+                        headers_left.eq(Mux(is_long, header_beats, beats)),
+                        beats_left.eq(Mux(is_long, beats - header_beats, 0)),
                     ]
-                    with m.If(is_own):
-                        m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
-                        with m.If(beats.any()):
-                            m.d.sync += state.eq(State.BODY)
-                    with m.Elif(beats.any()):
-                        m.d.sync += [
-                            state.eq(State.HEADER),
-                            headers_left.eq(Mux(is_long, header_beats, beats)),
-                            beats_left.eq(Mux(is_long, beats - header_beats, 0)),
-                        ]
             with m.Case(State.HEADER):
                 m.d.comb += self.deliver_data.ready.eq(1)
                 with m.If(takes):

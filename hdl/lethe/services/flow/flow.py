@@ -1,7 +1,6 @@
 """Flow: messages to ports, in order, with credits and congestion (contract of flow)."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from lethe.ni.watch import event_word, padded, uid_word, when

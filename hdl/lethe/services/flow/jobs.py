@@ -149,24 +149,23 @@ class Jobs(wiring.Component):
         self._walks(m)
         self._finishing(m)
         self._defaults(m)
-        with m.If(self._act):
-            with m.Switch(self._job):
-                with m.Case(Job.COMPLETION):
-                    self._completion(m)
-                with m.Case(Job.CONTROL):
-                    self._control(m)
-                with m.Case(Job.SET):
-                    self._set(m)
-                with m.Case(Job.TICK):
-                    self._tick(m)
-                with m.Case(Job.SEND):
-                    self._send(m)
-                with m.Case(Job.PROBE):
-                    self._probe(m)
-                with m.Case(Job.CANCEL):
-                    self._cancel(m)
-                with m.Case(Job.TASK):
-                    self._task_job(m)
+        with m.If(self._act), m.Switch(self._job):
+            with m.Case(Job.COMPLETION):
+                self._completion(m)
+            with m.Case(Job.CONTROL):
+                self._control(m)
+            with m.Case(Job.SET):
+                self._set(m)
+            with m.Case(Job.TICK):
+                self._tick(m)
+            with m.Case(Job.SEND):
+                self._send(m)
+            with m.Case(Job.PROBE):
+                self._probe(m)
+            with m.Case(Job.CANCEL):
+                self._cancel(m)
+            with m.Case(Job.TASK):
+                self._task_job(m)
         self._changes(m)
         return m
 
@@ -326,11 +325,10 @@ class Jobs(wiring.Component):
             m.d.sync += self._pause.eq(self._pause - 1)
 
         task = self._task
-        with m.Switch(self._phase):
-            with m.Case(Phase.SWEEP):
-                m.d.comb += [self.sweep.valid.eq(1), self.sweep.payload.source.eq(task.node)]
-                with m.If(self.sweep.ready):
-                    m.d.sync += self._phase.eq(Phase.LAST)
+        with m.Switch(self._phase), m.Case(Phase.SWEEP):
+            m.d.comb += [self.sweep.valid.eq(1), self.sweep.payload.source.eq(task.node)]
+            with m.If(self.sweep.ready):
+                m.d.sync += self._phase.eq(Phase.LAST)
         with m.If(self.cancel.valid & self.cancel.ready):
             m.d.sync += self.cancel.valid.eq(0)
 
@@ -531,7 +529,6 @@ class Jobs(wiring.Component):
         out, in_, life = self.peer_out, self.peer_in, self.peer_life
         code, first = self.word[:CODE_BITS], self._step == 0
         fields = {kind: control_fields(kind, self.word) for kind in CONTROL_WORDS}
-        own = self.boot[:15]
         is_up, connecting = out.state == Peer.UP, out.state == Peer.CONNECTING
         hears = is_up | connecting
         ours = (fields[Code.PONG]["boot"] == self.boot) & (fields[Code.PONG]["round"] == out.round)
@@ -553,11 +550,10 @@ class Jobs(wiring.Component):
                 with m.If(~first):
                     self._revives(m, 1)
                     m.d.comb += self._last.eq(self._step == of.ports + 1)
-                with m.Elif(newer):
-                    with m.If(~self._has_task):
-                        self._aims(m, Aim.OPEN, life.known & (life.boot != boot[:15]))
-                        m.d.comb += [self._new_task.boot.eq(boot), self._new_task.round.eq(round_)]
-                        self._open_in(m, Source.CLOSED)
+                with m.Elif(newer), m.If(~self._has_task):
+                    self._aims(m, Aim.OPEN, life.known & (life.boot != boot[:15]))
+                    m.d.comb += [self._new_task.boot.eq(boot), self._new_task.round.eq(round_)]
+                    self._open_in(m, Source.CLOSED)
                 with m.Elif(same & (round_ == in_.round)):
                     self._mark(m, Code.PONG)
                     with m.If(in_.state == Source.MUTE):
@@ -768,9 +764,7 @@ class Jobs(wiring.Component):
             with m.Case(Code.WINDOW):
                 m.d.comb += [sends.eq(is_open & ahead(offer, stream_.told)), waits.eq(mute)]
                 with m.If(sends):
-                    self._tell(
-                        m, Code.WINDOW, in_.incarnation, index=self._index, credit=offer, ack=stream_.expected
-                    )
+                    self._tell(m, Code.WINDOW, in_.incarnation, index=self._index, credit=offer, ack=stream_.expected)
             with m.Case(Code.MAP):
                 m.d.comb += [sends.eq(is_open), waits.eq(mute)]
                 with m.If(sends):
@@ -778,9 +772,7 @@ class Jobs(wiring.Component):
             with m.Case(Code.PONG):
                 m.d.comb += sends.eq(in_.known)
                 with m.If(in_.known & (is_open | mute)):
-                    self._tell(
-                        m, Code.PONG, 0, round=in_.round, boot=in_.boot, paths=PATHS, own=self.boot[:15]
-                    )
+                    self._tell(m, Code.PONG, 0, round=in_.round, boot=in_.boot, paths=PATHS, own=self.boot[:15])
                 with m.Elif(in_.known):
                     self._tell(m, Code.GONE, 0, round=in_.round, boot=in_.boot)
             with m.Case(Code.PING):

@@ -132,7 +132,7 @@ class Layouts:
 
     @cached_property
     def journal(self) -> data.StructLayout:
-        """``seq``: of a run its first number; ``q``, ``credit``, ``long``: of a message, the stream whose credit it has."""
+        """``seq``: of a run its first number; ``q``, ``credit``: of a message, the stream whose credit it has."""
         return data.StructLayout(
             {
                 "kind": Kind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,

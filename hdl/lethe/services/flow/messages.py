@@ -57,9 +57,9 @@ class Messages(wiring.Component):
         The out stream of the record that waits; its numbers, two cycles later.
     attempt_peer, attempt_out : Out, In
         The peer of it, and in that cycle what it is.
-    sent_port, sent_number, own_port, own_number : Out, In(16)
-        What the ports are bound to that it comes from and, to the own node, goes to.
-    bound, full, congested : In(ports)
+    sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
+        What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
+    bound, congested : In(ports)
     job_acts, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
         What no attempt may meet.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
@@ -110,7 +110,7 @@ class Messages(wiring.Component):
                 "attempt_peer": Out(of.node_bits), "attempt_out": In(of.out),
                 "sent_port": Out(of.port_bits), "sent_number": In(16),
                 "own_port": Out(of.port_bits), "own_number": In(16),
-                "bound": In(of.ports), "full": In(of.ports), "congested": In(of.ports),
+                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports),
                 "job_acts": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
@@ -217,9 +217,7 @@ class Messages(wiring.Component):
         with m.Elif(Mux(own, self.congested, peer.map).bit_select(i, 1)):
             m.d.comb += cause.eq(Cause.CONGESTED)
         with m.Elif(
-            _beyond(bytes_, limits.now)
-            | (socket.slots >= system.flow_quota)
-            | (own & to_bound & self.full.bit_select(i, 1))
+            _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota) | (own & to_bound & self.own_full)
         ):
             m.d.comb += cause.eq(Cause.BUFFER)
         with m.Elif(~own & ((numbers.next == numbers.limit) | ((numbers.next - numbers.base)[:8] >= WINDOW))):

@@ -1,6 +1,6 @@
 """Peers and sources: what every node is to this one (contract of flow, section 4)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -74,9 +74,9 @@ class Peers(wiring.Component):
         of = self._layouts
         m.submodules.outs = outs = Words(of.out, of.nodes, ("job", "attempt", "notice"))
         m.submodules.ins = ins = Words(of.in_, of.nodes, ("job",))
-        m.submodules.lifes = lifes = Words(of.life, of.nodes, ("job",))
+        m.submodules.lives_of = lives_of = Words(of.life, of.nodes, ("job",))
         m.submodules.live = live = Words((of.slots + 3).bit_length(), of.nodes, ("now",))
-        for table in (outs, ins, lifes, live):
+        for table in (outs, ins, lives_of, live):
             m.d.comb += [
                 table.clear.eq(self.clear & (self.clear_addr < of.nodes)),
                 table.clear_addr.eq(self.clear_addr),
@@ -98,11 +98,11 @@ class Peers(wiring.Component):
             ins.write_en.eq(self.in_writes),
             ins.write_addr.eq(self.job_peer),
             ins.write.eq(self.in_word),
-            lifes.job_addr.eq(self.job_peer),
-            self.peer_life.eq(lifes.job),
-            lifes.write_en.eq(self.life_writes),
-            lifes.write_addr.eq(self.job_peer),
-            lifes.write.eq(self.life_word),
+            lives_of.job_addr.eq(self.job_peer),
+            self.peer_life.eq(lives_of.job),
+            lives_of.write_en.eq(self.life_writes),
+            lives_of.write_addr.eq(self.job_peer),
+            lives_of.write.eq(self.life_word),
             live.now_addr.eq(who),
             live.write_en.eq(self.lives_more | self.lives_less | self.attempt_lives),
             live.write_addr.eq(who),

@@ -28,8 +28,9 @@ class Ports(wiring.Component):
     -------
     binds, unbinds, limits, set_index, set_value : In
         What the host sets; ``limits``: the receive limit, in units of 16 bytes.
-    bound, full, crowded, congested : Out(ports)
-        Bound; without a free cell; with cells for expected numbers only; congested.
+    bound, congested : Out(ports)
+    judged_full, judged_crowded, own_full : Out(1)
+        ``judged_port`` or ``own_port`` has no free cell, or but those for expected numbers, in this very cycle.
     NAME_port, NAME_number : In, Out(16)
         The number of a port, for those who ask: judged, fetched, sent, own.
     offer_port, offer_room, job_port, job_room : In, Out
@@ -59,7 +60,8 @@ class Ports(wiring.Component):
         super().__init__(
             {
                 "binds": In(1), "unbinds": In(1), "limits": In(1), "set_index": In(port), "set_value": In(16),
-                "bound": Out(of.ports), "full": Out(of.ports), "crowded": Out(of.ports), "congested": Out(of.ports),
+                "bound": Out(of.ports), "congested": Out(of.ports),
+                "judged_full": Out(1), "judged_crowded": Out(1), "own_full": Out(1),
                 **{f"{name}_port": In(port) for name in askers},
                 **{f"{name}_number": Out(16) for name in askers},
                 "offer_port": In(port), "offer_room": Out(self._room),
@@ -99,33 +101,48 @@ class Ports(wiring.Component):
         m.d.comb += which.eq(1 << self.set_index)
         m.d.sync += bound.eq((bound & ~Mux(self.unbinds, which, 0)) | Mux(self.binds, which, 0))
 
-        # Cells in use, or promised.
-        used = [Signal(range(of.cells + 1), name=f"used{i}") for i in range(of.ports)]
-        for i, count in enumerate(used):
-            up = (self.accept_takes & (self.accept_port == i)) | (self.own_takes & (self.own_port == i))
-            down = self.frees & (self.freed_port == i)
-            with m.If(up & ~down):
-                m.d.sync += count.eq(count + 1)
-            with m.Elif(down & ~up):
-                m.d.sync += count.eq(count - 1)
-        m.d.comb += [
-            self.full.eq(Cat(count == of.cells for count in used)),
-            self.crowded.eq(Cat(count >= of.cells - system.flow.in_order for count in used)),
-            self.nothing_used.eq(~Cat(*used).any()),
-            self.all_used.eq(sum(used)),
-        ]
-        for asked, room in ((self.offer_port, self.offer_room), (self.job_port, self.job_room)):
-            count = Signal(range(of.cells + 1), name=f"{room.name}_used")
-            half = Signal(range(of.cells // 2 + 1), name=f"{room.name}_half")
-            m.d.comb += [
-                count.eq(Cat(*used).word_select(asked, len(count))),
-                half.eq((of.cells - count) >> 1),
-                room.eq(Mux(half > MOST_ROOM, MOST_ROOM, half)),
-            ]
-
+        self._cells_used(m, clears)
         self._free_cells(m)
         self._congestion(m, clears, bound)
         return m
+
+    def _cells_used(self, m, clears):
+        """Cells in use, or promised: of a port all that were promised, less all that were freed."""
+        of, system = self._layouts, self._layouts.system
+        bits = of.cells.bit_length()
+        readers = {
+            "judged": self.judged_port, "own": self.own_port, "offer": self.offer_port, "job": self.job_port,
+        }  # fmt: skip
+        m.submodules.promised = promised = Words(bits, of.ports, ("now", *readers))
+        m.submodules.freed = freed = Words(bits, of.ports, ("now", *readers))
+        takes = self.accept_takes | self.own_takes
+        for table, moves, port in (
+            (promised, takes, Mux(self.accept_takes, self.accept_port, self.own_port)),
+            (freed, self.frees, self.freed_port),
+        ):
+            m.d.comb += [
+                table.clear.eq(clears),
+                table.clear_addr.eq(self.clear_addr),
+                table.now_addr.eq(port),
+                table.write_en.eq(moves),
+                table.write_addr.eq(port),
+                table.write.eq(table.now + 1),
+                *(getattr(table, f"{name}_addr").eq(asked) for name, asked in readers.items()),
+            ]
+        used = {name: Signal(bits, name=f"{name}_used") for name in readers}
+        for name, count in used.items():
+            m.d.comb += count.eq(getattr(promised, name) - getattr(freed, name))
+        m.d.comb += [
+            self.judged_full.eq(used["judged"] == of.cells),
+            self.judged_crowded.eq(used["judged"] >= of.cells - system.flow.in_order),
+            self.own_full.eq(used["own"] == of.cells),
+        ]
+        for name, room in (("offer", self.offer_room), ("job", self.job_room)):
+            half = Signal(range(of.cells // 2 + 1), name=f"{name}_half")
+            m.d.comb += [half.eq((of.cells - used[name]) >> 1), room.eq(Mux(half > MOST_ROOM, MOST_ROOM, half))]
+        total = Signal(range(of.ports * of.cells + 1))
+        m.d.sync += total.eq(total + takes - self.frees)
+        m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total)]
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""

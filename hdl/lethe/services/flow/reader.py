@@ -7,10 +7,9 @@ from amaranth.lib.wiring import In, Out
 from lethe.host import host_records
 from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue, step
-from lethe.ni.watch import padded
 from lethe.spec.ports import HostPort
 
-from .layouts import NUMBER_BITS, Layouts
+from .layouts import Layouts
 from .table import Words
 
 __all__ = ["Reader", "first_of"]
@@ -137,7 +136,7 @@ class Reader(wiring.Component):
             m.d.sync += [fetching.eq(1), leaving.eq(1), port.eq(chosen), age.eq(1)]
         with m.If(age[2]):
             m.d.sync += [cell.eq(lists.read_data.cell), gap.eq(lists.read_data.gap)]
-        word, held = cells.read_data, Signal(of.cell)
+        word = cells.read_data
         m.d.comb += [
             cells.write_en.eq(self.cell_writes),
             cells.write_addr.eq(self.cell_at),

@@ -29,7 +29,8 @@ class Rows(wiring.Component):
     accepted, merge : In
         Of the port below.
     transfer_row, control_row, control_carries : In
-        What is known of the data datagram, and of the control datagram, that the NI accepts next; this carries a credit.
+        What is known of the data datagram, and of the control datagram, that the NI accepts next; the latter
+        carries a credit.
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In

@@ -69,8 +69,8 @@ def promises(system: "System", fail: Fail) -> None:
     if system.packet_life >= most:
         fail(
             "flow.ports",
-            f"a message can live for {system.packet_life:,} cycles, and in {most:,} cycles {NUMBERS - 2 * WINDOW} numbers "
-            "of a stream can go by",
+            f"a message can live for {system.packet_life:,} cycles, and in {most:,} cycles {NUMBERS - 2 * WINDOW} "
+            "numbers of a stream can go by",
             "lower router.queue or router.max_wait",
         )
 

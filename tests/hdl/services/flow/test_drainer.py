@@ -35,7 +35,9 @@ class Bench:
         simulator.add_testbench(process)
         simulator.run()
 
-    def message(self, kind: Kind, seq: int, body: bytes = b"", *, count=0, mask=0, index=1, credit=0, short=None) -> dict:
+    def message(
+        self, kind: Kind, seq: int, body: bytes = b"", *, count=0, mask=0, index=1, credit=0, short=None
+    ) -> dict:
         """A message: the entry, and what the NI delivers."""
         size = self.of.system.format.flit_bytes
         header = credit | seq << 16 | 0xFB << 24 | 2 << 32 | index << 48
@@ -45,7 +47,8 @@ class Bench:
             piece = whole[at : at + size]
             self.beats.append(int.from_bytes(piece, "little"))
         return {
-            "kind": kind, "source": 1, "index": index, "seq": seq, "count": count, "mask": mask, "q": 2, "credit": credit,
+            "kind": kind, "source": 1, "index": index, "seq": seq, "count": count, "mask": mask, "q": 2,
+            "credit": credit,
         }  # fmt: skip
 
     async def tick(self, cycles: int = 1) -> None:

@@ -58,15 +58,16 @@ def test_used_cells():
             ctx.set(block.freed_port, 3)
             await ctx.tick()
             ctx.set(block.offer_port, 3)
-            seen.append((ctx.get(block.crowded), ctx.get(block.full), ctx.get(block.offer_room)))
-        assert seen == [(0, 0, 1), (8, 0, 1), (8, 0, 1), (8, 0, 0), (8, 8, 0)]
+            ctx.set(block.judged_port, 3)
+            seen.append((ctx.get(block.judged_crowded), ctx.get(block.judged_full), ctx.get(block.offer_room)))
+        assert seen == [(0, 0, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
         assert ctx.get(block.all_used) == 4 and not ctx.get(block.nothing_used)
         ctx.set(block.accept_takes, 0)
         ctx.set(block.own_takes, 1)
         ctx.set(block.own_port, 0)
         ctx.set(block.frees, 1)
         await ctx.tick()
-        assert ctx.get(block.full) == 0 and ctx.get(block.all_used) == 4
+        assert not ctx.get(block.judged_full) and ctx.get(block.all_used) == 4
 
     started(test)
 
