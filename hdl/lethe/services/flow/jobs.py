@@ -335,42 +335,62 @@ class Jobs(wiring.Component):
     # x: what several jobs do.
 
     def _finishing(self, m):
-        """Numbers of an out stream that are finished, or void, and where the run behind its base ends."""
-        apart = Signal(NUMBER_BITS)  # from the base: of a datagram its number, of a VOID the base that it told
-        here, done, void = Signal(16), Signal(16), Signal(16)
-        self._within = Signal()
-        back, near = Signal(NUMBER_BITS), Signal()
+        """Numbers of an out stream that are finished or void, or of an in stream that will not come, and what passes.
+
+        ``here`` are those that a job names, counted from what is the lowest number of the stream.
+        """
+        of = self._layouts
+        heard = self._job == Job.CONTROL
+        single = ~heard & ~self._of_control
+        void = control_fields(Code.VOID, self.word)
+        lowest, named, bits = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(16)
+        ahead_, back, here = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(16)
+        first, second, shifted = Signal(16), Signal(16), [Signal(16, name=f"shifted{i}") for i in range(2)]
+        within, self._within = ahead_ < WINDOW, Signal()
         m.d.comb += [
-            apart.eq(self._seq - self.numbers.base),
-            back.eq(self.numbers.base - self._seq),
-            near.eq(Mux(self._of_control, back, apart) < WINDOW),
-            self._within.eq(near),
-            here.eq(Mux(near, Mux(self._of_control, self._map >> back[:4], 1 << apart[:4]), 0)),
-            done.eq(self.ends.done | here),
-            void.eq(self.ends.void & ~here),
+            lowest.eq(Mux(heard, self.accept_in.expected, self.numbers.base)),
+            named.eq(Mux(heard, void["base"], self._seq)),
+            bits.eq(Mux(single, 1, Mux(heard, void["map"], self._map))),
+            ahead_.eq(named - lowest),
+            back.eq(lowest - named),
+            self._within.eq(within),
+            here.eq(Mux(within, (bits << ahead_[:4])[:16], Mux(single | (back >= WINDOW), 0, bits >> back[:4]))),
+            first.eq(Mux(heard, self.accept_in.present, self.ends.done) | here),
+            second.eq(Mux(heard, self.accept_in.filled, self.ends.void & ~here)),
         ]
-        count = Signal(COUNT_BITS)
-        m.d.comb += count.eq(passed(m, done))
-        self._finishes, self._voids = Signal(), Signal()
+        self._passed, self._lowest, self._whole = Signal(COUNT_BITS), Signal(NUMBER_BITS), first[0]
         m.d.comb += [
-            self.job_at.eq(self._layouts.stream(self._peer, self._index)),
+            self._passed.eq(passed(m, first)),
+            self._lowest.eq(lowest + self._passed),
+            shifted[0].eq(first >> self._passed),
+            shifted[1].eq(second >> self._passed),
+        ]
+        self._finishes, self._voids, self._passes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.job_at.eq(of.stream(self._peer, self._index)),
             self.job_numbers.eq(self.numbers),
-            self.job_ends_word.done.eq(done >> count),
-            self.job_ends_word.void.eq(void >> count),
-            self.job_in_at.eq(self._layouts.stream(self._peer, self._q)),
+            Cat(self.job_ends_word.done, self.job_ends_word.void).eq(Cat(*shifted)),
+            self.job_in_at.eq(of.stream(self._peer, self._q)),
             self.job_in_word.eq(self.accept_in),
         ]
         with m.If(self._finishes):
             m.d.comb += [
                 self.job_numbers_writes.eq(1),
                 self.job_ends_writes.eq(1),
-                self.job_numbers.base.eq(self.numbers.base + count),
+                self.job_numbers.base.eq(self._lowest),
             ]
         with m.Elif(self._voids):
             m.d.comb += [
                 self.job_ends_writes.eq(self._within),
                 self.job_ends_word.done.eq(self.ends.done),
                 self.job_ends_word.void.eq(self.ends.void | here),
+            ]
+        with m.Elif(self._passes):
+            m.d.comb += [
+                self.job_in_writes.eq(1),
+                self.job_in_word.expected.eq(self._lowest),
+                self.job_in_word.present.eq(shifted[0]),
+                self.job_in_word.filled.eq(shifted[1]),
             ]
 
     def _defaults(self, m):
@@ -591,7 +611,7 @@ class Jobs(wiring.Component):
                     self.job_numbers.asked.eq(0),
                 ]
             with m.Case(Code.VOID), m.If((in_.state != Source.CLOSED) & here):
-                self._void(m, fields[Code.VOID])
+                self._void(m)
 
     def _ponged(self, m, incarnation, life):
         """A PONG counts: the peer is UP, unless its PING is still under way."""
@@ -605,28 +625,16 @@ class Jobs(wiring.Component):
             self._up.eq(~(self._probing & (self._probe_node == self._peer))),
         ]
 
-    def _void(self, m, fields):
+    def _void(self, m):
         """Numbers that will not come."""
-        stream_ = self.accept_in
-        apart, near, back = Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
-        named, present, count = Signal(16), Signal(16), Signal(COUNT_BITS)
-        after = Signal(NUMBER_BITS)
+        stream_, after = self.accept_in, Signal(NUMBER_BITS)
         m.d.comb += [
-            apart.eq(fields["base"] - stream_.expected),
-            back.eq(stream_.expected - fields["base"]),
-            near.eq((apart < WINDOW) | (back < WINDOW)),
-            named.eq(Mux(apart < WINDOW, (fields["map"] << apart[:4])[:16], fields["map"] >> back[:4])),
-            present.eq(stream_.present | Mux(near, named, 0)),
-            count.eq(passed(m, present)),
-            self.job_in_writes.eq(1),
-            self.job_in_word.expected.eq(stream_.expected + count),
-            self.job_in_word.present.eq(present >> count),
-            self.job_in_word.filled.eq(stream_.filled >> count),
-            self.run_enters.eq(present[0]),
+            self._passes.eq(1),
+            self.run_enters.eq(self._whole),
             self.run_entry.seq.eq(stream_.expected),
-            self.run_entry.count.eq(count),
+            self.run_entry.count.eq(self._passed),
             self.run_entry.mask.eq(stream_.filled),
-            after.eq(stream_.told - self.job_in_word.expected),
+            after.eq(stream_.told - self._lowest),
         ]
         with m.If((after < LEAST_CREDIT) | after[-1]):
             self._mark(m, Code.WINDOW)
