@@ -190,6 +190,7 @@ class FlowBench:
             beat = ctx.get(port.deliver_data.payload)
             host.payload += beat.data.to_bytes(self.form.flit_bytes, "little")
             if beat.last:
+                assert host.record is not None
                 length = host.record["length"]
                 assert not any(host.payload[length:])
                 host.delivered.append((host.record, bytes(host.payload[:length])))

@@ -1,6 +1,6 @@
 """Jobs: everything that is done one after the other (contract of flow, section 9)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -428,7 +428,7 @@ class Jobs(wiring.Component):
         self._begins_task, self._new_task = Signal(), Signal(self._task.shape())
         self._ends_probe, self._probe_good = Signal(), Signal()
 
-    def _mark(self, m, code, operation=Operation.MARK, index=None):
+    def _mark(self, m, code, operation: ValueLike = Operation.MARK, index=None):
         m.d.comb += [self.operation.eq(operation), self.notice_code.eq(code)]
         if index is not None:
             m.d.comb += self.notice_index.eq(index)
@@ -731,11 +731,9 @@ class Jobs(wiring.Component):
 
     def _tell(self, m, code, expect, **fields):
         """A word is sent."""
-        at = CODE_BITS
-        parts = [Const(code, CODE_BITS)]
+        parts: list[Value] = [Const(code, CODE_BITS)]
         for name, bits in CONTROL_WORDS[code]:
             parts.append(padded(fields[name], bits))
-            at += bits
         m.d.comb += [
             self.tells.eq(1),
             self.shown_told.eq(1),

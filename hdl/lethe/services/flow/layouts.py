@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -123,11 +123,13 @@ class Layouts:
         return data.StructLayout({"expected": NUMBER_BITS, "present": 16, "filled": 16, "told": NUMBER_BITS})
 
     @property
-    def new_numbers(self) -> Const:
+    def new_numbers(self):
+        """Of an out stream after a reset."""
         return self.numbers.const({"limit": 2})
 
     @property
-    def new_receiving(self) -> Const:
+    def new_receiving(self):
+        """Of an in stream after a reset."""
         return self.receiving.const({"told": 2})
 
     @cached_property

@@ -1,6 +1,6 @@
 """Tables whose readers see every write of earlier cycles."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -23,7 +23,7 @@ def _members(shape, depth: int, readers) -> dict:
 class _Cleared(wiring.Component):
     """What both kinds have: one write port, and a walk that writes ``init`` everywhere."""
 
-    def __init__(self, shape, depth: int, readers, init):
+    def __init__(self, shape, depth: int, readers, init: ValueLike):
         self._shape, self._depth, self._readers, self._init = shape, depth, tuple(readers), init
         super().__init__(_members(shape, depth, self._readers))
 
@@ -62,7 +62,7 @@ class Table(_Cleared):
         Of each reader.
     """
 
-    def __init__(self, shape, depth: int, readers, *, early=(), init=0):
+    def __init__(self, shape, depth: int, readers, *, early=(), init: ValueLike = 0):
         self._early = tuple(early)
         super().__init__(shape, depth, readers, init)
 
@@ -92,7 +92,7 @@ class Table(_Cleared):
 class Words(_Cleared):
     """Few words, each reader of which is shown in the same cycle what it asks for, as of the start of the cycle."""
 
-    def __init__(self, shape, depth: int, readers, *, init=0):
+    def __init__(self, shape, depth: int, readers, *, init: ValueLike = 0):
         super().__init__(shape, depth, readers, init)
 
     def elaborate(self, platform):
