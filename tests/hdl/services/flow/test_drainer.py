@@ -172,6 +172,22 @@ def test_runs():
     bench.run(test)
 
 
+def test_a_run_waits_for_what_is_placed():
+    """The placer takes the run behind a message without body first; then that of the next entry."""
+    bench = Bench()
+
+    async def test(b):
+        run = {"kind": Kind.RUN, "source": 1, "index": 1, "seq": 2, "count": 1, "mask": 0}
+        await b.enter(
+            b.message(Kind.PLACE, 1), b.message(Kind.PLACE, 0, count=2, mask=0b11), run,
+            b.message(Kind.PLACE, 3, count=1, mask=1),
+        )  # fmt: skip
+        await b.tick(40)
+        assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 1, 1, 0), (1, 0, 0, 1), (1, 2, 1, 3)]
+
+    bench.run(test)
+
+
 def test_a_message_shorter_than_its_header_is_dropped():
     bench = Bench(wire={"flit_bits": 16, "mtu": 40})
 
@@ -203,7 +219,7 @@ def test_credits_that_raise_and_those_that_do_not():
 
     async def test(b):
         for limit, next_, credit, heard, raises in (
-            (5, 5, 6, 2, 1), (5, 5, 21, 2, 1), (5, 5, 5, 2, 0), (5, 5, 22, 2, 0), (5, 4, 21, 2, 0), (250, 250, 3, 2, 1),
+            (5, 5, 6, 2, 1), (5, 5, 21, 2, 1), (5, 5, 5, 2, 0), (5, 6, 22, 2, 0), (5, 5, 22, 2, 0), (5, 4, 21, 2, 0), (250, 250, 3, 2, 1),
             (5, 5, 6, 1, 0),
         ):  # fmt: skip
             b.shown.clear()
