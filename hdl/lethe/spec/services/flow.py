@@ -13,7 +13,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["CONTROL_WORDS", "FLOW", "HEADER", "WINDOW", "Code", "Flag", "In", "Out"]
+__all__ = ["CONTROL_WORDS", "FLOW", "HEADER", "WHOLE", "WINDOW", "Code", "Flag", "In", "Out"]
 
 #: The header before a message: (name, bits), the lowest first.
 HEADER = (
@@ -31,6 +31,10 @@ class Flag(enum.IntEnum):
     EXT = 2  # its first 128 bits are an extension of the header
     ASK = 3  # on the wire only: the receiver is asked for a WINDOW
     NOWAIT = 7  # in a record on `send`: refused if it would have to wait; on `deliver`: the datagram was repeated
+
+
+#: The flags of what is no part of anything longer.
+WHOLE = 1 << Flag.FIRST | 1 << Flag.LAST
 
 
 class Code(enum.IntEnum):
