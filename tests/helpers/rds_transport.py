@@ -106,6 +106,7 @@ class ReferenceTransport:
         self.cycle = 0
         self.closed = False
         self.offered: list[tuple[int, Datagram]] = []
+        self.settings: list[tuple[int, Setting, int, int]] = []
         self._random = random.Random(seed)
         self._loss, self._delay, self._cells, self._in_order = loss, delay, cells, in_order
         self._quota, self._slots, self._watch = quota, slots, watch
@@ -131,6 +132,7 @@ class ReferenceTransport:
         self._try_soon(node)
 
     def set(self, node: int, code: Setting, index: int, value: int) -> None:
+        self.settings.append((node, code, index, value))
         life = self._life[node]
         self._later(5, lambda: self._set(node, life, code, index, value))
 
@@ -174,6 +176,10 @@ class ReferenceTransport:
     def heal(self, a: int, b: int) -> None:
         """The end of `cut`."""
         self._cut.discard(frozenset((a, b)))
+
+    def waiting(self, node: int) -> int:
+        """Messages in the lists of a node's ports."""
+        return sum(len(port.list) for port in self._state[node].ports)
 
     # Time
 

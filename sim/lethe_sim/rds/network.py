@@ -23,6 +23,11 @@ Bits = dict[int, int]
 class Sockets(Protocol):
     """What a `Socket` works on: an `RdsNetwork` here, or a `client.Client` of one in another process."""
 
+    @property
+    def cycle(self) -> int:
+        """Cycles of the network so far."""
+        ...
+
     def open(self, node: int) -> int:
         """A new socket's descriptor."""
         ...
@@ -215,10 +220,8 @@ class RdsNetwork:
 
     def go_on(self, end: int | None = None) -> None:
         """Let time pass until something happens, something is to be offered, or ``end``; at least a cycle."""
-        for node in self.nodes:
-            node.outbox.pump()
         now = self.cycle
-        wakes = [wake for node in self.nodes if (wake := node.outbox.wake()) is not None]
+        wakes = [wake for node in self.nodes if (wake := node.outbox.pumped()) is not None]
         until = min(now + STEP, *wakes, now + STEP if end is None else end)
         for event in self.transport.advance(max(1, until - now)):
             self.nodes[event.node].handle(event)

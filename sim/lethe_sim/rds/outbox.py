@@ -163,6 +163,8 @@ class Outbox:
         self._live: dict[int, tuple[Lane, Outgoing]] = {}
         self._peer_ready: dict[int, int] = {}
         self._tag = self._unended = 0
+        self._stale = False
+        self._wake: int | None = None
 
     # What is asked
 
@@ -175,7 +177,14 @@ class Outbox:
         """The port is congested, as far as is known here."""
         return bool(self.maps.get(node, 0) >> port % self._transport.ports & 1)
 
-    def wake(self) -> int | None:
+    def pumped(self) -> int | None:
+        """Offer what can be offered; the first cycle in which there may be more, None: not before something happens."""
+        if self._stale or (self._wake is not None and self._wake <= self._transport.cycle):
+            self._pump()
+            self._wake, self._stale = self._next(), False
+        return self._wake
+
+    def _next(self) -> int | None:
         """The first cycle in which something is to be offered; None: not before something happens."""
         if len(self._offers) >= OFFERS:
             return None
@@ -202,10 +211,11 @@ class Outbox:
 
     def push(self, message: Outgoing) -> None:
         """Take a message; its socket hears of its end."""
+        self._stale = True
         self._backlog(message).queue.append(message)
         self._unended += 1
 
-    def pump(self) -> None:
+    def _pump(self) -> None:
         """Offer what can be offered now."""
         now = self._transport.cycle
         for key, lane in list(self.lanes.items()):
@@ -220,6 +230,7 @@ class Outbox:
 
     def cancel(self, endpoint: "Endpoint", address: tuple[str, int] | None = None) -> None:
         """Give up a socket's messages to an address, or all of them (RDS-20)."""
+        self._stale = True
         for message in list(self.messages()):
             if message.endpoint is endpoint and address in (None, message.address):
                 message.cancelled = True
@@ -232,6 +243,7 @@ class Outbox:
 
     def accepted(self, event: Accepted) -> None:
         """A datagram has its number."""
+        self._stale = True
         if event.tag not in self._offers:
             return
         lane, message, end, flags = self._offers.pop(event.tag)
@@ -252,6 +264,7 @@ class Outbox:
 
     def ended(self, event: Ended) -> None:
         """A datagram ended, or was refused."""
+        self._stale = True
         if event.tag in self._offers:
             if event.status is Status.REJECTED:
                 self._refused(event)
@@ -268,6 +281,7 @@ class Outbox:
 
     def noticed(self, peer: int, up: bool, bits: int) -> int:
         """News of a peer; returns its ports that are congested no more, a bit for each index."""
+        self._stale = True
         was, self.maps[peer] = self.maps.get(peer, 0), bits
         (self.up.add if up else self.up.discard)(peer)
         if up:
@@ -279,6 +293,7 @@ class Outbox:
 
     def restarted(self) -> None:
         """The node was reset: what was offered never left, what was under way ended without an answer."""
+        self._stale = True
         self.up.clear()
         self.maps.clear()
         self._peer_ready.clear()

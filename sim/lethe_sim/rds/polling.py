@@ -22,7 +22,7 @@ class Poll:
 
     def register(self, socket: Socket, bits: int = POLLIN | POLLOUT | POLLWRBAND) -> None:
         """Await these bits of a socket; a second time: these instead."""
-        if any(socket.sockets is not other.sockets for other in self._wanted):
+        if self._wanted and socket.sockets is not next(iter(self._wanted)).sockets:
             raise ValueError(f"{socket!r} is of another network; sockets of one network are polled together")
         self._wanted[socket] = bits
 

@@ -1,7 +1,7 @@
 """`rds-stress`: sockets on several nodes send each other requests, and each request is answered.
 
-Every message says who sent it, to whom, and which of these it is; the rest of it follows from that.  So whoever receives
-it can tell whether it is damaged, late, doubled or another's.
+Every message says who sent it, to whom, and which of these it is; the rest of it follows from that.  So whoever
+receives it can tell whether it is damaged, late, doubled or another's.
 """
 
 import errno
@@ -131,11 +131,12 @@ class Running:
     def run(self) -> Iterator[Interval]:
         """Send, receive and check until the time is over and everything is answered."""
         start = self.sockets.cycle
-        end, poll = start + self.stress.cycles, Poll()
+        end, poll, moved = start + self.stress.cycles, Poll(), self.tasks
+        of = {task.socket: task for task in self.tasks}
         while True:
             now = self.sockets.cycle
             sending = now < end
-            for task in self.tasks:
+            for task in moved:
                 self._send(task, sending)
                 poll.register(task.socket, rds.POLLIN | (rds.POLLOUT if task.stuck else 0))
             if not sending and not any(task.unanswered or task.owed for task in self.tasks):
@@ -146,8 +147,10 @@ class Running:
                     f"nothing has arrived for {self.stress.patience:,} cycles, and {left:,} requests are unanswered"
                 )
             due = self.tallied.start + self.stress.interval
-            for socket, _ in poll.poll(max(1, min(due, end if sending else due) - now)):
-                self._receive(next(task for task in self.tasks if task.socket is socket))
+            ready = poll.poll(max(1, min(due, end if sending else due) - now))
+            moved = [of[socket] for socket, _ in ready]
+            for task in moved:
+                self._receive(task)
             if self.sockets.cycle >= due:
                 yield self._tally()
         if self.sockets.cycle > self.tallied.start:
@@ -264,8 +267,9 @@ def told(interval: Interval) -> str:
 def verdict(stress: Stress, intervals: list[Interval]) -> str:
     """What is said at the end of a run that found nothing wrong."""
     requests, cycles = sum(i.requests for i in intervals), intervals[-1].end - intervals[0].start if intervals else 0
+    acks = sum(interval.acks for interval in intervals)
     return (
-        f"{requests:,} requests and {sum(i.acks for i in intervals):,} acks of {stress.tasks} sockets in {cycles:,} cycles: "
+        f"{requests:,} requests and {acks:,} acks of {stress.tasks} sockets in {cycles:,} cycles: "
         "every one whole, once and in order"
     )
 
