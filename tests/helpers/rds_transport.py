@@ -102,7 +102,7 @@ class ReferenceTransport:
         receive_limit: int = 0, send_limit: int = 0, watch: int = 2000, tags: int = 1 << 16,
     ):  # fmt: skip
         self.nodes, self.ports, self.mtu, self.tags = nodes, ports, mtu, tags
-        self.receive_limit = receive_limit or cells * mtu // 2
+        self.receive_limit = receive_limit or max(16, cells * mtu // 32 * 16)
         self.cycle = 0
         self.closed = False
         self.offered: list[tuple[int, Datagram]] = []
@@ -116,6 +116,7 @@ class ReferenceTransport:
         self._told: list[Happening] = []
         self._generation = itertools.count(1)
         self._life = [0] * nodes
+        self._reset_in: dict[int, int] = {}
         self._cut: set[frozenset[int]] = set()
         self._state = [self._fresh(True) for _ in range(nodes)]
 
@@ -467,6 +468,9 @@ class ReferenceTransport:
             self._leave(node, to, Cause.CANCELLED)
 
     def _reset(self, node: int) -> None:
+        if self._reset_in.get(node) == self.cycle:
+            return
+        self._reset_in[node] = self.cycle
         for flight in self._state[node].flights:
             flight.ended = True
         self._life[node] += 1
