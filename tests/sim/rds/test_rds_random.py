@@ -1,7 +1,7 @@
 """Programs drawn by seed, on networks drawn by seed: what a socket promises holds whatever they do.
 
-The promises (RDS-01, 14, 15, 20, 47, 48): from each socket to each port messages come whole, once and in order; only what
-was cancelled, or sent to a port that was closed, is missing; what sockets count goes back to zero.
+The promises (RDS-01, 14, 15, 20, 47, 48): from each socket to each port messages come whole, once and in order; only
+what was cancelled is missing; what sockets count goes back to zero.
 """
 
 import errno
@@ -22,9 +22,9 @@ class Program:
     def __init__(self, seed: int, **options):
         self.random = r = random.Random(seed)
         self.transport = ReferenceTransport(
-            r.randint(2, 4), seed=seed, ports=r.choice((4, 8, 16)), mtu=r.choice((8, 17, 64)), loss=r.choice((0, 0.1, 0.4)),
-            delay=(5, r.choice((10, 60, 500))), cells=r.choice((10, 24)), quota=r.choice((1, 3)), slots=r.choice((4, 12)),
-            tags=r.choice((16, 1 << 16)), **options,
+            r.randint(2, 4), seed=seed, ports=r.choice((4, 8, 16)), mtu=r.choice((8, 17, 64)),
+            loss=r.choice((0, 0.1, 0.4)), delay=(5, r.choice((10, 60, 500))), cells=r.choice((10, 24)),
+            quota=r.choice((1, 3)), slots=r.choice((4, 12)), tags=r.choice((16, 1 << 16)), **options,
         )  # fmt: skip
         self.network = RdsNetwork(self.transport)
         self.sockets: list[Socket] = []

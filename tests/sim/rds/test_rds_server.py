@@ -253,9 +253,10 @@ def test_requests_that_no_client_makes_are_errors(served, request_):
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("bind", ["10.0.0.1"]), ("bind", ["10.0.0.1", "x"]), ("send", ["text", ["10.0.0.2", 5], 0]), ("send", [b"x", ["a", 5], 0]),
-     ("send", [b"x", ["10.0.0.2", 70000], 0]), ("send", [b"x", 5, 0]), ("send", [b"x", ["10.0.0.2", 5], "f"]),
-     ("receive", ["x", 0, 0]), ("put", [1]), ("__init__", []), ("set_option", [1, 7, "x"]), ("connect", ["10.0.0.2", -1])],
+    [("bind", ["10.0.0.1"]), ("bind", ["10.0.0.1", "x"]), ("send", ["text", ["10.0.0.2", 5], 0]),
+     ("send", [b"x", ["a", 5], 0]), ("send", [b"x", ["10.0.0.2", 70000], 0]), ("send", [b"x", 5, 0]),
+     ("send", [b"x", ["10.0.0.2", 5], "f"]), ("receive", ["x", 0, 0]), ("put", [1]), ("__init__", []),
+     ("set_option", [1, 7, "x"]), ("connect", ["10.0.0.2", -1])],
 )  # fmt: skip
 def test_calls_with_wrong_arguments_hurt_nobody(served, name, arguments):
     with Client(served.path) as network:

@@ -38,7 +38,7 @@ def test_a_user_never_sees_that_a_peer_is_not_connected():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_ended_without_an_answer_is_sent_again_and_says_so(seed):
-    """RDS-43: after a cut each message arrives; a second time only with the notice; those sent again keep their order."""
+    """RDS-43: each message arrives; a second time only with the notice; those sent again keep their order."""
     with RdsNetwork(ReferenceTransport(2, seed=seed, loss=0.2)) as network:
         a, b = bound(network, 0, 4001), bound(network, 1, 4002)
         messages = [bytes([n]) * (1 + n % 3 * 40) for n in range(40)]
