@@ -86,6 +86,8 @@ def test_options_come_up():
         lambda s: s.ni.reject,
         lambda s: s.ni.source_incarnation,
         lambda s: s.ni.merge_bits > 0,
+        lambda s: s.ni.acceptance,
+        lambda s: s.ni.sweep,
         lambda s: s.timers.silent_after > 0,
         lambda s: len(s.faults.deaths) > 0,
     ):

@@ -270,6 +270,8 @@ def options(quick: bool) -> Iterator[Figure]:
         ("ni.reject", base, {"ni": {"reject": True}}),
         ("timers.silent_after = 8, 16 nodes", base, {"timers": {"silent_after": 8}}),
         ("ni.merge_bits = 64", base, {"ni": {"merge_bits": 64}}),
+        ("ni.acceptance", base, {"ni": {"acceptance": True}}),
+        ("ni.sweep", base, {"ni": {"sweep": True}}),
         ("ni.source_incarnation", base, {"ni": {"source_incarnation": True}}),
         ("ni.control_slots = 8, with a control class", classes, {"ni": {"control_slots": 8}}),
         ("loop.slots = 4", base, {"loop": {"slots": 4}}),

@@ -138,7 +138,8 @@ def counters() -> str:
             event, drop = events.COUNTED.get(counter, (None, events.Drop.NONE))
             what = "replies that found their queue full" if event is None else f"`{event.name}`"
             what += f" with detail `{drop.name}`" if drop else ""
-            what += " (with `ni.reject`)" if counter in events.REJECT_COUNTERS else ""
+            if counter in events.OPTIONAL_COUNTERS:
+                what += f" (with `ni.{events.OPTIONAL_COUNTERS[counter]}`)"
             yield int(counter), f"`{counter.name}`", what
 
     return table(("address", "counter", "counts"), rows())
@@ -262,6 +263,8 @@ def stimulus() -> str:
         (f"{trace.CONTROL_RECORD_WORD}, {trace.CONTROL_LIMITS_WORD}", "with control slots: as words 1 and 2"),
         (f"{trace.CONTROL_BEAT}, {trace.CONTROL_BEAT_HIGH}", "with control slots: the beat, low half first"),
         ("next two", "with a merge port: `merge_word`, `merge_mask`"),
+        ("next", "with an acceptance port: " + fields(*trace.STIMULUS_REFUSAL)),
+        ("last", "with a sweep: " + fields(*((f"sweep.{name}", bits) for name, bits in trace.STIMULUS_SWEEP))),
     )
     return table(("word", "fields and their bits"), iter(rows))
 

@@ -27,6 +27,7 @@ from tests.helpers.verilog_lint import lint
 
 #: Small, with every kind of port; and another that differs in tables and wire.
 OPTIONS = {"control_slots": 1, "reject": True, "source_incarnation": True, "merge_bits": 20}
+OPTIONS |= {"acceptance": True, "sweep": True}
 FULL = {
     "topology": {"kind": "wire"},
     "ni": {"slots": 2, "sets": 2, "ways": 2, "control_classes": 1, **OPTIONS},

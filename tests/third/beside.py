@@ -80,13 +80,17 @@ class Model:
 
     def __init__(self, system: System, node: int):
         self._ni, self._sizes, self._words = blocks.Ni(system, node), system.ni, system.layout.stimulus_words
+        self._system = system
         self._dumps = Dumps()
 
     def step(self, cycle: Cycle) -> Shown:
         ports = dumped = None
         if not cycle.reset:
             bits = cycle.stimulus[0]
-            ports = self._ni.ports(cancel=bool(bits >> 2 & 1), quiesce=bool(bits >> 3 & 1))
+            refusal, sweep = hostile.services_words(self._system, _padded(cycle.stimulus, self._words))
+            ports = self._ni.ports(
+                cancel=bool(bits >> 2 & 1), quiesce=bool(bits >> 3 & 1), refusal=refusal, sweep=sweep
+            )
             if not self._sizes.source_incarnation:  # the port has no such field
                 records = [record and record._replace(incarnation=0) for record in ports.deliver]
                 ports = ports._replace(deliver=records)
@@ -170,6 +174,8 @@ def drawn(seed: int) -> System:
             },
             "workload": {"min_length": 4, "max_length": 5, "retry_limit": retry_limit},
         }
+        more = hostile.beside(chance)  # later than the others: the draws of those stay
+        sections["ni"] |= {name: more.choice((False, True)) for name in ("acceptance", "sweep")}
         try:
             return System.make(source=f"third seed {seed}", **sections)
         except ConfigError:
@@ -238,7 +244,9 @@ def difference(run: Run, made: Callable[[derived.Numbers, int], ni.Ni] = ni.Ni) 
         )._replace(dump=1)
         ports = dumped = None
         if not cycle.reset:
-            ports = third.ports(cancel=inputs.cancel, quiesce=inputs.quiesce)
+            ports = third.ports(
+                cancel=inputs.cancel, quiesce=inputs.quiesce, refusal=inputs.refusal, sweep=inputs.sweep
+            )
             index = dumps.acts(cycle.index if ports.dump_ready else None)
             dumped = None if index is None else third.dumped(index, index)
         else:

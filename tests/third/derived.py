@@ -22,7 +22,8 @@ DEFAULTS = {
     "ni": {
         "slots": 16, "sets": 16, "ways": 4, "reply_depth": 16, "deliver_flits": 0, "deliver_records": 16,
         "control_classes": 0, "control_flits": 0, "control_records": 0, "control_slots": 0, "reserved_slots": 0,
-        "reserved_classes": 0, "reject": False, "source_incarnation": False, "merge_bits": 0, "deadline_bits": 20,
+        "reserved_classes": 0, "reject": False, "source_incarnation": False, "merge_bits": 0, "acceptance": False,
+        "sweep": False, "deadline_bits": 20,
     },
     "timers": {
         "slack": -1, "ceiling": -1, "backoff_steps": 6, "jitter_bits": 6, "timer_depth": 0, "ack_limit": 0,

@@ -21,15 +21,16 @@ NO_CAUSE, RETRY_LIMIT, DEADLINE, CANCELLED, BEST_EFFORT, DESTINATION, LENGTH, MO
 CLASS, RESTARTED, SILENT = 8, 9, 10
 (
     DROP_NONE, DROP_CRC, DROP_KIND, DROP_LENGTH, DROP_MISROUTED, DROP_SOURCE, DROP_SLOT, DROP_EXTENSION,
-    DROP_INCARNATION, DROP_TABLE_FULL, DROP_DELIVER_FULL, DROP_TIMER_FULL, DROP_RESETTING,
-) = range(13)  # fmt: skip
+    DROP_INCARNATION, DROP_TABLE_FULL, DROP_DELIVER_FULL, DROP_TIMER_FULL, DROP_RESETTING, DROP_NOT_OPEN,
+    DROP_PORT_FULL, DROP_EARLY,
+) = range(16)  # fmt: skip
 
 #: docs/reference/events.md.
 EVENT = {
     "SEND": 1, "ACK": 2, "FORGET": 3, "BE": 4, "KILLED": 5, "REJECT": 6, "DELIVER": 8, "DELIVER_BE": 9, "DUPLICATE": 10,
     "DROP": 11, "RELEASE": 12, "ACK_IGNORED": 13, "FORGOTTEN": 14, "FORGET_IGNORED": 15, "REPEAT": 16, "ACK_REPEAT": 17,
-    "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26, "RESET": 27,
-    "FRAGMENT": 38,
+    "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "SWEPT": 21, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26,
+    "RESET": 27, "FRAGMENT": 38,
 }  # fmt: skip
 #: Section 7: the lanes of a NI before its ports; "take 1", … come after.
 LANES = ("tx", "rx", "accept", "complete", "take", "fragment")
@@ -96,6 +97,9 @@ class Inputs(NamedTuple):
     control: Offered = Offered()
     merge_mask: int = 0
     merge_word: int = 0
+    refusal: int = 0
+    sweep: int = 0
+    source: int = 0  # of the sweep
     dump: int = 0
 
 
@@ -129,6 +133,10 @@ class Ports(NamedTuple):
     deliver: list[Delivered | None]
     deliver_data: list[tuple[int, int] | None]  # data, last
     merge: tuple[int, int, int] | None = None  # slot, generation, tries (4.15)
+    # 4.16: source, incarnation, class, length, try, best effort, word; whether a data message is delivered
+    arrival: tuple[int, int, int, int, int, int, int] | None = None
+    delivered: bool = False
+    sweep_ready: bool = False  # 4.17
 
 
 class Entry(NamedTuple):
@@ -460,6 +468,9 @@ class Ni:
         self.payload_ends, self.payload_fifo = 0, 0
         self.arrivals = deque([Arrival()] * 6)  # of cycles c−6 … c−1
         self.requests: deque[Callable[[], None] | None] = deque([None] * 4)  # chosen in c−4 … c−1
+        self.index = 0  # 4.17: the set whose turn it is
+        self.step_acts, self.step_source = -1, 0  # when the last step acts that was chosen, and for whom
+        self.changes: deque[tuple[int, list[Entry | None]]] = deque(maxlen=5)  # of the table: the cycle, and the set
         self.later: dict[int, list[Callable[[], None]]] = {}
         self.shown: dict[int, dict[str, tuple[int, int]]] = {}
 
@@ -514,7 +525,7 @@ class Ni:
         ports = [flags, flit.data & derived.MASK64, flit.data >> 64, beat & derived.MASK64, beat >> 64]
         return [*lanes(LANES), *ports, *lanes(take_lanes(self.fifos - 1))]
 
-    def ports(self, *, cancel: int = 0, quiesce: int = 0) -> Ports:
+    def ports(self, *, cancel: int = 0, quiesce: int = 0, refusal: int = 0, sweep: int = 0) -> Ports:
         """The other ports in the cycle of the next `step`, if that is none of reset."""
         cancel_ready = self._may_request(acting=self.arrivals[4].message is not None) and not (
             self.finish or self.sends.hold or self.acks.hold
@@ -523,11 +534,14 @@ class Ni:
             ready=self.ready,
             time=self.time,
             cancel_ready=cancel_ready,
-            dump_ready=bool(cancel_ready and not cancel and quiesce and not self._something_acts()),
+            dump_ready=bool(cancel_ready and not cancel and not sweep and quiesce and not self._something_acts()),
             completion=self.completions.output,
             deliver=[fifo.records.output for fifo in self.fifo],
             deliver_data=[fifo.data.output for fifo in self.fifo],
             merge=self._merge_offer(),
+            arrival=self._arrival(),
+            delivered=self._is_delivered(refusal),
+            sweep_ready=self._ends_sweep(),
         )
 
     def dumped(self, number: int, index: int) -> tuple[tuple[int, int] | None, list[int | None]]:
@@ -764,7 +778,7 @@ class Ni:
         grant = self.sent.pop(self.cycle, None)
         if grant is None:
             return
-        if self.ni["merge_bits"] and grant.payload:
+        if self.ni["merge_bits"] and grant.payload:  # length > 0
             self.merging[self.cycle + 1] = grant
         if grant.fields["kind"] != SEND:
             return
@@ -794,10 +808,11 @@ class Ni:
     # 4.15 Merge port
 
     def _merge_offer(self) -> tuple[int, int, int] | None:
-        """What the merge port shows in the cycle of the next `step`, *g+3* of what it names."""
-        grant = self.sent.get(self.cycle)
-        shown = grant and self.ni["merge_bits"] and grant.payload
-        return (grant.token.slot, grant.token.generation, grant.token.tries) if grant and shown else None
+        """What the merge port shows in the cycle of the next `step`, *g+1* of what it names."""
+        if not self.ni["merge_bits"] or self.cycle + 1 not in self.granted:
+            return None
+        token, _ = self.granted[self.cycle + 1]
+        return token.slot, token.generation, token.tries
 
     def _merge(self) -> None:
         """In *g+4* of a Send or BE: the first flit of its payload, and so its CRC."""
@@ -882,7 +897,7 @@ class Ni:
                 event = self._receive_reject(fields)
             if answer:
                 self._hear(source)
-        elif drop == DROP_INCARNATION and kind == SEND and self.ni["reject"]:
+        if drop in (DROP_INCARNATION, DROP_NOT_OPEN) and kind == SEND and self.ni["reject"]:
             self._queue_answer(REJECT, name, fields["try"])
         if event == "":
             return
@@ -922,31 +937,45 @@ class Ni:
         return DROP_NONE
 
     def _receive_send(self, name: Entry, fields: dict[str, int]) -> tuple[str, int]:
-        ways = self._set(name.source, name.slot)
-        here = [way for way, entry in enumerate(ways) if entry and entry[:2] == name[:2]]
-        fifo = self.fifo[self._fifo_of(fields["class"])]
-        if here and ways[here[0]] == name:
+        event, drop, way = self._fate(name, fields, self.i.refusal)
+        if event == "DUPLICATE":
             self._queue_ack(name, fields["try"])
-            return "DUPLICATE", DROP_NONE
-        places = here or [way for way, entry in enumerate(ways) if entry is None]
-        if not places:
-            return "DROP", DROP_TABLE_FULL
-        if fifo.full:
-            return "DROP", DROP_DELIVER_FULL
-        if not self.acks.room(8):
-            return "DROP", DROP_TIMER_FULL
-        ways[places[0]] = name
-        fifo.commit(self._delivered(fields))
-        self._queue_ack(name, fields["try"])
-        self._push_ack(AckToken(name, places[0], fields["try"], 0))
-        return "DELIVER", DROP_NONE
+        elif event == "DELIVER":
+            ways = self._set(name.source, name.slot)
+            ways[way] = name
+            self._note_change(ways)
+            self.fifo[self._fifo_of(fields["class"])].commit(self._delivered(fields))
+            self._queue_ack(name, fields["try"])
+            self._push_ack(AckToken(name, way, fields["try"], 0))
+        return event, drop
 
     def _receive_best_effort(self, fields: dict[str, int]) -> tuple[str, int]:
-        fifo = self.fifo[self._fifo_of(fields["class"])]
-        if fifo.full:
-            return "DROP", DROP_DELIVER_FULL
-        fifo.commit(self._delivered(fields))
-        return "DELIVER_BE", DROP_NONE
+        event, drop, _ = self._fate_of_best_effort(fields, self.i.refusal)
+        if event == "DELIVER_BE":
+            self.fifo[self._fifo_of(fields["class"])].commit(self._delivered(fields))
+        return event, drop
+
+    def _fate(self, name: Entry, fields: dict[str, int], refusal: int) -> tuple[str, int, int]:
+        """What becomes of a sound Send that acts in this cycle; changes nothing."""
+        ways = self._set(name.source, name.slot)
+        here = [way for way, entry in enumerate(ways) if entry and entry[:2] == name[:2]]
+        if here and ways[here[0]] == name:
+            return "DUPLICATE", DROP_NONE, here[0]
+        places = here or [way for way, entry in enumerate(ways) if entry is None]
+        if not places:
+            return "DROP", DROP_TABLE_FULL, 0
+        if self.fifo[self._fifo_of(fields["class"])].full:
+            return "DROP", DROP_DELIVER_FULL, 0
+        if not self.acks.room(8):
+            return "DROP", DROP_TIMER_FULL, 0
+        reason = self._refused(fields, refusal)
+        return ("DROP", reason, 0) if reason else ("DELIVER", DROP_NONE, places[0])
+
+    def _fate_of_best_effort(self, fields: dict[str, int], refusal: int) -> tuple[str, int, int]:
+        if self.fifo[self._fifo_of(fields["class"])].full:
+            return "DROP", DROP_DELIVER_FULL, 0
+        reason = self._refused(fields, refusal)
+        return ("DROP", reason, 0) if reason else ("DELIVER_BE", DROP_NONE, 0)
 
     def _delivered(self, fields: dict[str, int]) -> Delivered:
         incarnation = fields["incarnation"] if self.ni["source_incarnation"] else 0
@@ -957,6 +986,7 @@ class Ni:
         if name not in ways or fields["peer_incarnation"] != self.i.incarnation:
             return "FORGET_IGNORED"
         ways[ways.index(name)] = None
+        self._note_change(ways)
         return "FORGOTTEN"
 
     def _receive_ack(self, fields: dict[str, int], uid: int) -> str:
@@ -1031,6 +1061,9 @@ class Ni:
         if i.cancel:
             slot, generation = i.slot, i.generation
             return lambda: self._act_cancel(slot, generation)
+        if self.ni["sweep"] and i.sweep and self.step_acts < self.cycle:
+            self.step_acts, self.step_source = self.cycle + 4, i.source
+            return self._act_step
         if i.dump and i.quiesce and quiet:
             return lambda: None  # `dumped` says what it reads
         return None
@@ -1096,6 +1129,7 @@ class Ni:
         uid = self._entry_uid(entry)
         if limit and token.tries >= limit:
             ways[token.way] = None
+            self._note_change(ways)
             self._show("rx", "ORPHAN", uid=uid, peer=entry.source)
             return
         tries = min(token.tries + 1, 255)
@@ -1147,6 +1181,75 @@ class Ni:
             silence.known[node] = repeats
 
         self._at_end_of(self.cycle + 4, known)
+
+    # 4.16 Acceptance port
+
+    def _refused(self, fields: dict[str, int], refusal: int) -> int:
+        """The reason for which a service drops a message that nothing else drops, DROP_NONE if it does not."""
+        if not self.ni["acceptance"] or self._fifo_of(fields["class"]) != 0:
+            return DROP_NONE
+        return (DROP_NONE, DROP_NOT_OPEN, DROP_PORT_FULL, DROP_EARLY)[refusal]
+
+    def _arrival(self) -> tuple[int, int, int, int, int, int, int] | None:
+        """The data message whose last flit was seen in the cycle before."""
+        flits, first = self.arrivals[5].message, self.n.header_flits
+        if not self.ni["acceptance"] or flits is None or len(flits) <= first:
+            return None
+        fields = self.n.fields(flits)
+        if fields["kind"] not in (SEND, BE) or self._fifo_of(fields["class"]) != 0:
+            return None
+        payload = sum(data << i * self.n.flit_bits for i, data in enumerate(flits[first:-1]))
+        word = payload & (1 << min(64, 8 * fields["length"])) - 1
+        told = (fields[name] for name in ("source", "incarnation", "class", "length", "try"))
+        source, incarnation, cls, length, attempt = told
+        return source, incarnation, cls, length, attempt, int(fields["kind"] == BE), word
+
+    def _is_delivered(self, refusal: int) -> bool:
+        """Whether a data message is DELIVER or DELIVER_BE in the cycle of the next `step`."""
+        flits = self.arrivals[0].message
+        if not self.ni["acceptance"] or flits is None:
+            return False
+        fields = self.n.fields(flits)
+        if self._check(flits, fields) != DROP_NONE or fields["kind"] not in (SEND, BE):
+            return False
+        if self._fifo_of(fields["class"]) != 0:
+            return False
+        if fields["kind"] == BE:
+            return self._fate_of_best_effort(fields, refusal)[0] == "DELIVER_BE"
+        name = Entry(fields["source"], fields["slot"], fields["generation"], fields["incarnation"])
+        return self._fate(name, fields, refusal)[0] == "DELIVER"
+
+    # 4.17 Sweep
+
+    def _note_change(self, ways: list[Entry | None]) -> None:
+        """An entry of a set is written or erased."""
+        self.changes.append((self.cycle, ways))
+
+    def _found(self) -> tuple[bool, int | None]:
+        """What a step finds in its set: whether that has just changed, and the lowest way of its source."""
+        ways = self.table[self.index]
+        changed = any(self.cycle - 4 <= cycle < self.cycle and where is ways for cycle, where in self.changes)
+        of_source = [way for way, entry in enumerate(ways) if entry and entry.source == self.step_source]
+        return changed, of_source[0] if of_source else None
+
+    def _ends_sweep(self) -> bool:
+        """Whether `sweep.ready` is 1 in the cycle of the next `step`."""
+        last = self.index == len(self.table) - 1
+        return self.step_acts == self.cycle and last and self._found() == (False, None)
+
+    def _act_step(self) -> None:
+        changed, way = self._found()
+        if changed:
+            return
+        if way is None:
+            self.index = (self.index + 1) % len(self.table)
+            return
+        ways = self.table[self.index]
+        entry = ways[way]
+        assert entry
+        ways[way] = None
+        self._note_change(ways)
+        self._show("rx", "SWEPT", uid=self._entry_uid(entry), peer=entry.source)
 
     # 4.7 Receive table
 
@@ -1245,7 +1348,7 @@ class Ni:
 def stimulus_words(numbers: Numbers) -> int:
     """Stimulus words of a node and cycle."""
     ni = numbers.section["ni"]
-    return 6 + 4 * (ni["control_slots"] > 0) + 2 * (ni["merge_bits"] > 0)
+    return 6 + 4 * (ni["control_slots"] > 0) + 2 * (ni["merge_bits"] > 0) + ni["acceptance"] + ni["sweep"]
 
 
 def from_stimulus(
@@ -1294,7 +1397,10 @@ def from_stimulus(
     bits = fields(words[0], *[1] * 9)
     send, send_data, cancel, quiesce, link_disable, deliver_stall, completion_stall, control, control_data = bits
     streams_stall, (slot, generation) = words[0] >> 16, fields(words[5], 16, 20)
-    control_words, merge_words = words[6:10], words[-2:]
+    control_words, rest = words[6:10], words[10 if ni["control_slots"] else 6 :]
+    merge_words, rest = (rest[:2], rest[2:]) if ni["merge_bits"] else ([0, 0], rest)
+    refusal, rest = (rest[0], rest[1:]) if ni["acceptance"] else (0, rest)
+    sweep, source = fields(rest[0], 1, 16) if ni["sweep"] else (0, 0)
     if deliver_ready is None:
         taking = not stalled and not deliver_stall
         streams = [
@@ -1315,6 +1421,9 @@ def from_stimulus(
         deliver_ready=deliver_ready,
         completion_ready=completion_ready,
         control=offered(control, control_data, *control_words) if ni["control_slots"] else Offered(),
-        merge_word=merge_words[0] if ni["merge_bits"] else 0,
-        merge_mask=merge_words[1] if ni["merge_bits"] else 0,
+        merge_word=merge_words[0],
+        merge_mask=merge_words[1],
+        refusal=cut(refusal, 2),
+        sweep=sweep,
+        source=cut(source, dict(numbers.common)["source"]),
     )

@@ -376,6 +376,34 @@ ERRORS = {
     ),
     "an Ack leaves a node silent": (ni.Ni, "_hear", lambda self, node: None),
     "nothing is merged": (ni.Ni, "_merge", lambda self: self.merging.clear()),
+    "the merge port asks for what is sent only": (
+        ni.Ni, "_merge_offer",
+        lambda self, offer=ni.Ni._merge_offer: (
+            ((found := offer(self)) and self._is_known(found[0], 3) and found) or None
+        ),
+    ),
+    "a service refuses nothing": (ni.Ni, "_refused", lambda self, fields, refusal: ni.DROP_NONE),
+    "a service refuses control, too": (
+        ni.Ni, "_refused", lambda self, fields, refusal: (0, 13, 14, 15)[refusal] if self.ni["acceptance"] else 0,
+    ),
+    "what is not sound is not announced": (
+        ni.Ni, "_arrival",
+        lambda self, arrival=ni.Ni._arrival: (
+            ((flits := self.arrivals[5].message) and self.n.crc_is_good(flits) and arrival(self)) or None
+        ),
+    ),
+    "a sweep finds what has just been written": (
+        ni.Ni, "_found", lambda self, found=ni.Ni._found: (False, found(self)[1]),
+    ),
+    "a sweep ends with its first set": (
+        ni.Ni, "_ends_sweep", lambda self: self.step_acts == self.cycle and self._found() == (False, None),
+    ),
+    "a sweep goes on after an entry": (
+        ni.Ni, "_act_step",
+        lambda self, act=ni.Ni._act_step: (
+            act(self), setattr(self, "index", (self.index + (self._found()[1] is not None)) % len(self.table)),
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -385,11 +413,12 @@ def torments() -> list[beside.Run]:
     plain = [beside.hostile_run(group(name), 0, seed, 2500, stalls=False) for name, seed in groups]
     # Twelve slots, so that short rungs have no room for each other's tokens.
     crowded = small(ni={"slots": 12, "ways": 4}, timers={"backoff_steps": 2, "timer_depth": 9})
-    return [*plain, *map(_with_options, (16, 200)), beside.hostile_run(crowded, 0, 0, 2500)]
+    hooked = _with_options(16, sets=2, acceptance=True, sweep=True)
+    return [*plain, *map(_with_options, (16, 200)), hooked, beside.hostile_run(crowded, 0, 0, 2500)]
 
 
-def _with_options(mtu: int) -> beside.Run:
-    """All options at once, in a NI whose peers answer seldom enough to be silent.
+def _with_options(mtu: int, **more) -> beside.Run:
+    """All options at once (``more``: of services), in a NI whose peers answer seldom enough to be silent.
 
     With a large ``mtu`` a slot can be free again before its worm has left.
     """
@@ -399,6 +428,7 @@ def _with_options(mtu: int) -> beside.Run:
         ni={
             "slots": 5, "ways": 2, "control_classes": 2, "control_slots": 2, "reserved_slots": 1, "reserved_classes": 3,
             "reject": True, "source_incarnation": True, "merge_bits": 20,
+            **more,
         },
         timers={"silent_after": 2, "silent_probe": 200},
     )  # fmt: skip

@@ -297,7 +297,7 @@ class ReceiveSide(wiring.Component):
         It does nothing if the set has changed after it was read.  ``changes``: what acts in this cycle changes its set.
         """
         lowest, strikes, vague = Signal(self._system.ni.ways), Signal(), Signal()
-        act, soon, later, _ = self.acts
+        act, _, later, _ = self.acts
         nearest, second, third, fourth = related
         ways = self._system.ni.ways
         matched, near, unsure, changed = Signal(ways), Signal(), Signal(), Signal(2)

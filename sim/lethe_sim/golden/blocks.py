@@ -21,7 +21,7 @@ from . import system as machine
 from .compile import bound, jit, pointer
 from .events import COLUMNS
 from .model import state
-from .ni import host_port, ladder, layouts, receive_table, send_table, transmitter
+from .ni import host_port, ladder, layouts, receive_table, receiver, send_table, transmitter
 from .ni import ni as interface
 from .state import (
     EXTERNAL,
@@ -266,6 +266,18 @@ class Merge(NamedTuple):
     tries: int
 
 
+class Arrival(NamedTuple):
+    """A data message that has just ended, not yet checked."""
+
+    source: int
+    incarnation: int
+    cls: int
+    length: int
+    attempt: int
+    best_effort: int
+    word: int
+
+
 class Ports(NamedTuple):
     """What a NI's ports show in one cycle beside the trace words; None where nothing is valid.
 
@@ -280,6 +292,9 @@ class Ports(NamedTuple):
     deliver: list[Record | None]
     deliver_data: list[tuple[int, int] | None]
     merge: Merge | None
+    arrival: Arrival | None
+    delivered: bool
+    sweep_ready: bool
 
 
 class Dumped(NamedTuple):
@@ -316,6 +331,16 @@ def _drive(plant, words):
 @jit
 def _beat(k, ni, data, fifo):
     return host_port.deliver_beat(k, ni, pointer(data), fifo)
+
+
+@jit
+def _word(k, data, cycle):
+    return receiver.word_of(k, pointer(data), cycle)
+
+
+@jit
+def _delivers(k, ni, data, cycle, refusal):
+    return host_port.delivers(k, ni, pointer(data), cycle, refusal)
 
 
 @jit
@@ -379,27 +404,41 @@ class Ni:
             row[at], row[at + 1] = event[2], event[3]
         return [int(word) for word in row]
 
-    def ports(self, *, cancel: bool = False, quiesce: bool = False) -> Ports:
+    def ports(self, *, cancel: bool = False, quiesce: bool = False, refusal: int = 0, sweep: bool = False) -> Ports:
         """What the other ports show in the cycle that the next `step` will be, if that is none of reset.
 
-        ``cancel`` and ``quiesce`` are what it will be given; only ``dump_ready`` depends on them.
+        ``cancel``, ``quiesce``, ``refusal`` and ``sweep`` are what it will be given; only ``dump_ready`` depends on
+        them, and ``delivered`` on ``refusal``.
         It is that of a NI of which no dump was taken in the four cycles before: in those it is False.
         """
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))
         free = bool(host_port.cancel_ready(ni, cycle))
-        dump = quiesce and not cancel and bool(host_port.dump_ready(ni, cycle))
+        dump = quiesce and not cancel and not sweep and bool(host_port.dump_ready(ni, cycle))
         ended = Completion(*map(int, host_port.completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
         return Ports(
             ready, cycle - int(ni.time_zero), free, dump, ended,
             [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),
+            self._arrival(), self._delivered(refusal), k.sweep > 0 and bool(host_port.sweep_ready(k, ni, cycle)),
         )  # fmt: skip
 
     def _merge(self) -> Merge | None:
-        if self.k.merge_bits == 0 or self.ni.merge_at != self.cycle + 1:
+        if not transmitter.asks_merge(self.k, self.ni, self.cycle):
             return None
-        slot, generation = layouts.unpack_life(self.ni.merge_life)
-        return Merge(int(slot), int(generation), int(self.ni.merge_tries))
+        life, tries = layouts.unpack_token(self.ni.granted)
+        slot, generation = layouts.unpack_life(life)
+        return Merge(int(slot), int(generation), int(tries))
+
+    def _arrival(self) -> Arrival | None:
+        if self.k.acceptance == 0 or not receiver.arrived(self.k, self.ni, self.cycle):
+            return None
+        told = map(int, receiver.arrival(self.k, self.ni, self.cycle))
+        return Arrival(*told, int(_word(self.k, self.plant.data, self.cycle)))
+
+    def _delivered(self, refusal: int) -> bool:
+        if self.k.acceptance == 0:
+            return False
+        return bool(_delivers(self.k, self.ni, self.plant.data, self.cycle, refusal))
 
     def _record(self, fifo: int) -> Record | None:
         if not host_port.deliver_valid(self.k, self.ni, self.cycle, fifo):

@@ -14,6 +14,7 @@ from lethe_sim.golden.study import credits
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import GoldenError, Item, Letters, Script, Taken
+from .services import MODELS
 from .services.stack import memory
 from .state import (
     EXTERNAL,
@@ -93,7 +94,7 @@ class Golden:
             self._data.reshape(-1),
             system.services,
             schedule=schedule.reshape(-1),
-            counters=np.zeros(system.nodes * len(system.counters), np.uint64),
+            counters=np.zeros(system.nodes * system.counter_addresses, np.uint64),
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
@@ -230,7 +231,7 @@ class Golden:
 
     @property
     def counters(self) -> np.ndarray:
-        """uint64[nodes, `System.counters`], by `spec.events.Counter`."""
+        """uint64[nodes, `System.counter_addresses`], by `spec.events.Counter`."""
         counters = self._plant.counters.reshape(self.system.nodes, -1).copy()
         counters[:, Counter.REPLIES_DROPPED] = self._ni[:, Registers.replies_dropped].astype(np.uint64)
         return counters
@@ -253,7 +254,12 @@ class Golden:
         """uint64[nodes, counters] of each service by its name, by its own enumeration (`spec.events.LoopCounter`)."""
         services = self.system.services
         each = self._plant.service_counters.reshape(self.system.nodes, max(1, len(services)), -1)
-        return {s.name: each[:, level, : len(s.counters)].copy() for level, s in enumerate(services)}
+        found = {s.name: each[:, level, : len(s.counters)].copy() for level, s in enumerate(services)}
+        for level, service in enumerate(services):
+            for counter, place in getattr(MODELS[service.name], "COUNTED", {}).items():
+                kept = self._ni[:, int(self.k.rooms[level].at) + place]
+                found[service.name][:, counter] += kept.astype(np.uint64)
+        return found
 
     @property
     def sums(self) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ depend on the sizes) and ``data`` (64-bit words: payloads and messages as bit st
 touched, so 65,536 nodes fit in memory.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from lethe.spec import stages
 from lethe.spec.config import System
+from lethe.spec.ports import HostPort as HostShape
 from lethe.spec.random import UNIT_SALT, seed_for
 from lethe.spec.sections.study import PATHS
 from lethe.spec.topology import KINDS
@@ -87,6 +89,7 @@ class Request(IntEnum):
     SEND = 1
     ACK = 2
     CANCEL = 3
+    SWEEP = 4
 
 
 class Ring(Record):
@@ -135,8 +138,10 @@ class Parameters(Record):
     control_fifo_records: int
     fifos: int
     streams: int  # deliver streams that a host sees
+    port_streams: int  # the most that a port of a stack has
     first_control: int
     control_slots: int
+    takes_control: int  # the host's port has `send_control`
     first_control_slot: int
     first_reserved: int
     top_class: int
@@ -217,10 +222,17 @@ class Parameters(Record):
     reject: int
     silent_after: int
     silent_probe: int
-    merge_bits: int
+    merge_bits: int  # 0 also where nobody drives the merge port
+    acceptance: int  # likewise
+    sweep: int
     return_phases: int
     counters: int
     stimulus_words: int
+    stimulus_merge: int  # of these words the first of the merge port, that of `refusal`, of `sweep`, or `NONE`
+    stimulus_refusal: int
+    stimulus_sweep: int
+    stimulus_ports: int  # likewise of what a record says of ports, and of what is set
+    flow_ports: int
     source_ring: int
     route_delay: int
     grant_delay: int
@@ -245,6 +257,8 @@ class Parameters(Record):
     service_words: int
     service_counters: int
     at_neighbours: int
+    at_changes: int
+    at_arrivals: int
     fields: Any = records(Place, len(Field))
     delay: Any = numbers(LONGEST_LADDER)
     gap: Any = numbers(GAPS)
@@ -310,9 +324,10 @@ class Registers(Record):
     tx_listed: int
     granted: int  # a Send that is to be judged, or `NONE`, and when
     judge_at: int
-    merge_at: int  # the cycle in which the merge port is read
+    merge_at: int  # the cycle in which the merge port is read for a worm, or `NEVER`
     merge_life: int
-    merge_tries: int
+    sweep_index: int  # the set that the next step of a sweep looks at
+    sweep_acts: int  # the cycle in which the last step acts that was chosen
     launch: int  # a token that is to be pushed, when (or `NEVER`), and a cycle before which it is not due
     launch_at: int
     launch_due: int
@@ -399,6 +414,13 @@ class HeardRing(Record):
     oldest: int
     count: int
     ring: Any = records(Heard, MOST_HEARD)
+
+
+class Change(Record):
+    """A change of the receive table: its cycle, and the set."""
+
+    cycle: int
+    set: int
 
 
 class Message(Record):
@@ -503,12 +525,24 @@ class HostPort(Record):
     expect: int
     cancel_slot: int
     cancel_generation: int
+    refusal: int
+    sweep_valid: int
+    sweep_source: int
+    sport: int
+    dport: int
+    flags: int
+    receive_mask: int
+    set_valid: int
+    set_code: int
+    set_index: int
+    set_value: int
+    notice_ready: int
 
 
 class ShownPort(Record):
     """What a port shows its host in a cycle (`golden.services`); of the deliver streams `Delivery`.
 
-    What stands after a valid that is 0 means nothing.
+    What stands after a valid that is 0 means nothing; nor does what a port does not have.
     """
 
     ready: int
@@ -535,6 +569,23 @@ class ShownPort(Record):
     merge_slot: int
     merge_generation: int
     merge_tries: int
+    arrival_valid: int  # its word stands behind the beats of the deliver streams
+    arrival_source: int
+    arrival_incarnation: int
+    arrival_cls: int
+    arrival_length: int
+    arrival_try: int
+    arrival_best_effort: int
+    delivered: int
+    sweep_ready: int
+    set_ready: int  # and with it `answer.valid`
+    answer_error: int
+    notice_valid: int
+    notice_peer: int
+    notice_up: int
+    notice_map: int
+    readable: int
+    congested: int
 
 
 class Delivery(Record):
@@ -547,6 +598,11 @@ class Delivery(Record):
     length: int
     data_valid: int
     last: int
+    sport: int  # from here on with flow
+    dport: int
+    flags: int
+    seq: int
+    gap: int
 
 
 class Host(Record):
@@ -705,6 +761,13 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     """
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     study = system.study
+    port = system.top_port if rooms else HostShape.of_ni(system)
+    layout = dataclasses.replace(system.layout, port=port)
+
+    def driven(shown: bool) -> bool:
+        """Whether somebody drives an option's port: stimulus words, or a service that keeps it to itself."""
+        return host == EXTERNAL or not shown
+
     fifos = 1 + ni.control_classes
     queues = Queues.DELIVER + fifos
     k = Parameters(np.zeros(Parameters.size + Ring.size * queues, np.int64))
@@ -718,17 +781,21 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
         "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
         "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
-        "streams": len(system.top_port.delivers) if rooms else fifos, "services": len(rooms),
+        "streams": len(system.top_port.delivers) if rooms else fifos,
+        "port_streams": max(len(port.delivers), fifos), "flow_ports": port.ports, "services": len(rooms),
         "first_service": system.layout.first_service, "service_base": system.layout.service_base,
         "service_words": system.layout.service_words,
         "service_counters": max((len(service.counters) for service in system.services), default=0),
         "control_slots": ni.control_slots, "first_control_slot": ni.slots - ni.control_slots,
+        "takes_control": port.control,
         "control_fifo_flits": system.control_flits, "control_fifo_records": system.control_records,
         "first_control": (1 << form.class_bits) - ni.control_classes, "top_class": (1 << form.class_bits) - 1,
         "reserved": ni.reserved_slots, "first_reserved": system.first_reserved,
         "source_incarnation": ni.source_incarnation, "reject": ni.reject,
         "silent_after": timers.silent_after, "silent_probe": timers.silent_probe,
-        "merge_bits": ni.merge_bits if host == EXTERNAL else 0, "quarantine": timers.quarantine,
+        "merge_bits": ni.merge_bits if driven(port.merge_bits > 0) else 0,
+        "acceptance": ni.acceptance and driven(port.acceptance), "sweep": ni.sweep and driven(port.sweep),
+        "quarantine": timers.quarantine,
         "jitter": (1 << timers.jitter_bits) - 1,
         "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
         "rungs": system.rungs, "timer_depth": system.timer_depth,
@@ -750,8 +817,11 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1,
         "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         "credit_flits": system.credits, "credit_delay": system.router.credit_delay, "source_ring": SOURCE_FLITS,
-        "pinned": 1, "counters": len(system.counters),
-        "stimulus_words": system.layout.stimulus_words,
+        "pinned": 1, "counters": system.counter_addresses,
+        "stimulus_words": layout.stimulus_words, "stimulus_merge": layout.stimulus_merge if port.merge_bits else NONE,
+        "stimulus_refusal": layout.stimulus_refusal if port.acceptance else NONE,
+        "stimulus_sweep": layout.stimulus_sweep if port.sweep else NONE,
+        "stimulus_ports": layout.stimulus_ports if port.ports else NONE,
         "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
         "slack": system.slack, "time_mask": (1 << system.time_bits) - 1, "per_destination": study.per_destination,
         "replies_last": study.replies == "last", "path": PATHS.index(study.path), "dilation": graph.dilation,
@@ -775,7 +845,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_host = area(Host.size)
     k.port_width = HostPort.size * (2 if ni.control_slots else 1)
     if rooms:
-        k.port_width += ShownPort.size + Delivery.size * int(k.streams)
+        k.port_width += ShownPort.size + Delivery.size * int(k.port_streams)
     k.at_port = area(int(k.port_width) * (1 + len(rooms)))
     k.at_top = k.at_port + k.port_width * len(rooms)
     k.at_queues = area(queues * Queue.size)
@@ -796,6 +866,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
     k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
+    k.at_changes = area(AHEAD * Change.size if k.sweep else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):
         k.rooms[level].at, k.rooms[level].at_words = area(numbers_of_it), at_words
@@ -804,13 +875,14 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.ni_width = at
     at = 0
     k.at_header = area(5)
-    k.port_data_width = MERGE + 2 + (2 * int(k.streams) if rooms else 0)
+    k.port_data_width = MERGE + 2 + (2 * int(k.port_streams) + 1 if rooms else 0)
     k.at_beat = area(int(k.port_data_width) * (1 + len(rooms)))
     k.at_top_data = k.at_beat + k.port_data_width * len(rooms)
     for level, (_, words_of_it) in enumerate(rooms):
         k.rooms[level].at_data = area(words_of_it)
     k.at_tx_data = area(words * int(k.tx_ring))
     k.at_rx = area(int(k.rx_words))
+    k.at_arrivals = area(AHEAD + 1 if k.acceptance else 0)
     k.at_offer_data = area(words * int(k.offer_ring))
     k.at_data = area(fifos * int(k.data_ring) * words)
     k.at_payload = area(ni.slots * slot_words)

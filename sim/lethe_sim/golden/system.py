@@ -253,7 +253,7 @@ def hear(p, cycle, node, flags, low, high):
         ni.rx_tag = flags
     receiver.arrive(p.k, ni, data_of(p, node), cycle, flags, low, high)
     if (ni.ends | ni.fragments) >> (cycle + ACTS & AHEAD - 1) & 1:
-        p.look[node] = min(p.look[node], cycle + ACTS)
+        p.look[node] = min(p.look[node], cycle + (1 if p.k.acceptance else ACTS))
     if ni.under_way:
         enlist(p, HEARING + (cycle & 1), node)
 
@@ -450,4 +450,4 @@ def reset_all(plant):
     p = pointers(plant)
     for node in range(p.k.nodes):
         interface.reset(p.k, ni_of(p, node), 0)
-        hosts.start(host_of(p, node), port_of(p, node))
+        hosts.start(p.k, host_of(p, node), port_of(p, node))

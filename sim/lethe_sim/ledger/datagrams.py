@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from lethe.spec.events import CAUSE_BITS, Drop, Event, Kind
+from lethe.spec.events import CAUSE_BITS, REJECTED, Event, Kind
 
 from .columns import NULL, nullable
 from .group import Group, source_of
@@ -22,7 +22,8 @@ class Ledger:
     ----------
     uid : its packed UID
     accepts, delivers, deliver_bes, sends, best_efforts, acks, forgets, rejects, releases, give_ups, completes : events
-    unexpected : Sends of it that were dropped for the incarnation that it expects
+    unexpected : Sends of it that were dropped for a reason that a REJECT answers
+    swept : how often a service swept it away before its last delivery, so that it could come again
     accepted_at, delivered_at, first_send, last_send, ended_at, first, last : cycles
     accepted_by, destination, length, kind : as it was accepted
     delivered_to, delivered_from, delivered_length, sent_by : (least, greatest) over all deliveries or Sends
@@ -54,6 +55,7 @@ class Ledger:
     forgets: np.ndarray
     rejects: np.ndarray
     unexpected: np.ndarray
+    swept: np.ndarray
     releases: np.ndarray
     give_ups: np.ndarray
     ended_at: np.ndarray
@@ -116,7 +118,8 @@ def ledger_of(group: Group) -> Ledger:
         "acks": group.of(Event.ACK).times,
         "forgets": group.of(Event.FORGET).times,
         "rejects": group.of(Event.REJECT).times,
-        "unexpected": group.of(Event.DROP).with_detail(Drop.INCARNATION).times,
+        "unexpected": group.of(Event.DROP).with_detail(*REJECTED).times,
+        "swept": group.of(Event.SWEPT).before(delivers.most("cycle")).times,
         "releases": group.of(Event.RELEASE).times,
         "give_ups": give_ups.times,
         "ended_at": group.of(Event.RELEASE, Event.GIVE_UP).least("cycle"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lethe.spec import stages
 from lethe.spec.config import System
-from lethe.spec.events import CAUSE_BITS, MOST_CAUSE, Cause, Event, Kind, Status
+from lethe.spec.events import CAUSE_BITS, ERASURES, MOST_CAUSE, Cause, Event, Kind, Status
 from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 from .columns import NULL, nullable, runs, text
@@ -20,7 +20,7 @@ from .group import Group, generation_of, incarnation_of, slot_of
 #: Name of a finding → what it means, for those who read a report.
 FINDINGS = {
     "lost": "accepted, but never delivered, although its sender was told otherwise or told nothing",
-    "doubled": "delivered more than once",
+    "doubled": "delivered more than once, without a sweep between",
     "altered": "delivered with another length, kind, source or destination than it was accepted with",
     "invented": "sent or delivered before it was accepted, or without ever having been; or rejected without reason",
     "misreported": "its completion contradicts what happened",
@@ -152,7 +152,8 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
 
     rules = {
         "lost": (lost, d.ended_at, note_lost),
-        "doubled": (delivered > 1, d.delivered_at, lambda d: text("delivered", d.delivered, "times")),
+        # What a sweep erased may come again: its service has seen to it that this is right.
+        "doubled": (delivered > 1 + d.swept, d.delivered_at, lambda d: text("delivered", d.delivered, "times")),
         "altered": ((d.accepts > 0) & altered, d.delivered_at, note_altered),
         "invented": (
             invented,
@@ -204,7 +205,7 @@ def remembered(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
     """Receive-table entries that a drained run leaves behind."""
     if not group.run.drained or not _may_remember(group, ledger):
         return
-    rows = group.of(Event.DELIVER, Event.FORGOTTEN, Event.ORPHAN).rows
+    rows = group.of(Event.DELIVER, *ERASURES).rows
     unit, uid, cycle = group.unit[rows], group.uid[rows], group.cycle[rows]
     came = group.event[rows] == Event.DELIVER
     source, slot = group.source[rows], slot_of(uid)
@@ -231,7 +232,7 @@ def remembered(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
 
 def _may_remember(group: Group, ledger: Ledger) -> bool:
     """Whether the entry of any datagram may outlive the run; if each is closed, none is left."""
-    left = group.of(Event.FORGOTTEN, Event.ORPHAN)
+    left = group.of(*ERASURES)
     at, least, most = left.most("cycle"), left.least("unit"), left.most("unit")
     here = (ledger.delivered_to[0] == least) & (ledger.delivered_to[1] == most) & (least == most)
     closed = (ledger.delivers == 1) & here & (at > ledger.delivered_at)

@@ -162,9 +162,13 @@ class Chosen:
     def __init__(self, group: Group, rows: np.ndarray):
         self._group, self.rows, self._owner = group, rows, group.owner[rows]
 
-    def with_detail(self, detail: int) -> "Chosen":
-        """Those of them with this detail."""
-        return Chosen(self._group, self.rows[self._group.detail[self.rows] == detail])
+    def with_detail(self, *details: int) -> "Chosen":
+        """Those of them with one of these details."""
+        return Chosen(self._group, self.rows[np.isin(self._group.detail[self.rows], details)])
+
+    def before(self, cycle: np.ndarray) -> "Chosen":
+        """Those of them before a cycle of their datagrams."""
+        return Chosen(self._group, self.rows[self._group.cycle[self.rows] < cycle[self._owner]])
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -146,13 +146,13 @@ def _options() -> dict[str, Block]:
     """NIs with what is off by default, with one flit of payload and with several."""
     everything = {
         "control_classes": 1, "control_slots": 1, "control_records": 3, "reserved_slots": 1, "reserved_classes": 2,
-        "reject": True, "source_incarnation": True,
+        "reject": True, "source_incarnation": True, "acceptance": True, "sweep": True,
     }  # fmt: skip
     short = {"backoff_steps": 1, "jitter_bits": 2}
     return _ni(
         64,
         mtu=24,
-        ni={"slots": 4, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
+        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
         timers={"silent_after": 2, "silent_probe": 150, "quarantine": 300, **short},
     ) | _ni(
         16,

@@ -58,7 +58,7 @@ from lethe_sim.golden.blocks import Flit
 from lethe_sim.golden.ni import ladder as golden_ladder
 
 from . import divergence
-from .hostile import GAP, HostileHost, Network, Taker, crowds, worms
+from .hostile import GAP, HostileHost, Network, Taker, crowds, services_words, worms
 
 #: Tries are counted so far, and no further.
 MOST_TRIES = 255
@@ -385,13 +385,15 @@ class NiBlock(Block):
 
     def __init__(self, system: System):
         self._system, self._form, self._records = system, system.format, Records(system)
-        self._address_bits = (len(system.counters) - 1).bit_length()
+        self._address_bits = (system.counter_addresses - 1).bit_length()
         self._fields = {
             name: [field.width for _, field in getattr(self._records, name)]
             for name in ("accepted", "completion", "deliver", "beat", "entry")
         }
         if system.ni.merge_bits:
             self._fields["merge"] = [bits for _, bits in record_fields(system)["merge"]]
+        if system.ni.acceptance:
+            self._fields["arrival"] = [bits for _, bits in record_fields(system)["arrival"]]
         self._fifos = 1 + system.ni.control_classes
         self._index_bits = (max(system.ni.slots, system.ni.sets) - 1).bit_length()
         self._widths = (
@@ -420,7 +422,14 @@ class NiBlock(Block):
             ),
             *self._stream("dumped", 1 + self._form.generation_bits + 16),
             *(part for way in range(system.ni.ways) for part in self._stream(f"way {way}", records.entry.size - 1)),
-            *(self._stream("merge", sum(self._fields["merge"]) - 1) if system.ni.merge_bits else ()),
+            *(
+                part
+                for name in ("merge", "arrival")
+                if name in self._fields
+                for part in self._stream(name, sum(self._fields[name]) - 1)
+            ),
+            *((Span("delivered", 1),) if system.ni.acceptance else ()),
+            *((Span("sweep.ready", 1),) if system.ni.sweep else ()),
         )
 
     @staticmethod
@@ -446,7 +455,9 @@ class NiBlock(Block):
             *((ni.dumped_valid & entry.valid, entry.as_value()[1:]) for entry in dumped.entries),
         ]
         # All 0 while it is not valid.
-        merge = [Value.cast(host.merge)] if self._system.ni.merge_bits else []
+        more = [Value.cast(getattr(host, name)) for name in ("merge", "arrival") if name in self._fields]
+        more += [host.delivered] if self._system.ni.acceptance else []
+        more += [host.sweep.ready] if self._system.ni.sweep else []
         m.d.comb += [
             Value.cast(ni.link_i).eq(flit),
             ni.node.eq(node),
@@ -463,7 +474,7 @@ class NiBlock(Block):
                 Cat(
                     ni.watch, ni.counter_data, host.ready, host.cancel.ready, ni.dump.ready, ni.time_base,
                     accepted.valid, Mux(accepted.valid, accepted.as_value()[1:], 0),
-                    *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown), *merge,
+                    *(Cat(valid, Mux(valid, payload, 0)) for valid, payload in shown), *more,
                 )
             ),
         ]  # fmt: skip
@@ -479,7 +490,7 @@ class NiBlock(Block):
         incarnation, reset = 1, 0
         asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action
         # What is read is as of two cycles before the address.
-        counters = len(system.counters)
+        counters = system.counter_addresses
         counted = deque([[0] * counters] * 3, maxlen=3)
         address, read = 0, deque([0] * LATENCY)
         constants = [(node, form.node_bits), (seed_for(seed, UNIT_NI, node), 32)]
@@ -492,7 +503,8 @@ class NiBlock(Block):
             else:
                 flags = words[trace.STIMULUS_FLAGS]
                 bits = {name: flags >> bit & 1 == 1 for bit, name in enumerate(trace.STIMULUS_BITS)}
-                ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"])
+                refusal, sweep = services_words(system, words)
+                ports = model.ports(cancel=bits["cancel.valid"], quiesce=bits["quiesce"], refusal=refusal, sweep=sweep)
                 ports = ports._replace(dump_ready=ports.dump_ready and not any(each is not None for each in asked))
                 acting = asked.popleft()
                 answer = None if acting is None else self._dumped(model, acting)
@@ -604,9 +616,14 @@ class NiBlock(Block):
         for entry in dumped.entries if dumped else [None] * self._system.ni.ways:
             source, incarnation, slot, generation = unpack_uid(entry or 0)
             yield from _record(None if entry is None else (1, source, slot, generation, incarnation), widths["entry"])
-        if "merge" in widths:
-            merge = ports.merge if ports else None
-            yield from _record(None if merge is None else (1, *merge), widths["merge"])
+        for name in ("merge", "arrival"):
+            if name in widths:
+                told = getattr(ports, name) if ports else None
+                yield from _record(None if told is None else (1, *told), widths[name])
+        if self._system.ni.acceptance:
+            yield bool(ports and ports.delivered), 1
+        if self._system.ni.sweep:
+            yield bool(ports and ports.sweep_ready), 1
 
     def _counted(self, before: list[int], words: list[int], replies_dropped: int) -> list[int]:
         """The counters after a cycle with these trace words."""

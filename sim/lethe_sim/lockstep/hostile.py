@@ -214,6 +214,13 @@ def beside(chance: random.Random) -> random.Random:
     return random.Random(repr(chance.getstate()))
 
 
+def services_words(system: System, words: list[int]) -> tuple[int, bool]:
+    """What stimulus words say of the ports of services: `refusal`, and whether a sweep is offered."""
+    layout, port = system.layout, system.top_port
+    refusal = words[layout.stimulus_refusal] if port.acceptance else 0
+    return refusal & 3, bool(port.sweep and words[layout.stimulus_sweep] & 1)
+
+
 class ControlOffers:
     """What a hostile host offers on `send_control`: records good and bad, their beats in fits."""
 
@@ -287,9 +294,10 @@ class HostileHost:
         self.chance, self.system, self.node = chance, system, node
         self._patient = patient
         self._beside = beside(chance)
-        self._control = ControlOffers(self._beside, system, node) if system.ni.control_slots else None
+        self._control = ControlOffers(self._beside, system, node) if system.top_port.control else None
         self._stalled = [0] * (1 + 2 * len(system.top_port.delivers)) if stalls else []
         self._record: list[int] | None = None
+        self._refuses, self._sweeps, self._swept = 0.0, 0, 0
         self._beats = 0
         self._accepted: deque[tuple[int, int]] = deque(maxlen=3)
         self._held = dict.fromkeys(("quiesce", "link_disable", "deliver_stall"), 0)
@@ -337,12 +345,34 @@ class HostileHost:
             valid, control = self._control.next()
             bits |= valid
             words += control
-        if self.system.ni.merge_bits:
+        port = self.system.top_port
+        if port.merge_bits:
             words += [self._beside.getrandbits(64), self._beside.getrandbits(64)]
+        if port.acceptance:
+            words.append(self._refusal())
+        if port.sweep:
+            words.append(self._sweep())
         completion, streams = self._stalls()
         bits["completion_stall"] = completion
         word = sum(bits.get(name, False) << i for i, name in enumerate(trace.STIMULUS_BITS))
         return [word | streams << trace.STREAMS_STALL.shift, *words]
+
+    def _refusal(self) -> int:
+        """Nothing is refused, or for a while all, or now and then something."""
+        chance = self._beside
+        if chance.random() < 0.01:
+            self._refuses = chance.choice((0.0, 0.0, 0.2, 1.0))
+        return chance.randrange(1, 4) if chance.random() < self._refuses else 0
+
+    def _sweep(self) -> int:
+        """A source that keeps being offered for a while, mostly long enough, of the nodes or none."""
+        chance = self._beside
+        if self._sweeps == 0 and chance.random() < 0.01:
+            self._sweeps = chance.choice((1, 6, 40, 5 * (self.system.ni.sets * self.system.ni.ways + 2)))
+            self._swept = chance.choice((*range(self.system.nodes), chance.getrandbits(16)))
+        self._sweeps = max(0, self._sweeps - 1)
+        valid = self._sweeps > 0 or chance.random() < 0.002
+        return _packed({"valid": int(valid), "source": self._swept}, trace.STIMULUS_SWEEP)
 
     def _stalls(self) -> tuple[bool, int]:
         """Whether completions are stalled, and which deliver streams."""

@@ -197,10 +197,9 @@ class Lockstep:
         """Name of each counter → its address in the RTL, its place in `_counters`."""
         graph = self.system.graph
         counters, step = self.system.counters, self.system.counter_step
-        nis, routers = graph.nodes * len(counters), graph.nodes * step
-        places = {
-            f"ni{n} {c.name}": (step * n + c, len(counters) * n + c) for n in range(graph.nodes) for c in counters
-        }
+        addresses = self.system.counter_addresses
+        nis, routers = graph.nodes * addresses, graph.nodes * step
+        places = {f"ni{n} {c.name}": (step * n + c, addresses * n + c) for n in range(graph.nodes) for c in counters}
         for r in range(graph.routers):
             for c in RouterCounter:
                 if graph.queued or c is not RouterCounter.FULL:

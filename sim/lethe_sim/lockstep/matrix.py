@@ -62,6 +62,8 @@ def with_options(system: System, chance: random.Random, cycles: int) -> System:
             "source_incarnation": chance.random() < 0.7,
             "merge_bits": chance.choice((0, 1, 16, system.wire.flit_bits // 2, min(64, system.wire.flit_bits))),
         }
+        more = random.Random(repr(chance.getstate()))  # the draws of the others stay
+        ni |= {"acceptance": more.random() < 0.5, "sweep": more.random() < 0.5}
         timers = {
             "silent_after": chance.choice((0, 1, 2, 5, 40)),
             "silent_probe": chance.choice((1, 7, 300, 4096)),

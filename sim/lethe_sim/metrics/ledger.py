@@ -41,7 +41,7 @@ _UID, _ACCEPTED_AT, _SENDS, _DELIVERED_AT = range(4)
 _KEY, _WORST_UID, _WORST_ACCEPTED, _WORST_LATENCY, _WORST_SENDS = range(5)
 
 _SEND, _BE, _DELIVER, _DELIVER_BE = int(Event.SEND), int(Event.BE), int(Event.DELIVER), int(Event.DELIVER_BE)
-_DROP, _FORGOTTEN, _ORPHAN = int(Event.DROP), int(Event.FORGOTTEN), int(Event.ORPHAN)
+_DROP, _FORGOTTEN, _ORPHAN, _SWEPT = int(Event.DROP), int(Event.FORGOTTEN), int(Event.ORPHAN), int(Event.SWEPT)
 _ACCEPT, _COMPLETE, _RESET = int(Event.ACCEPT), int(Event.COMPLETE), int(Event.RESET)
 _GOOD = int(Status.ACCEPTED)
 _DETAIL, _PEER, _LENGTH = DETAIL.shift, PEER.shift, LENGTH.shift
@@ -114,7 +114,7 @@ def _consume(
         if event == _DROP:
             drops[detail] += within
             continue
-        if event in (_FORGOTTEN, _ORPHAN):
+        if event in (_FORGOTTEN, _ORPHAN, _SWEPT):
             if nodes[unit, ENTRIES_NOW] > 0:
                 _change(nodes, totals, p, unit, _ENTRIES_HELD, -1, cycle)
             continue

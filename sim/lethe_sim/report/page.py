@@ -42,6 +42,9 @@ _DROPS: dict[int, str] = {
     Drop.DELIVER_FULL: "no room for delivery (host too slow)",
     Drop.TIMER_FULL: "no room in the receiver's timers",
     Drop.RESETTING: "arrived during a reset",
+    Drop.NOT_OPEN: "refused by a service: not open",
+    Drop.PORT_FULL: "refused by a service: its port is full",
+    Drop.EARLY: "refused by a service: others come first",
 }
 _TOPOLOGY = {
     "wire": "two nodes joined by a wire",

@@ -127,6 +127,8 @@ class Life:
                 text = "no Forget: acknowledge again"
             case Event.ORPHAN:
                 text = "sender silent: entry reclaimed"
+            case Event.SWEPT:
+                text = "a service swept its sender away: entry erased"
             case Event.LOOPED:
                 text = "stored, offered to its own host"
             case Event.COMPLETE | Event.LOOP_COMPLETE:

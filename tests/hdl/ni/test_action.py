@@ -18,7 +18,7 @@ from amaranth.sim import Simulator
 
 from lethe.ni.action import Action
 from lethe.spec.config import System
-from lethe.spec.events import Cause, Drop, Event, Kind, Status
+from lethe.spec.events import ACCEPTANCE, Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
 
 RESETS, CYCLES = 20, 90
@@ -47,6 +47,9 @@ class Model:
         self.system = system
         self.slots = [Slot() for _ in range(system.ni.slots)]
         self.sets: list[list[dict | None]] = [[None] * system.ni.ways for _ in range(system.ni.sets)]
+        self.before = self.sets  # as they were before the act
+        self.changes: list[tuple[int, int]] = []  # of sets: the cycle, and the set
+        self.refusal, self.index, self.swept = 0, 0, False
 
     def live(self, slot: int, cycle: int) -> bool:
         return slot < len(self.slots) and self.slots[slot].live and self.slots[slot].accepted + ACCEPT_ACTS <= cycle
@@ -55,9 +58,12 @@ class Model:
         """What is shown in the act's cycle: event, detail, and what goes to the queues."""
         nothing = dict.fromkeys(("commit", "reply", "push", "repeat", "ended"))
         out: dict[str, Any] = {"event": Event.NOTHING, "detail": 0, **nothing}
+        self.swept = False
         if act is None or act["kind"] == "dump":
             return out
+        self.before = [list(ways) for ways in self.sets]
         getattr(self, act["kind"])(act, out, cycle, time, ready, room, ladder)
+        self.changes += [(cycle, i) for i, ways in enumerate(self.sets) if ways != self.before[i]]
         return out
 
     # Messages.
@@ -73,7 +79,10 @@ class Model:
             Kind.SEND: self.send, Kind.BE: self.best_effort, Kind.ACK: self.ack, Kind.FORGET: self.forget,
             Kind.REJECT: self.reject,
         }  # fmt: skip
-        acts[Kind(header["kind"])](header, out, cycle, time, room[fifo_of(self.system, header["class"])], ladder)
+        fifo = fifo_of(self.system, header["class"])
+        acts[Kind(header["kind"])](header, out, cycle, time, room[fifo], ladder)
+        if out["commit"] is not None and fifo == 0 and self.refusal:
+            self.refuse(header, out)
 
     def answer(self, header, **more):
         names = ("slot", "generation", "incarnation", "try")
@@ -100,6 +109,14 @@ class Model:
         token = entry | {"set": number, "way": way, "try": header["try"], "tries": 0}
         out |= {"event": Event.DELIVER, "reply": self.answer(header), "push": (token, 0, time)}
         out["commit"] = header["class"]
+
+    def refuse(self, header, out):
+        """What was to be delivered is not: nothing of it stays."""
+        self.sets = self.before
+        reason = (Drop.NOT_OPEN, Drop.PORT_FULL, Drop.EARLY)[self.refusal - 1]
+        out |= {"event": Event.DROP, "detail": reason} | dict.fromkeys(("commit", "reply", "push"))
+        if reason == Drop.NOT_OPEN and header["kind"] == Kind.SEND and self.system.ni.reject:
+            out["reply"] = self.answer(header, reject=1)
 
     def best_effort(self, header, out, cycle, time, room, ladder):
         if room:
@@ -184,6 +201,21 @@ class Model:
         out |= {"event": Event.ACK_REPEAT, "detail": tries, "reply": self.answer(act)}
         out["push"] = token, act["rung"], time
 
+    def sweep(self, act, out, cycle, *_):
+        """A step; ``swept``: it is over with the last set."""
+        if any(cycle - CHOSEN <= at < cycle and where == self.index for at, where in self.changes):
+            out["waits"] = True
+            return
+        ways = self.sets[self.index]
+        for way, entry in enumerate(ways):
+            if entry and entry["source"] == act["source"]:
+                ways[way] = None
+                act |= entry
+                out["event"] = Event.SWEPT
+                return
+        self.swept = self.index == len(self.sets) - 1
+        self.index = (self.index + 1) % len(self.sets)
+
     def cancel(self, act, out, cycle, *_):
         if not self.named(act, cycle) or self.slots[act["slot"]].row["refused"]:
             return
@@ -260,6 +292,8 @@ class Bench:
             return uid | {"set": number, "way": way, "tries": tries, "rung": rung}
         if name == "cancel":
             return life
+        if name == "sweep":
+            return {"source": draw.randrange(4)}
         return {"index": draw.randrange(max(self.system.ni.slots, self.system.ni.sets))}
 
     # What is given.
@@ -294,11 +328,12 @@ class Bench:
         dut, draw, system = self.dut, self.draw, self.system
         self.model = model = Model(system)
         self.time = 0
-        names = ("finish", "repeat_hold", "ack_hold", "cancel", "dump")
+        names = ("finish", "repeat_hold", "ack_hold", "cancel", *(("sweep",) if system.ni.sweep else ()), "dump")
+        stepped = -CHOSEN - 1
         offered: dict = {}
         pipe: deque = deque([None] * CHOSEN)
         rows: deque = deque([(None, None)])
-        ready_at, busy, ahead = draw.randint(2, 9), 0.9, 0
+        ready_at, busy, ahead = draw.randint(2, 9), 0.5 if system.ni.sweep else 0.9, 0
         # Until the NI is ready nothing is initialised: what the tables show may be anything.
         for cycle in range(CYCLES):
             if cycle % 50 == 49:
@@ -334,7 +369,8 @@ class Bench:
                 ctx.set(dut.arrival.header, chosen["header"])
             ctx.set(dut.arrival.complete, chosen is not None)
             for name in names:
-                if name not in offered and draw.random() < 0.3:
+                # The last of the requests comes to its turn, too.
+                if name not in offered and draw.random() < (0.05 if system.ni.sweep and name != "sweep" else 0.3):
                     offered[name] = self.request(name)
                     self.offer(ctx, name, offered[name])
                 ctx.set(getattr(dut, name).valid, name in offered)
@@ -342,6 +378,11 @@ class Bench:
                 allowed = ready and chosen is None
                 if name == "dump":
                     allowed = allowed and quiesce and pipe == deque([None] * CHOSEN)
+                if name == "sweep":
+                    # A step is chosen; the handshake comes with the last.
+                    if allowed and name in offered and cycle > stepped + CHOSEN:
+                        chosen, stepped = {"kind": name} | offered[name], cycle
+                    continue
                 assert ctx.get(getattr(dut, name).ready) == allowed, (cycle, name)
                 if allowed and name in offered:
                     chosen = {"kind": name} | offered.pop(name)
@@ -365,6 +406,9 @@ class Bench:
                 ctx.set(verdict.room, own)
             ctx.set(dut.push.room, ladder)
             ctx.set(dut.reply.ready, queue)
+            if system.ni.acceptance:
+                model.refusal = draw.choice((0, 0, 0, 1, 2, 3))
+                ctx.set(dut.refusal, model.refusal)
             before = [self.table_set(number) for number in range(system.ni.sets)]
             snapshot: dict[str, Any] = {"live": draw.randrange(2)}
             if look < system.ni.slots:
@@ -372,6 +416,13 @@ class Bench:
             dumped = self.dumped(act, cycle) if act and act["kind"] == "dump" else None
             expected = model.act(act, cycle, self.time, ready, room, ladder)
             self.check(ctx, cycle, act, expected, queue, dumped)
+            if system.ni.sweep:
+                assert ctx.get(dut.sweep.ready) == model.swept, (cycle, act)
+                if model.swept:
+                    self.seen.add(("swept", 0))
+                    offered.pop("sweep", None)
+                if expected.pop("waits", False):
+                    self.seen.add(("waits", 0))
             self.update(ctx, cycle, before)
             assert ready or not ctx.get(dut.update.entry.valid), cycle
             entries = before[look_set]
@@ -412,6 +463,8 @@ class Bench:
             commits = expected["commit"] is not None and fifo_of(self.system, expected["commit"]) == fifo
             assert ctx.get(verdict.commit) == commits, where
             assert ctx.get(verdict.reject) == (message and not commits), where
+            if fifo == 0 and self.system.ni.acceptance:
+                assert ctx.get(dut.delivered) == commits, where
             if commits and act:
                 header = act["header"]
                 record = ctx.get(verdict.record)
@@ -490,6 +543,9 @@ class Bench:
         ({"sets": 1, "ways": 1, "slots": 3, "reject": True}, {}),
         ({"sets": 1, "ways": 3, "slots": 4, "control_classes": 2}, {"ack_limit": 8}),
         ({"sets": 2, "ways": 1, "slots": 2, "reject": True}, {"ack_limit": 9, "backoff_steps": 0}),
+        ({"sets": 2, "ways": 3, "slots": 4, "sweep": True, "acceptance": True, "reject": True}, {}),
+        ({"sets": 1, "ways": 1, "slots": 4, "sweep": True}, {"ack_limit": 8}),
+        ({"sets": 1, "ways": 2, "slots": 4, "acceptance": True, "control_classes": 1}, {}),
     ],
 )
 def test_back_to_back(ni, timers):
@@ -513,3 +569,7 @@ def test_back_to_back(ni, timers):
     assert wanted <= events
     reasons = {detail for event, detail in bench.seen if event == Event.DROP}
     assert {Drop.RESETTING, Drop.TABLE_FULL, Drop.DELIVER_FULL, Drop.TIMER_FULL} <= reasons
+    if system.ni.acceptance:
+        assert {*ACCEPTANCE} - {Drop.NONE} <= reasons
+    if system.ni.sweep:
+        assert {Event.SWEPT, "swept", "waits"} <= events

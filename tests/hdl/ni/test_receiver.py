@@ -29,7 +29,7 @@ class Model:
         self.under_way = False
 
     def step(self, flit):
-        """(fragment, fill, message) of one cycle; a fill is {data, last}, a message (header, drop, stale)."""
+        """(fragment, fill, message) of one cycle; a fill is {data, last}, a message (header, drop, stale, arrival)."""
         form = self.system.format
         if not flit["valid"] or flit["first"]:
             fragment, self.under_way = self.under_way, bool(flit["valid"])
@@ -51,12 +51,25 @@ class Model:
             return fragment, fill, None
         self.under_way = False
         drop, stale = self.checks(fields)
-        return fragment, fill, (fields, drop, stale)
+        return fragment, fill, (fields, drop, stale, self.arrival(fields))
 
     def fields(self):
         form = self.system.format
         header = sum(flit << form.flit_bits * i for i, flit in enumerate(self.flits[: form.header_flits]))
         return {f.name: header >> f.offset & (1 << f.width) - 1 for f in form.send}
+
+    def arrival(self, fields):
+        """What the acceptance port says of a message that has just ended, or None."""
+        form = self.system.format
+        first, data = form.header_flits, fields["kind"] in (Kind.SEND, Kind.BE)
+        if not data or len(self.flits) <= first or fields["class"] == 7:
+            return None
+        payload = sum(flit << form.flit_bits * i for i, flit in enumerate(self.flits[first:-1]))
+        told = {name: fields[name] for name in ("source", "incarnation", "length", "try")}
+        word = payload & (1 << min(64, 8 * fields["length"])) - 1
+        return told | {
+            "valid": 1, "cls": fields["class"], "best_effort": int(fields["kind"] == Kind.BE), "word": word
+        }  # fmt: skip
 
     def intact(self):
         form = self.system.format
@@ -124,16 +137,19 @@ def worm(draw, system):
     return worm
 
 
-@pytest.mark.parametrize("bits, reject", [(16, True), (32, False), (64, True), (128, False)])
-def test_each_in_its_cycle(bits, reject):
+@pytest.mark.parametrize(
+    "bits, reject, acceptance",
+    [(16, True, True), (32, False, True), (64, True, False), (64, False, True), (128, False, True)],
+)
+def test_each_in_its_cycle(bits, reject, acceptance):
     system = System.make(
         topology={"kind": "crossbar", "nodes": 3},
         wire={"flit_bits": bits, "mtu": 24},
-        ni={"slots": 3, "reject": reject, "control_classes": 1},
+        ni={"slots": 3, "reject": reject, "control_classes": 1, "acceptance": acceptance},
         workload={"min_length": 4, "max_length": 24},
     )
     receiver, model, draw = Receiver(system), Model(system), random.Random(bits)
-    seen, filled = set(), set()
+    seen, filled, words = set(), set(), set()
 
     async def process(ctx):
         ctx.set(receiver.node, NODE)
@@ -158,12 +174,18 @@ def test_each_in_its_cycle(bits, reject):
             message = past[ACTS - 2][2]
             assert ctx.get(receiver.arrival.complete) == (message is not None), cycle
             if message and message[1] not in NAMELESS:
-                fields, _, _ = message
+                fields = message[0]
                 own = form_of(system, fields["kind"])
                 header = ctx.get(receiver.arrival.header)
                 assert {f.name: header[f.name] for f in own} == {f.name: fields[f.name] for f in own}, cycle
+            if acceptance:
+                told = (past[-1][2] or (None,) * 4)[3]
+                announced = ctx.get(receiver.announced)
+                found = {name: announced[name] for name, _ in announced.shape()}
+                assert found == (told or dict.fromkeys(found, 0)), cycle
+                words.add(found["word"] >> 32 != 0)
             if checked := past[1][2]:
-                _, drop, stale = checked
+                _, drop, stale, _ = checked
                 arrival = receiver.arrival
                 assert ctx.get(arrival.sound) == (drop == Drop.NONE), (cycle, checked)
                 assert ctx.get(arrival.drop) == drop, (cycle, checked)
@@ -180,6 +202,7 @@ def test_each_in_its_cycle(bits, reject):
     simulator.run()
     assert seen == {Drop.NONE, *NAMELESS, Drop.MISROUTED, Drop.SOURCE, Drop.SLOT, Drop.EXTENSION, Drop.INCARNATION}
     assert len(filled) == len(receiver.fill)
+    assert words == ({False, True} if acceptance else set())
 
 
 def form_of(system, kind):

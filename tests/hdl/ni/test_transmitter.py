@@ -308,6 +308,11 @@ class Bench:
         else:
             self.granted, self.held_from = (cycle, chosen, entry), cycle + 2 + 2 * stages.QUEUED
             self.next_grant = cycle + 3
+            if self.system.ni.merge_bits:
+                tries = entry["tries"] if chosen == "repeats" else 0
+                self.expected.merge[cycle + 1] = {
+                    "slot": entry["slot"], "generation": entry["generation"], "tries": tries,
+                }  # fmt: skip
         self.counts[chosen] += 1
 
     def _judge(self, ctx, cycle, jitter):
@@ -354,7 +359,7 @@ class Bench:
         }  # fmt: skip
         payload = life.payload
         if self.system.ni.merge_bits and length:
-            self.expected.merge[grant + 3] = {"slot": slot, "generation": entry["generation"], "tries": tries}
+            self.counts["merged"] += 1
             payload = self._merged(grant + 4, payload)
         flits = self.form.flits(header, payload)
         self._send(grant, flits)
@@ -428,7 +433,6 @@ class Bench:
             merge = {"valid": 0, "slot": 0, "generation": 0, "tries": 0}
             if cycle in expected.merge:
                 merge = {"valid": 1, **expected.merge.pop(cycle)}
-                self.counts["merged"] += 1
             assert {name: ctx.get(dut.merge)[name] for name in merge} == merge, cycle
         judged = expected.judged.pop(cycle, None)
         assert ctx.get(dut.judged.valid) == (judged is not None), cycle

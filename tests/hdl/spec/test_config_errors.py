@@ -145,6 +145,8 @@ ERRORS = [
     ("[ni]\ncontrol_slots = 16\ncontrol_classes = 1", "ni.control_slots", "no slot for data, of 16", "lower it"),
     ("[ni]\ncontrol_flits = 3\ncontrol_classes = 1", "ni.control_flits", "must be 4 to 1048576, not 3", "at 0"),
     ("[ni]\ncontrol_records = 1\ncontrol_classes = 1", "ni.control_records", "must be 2 to 1048576", "at 0"),
+    ("[ni]\nacceptance = 1", "ni.acceptance", "must be true or false, not 1", "change the value"),
+    ("[ni]\nsweeps = true", "ni.sweeps", "no such key", "did you mean sweep?"),
     ("[ni]\nmerge_bits = 65", "ni.merge_bits", "must be 0 to 64, not 65", "in that range"),
     ("[timers]\nsilent_after = 256", "timers.silent_after", "must be 0 to 255, not 256", "in that range"),
     ("[timers]\nsilent_probe = 0", "timers.silent_probe", "must be 1 to 16777216, not 0", "in that range"),
@@ -361,7 +363,7 @@ SECTIONS = {
     "ni": (
         "slots", "sets", "ways", "reply_depth", "deliver_flits", "deliver_records", "control_classes",
         "control_flits", "control_records", "control_slots", "reserved_slots", "reserved_classes", "reject",
-        "source_incarnation", "merge_bits", "deadline_bits", "statistics",
+        "source_incarnation", "merge_bits", "acceptance", "sweep", "deadline_bits", "statistics",
     ),
     "timers": (
         "slack", "ceiling", "backoff_steps", "jitter_bits", "timer_depth", "wrap_guard", "ack_limit", "quarantine",

@@ -15,6 +15,7 @@ from lethe.spec.events import (
     LAUNCHES,
     LINK_COUNTED,
     LOOP_COUNTED,
+    OPTIONAL_COUNTERS,
     REFUSALS,
     ROUTER_COUNTED,
     ROUTER_COUNTER_STEP,
@@ -31,6 +32,7 @@ from lethe.spec.events import (
     Status,
     Unit,
 )
+from lethe.spec.ports import records
 from lethe.spec.services import SERVICES
 
 #: The lanes of the units that have any with names.
@@ -61,18 +63,22 @@ def test_fields_of_words_do_not_overlap_and_fit():
     of_event = (trace.EVENT, trace.DETAIL, trace.PEER, trace.LENGTH, trace.EXTRA)
     assert sum(((1 << field.bits) - 1) << field.shift for field in of_event) == trace.MASK64
     assert trace.HEAD.shift + trace.HEAD.bits == trace.WORD_BITS and trace.EVENT.of(0x1234) == 0x34
-    for table in (trace.STIMULUS_RECORD, trace.STIMULUS_LIMITS, trace.STIMULUS_CANCEL):
+    tables = (trace.STIMULUS_RECORD, trace.STIMULUS_LIMITS, trace.STIMULUS_CANCEL, trace.STIMULUS_REFUSAL)
+    for table in (*tables, trace.STIMULUS_SWEEP):
         assert sum(bits for _, bits in table) <= trace.WORD_BITS
     assert trace.fields((("a", 3), ("b", 2))) == {"a": (0, 3), "b": (3, 2)}
 
 
 def test_counters_fit_their_addresses():
-    for reject, step in ((False, 32), (True, 64)):
-        system = System.make(ni={"reject": reject})
-        assert [int(counter) for counter in system.counters] == list(range(len(system.counters)))
-        assert len(system.counters) <= system.counter_step == step
+    options = (({}, 32, 32), ({"reject": True}, 34, 64), ({"acceptance": True}, 37, 64), ({"sweep": True}, 38, 64))
+    for ni, addresses, step in options:
+        system = System.make(ni=ni)
+        counted = {option for counter, option in OPTIONAL_COUNTERS.items() if counter in system.counters}
+        assert counted == {*ni} and {*Counter} - {*OPTIONAL_COUNTERS} <= {*system.counters}
+        assert max(system.counters) + 1 == system.counter_addresses == addresses <= system.counter_step == step
         assert system.counter_step % ROUTER_COUNTER_STEP == 0
-    assert tuple(Counter) == system.counters and len(RouterCounter) <= ROUTER_COUNTER_STEP
+    everything = System.make(ni=dict.fromkeys(OPTIONAL_COUNTERS.values(), True))
+    assert tuple(Counter) == everything.counters and len(RouterCounter) <= ROUTER_COUNTER_STEP
     assert set(COUNTED) == set(Counter) - {Counter.REPLIES_DROPPED}
     assert set(ROUTER_COUNTED) == set(RouterCounter) and set(LINK_COUNTED) == set(LinkCounter)
     assert set(LOOP_COUNTED) == set(LoopCounter)
@@ -108,3 +114,20 @@ def test_services_come_after_all_else():
     assert [layout.unit_name(unit) for unit in (0, 15, 16, 23, 24)] == ["ni0", "ni15", "router0", "router7", "link0"]
     assert layout.unit_name(before.units - 1) == f"link{len(plain.graph.links) - 1}"
     assert [layout.unit_name(before.units + node) for node in (0, 15)] == ["loop0", "loop15"]
+
+
+def test_stimulus_words_are_those_of_the_port_of_the_host():
+    """What a service keeps to itself, no stimulus drives."""
+    ni = {"control_classes": 1, "control_slots": 1, "merge_bits": 8, "acceptance": True, "sweep": True}
+    system = System.make(ni=ni)
+    layout = system.layout
+    places = layout.stimulus_merge, layout.stimulus_refusal, layout.stimulus_sweep
+    assert (*places, layout.stimulus_words) == (10, 12, 13, 14)
+    kept = dataclasses.replace(system.top_port, control=False, merge_bits=0, acceptance=False)
+    narrow = dataclasses.replace(layout, port=kept)
+    assert (narrow.stimulus_sweep, narrow.stimulus_words) == (6, 7)
+    assert dataclasses.replace(layout, port=dataclasses.replace(kept, sweep=False)).stimulus_words == 6
+    assert System.make().layout.stimulus_words == 6
+    for name, field in (("control", "accepted"), ("acceptance", "arrival"), ("sweep", "sweep")):
+        without = records(system, dataclasses.replace(system.top_port, **{name: False}))
+        assert field in records(system) and without.get(field) != records(system)[field]

@@ -1,5 +1,7 @@
 """Options of the NI (sections 4.2, 4.8, 4.12 to 4.15), and nodes that die: each rule where another would differ."""
 
+from collections import deque
+
 import numpy as np
 import pytest
 
@@ -410,15 +412,16 @@ def test_a_service_writes_into_the_payload_when_it_is_sent(flit_bits, length):
         beat[3:5] = data & trace.MASK64, data >> 64
         rows.append(ni.step(None, beat))
     word, mask = 0x3A5C_F123_4567_89AB, 0xFFFF_FFFF_FFFF_F0F0
-    asked = None
+    asked = deque([None] * 3)
     for _ in range(400):
-        # Only in the cycle after the port asked does it matter what is said.
-        said = (word + len(merges), mask) if asked else (~0 & trace.MASK64, trace.MASK64)
-        asked = ni.ports().merge
-        merges += [asked] if asked else []
+        # Only three cycles after the port asked does it matter what is said.
+        said = (word + merges.index(asked[0]) + 1, mask) if asked[0] else (~0 & trace.MASK64, trace.MASK64)
+        asked.popleft()
+        asked.append(ni.ports().merge)
+        merges += [asked[-1]] if asked[-1] else []
         rows.append(ni.step(None, words(ni, merge=said)))
     worms = sent(rows)
-    assert len(worms) > 2 and [merge.tries for merge in merges] == (list(range(len(worms))) if length else [])
+    assert len(worms) > 2 and [merge.tries for merge in merges] == list(range(len(worms)))
     chosen = mask & (1 << min(bits, 8 * length)) - 1
     for number, found in enumerate(worms):
         fields = {"kind": Kind.SEND, "destination": 6, "source": 3, "incarnation": 1, "length": length}
@@ -426,6 +429,27 @@ def test_a_service_writes_into_the_payload_when_it_is_sent(flit_bits, length):
         whole = int.from_bytes(payload, "little")
         whole = whole & ~chosen | (word + number + 1) & chosen
         assert found == system.format.flits(fields, whole.to_bytes(length, "little")), number
+
+
+def test_the_merge_port_asks_for_every_grant_in_the_cycle_after_it():
+    """Also of a datagram that is refused, of one that has ended, and of best effort."""
+    ni = ready(3, make("tree", ni={"merge_bits": 8, "slots": 4}))
+    ni.step(None, record(ni, 3))  # refused
+    ni.step(None, words(ni))
+    ni.step(None, record(ni, 6, flags=HELD))
+    ni.step(None, words(ni, flags=HELD))
+    ni.step(None, record(ni, 6, mode=1, flags=HELD))
+    run(ni, 8, words(ni, flags=HELD))
+    ni.step(None, words(ni, flags=HELD, cancel=1))
+    run(ni, 8, words(ni, flags=HELD))
+    asked, rows = [], []
+    for cycle in range(20):
+        asked += [(cycle, ni.ports().merge.slot)] if ni.ports().merge else []
+        rows.append(ni.step(None, words(ni, merge=(0, 0))))
+    shown = [(cycle, event) for cycle, event, _ in events(rows, LANE_TX)]
+    # Granted in 0 (it fills the finish register), 4 and 7: one is refused, one killed, one sent.
+    assert asked == [(1, 0), (5, 1), (8, 2)]
+    assert shown == [(10, Event.KILLED), (13, Event.BE)]
 
 
 # Deaths and absences (section 6).

@@ -69,8 +69,8 @@ def promises(system: "System", fail: Fail) -> None:
     if system.packet_life >= most:
         fail(
             "flow.ports",
-            f"a message can live for {system.packet_life:,} cycles, and in {most:,} cycles {NUMBERS - 2 * WINDOW} numbers "
-            "of a stream can go by",
+            f"a message can live for {system.packet_life:,} cycles, and in {most:,} cycles "
+            f"{NUMBERS - 2 * WINDOW} numbers of a stream can go by",
             "lower router.queue or router.max_wait",
         )
 
@@ -82,12 +82,22 @@ def header_beats(system: "System") -> int:
 
 def header_bytes(system: "System") -> int:
     """Payload bytes that its header takes."""
-    return header_beats(system) * system.format.flit_bytes
+    return header_bytes_of(system.format.flit_bits)
+
+
+def header_bytes_of(flit_bits: int) -> int:
+    """The same for flits of so many bits."""
+    return max(8, flit_bits // 8)
 
 
 def mtu(system: "System") -> int:
     """The longest message in bytes."""
     return system.wire.mtu - header_bytes(system)
+
+
+def host_mtu(system: "System") -> int:
+    """The longest payload in bytes that a host may send: with flow the longest message."""
+    return mtu(system) if system.flow.ports else system.wire.mtu
 
 
 def quota(system: "System") -> int:

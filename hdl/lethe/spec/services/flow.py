@@ -107,4 +107,5 @@ FLOW = Service(
     named=_named,
     above=_above,
     size=_size,
+    reset_with_ni=True,
 )  # fmt: skip

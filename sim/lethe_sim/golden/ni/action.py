@@ -10,8 +10,8 @@ from .receiver import message_of, verdict
 
 
 @jit
-def act_message(k, ni, ev, cycle, ack_room):
-    """What the message that ended in time to act in ``cycle`` does."""
+def act_message(k, ni, ev, cycle, ack_room, refusal):
+    """What the message that ended in time to act in ``cycle`` does, a service saying ``refusal``."""
     message = message_of(k, ni, cycle)
     kind, source = message.kind, message.source
     owner = message.destination if kind in (Kind.ACK, Kind.REJECT) else source
@@ -25,11 +25,11 @@ def act_message(k, ni, ev, cycle, ack_room):
         elif k.reject and kind == Kind.SEND and detail == Drop.INCARNATION:
             receive_side.reject(k, ni, cycle, message, uid)
     elif kind == Kind.SEND:
-        event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room)
+        event, detail = receive_side.act_send(k, ni, cycle, message, uid, ack_room, refusal)
     elif kind == Kind.BE:
-        event, detail = receive_side.act_best_effort(k, ni, cycle, message)
+        event, detail = receive_side.act_best_effort(k, ni, cycle, message, refusal)
     elif kind == Kind.FORGET:
-        event = receive_side.act_forget(k, ni, message, uid)
+        event = receive_side.act_forget(k, ni, cycle, message, uid)
     elif kind == Kind.ACK:
         event = send_side.act_ack(k, ni, cycle, message, uid)
     else:
@@ -45,5 +45,7 @@ def act_request(k, ni, ev, cycle):
     kind, a, b = pending.kind, pending.a, pending.b
     if kind == Request.ACK:
         receive_side.act_ack_timer(k, ni, ev, cycle, a, b)
+    elif kind == Request.SWEEP:
+        receive_side.act_sweep(k, ni, ev, cycle, a)
     else:
         send_side.act_request(k, ni, ev, cycle, kind, a)

@@ -52,6 +52,20 @@ def may_cancel(ni, cycle):
 
 
 @jit
+def choose_sweep(k, ni, port, cycle):
+    """A step of a sweep is chosen in ``cycle``, if nothing else was and the step before it has acted."""
+    if port.sweep_valid and may_cancel(ni, cycle) and ni.sweep_acts < cycle:
+        ni.chosen, ni.sweep_acts = cycle, cycle + CHOSEN
+        request(ni, cycle, Request.SWEEP, port.sweep_source & (1 << k.node_bits) - 1, 0)
+
+
+@jit
+def step_of_sweep(ni, cycle):
+    """The source of the step of a sweep that acts in ``cycle``, or −1."""
+    return ni.requests[cycle & AHEAD - 1].a if ni.sweep_acts == cycle else -1
+
+
+@jit
 def may_dump(ni, cycle):
     """Whether a dump is taken in ``cycle``, if none was in the four before: nothing acts until its own action."""
     for before in range(cycle, cycle + CHOSEN):

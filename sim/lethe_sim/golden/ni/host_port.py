@@ -15,6 +15,11 @@ completion    host     `completion_valid`                               ``comple
 deliver       host     `deliver_valid`, `deliver_record`                ``deliver_ready``, a bit for
                                                                         each FIFO
 deliver_data  host     `deliver_data_valid`, `deliver_beat`             ``deliver_data_ready``, likewise
+merge         host     `transmitter.asks_merge`; the answer at ``beat``
+arrival       host     `receiver.arrived`, `receiver.word_of`
+refusal       NI       ``refusal``
+delivered     host     `delivers`
+sweep         NI       ``sweep_valid``, ``sweep_source``                `sweep_ready`
 ============  =======  ===============================================  ==============================
 """
 
@@ -22,6 +27,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from lethe.spec.events import Event, Kind
+from lethe.spec.services.flow import Flag
 from lethe.spec.trace import (
     CONTROL_BEAT,
     CONTROL_BEAT_HIGH,
@@ -33,22 +40,32 @@ from lethe.spec.trace import (
     STIMULUS_FLAGS,
     STIMULUS_LIMITS,
     STIMULUS_LIMITS_WORD,
+    STIMULUS_PORTS,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
+    STIMULUS_REFUSAL,
+    STIMULUS_SET,
+    STIMULUS_SWEEP,
     STREAMS_STALL,
     fields,
 )
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0, mask
-from lethe_sim.golden.state import MERGE, NEVER, HostPort, Queues
+from lethe_sim.golden.state import ACK_LADDER, MERGE, NEVER, NONE, HostPort, Queues
 from lethe_sim.golden.study import limit
 
-from . import accept, choose, deliver, layouts, send_table
+from . import accept, choose, deliver, ladder, layouts, receive_side, receiver, send_table, transmitter
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
 _SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
+(_REFUSAL,) = fields(STIMULUS_REFUSAL).values()
+_SWEEPS, _SOURCE = fields(STIMULUS_SWEEP).values()
+_SPORT, _DPORT, _FLAGS, _RECEIVE_MASK = fields(STIMULUS_PORTS).values()
+_SETS, _CODE, _INDEX, _VALUE, _NOTICE_STALL = fields(STIMULUS_SET).values()
+#: The flags of a message that has one part.
+_WHOLE = 1 << Flag.FIRST | 1 << Flag.LAST
 
 
 class Flow(IntEnum):
@@ -68,6 +85,15 @@ def withdraw_record(port):
         port.send_valid = 0
         port.destination, port.cls, port.mode, port.length, port.tag = 0, 0, 0, 0, 0
         port.deadline, port.retry_limit, port.expect = 0, 0, 0
+        port.sport, port.dport, port.flags = 0, 0, 0
+
+
+@jit
+def name_ports(k, port):
+    """A record of a host that knows of no ports: from and to the port of its tag, a message by itself."""
+    if k.flow_ports > 0:
+        port.sport = port.dport = port.tag & (k.flow_ports - 1)
+        port.flags = _WHOLE
 
 
 @jit
@@ -190,14 +216,54 @@ def deliver_beat(k, ni, data, fifo):
 
 
 @jit
+def delivers(k, ni, data, cycle, refusal):
+    """Whether a data message is delivered in ``cycle``, before the NI's step, while a service says ``refusal``."""
+    if not receiver.acts(ni, cycle):
+        return False
+    deliver.take_offers(k, ni, data, cycle)
+    message = receiver.message_of(k, ni, cycle)
+    if receiver.verdict(k, ni, cycle, message) != 0 or deliver.fifo_of(k, message.cls) != 0:
+        return False
+    if message.kind == Kind.BE:
+        return receive_side.judge_best_effort(k, ni, cycle, message, refusal) == 0
+    if message.kind != Kind.SEND:
+        return False
+    uid = layouts.pack_uid(message.source, message.incarnation, message.slot, message.generation)
+    ack_room = ladder.has_room(ni, ACK_LADDER, cycle)
+    event, _, _ = receive_side.judge_send(k, ni, cycle, message, uid, ack_room, refusal)
+    return event == Event.DELIVER
+
+
+@jit
+def sweep_ready(k, ni, cycle):
+    """Whether a sweep is over in ``cycle``, before the NI's step: its last step finds nothing in the last set."""
+    source = choose.step_of_sweep(ni, cycle)
+    last = ni.sweep_index + 1 == 1 << k.sets_log
+    return source >= 0 and last and receive_side.finds_nothing(k, ni, cycle, source)
+
+
+@jit
+def asks(k, ni, cycle):
+    """Whether the merge port or the acceptance port tells or asks something in ``cycle``."""
+    if k.merge_bits > 0 and (ni.merge_at == cycle or transmitter.asks_merge(k, ni, cycle)):
+        return True
+    return k.acceptance > 0 and (receiver.acts(ni, cycle) or receiver.arrived(k, ni, cycle))
+
+
+@jit
 def write_words(k, port, beat, words):
     """What a host drives, as the stimulus words of the contract (section 8)."""
     flags = port.send_valid | port.data_valid << 1 | port.cancel_valid << 2 | port.quiesce << 3 | port.link_disable << 4
     write_offer(port, beat, words, STIMULUS_RECORD_WORD)
-    if k.control_slots > 0:
+    if k.takes_control:
         offered = context(port, 1)
         flags |= offered.send_valid << 7 | offered.data_valid << 8
         write_offer(offered, at(beat, 2), words, CONTROL_RECORD_WORD)
+    if k.stimulus_ports != NONE:
+        words[k.stimulus_ports] = (
+            placed(port.sport, _SPORT) | placed(port.dport, _DPORT) | placed(port.flags, _FLAGS)
+            | placed(port.receive_mask, _RECEIVE_MASK)
+        )  # fmt: skip
     words[STIMULUS_FLAGS] = np.uint64(flags)
     words[STIMULUS_CANCEL_WORD] = placed(port.cancel_slot, _SLOT) | placed(port.cancel_generation, _GENERATION)
 
@@ -224,17 +290,32 @@ def read_words(k, port, beat, words):
     port.completion_ready = 1 - (flags >> 6 & 1)
     read_record(port, words[STIMULUS_RECORD_WORD], words[STIMULUS_LIMITS_WORD])
     beat[0], beat[1] = words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1]
-    if k.control_slots > 0:
+    if k.takes_control:
         offered = context(port, 1)
         offered.send_valid, offered.data_valid = flags >> 7 & 1, flags >> 8 & 1
         read_record(offered, words[CONTROL_RECORD_WORD], words[CONTROL_LIMITS_WORD])
         beat[2], beat[3] = words[CONTROL_BEAT], words[CONTROL_BEAT_HIGH]
     cancel = words[STIMULUS_CANCEL_WORD]
     port.cancel_slot, port.cancel_generation = part(cancel, _SLOT), part(cancel, _GENERATION)
-    if k.merge_bits > 0:
-        merge = len(words) - 2  # the last two
-        beat[MERGE], beat[MERGE + 1] = words[merge], words[merge + 1]
+    if k.stimulus_merge != NONE:
+        beat[MERGE], beat[MERGE + 1] = words[k.stimulus_merge], words[k.stimulus_merge + 1]
+    if k.stimulus_refusal != NONE:
+        port.refusal = part(words[k.stimulus_refusal], _REFUSAL)
+    if k.stimulus_sweep != NONE:
+        sweep = words[k.stimulus_sweep]
+        port.sweep_valid, port.sweep_source = part(sweep, _SWEEPS), part(sweep, _SOURCE)
+    if k.stimulus_ports != NONE:
+        read_ports(k, port, words[k.stimulus_ports], words[k.stimulus_ports + 1])
     return flags
+
+
+@jit
+def read_ports(k, port, ports, sets):
+    """Drive what two stimulus words say of ports, and of what is set."""
+    port.sport, port.dport, port.flags = part(ports, _SPORT), part(ports, _DPORT), part(ports, _FLAGS)
+    port.receive_mask = part(ports, _RECEIVE_MASK) & (1 << k.flow_ports) - 1
+    port.set_valid, port.set_code, port.set_index = part(sets, _SETS), part(sets, _CODE), part(sets, _INDEX)
+    port.set_value, port.notice_ready = part(sets, _VALUE), 1 - part(sets, _NOTICE_STALL)
 
 
 @jit

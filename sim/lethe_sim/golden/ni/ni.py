@@ -81,8 +81,8 @@ def reset(k, ni, cycle):
         queue.push(k, ni, accept.free_queue_of(k, slot), layouts.pack_life(slot, 0), 0, cycle + slot)
     limit.clear(k, ni)
     silence.clear(k, ni)
-    for way in range(k.ways << k.sets_log):
-        receive_table.entries(k, ni)[way] = NONE
+    receive_table.clear(k, ni)
+    ni.sweep_index, ni.sweep_acts = 0, NONE
     ladder.clear(k, ni)
 
 
@@ -131,6 +131,8 @@ def step(k, ni, data, ev, port, beat, cycle):
     ladder.poll(k, ni, SEND_LADDER, cycle)
     ladder.poll(k, ni, ACK_LADDER, cycle)
     choose.choose_cancel(k, ni, port, cycle)
+    if k.sweep:
+        choose.choose_sweep(k, ni, port, cycle)
 
     now = 1 << (cycle & AHEAD - 1)
     if ni.fragments & now:
@@ -138,7 +140,7 @@ def step(k, ni, data, ev, port, beat, cycle):
         receiver.fragment(ni, ev, cycle)
     if ni.ends & now:
         ni.ends ^= now
-        action.act_message(k, ni, ev, cycle, ack_room)
+        action.act_message(k, ni, ev, cycle, ack_room, port.refusal)
     elif ni.asked & now:
         ni.asked ^= now
         action.act_request(k, ni, ev, cycle)
@@ -235,6 +237,10 @@ def next_look(k, ni, cycle):
     nearest = next_ahead(ni, soon)
     if nearest == soon:
         return soon
+    if k.acceptance and receiver.arrived(k, ni, soon):
+        return soon
+    if k.merge_bits > 0:
+        nearest = min(nearest, ni.merge_at)
     # A choice is made at the end of the cycle before.
     nearest = min(nearest, ni.finish_from - 1)
     if ni.launch_at < NEVER:

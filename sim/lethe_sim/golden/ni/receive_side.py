@@ -1,6 +1,8 @@
 """What acts on the receive table: Sends and Forgets (section 4.4), best effort, and Ack timers (section 4.5)."""
 
-from lethe.spec.events import LANE_RX, Drop, Event, Kind
+import numpy as np
+
+from lethe.spec.events import ACCEPTANCE, LANE_RX, Drop, Event, Kind
 from lethe.spec.stages import CHOSEN
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, event_word
@@ -11,24 +13,48 @@ from lethe_sim.golden.state import ACK_LADDER, Queues
 from . import deliver, ladder, layouts, receive_table, transmitter
 from .receiver import from_cycle
 
+_REASONS = np.array(ACCEPTANCE, np.int64)
+
 
 @jit
-def act_send(k, ni, cycle, message, uid, ack_room):
-    """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
-    source, slot, attempt = message.source, message.slot, message.attempt
-    way = receive_table.find(k, ni, source, slot)
+def judge_send(k, ni, cycle, message, uid, ack_room, refusal):
+    """What becomes of a sound Send, a service saying ``refusal``: (event, detail, entry)."""
+    way = receive_table.find(k, ni, message.source, message.slot)
     if receive_table.holds(k, ni, way, uid):
-        transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
-        return Event.DUPLICATE, 0
+        return Event.DUPLICATE, 0, way
     if way < 0:
-        way = receive_table.vacant(k, ni, source, slot)
+        way = receive_table.vacant(k, ni, message.source, message.slot)
         if way < 0:
-            return Event.DROP, Drop.TABLE_FULL
+            return Event.DROP, Drop.TABLE_FULL, way
     if deliver_full(k, ni, cycle, message):
-        return Event.DROP, Drop.DELIVER_FULL
+        return Event.DROP, Drop.DELIVER_FULL, way
     if not ack_room:
-        return Event.DROP, Drop.TIMER_FULL
-    receive_table.store(k, ni, way, uid)
+        return Event.DROP, Drop.TIMER_FULL, way
+    reason = refused(k, message, refusal)
+    return (Event.DROP, reason, way) if reason else (Event.DELIVER, 0, way)
+
+
+@jit
+def refused(k, message, refusal):
+    """Why a message is dropped that nothing else stops, or 0: services refuse data only (section 4.16)."""
+    if k.acceptance and refusal and deliver.fifo_of(k, message.cls) == 0:
+        return _REASONS[refusal]
+    return 0
+
+
+@jit
+def act_send(k, ni, cycle, message, uid, ack_room, refusal):
+    """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
+    source, attempt = message.source, message.attempt
+    event, detail, way = judge_send(k, ni, cycle, message, uid, ack_room, refusal)
+    if event == Event.DROP:
+        if k.reject and detail == Drop.NOT_OPEN:
+            reject(k, ni, cycle, message, uid)
+        return event, detail
+    if event == Event.DUPLICATE:
+        transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+        return event, detail
+    receive_table.store(k, ni, cycle, way, uid)
     commit(k, ni, cycle, message)
     transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
     distance = distance_class(k, ni.number, source)
@@ -40,15 +66,22 @@ def act_send(k, ni, cycle, message, uid, ack_room):
 
 @jit
 def reject(k, ni, cycle, message, uid):
-    """A Send expects an incarnation that is gone: its sender is told (section 4.13)."""
+    """A Send expects an incarnation that is gone, or a service does not know it: its sender is told (section 4.13)."""
     transmitter.reply(k, ni, cycle, Kind.REJECT, message.source, uid, ni.incarnation_now, message.attempt)
 
 
 @jit
-def act_best_effort(k, ni, cycle, message):
+def judge_best_effort(k, ni, cycle, message, refusal):
+    """Why a sound datagram of best effort is dropped, or 0."""
+    return Drop.DELIVER_FULL if deliver_full(k, ni, cycle, message) else refused(k, message, refusal)
+
+
+@jit
+def act_best_effort(k, ni, cycle, message, refusal):
     """A datagram of best effort: deliver it; returns (event, detail)."""
-    if deliver_full(k, ni, cycle, message):
-        return Event.DROP, Drop.DELIVER_FULL
+    reason = judge_best_effort(k, ni, cycle, message, refusal)
+    if reason:
+        return Event.DROP, reason
     commit(k, ni, cycle, message)
     return Event.DELIVER_BE, 0
 
@@ -69,11 +102,11 @@ def commit(k, ni, cycle, message):
 
 
 @jit
-def act_forget(k, ni, message, uid):
+def act_forget(k, ni, cycle, message, uid):
     """A Forget: it erases the entry that it names; returns the event."""
     way = receive_table.find(k, ni, message.source, message.slot)
     if receive_table.holds(k, ni, way, uid) and message.peer_incarnation == ni.incarnation_now:
-        receive_table.erase(k, ni, way)
+        receive_table.erase(k, ni, cycle, way)
         return Event.FORGOTTEN
     return Event.FORGET_IGNORED
 
@@ -95,7 +128,7 @@ def act_ack_timer(k, ni, ev, cycle, uid, token):
         return
     source, _, _, _ = layouts.unpack_uid(uid)
     if k.ack_limit != 0 and tries >= k.ack_limit:
-        receive_table.erase(k, ni, way)
+        receive_table.erase(k, ni, cycle, way)
         emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ORPHAN, 0, source, 0), uid)
         return
     transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
@@ -105,3 +138,23 @@ def act_ack_timer(k, ni, ev, cycle, uid, token):
     rung = ladder.rung_of(k, distance, tries)
     ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, attempt, tries))
     emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ACK_REPEAT, tries, source, 0), uid)
+
+
+@jit
+def finds_nothing(k, ni, cycle, source):
+    """Whether the step of a sweep that acts in ``cycle`` goes on to the next set (section 4.17)."""
+    number = ni.sweep_index
+    return not receive_table.has_changed(k, ni, cycle, number) and receive_table.entry_of(k, ni, number, source) < 0
+
+
+@jit
+def act_sweep(k, ni, ev, cycle, source):
+    """A step of a sweep: it erases an entry of the source, or goes on to the next set."""
+    number = ni.sweep_index
+    if finds_nothing(k, ni, cycle, source):
+        ni.sweep_index = number + 1 & (1 << k.sets_log) - 1
+    elif not receive_table.has_changed(k, ni, cycle, number):
+        way = receive_table.entry_of(k, ni, number, source)
+        uid = receive_table.entries(k, ni)[way]
+        receive_table.erase(k, ni, cycle, way)
+        emit(ev, cycle, ni.number, LANE_RX, event_word(Event.SWEPT, 0, source, 0), uid)

@@ -1,8 +1,9 @@
 """Receive table (section 4.7): sets of ways, an entry is the packed UID of what was delivered, or −1."""
 
+from lethe.spec.stages import CHOSEN
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.record import raw
-from lethe_sim.golden.state import NONE
+from lethe_sim.golden.state import AHEAD, NONE, Change
 
 from . import layouts
 
@@ -58,15 +59,55 @@ def holds(k, ni, way, uid):
 
 
 @jit
-def store(k, ni, way, uid):
+def store(k, ni, cycle, way, uid):
     """Remember a UID in an entry, free or not."""
+    note(k, ni, cycle, way)
     table = entries(k, ni)
     ni.entries += table[way] == NONE
     table[way] = uid
 
 
 @jit
-def erase(k, ni, way):
+def erase(k, ni, cycle, way):
     """Forget an entry."""
+    note(k, ni, cycle, way)
     entries(k, ni)[way] = NONE
     ni.entries -= 1
+
+
+@jit
+def clear(k, ni):
+    """All entries as after reset."""
+    for way in range(k.ways << k.sets_log):
+        entries(k, ni)[way] = NONE
+    if k.sweep:
+        for place in range(AHEAD):
+            Change(ni, k.at_changes, place).cycle = NONE
+
+
+@jit
+def note(k, ni, cycle, way):
+    """An entry's set changes in ``cycle``."""
+    if k.sweep:
+        change = Change(ni, k.at_changes, cycle & AHEAD - 1)
+        change.cycle, change.set = cycle, way // k.ways
+
+
+@jit
+def has_changed(k, ni, cycle, number):
+    """Whether set ``number`` changed after a step of a sweep was chosen that acts in ``cycle``, or in that cycle."""
+    for before in range(cycle - CHOSEN, cycle):
+        change = Change(ni, k.at_changes, before & AHEAD - 1)
+        if change.cycle == before and change.set == number:
+            return True
+    return False
+
+
+@jit
+def entry_of(k, ni, number, source):
+    """The lowest entry of a source in set ``number``, or −1."""
+    table, first = entries(k, ni), number * k.ways
+    for way in range(first, first + k.ways):
+        if table[way] != NONE and layouts.unpack_uid(table[way])[0] == source:
+            return way
+    return -1

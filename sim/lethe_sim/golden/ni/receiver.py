@@ -10,7 +10,7 @@ from lethe.spec.events import LANE_FRAGMENT, Drop, Event, Kind
 from lethe.spec.stages import ACTS
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import emit
-from lethe_sim.golden.lib.bits import U0, get, put_flit
+from lethe_sim.golden.lib.bits import U0, get, mask, put_flit
 from lethe_sim.golden.link.crc import ONES32, crc16_body, crc32_flit
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.state import AHEAD, FIRST, LAST, VALID, Field, Message
@@ -93,6 +93,8 @@ def arrive(k, ni, data, cycle, flags, low, high):
             ni.rx_fifo = deliver.fifo_of(k, header_value(k, data, Field.CLASS))
     elif 0 <= payload_flit < ni.rx_payload:
         deliver.will_offer(k, ni, data, later, ni.rx_fifo, payload_flit == ni.rx_payload - 1, low, high)
+    if k.acceptance and flags & LAST == 0:
+        add_word(k, data, payload_flit, low)
     if flags & LAST:
         ni.under_way = 0
         ni.ends |= 1 << (later & AHEAD - 1)
@@ -131,6 +133,41 @@ def read_message(k, ni, data, cycle, low, high):
         header[field] = header_value(k, data, field)
     message.flits = ni.rx_count
     message.good = crc_good(k, ni, low, high)
+    if k.acceptance:
+        data[k.at_arrivals + (cycle & AHEAD - 1)] = data[k.at_arrivals + AHEAD] & mask(8 * message.length)
+
+
+@jit
+def add_word(k, data, payload_flit, low):
+    """A flit of the message under way, before its last: the first 64 bits of a payload are kept."""
+    if payload_flit < 0:
+        data[k.at_arrivals + AHEAD] = U0
+    elif payload_flit * k.flit_bits < 64:
+        data[k.at_arrivals + AHEAD] |= low << np.uint64(payload_flit * k.flit_bits)
+
+
+@jit
+def arrived(k, ni, cycle):
+    """Whether a data message ended in the cycle before ``cycle``, sound or not (section 4.16)."""
+    if not acts(ni, cycle + ACTS - 1):
+        return False
+    message = message_of(k, ni, cycle + ACTS - 1)
+    datagram = message.kind in (Kind.SEND, Kind.BE) and message.flits > k.header_flits
+    return datagram and deliver.fifo_of(k, message.cls) == 0
+
+
+@jit
+def arrival(k, ni, cycle):
+    """(source, incarnation, class, length, try, best effort) of that message."""
+    message = message_of(k, ni, cycle + ACTS - 1)
+    best_effort = 1 if message.kind == Kind.BE else 0
+    return message.source, message.incarnation, message.cls, message.length, message.attempt, best_effort
+
+
+@jit
+def word_of(k, data, cycle):
+    """The first 64 bits of the payload of the message that ended in the cycle before ``cycle``."""
+    return data[k.at_arrivals + (cycle + ACTS - 1 & AHEAD - 1)]
 
 
 @jit

@@ -3,7 +3,7 @@
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib import queue
 
-from . import accept, host_port, layouts, ni, send_table
+from . import accept, host_port, layouts, ni, receiver, send_table, transmitter
 
 
 @jit
@@ -22,11 +22,16 @@ def show(k, numbers, data, cycle, port):
     shown.cancel_ready = host_port.cancel_ready(numbers, cycle)
     show_accepted(k, numbers, port, 1 if moves else 0)
     show_completion(k, numbers, cycle, shown)
-    shown.merge_valid = k.merge_bits > 0 and numbers.merge_at == cycle + 1
+    shown.merge_valid = transmitter.asks_merge(k, numbers, cycle)
     if shown.merge_valid:
-        shown.merge_slot, shown.merge_generation = layouts.unpack_life(numbers.merge_life)
-        shown.merge_tries = numbers.merge_tries
-    for fifo in range(k.streams):
+        life, shown.merge_tries = layouts.unpack_token(numbers.granted)
+        shown.merge_slot, shown.merge_generation = layouts.unpack_life(life)
+    shown.arrival_valid, shown.delivered = 0, 0
+    if k.acceptance:
+        show_arrival(k, numbers, data, cycle, port)
+        shown.delivered = host_port.delivers(k, numbers, data, cycle, offered.refusal)
+    shown.sweep_ready = k.sweep > 0 and host_port.sweep_ready(k, numbers, cycle)
+    for fifo in range(k.port_streams):
         delivery = port.delivers[fifo]
         delivery.valid, delivery.data_valid = 0, 0
         if fifo < k.fifos:
@@ -71,3 +76,16 @@ def show_delivery(k, numbers, data, cycle, fifo, delivery, beats):
     delivery.data_valid = host_port.deliver_data_valid(k, numbers, cycle, fifo)
     if delivery.data_valid:
         beats[2 * fifo], beats[2 * fifo + 1], delivery.last = host_port.deliver_beat(k, numbers, data, fifo)
+
+
+@jit
+def show_arrival(k, numbers, data, cycle, port):
+    """The data message that ended in the cycle before, if one did; its word stands behind all beats."""
+    shown = port.shows
+    shown.arrival_valid = receiver.arrived(k, numbers, cycle)
+    if shown.arrival_valid:
+        source, incarnation, cls, length, attempt, best_effort = receiver.arrival(k, numbers, cycle)
+        shown.arrival_source, shown.arrival_incarnation = source, incarnation
+        shown.arrival_cls, shown.arrival_length = cls, length
+        shown.arrival_try, shown.arrival_best_effort = attempt, best_effort
+        port.beats[2 * k.port_streams] = receiver.word_of(k, data, cycle)

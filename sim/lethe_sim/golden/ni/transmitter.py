@@ -135,6 +135,7 @@ def crc32_word(state, j, flit_bits):
 def merge(k, ni, data, cycle):
     """What the merge port says in ``cycle`` goes into the worm that waits to be shown (section 4.15)."""
     slot, _ = layouts.unpack_life(ni.merge_life)
+    ni.merge_at = NEVER
     length, flit_bits, words = send_table.slot_of(k, ni, slot).length, k.flit_bits, k.words
     word, chosen = data[k.at_beat + MERGE], data[k.at_beat + MERGE + 1] & mask(min(k.merge_bits, 8 * length))
     shown = cycle - _MERGED + SHOWN
@@ -182,6 +183,12 @@ def grant(k, ni, data, cycle, sends_allowed):
     ni.judge_at = cycle + JUDGED
     ni.next_grant = cycle + PUSHED
     return False
+
+
+@jit
+def asks_merge(k, ni, cycle):
+    """Whether the merge port asks in ``cycle`` what is to be written: a Send was granted in the cycle before."""
+    return k.merge_bits > 0 and ni.granted != NONE and ni.judge_at == cycle + 1
 
 
 @jit
@@ -269,7 +276,7 @@ def judge(k, ni, data):
     show_event(k, ni, cycle + SHOWN, event_word(_EVENT_OF_KIND[kind], tries, peer, length), uid)
     sends_worm(ni, cycle, flits)
     if k.merge_bits > 0 and length > 0:
-        ni.merge_at, ni.merge_life, ni.merge_tries = cycle + _MERGED, life, tries
+        ni.merge_at, ni.merge_life = cycle + _MERGED, life
     ni.tx_slot, ni.tx_until = slot, cycle + flits
     if kind == Kind.BE:
         load_finish(ni, cycle, life, Status.UNKNOWN, Cause.BEST_EFFORT)

@@ -16,19 +16,28 @@ function       levels      what it does
 ``outputs``    upwards     ``outputs(site, row, at)``: its flags and its beat, into the trace words from ``at`` on
 ``rests``      upwards     whether all passes it in this cycle, it shows nothing of its own, and does nothing by
                            itself until something is offered to it: a matter of its state and of what is offered above
+``rests_until`` upwards    while all rest: the next cycle in which it has something to do by itself; `NEVER` without
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
+
+With an acceptance port a service sees `arrival` and `delivered` in ``below.shows`` (the word of an arrival behind
+``below.beats``), in `step` or `show`, and says ``below.drives.refusal`` in `offer`.  With a merge port it sees `merge`
+there, and puts word and mask into ``below.beat`` from `MERGE` on, in `offer`.  It sweeps by
+``below.drives.sweep_valid`` and ``sweep_source``, in `offer`, until ``below.shows.sweep_ready``.  A port that a service
+keeps to itself its `above` leaves out (`lethe.spec.services`): the NI then wakes it for what it tells or asks there,
+and it does not rest.
 
 In a cycle in which all services of a node rest, its stack is left out of the step, and host and NI share a port: both
 of the site, of which only what is offered may be read.  A service without ``rests`` never rests.
 
 Beside these, ``numbers(system, below)`` is an int64 array, what each node's service begins with, and
 ``words(system, below)`` how many 64-bit words it has; ``below`` is the port below (`lethe.spec.ports.HostPort`).
+``COUNTED``, if there is one, names counters that no event tells, and at which of its numbers each is kept.
 """
 
 from typing import Any
 
-from . import loop
+from . import flow, loop
 
 #: The model of each service, by its name in `lethe.spec.services`.
-MODELS: dict[str, Any] = {"loop": loop}
+MODELS: dict[str, Any] = {"loop": loop, "flow": flow}

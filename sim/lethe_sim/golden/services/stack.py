@@ -20,7 +20,7 @@ from lethe_sim.golden.compile import Functions, apart, at, jit
 from lethe_sim.golden.ni import host_port, showing
 from lethe_sim.golden.ni import ni as interface
 from lethe_sim.golden.ni.host_port import Flow
-from lethe_sim.golden.state import NEVER, HostPort
+from lethe_sim.golden.state import EXTERNAL, NEVER, NONE, HostPort
 
 from . import MODELS, site
 from .site import port_at, resting_site_of, site_of
@@ -50,7 +50,7 @@ def _never(*_):
 _DEFAULTS: dict[str, Any] = {
     "offer": site.pass_offers, "show": site.pass_shown, "take": site.pass_readies, "step": _nothing,
     "reset": _nothing, "idle": _yes, "next_look": _never, "outputs": _nothing,
-    "rests": _no, "passed": _nothing,
+    "rests": _no, "rests_until": _never, "passed": _nothing,
 }  # fmt: skip
 
 
@@ -114,15 +114,15 @@ def _all(functions: Sequence[tuple[int, Any]], last: Any, place: Any = site_of) 
     return call
 
 
-def _least(functions: Sequence[tuple[int, Any]]) -> Any:
+def _least(functions: Sequence[tuple[int, Any]], place: Any = site_of) -> Any:
     """The least that a function of each level says."""
     if not functions:
         return _never
-    (level, function), rest = functions[0], _least(functions[1:])
+    (level, function), rest = functions[0], _least(functions[1:], place)
 
     @jit
     def call(k, ni, data, ev, cycle):
-        return min(rest(k, ni, data, ev, cycle), function(site_of(k, ni, data, ev, cycle, level)))
+        return min(rest(k, ni, data, ev, cycle), function(place(k, ni, data, ev, cycle, level)))
 
     return call
 
@@ -178,7 +178,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     offers, shows = _each(levels["offer"][::-1]), _show(levels["show"], levels["idle"])
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
-    own_look = _least(levels["next_look"])
+    own_look, resting_look = _least(levels["next_look"]), _least(levels["rests_until"], resting_site_of)
 
     @apart
     def ports(k, ni, data, ev, cycle):
@@ -188,7 +188,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
 
     @jit
     def arrange(k, ni, data, ev, cycle):
-        ni.rests = rests(k, ni, data, ev, cycle)
+        ni.rests = not (keeps(k) and host_port.asks(k, ni, cycle)) and rests(k, ni, data, ev, cycle)
         if not ni.rests:
             ports(k, ni, data, ev, cycle)
 
@@ -212,7 +212,9 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     @jit
     def next_look(k, ni, data, ev, cycle):
         nearest = interface.next_look(k, ni, cycle)
-        return nearest if ni.rests else min(nearest, own_look(k, ni, data, ev, cycle))
+        if ni.rests:
+            return min(nearest, resting_look(k, ni, data, ev, cycle))
+        return min(nearest, own_look(k, ni, data, ev, cycle))
 
     return {
         "ports": ports,
@@ -229,6 +231,16 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "deliver_data_valid": _deliver_data_valid,
         "deliver_beat": _deliver_beat,
     }
+
+
+@jit
+def keeps(k):
+    """Whether a service may keep the merge port or the acceptance port to itself."""
+    return (
+        k.host != EXTERNAL
+        or (k.merge_bits > 0 and k.stimulus_merge == NONE)
+        or (k.acceptance > 0 and k.stimulus_refusal == NONE)
+    )
 
 
 @jit

@@ -30,7 +30,7 @@ def present(k, host, port, beat, items, item_data, cycle):
     """What the script host offers."""
     host_port.withdraw_record(port)
     host_port.withdraw_beat(port, beat)
-    if k.control_slots > 0:
+    if k.takes_control:
         host_port.withdraw_record(host_port.context(port, 1))
         host_port.withdraw_beat(host_port.context(port, 1), at(beat, 2))
     if finished(host):
@@ -45,12 +45,13 @@ def present(k, host, port, beat, items, item_data, cycle):
     elif item.not_before <= cycle:
         offered.send_valid = 1
         host_port.read_record(offered, np.uint64(item.record), np.uint64(item.limits))
+        host_port.name_ports(k, offered)
 
 
 @jit
 def is_control(k, item):
     """1 for a datagram that is offered on `send_control`: of a control class, where there are control slots."""
-    return 1 if k.control_slots > 0 and host_port.class_of(item.record) & k.class_mask >= k.first_control else 0
+    return 1 if k.takes_control and host_port.class_of(item.record) & k.class_mask >= k.first_control else 0
 
 
 @jit
@@ -129,7 +130,7 @@ def reset(k, ni, host):
     but for what services have that are not reset.
     """
     host.state = ScriptHost.RECORD
-    for number in range(k.streams if ni.services_in_reset else k.fifos):
+    for number in range(k.streams if ni.services_in_reset else min(k.fifos, k.streams)):
         stream = Stream(ni, k.at_streams, number)
         if stream.ahead > 0:
             stream.beat_place = stream.record_place

@@ -1,0 +1,96 @@
+"""The job of a completion (section 9.1): a message or a control word has ended."""
+
+from lethe.spec.events import Cause, Status
+from lethe.spec.services.flow import WINDOW, Code, In, Out
+from lethe_sim.golden.compile import apart, jit
+
+from . import control, peers, probe
+from .state import (
+    count_live,
+    finish,
+    in_at,
+    out_at,
+    peer_at,
+    port_at,
+    push_completion,
+    row_at,
+    told,
+    weigh,
+)
+
+
+@apart
+def begin(s, flow):
+    """The completion is taken below."""
+    shows = s.below.shows
+    flow.ended_slot, flow.ended_generation = shows.slot, shows.generation
+    flow.ended_destination, flow.ended_tag, flow.ended_status = shows.destination, shows.tag, shows.status
+    flow.ended_cause, flow.ended_incarnation = shows.cause, shows.peer_incarnation
+
+
+@apart
+def act(s, flow):
+    """The job."""
+    row = row_at(flow, flow.ended_slot)
+    accepted = flow.ended_status == Status.ACCEPTED
+    row.under_way = 0
+    if flow.ended_slot < flow.data_slots:
+        end_message(s, flow, row, accepted)
+    else:
+        end_word(s, flow, row, accepted)
+
+
+@jit
+def end_message(s, flow, row, accepted):
+    """A message has ended: its number is finished, or is void."""
+    node, index = row.destination, row.index
+    socket, stream = port_at(flow, row.socket), out_at(flow, node, index)
+    count_live(flow, node, -1)
+    socket.sent_bytes -= row.length
+    socket.sent -= 1
+    push_completion(
+        flow, s.cycle, flow.ended_slot, flow.ended_generation, flow.ended_destination, flow.ended_tag,
+        flow.ended_status, flow.ended_cause, flow.ended_incarnation,
+    )  # fmt: skip
+    if accepted:
+        finish(stream, row.seq)
+        peer_at(flow, node).heard = 1
+        if row.carried:
+            told(in_at(flow, node, row.socket), row.credit)
+    elif peer_at(flow, node).out == Out.UP:
+        place = row.seq - stream.base & 255
+        if place < WINDOW:
+            stream.void |= 1 << place
+            control.mark(flow, s.cycle, Code.VOID, node, index)
+        if flow.ended_cause == Cause.RESTARTED:
+            peers.leave(s, flow, node)
+
+
+@jit
+def end_word(s, flow, row, accepted):
+    """A control word has ended: what it told is told, or is to be told again."""
+    code, node = row.code, row.destination
+    asks = code in (Code.PING, Code.VOID)
+    if asks:
+        count_live(flow, node, -1)
+    if row.probe:
+        probe.end(s, flow, code, node, accepted, flow.ended_cause)
+    else:
+        control.ended(flow, s.cycle, code, node, row.index, accepted)
+    if accepted:
+        if code == Code.VOID:
+            stream = out_at(flow, node, row.index)
+            for place in range(WINDOW):
+                if row.map >> place & 1:
+                    finish(stream, row.base + place)
+        elif code == Code.WINDOW and row.carried:
+            told(in_at(flow, node, row.index), row.credit)
+        if asks:
+            peer_at(flow, node).heard = 1
+    elif flow.ended_cause != Cause.CANCELLED:
+        if asks and peer_at(flow, node).out == Out.UP:
+            peers.leave(s, flow, node)
+        elif code in (Code.MAP, Code.WINDOW) and peer_at(flow, node).source == In.OPEN:
+            peer_at(flow, node).source_age = 0
+            peers.become_source(flow, node, In.MUTE)
+    weigh(flow, node)

@@ -1,0 +1,64 @@
+"""The probe (section 9.6): one PING of a peer that is not up, or one MAP to a source that is mute."""
+
+from lethe.spec.events import Cause
+from lethe.spec.services.flow import Code, In, Out
+from lethe_sim.golden.compile import apart, jit
+
+from . import control, hear, peers, tasks
+from .state import Concern, Task, peer_at, weigh
+
+# The pause after a failure: at least so many cycles, doubled with each further one, so often at most.
+_PAUSE, _MOST = 64, 4
+
+
+@jit
+def sought(flow):
+    """The next peer that a probe is for."""
+    node = flow.probed
+    while True:
+        node = 0 if node + 1 == flow.nodes else node + 1
+        if peer_at(flow, node).concerns & Concern.SOUGHT:
+            return node
+
+
+@apart
+def act(s, flow):
+    """The job: the probe is sent, if it still has a reason."""
+    node = flow.job_number
+    peer = peer_at(flow, node)
+    if peer.out == Out.CONNECTING and peer.wanted and not peer.pong:
+        peer.wanted = 0
+        control.send_ping(s, flow, node)
+    elif peer.source == In.MUTE:
+        control.send_map(s, flow, node)
+    else:
+        return
+    weigh(flow, node)
+    flow.telling[0].probe, flow.probing = 1, 1 + node
+
+
+@jit
+def under_way(flow, node):
+    """Whether a probe of this peer is under way."""
+    return flow.probing == 1 + node
+
+
+@jit
+def end(s, flow, code, node, accepted, cause):
+    """The probe has ended; a failure is followed by a pause."""
+    peer = peer_at(flow, node)
+    flow.probing = 0
+    if code == Code.PING:
+        if peer.pong and peer.out == Out.CONNECTING:
+            peers.come_up(s, flow, node)
+    elif peer.source == In.MUTE:
+        if accepted:
+            hear.revive(flow, node)
+            control.mark(flow, s.cycle, Code.MAP, node, 0)
+        elif cause == Cause.RESTARTED and flow.task == Task.NONE:
+            tasks.begin_close(flow, node)
+    if peer.out == Out.UP or (code == Code.MAP and accepted):
+        flow.pause = 0
+        return
+    flow.pause = min(flow.pause + 1, _MOST)
+    flow.pause_until = s.cycle + 1 + max(flow.silence, _PAUSE << flow.pause)

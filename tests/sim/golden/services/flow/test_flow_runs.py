@@ -1,0 +1,135 @@
+"""Whole runs with flow: whatever happens, messages come once and in order, and every run ends."""
+
+import random
+
+import pytest
+
+from lethe.spec.events import Cause, FlowCounter, Status
+from lethe_sim.golden.model import Golden
+from tests.helpers.flow_oracle import flow_system, messages, play
+
+ACCEPTED = (Status.ACCEPTED, Cause.NONE)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("shape", [{}, {"cells": 2}, {"ports": 16, "cells": 24, "in_order": 8}])
+def test_all_come_once_and_in_order(loss, shape):
+    system = flow_system(4, flow=shape, faults={"loss": loss})
+    items = messages(system, 400, until=6000)
+    watched = play(system, items)
+    assert len(watched.taken) == len(items) and {*watched.ended.values()} == {ACCEPTED}
+    counters = watched.golden.service_counters["flow"].sum(axis=0)
+    assert counters[FlowCounter.SENT] == counters[FlowCounter.PLACED] == counters[FlowCounter.TAKEN] == len(items)
+
+
+@pytest.mark.parametrize("flit_bits", [16, 32, 64, 128])
+def test_all_widths(flit_bits):
+    system = flow_system(wire={"flit_bits": flit_bits, "mtu": 61}, faults={"loss": 0.05})
+    watched = play(system, messages(system, 150, until=3000))
+    assert len(watched.taken) == 150
+
+
+def test_more_control_classes():
+    system = flow_system(ni={"control_classes": 3}, faults={"loss": 0.05})
+    items = messages(system, 100, until=2000)
+    assert len(play(system, items).taken) == 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thirty_resets_of_a_node(seed):
+    """Of both scopes; what was accepted is lost only with the node that had it."""
+    chance = random.Random(seed)
+    resets = [
+        {"node": 1, "start": 400 + 150 * i + chance.randrange(90), "cycles": chance.randrange(1, 9),
+         "scope": chance.choice(("ni", "node"))}
+        for i in range(30)
+    ]  # fmt: skip
+    system = flow_system(faults={"resets": resets, "loss": 0.03})
+    watched = play(system, messages(system, 300, until=6000, seed=seed))
+    assert 150 < len(watched.taken) < 300
+    others = [n for n in watched.sent if n not in watched.ended]
+    assert len(others) < 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_resets_everywhere(seed):
+    chance = random.Random(seed)
+    resets = [
+        {"node": chance.randrange(4), "start": 300 + 97 * i + chance.randrange(90), "cycles": chance.randrange(1, 9)}
+        for i in range(40)
+    ]
+    system = flow_system(4, faults={"resets": resets, "loss": 0.1})
+    play(system, messages(system, 400, until=6000, seed=seed, retry_limit=10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_that_are_given_up(seed):
+    """One try each: what ends otherwise is passed over, and those behind it come."""
+    system = flow_system(faults={"loss": 0.25})
+    items = messages(system, 400, until=5000, seed=seed, retry_limit=1)
+    watched = play(system, items)
+    given_up = [number for number, end in watched.ended.items() if end != ACCEPTED]
+    assert len(given_up) > 20
+    assert {watched.ended[number][1] for number in given_up} == {Cause.RETRY_LIMIT}
+
+
+def test_a_death():
+    """Those who send to the dead node end at their deadlines; the others go on."""
+    system = flow_system(
+        4, faults={"deaths": [{"node": 2, "start": 1500}], "loss": 0.03}, timers={"ack_limit": 12},
+        workload={"retry_limit": 6},
+    )  # fmt: skip
+    items = messages(system, 300, until=4000, retry_limit=6, deadline=2500)
+    watched = play(system, items)
+    living = [
+        n for n, item in enumerate(sorted(items, key=lambda item: item.tag)) if 2 not in (item.node, item.destination)
+    ]
+    assert all(watched.ended[number] == ACCEPTED for number in living)
+
+
+def test_an_absence():
+    system = flow_system(4, faults={"absences": [{"node": 1, "start": 900, "end": 4000}], "loss": 0.03})
+    assert len(play(system, messages(system, 300, until=4000)).taken) == 300
+
+
+def test_a_stall():
+    """A node that takes nothing: its ports become congested, and nothing is lost."""
+    system = flow_system(4, faults={"stalls": [{"node": 1, "start": 500, "end": 9000}], "loss": 0.03})
+    watched = play(system, messages(system, 300, until=2500))
+    assert len(watched.taken) == 300
+    assert watched.golden.service_counters["flow"][1, FlowCounter.CONGESTIONS] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_that_sleep_do_the_same(seed):
+    chance = random.Random(seed)
+    resets = [{"node": chance.randrange(3), "start": 500 + 400 * i, "cycles": 3} for i in range(6)]
+    system = flow_system(faults={"resets": resets, "loss": 0.1}, flow={"watch": 300})
+    items = messages(system, 120, until=2500, seed=seed, retry_limit=4)
+    asleep, awake = (play(system, items, awake=awake).golden for awake in (False, True))
+    assert (asleep.cycle, asleep.digest) == (awake.cycle, awake.digest)
+
+
+def test_generators():
+    """Their sums agree; sockets and ports are those of their tags."""
+    system = flow_system(5, workload={"count": 60, "load": 0.4, "max_length": 32}, faults={"loss": 0.1})
+    golden = Golden(system)
+    golden.run(3_000_000, until_drained=True)
+    sums = {name: column.sum() for name, column in golden.sums.items()}
+    assert golden.drained and sums["wrong"] == 0
+    assert sums["sent"] == sums["received"] == 300 and sums["sent_sum"] == sums["received_sum"]
+
+
+def in_bulk(count):
+    system = flow_system(8, flow={"ports": 4, "cells": 8}, faults={"loss": 0.01})
+    watched = play(system, messages(system, count, until=10 * count))
+    assert len(watched.taken) == count
+
+
+def test_many_messages_short():
+    in_bulk(2000)
+
+
+@pytest.mark.full
+def test_many_messages():
+    in_bulk(50_000)
