@@ -273,6 +273,11 @@ class Golden:
         return self._ni[:, Registers.entries].copy()
 
     @property
+    def memory(self) -> np.ndarray:
+        """int64[nodes, numbers]: the numbers of each node, where `parameters` places them; not to be written."""
+        return self._ni
+
+    @property
     def busy(self) -> np.ndarray:
         """int64[nodes]: slots in use at each sender."""
         return self._ni[:, Registers.busy].copy()
