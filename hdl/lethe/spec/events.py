@@ -132,9 +132,7 @@ class Event(enum.IntEnum):
     FLOW_REFUSED = 65  # a message is refused; detail: Cause
     FLOW_CARRY = 66  # the datagram of a message has been stored whole; detail: the message's number
     FLOW_COMMIT = 67  # a message was accepted; detail: its number
-    FLOW_IGNORED = (
-        68  # a message was acknowledged and dropped: known already, or its port is not bound; detail: its number
-    )
+    FLOW_IGNORED = 68  # a message was taken that is no use: it is there already, or its port is not bound
     FLOW_PLACE = 69  # a message has its place in the list of its port; detail: its number
     FLOW_TAKE = 70  # the host took a message's record; detail: its number
     FLOW_FLUSHED = 71  # a message left the list of a port that is bound no more; detail: its number

@@ -3,7 +3,7 @@
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib import queue
 
-from . import accept, host_port, layouts, ni, receiver, send_table, transmitter
+from . import accept, host_port, layouts, receiver, send_table, transmitter
 
 
 @jit
@@ -12,7 +12,6 @@ def show(k, numbers, data, cycle, port):
     offered, shown = port.drives, port.shows
     moves = host_port.control_moves(k, numbers, offered, cycle)
     shown.ready = cycle >= host_port.ready_from(numbers)
-    shown.idle = ni.idle(k, numbers, cycle)
     shown.send_ready = not moves and host_port.send_ready(k, numbers, offered, cycle)
     shown.data_ready = not moves and host_port.data_ready(numbers, 0)
     shown.control_ready, shown.control_data_ready = 0, 0

@@ -11,7 +11,7 @@ from lethe_sim.golden.state import AHEAD
 
 from . import control, turns
 from .send import ASK, DPORT, FLAGS, SEQ
-from .state import Verdict, in_at, peer_at, port_at, push_entry, shift, wants_window
+from .state import Fate, in_at, peer_at, port_at, push_entry, shift, wants_window
 
 
 @jit
@@ -42,25 +42,25 @@ def judge(flow, arrival):
 
 @jit
 def verdict(flow, arrival):
-    """`Verdict` of a data message."""
+    """`Fate` of a data message."""
     if arrival.best_effort or arrival.source >= flow.nodes:
-        return Verdict.NOT_OPEN
+        return Fate.NOT_OPEN
     if peer_at(flow, arrival.source).source == In.CLOSED:
-        return Verdict.NOT_OPEN
+        return Fate.NOT_OPEN
     if arrival.length < flow.header_bytes:
-        return Verdict.IGNORE
+        return Fate.IGNORE
     index = arrival.dport & flow.port_mask
     stream, port = in_at(flow, arrival.source, index), port_at(flow, index)
     distance = arrival.seq - stream.expected & 255
     if WINDOW <= distance < 256 - WINDOW:
-        return Verdict.NOT_OPEN
+        return Fate.NOT_OPEN
     if distance >= WINDOW or stream.present >> distance & 1:
-        return Verdict.IGNORE
+        return Fate.IGNORE
     if not port.bound or port.number != arrival.dport:
-        return Verdict.VACANT
+        return Fate.VACANT
     if distance == 0:
-        return Verdict.PORT_FULL if port.used == flow.cells else Verdict.PLACE
-    return Verdict.EARLY if port.used >= flow.cells - flow.in_order else Verdict.PLACE
+        return Fate.PORT_FULL if port.used == flow.cells else Fate.PLACE
+    return Fate.EARLY if port.used >= flow.cells - flow.in_order else Fate.PLACE
 
 
 @jit
@@ -69,7 +69,7 @@ def refusal(flow, cycle):
     if not turns.data_acts(flow, cycle):
         return 0
     found = arrival_of(flow, cycle).verdict
-    return found if found <= Verdict.EARLY else 0
+    return found if found <= Fate.EARLY else 0
 
 
 @apart
@@ -82,16 +82,16 @@ def act(s, flow):
     source, index, found = arrival.source, arrival.dport & flow.port_mask, arrival.verdict
     stream, port = in_at(flow, source, index), port_at(flow, index)
     distance, count, filled = arrival.seq - stream.expected & 255, 0, 0
-    if found != Verdict.IGNORE:
+    if found != Fate.IGNORE:
         stream.present |= 1 << distance
-        if found == Verdict.PLACE:
+        if found == Fate.PLACE:
             stream.filled |= 1 << distance
             port.used += 1
             flow.used += 1
         if distance == 0:
             count, filled = shift(stream)
     push_entry(flow, s.cycle, found, source, index, arrival.seq, count, filled)
-    event = Event.FLOW_COMMIT if found == Verdict.PLACE else Event.FLOW_IGNORED
+    event = Event.FLOW_COMMIT if found == Fate.PLACE else Event.FLOW_IGNORED
     word = event_word(event, arrival.seq, source, max(0, arrival.length - flow.header_bytes))
     site.tell(s, FLOW_ARRIVE, word, extra(arrival.dport), 0)
     if wants_window(stream) or arrival.flags & ASK:

@@ -38,6 +38,7 @@ def flip(s, flow, index):
     """A port becomes congested, or no more."""
     port = port_at(flow, index)
     port.congested = 1 - port.congested
+    flow.congested ^= 1 << index
     weigh_port(flow, index)
     flow.map_asked = 1
     if flow.told_peer == s.cycle:

@@ -22,7 +22,6 @@ from .state import (
     out_at,
     peer_at,
     place_in,
-    port_at,
     row_at,
 )
 
@@ -201,11 +200,8 @@ def send_void(s, flow, node, index):
 @jit
 def send_map(s, flow, node):
     """MAP: which own ports are congested."""
-    bits = 0
-    for index in range(flow.ports):
-        bits |= port_at(flow, index).congested << index
     begin(s, flow, Code.MAP, node, 0, peer_at(flow, node).source_incarnation)
-    put_field(s, MAP, bits)
+    put_field(s, MAP, flow.congested)
     show(s, Code.MAP, node)
 
 

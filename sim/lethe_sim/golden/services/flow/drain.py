@@ -15,8 +15,8 @@ from .send import CREDIT, DPORT, FLAGS, NOWAIT, RETX, SEQ, SPORT, USER, beat_pla
 from .state import (
     HEADER_IN,
     Drain,
+    Fate,
     Transfer,
-    Verdict,
     cell_at,
     entry_at,
     in_at,
@@ -35,13 +35,13 @@ def pops(s, flow):
         return False
     if turns.credit_acts(flow, s.cycle) or flow.settle_own_at == s.cycle:
         return False
-    return entry_at(flow, 0).verdict >= Verdict.RUN or s.below.delivers[0].valid
+    return entry_at(flow, 0).verdict >= Fate.RUN or s.below.delivers[0].valid
 
 
 @jit
 def takes_record(s, flow):
     """Whether the deliver record below is taken in this cycle."""
-    return pops(s, flow) and entry_at(flow, 0).verdict < Verdict.RUN
+    return pops(s, flow) and entry_at(flow, 0).verdict < Fate.RUN
 
 
 @jit
@@ -57,9 +57,9 @@ def pop(s, flow):
     drained.verdict, drained.source, drained.index = entry.verdict, entry.source, entry.index
     drained.seq, drained.count, drained.mask = entry.seq, entry.count, entry.mask
     queue.removed(flow.journal[0], flow.records_limit + 5, s.cycle)
-    if drained.verdict == Verdict.RUN:
+    if drained.verdict == Fate.RUN:
         run_on(flow, s.cycle, drained.source, drained.index, drained.seq, drained.count, drained.mask)
-    elif drained.verdict == Verdict.OWN:
+    elif drained.verdict == Fate.OWN:
         begin_own(s, flow)
     else:
         begin_message(s, flow)
@@ -88,7 +88,7 @@ def begin_message(s, flow):
     drained, record = flow.draining[0], s.below.delivers[0]
     flow.drained, flow.drain_length, flow.drain_cls = 0, record.length, record.cls
     flow.drain_beats = payload_flits(s.k, record.length)
-    flow.drain_cell = take_cell(flow, drained.index) if drained.verdict == Verdict.PLACE else NONE
+    flow.drain_cell = take_cell(flow, drained.index) if drained.verdict == Fate.PLACE else NONE
     if record.length >= flow.header_bytes:
         flow.drain = Drain.HEADER
     elif flow.drain_beats > 0:
@@ -163,7 +163,7 @@ def settle(s, flow):
     socket = header(s, SPORT) & flow.port_mask
     if raise_limit(peer_at(flow, source), out_at(flow, source, socket), header(s, CREDIT)):
         flow.raised += 1
-    if drained.verdict == Verdict.PLACE:
+    if drained.verdict == Fate.PLACE:
         cell = cell_at(flow, flow.drain_cell)
         cell.sport, cell.dport, cell.seq = header(s, SPORT), header(s, DPORT), header(s, SEQ)
         cell.flags = header(s, FLAGS) & USER | (NOWAIT if header(s, RETX) else 0)
@@ -173,7 +173,7 @@ def settle(s, flow):
             place(s, flow, flow.drain_cell)
         else:
             park(flow, flow.drain_cell)
-    elif drained.verdict == Verdict.VACANT and drained.count > 0:
+    elif drained.verdict == Fate.VACANT and drained.count > 0:
         in_at(flow, source, index).gap = 1
     if drained.count > 0:
         seq = drained.seq + 1 & 255

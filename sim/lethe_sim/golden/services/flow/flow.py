@@ -27,7 +27,6 @@ from .state import (
     ended_at,
     number_at,
     peer_at,
-    port_at,
     start,
 )
 from .state import begin as begin_again
@@ -75,9 +74,7 @@ def show(s):
     shown.set_ready = flow.job == Job.SET and turns.job_acts(flow, s.cycle)
     shown.answer_error = settings.error(flow, s.above) if shown.set_ready else 0
     show_notice(s, flow, shown)
-    shown.readable, shown.congested = flow.readable, 0
-    for index in range(flow.ports):
-        shown.congested |= port_at(flow, index).congested << index
+    shown.readable, shown.congested = flow.readable, flow.congested
 
 
 @jit
@@ -88,6 +85,8 @@ def show_accepted(s, flow, shown):
     if shown.accepted_valid:
         shown.accepted_slot, shown.accepted_generation = below.accepted_slot, below.accepted_generation
         shown.accepted_tag = below.accepted_tag
+        return
+    if flow.records_in[0].level == 0 or send.message_at(flow, 0).destination != s.node:
         return
     found, _, _ = send.outcome(s, flow)
     if found == Attempt.OWN:

@@ -10,8 +10,8 @@ from lethe_sim.golden.services import site
 from . import control, peers, probe, tasks
 from .state import (
     WORD_IN,
-    Task,
-    Verdict,
+    Fate,
+    PeerTask,
     ahead,
     in_at,
     out_at,
@@ -115,7 +115,7 @@ def hear_ping(s, flow, source):
     peer, boot, round_of = peer_at(flow, source), field(s, control.BOOT), field(s, control.ROUND)
     same = peer.source_known and boot == peer.source_boot
     if not peer.source_known or boot > peer.source_boot or (same and ahead(round_of, peer.source_round)):
-        if flow.task == Task.NONE:
+        if flow.task == PeerTask.NONE:
             tasks.begin_open(flow, source, boot, round_of, flow.word_incarnation)
     elif same and round_of == peer.source_round:
         control.mark(flow, s.cycle, Code.PONG, source, 0)
@@ -143,7 +143,7 @@ def hear_pong(s, flow, source):
             peers.leave(s, flow, source)
     elif peer.out == Out.CONNECTING and not peer.pong:
         if peer.life_known and peer.life != own:
-            if flow.task == Task.NONE:
+            if flow.task == PeerTask.NONE:
                 tasks.begin_up(flow, source, own, flow.word_incarnation)
         else:
             answer(s, flow, source, own, flow.word_incarnation)
@@ -206,6 +206,6 @@ def hear_void(s, flow, source):
     if stream.present & 1:
         first = stream.expected
         count, filled = shift(stream)
-        push_entry(flow, s.cycle, Verdict.RUN, source, index, first, count, filled)
+        push_entry(flow, s.cycle, Fate.RUN, source, index, first, count, filled)
     if wants_window(stream):
         control.mark(flow, s.cycle, Code.WINDOW, source, index)

@@ -5,7 +5,7 @@ from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 
 from . import control, hear, peers, tasks
-from .state import Concern, Task, peer_at, weigh
+from .state import Concern, PeerTask, peer_at, weigh
 
 # The pause after a failure: at least so many cycles, doubled with each further one, so often at most.
 _PAUSE, _MOST = 64, 4
@@ -55,7 +55,7 @@ def end(s, flow, code, node, accepted, cause):
         if accepted:
             hear.revive(flow, node)
             control.mark(flow, s.cycle, Code.MAP, node, 0)
-        elif cause == Cause.RESTARTED and flow.task == Task.NONE:
+        elif cause == Cause.RESTARTED and flow.task == PeerTask.NONE:
             tasks.begin_close(flow, node)
     if peer.out == Out.UP or (code == Code.MAP and accepted):
         flow.pause = 0

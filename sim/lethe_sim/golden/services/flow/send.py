@@ -19,8 +19,8 @@ from .control import silent
 from .state import (
     BEATS,
     HEADER_OUT,
+    Fate,
     Transfer,
-    Verdict,
     count_live,
     journal_has_room,
     message_at,
@@ -251,7 +251,7 @@ def admit_own(s, flow):
     if held:
         port.used += 1
         flow.used += 1
-    push_entry(flow, s.cycle, Verdict.OWN, s.node, index, 0, 1 if held else 0, 0)
+    push_entry(flow, s.cycle, Fate.OWN, s.node, index, 0, 1 if held else 0, 0)
     end_without_slot(s, flow, Status.ACCEPTED, Cause.NONE, s.incarnation)
     flow.transfer = Transfer.OWN
     show(s, Event.FLOW_SEND, 0, sending)

@@ -40,7 +40,7 @@ class Drain(IntEnum):
     SHORT = 4
 
 
-class Verdict(IntEnum):
+class Fate(IntEnum):
     """What becomes of a data message (the first three are refusals), and what else the journal has."""
 
     NONE = 0
@@ -78,7 +78,7 @@ class Job(IntEnum):
     TASK = 8
 
 
-class Task(IntEnum):
+class PeerTask(IntEnum):
     """The tasks."""
 
     NONE = 0
@@ -178,7 +178,7 @@ class Port(Record):
     send_limit: int
 
 
-class Cell(Record):
+class PortCell(Record):
     """A cell: what its message's record says, and 1 + the next parked one of the stream."""
 
     index: int
@@ -193,7 +193,7 @@ class Cell(Record):
     parked: int
 
 
-class Row(Record):
+class SlotRow(Record):
     """A slot of the NI: of a message, or (``code`` is not 0) of a control word."""
 
     under_way: int
@@ -325,6 +325,7 @@ class Flow(Record):
     used: int  # of all ports
     readable: int
     readable_before: int
+    congested: int
     flips: int  # ports that would become congested, or no more
     told_peer: int  # the last cycle in which a peer changed
     merge_at: int  # the cycle in which the merge port asked, or `NEVER`
@@ -415,7 +416,7 @@ class Flow(Record):
     leaving: int
     sought: int
     sending: Any = records(Message, 1)
-    telling: Any = records(Row, 1)
+    telling: Any = records(SlotRow, 1)
     arrivals: Any = records(Arrival, AHEAD)
     draining: Any = records(Entry, 1)
     records_in: Any = records(Queue, 1)
@@ -446,7 +447,8 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
     areas = {
         "at_peers": nodes * Peer.size, "at_outs": nodes * ports * OutStream.size,
         "at_ins": nodes * ports * InStream.size, "at_ports": ports * Port.size, "at_free": ports * flow.cells,
-        "at_lists": ports * flow.cells, "at_cells": ports * flow.cells * Cell.size, "at_rows": below.slots * Row.size,
+        "at_lists": ports * flow.cells, "at_cells": ports * flow.cells * PortCell.size,
+        "at_rows": below.slots * SlotRow.size,
         "at_notices": nodes * values["notices"], "at_messages": 2 * Message.size,
         "at_completions": (below.slots + 5) * Ended.size, "at_journal": (system.ni.deliver_records + 5) * Entry.size,
         "at_control": nodes * values["notices"] + 1, "at_told": nodes + 1, "at_lasts": OUTPUT + 1,
@@ -552,13 +554,13 @@ def port_at(flow, index):
 @jit
 def cell_at(flow, number):
     """A cell."""
-    return Cell(flow, flow.at_cells, number)
+    return PortCell(flow, flow.at_cells, number)
 
 
 @jit
 def row_at(flow, slot):
     """What is known of a slot of the NI."""
-    return Row(flow, flow.at_rows, slot)
+    return SlotRow(flow, flow.at_rows, slot)
 
 
 @jit

@@ -5,9 +5,9 @@ from lethe_sim.golden.compile import apart, jit
 
 from . import control, hear, peers
 from .state import (
+    Fate,
+    PeerTask,
     Phase,
-    Task,
-    Verdict,
     clear_in,
     in_at,
     peer_at,
@@ -20,7 +20,7 @@ from .state import (
 def begin_open(flow, node, boot, round_of, incarnation):
     """A source opens: what is left of it is flushed."""
     peer, life = peer_at(flow, node), boot & control.LIFE
-    flow.task, flow.phase, flow.task_node, flow.task_index = Task.OPEN, Phase.FLUSH, node, 0
+    flow.task, flow.phase, flow.task_node, flow.task_index = PeerTask.OPEN, Phase.FLUSH, node, 0
     flow.task_boot, flow.task_round, flow.task_incarnation = boot, round_of, incarnation
     flow.task_life, flow.task_sweep = life, peer.life_known and peer.life != life
     peers.become_source(flow, node, In.CLOSED)
@@ -29,7 +29,7 @@ def begin_open(flow, node, boot, round_of, incarnation):
 @jit
 def begin_close(flow, node):
     """A source is closed."""
-    flow.task, flow.phase, flow.task_node, flow.task_index = Task.CLOSE, Phase.FLUSH, node, 0
+    flow.task, flow.phase, flow.task_node, flow.task_index = PeerTask.CLOSE, Phase.FLUSH, node, 0
     flow.task_sweep = 0
     peers.become_source(flow, node, In.CLOSED)
 
@@ -37,14 +37,14 @@ def begin_close(flow, node):
 @jit
 def begin_up(flow, node, life, incarnation):
     """A peer that this node connects to has another life."""
-    flow.task, flow.phase, flow.task_node = Task.UP, Phase.SWEEP, node
+    flow.task, flow.phase, flow.task_node = PeerTask.UP, Phase.SWEEP, node
     flow.task_life, flow.task_incarnation, flow.task_sweep = life, incarnation, 1
 
 
 @jit
 def sweeps(flow):
     """Whether the NI is asked to forget a source."""
-    return flow.task != Task.NONE and flow.phase == Phase.SWEEP
+    return flow.task != PeerTask.NONE and flow.phase == Phase.SWEEP
 
 
 @jit
@@ -73,7 +73,7 @@ def flush(s, flow):
     count = 1
     while stream.filled >> count - 1:
         count += 1
-    push_entry(flow, s.cycle, Verdict.RUN, flow.task_node, index, stream.expected, count, stream.filled)
+    push_entry(flow, s.cycle, Fate.RUN, flow.task_node, index, stream.expected, count, stream.filled)
     clear_in(stream)
     flow.task_index += 1
     if flow.task_index == flow.ports:
@@ -98,19 +98,19 @@ def clear_row(flow):
 def finish(s, flow):
     """The last job of a task."""
     node, task = flow.task_node, flow.task
-    if task == Task.OPEN:
+    if task == PeerTask.OPEN:
         peer = peer_at(flow, node)
         peer.source_known, peer.source_boot, peer.source_round = 1, flow.task_boot, flow.task_round
         peer.source_incarnation, peer.life, peer.life_known = flow.task_incarnation, flow.task_life, 1
         peers.become_source(flow, node, In.OPEN)
         control.mark(flow, s.cycle, Code.PONG, node, 0)
         flow.job_node, flow.job_map = node, 1
-    elif task == Task.UP:
+    elif task == PeerTask.UP:
         hear.answer(s, flow, node, flow.task_life, flow.task_incarnation)
-    flow.task = Task.NONE
+    flow.task = PeerTask.NONE
 
 
 @jit
 def has_job(flow):
     """Whether the phase of the task has a job."""
-    return flow.task != Task.NONE and flow.phase != Phase.SWEEP
+    return flow.task != PeerTask.NONE and flow.phase != Phase.SWEEP

@@ -8,7 +8,7 @@ from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
 from . import control, peers, tasks
-from .state import Job, Task, Walk, peer_at, weigh
+from .state import Job, PeerTask, Walk, peer_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
 TURN, STEP = 4, 3
@@ -93,7 +93,7 @@ def watch(s, flow, node):
     if peer.source == In.MUTE:
         if peer.source_age < _CLOSES:
             peer.source_age += 1
-        elif flow.task == Task.NONE:
+        elif flow.task == PeerTask.NONE:
             tasks.begin_close(flow, node)
     weigh(flow, node)
     return asks
