@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lethe.spec.events import Cause, Status
 from lethe_sim.rds import transport
-from lethe_sim.rds.transport import NOWAIT, REPEATED, Datagram, Happening, Setting
+from lethe_sim.rds.transport import NOWAIT, REPEATED, Datagram, Happening, SettingCode
 
 WINDOW, NUMBERS = 16, 256
 
@@ -106,7 +106,7 @@ class ReferenceTransport:
         self.cycle = 0
         self.closed = False
         self.offered: list[tuple[int, Datagram]] = []
-        self.settings: list[tuple[int, Setting, int, int]] = []
+        self.settings: list[tuple[int, SettingCode, int, int]] = []
         self._random = random.Random(seed)
         self._loss, self._delay, self._cells, self._in_order = loss, delay, cells, in_order
         self._quota, self._slots, self._watch = quota, slots, watch
@@ -132,7 +132,7 @@ class ReferenceTransport:
         self._state[node].records.append(datagram)
         self._try_soon(node)
 
-    def set(self, node: int, code: Setting, index: int, value: int) -> None:
+    def set(self, node: int, code: SettingCode, index: int, value: int) -> None:
         self.settings.append((node, code, index, value))
         life = self._life[node]
         self._later(5, lambda: self._set(node, life, code, index, value))
@@ -221,7 +221,7 @@ class ReferenceTransport:
         ):
             state.records.popleft()
             generation = next(self._generation)
-            self._later(2, lambda: self._tell(life, transport.Ended(
+            self._later(2, lambda: self._tell(life, transport.DatagramEnd(
                 node, self.cycle, self._slots, generation, datagram.destination, datagram.tag, Status.REJECTED, cause,
             )))  # fmt: skip
         self._try_soon(node)
@@ -255,7 +255,7 @@ class ReferenceTransport:
         generation = next(self._generation)
         if to == node:
             self._tell(life, transport.Accepted(node, self.cycle, self._slots, generation, datagram.tag))
-            self._later(2, lambda: self._tell(life, transport.Ended(
+            self._later(2, lambda: self._tell(life, transport.DatagramEnd(
                 node, self.cycle, self._slots, generation, node, datagram.tag, Status.ACCEPTED, Cause.NONE,
             )))  # fmt: skip
             port = state.ports[datagram.dport % self.ports]
@@ -431,7 +431,7 @@ class ReferenceTransport:
         elif state.out.get(flight.destination) == "UP":
             lives = life, self._life[flight.destination]
             self._later(self._way(), lambda: self._void(flight, lives))
-        ended = transport.Ended(
+        ended = transport.DatagramEnd(
             node, self.cycle, flight.slot, flight.generation, flight.destination, datagram.tag, status, cause
         )
         self._later(2, lambda: self._tell(life, ended))
@@ -482,26 +482,26 @@ class ReferenceTransport:
 
     # Ports
 
-    def _set(self, node: int, life: int, code: Setting, index: int, value: int) -> None:
+    def _set(self, node: int, life: int, code: SettingCode, index: int, value: int) -> None:
         if life != self._life[node]:
             return
         port, error = self._state[node].ports[index], 0
         match code:
-            case Setting.UNBIND:
+            case SettingCode.UNBIND:
                 port.number = None
                 self._show_soon(node)
-            case Setting.BIND if port.number is not None:
+            case SettingCode.BIND if port.number is not None:
                 error = 1
-            case Setting.BIND if port.list:
+            case SettingCode.BIND if port.list:
                 error = 2
-            case Setting.BIND if value % self.ports != index:
+            case SettingCode.BIND if value % self.ports != index:
                 error = 3
-            case Setting.BIND:
+            case SettingCode.BIND:
                 port.number = value
-            case Setting.RECEIVE_LIMIT:
+            case SettingCode.RECEIVE_LIMIT:
                 assert value % 16 == 0
                 port.receive_limit = value
-            case Setting.SEND_LIMIT:
+            case SettingCode.SEND_LIMIT:
                 port.send_limit = value
         self._judge(node)
         self._tell(life, transport.Answered(node, self.cycle, error))

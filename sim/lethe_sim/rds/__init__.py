@@ -3,6 +3,6 @@
 from .addresses import Addresses
 from .network import RdsNetwork
 from .notices import GivenUp
-from .socket import Message, Socket
+from .socket import Socket, SocketMessage
 
-__all__ = ["Addresses", "GivenUp", "Message", "RdsNetwork", "Socket"]
+__all__ = ["Addresses", "GivenUp", "RdsNetwork", "Socket", "SocketMessage"]

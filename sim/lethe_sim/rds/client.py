@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .addresses import rds_error
-from .endpoint import Taken
+from .endpoint import ReadMessage
 from .frames import FrameError, Frames, frame
 from .info import Information
 from .socket import Socket
@@ -172,7 +172,7 @@ def _bits(pairs: list) -> dict[int, int]:
     return {descriptor: bits for descriptor, bits in pairs}
 
 
-def _taken(value: dict) -> Taken:
+def _taken(value: dict) -> ReadMessage:
     ancdata = [(level, kind, data) for level, kind, data in value["ancdata"]]
     address = None if value["address"] is None else (value["address"][0], value["address"][1])
-    return Taken(value["data"], value["length"], ancdata, value["flags"], address, value["number"])
+    return ReadMessage(value["data"], value["length"], ancdata, value["flags"], address, value["number"])

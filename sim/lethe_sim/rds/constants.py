@@ -14,7 +14,7 @@ SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_PROTOCOL, SO_DOMAIN = 3, 4, 7, 8, 38
 #: Options of level SOL_RDS.
 RDS_CANCEL_SENT_TO, RDS_GET_MR, RDS_FREE_MR, RDS_RECVERR, RDS_CONG_MONITOR, RDS_GET_MR_FOR_DEST = 1, 2, 3, 5, 6, 7
 SO_RDS_TRANSPORT = 8
-#: This driver's own: what becomes of a message that ended without an answer, `FLUSH` or `RESEND`.
+#: This driver's own: whether a message that ended without an answer is given up, or sent once more.
 SO_RDS_ENDED = 0x4C01
 FLUSH, RESEND = 0, 1
 

@@ -21,7 +21,7 @@ from .parts import Whole
 if TYPE_CHECKING:
     from .node import RdsNode
 
-__all__ = ["Call", "Endpoint", "Taken"]
+__all__ = ["Call", "Endpoint", "ReadMessage"]
 
 #: A call that may have to wait.
 Call = Generator[int, None, Any]
@@ -32,7 +32,7 @@ _CMSG_HEADER, _CMSG_ALIGN = 16, 8
 
 
 @dataclass(frozen=True)
-class Taken:
+class ReadMessage:
     """What `recvmsg` returns; ``length`` is that of the whole message, ``number`` its number in its stream."""
 
     data: bytes
@@ -206,9 +206,7 @@ class Endpoint:
             self._choose(value)
         elif (level, name) == (rds.SOL_RDS, rds.SO_RDS_ENDED):
             if value not in (rds.FLUSH, rds.RESEND):
-                raise rds_error(
-                    errno.EINVAL, f"{value} is neither FLUSH ({rds.FLUSH}) nor the other policy ({rds.RESEND})"
-                )
+                raise rds_error(errno.EINVAL, f"{value} is neither 0 (FLUSH) nor 1")
             self._ended = value
         elif level == rds.SOL_RDS and name in (rds.RDS_GET_MR, rds.RDS_FREE_MR, rds.RDS_GET_MR_FOR_DEST):
             raise rds_error(errno.EOPNOTSUPP, "there is no remote memory")
@@ -319,7 +317,7 @@ class Endpoint:
             raise rds_error(errno.EINVAL, f"there is no transport {transport}")
         self._transport = transport
 
-    def _told(self, room: int) -> Taken:
+    def _told(self, room: int) -> ReadMessage:
         """Notices: as many as there is room for; one at least is used up."""
         items: list[Cmsg] = []
         while self._notices:
@@ -336,10 +334,10 @@ class Endpoint:
                 room -= _space(items[-1])
         if room < 0:
             # As a system call does: what has no room is lost, and the flag says so.
-            return Taken(b"", 0, [], rds.MSG_CTRUNC, None)
-        return Taken(b"", 0, items, 0, None)
+            return ReadMessage(b"", 0, [], rds.MSG_CTRUNC, None)
+        return ReadMessage(b"", 0, items, 0, None)
 
-    def _taken(self, size: int, ancillary: int, flags: int) -> Taken:
+    def _taken(self, size: int, ancillary: int, flags: int) -> ReadMessage:
         waiting = self.queue[0]
         message = waiting.message
         if not flags & rds.MSG_PEEK:
@@ -358,7 +356,7 @@ class Endpoint:
         data = message.payload[:size]
         if len(data) < len(message.payload):
             told |= rds.MSG_TRUNC
-        return Taken(data, len(message.payload), items, told, waiting.address, message.number)
+        return ReadMessage(data, len(message.payload), items, told, waiting.address, message.number)
 
     def _judge(self) -> None:
         """The port is congested from SO_RCVBUF on, until the queue is below half of it (RDS-10, RDS-16, RDS-36)."""

@@ -12,7 +12,18 @@ from lethe.spec.services import FLOW
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import Delivery, ShownPort
 
-from .transport import Accepted, Answered, Arrived, Congested, Datagram, Ended, Happening, Noticed, Restarted, Setting
+from .transport import (
+    Accepted,
+    Answered,
+    Arrived,
+    Congested,
+    Datagram,
+    DatagramEnd,
+    Happening,
+    Noticed,
+    Restarted,
+    SettingCode,
+)
 
 __all__ = ["GoldenTransport"]
 
@@ -41,7 +52,7 @@ class DrivenHost:
         self.mask = mask
         self.records: deque[Datagram] = deque()
         self.beats: deque[tuple[int, int]] = deque()
-        self.settings: deque[tuple[Setting, int, int]] = deque()
+        self.settings: deque[tuple[SettingCode, int, int]] = deque()
         self.cancels: deque[tuple[int, int]] = deque()
         self.taking: deque[Taking] = deque()
 
@@ -98,8 +109,8 @@ class GoldenTransport:
     def send(self, node: int, datagram: Datagram) -> None:
         self._host(node).records.append(datagram)
 
-    def set(self, node: int, code: Setting, index: int, value: int) -> None:
-        limit = code in (Setting.RECEIVE_LIMIT, Setting.SEND_LIMIT)
+    def set(self, node: int, code: SettingCode, index: int, value: int) -> None:
+        limit = code in (SettingCode.RECEIVE_LIMIT, SettingCode.SEND_LIMIT)
         self._host(node).settings.append((code, index, value // 16 if limit else value))
 
     def cancel(self, node: int, slot: int, generation: int) -> None:
@@ -198,7 +209,7 @@ class GoldenTransport:
             told.append(Accepted(node, cycle, slot, generation, int(shown.accepted_tag)))
         if flag & _FLAGS["completion.valid"]:
             told.append(
-                Ended(
+                DatagramEnd(
                     node, cycle, int(shown.slot), int(shown.generation), int(shown.destination), int(shown.tag),
                     Status(int(shown.status)), Cause(int(shown.cause)), int(shown.peer_incarnation),
                 )

@@ -11,7 +11,18 @@ from .counters import Counted
 from .endpoint import MOST_MESSAGES, Endpoint
 from .outbox import Outbox, Outgoing
 from .parts import Joiner
-from .transport import Accepted, Answered, Arrived, Congested, Ended, Happening, Noticed, Restarted, Setting, Transport
+from .transport import (
+    Accepted,
+    Answered,
+    Arrived,
+    Congested,
+    DatagramEnd,
+    Happening,
+    Noticed,
+    Restarted,
+    SettingCode,
+    Transport,
+)
 
 __all__ = ["RdsNode"]
 
@@ -56,11 +67,11 @@ class RdsNode:
         self._pings = Endpoint(self, -1)
         self._pings.set_option(SOL_RDS, SO_RDS_ENDED, FLUSH)
         for index in range(transport.ports):
-            self._set(Setting.UNBIND, index, 0)
+            self._set(SettingCode.UNBIND, index, 0)
         if pings:
             self._pings.port, self._pings.address = PING_PORT, addresses.of(number)
             self.endpoints[0] = self._pings
-            self._set(Setting.BIND, 0, PING_PORT)
+            self._set(SettingCode.BIND, 0, PING_PORT)
 
     # What the sockets ask for
 
@@ -80,18 +91,18 @@ class RdsNode:
     def bind(self, port: int) -> Generator[int, None, None]:
         """Have the hardware bind a port that is reserved; what was there before goes first."""
         index = port % self.ports
-        self._set(Setting.RECEIVE_LIMIT, index, self._transport.receive_limit)
-        asked = self._set(Setting.BIND, index, port)
+        self._set(SettingCode.RECEIVE_LIMIT, index, self._transport.receive_limit)
+        asked = self._set(SettingCode.BIND, index, port)
         while True:
             while asked.error is None:
                 yield 0
             if asked.error == _DONE:
                 return
             if asked.error == _BOUND:
-                self._set(Setting.UNBIND, index, 0)
+                self._set(SettingCode.UNBIND, index, 0)
             elif asked.error > _NOT_EMPTY:
                 raise RuntimeError(f"node {self.number} refuses to bind port {port} to index {index}")
-            asked = self._set(Setting.BIND, index, port)
+            asked = self._set(SettingCode.BIND, index, port)
 
     def release(self, endpoint: Endpoint) -> None:
         """A bound socket is closed."""
@@ -100,7 +111,7 @@ class RdsNode:
         if self.endpoints.get(index) is not endpoint:
             return
         del self.endpoints[index]
-        self._set(Setting.UNBIND, index, 0)
+        self._set(SettingCode.UNBIND, index, 0)
         self._read(index, True)
         for (_, to), joiner in self.joiners.items():
             if to == index:
@@ -109,12 +120,12 @@ class RdsNode:
     def stop(self, port: int) -> None:
         """A port is congested: its messages stay where they are, and its peers are told."""
         # A limit of 0 bytes is reached by an empty list.
-        self._set(Setting.RECEIVE_LIMIT, port % self.ports, 0)
+        self._set(SettingCode.RECEIVE_LIMIT, port % self.ports, 0)
         self._read(port % self.ports, False)
 
     def go_on(self, port: int) -> None:
         """A port is congested no more."""
-        self._set(Setting.RECEIVE_LIMIT, port % self.ports, self._transport.receive_limit)
+        self._set(SettingCode.RECEIVE_LIMIT, port % self.ports, self._transport.receive_limit)
         self._read(port % self.ports, True)
 
     # What the transport tells
@@ -126,7 +137,7 @@ class RdsNode:
                 self._arrived(event)
             case Accepted():
                 self.outbox.accepted(event)
-            case Ended():
+            case DatagramEnd():
                 self.outbox.ended(event)
             case Answered():
                 self._asked.popleft().error = event.error
@@ -183,16 +194,16 @@ class RdsNode:
             joiner.drop()
         self.outbox.restarted()
         for index in range(self.ports):
-            self._set(Setting.UNBIND, index, 0)
+            self._set(SettingCode.UNBIND, index, 0)
             endpoint = self.endpoints.get(index)
             if endpoint is None or endpoint.port is None:
                 continue
-            self._set(Setting.BIND, index, endpoint.port)
+            self._set(SettingCode.BIND, index, endpoint.port)
             if endpoint.congested:
-                self._set(Setting.RECEIVE_LIMIT, index, 0)
+                self._set(SettingCode.RECEIVE_LIMIT, index, 0)
         self._transport.receive(self.number, self._mask)
 
-    def _set(self, code: Setting, index: int, value: int) -> Asked:
+    def _set(self, code: SettingCode, index: int, value: int) -> Asked:
         asked = Asked()
         self._asked.append(asked)
         self._transport.set(self.number, code, index, value)

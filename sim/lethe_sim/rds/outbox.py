@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lethe.spec.events import Cause, Status
 
 from .parts import cut
-from .transport import AGAIN, LAST, NOWAIT, Accepted, Datagram, Ended, Transport
+from .transport import AGAIN, LAST, NOWAIT, Accepted, Datagram, DatagramEnd, Transport
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -262,7 +262,7 @@ class Outbox:
         if message.cancelled:
             self._transport.cancel(self._number, event.slot, event.generation)
 
-    def ended(self, event: Ended) -> None:
+    def ended(self, event: DatagramEnd) -> None:
         """A datagram ended, or was refused."""
         self._stale = True
         if event.tag in self._offers:
@@ -339,7 +339,7 @@ class Outbox:
             ),
         )  # fmt: skip
 
-    def _refused(self, event: Ended) -> None:
+    def _refused(self, event: DatagramEnd) -> None:
         """A datagram has no number: it is offered again, or was wrong."""
         lane, message, _, _ = self._offers.pop(event.tag)
         lane.offer, message.offered = None, False

@@ -48,7 +48,7 @@ class Poll:
 class RdsSelector(selectors.BaseSelector):
     """A selector of Python's `selectors` for sockets of one network.
 
-    ``select(timeout)`` takes cycles.  With sockets of a `client.Client` it takes files of the system, too, for example
+    ``select`` waits for cycles.  With sockets of a `client.Client` it takes files of the system, too, for example
     the standard input: what comes first ends the wait.
     """
 

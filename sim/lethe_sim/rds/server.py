@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .addresses import rds_error
-from .endpoint import Taken
+from .endpoint import ReadMessage
 from .frames import FrameError, Frames, frame
 from .network import CALLS, RdsNetwork, Wait
 
@@ -225,7 +225,7 @@ class Server:
             value = wait.value
             if request == "poll":
                 value = list(value.items())
-            elif isinstance(value, Taken):
+            elif isinstance(value, ReadMessage):
                 value = asdict(value)
             del client.waits[number]
             self._reply(client, number, value=value)

@@ -14,10 +14,10 @@ from .addresses import Addresses, rds_error
 from .notices import Cmsg
 
 if TYPE_CHECKING:
-    from .endpoint import Taken
+    from .endpoint import ReadMessage
     from .network import Sockets
 
-__all__ = ["Bytes", "Message", "Socket"]
+__all__ = ["Bytes", "Socket", "SocketMessage"]
 
 Bytes = bytes | bytearray | memoryview
 
@@ -28,7 +28,7 @@ _SOCKADDR_IN = struct.Struct("=H2s4s8x")
 _INT = struct.Struct("=i")
 
 
-class Message(NamedTuple):
+class SocketMessage(NamedTuple):
     """What `Socket.recvmsg` returns, as Python's does.
 
     ``address`` is None for a notice, which has no data either.
@@ -161,7 +161,7 @@ class Socket:
         view[: len(taken.data)] = taken.data
         return taken.length if flags & rds.MSG_TRUNC else len(taken.data)
 
-    def recvmsg(self, bufsize: int, ancbufsize: int = ROOM, flags: int = 0) -> Message:
+    def recvmsg(self, bufsize: int, ancbufsize: int = ROOM, flags: int = 0) -> SocketMessage:
         """The next message, or notices: they come first and alone, without data and address.
 
         Parameters
@@ -175,7 +175,7 @@ class Socket:
         OSError : EAGAIN: nothing is there, and the socket does not wait; ENOTCONN: it is not bound; EOPNOTSUPP: MSG_OOB
         """
         taken = self._take(bufsize, ancbufsize, flags)
-        return Message(taken.data, taken.ancdata, taken.flags, taken.address)
+        return SocketMessage(taken.data, taken.ancdata, taken.flags, taken.address)
 
     # Options and waiting
 
@@ -252,7 +252,7 @@ class Socket:
     def _patience(self, flags: int) -> int | None:
         return 0 if flags & rds.MSG_DONTWAIT else self._cycles
 
-    def _take(self, size: int, ancillary: int, flags: int) -> "Taken":
+    def _take(self, size: int, ancillary: int, flags: int) -> "ReadMessage":
         if size < 0 or ancillary < 0:
             raise ValueError("a buffer has 0 bytes or more")
         return self._call("receive", size, ancillary, flags, cycles=self._patience(flags))

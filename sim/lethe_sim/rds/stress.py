@@ -96,7 +96,7 @@ def content(seed: int, kind: int, sender: int, receiver: int, number: int, lengt
     return header + random.Random(f"{seed} {header.hex()}").randbytes(length - len(header))
 
 
-class Task:
+class StressSocket:
     """A socket, and what it has sent and received."""
 
     def __init__(self, socket: Socket, number: int):
@@ -115,8 +115,8 @@ class Running:
 
     def __init__(self, sockets: "Sockets", addresses: list[str], stress: Stress):
         self.stress, self.sockets = stress, sockets
-        self.tasks = [Task(Socket(sockets, i % len(addresses)), i) for i in range(stress.tasks)]
-        self.by_address: dict[tuple[str, int], Task] = {}
+        self.tasks = [StressSocket(Socket(sockets, i % len(addresses)), i) for i in range(stress.tasks)]
+        self.by_address: dict[tuple[str, int], StressSocket] = {}
         longest = max(stress.request, stress.ack)
         for task in self.tasks:
             task.socket.bind((addresses[task.number % len(addresses)], 0))
@@ -166,7 +166,7 @@ class Running:
         tallied.end = self.tallied.start
         return tallied
 
-    def _send(self, task: Task, requests: bool) -> None:
+    def _send(self, task: StressSocket, requests: bool) -> None:
         """Owed answers first, then requests to the other tasks in turn."""
         task.stuck = False
         while task.owed:
@@ -186,7 +186,7 @@ class Running:
             elif task.stuck:
                 return
 
-    def _offer(self, task: Task, kind: int, receiver: int, number: int, length: int) -> bool:
+    def _offer(self, task: StressSocket, kind: int, receiver: int, number: int, length: int) -> bool:
         payload = content(self.stress.seed, kind, task.number, receiver, number, length)
         try:
             task.socket.sendto(payload, rds.MSG_DONTWAIT, self.tasks[receiver].address)
@@ -201,7 +201,7 @@ class Running:
         task.next[kind, receiver] = number + 1
         return True
 
-    def _receive(self, task: Task) -> None:
+    def _receive(self, task: StressSocket) -> None:
         """Everything that waits for a task."""
         while True:
             try:
@@ -219,7 +219,7 @@ class Running:
                 raise Wrong(f"{task.address}: a message from {message.address}, where nobody is")
             self._check(task, sender, message.data, again)
 
-    def _check(self, task: Task, sender: Task, data: bytes, again: bool) -> None:
+    def _check(self, task: StressSocket, sender: StressSocket, data: bytes, again: bool) -> None:
         where = f"{sender.address[0]}:{sender.address[1]} to {task.address[0]}:{task.address[1]}"
         if len(data) < HEADER.size:
             raise Wrong(f"{where}: {len(data)} bytes")

@@ -12,8 +12,8 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import Flag
 
 __all__ = [
-    "AGAIN", "FIRST", "LAST", "NOWAIT", "REPEATED", "Accepted", "Answered", "Arrived", "Congested", "Datagram", "Ended",
-    "Happening", "Noticed", "Restarted", "Setting", "Transport",
+    "AGAIN", "FIRST", "LAST", "NOWAIT", "REPEATED", "Accepted", "Answered", "Arrived", "Congested", "Datagram",
+    "DatagramEnd", "Happening", "Noticed", "Restarted", "SettingCode", "Transport",
 ]  # fmt: skip
 
 #: Flags of a datagram, as masks.  NOWAIT goes down only; REPEATED, the same bit, comes up only.
@@ -23,7 +23,7 @@ REPEATED = NOWAIT
 AGAIN = 1 << 4
 
 
-class Setting(enum.IntEnum):
+class SettingCode(enum.IntEnum):
     """Codes of `Transport.set`."""
 
     UNBIND = 0
@@ -57,7 +57,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Ended:
+class DatagramEnd:
     """A completion: a datagram ended, or was refused (REJECTED) before it had a number."""
 
     node: int
@@ -128,7 +128,7 @@ class Restarted:
 
 
 #: What `Transport.advance` tells.
-Happening = Accepted | Ended | Arrived | Noticed | Answered | Congested | Restarted
+Happening = Accepted | DatagramEnd | Arrived | Noticed | Answered | Congested | Restarted
 
 
 class Transport(Protocol):
@@ -158,10 +158,10 @@ class Transport(Protocol):
     def idle(self) -> bool: ...
 
     def send(self, node: int, datagram: Datagram) -> None:
-        """Offer a datagram; those of a node are tried in this order.  Each ends in `Ended`, most after `Accepted`."""
+        """Offer a datagram; those of a node are tried in this order.  Each has a `DatagramEnd`, most after `Accepted`."""
         ...
 
-    def set(self, node: int, code: Setting, index: int, value: int) -> None:
+    def set(self, node: int, code: SettingCode, index: int, value: int) -> None:
         """Bind, unbind, or set a limit (bytes, a multiple of 16); answered in order by `Answered`."""
         ...
 

@@ -7,7 +7,7 @@ import pytest
 from lethe_sim.rds import RdsNetwork
 from lethe_sim.rds import constants as rds
 from lethe_sim.rds.notices import uncongested
-from lethe_sim.rds.transport import Setting
+from lethe_sim.rds.transport import SettingCode
 from tests.helpers.rds_sockets import bound, raises, until_quiet
 from tests.helpers.rds_transport import ReferenceTransport
 
@@ -62,7 +62,7 @@ def test_it_is_congested_no_more_below_half_of_rcvbuf(network):
     while transport.settings[before:] == []:
         read += len(b.recv(99))
     assert waiting - read < 50 <= waiting - read + 20
-    assert transport.settings[before:] == [(1, Setting.RECEIVE_LIMIT, 2, transport.receive_limit)]
+    assert transport.settings[before:] == [(1, SettingCode.RECEIVE_LIMIT, 2, transport.receive_limit)]
     while b.poll(rds.POLLIN, 2000):
         b.recv(99)
     for socket in (a, c):
