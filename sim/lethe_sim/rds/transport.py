@@ -158,7 +158,7 @@ class Transport(Protocol):
     def idle(self) -> bool: ...
 
     def send(self, node: int, datagram: Datagram) -> None:
-        """Offer a datagram; those of a node are tried in this order.  Each has a `DatagramEnd`, most after `Accepted`."""
+        """Offer a datagram; those of a node are tried in this order.  Each has a `DatagramEnd`."""
         ...
 
     def set(self, node: int, code: SettingCode, index: int, value: int) -> None:

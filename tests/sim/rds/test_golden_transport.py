@@ -73,5 +73,5 @@ def test_a_stress():
 
 
 def test_a_system_without_flow_is_refused():
-    with pytest.raises(ValueError, match="flow.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16"):
+    with pytest.raises(ValueError, match=r"flow\.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16"):
         GoldenTransport(flow_system(flow={"ports": 0}))
