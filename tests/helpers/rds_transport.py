@@ -182,6 +182,10 @@ class ReferenceTransport:
         """Messages in the lists of a node's ports."""
         return sum(len(port.list) for port in self._state[node].ports)
 
+    def reads(self, node: int, index: int) -> bool:
+        """Whether the node's host takes messages from a port."""
+        return bool(self._state[node].mask >> index & 1)
+
     # Time
 
     def _later(self, cycles: int, what: Callable[[], None]) -> None:

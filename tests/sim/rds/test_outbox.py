@@ -14,6 +14,7 @@ from lethe_sim.rds.transport import (
     Datagram,
     DatagramEnd,
     Happening,
+    Noticed,
     SettingCode,
 )
 from tests.helpers.rds_sockets import bound
@@ -150,6 +151,18 @@ def test_refusals_are_offered_again_after_their_pause():
         while not bench.transport.offered:
             bench.network.go_on()
         assert least - 2 <= bench.transport.at - refused <= least + 2, cause
+
+
+def test_news_of_a_peer_ends_a_pause():
+    """A peer that comes up, and a port that is congested no more."""
+    for cause in (Cause.NOT_CONNECTED, Cause.CONGESTED):
+        bench = Bench()
+        bench.socket.sendto(b"0", B)
+        bench.end(bench.first(), Status.REJECTED, cause)
+        bench.network.go_on(bench.transport.cycle + 1)
+        bench.transport.told.append(Noticed(0, bench.transport.cycle, 1, True, 0))
+        bench.network.go_on(bench.transport.cycle + 1)
+        assert bench.first().payload == b"0", cause
 
 
 def test_a_cancelled_message_cancels_its_datagrams():
