@@ -10,7 +10,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 from lethe.spec.services import FLOW
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import Delivery, ShownPort
+from lethe_sim.golden.state import MERGE, Delivery, ShownPort
 
 from .transport import (
     Accepted,
@@ -94,6 +94,7 @@ class GoldenTransport:
         k = self.golden.k
         end = int(k.at_top + k.port_width) - int(k.port_streams) * Delivery.size
         self._shown_at, self._delivery_at = end - ShownPort.size, end
+        self._beat_at = int(k.at_top_data) + MERGE + 2
         self._accepted = self._shown_at + ShownPort.accepted_valid
 
     # The transport
@@ -227,8 +228,7 @@ class GoldenTransport:
             )  # fmt: skip
             host.taking.append(Taking(record, int(it.length)))
         if flag & _FLAGS["deliver_data.valid"]:
-            at = int(self._places[node]) + 1
-            words = self._words[0, at : at + 2]
+            words = self.golden.data[node, self._beat_at : self._beat_at + 2]
             taking = next(taking for taking in host.taking if len(taking.payload) < taking.length)
             taking.payload += words.tobytes()[: self.system.format.flit_bytes]
         while host.taking and len(host.taking[0].payload) >= host.taking[0].length:

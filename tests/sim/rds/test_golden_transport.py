@@ -62,8 +62,9 @@ def test_a_node_that_is_reset_is_bound_again():
         assert one.information(0).counters["conn_reset"] == 1
 
 
-def test_a_stress():
-    with network(3) as one:
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_a_stress(loss):
+    with network(3, faults={"loss": loss}) as one:
         addresses = [one.addresses.of(node) for node in range(3)]
         running = stress.Running(one, addresses, stress.Stress(tasks=6, request=40, ack=20, depth=2, cycles=1500))
         intervals = list(running.run())
