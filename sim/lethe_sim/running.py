@@ -1,7 +1,8 @@
 """A run of the golden model: in chunks, its events streamed to a trace, its workload judged."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter
 
+from .files import whole
 from .golden.model import Golden
 from .trace import Meta, TraceWriter, summed_counters
 from .workloads import Play, Verdict, build
@@ -30,6 +32,7 @@ class Ran:
     wrong : datagrams in whose payload the checkers saw a wrong bit
     verdict : whether the workload came out right; None for the generator, whose checkers say it
     words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
+    packets : messages in its capture
     """
 
     meta: Meta
@@ -37,12 +40,13 @@ class Ran:
     wrong: int
     verdict: Verdict | None = None
     words: np.ndarray | None = None
+    packets: int = 0
 
 
-def begin(system: System) -> tuple[Golden, Play]:
-    """The golden model of a system, and its workload."""
+def begin(system: System, tapped: Sequence[int] = ()) -> tuple[Golden, Play]:
+    """The golden model of a system, whose links ``tapped`` are tapped, and its workload."""
     play = Play(build(system))
-    return Golden(system, play.script, record=True), play
+    return Golden(system, play.script, record=True, tapped=tapped), play
 
 
 def advance(golden: Golden, play: Play, cycles: int, words: np.ndarray | None = None) -> int:
@@ -71,19 +75,26 @@ def run(
     progress: Callable[[str, str, int, int], None] | None = None,
     keep_words: bool = False,
     force: bool = False,
+    pcap: Path | None = None,
+    links: Sequence[int] = (),
 ) -> Ran:
     """Run ``system`` until it has drained or its cycles are over, and write its trace.
 
     ``progress`` is called with a phase, its state in words, how much is done, and of how much.  Nothing is written if
     the run is interrupted; ``force`` lets the trace replace a file that is none.  Raises `WorkloadError` and
     `TraceError`.
+
+    Parameters
+    ----------
+    pcap : write what crosses the links ``links`` there, as pcapng
     """
     say = progress or (lambda phase, what, done, total: None)
     started = time.monotonic()
     limit, kept, words = system.run.cycles, 0, []
     say("compiling the model (once)", "", 0, 0)
-    golden, play = begin(system)
-    with TraceWriter(trace, system, force=force) as writer:
+    golden, play = begin(system, links if pcap else ())
+    with TraceWriter(trace, system, force=force) as writer, ExitStack() as stack:
+        capture = _capture(stack, pcap, system, links)
         expected = play.workload.expected if play.workload else _expected(system)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
         chunk = 1
@@ -96,7 +107,10 @@ def run(
                 keep_words = kept <= MOST_WORD_BYTES
             began = time.monotonic()
             ran = advance(golden, play, chunk, rows)
-            writer.append(golden.take_events())
+            events = golden.take_events()
+            writer.append(events)
+            if capture is not None:
+                capture.take(golden, events)
             if rows is not None:
                 words.append(rows[:ran])
             spent = time.monotonic() - began
@@ -108,13 +122,26 @@ def run(
             done = (delivered, expected) if expected else (golden.cycle, limit)
             say("running", f"cycle {golden.cycle:,}, {delivered:,} delivered", *done)
         meta = finish(writer, golden, play)
+        if capture is not None:
+            capture.finish(golden, golden.take_events())
     return Ran(
         meta=meta,
         seconds=time.monotonic() - started,
         wrong=int(golden.sums["wrong"].sum()),
         verdict=play.verdict(golden),
         words=np.concatenate(words) if words and keep_words else None,
+        packets=capture.written if capture is not None else 0,
     )
+
+
+def _capture(stack: ExitStack, pcap: Path | None, system: System, links: Sequence[int]):
+    """The writer of a capture, if one is wanted."""
+    if pcap is None:
+        return None
+    from .wireshark.capture import CaptureWriter
+
+    file = stack.enter_context(stack.enter_context(whole(pcap)).open("wb"))
+    return CaptureWriter(file, system, list(links))
 
 
 def _expected(system: System) -> int:
