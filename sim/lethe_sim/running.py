@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter
 
-from .files import whole
+from .files import WriteError, whole
 from .golden.model import Golden
 from .trace import Meta, TraceWriter, summed_counters
 from .workloads import Play, Verdict, build
@@ -33,6 +33,7 @@ class Ran:
     verdict : whether the workload came out right; None for the generator, whose checkers say it
     words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
     packets : messages in its capture
+    unwritten : why its capture could not be written
     """
 
     meta: Meta
@@ -41,6 +42,7 @@ class Ran:
     verdict: Verdict | None = None
     words: np.ndarray | None = None
     packets: int = 0
+    unwritten: list[OSError] = field(default_factory=list)
 
 
 def begin(system: System, tapped: Sequence[int] = ()) -> tuple[Golden, Play]:
@@ -93,8 +95,11 @@ def run(
     limit, kept, words = system.run.cycles, 0, []
     say("compiling the model (once)", "", 0, 0)
     golden, play = begin(system, links if pcap else ())
-    with TraceWriter(trace, system, force=force) as writer, ExitStack() as stack:
-        capture = _capture(stack, pcap, system, links)
+    unwritten: list[OSError] = []
+    with (
+        TraceWriter(trace, system, force=force) as writer,
+        _capture(pcap, system, links, unwritten) as capture,
+    ):
         expected = play.workload.expected if play.workload else _expected(system)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
         chunk = 1
@@ -131,17 +136,28 @@ def run(
         verdict=play.verdict(golden),
         words=np.concatenate(words) if words and keep_words else None,
         packets=capture.written if capture is not None else 0,
+        unwritten=unwritten,
     )
 
 
-def _capture(stack: ExitStack, pcap: Path | None, system: System, links: Sequence[int]):
-    """The writer of a capture, if one is wanted."""
+@contextmanager
+def _capture(pcap: Path | None, system: System, links: Sequence[int], unwritten: list[OSError]):
+    """The writer of a capture, if one is wanted; its errors go to ``unwritten`` once the run has begun."""
     if pcap is None:
-        return None
+        yield None
+        return
     from .wireshark.capture import CaptureWriter
 
-    file = stack.enter_context(stack.enter_context(whole(pcap)).open("wb"))
-    return CaptureWriter(file, system, list(links))
+    begun = False
+    try:
+        with whole(pcap) as part, part.open("wb") as file:
+            writer = CaptureWriter(file, system, list(links))
+            begun = True
+            yield writer
+    except WriteError as error:
+        if not begun:
+            raise
+        unwritten.append(error)
 
 
 def _expected(system: System) -> int:

@@ -89,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
             with after.writing():
                 _waveform(vcd, gtkw, place.path, ran)
         if pcap is not None:
-            print(f"  capture {pcap}, {ran.packets:,} messages on {len(links):,} links")
+            after.errors += ran.unwritten
+            if not ran.unwritten:
+                print(f"  capture {pcap}, {ran.packets:,} messages on {len(links):,} links")
             if dissector is not None:
                 with after.writing():
                     _dissector(dissector, system)

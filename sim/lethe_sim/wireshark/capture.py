@@ -40,6 +40,7 @@ class CaptureWriter:
         self._names = {link: system.graph.link_name(link) for link in links}
         self._format, self._flit_bytes = format_number(system.format), system.format.flit_bytes
         self.written = 0
+        self._failed: OSError | None = None
         #: Which way a link leads, seen from a node; a link between routers has none.
         self._ways = {}
         for link in links:
@@ -63,15 +64,26 @@ class CaptureWriter:
             )
 
     def take(self, golden: Golden, events) -> None:
-        """Write the messages that are complete; ``events`` are those of the run since the last call."""
-        self._write(golden, events, over=False)
+        """Write the messages that are complete; ``events`` are those of the run since the last call.
+
+        An error of writing is raised by `finish`: the run goes on without its capture.
+        """
+        try:
+            self._write(golden, events, over=False)
+        except OSError as error:
+            self._failed = error
 
     def finish(self, golden: Golden, events) -> None:
-        """Write the rest."""
+        """Write the rest.  Raises OSError if anything could not be written."""
+        if self._failed is not None:
+            raise self._failed
         self._write(golden, events, over=True)
 
     def _write(self, golden: Golden, events, *, over: bool) -> None:
-        for message in self._messages.take(golden.take_flits(), events, golden.cycle, over=over):
+        flits = golden.take_flits()
+        if self._failed is not None:
+            return
+        for message in self._messages.take(flits, events, golden.cycle, over=over):
             self._file.write(self._packet(message))
             self.written += 1
 

@@ -101,8 +101,8 @@ number_field("detail", "Detail", 1)
 for _, detail in pairs(DETAILS) do
   number_field(detail.name, detail.label, 1, detail.codes)
 end
-for name in pairs(MARK) do
-  field(name, ProtoField.bool("lethe." .. name:lower(), label_of(name:lower())))
+for _, mark in ipairs(MARKS) do
+  field(mark.name, ProtoField.bool("lethe." .. mark.name, label_of(mark.name)))
 end
 for _, one in ipairs(SEND_FIELDS) do
   number_field(one.name, label_of(one.name), math.ceil(one.width / 8), codes[one.name])
@@ -202,9 +202,7 @@ local function show_header(buffer, tree, values)
         under:add_le(fields.detail, range)
       end
     elseif place.name == "marks" then
-      for name, mark in pairs(MARK) do
-        under:add(fields[name], range, math.floor(values.marks / mark) % 2 == 1)
-      end
+      for _, mark in ipairs(MARKS) do under:add(fields[mark.name], range, values.marked[mark.name]) end
     elseif place.name ~= "fate" or values.fate > 0 then
       under:add_le(fields[place.name], range)
     end
@@ -299,9 +297,12 @@ function lethe.dissector(buffer, pinfo, root)
   local values = {}
   for _, place in ipairs(HEADER) do
     local range = buffer(place.at, place.size)
-    values[place.name] = place.size > 4 and range:le_uint64():tonumber() or range:le_uint()
+    values[place.name] = place.size > 4 and whole(range:le_uint64():tonumber()) or range:le_uint()
   end
-  values.told = fate_of(values)
+  values.told, values.marked = fate_of(values), {}
+  for _, mark in ipairs(MARKS) do
+    values.marked[mark.name] = math.floor(values.marks / mark.value) % 2 == 1
+  end
   local tree = root:add(lethe, buffer(), "Lethe")
   show_header(buffer, tree, values)
   if values.version ~= VERSION or values.format ~= FORMAT or values.flit_bytes ~= FLIT_BYTES then
@@ -312,16 +313,14 @@ function lethe.dissector(buffer, pinfo, root)
   local size = buffer:len() - HEADER_BYTES
   local bytes = {}
   for i = 1, size do bytes[i] = buffer(HEADER_BYTES + i - 1, 1):uint() end
-  local headless = math.floor(values.marks / MARK.HEADLESS) % 2 == 1
-  local fragment = math.floor(values.marks / MARK.FRAGMENT) % 2 == 1
   local became = PASSAGES[values.passage] or "?"
   local remark = values.passage ~= PASSED and (" [" .. became .. "]") or ""
   if DISCARDS[values.fate] then remark = remark .. " [" .. values.told .. "]" end
-  if headless then
+  if values.marked.headless then
     pinfo.cols.info = "Rest of a fragment, " .. values.flits .. " flits" .. remark
     return buffer:len()
   end
-  local kind = bits_of(bytes, COMMON[1].offset, COMMON[1].width)
+  local kind = whole(bits_of(bytes, COMMON[1].offset, COMMON[1].width))
   local list = DATA[kind] and SEND_FIELDS or COMMON
   local last = list[#list]
   local header_bytes = math.min(size, math.ceil((last.offset + last.width) / 8))
@@ -337,7 +336,7 @@ function lethe.dissector(buffer, pinfo, root)
   local owner = NAMED_BY_DESTINATION[kind] and found.destination or found.source
   local uid = string.format("%d:%d:%d:%d", owner, found.incarnation, found.slot, found.generation)
   tree:add(fields.uid, buffer(HEADER_BYTES, header_bytes), uid):set_generated()
-  local whole_message = not fragment and size == values.flits * FLIT_BYTES
+  local whole_message = not values.marked.fragment and size == values.flits * FLIT_BYTES
   local status, crc_at = show_crc(buffer, tree, bytes, values.flits, whole_message)
   if whole_message and status == GOOD and expected_flits(found) ~= values.flits then
     tree:add_proto_expert_info(wrong_length)
@@ -347,7 +346,7 @@ function lethe.dissector(buffer, pinfo, root)
   pinfo.cols.dst = "node" .. found.destination
   local text = name .. " " .. uid
   if DATA[kind] then text = text .. ", " .. (found.length or 0) .. " bytes, class " .. (found.class or 0) end
-  if fragment then text = text .. " [fragment]" end
+  if values.marked.fragment then text = text .. " [fragment]" end
   if status == BAD then text = text .. " [bad CRC]" end
   if not pinfo.visited and whole_message and status == GOOD then
     relate(pinfo.number, {

@@ -66,7 +66,7 @@ def tables_of(system: System) -> dict[str, object]:
         "MODES": _names(Mode),
         "PASSAGES": _names(Passage),
         "PASSED": Passage.PASSED.value,
-        "MARK": {mark.name: mark.value for mark in Mark},
+        "MARKS": [{"name": mark.name.lower(), "value": mark.value} for mark in Mark if mark.name],
         "FATES": _names(event for event in Event if event in _FATES),
         "DISCARDS": {event.value: True for event in (*DISCARDS, Event.DROP)},
         "DETAILS": {

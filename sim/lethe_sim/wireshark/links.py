@@ -30,9 +30,9 @@ def _part(system: System, part: str) -> set[int]:
         case "all":
             return set(range(graph.link_count))
         case "nodes":
-            return set(range(2 * graph.nodes))
+            return {link for node in range(graph.nodes) for link in graph.links_of(node)}
         case "routers":
-            return set(range(2 * graph.nodes, graph.link_count))
+            return set(range(graph.link_count)) - _part(system, "nodes")
     if found := re.fullmatch(r"(?:link)?(\d{1,9})(?:-(\d{1,9}))?", part):
         first, last = int(found[1]), int(found[2] or found[1])
         if not first <= last < graph.link_count:
