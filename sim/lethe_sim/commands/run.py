@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 
 from lethe.spec.config import System
-from lethe_sim.files import ANYTHING, CAPTURE, DISSECTOR, SAVE_FILE, TRACE, VCD, is_stream, write
+from lethe_sim.files import ANYTHING, CAPTURE, DISSECTOR, TRACE, VCD, is_stream, write
 
 from .common import Afterwards, Mistake, Progress, add_config, note, read_config, refuse_output
 from .compare import add_master
-from .files import Files, add_force, beside, staged
+from .files import Files, add_force, beside, save_file, staged, unless_kept
 
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
@@ -52,17 +52,14 @@ def run(args: argparse.Namespace) -> int:
     files.reads_config(system)
     trace = files.writes(default if args.trace is None else args.trace, named, TRACE)
     vcd = files.writes_if(args.vcd, "--vcd", VCD)
-    gtkw = None if vcd is None or is_stream(vcd) else beside(vcd, ".gtkw")
-    files.writes_if(gtkw, "the save file beside --vcd", SAVE_FILE)
+    gtkw = save_file(files, vcd)
     pcap = files.writes_if(args.pcap, "--pcap", CAPTURE)
     dissector = None if pcap is None or is_stream(pcap) else beside(pcap, ".lua")
     files.writes_if(dissector, "the dissector beside --pcap", DISSECTOR)
     files.writes_if(args.output, "--output", ANYTHING)
     files.check()
     links = _links(args, system)
-    if gtkw is not None and gtkw.exists() and not SAVE_FILE.fits(gtkw) and not args.force:
-        note(f"{gtkw}: is not as Lethe wrote it, and is kept; --force replaces it")
-        gtkw = None
+    gtkw = unless_kept(gtkw, force=args.force)
     if not args.no_audit and args.master is not None:
         # Before a long run, not after it.
         from lethe_sim.pipeline.session import usable_java
