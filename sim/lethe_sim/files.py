@@ -122,9 +122,7 @@ VCD = FileKind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Let
 #: Who saves the arrangement of a waveform in GTKWave keeps it.
 SAVE_FILE = FileKind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
 #: The names of codes, for its viewer.
-CODES = FileKind(
-    name="the codes of a waveform of Lethe", known=_stamped, file=False, directory=True, tree=True
-)
+CODES = FileKind(name="the codes of a waveform of Lethe", known=_stamped, file=False, directory=True, tree=True)
 #: Its first block says who wrote it.
 CAPTURE = FileKind(name="a capture of Lethe", known=_head(r".{16,32}Lethe "))
 DISSECTOR = FileKind(name="a dissector of Lethe", known=_head("-- Lethe "))

@@ -29,7 +29,9 @@ def environment() -> dict[str, str]:
 
 def make(place: Path, *arguments: str) -> subprocess.CompletedProcess:
     command = ["make", *arguments, f"LETHE={sys.executable} -m lethe_sim"]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=560, env=environment(), check=False)
+    return subprocess.run(
+        command, cwd=place, capture_output=True, text=True, timeout=560, env=environment(), check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +54,18 @@ def test_the_example_passes(example):
 #: Changes of the example: (old, new) pairs, and what it says then.
 BROKEN = {
     "a link that also flips bits": ([("drop ? 0 : i;", "drop ? 0 : i ^ (i[0] && chance[8:0] == 0) << 9;")], "PASS: "),
-    "a wrong byte": ([("k * 7 + source", "k * 7 + (sending == 7) + source")], "FAIL: node [01]: flit [01] of datagram [0-9]+ is wrong"),
+    "a wrong byte": (
+        [("k * 7 + source", "k * 7 + (sending == 7) + source")],
+        "FAIL: node [01]: flit [01] of datagram [0-9]+ is wrong",
+    ),
     "a dead link": ([("chance[1:0] == 0 : losing", "1 : 1")], "FAIL: not done after 1501 cycles"),
     "no loss": ([("chance[1:0] == 0 : losing", "0 : 0")], "FAIL: nothing was lost"),
     "garbage": ([("(link_i[BITS+2:3])", "(~link_i[BITS+2:3])")], "FAIL: not done after"),
     "twice the same": (
-        [(f"({old}", f"({old.replace('sending', '(sending == 9 ? 8 : sending)')}") for old in ("sending)", "NODE, sending")],
+        [
+            (f"({old}", f"({old.replace('sending', '(sending == 9 ? 8 : sending)')}")
+            for old in ("sending)", "NODE, sending")
+        ],
         "FAIL: node [01]: datagram 8 came twice",
     ),
 }
@@ -76,7 +84,10 @@ def test_the_example_can_fail(example, name):
         text = text.replace(old, new)
     (example / "broken.v").write_text(text)
     few = "-Ppair_tb.COUNT=20 -Ppair_tb.MOST_CYCLES=1500"
-    for command in (f"iverilog -g2012 {few} -I build -s pair_tb -o broken.vvp broken.v build/ni.v", "vvp -n broken.vvp"):
+    for command in (
+        f"iverilog -g2012 {few} -I build -s pair_tb -o broken.vvp broken.v build/ni.v",
+        "vvp -n broken.vvp",
+    ):
         done = subprocess.run(command.split(), cwd=example, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0 or command.startswith("vvp"), done.stderr
     assert re.search(told, done.stdout), done.stdout
@@ -99,7 +110,9 @@ def fusesoc(place: Path, *arguments: str) -> subprocess.CompletedProcess:
     for folder in ("examples/verilog", "scripts"):
         shutil.copytree(ROOT / folder, cores / folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
     command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(place), *arguments]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=560, env=environment(), check=False)
+    return subprocess.run(
+        command, cwd=place, capture_output=True, text=True, timeout=560, env=environment(), check=False
+    )
 
 
 @needs_icarus
@@ -141,8 +154,11 @@ def test_a_core_of_ones_own_has_its_own_configuration(tmp_path):
     ("parameters", "error"),
     [
         ({}, "parameters.config: is missing; name a configuration"),
-        ({"config": "my.toml", "blok": "ni"}, "parameters.blok: no such parameter; known are config, block, options"),
-        ({"config": "my.toml", "block": "node"}, "parameters.block: 'node' is no block; choose one of system, ni, rout"),
+        ({"config": "my.toml", "black": "ni"}, "parameters.black: no such parameter; known are config, block, options"),
+        (
+            {"config": "my.toml", "block": "node"},
+            "parameters.block: 'node' is no block; choose one of system, ni, rout",
+        ),
         ({"config": "my.toml", "options": "-x"}, "parameters.options: '-x' is no list of options; write [--name, a_]"),
     ],
 )

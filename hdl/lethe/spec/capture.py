@@ -1,7 +1,7 @@
 """Captures of links: what stands before each message in a capture file, and how one knows a file's wire format.
 
-A packet of such a capture is one message as it reaches the end of a link, and before it `HEADER`, its lowest byte first.
-A message that vanishes on the link is there as it entered it.
+A packet of such a capture is `HEADER`, each field with its lowest byte first, and then one message as it reaches the
+end of a link.  A message that vanishes on the link is there as it entered the link.
 """
 
 import enum

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         finally:
             progress.clear()
         after.errors += result.unwritten
-        if gtkw is not None and codes is not None and not result.unwritten:
+        if vcd is not None and gtkw is not None and codes is not None and not result.unwritten:
             with after.writing():
                 write_save(vcd, gtkw, codes)
         for trace in traces:

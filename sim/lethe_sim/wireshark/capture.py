@@ -16,7 +16,7 @@ from lethe.spec.toml import dump
 from lethe_sim.files import MARK
 from lethe_sim.golden.model import Golden
 
-from .messages import Message, Messages
+from .messages import LinkMessage, Messages
 
 # Options of blocks, as in the standard.
 _USED_BY, _NAME, _ABOUT, _RESOLUTION, _FLAGS = 4, 2, 3, 9, 2
@@ -87,7 +87,7 @@ class CaptureWriter:
             self._file.write(self._packet(message))
             self.written += 1
 
-    def _packet(self, message: Message) -> bytes:
+    def _packet(self, message: LinkMessage) -> bytes:
         data = PACKING.pack(
             VERSION, message.passage, message.marks, message.fate, message.detail, self._flit_bytes, message.flits,
             message.reached, message.flips, message.link, self._format, message.cycle,
@@ -108,7 +108,7 @@ class CaptureWriter:
         )  # fmt: skip
         return head + padded + options + struct.pack("<I", size)
 
-    def _comment(self, message: Message) -> str:
+    def _comment(self, message: LinkMessage) -> str:
         """What became of a message that did not pass its link as it was; nothing if it did."""
         where = f"link{message.link} {self._names[message.link]}"
         match message.passage:

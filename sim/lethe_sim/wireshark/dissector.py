@@ -1,4 +1,4 @@
-"""A Wireshark dissector in Lua of one configuration's captures: all tables from the specification, the code beside it."""
+"""A Wireshark dissector, in Lua, of one configuration's captures: tables from the specification, code from a file."""
 
 import enum
 from collections.abc import Iterable

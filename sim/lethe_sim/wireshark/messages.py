@@ -22,7 +22,7 @@ _FATES = frozenset(events_with(columns=Column.HEAD, unit=Unit.ROUTER))
 
 
 @dataclass(slots=True)
-class Message:
+class LinkMessage:
     """A message on a link: ``cycle`` … ``end`` are those of its first and last flit there.
 
     ``fate`` and ``detail`` are the event with which the unit at the end of the link acts on it; 0 if there is none.
@@ -55,7 +55,7 @@ class Messages:
         self._nodes, self._pauses, self._flit_bytes = graph.nodes, bool(system.credits), system.format.flit_bytes
         self._kept = np.zeros(0, FLIT)
         #: Messages in the order of their beginnings, as far as that is known.
-        self._pending: list[Message] = []
+        self._pending: list[LinkMessage] = []
         self._ends = {number: graph.link(number) for number in links}
         # Where the events are that tell of a message: (unit, lane) → its link.
         self._shown: dict[tuple[int, int], int] = {}
@@ -69,15 +69,17 @@ class Messages:
                 if graph.queued:
                     self._backs[unit, graph.ports(end.target) + end.target_port] = number
         # Heads that wait for what a router does with them, and the reverse, in the order of their arrival.
-        self._heads: dict[int, deque[Message]] = {n: deque() for n, end in self._ends.items() if not end.target_is_node}
+        self._heads: dict[int, deque[LinkMessage]] = {
+            n: deque() for n, end in self._ends.items() if not end.target_is_node
+        }
         self._fates: dict[int, deque[tuple[int, int]]] = {number: deque() for number in self._heads}
         self._refused: dict[tuple[int, int], tuple[int, int]] = {}
-        self._acting: dict[tuple[int, int], Message] = {}
+        self._acting: dict[tuple[int, int], LinkMessage] = {}
         lanes = 1 << 8
         self._wanted = np.zeros(lanes * (graph.first_link + 1), bool)
         self._wanted[[unit * lanes + lane for unit, lane in (*self._shown, *self._backs)]] = True
 
-    def take(self, flits: np.ndarray, events: np.ndarray, cycle: int, *, over: bool = False) -> Iterator[Message]:
+    def take(self, flits: np.ndarray, events: np.ndarray, cycle: int, *, over: bool = False) -> Iterator[LinkMessage]:
         """The messages that are complete, in the order of their beginnings.
 
         Parameters
@@ -140,7 +142,7 @@ class Messages:
             if flips[stop] != flips[start]:
                 marks |= Mark.FLIPPED
             self._begin(
-                Message(
+                LinkMessage(
                     link=int(link[start]), cycle=int(at[start]), end=int(at[stop - 1]), passage=passage, marks=marks,
                     flits=stop - start, reached=stop - start - lost, flips=int(flips[stop] - flips[start]),
                     data=data[start * self._flit_bytes : stop * self._flit_bytes],
@@ -149,7 +151,7 @@ class Messages:
                 whole=bool(last[stop - 1]) and not lost and bool(flits["first"][start]),
             )  # fmt: skip
 
-    def _begin(self, message: Message, *, head: bool, whole: bool) -> None:
+    def _begin(self, message: LinkMessage, *, head: bool, whole: bool) -> None:
         """A message waits for its fate: a router decides on its head, a NI acts on what is whole."""
         self._pending.append(message)
         if self._ends[message.link].target_is_node:
@@ -190,6 +192,6 @@ class Messages:
                 _settle(heads.popleft(), fates.popleft())
 
 
-def _settle(message: Message, fate: tuple[int, int]) -> None:
+def _settle(message: LinkMessage, fate: tuple[int, int]) -> None:
     message.fate, message.detail = fate
     message.settled = True

@@ -77,7 +77,9 @@ def test_a_capture_of_links(lethe, small, tmp_path):
     seen = capture_file.parse((tmp_path / "small.pcapng").read_bytes())
     assert f"  capture small.pcapng, {len(seen.packets):,} messages on " in told.out and seen.packets
     assert "  dissector small.lua\n" in told.out
-    assert (tmp_path / "small.lua").read_text(encoding="utf-8").startswith(f"-- {MARK}, a Wireshark dissector for small")
+    assert (
+        (tmp_path / "small.lua").read_text(encoding="utf-8").startswith(f"-- {MARK}, a Wireshark dissector for small")
+    )
     assert plain.out.splitlines()[1] == told.out.splitlines()[1]
 
 

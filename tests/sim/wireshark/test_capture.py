@@ -198,8 +198,10 @@ def test_which_links():
     assert links_of(system, "nodes") == [*range(32)]
     assert links_of(system, "node3") == [3, 19]
     assert links_of(system, "40-42, link5,5") == [5, 40, 41, 42]
-    assert links_of(system, "all") == [*range(graph.link_count)] == sorted(
-        {*links_of(system, "nodes"), *links_of(system, "routers")}
+    assert (
+        links_of(system, "all")
+        == [*range(graph.link_count)]
+        == sorted({*links_of(system, "nodes"), *links_of(system, "routers")})
     )
     found = links_of(system, "router5")
     assert found and all("router5." in graph.link_name(number) for number in found)

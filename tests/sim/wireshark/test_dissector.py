@@ -1,4 +1,4 @@
-"""The dissector: run by several versions of Lua, and by tshark where there is one, it says what the specification says."""
+"""The dissector, in several versions of Lua, and in tshark where there is one, says what the specification says."""
 
 import dataclasses
 import importlib
@@ -7,7 +7,6 @@ import struct
 import subprocess
 from collections import defaultdict
 
-import lupa
 import pytest
 
 from lethe.spec.capture import HEADER, PACKING, Mark, Passage
@@ -30,11 +29,12 @@ SYSTEMS = {
         faults={"loss": 0.08, "flip": 0.002}, ni={"control_classes": 2}, workload=LOAD
     ),
     "16 bits": System.make(
-        topology={"kind": "mesh", "columns": 2, "rows": 2}, wire={"flit_bits": 16}, faults={"loss": 0.05, "flip": 0.002},
-        workload=LOAD,
+        topology={"kind": "mesh", "columns": 2, "rows": 2}, wire={"flit_bits": 16},
+        faults={"loss": 0.05, "flip": 0.002}, workload=LOAD,
     ),
     "128 bits, wide fields": System.make(
-        topology={"kind": "wire"}, wire={"flit_bits": 128, "node_bits": 12, "incarnation_bits": 7, "generation_bits": 15, "mtu": 1000},
+        topology={"kind": "wire"},
+        wire={"flit_bits": 128, "node_bits": 12, "incarnation_bits": 7, "generation_bits": 15, "mtu": 1000},
         faults={"loss": 0.2}, workload=LOAD,
     ),
     "64 bits, Acks of two flits": System.make(
