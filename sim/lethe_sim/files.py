@@ -121,6 +121,11 @@ TRACE = FileKind(name="a trace of Lethe", known=is_trace, directory=True, tree=T
 VCD = FileKind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Lethe "))
 #: Who saves the arrangement of a waveform in GTKWave keeps it.
 SAVE_FILE = FileKind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
+#: The names of codes, for its viewer.
+CODES = FileKind(name="the codes of a waveform of Lethe", known=_stamped, file=False, directory=True, tree=True)
+#: Its first block says who wrote it.
+CAPTURE = FileKind(name="a capture of Lethe", known=_head(r".{16,32}Lethe "))
+DISSECTOR = FileKind(name="a dissector of Lethe", known=_head("-- Lethe "))
 PAGE = FileKind(name="a page of Lethe", known=_head(r'<!doctype html>.*<meta name="generator" content="Lethe '))
 SVG = FileKind(name="a picture of Lethe", known=_head("<svg .*<metadata>Lethe "))
 CSV = FileKind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FIGURE_COLUMNS)}\n"))

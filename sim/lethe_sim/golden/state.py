@@ -211,6 +211,7 @@ class Parameters(Record):
     flit_shift: int
     arity_shift: int
     whole: int
+    tapped: int  # some links are tapped
     input_worms: int
     input_ring: int
     max_wait: int
