@@ -110,6 +110,11 @@ class Flow:
         setting = self.setting
         return bool(setting.resets or setting.leave or setting.close or setting.death)
 
+    @property
+    def reopens(self) -> bool:
+        """Whether A opens more than once: a WINDOW of an earlier opening may then come late."""
+        return self.opens or (self.setting.cancel and self.setting.retries)
+
     # Changes of a state.
 
     def _add(self, move: Move, a: Sender, b: Receiver, datagrams: Iterable[Datagram]) -> None:
@@ -248,7 +253,7 @@ class Flow:
             if stream.may_give(a) and self._unread(a, datagrams):
                 self._give(a, b, datagrams)
             numbers = stream.to_void(a)
-            if numbers and not _live(datagrams, "VOID"):
+            if numbers and not (self.keeps("F5 one") and _live(datagrams, "VOID")):
                 becomes = VOIDING if self.keeps("F3") else FINISHED
                 marked = tuple(becomes if a.oldest + i in numbers else now for i, now in enumerate(a.numbers))
                 void = Datagram("VOID", a.opening, numbers, SENT)
@@ -266,12 +271,16 @@ class Flow:
         return blocked and self.keeps("F29 blocked")
 
     def _unread(self, a: Sender, datagrams: tuple[Datagram, ...]) -> bool:
-        """F6: nothing is under way whose number would be read as one of the present window."""
+        """F6: nothing is under way whose number or limit would be read as one of the present window."""
         if not self.keeps("F6"):
             return True
         oldest = a.next - (self.stream.modulus - self.stream.window)
         for d in datagrams:
-            if d.opening == a.opening and d.kind in ("DATA", "VOID") and d.place not in LIVE and d.body[0] <= oldest:
+            if d.place in LIVE:
+                continue
+            if d.opening == a.opening and d.kind in ("DATA", "VOID") and d.body[0] <= oldest:
+                return False
+            if d.kind == "WINDOW" and d.opening == a.opening[:2] and d.body[0] <= oldest + self.stream.window + 1:
                 return False
         return True
 
@@ -466,6 +475,8 @@ class Flow:
             self._reject(move._replace(detail="REJECT: another boot"), a, b, datagrams, datagram)
             return
         if not b.open:
+            if not self.keeps("F13 REJECT"):
+                return
             if self.keeps("F13") or kind != "DATA":
                 self._reject(move._replace(detail="REJECT: not open"), a, b, datagrams, datagram)
                 return
@@ -550,7 +561,11 @@ class Flow:
         if kind == "PONG":
             self._add(move, self._pong(a, datagram), b, there)
         elif kind == "WINDOW":
-            self._add(move, stream.believed(a, datagram.body[0]) if a.phase == UP else a, b, there)
+            after = stream.believed(a, datagram.body[0]) if a.phase == UP else a
+            if not self.reopens and after.limit > b.expected + stream.window:
+                self._breaks(move, "S7", "the credit leads further than W beyond the expected number")
+                return
+            self._add(move, after, b, there)
         elif a.phase == UP or self.keeps("F33"):  # F33: also one that overtakes the PONG
             self._add(move, a._replace(congested=bool(datagram.body[0])), b, there)
         else:
@@ -618,9 +633,7 @@ class Flow:
             yield Goal("L3", "a void is never told", lambda s, n=number: self._never_void(s, n), FREELY)
 
     def _never_ends(self, state: State, number: int) -> bool:
-        return any(
-            d.kind == "DATA" and d.place in LIVE and d.body[0] % self.stream.modulus == number for d in state[2]
-        )
+        return any(d.kind == "DATA" and d.place in LIVE and d.body[0] % self.stream.modulus == number for d in state[2])
 
     def _never_void(self, state: State, number: int) -> bool:
         a = state[0]

@@ -222,7 +222,9 @@ class Stream:
         """Whether a datagram of a source that is open is accepted (F7, F8, F9, F11, F12)."""
         ahead = self.ahead(number, b.expected)
         if ahead >= self.window:
-            return DROP if ahead >= self.modulus - self.window else OUTSIDE
+            if ahead < self.modulus - self.window:
+                return OUTSIDE
+            return DROP if self.keeps("F8 below") else REFUSE
         if ahead and b.window[ahead - 1] != ABSENT and self.keeps("F8"):
             return DROP
         room = self.used(b) < self.setting.cells - (1 if ahead and self.keeps("F12") else 0)
@@ -287,7 +289,14 @@ class Stream:
         stale = b.stale and not (newer_boot and self.keeps("F22"))
         least = self.setting.least
         return (
-            b._replace(opening=opening, open=True, told=(b.expected + least) * self.setting.credits, pong=True, map=True, stale=stale),
+            b._replace(
+                opening=opening,
+                open=True,
+                told=(b.expected + least) * self.setting.credits,
+                pong=True,
+                map=True,
+                stale=stale,
+            ),
             "PONG",
         )
 
