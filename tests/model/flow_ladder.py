@@ -29,7 +29,7 @@ def _name(move: Move) -> str:
     numbers = ", ".join(str(number) for number in move.body)
     late = "late " if move.free == PERHAPS or move.event == "LOST" else ""
     if move.what == "DATA":
-        return f"{late}number {move.body[0]}"
+        return f"{late}number {move.body[0]}" + ("", " (FIRST)", " (LAST)")[move.body[2]]
     if move.what == "VOID":
         return f"{late}VOID of {numbers}"
     if move.what == "WINDOW":
@@ -44,6 +44,8 @@ def _line(move: Move) -> str:
         return _ALONE[move.event]
     if move.event == "CONGESTED":
         return "is congested" if move.detail == "True" else "is congested no more"
+    if move.event == "OTHER":
+        return f"the {move.detail} of another stream's message is placed"
     name = _name(move)
     if move.event == "END":
         status, _, cause = move.detail.partition(" ")

@@ -13,17 +13,21 @@ from tests.model.flow_rules import (
     DIRTY,
     DROP,
     FINISHED,
+    FIRST,
     KNOWN,
+    LAST,
     LEAVING,
     NOBODY,
     OPEN,
     OUTSIDE,
     PARKED,
+    PARTS,
     PLACE,
     REFUSE,
     SILENT,
     UP,
     VOIDING,
+    WHOLE,
     Receiver,
     Sender,
     Setting,
@@ -47,7 +51,7 @@ class Datagram(NamedTuple):
     ----------
     kind : DATA, VOID, PING from A; PONG, WINDOW, MAP from B
     opening : DATA, VOID: boot and round of A, boot of B; else boot and round of A
-    body : DATA: number, use of it; VOID: numbers; PONG: boot of B; WINDOW: limit; MAP: bit; PING: 0
+    body : DATA: number, use of it, part; VOID: numbers; PONG: boot of B; WINDOW: limit; MAP: bit; PING: 0
     place : where it is
     """
 
@@ -178,7 +182,7 @@ class Flow:
             kind, body = datagram.kind, datagram.body
             if datagram.opening[:2] == opening and kind in ("DATA", "VOID", "WINDOW"):
                 if kind == "DATA":
-                    body = body[0] - by, body[1]
+                    body = body[0] - by, *body[1:]
                 elif kind == "VOID" or self.keeps("F30"):
                     body = tuple(number - by for number in body)
                 datagram = datagram._replace(body=body)
@@ -291,14 +295,21 @@ class Flow:
         if not self.keeps("F1") and a.numbers and a.numbers[-1] == DIRTY:
             number, use, numbers = number - 1, 1, (*a.numbers[:-1], OPEN)
         place = QUEUED if self.setting.cancel else SENT
-        data = Datagram("DATA", a.opening, (number, use), place)
-        after = a._replace(numbers=numbers)
-        self._add(Move("A", "GIVE", "DATA", data.body, free=FREELY), after, b, (*datagrams, data))
+        parts = (WHOLE,) if not self.setting.parts else (FIRST, LAST) if a.within else (FIRST,)
+        for part in parts:
+            data = Datagram("DATA", a.opening, (number, use, part), place)
+            after = a._replace(numbers=numbers, within=part == FIRST)
+            self._add(Move("A", "GIVE", "DATA", data.body, free=FREELY), after, b, (*datagrams, data))
 
     def _receiver(self, a: Sender, b: Receiver, datagrams: tuple[Datagram, ...]) -> None:
         stream = self.stream
         if b.queue and self.setting.reader:
-            self._add(Move("B", "TAKE"), a, b._replace(queue=b.queue - 1), datagrams)
+            taken = PARTS if self.setting.parts else 1
+            self._add(Move("B", "TAKE"), a, b._replace(queue=b.queue - taken), datagrams)
+        if self.setting.other and not b.other and stream.used(b) + stream.reserved <= self.setting.cells:
+            self._add(Move("B", "OTHER", detail="FIRST", free=FREELY), a, b._replace(other=True), datagrams)
+        if b.other and (self.keeps("F34") or stream.used(b) < self.setting.cells):
+            self._add(Move("B", "OTHER", detail="LAST"), a, b._replace(other=False, queue=b.queue + PARTS), datagrams)
         if b.silent:
             if not self.keeps("F17") or not any(d.kind not in FROM_A for d in datagrams):
                 self._add(Move("B", "SPEAK"), a, b._replace(silent=False), datagrams)
@@ -312,9 +323,9 @@ class Flow:
             told = limit if self.keeps("F30") else limit - b.told
             window = Datagram("WINDOW", b.opening or (0, 0), (told,), SENT)
             self._add(Move("B", "SEND", "WINDOW", window.body), a, b._replace(told=limit), (*datagrams, window))
-        if self.setting.congestion and b.open and b.map and not _live(datagrams, "MAP"):
-            # F32: nothing of an earlier MAP is under way.
-            if not self.keeps("F32") or not any(d.kind == "MAP" for d in datagrams):
+        if self.setting.congestion and b.open and b.map:
+            late = self.keeps("F32") and any(d.kind == "MAP" for d in datagrams)  # F32: of an earlier MAP
+            if not late and not _live(datagrams, "MAP"):
                 bits = Datagram("MAP", b.opening or (0, 0), (int(b.congested),), SENT)
                 self._add(Move("B", "SEND", "MAP", bits.body), a, b._replace(map=False), (*datagrams, bits))
 
@@ -488,9 +499,9 @@ class Flow:
 
     def _arrive_data(self, move: Move, a: Sender, b: Receiver, datagrams: tuple, datagram: Datagram) -> None:
         stream = self.stream
-        number = datagram.body[0]
+        number, _, part = datagram.body
         ahead = stream.ahead(number, b.expected)
-        verdict = stream.judge(b, number)
+        verdict = stream.judge(b, number, part)
         move = move._replace(detail=verdict)
         if verdict == REFUSE:
             return
@@ -514,10 +525,16 @@ class Flow:
         if ahead and b.window[ahead - 1] != ABSENT:
             self._breaks(move, "S2", "placed although its number is placed or void already")
             return
-        after = stream.placed(b, number)
-        passed = after.expected - b.expected
-        if passed and any(b.window[i - 1] == ABSENT for i in range(1, passed) if i != ahead) or (ahead and passed):
+        after = stream.placed(b, number, part)
+        passed = range(1, after.expected - b.expected)
+        if passed and (ahead or any(b.window[i - 1] == ABSENT for i in passed)):
             self._breaks(move, "S2", "queued although an earlier number is neither placed nor void")
+            return
+        if after.joined:
+            self._breaks(move, "S8", "parts of two messages are queued as one, or a part alone")
+            return
+        if stream.used(after) > self.setting.cells:
+            self._breaks(move, "S9", "more cells are taken than the port has")
             return
         self._add(move, a, after, self._there(datagrams, datagram, TAKEN))
 
@@ -529,6 +546,9 @@ class Flow:
             return
         if any(ahead and b.window[ahead - 1] in (PARKED, KNOWN) for ahead in taken):
             self._breaks(move, "S4", "a number is void that was placed")
+            return
+        if after.joined:
+            self._breaks(move, "S8", "parts of two messages are queued as one, or a part alone")
             return
         self._add(move, a, after, self._there(datagrams, datagram, TAKEN))
 
@@ -608,7 +628,7 @@ class Flow:
         """Everything that was given has ended, everything is told, and A can give again."""
         a, b, datagrams = state
         setting = self.setting
-        if a.phase != UP or a.numbers or b.queue or (not setting.watch and (datagrams or b.pong)):
+        if a.phase != UP or a.numbers or b.queue or b.other or (not setting.watch and (datagrams or b.pong)):
             return False
         if any(d.kind not in ("PING", "PONG") for d in datagrams):
             return False

@@ -12,8 +12,12 @@ from typing import NamedTuple
 SILENT, CONNECTING, UP, LEAVING = "silent", "connecting", "up", "leaving"
 # A number at the sender: its datagram has not ended; it is to be voided; it is in a VOID; it is finished.
 OPEN, DIRTY, VOIDING, FINISHED = "d", "v", "w", "f"
-# A number at the receiver, above the expected one.
-ABSENT, PARKED, VOID, KNOWN = ".", "d", "v", "a"  # KNOWN: parked, and its sender knows (in some trials only)
+# A number at the receiver, above the expected one; KNOWN: parked, and its sender knows (in some trials only).
+ABSENT, PARKED, VOID, KNOWN = ".", "d", "v", "a"
+BEGUN = "b"  # a FIRST, which is never parked
+# What a datagram is: a whole message, or a part of one in two datagrams.
+WHOLE, FIRST, LAST = 0, 1, 2
+PARTS = 2
 # Verdicts on a datagram.
 PLACE, DROP, REFUSE, OUTSIDE = "place", "drop", "refuse", "outside"
 
@@ -32,6 +36,7 @@ class Sender(NamedTuple):
     numbers : for each number from the oldest: OPEN, DIRTY, VOIDING or FINISHED
     limit : the first number that the believed credit does not cover
     congested : the bit that the last MAP told
+    within : whether a message has begun, and its LAST has not been given
     """
 
     phase: str
@@ -42,6 +47,7 @@ class Sender(NamedTuple):
     numbers: tuple[str, ...]
     limit: int
     congested: bool
+    within: bool = False
 
     @property
     def next(self) -> int:
@@ -71,6 +77,9 @@ class Receiver(NamedTuple):
     pong, map : whether a PONG, a MAP is to be sent
     congested : its congestion bit
     stale : whether the NI's table has entries of an earlier boot of A
+    partial : of a message of which the FIRST is placed and the LAST is not: how far its FIRST is behind; else 0
+    joined : whether parts of two messages were queued as one
+    other : whether another stream has a partial message in this port
     """
 
     silent: bool
@@ -86,6 +95,9 @@ class Receiver(NamedTuple):
     map: bool
     congested: bool
     stale: bool
+    partial: int = 0
+    joined: bool = False
+    other: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +121,8 @@ class Setting:
     watch : old datagrams are watched with PINGs
     death : B may die
     congestion : the congestion bit exists
+    parts : each message is two datagrams, of which the second may never be given
+    other : another stream sends messages in parts to the port
     wraps : incarnations of A come round while B's NI has entries of an earlier boot
     without : rules taken away
     """
@@ -129,6 +143,8 @@ class Setting:
     watch: bool = False
     death: bool = False
     congestion: bool = False
+    parts: bool = False
+    other: bool = False
     wraps: bool = False
     without: frozenset[str] = field(default_factory=frozenset)
 
@@ -175,7 +191,7 @@ class Stream:
 
     def left(self, a: Sender) -> Sender:
         """A leaves UP (or CONNECTING): the numbers of the opening mean nothing any more."""
-        return a._replace(phase=LEAVING, oldest=0, numbers=(), limit=0, peer=NOBODY, congested=False)
+        return a._replace(phase=LEAVING, oldest=0, numbers=(), limit=0, peer=NOBODY, congested=False, within=False)
 
     def ended(self, a: Sender, opening: tuple, number: int, now: str) -> Sender:
         """The datagram of a number, or its VOID, has ended (F3, F4)."""
@@ -216,10 +232,21 @@ class Stream:
         return Receiver(silent, False, boot, None, False, 0, self.fresh, 0, 0, False, False, False, False)
 
     def used(self, b: Receiver) -> int:
-        return b.queue + b.window.count(PARKED) + b.window.count(KNOWN)
+        """Cells of the port: the queue, what is parked, and what the partial message has reserved (F34)."""
+        return self.full(b) + (self.reserved if b.partial else 0)
 
-    def judge(self, b: Receiver, number: int) -> str:
-        """Whether a datagram of a source that is open is accepted (F7, F8, F9, F11, F12)."""
+    def full(self, b: Receiver) -> int:
+        """The same without this stream's partial message."""
+        other = self.reserved if b.other else 0
+        return b.queue + b.window.count(PARKED) + b.window.count(KNOWN) + other
+
+    @property
+    def reserved(self) -> int:
+        """F34: a partial message has the cells of the whole."""
+        return PARTS if self.keeps("F34") and self.keeps("F34 reserved") else 1
+
+    def judge(self, b: Receiver, number: int, part: int = WHOLE) -> str:
+        """Whether a datagram of a source that is open is accepted (F7, F8, F9, F11, F12, F34)."""
         ahead = self.ahead(number, b.expected)
         if ahead >= self.window:
             if ahead < self.modulus - self.window:
@@ -227,14 +254,26 @@ class Stream:
             return DROP if self.keeps("F8 below") else REFUSE
         if ahead and b.window[ahead - 1] != ABSENT and self.keeps("F8"):
             return DROP
-        room = self.used(b) < self.setting.cells - (1 if ahead and self.keeps("F12") else 0)
+        room = self._room(b, ahead, part)
         return PLACE if room else REFUSE if self.keeps("F11") else DROP
 
-    def placed(self, b: Receiver, number: int) -> Receiver:
+    def _room(self, b: Receiver, ahead: int, part: int) -> bool:
+        """F12: above the expected number only if the longest message still has room; F34: a FIRST only at it."""
+        cells = self.setting.cells
+        if ahead:
+            longest = PARTS if self.setting.parts else 1
+            return part != FIRST and self.used(b) + 1 + (longest if self.keeps("F12") else 0) <= cells
+        if part == FIRST:  # a partial message goes
+            return self.full(b) + self.reserved <= cells
+        if part == LAST and (self.keeps("F34") or not b.partial):  # it has its cell, or is dropped
+            return True
+        return self.used(b) < cells
+
+    def placed(self, b: Receiver, number: int, part: int = WHOLE) -> Receiver:
         """A datagram is accepted: queued, or parked.  F7: the mark moves only over what has no gap."""
         ahead = self.ahead(number, b.expected)
         if self.keeps("F7"):
-            return self._take(b, ahead, PARKED)
+            return self._take(b, ahead, BEGUN if part == FIRST else PARKED)
         return b._replace(expected=b.expected + ahead + 1, queue=b.queue + 1, window=self.fresh)
 
     def _take(self, b: Receiver, ahead: int, what: str) -> Receiver:
@@ -243,14 +282,29 @@ class Stream:
             window = list(b.window)
             window[ahead - 1] = what
             return b._replace(window=tuple(window))
-        window = (what, *b.window)
-        expected, queue = b.expected, b.queue
-        while window and window[0] != ABSENT:
-            queue += window[0] != VOID
-            window = window[1:]
-            expected += 1
-        window = (window + self.fresh + (ABSENT,))[1 : self.window]
-        return b._replace(expected=expected, queue=queue, window=window)
+        passed = 0
+        while passed < len(b.window) and b.window[passed] != ABSENT:
+            passed += 1
+        after = self._moved(b, (what, *b.window[:passed]))
+        return after._replace(window=(b.window[passed:] + self.fresh + (ABSENT,))[1 : self.window])
+
+    def _moved(self, b: Receiver, numbers: tuple[str, ...]) -> Receiver:
+        """The mark moves over numbers that are placed or void: whole messages go to the queue (F35)."""
+        expected = b.expected + len(numbers)
+        if not self.setting.parts:
+            return b._replace(expected=expected, queue=b.queue + sum(now != VOID for now in numbers))
+        queue, partial, joined = b.queue, b.partial, b.joined
+        for now in numbers:
+            partial += partial > 0
+            if now == VOID:
+                partial = 0 if self.keeps("F35 void") else partial
+            elif now == BEGUN:
+                partial = 1 if self.keeps("F35 FIRST") or not partial else partial
+            elif partial or not self.keeps("F35 LAST"):
+                queue += PARTS
+                joined |= partial != PARTS
+                partial = 0
+        return b._replace(expected=expected, queue=queue, partial=partial, joined=joined)
 
     def voided(self, b: Receiver, numbers: tuple[int, ...]) -> tuple[Receiver, list[int]]:
         """F10: what a VOID names and is absent is void; the distances of what became so."""
@@ -270,8 +324,9 @@ class Stream:
 
     def handed_over(self, b: Receiver) -> Receiver:
         """F19: what is absent is void now, so what is parked goes to the queue, in order."""
-        parked = self.used(b) - b.queue if self.keeps("F19 hand over") else 0
-        return b._replace(queue=b.queue + parked, window=self.fresh, expected=0)
+        if self.keeps("F19 hand over"):
+            b = self._moved(b, (VOID, *(VOID if now == ABSENT else now for now in b.window)))
+        return b._replace(window=self.fresh, expected=0, partial=0)
 
     def asked(self, b: Receiver, opening: tuple[int, int]) -> tuple[Receiver, str]:
         """A PING has come; the answer is PONG, REJECT or nothing."""

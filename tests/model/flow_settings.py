@@ -11,7 +11,9 @@ QUICK: dict[str, tuple[Setting, int, int]] = {
     "cancels, credits, two late messages": (Setting(cancel=True, credits=True, cells=3, late=2), 38982, 194928),
     "credits, UNKNOWN control": (Setting(credits=True, retries=True), 5112, 23478),
     "congestion, UNKNOWN control": (Setting(congestion=True, retries=True), 4416, 20496),
-    "opening again, cancels, UNKNOWN control": (Setting(leave=True, numbers=2, cancel=True, retries=True), 34144, 274140),
+    "opening again, cancels, UNKNOWN control": (
+        Setting(leave=True, numbers=2, cancel=True, retries=True), 34144, 274140,
+    ),
     "opening again, B closes, credits, watch": (
         Setting(leave=True, close=True, credits=True, watch=True, numbers=2), 26472, 158082,
     ),
@@ -23,28 +25,38 @@ QUICK: dict[str, tuple[Setting, int, int]] = {
     "resets of B, B closes, credits, watch": (
         Setting(resets="B", numbers=1, close=True, credits=True, watch=True), 16790, 101703,
     ),
+    "messages in parts, cancels": (Setting(parts=True, cancel=True, cells=4), 20442, 84030),
+    "messages in parts, opening again, B closes": (
+        Setting(parts=True, cells=4, leave=True, close=True, numbers=3), 2510, 10947,
+    ),
+    "messages in parts, another stream in the port": (Setting(parts=True, other=True, cells=2), 222, 468),
     "resets of A, old receive entries": (Setting(resets="A", wraps=True, numbers=2), 742, 2601),
     "death of B, watch": (Setting(death=True, watch=True, numbers=2), 1769, 5456),
 }  # fmt: skip
 
 #: Searched with `--full`.
 FULL: dict[str, tuple[Setting, int, int]] = {
-    "a window of 3, cancels, credits": (Setting(window=3, modulus=8, cells=3, cancel=True, credits=True), 0, 0),
-    "cancels, credits, UNKNOWN control": (Setting(cancel=True, credits=True, retries=True), 0, 0),
+    "a window of 3, cancels, credits": (
+        Setting(window=3, modulus=8, cells=3, cancel=True, credits=True), 145456, 720280,
+    ),
+    "cancels, credits, UNKNOWN control, two numbers": (
+        Setting(cancel=True, credits=True, retries=True, numbers=2), 0, 0,
+    ),
     "opening again, congestion, UNKNOWN control": (
-        Setting(leave=True, congestion=True, numbers=1, retries=True), 0, 0,
+        Setting(leave=True, congestion=True, numbers=1, retries=True), 115608, 1044966,
     ),
     "opening again, B closes, credits, watch, UNKNOWN control": (
-        Setting(leave=True, close=True, credits=True, watch=True, numbers=1, retries=True), 0, 0,
+        Setting(leave=True, close=True, credits=True, watch=True, numbers=1, retries=True), 346558, 3852688,
     ),
     "resets of either end, everything but credits, cancels, two numbers": (
-        Setting(resets="AB", numbers=2, retries=True, leave=True, close=True, watch=True, cancel=True), 0, 0,
+        Setting(resets="AB", numbers=2, retries=True, leave=True, close=True, watch=True, cancel=True), 425054, 5252349,
     ),
     "resets of either end, B closes, credits, watch": (
-        Setting(resets="AB", numbers=1, close=True, credits=True, watch=True), 0, 0,
+        Setting(resets="AB", numbers=1, close=True, credits=True, watch=True), 77786, 559066,
     ),
+    "messages in parts, another stream, cancels": (Setting(parts=True, other=True, cells=4, cancel=True), 0, 0),
     "resets of either end, congestion, watch": (
-        Setting(resets="AB", numbers=1, congestion=True, watch=True), 0, 0,
+        Setting(resets="AB", numbers=1, congestion=True, watch=True), 74636, 572608,
     ),
 }  # fmt: skip
 
@@ -59,6 +71,8 @@ _RESETS_B = Setting(resets="B", numbers=2)
 _CREDITS = QUICK["credits, UNKNOWN control"][0]
 _CONGESTION = QUICK["congestion, UNKNOWN control"][0]
 _DEATH = Setting(death=True, watch=True, numbers=1)
+_PARTS = QUICK["messages in parts, cancels"][0]
+_PORT = QUICK["messages in parts, another stream in the port"][0]
 
 TRIALS = (
     Trial("F1", "the number of a datagram that ended as UNKNOWN is given once more", ("F1",), _CANCEL, "S3", 8),
@@ -82,7 +96,7 @@ TRIALS = (
         "a number below the expected one is not acknowledged",
         ("F8 below",),
         _CANCEL,
-        reason="only a message whose datagram has ended is below; to acknowledge it ends the NI's repeats of its Ack",
+        reason="only a message whose datagram has ended is below, and nothing repeats it",
     ),
     Trial("F9", "B closes the source of a number outside", ("F9",), _CANCEL, "S5", 12),
     Trial("F10", "a VOID takes back what was placed", ("F10",), _CANCEL, "S4", 7),
@@ -188,6 +202,11 @@ TRIALS = (
         "L2",
         10,
     ),
+    Trial("F34", "a FIRST is accepted although its LAST has no cell", ("F34",), _PORT, "L2", 4),
+    Trial("F34", "… and its LAST is accepted all the same", ("F34 reserved",), _PORT, "S9", 5),
+    Trial("F35", "a void inside a message does not end it", ("F35 void",), _PARTS, "S8", 11),
+    Trial("F35", "a FIRST inside a message does not end it", ("F35 FIRST",), _PARTS, "S8", 10),
+    Trial("F35", "a LAST without its FIRST is delivered", ("F35 LAST",), _PARTS, "S8", 7),
 )
 
 #: Trials whose counter-examples the page shows.
