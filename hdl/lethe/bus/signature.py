@@ -3,7 +3,9 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["OKAY", "SLVERR", "axi_lite", "axi_stream"]
+from lethe.spec.axi import AxiStream
+
+__all__ = ["OKAY", "SLVERR", "axi_lite", "axi_stream", "signature_of"]
 
 #: Codes of ``bresp`` and ``rresp``.
 OKAY, SLVERR = 0b00, 0b10
@@ -41,6 +43,18 @@ def axi_stream(
     members = {"tdata": data_bits, "tkeep": data_bits // 8 if keep else 0, "tlast": int(last), **widths}
     return wiring.Signature(
         {name: Out(bits) for name, bits in members.items() if bits} | {"tvalid": Out(1), "tready": In(1)}
+    )
+
+
+def signature_of(axis: AxiStream) -> wiring.Signature:
+    """The signature of a stream of `lethe.spec.axi`, seen from the side that drives ``tvalid``."""
+    ports = axis.ports
+    return axi_stream(
+        axis.data_bits,
+        id_bits=ports.get("tid", 0),
+        dest_bits=ports.get("tdest", 0),
+        user_bits=ports.get("tuser", 0),
+        keep=axis.keep,
     )
 
 

@@ -1,0 +1,112 @@
+"""The AXI4-Streams of a NI's host port: what each of them carries, and in which of its bits.
+
+`lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to readers.
+"""
+
+import typing
+from dataclasses import dataclass
+
+from .ports import Record, records
+
+if typing.TYPE_CHECKING:
+    from .config import System
+
+__all__ = ["AxiStream", "axi_streams"]
+
+#: ``tdata`` of completions is a multiple of this.
+WORD_BITS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxiStream:
+    """One AXI4-Stream.
+
+    Attributes
+    ----------
+    name : as its ports begin: ``s_axis_send``
+    port : the stream of the host port that it stands for: ``send``
+    data_bits : bits of ``tdata``
+    keep : whether there is ``tkeep``
+    data, id, dest, user : the fields of ``tdata``, ``tid``, ``tdest`` and ``tuser``; ``tdata`` without fields has the
+        bytes of a datagram, lowest first
+    """
+
+    name: str
+    port: str
+    data_bits: int
+    keep: bool
+    data: Record = ()
+    id: Record = ()
+    dest: Record = ()
+    user: Record = ()
+
+    @property
+    def to_ni(self) -> bool:
+        return self.name.startswith("s_")
+
+    @property
+    def fields(self) -> dict[str, Record]:
+        """The records, by the name of their port, lowest field first."""
+        found = {"tdata": self.data, "tid": self.id, "tdest": self.dest, "tuser": self.user}
+        return {name: record for name, record in found.items() if record}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Bits of every port, by its AXI name."""
+        return {
+            "tdata": self.data_bits,
+            **({"tkeep": self.data_bits // 8} if self.keep else {}),
+            "tlast": 1,
+            **{name: bits_of(record) for name, record in self.fields.items() if name != "tdata"},
+            "tvalid": 1,
+            "tready": 1,
+        }
+
+
+def bits_of(record: Record) -> int:
+    """Bits of a record."""
+    return sum(bits for _, bits in record)
+
+
+def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ...]:
+    """The streams of the host port at the top: those that send, those that deliver, completions.
+
+    With ``store`` a datagram's length is that of its bytes; else ``tuser`` tells it.
+    """
+    found = records(system, system.top_port)
+    flit_bits = system.format.flit_bits
+    told = tuple(field for field in found["send"] if field[0] != "destination" and not (store and field[0] == "length"))
+    sends = ["send", *(["send_control"] if system.ni.control_slots else [])]
+    (source, *others), completion = found["deliver"], found["completion"]
+    return (
+        *(
+            AxiStream(
+                name=f"s_axis_{port}",
+                port=port,
+                data_bits=flit_bits,
+                keep=store,
+                dest=tuple(field for field in found["send"] if field[0] == "destination"),
+                user=told,
+            )
+            for port in sends
+        ),
+        *(
+            AxiStream(
+                name=f"m_axis_{port}",
+                port=port,
+                data_bits=flit_bits,
+                keep=True,
+                id=(source,),
+                user=(("aborted", 1), *others),
+            )
+            for port in system.top_port.delivers
+        ),
+        AxiStream(
+            name="m_axis_completion",
+            port="completion",
+            data_bits=-(-bits_of(completion) // WORD_BITS) * WORD_BITS,
+            keep=False,
+            data=completion,
+            user=(("incarnation", system.format.incarnation_bits),),
+        ),
+    )
