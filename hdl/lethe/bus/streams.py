@@ -271,10 +271,7 @@ class Streams(wiring.Component):
         super().__init__(
             {
                 **{name: host[name].flip() for name in below},
-                **{
-                    axis.name: (In if axis.to_ni else Out)(signature_of(axis))
-                    for axis in self._axes
-                },
+                **{axis.name: (In if axis.to_ni else Out)(signature_of(axis)) for axis in self._axes},
                 "node_reset": In(1),
                 "incarnation": In(system.format.incarnation_bits),
                 "malformed": Out(1),
@@ -306,8 +303,10 @@ class Streams(wiring.Component):
                 m.submodules[port] = adapter = DeliverAdapter(self._system, axis)
                 wiring.connect(m, adapter.axis, wiring.flipped(outer))
             m.d.comb += adapter.node_reset.eq(self.node_reset)
-            for name, inner in ((port, "send"), (f"{port}_data", "send_data")) if axis.to_ni else (
-                (port, "deliver"), (f"{port}_data", "deliver_data")
+            for name, inner in (
+                ((port, "send"), (f"{port}_data", "send_data"))
+                if axis.to_ni
+                else ((port, "deliver"), (f"{port}_data", "deliver_data"))
             ):
                 wiring.connect(m, getattr(adapter, inner), wiring.flipped(getattr(self, name)))
         m.d.comb += self.malformed.eq(Cat(malformed).any())
