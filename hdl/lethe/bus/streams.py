@@ -127,8 +127,9 @@ class DeliverAdapter(wiring.Component):
     What it shows comes from registers, one cycle after the NI offers it.  A beat leaves in every cycle, one datagram
     right behind the other.  The record is taken with the last beat.
 
-    ``tkeep`` is 1 for the bytes of the datagram; one of 0 bytes is one beat without bytes.  A node reset ends a datagram
-    under way with one more beat: no bytes, ``tlast``, and ``aborted`` in its ``tuser``.  Any other beat has ``aborted`` 0.
+    ``tkeep`` is 1 for the bytes of the datagram; one of 0 bytes is one beat without bytes.  A node reset ends a
+    datagram under way with one more beat: no bytes, ``tlast``, and ``aborted`` in its ``tuser``.  In any other beat
+    ``aborted`` is 0.
 
     Parameters
     ----------

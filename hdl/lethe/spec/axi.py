@@ -1,17 +1,18 @@
 """The AXI4-Streams of a NI's host port: what each of them carries, and in which of its bits.
 
-`lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to readers.
+`lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to
+readers.
 """
 
 import typing
 from dataclasses import dataclass
 
-from .ports import Record, records
+from .ports import Record, ni_ports, records
 
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["AxiStream", "axi_streams"]
+__all__ = ["AxiStream", "axi_layouts", "axi_ports", "axi_streams"]
 
 #: ``tdata`` of completions is a multiple of this.
 WORD_BITS = 32
@@ -110,3 +111,27 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
             user=(("incarnation", system.format.incarnation_bits),),
         ),
     )
+
+
+def axi_ports(
+    system: "System", *, store: bool = False, host_clock: bool = False, watch: bool = True, dump: bool = True
+) -> dict[str, int]:
+    """Bits of every port of the Verilog module of a NI on AXI4-Streams, clocks and resets included."""
+    streams = axi_streams(system, store=store)
+    gone = tuple(f"{axis.port}_" for axis in streams)
+    kept = {
+        name: bits
+        for name, bits in ni_ports(system, watch=watch, dump=dump).items()
+        if not name.startswith(gone) and name != "service_reset"
+    }
+    told = {f"{axis.name}_{port}": bits for axis in streams for port, bits in axis.ports.items()}
+    return {**kept, **({"host_clk": 1, "host_rst": 1} if host_clock else {}), **told, "malformed": 1}
+
+
+def axi_layouts(system: "System", *, store: bool = False) -> dict[str, Record]:
+    """The fields of ``tdata``, ``tid``, ``tdest`` and ``tuser`` of every stream, by the name of the port."""
+    return {
+        f"{axis.name}_{port}": record
+        for axis in axi_streams(system, store=store)
+        for port, record in axis.fields.items()
+    }
