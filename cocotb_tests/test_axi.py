@@ -76,3 +76,27 @@ def move(tmp_path: Path, export: Export, simulator: str, *options: str, **job) -
 @pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
 def test_icarus_moves_datagrams(tmp_path, exported, generation):
     move(tmp_path, exported(64), "icarus", generation)
+
+
+def test_verilator_moves_datagrams(tmp_path, exported):
+    """With a stream of every kind."""
+    move(tmp_path, exported(64, RICH), "verilator")
+
+
+def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported):
+    move(tmp_path, exported(32, "", ("--store-and-forward",)), "verilator")
+
+
+@pytest.mark.parametrize("period", [SLOW, FAST])
+def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
+    move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bits", [16, 32, 64, 128])
+@pytest.mark.parametrize("options", [(), ("--store-and-forward",), ("--host-clock", "--store-and-forward")])
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
+def test_every_width_moves_datagrams(tmp_path, exported, simulator, options, bits):
+    """With all streams, more datagrams, and another seed."""
+    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
+    move(tmp_path, exported(bits, RICH, options), simulator, rounds=4, resets=30, seed=bits, **clock)
