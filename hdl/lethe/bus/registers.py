@@ -124,8 +124,11 @@ class Registers(wiring.Component):
         readable = [register.address >> 2 for register in registers.values() if register.readable]
         if self._system.ni.statistics:
             copied = self._counters(m, writes)
-            m.d.sync += counter.eq(transfer.index[-1])
-            readable += [register.address >> 2 for register in self._map.counters]
+            counters = [register.address >> 2 for register in self._map.counters]
+            readable += counters
+            m.d.sync += counter.eq(0)
+            with m.Switch(transfer.index), m.Case(*counters):
+                m.d.sync += counter.eq(1)
         shown |= self._interrupts(m, writes, shown)
         for name, fields in shown.items():
             assert set(fields) == {field.name for field in registers[name].fields}, name
