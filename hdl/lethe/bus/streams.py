@@ -83,7 +83,7 @@ class SendAdapter(wiring.Component):
             self.send_data.payload.eq(Mux(padding, 0, held["tdata"])),
         ]
 
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("Record"):
                 m.d.comb += self.send.valid.eq(full)
                 m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
@@ -109,7 +109,7 @@ class SendAdapter(wiring.Component):
                 with m.If(self.node_reset):
                     m.next = "Surplus"
             with m.State("Padding"):
-                m.d.comb += [padding.eq(1), self.send_data.valid.eq(1)]
+                m.d.comb += self.send_data.valid.eq(1)
                 with m.If(self.send_data.ready):
                     m.d.sync += left.eq(left - 1)
                 with m.If(self.node_reset | (self.send_data.ready & final)):
@@ -118,6 +118,7 @@ class SendAdapter(wiring.Component):
                 m.d.comb += leaves.eq(full)
                 with m.If(full & held["tlast"]):
                     m.next = "Record"
+        m.d.comb += padding.eq(fsm.ongoing("Padding"))
         return m
 
 
