@@ -1,6 +1,6 @@
 """From one clock to another: a small FIFO for each AXI channel."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import AsyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -23,7 +23,7 @@ CHANNELS = {
 }
 
 
-def _cross(m: Module, name: str, taken: tuple, shown: tuple, *, domains: tuple[str, str], depth: int) -> None:
+def _cross(m: Module, name: str, taken: tuple, shown: tuple, *, domains: tuple[str, str], depth: int) -> AsyncFIFO:
     """A FIFO from one of ``domains`` to the other, between two channels: (what it carries, valid, ready)."""
     (source, source_valid, source_ready), (sink, sink_valid, sink_ready) = taken, shown
     fifo = AsyncFIFO(width=len(Cat(source)), depth=depth, w_domain=domains[0], r_domain=domains[1])
@@ -36,6 +36,7 @@ def _cross(m: Module, name: str, taken: tuple, shown: tuple, *, domains: tuple[s
         sink_valid.eq(fifo.r_rdy),
         fifo.r_en.eq(sink_ready),
     ]
+    return fifo
 
 
 class Crossing(wiring.Component):
@@ -52,11 +53,13 @@ class Crossing(wiring.Component):
     Members
     -------
     i, o : In, Out(signature)
+    waiting : Out(1), in the first domain
+        A beat went in, and is not known to have come out.
     """
 
     def __init__(self, signature: wiring.Signature, domains: tuple[str, str]):
         self._signature, self._domains = signature, domains
-        super().__init__({"i": In(signature), "o": Out(signature)})
+        super().__init__({"i": In(signature), "o": Out(signature), "waiting": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -64,7 +67,10 @@ class Crossing(wiring.Component):
         taken, shown = (
             ([getattr(port, name) for name in names], port.tvalid, port.tready) for port in (self.i, self.o)
         )
-        _cross(m, "fifo", taken, shown, domains=self._domains, depth=DEPTH)
+        fifo = _cross(m, "fifo", taken, shown, domains=self._domains, depth=DEPTH)
+        pushed = Signal()  # the level is two cycles late
+        m.d[self._domains[0]] += pushed.eq(self.i.tvalid & self.i.tready)
+        m.d.comb += self.waiting.eq(pushed | fifo.w_level.any())
         return m
 
 

@@ -8,6 +8,7 @@ import typing
 from dataclasses import dataclass
 
 from .ports import Record, ni_ports, records
+from .registers import ADDRESS_BITS
 
 if typing.TYPE_CHECKING:
     from .config import System
@@ -113,18 +114,40 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
     )
 
 
+#: Ports of a NI's module that its registers stand for.
+_REGISTERED = (
+    "incarnation", "link_enable", "node_reset", "quiesce", "idle", "ready", "time_base", "accepted_", "cancel_", "dump",
+    "counter_", "service_reset",
+)  # fmt: skip
+#: Bits of the ports of AXI4-Lite.
+_LITE = {
+    "awaddr": ADDRESS_BITS, "awprot": 3, "awvalid": 1, "awready": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "wready": 1,
+    "bresp": 2, "bvalid": 1, "bready": 1, "araddr": ADDRESS_BITS, "arprot": 3, "arvalid": 1, "arready": 1, "rdata": 32,
+    "rresp": 2, "rvalid": 1, "rready": 1,
+}  # fmt: skip
+
+
 def axi_ports(
-    system: "System", *, store: bool = False, host_clock: bool = False, watch: bool = True, dump: bool = True
+    system: "System",
+    *,
+    registers: bool = True,
+    store: bool = False,
+    host_clock: bool = False,
+    watch: bool = True,
+    dump: bool = True,
 ) -> dict[str, int]:
-    """Bits of every port of the Verilog module of a NI on AXI4-Streams, clocks and resets included."""
+    """Bits of every port of the Verilog module of a NI on AXI, clocks and resets included.
+
+    Without ``registers`` only datagrams and completions are on AXI.
+    """
     streams = axi_streams(system, store=store)
-    gone = tuple(f"{axis.port}_" for axis in streams)
-    kept = {
-        name: bits
-        for name, bits in ni_ports(system, watch=watch, dump=dump).items()
-        if not name.startswith(gone) and name != "service_reset"
-    }
+    gone = tuple(f"{axis.port}_" for axis in streams) + (_REGISTERED if registers else ())
+    kept = {name: bits for name, bits in ni_ports(system, watch=watch, dump=dump).items() if not name.startswith(gone)}
     told = {f"{axis.name}_{port}": bits for axis in streams for port, bits in axis.ports.items()}
+    if registers:
+        told |= {"irq": 1, **{f"s_axil_{name}": bits for name, bits in _LITE.items()}}
+    else:
+        told |= {"deliver_waiting": 1, "completion_waiting": 1}
     return {**kept, **({"host_clk": 1, "host_rst": 1} if host_clock else {}), **told, "malformed": 1}
 
 

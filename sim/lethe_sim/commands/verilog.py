@@ -17,8 +17,8 @@ EXAMPLES = """\
   lethe verilog my.toml --block ni -o ni.v          one network interface, with the services that my.toml names
   lethe verilog my.toml --block ni --no-watch --no-dump --name a_ -o a.v --header a.vh --c-header a.h
                                                     module a_lethe_ni, for a design with other NIs in it
-  lethe verilog my.toml --block ni --bus axi-stream -o ni.v --list ni.json
-                                                    one with AXI4-Streams, and what belongs together in it
+  lethe verilog my.toml --block ni --bus axi -o ni.v --list ni.json
+                                                    one on AXI, and what belongs together in it
   lethe verilog my.toml --host ports -o system.v    the whole system, for hosts of your own
   lethe verilog my.toml --block fabric -o fabric.v  the network alone, for NIs that are elsewhere
   lethe verilog my.toml -o system.v --waivers system.vlt && verilator --lint-only -Wall system.vlt system.v
@@ -27,7 +27,7 @@ EXAMPLES = """\
 
 _TOPS = {"system": "lethe_system", "ni": "lethe_ni", "router": "lethe_router", "fabric": "lethe_fabric"}
 _HOSTS = ("generator", "ports")
-_BUSES = ("axi-stream",)
+_BUSES = ("axi", "axi-stream")
 #: Files of constraints, by the names of their options.
 _CONSTRAINTS = ("sdc", "xdc", "lpf")
 #: A router of the RTL has at most 255 ports, and beyond a few hundred nodes a netlist does not fit in memory.
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=_HOSTS[0],
         help="system: hosts are traffic generators (the default), or ports of the module",
     )
-    parser.add_argument("--bus", choices=_BUSES, help="NI: what its host is on (default: its host port, as it is)")
+    parser.add_argument("--bus", choices=_BUSES, help="NI: its host is on AXI4-Streams and, with axi, registers")
     parser.add_argument(
         "--store-and-forward",
         action="store_true",
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         from lethe.spec.axi import axi_layouts, axi_ports
 
         store = args.store_and_forward
-        ports = axi_ports(system, store=store, host_clock=args.host_clock)
+        ports = axi_ports(system, registers=args.bus == "axi", store=store, host_clock=args.host_clock)
         parts = {"ports": ports, "layouts": axi_layouts(system, store=store)}
     if args.header:
         told = header.verilog_header(system, prefix=args.name, **parts)
@@ -156,6 +156,11 @@ def _listed(args: argparse.Namespace, system: System, top: str, modules: dict) -
             }
             for axis in axi_streams(system, store=args.store_and_forward)
         ]
+        lite = {port.removeprefix("s_axil_"): port for port in modules[top] if port.startswith("s_axil_")}
+        if lite:
+            found["registers"] = {
+                "name": "s_axil", "protocol": "AXI4-Lite", "clock": clocks[-1][0], "reset": clocks[-1][1], "ports": lite,
+            }  # fmt: skip
     found["modules"] = {
         name: {port: {"direction": way, "bits": bits} for port, (way, bits) in modules[name].items()}
         for name in (top, *(name for name in modules if name != top))
@@ -229,10 +234,10 @@ def _component(system: System, args: argparse.Namespace):
 
             return FabricTop(system)
         case "ni" if args.bus:
-            from lethe.bus.ni import StreamNi
+            from lethe.bus.ni import AxiNi, StreamNi
 
             parts = {"store": args.store_and_forward, "host_clock": args.host_clock}
-            return StreamNi(system, **parts, watch=watch, dump=not args.no_dump)
+            return (AxiNi if args.bus == "axi" else StreamNi)(system, **parts, watch=watch, dump=not args.no_dump)
         case "ni":
             from lethe.ni.ni import Ni
             from lethe.services.stack import Node
