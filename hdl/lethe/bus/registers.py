@@ -9,6 +9,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.lib.queue import Queue
 from lethe.ni.layouts import Records
 from lethe.spec.config import System
+from lethe.spec.ports import counter_bits, since_bits
 from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, Register, RegisterMap, dump_parts
 from lethe.statistics import LATENCY
 
@@ -97,9 +98,8 @@ class Registers(wiring.Component):
             members["dump"] = Out(stream.Signature(range(max(system.ni.slots, system.ni.sets))))
             members |= {"dumped": In(Records(system).dump), "dumped_valid": In(1)}
         if system.ni.statistics:
-            self._counter_bits = max(self._map.counter_addresses).bit_length()
-            members |= {"counter_address": Out(self._counter_bits), "counter_data": In(32)}
-            members |= {"counter_walk": Out(1), "counter_since": In(self._counter_bits + 1)}
+            members |= {"counter_address": Out(counter_bits(system)), "counter_data": In(32)}
+            members |= {"counter_walk": Out(1), "counter_since": In(since_bits(system))}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -287,7 +287,7 @@ class Registers(wiring.Component):
 
         All addresses have their turn twice: first to clear what was counted since the last snapshot, then to read.
         """
-        bits, lite = self._counter_bits, writes.lite
+        bits, lite = counter_bits(self._system), writes.lite
         # Deep enough for block RAM.
         m.submodules.copies = copies = Ram(32, max(1 << bits, 2 * LUT_DEPTH))
         running, step = Signal(), Signal(bits + 1)
