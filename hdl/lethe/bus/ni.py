@@ -27,7 +27,7 @@ class StreamNi(wiring.Component):
     system : the configuration
     store : whether a datagram is stored whole before the NI sees it (`Streams`)
     host_clock : whether the streams are in the clock domain ``host`` (`Crossing`)
-    watch, dump : as of `Ni`
+    watch, dump, snapshot : as of `Ni`
 
     Members
     -------
@@ -51,9 +51,10 @@ class StreamNi(wiring.Component):
         host_clock: bool = False,
         watch: bool = True,
         dump: bool = True,
+        snapshot: bool = False,
     ):
         self._system, self._host_clock = system, host_clock
-        self._ni = (Node if system.services else Ni)(system, watch=watch, dump=dump)
+        self._ni = (Node if system.services else Ni)(system, watch=watch, dump=dump, snapshot=snapshot)
         self._streams = Streams(system, store=store)
         self._axes = axi_streams(system, store=store)
         members = dict(self._ni.signature.members.items())
@@ -148,7 +149,7 @@ class AxiNi(wiring.Component):
         dump: bool = True,
     ):
         self._system, self._host_clock = system, host_clock
-        self._ni = StreamNi(system, store=store, host_clock=host_clock, watch=watch, dump=dump)
+        self._ni = StreamNi(system, store=store, host_clock=host_clock, watch=watch, dump=dump, snapshot=True)
         self._registers = Registers(system, dump=dump)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members
@@ -180,7 +181,7 @@ class AxiNi(wiring.Component):
         for name, member in merge.items():
             _connect(m, member, getattr(ni.host, name), getattr(self.host, name))
         for name, member in registers.signature.members.items():
-            if name in ("bus", "irq", "node", "counter_walk", "counter_since"):
+            if name in ("bus", "irq", "node"):
                 continue
             other = getattr(ni, name) if name in ni.signature.members else getattr(ni.host, name)
             if member.is_signature:

@@ -159,7 +159,8 @@ def _listed(args: argparse.Namespace, system: System, top: str, modules: dict) -
         lite = {port.removeprefix("s_axil_"): port for port in modules[top] if port.startswith("s_axil_")}
         if lite:
             found["registers"] = {
-                "name": "s_axil", "protocol": "AXI4-Lite", "clock": clocks[-1][0], "reset": clocks[-1][1], "ports": lite,
+                "name": "s_axil", "protocol": "AXI4-Lite", "clock": clocks[-1][0], "reset": clocks[-1][1],
+                "ports": lite,
             }  # fmt: skip
     found["modules"] = {
         name: {port: {"direction": way, "bits": bits} for port, (way, bits) in modules[name].items()}
