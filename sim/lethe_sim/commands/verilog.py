@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from lethe.spec.config import System, load
-from lethe_sim.files import HEADER, MARK, VERILOG, WAIVERS
+from lethe_sim.files import HEADER, MARK, REGISTERS, VERILOG, WAIVERS
 
 from .common import Mistake, add_config, note, write_text
 from .files import Files, add_force
@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--waivers", metavar="FILE", help="write waivers for Verilator's lint there: one a line, each with its reason"
     )
+    parser.add_argument(
+        "--registers",
+        metavar="DIR",
+        help="NI: write the registers of its bus there: SystemRDL, C header, Python package, HTML",
+    )
     add_force(parser)
 
 
@@ -70,10 +75,18 @@ def run(args: argparse.Namespace) -> int:
     files.writes_if(args.waivers, "--waivers", WAIVERS)
     files.writes_if(args.header, "--header", HEADER)
     files.writes_if(args.c_header, "--c-header", HEADER)
+    files.writes_if(args.registers, "--registers", REGISTERS)
     files.check()
     from lethe import verilog
     from lethe.spec import header
 
+    registers = None
+    if args.registers:
+        from lethe.spec.registers import RegisterMap
+        from lethe_sim.registers import require, write
+
+        registers = RegisterMap(system, dump=not args.no_dump)
+        require()
     top = args.name + _TOPS[args.block]
     text = f"// {MARK}, lethe verilog\n{verilog.emit(_component(system, args), _TOPS[args.block], prefix=args.name)}"
     write_text(args.output, text)
@@ -88,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
 
         lines = waivers(text, top, Path(args.output).name)
         write_text(args.waivers, f"// {MARK}, lethe verilog --waivers\n{lines}")
+    if registers:
+        write(registers, args.registers, prefix=args.name)
     return 0
 
 
@@ -104,6 +119,8 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
         raise Mistake(f"--host ports: a {args.block} has no hosts; leave it out, or --block system")
     if args.no_dump and args.block != "ni":
         raise Mistake(f"--no-dump: a {args.block} has no state dump; leave it out, or --block ni")
+    if args.registers and args.block != "ni":
+        raise Mistake(f"--registers: a {args.block} has no registers; leave it out, or --block ni")
     if args.waivers and args.output == "-":
         raise Mistake("--waivers: waivers name the file that they are for; give it with -o")
     if args.host == "ports" and system.faults.stalls:
