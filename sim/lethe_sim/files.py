@@ -132,6 +132,8 @@ CSV = FileKind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FI
 VERILOG = FileKind(name="Verilog of Lethe", known=_head("// Lethe "))
 WAIVERS = FileKind(name="waivers of Lethe", known=_head("// Lethe "))
 HEADER = FileKind(name="a header of Lethe", known=_head(r"(//|/\*) Lethe "))
+CONSTRAINTS = FileKind(name="constraints of Lethe", known=_head("# Lethe "))
+LISTING = FileKind(name="a list of `lethe verilog`", known=_head(r'\{\s*"lethe verilog": "'))
 JSON = FileKind(name="a report of `lethe fpga build`", known=_head(r'\{\s*"lethe": "'))
 SWEEP = FileKind(name="the directory of a sweep", known=is_sweep, file=False, directory=True, tree=True)
 FIGURES = FileKind(name="a directory of figures", known=Path.is_dir, file=False, directory=True)

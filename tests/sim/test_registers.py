@@ -29,7 +29,18 @@ def written(tmp_path_factory):
     """(directory, system) of registers with the prefix a_."""
     place = tmp_path_factory.mktemp("registers")
     (place / "ni.toml").write_text(TOML)
-    command = ["verilog", str(place / "ni.toml"), "--block", "ni", "--name", "a_", "-o", str(place / "ni.v")]
+    command = [
+        "verilog",
+        str(place / "ni.toml"),
+        "--block",
+        "ni",
+        "--bus",
+        "axi",
+        "--name",
+        "a_",
+        "-o",
+        str(place / "ni.v"),
+    ]
     assert main([*command, "--registers", str(place / "out")]) == 0
     return place / "out", load(place / "ni.toml", hosted=False)
 
@@ -156,7 +167,17 @@ def test_the_page_has_every_register(written):
 
 def test_it_is_written_again_but_never_over_something_else(tmp_path, capsys):
     (tmp_path / "ni.toml").write_text('[topology]\nkind = "wire"\n')
-    command = ["verilog", str(tmp_path / "ni.toml"), "--block", "ni", "-o", str(tmp_path / "ni.v"), "--registers"]
+    command = [
+        "verilog",
+        str(tmp_path / "ni.toml"),
+        "--block",
+        "ni",
+        "--bus",
+        "axi",
+        "-o",
+        str(tmp_path / "ni.v"),
+        "--registers",
+    ]
     out = tmp_path / "out"
     for dump in (True, False):
         write(RegisterMap(load(tmp_path / "ni.toml"), dump=dump), out)
@@ -166,7 +187,10 @@ def test_it_is_written_again_but_never_over_something_else(tmp_path, capsys):
     assert main([*command, str(tmp_path / "mine")]) == 2
     assert "is a directory of something else, not registers of Lethe; name another" in capsys.readouterr().err
     assert main([*command[:2], "--registers", str(out)]) == 2
-    assert "--registers: a system has no registers; leave it out, or --block ni" in capsys.readouterr().err
+    assert (
+        "--registers: only a NI on AXI has registers; leave it out, or give --block ni --bus axi"
+        in capsys.readouterr().err
+    )
     (tmp_path / "ni.toml").write_text('[topology]\nkind = "wire"\n[ni]\nslots = 5000\n')
     assert main([*command, str(tmp_path / "other")]) == 2
     assert "ni.slots: on a bus a NI has at most 4096 slots" in capsys.readouterr().err
@@ -176,7 +200,7 @@ def test_it_is_written_again_but_never_over_something_else(tmp_path, capsys):
 def test_a_missing_tool_is_named_with_its_cure(tmp_path, monkeypatch, capsys):
     (tmp_path / "ni.toml").write_text('[topology]\nkind = "wire"\n')
     monkeypatch.setitem(sys.modules, "peakrdl_html", None)
-    command = ["verilog", str(tmp_path / "ni.toml"), "--block", "ni", "-o", str(tmp_path / "ni.v")]
+    command = ["verilog", str(tmp_path / "ni.toml"), "--block", "ni", "--bus", "axi", "-o", str(tmp_path / "ni.v")]
     assert main([*command, "--registers", str(tmp_path / "out")]) == 3
     assert "needs peakrdl_html, which is not installed; pip install 'lethe[registers]'" in capsys.readouterr().err
     assert not (tmp_path / "ni.v").exists()

@@ -54,7 +54,7 @@ class Store(wiring.Component):
         write, read = memory.write_port(), memory.read_port()
         m.submodules.records = records = Queue(record, RECORDS)
 
-        # Places in memory, with one bit more: the next to leave, the first of the datagram that comes, the next to come.
+        # Places in memory, with one bit more: the next to leave, the first of what comes, the next to come.
         head, first, tail = (Signal(depth_bits + 1, name=name) for name in ("head", "first", "tail"))
         # Bytes so far; something was wrong; what was wrong is being committed.
         count, wrong, refusing = Signal(range(mtu + len(i.tkeep) + 1)), Signal(), Signal()

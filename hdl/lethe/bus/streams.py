@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from lethe.host import host_records, host_signature
 from lethe.spec.axi import AxiStream, axi_streams
 from lethe.spec.config import System
-from lethe.spec.ports import Record
+from lethe.spec.ports import HostPort, Record
 
 from .signature import signature_of
 from .store import Store
@@ -83,7 +83,7 @@ class SendAdapter(wiring.Component):
             self.send_data.payload.eq(Mux(padding, 0, held["tdata"])),
         ]
 
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("Record"):
                 m.d.comb += self.send.valid.eq(full)
                 m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
@@ -109,7 +109,7 @@ class SendAdapter(wiring.Component):
                 with m.If(self.node_reset):
                     m.next = "Surplus"
             with m.State("Padding"):
-                m.d.comb += [padding.eq(1), self.send_data.valid.eq(1)]
+                m.d.comb += self.send_data.valid.eq(1)
                 with m.If(self.send_data.ready):
                     m.d.sync += left.eq(left - 1)
                 with m.If(self.node_reset | (self.send_data.ready & final)):
@@ -118,6 +118,7 @@ class SendAdapter(wiring.Component):
                 m.d.comb += leaves.eq(full)
                 with m.If(full & held["tlast"]):
                     m.next = "Record"
+        m.d.comb += padding.eq(fsm.ongoing("Padding"))
         return m
 
 
@@ -127,8 +128,9 @@ class DeliverAdapter(wiring.Component):
     What it shows comes from registers, one cycle after the NI offers it.  A beat leaves in every cycle, one datagram
     right behind the other.  The record is taken with the last beat.
 
-    ``tkeep`` is 1 for the bytes of the datagram; one of 0 bytes is one beat without bytes.  A node reset ends a datagram
-    under way with one more beat: no bytes, ``tlast``, and ``aborted`` in its ``tuser``.  Any other beat has ``aborted`` 0.
+    ``tkeep`` is 1 for the bytes of the datagram; one of 0 bytes is one beat without bytes.  A node reset ends a
+    datagram under way with one more beat: no bytes, ``tlast``, and ``aborted`` in its ``tuser``.  In any other beat
+    ``aborted`` is 0.
 
     Parameters
     ----------
@@ -140,6 +142,7 @@ class DeliverAdapter(wiring.Component):
     deliver, deliver_data : In(stream)
         As of `lethe.host.host_signature`; not valid while ``node_reset``.
     node_reset : In(1)
+        What is delivered is lost.
     axis : Out(`signature_of`)
     """
 
@@ -258,6 +261,8 @@ class Streams(wiring.Component):
         As `lethe.spec.axi.axi_streams` lists them.
     node_reset, incarnation : In
         As of the NI.
+    service_reset : In(1), with services
+        Only with ``node_reset``: what a service delivers is lost, too.
     malformed : Out(1)
         A datagram was not as it must be (`SendAdapter`, `Store`); one cycle.
     """
@@ -273,6 +278,7 @@ class Streams(wiring.Component):
                 **{name: host[name].flip() for name in below},
                 **{axis.name: (In if axis.to_ni else Out)(signature_of(axis)) for axis in self._axes},
                 "node_reset": In(1),
+                **({"service_reset": In(1)} if system.services else {}),
                 "incarnation": In(system.format.incarnation_bits),
                 "malformed": Out(1),
             }
@@ -280,6 +286,7 @@ class Streams(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        of_ni = HostPort.of_ni(self._system).delivers
         told = {axis.port: axis for axis in axi_streams(self._system)}
         malformed = []
         for axis in self._axes:
@@ -302,7 +309,9 @@ class Streams(wiring.Component):
             else:
                 m.submodules[port] = adapter = DeliverAdapter(self._system, axis)
                 wiring.connect(m, adapter.axis, wiring.flipped(outer))
-            m.d.comb += adapter.node_reset.eq(self.node_reset)
+            # What a service has waits for the end of a reset of the NI alone.
+            outlives = not axis.to_ni and port not in of_ni
+            m.d.comb += adapter.node_reset.eq(self.service_reset if outlives else self.node_reset)
             for name, inner in (
                 ((port, "send"), (f"{port}_data", "send_data"))
                 if axis.to_ni

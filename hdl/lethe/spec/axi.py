@@ -1,17 +1,19 @@
 """The AXI4-Streams of a NI's host port: what each of them carries, and in which of its bits.
 
-`lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to readers.
+`lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to
+readers.
 """
 
 import typing
 from dataclasses import dataclass
 
-from .ports import Record, records
+from .ports import Record, ni_ports, records
+from .registers import ADDRESS_BITS
 
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["AxiStream", "axi_streams"]
+__all__ = ["AxiStream", "axi_layouts", "axi_ports", "axi_streams"]
 
 #: ``tdata`` of completions is a multiple of this.
 WORD_BITS = 32
@@ -110,3 +112,49 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
             user=(("incarnation", system.format.incarnation_bits),),
         ),
     )
+
+
+#: Ports of a NI's module that its registers stand for.
+_REGISTERED = (
+    "incarnation", "link_enable", "node_reset", "quiesce", "idle", "ready", "time_base", "accepted_", "cancel_", "dump",
+    "counter_", "service_reset",
+)  # fmt: skip
+#: Bits of the ports of AXI4-Lite.
+_LITE = {
+    "awaddr": ADDRESS_BITS, "awprot": 3, "awvalid": 1, "awready": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "wready": 1,
+    "bresp": 2, "bvalid": 1, "bready": 1, "araddr": ADDRESS_BITS, "arprot": 3, "arvalid": 1, "arready": 1, "rdata": 32,
+    "rresp": 2, "rvalid": 1, "rready": 1,
+}  # fmt: skip
+
+
+def axi_ports(
+    system: "System",
+    *,
+    registers: bool = True,
+    store: bool = False,
+    host_clock: bool = False,
+    watch: bool = True,
+    dump: bool = True,
+) -> dict[str, int]:
+    """Bits of every port of the Verilog module of a NI on AXI, clocks and resets included.
+
+    Without ``registers`` only datagrams and completions are on AXI.
+    """
+    streams = axi_streams(system, store=store)
+    gone = tuple(f"{axis.port}_" for axis in streams) + (_REGISTERED if registers else ())
+    kept = {name: bits for name, bits in ni_ports(system, watch=watch, dump=dump).items() if not name.startswith(gone)}
+    told = {f"{axis.name}_{port}": bits for axis in streams for port, bits in axis.ports.items()}
+    if registers:
+        told |= {"irq": 1, **{f"s_axil_{name}": bits for name, bits in _LITE.items()}}
+    else:
+        told |= {"deliver_waiting": 1, "completion_waiting": 1}
+    return {**kept, **({"host_clk": 1, "host_rst": 1} if host_clock else {}), **told, "malformed": 1}
+
+
+def axi_layouts(system: "System", *, store: bool = False) -> dict[str, Record]:
+    """The fields of ``tdata``, ``tid``, ``tdest`` and ``tuser`` of every stream, by the name of the port."""
+    return {
+        f"{axis.name}_{port}": record
+        for axis in axi_streams(system, store=store)
+        for port, record in axis.fields.items()
+    }
