@@ -223,6 +223,10 @@ class Golden:
         self._plant = self._plant._replace(schedule=np.array(rows, np.int64).reshape(-1))
         clock.scheduled, clock.faults = 0, len(rows)
 
+    def name_incarnation(self, node: int, incarnation: int) -> None:
+        """The incarnation of a node that is in reset, in place of the next one."""
+        self._ni[node, Registers.incarnation_now] = incarnation
+
     @property
     def _hosts(self) -> np.ndarray:
         """int64[nodes, `Host`]."""
