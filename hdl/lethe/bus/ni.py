@@ -136,7 +136,7 @@ class AxiNi(wiring.Component):
         ``merge``, ``merge_word`` and ``merge_mask``, with ``ni.merge_bits``.
     watch : Out
 
-    Raises `lethe.spec.registers.RegistersError`.
+    Raises `lethe.spec.config.ConfigError` for more slots than registers can name.
     """
 
     def __init__(

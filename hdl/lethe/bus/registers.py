@@ -67,7 +67,7 @@ class Registers(wiring.Component):
     irq : Out(1)
         An interrupt is pending and enabled, one cycle ago.
 
-    Raises `RegistersError` (`RegisterMap`), and `ValueError` if ``names`` is below 1.
+    Raises `ConfigError` (`RegisterMap`), and `ValueError` if ``names`` is below 1.
     """
 
     def __init__(self, system: System, *, dump: bool = True, names: int = 16):

@@ -4,17 +4,14 @@
 """
 
 import enum
-import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from lethe import __version__
 
+from .config import ConfigError, System
 from .ports import Record, index_bits, records
-
-if typing.TYPE_CHECKING:
-    from .config import System
 
 __all__ = [
     "ADDRESS_BITS",
@@ -27,7 +24,6 @@ __all__ = [
     "Register",
     "RegisterField",
     "RegisterMap",
-    "RegistersError",
     "dump_parts",
 ]
 
@@ -44,10 +40,6 @@ SLOT_BITS, GENERATION_BITS = 12, 20
 MOST_SLOTS = 1 << SLOT_BITS
 #: The entries of a state dump.
 DUMPED_ENTRIES = 0x88
-
-
-class RegistersError(ValueError):
-    """A configuration whose NI cannot have these registers.  The message is ``file: key: what is wrong; cure``."""
 
 
 class Access(enum.Enum):
@@ -158,7 +150,7 @@ class Register:
         return {field.name: field.of(word) for field in self.fields}
 
 
-def dump_parts(system: "System", way: int | None) -> tuple[Record, ...]:
+def dump_parts(system: System, way: int | None) -> tuple[Record, ...]:
     """The fields of a state dump, (name, bits), a register each: of the slot (way None), or of an entry of the set."""
     form, entry = system.format, dict(records(system)["entry"])
     if way is None:
@@ -180,13 +172,13 @@ class RegisterMap:
     ----------
     registers : by address, without the counters
 
-    Raises `RegistersError` if the host port has more than `MOST_SLOTS` slots.
+    Raises `ConfigError` if the host port has more than `MOST_SLOTS` slots.
     """
 
-    def __init__(self, system: "System", *, dump: bool = True):
+    def __init__(self, system: System, *, dump: bool = True):
         slots = system.top_port.slots
         if slots > MOST_SLOTS:
-            raise RegistersError(
+            raise ConfigError(
                 f"{system.source}: ni.slots: on a bus a NI has at most {MOST_SLOTS} slots, loop.slots included, "
                 f"not {slots}; lower it"
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lethe
 from lethe.spec.config import System, load
-from lethe_sim.files import CONSTRAINTS, HEADER, LISTING, MARK, VERILOG, WAIVERS
+from lethe_sim.files import CONSTRAINTS, HEADER, LISTING, MARK, REGISTERS, VERILOG, WAIVERS
 
 from .common import Mistake, add_config, note, write_text
 from .files import Files, add_force
@@ -79,6 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--waivers", metavar="FILE", help="write waivers for Verilator's lint there: one a line, each with its reason"
     )
     parser.add_argument(
+        "--registers",
+        metavar="DIR",
+        help="--bus axi: write the registers there: SystemRDL, C header, Python package, HTML",
+    )
+    parser.add_argument(
         "--list", metavar="FILE", help="write what belongs together there, as JSON: modules, ports, streams, files"
     )
     add_force(parser)
@@ -96,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
     files.writes_if(args.waivers, "--waivers", WAIVERS)
     files.writes_if(args.header, "--header", HEADER)
     files.writes_if(args.c_header, "--c-header", HEADER)
+    files.writes_if(args.registers, "--registers", REGISTERS)
     for kind in _CONSTRAINTS:
         files.writes_if(getattr(args, kind), f"--{kind}", CONSTRAINTS)
     files.writes_if(args.list, "--list", LISTING)
@@ -103,6 +109,13 @@ def run(args: argparse.Namespace) -> int:
     from lethe import verilog
     from lethe.spec import header
 
+    registers = None
+    if args.registers:
+        from lethe.spec.registers import RegisterMap
+        from lethe_sim.registers import require, write
+
+        registers = RegisterMap(system, dump=not args.no_dump)
+        require()
     top = args.name + _TOPS[args.block]
     text = f"// {MARK}, lethe verilog\n{verilog.emit(_component(system, args), _TOPS[args.block], prefix=args.name)}"
     write_text(args.output, text)
@@ -124,6 +137,8 @@ def run(args: argparse.Namespace) -> int:
 
         lines = waivers(text, top, Path(args.output).name)
         write_text(args.waivers, f"// {MARK}, lethe verilog --waivers\n{lines}")
+    if registers:
+        write(registers, args.registers, prefix=args.name)
     for kind in _CONSTRAINTS:
         if path := getattr(args, kind):
             from lethe.bus import constraints
@@ -138,6 +153,7 @@ def _listed(args: argparse.Namespace, system: System, top: str, modules: dict) -
     """What `--list` says: the modules, the top first, with their ports; which of its ports are a stream; the files."""
     found: dict = {"lethe verilog": lethe.__version__, "configuration": str(system.source), "top": top}
     named = {"verilog": args.output, "header": args.header, "c_header": args.c_header, "waivers": args.waivers}
+    named |= {"registers": args.registers}
     named |= {kind: getattr(args, kind) for kind in _CONSTRAINTS}
     found["files"] = {kind: path for kind, path in named.items() if path not in (None, "-")}
     clocks = [("clk", "rst"), *([("host_clk", "host_rst")] if args.host_clock else [])]
@@ -187,6 +203,8 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
     for name in ("store_and_forward", "host_clock"):
         if getattr(args, name) and not args.bus:
             raise Mistake(f"--{name.replace('_', '-')}: is for a bus; leave it out, or give --bus {_BUSES[0]}")
+    if args.registers and args.bus != "axi":
+        raise Mistake("--registers: only a NI on AXI has registers; leave it out, or give --block ni --bus axi")
     written = [kind for kind in _CONSTRAINTS if getattr(args, kind)]
     if written and not args.host_clock:
         raise Mistake(f"--{written[0]}: without --host-clock there is one clock; leave it out, or give --host-clock")

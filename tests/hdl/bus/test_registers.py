@@ -13,8 +13,8 @@ from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from lethe.bus.registers import Registers
-from lethe.spec.config import System
-from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, RegisterMap, RegistersError, dump_parts
+from lethe.spec.config import ConfigError, System
+from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, RegisterMap, dump_parts
 from lethe.statistics import LATENCY
 from lethe_sim.driver.register_file import NAMES, RegisterFile
 from tests.helpers.lite_master import LiteMaster
@@ -526,7 +526,7 @@ def test_a_read_and_a_write_take_turns():
 
 
 def test_too_many_slots_are_refused():
-    with pytest.raises(RegistersError, match=r"ni\.slots: on a bus a NI has at most 4096 slots, .*lower it"):
+    with pytest.raises(ConfigError, match=r"ni\.slots: on a bus a NI has at most 4096 slots, .*lower it"):
         RegisterMap(System.make(ni={"slots": 5000}))
     with pytest.raises(ValueError, match="names must be at least 1, not 0"):
         Registers(SMALL, names=0)
