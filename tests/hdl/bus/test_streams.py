@@ -174,25 +174,32 @@ def test_a_reset_ends_what_is_delivered_with_a_beat_that_says_so():
 
 
 def test_a_completion_keeps_the_incarnation_of_its_life():
+    """One is shown and one is held behind it while the host takes nothing."""
     adapter = CompletionAdapter(SYSTEM, stream_of("completion"))
 
     async def test(ctx):
-        ctx.set(adapter.incarnation, 3)
-        ctx.set(adapter.completion.payload, {"tag": 5, "status": Status.UNKNOWN, "slot": 2})
-        ctx.set(adapter.completion.valid, 1)
-        assert ctx.get(adapter.completion.ready)
-        await ctx.tick()
-        ctx.set(adapter.incarnation, 4)
-        ctx.set(adapter.completion.payload, {"tag": 6})
+        def shown():
+            found = data.Const(adapter.completion.payload.shape(), ctx.get(adapter.axis.tdata))
+            return found.tag, found.status, ctx.get(adapter.axis.tuser), ctx.get(adapter.axis.tlast)
+
+        for tag, incarnation in ((5, 3), (6, 4)):
+            ctx.set(adapter.incarnation, incarnation)
+            ctx.set(adapter.completion.payload, {"tag": tag, "status": Status.UNKNOWN, "slot": 2})
+            ctx.set(adapter.completion.valid, 1)
+            assert ctx.get(adapter.completion.ready)
+            await ctx.tick()
+        ctx.set(adapter.incarnation, 5)
+        ctx.set(adapter.completion.payload, {"tag": 7})
         for _ in range(3):
             assert not ctx.get(adapter.completion.ready)
-            shown = data.Const(adapter.completion.payload.shape(), ctx.get(adapter.axis.tdata))
-            assert (shown.tag, shown.status, shown.slot, ctx.get(adapter.axis.tuser)) == (5, Status.UNKNOWN, 2, 3)
+            assert shown() == (5, Status.UNKNOWN, 3, 1)
             await ctx.tick()
         ctx.set(adapter.axis.tready, 1)
         await ctx.tick()
-        shown = data.Const(adapter.completion.payload.shape(), ctx.get(adapter.axis.tdata))
-        assert (shown.tag, ctx.get(adapter.axis.tuser), ctx.get(adapter.axis.tlast)) == (6, 4, 1)
+        assert shown() == (6, Status.UNKNOWN, 4, 1)
+        assert ctx.get(adapter.completion.ready)
+        await ctx.tick()
+        assert shown() == (7, 0, 5, 1)
 
     simulate(adapter, test)
 
