@@ -347,7 +347,7 @@ class RegisterMap:
             fields=(
                 _read("TAG", 0, record["tag"], "tag of the datagram"),
                 *([_read("CONTROL", 16, 1, "1: it came by `send_control`")] if "control" in record else []),
-                _read("VALID", 31, 1, "1: a name waits; else TAG and ACCEPTED mean nothing", reset=0),
+                _read("VALID", 31, 1, "1: a name waits; else this register and ACCEPTED are 0", reset=0),
             ),
         )  # fmt: skip
         yield Register(
