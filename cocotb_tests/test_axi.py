@@ -11,6 +11,7 @@ from cocotb_tests.benches.axi_pair import TOP, pair
 from lethe.spec.axi import axi_layouts
 from lethe.spec.config import load
 from lethe.spec.events import Status
+from lethe.spec.registers import RegisterMap
 from lethe_sim.cli import main
 from lethe_sim.lockstep import simulators
 
@@ -36,16 +37,20 @@ def exported(tmp_path_factory):
     """Writes a NI with these options, once, and the job of its bench."""
 
     @cache
-    def export(bits: int, more: str = "", options: tuple[str, ...] = ()) -> Export:
+    def export(bits: int, more: str = "", options: tuple[str, ...] = (), bus: str = "axi") -> Export:
         place = tmp_path_factory.mktemp("axi")
         toml, written, listing = (place / name for name in ("ni.toml", "ni.v", "ni.json"))
         toml.write_text(CONFIGURATION.format(bits=bits, more=more))
-        command = ["verilog", str(toml), "--block", "ni", "--bus", "axi-stream", "-o", str(written)]
-        assert main([*command, "--list", str(listing), "--no-watch", "--no-dump", *options]) == 0
+        command = ["verilog", str(toml), "--block", "ni", "--bus", bus, "-o", str(written)]
+        assert main([*command, "--list", str(listing), "--no-watch", *options]) == 0
         told, system = json.loads(listing.read_text()), load(toml)
         store = "--store-and-forward" in options
         highest = (1 << system.format.class_bits) - 1
+        registers = RegisterMap(system) if bus == "axi" else None
+        named = [*registers.registers, *registers.counters] if registers else []
         job = {
+            "registers": {register.name: register.address for register in named},
+            "register_fields": {r.name: {f.name: (f.shift, f.bits) for f in r.fields} for r in named},
             "mtu": system.wire.mtu,
             "store": store,
             "fields": {port: dict(record) for port, record in axi_layouts(system, store=store).items()},
@@ -56,6 +61,7 @@ def exported(tmp_path_factory):
             "rounds": 2,
             "resets": 12,
             "host_clock": 0,
+            "only": [],
         }
         return Export(written.read_text() + pair(told["top"], told["modules"][told["top"]]), job)
 
@@ -72,9 +78,20 @@ def move(tmp_path: Path, export: Export, simulator: str, *options: str, **job) -
     assert found["lost"] > 0
 
 
+#: What a slow simulator plays in the default tier.
+SHORT = ("every_length_both_ways", "registers_beside_the_streams")
+
+
 @needs_icarus
 @pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
 def test_icarus_moves_datagrams(tmp_path, exported, generation):
+    move(tmp_path, exported(64), "icarus", generation, only=SHORT, rounds=1)
+
+
+@pytest.mark.full
+@needs_icarus
+@pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
+def test_icarus_resets_and_refuses(tmp_path, exported, generation):
     move(tmp_path, exported(64), "icarus", generation)
 
 
@@ -83,11 +100,20 @@ def test_verilator_moves_datagrams(tmp_path, exported):
     move(tmp_path, exported(64, RICH), "verilator")
 
 
-def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported):
-    move(tmp_path, exported(32, "", ("--store-and-forward",)), "verilator")
+def test_streams_alone_move_datagrams(tmp_path, exported):
+    """Without registers: ports for all else."""
+    move(tmp_path, exported(128, "", bus="axi-stream"), "verilator", rounds=1)
 
 
-@pytest.mark.parametrize("period", [SLOW, FAST])
+@pytest.mark.parametrize(
+    "options", [("--store-and-forward",), pytest.param(("--store-and-forward", "--host-clock"), marks=pytest.mark.full)]
+)
+def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported, options):
+    clock = {"host_clock": SLOW} if "--host-clock" in options else {}
+    move(tmp_path, exported(32, "", options), "verilator", **clock)
+
+
+@pytest.mark.parametrize("period", [FAST, pytest.param(SLOW, marks=pytest.mark.full)])
 def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
     move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period)
 

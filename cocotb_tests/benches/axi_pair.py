@@ -8,6 +8,7 @@ _SHARED = ("clk", "rst", "host_clk", "host_rst")
 #: What is the same in all tests; the other inputs are those of the bench.
 _CONSTANTS = {
     "link_enable": 1, "quiesce": 0, "cancel_valid": 0, "cancel_slot": 0, "cancel_generation": 0, "counter_address": 0,
+    "service_reset": 0, "dump_valid": 0, "dump_payload": 0,
 }  # fmt: skip
 
 

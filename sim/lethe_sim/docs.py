@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lethe.spec import config, events, stages, trace
+from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
 from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
@@ -301,7 +302,42 @@ def vectors() -> str:
     return table(("of", "result"), iter(rows))
 
 
+_STREAM_FIELDS = {
+    "destination": "node that the datagram is for",
+    "cls": "class",
+    "mode": "0 exactly once, 1 best effort",
+    "length": "payload bytes",
+    "deadline": "cycles of the time base until the datagram is given up; 0: never",
+    "retry_limit": "repeats after which it is given up; 0: never",
+    "tag": "the host's own; the completion has it",
+    "expect": "incarnation that the receiver must have; 0: any",
+    "source": "node that the datagram is from",
+    "aborted": "1 in a beat that ends a datagram before its end; else 0",
+    "slot": "slot of the datagram",
+    "generation": "generation of the slot",
+    "status": "how the datagram ended",
+    "cause": "why",
+    "peer_incarnation": "incarnation of the receiver; 0: not known",
+    "incarnation": "own incarnation in which the completion left the NI",
+}
+
+
+def axi_fields() -> str:
+    """Where the fields of every stream are, in the default configuration."""
+
+    def rows():
+        for axis in axi_streams(System.make()):
+            for port, record in axis.fields.items():
+                at = 0
+                for name, bits in record:
+                    yield f"`{axis.name}_{port}`", f"`{name}`", at, bits, _STREAM_FIELDS[name]
+                    at += bits
+
+    return table(("port", "field", "first bit", "bits", "meaning"), rows())
+
+
 REGIONS = {
+    "axi-fields": axi_fields,
     "budget": budget,
     "header": header,
     "kinds": lambda: enumeration(events.Kind),

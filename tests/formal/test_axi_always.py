@@ -13,7 +13,7 @@ from amaranth.lib import data, wiring
 
 from lethe.bus.crossing import HOST, Crossing
 from lethe.bus.signature import axi_stream
-from lethe.bus.store import Store
+from lethe.bus.store_and_forward import StoreAndForward
 from lethe.bus.streams import CompletionAdapter, DeliverAdapter, SendAdapter
 from lethe.spec.axi import axi_streams
 from tests.helpers.proof import NotProved, changed, opened, prove, prove_always
@@ -295,7 +295,7 @@ class StoreSpecification(wiring.Component):
     its length; any other as one beat with a length that the NI refuses; in their order.
     """
 
-    def __init__(self, make=Store):
+    def __init__(self, make=StoreAndForward):
         self._make = make
         super().__init__({})
 
@@ -421,7 +421,7 @@ def test_what_is_stored_leaves_as_it_came_for_longer(tmp_path):
 
 
 _SEND, _DELIVER = (SendSpecification, SendAdapter), (DeliverSpecification, DeliverAdapter)
-_COMPLETION, _STORE = (CompletionSpecification, CompletionAdapter), (StoreSpecification, Store)
+_COMPLETION, _STORE = (CompletionSpecification, CompletionAdapter), (StoreSpecification, StoreAndForward)
 #: Wrong adapters, by what is wrong with them: the specification that refuses each, its text and what replaces it.
 WRONG = {
     "missing beats are what was held": (*_SEND, 'fsm.ongoing("Padding")', "0"),

@@ -11,7 +11,7 @@ from lethe.spec.config import System
 from lethe.spec.ports import HostPort, Record
 
 from .signature import signature_of
-from .store import Store
+from .store_and_forward import StoreAndForward
 
 __all__ = ["CompletionAdapter", "DeliverAdapter", "SendAdapter", "Streams"]
 
@@ -251,7 +251,7 @@ class Streams(wiring.Component):
     Parameters
     ----------
     system : the configuration, and its stack
-    store : whether a datagram is stored whole before the NI sees it, which then finds its length (`Store`)
+    store : whether a datagram is stored whole before the NI sees it, which then finds its length (`StoreAndForward`)
 
     Members
     -------
@@ -264,7 +264,7 @@ class Streams(wiring.Component):
     service_reset : In(1), with services
         Only with ``node_reset``: what a service delivers is lost, too.
     malformed : Out(1)
-        A datagram was not as it must be (`SendAdapter`, `Store`); one cycle.
+        A datagram was not as it must be (`SendAdapter`, `StoreAndForward`); one cycle.
     """
 
     def __init__(self, system: System, *, store: bool = False):
@@ -295,7 +295,7 @@ class Streams(wiring.Component):
                 m.submodules[port] = adapter = SendAdapter(self._system, told[port])
                 malformed.append(adapter.malformed)
                 if self._store:
-                    m.submodules[f"{port}_store"] = store = Store(self._system, axis, told[port])
+                    m.submodules[f"{port}_store"] = store = StoreAndForward(self._system, axis, told[port])
                     wiring.connect(m, wiring.flipped(outer), store.i)
                     wiring.connect(m, store.o, adapter.axis)
                 else:

@@ -1,4 +1,4 @@
-"""Store and forward: a datagram is stored whole, and its length is that of its bytes."""
+"""StoreAndForward and forward: a datagram is stored whole, and its length is that of its bytes."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -12,13 +12,13 @@ from lethe.spec.config import System
 
 from .signature import signature_of
 
-__all__ = ["Store"]
+__all__ = ["StoreAndForward"]
 
 #: Datagrams that are stored whole, at most, beside the one that leaves.
 RECORDS = 4
 
 
-class Store(wiring.Component):
+class StoreAndForward(wiring.Component):
     """Keeps a datagram until its last beat has come, counts its bytes, and shows it with ``length`` in ``tuser``.
 
     The bytes of a beat are its lowest: all in every beat but the last, and at least one, but in a datagram of 0 bytes,
