@@ -12,8 +12,8 @@ from cocotb_tests.test_export import needs_icarus
 from lethe.spec.config import System
 from lethe.spec.toml import dump
 from lethe_sim.cli import main
+from lethe_sim.driver.driver import Driver
 from lethe_sim.driver.golden import GoldenNetwork
-from lethe_sim.driver.nic import Nic
 from lethe_sim.lockstep import simulators
 from tests.helpers import ROOT
 
@@ -31,13 +31,13 @@ def loaded(path: Path):
 
 def over_golden(path: Path, function: str, sections: dict) -> dict:
     network = GoldenNetwork(System.make(**sections))
-    found = asyncio.run(getattr(loaded(path), function)(*map(Nic, network.transports)))
+    found = asyncio.run(getattr(loaded(path), function)(*map(Driver, network.transports)))
     return json.loads(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
 def design(tmp_path_factory):
-    """Verilog of two NIs on AXI with a lossy wire between them, for the sections of a configuration."""
+    """Verilog of two NIs on AXI with a lossy link each way between them, for the sections of a configuration."""
     found = {}
 
     def make(sections: dict) -> str:

@@ -6,18 +6,18 @@
 import asyncio
 
 from lethe.spec.config import System
+from lethe_sim.driver.driver import Driver
 from lethe_sim.driver.golden import GoldenNetwork
-from lethe_sim.driver.nic import Nic
 
 #: Two nodes and a wire that loses a tenth of what it carries.
 CONFIGURATION = {"topology": {"kind": "wire"}, "faults": {"loss": 0.1}}
 PAYLOADS = (b"every", b"datagram", b"", b"arrives, whatever is lost", b"exactly once")
 
 
-async def program(near: Nic, far: Nic) -> dict:
+async def program(near: Driver, far: Driver) -> dict:
     """What came of it, which is the same wherever it runs."""
-    for nic in (near, far):
-        await nic.open()
+    for one in (near, far):
+        await one.open()
     found: dict = {"nodes": [near.node, far.node]}
 
     # Every datagram arrives once, in any order, and ends ACCEPTED.
@@ -38,8 +38,8 @@ async def program(near: Nic, far: Nic) -> dict:
     await near.control()
 
     # The counters of one cycle agree with each other.
-    for nic in (near, far):
-        await nic.idle()
+    for one in (near, far):
+        await one.idle()
     counters = await near.counters()
     found["counters"] = {name: counters[name] for name in ("ACCEPTED", "COMPLETED", "RELEASED")}
     found["delivered"] = (await far.counters())["DELIVERED"]
@@ -55,7 +55,7 @@ async def program(near: Nic, far: Nic) -> dict:
 
 def main() -> None:
     network = GoldenNetwork(System.make(**CONFIGURATION))
-    near, far = (Nic(transport) for transport in network.transports)
+    near, far = (Driver(transport) for transport in network.transports)
     for name, value in asyncio.run(program(near, far)).items():
         print(f"{name}: {value}")
 

@@ -13,7 +13,7 @@ from cocotb.triggers import ClockCycles
 
 from lethe.spec.config import System
 from lethe_sim.driver.axi import AxiTransport
-from lethe_sim.driver.nic import Nic
+from lethe_sim.driver.driver import Driver
 
 JOB_PATH = Path(os.environ["LETHE_JOB"])
 JOB = json.loads(JOB_PATH.read_text())
@@ -34,9 +34,11 @@ async def run(dut):
     def pauses():
         return (chance.random() < JOB["pauses"] for _ in itertools.count())
 
-    nics = [Nic(AxiTransport(dut, system, dut.clk, dut.rst, prefix=prefix, pauses=pauses)) for prefix in ("a_", "b_")]
+    drivers = [
+        Driver(AxiTransport(dut, system, dut.clk, dut.rst, prefix=prefix, pauses=pauses)) for prefix in ("a_", "b_")
+    ]
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
     await ClockCycles(dut.clk, 4)
-    found = await getattr(module, JOB["function"])(*nics)
+    found = await getattr(module, JOB["function"])(*drivers)
     JOB_PATH.with_name("outcome.json").write_text(json.dumps(found))

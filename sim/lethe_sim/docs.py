@@ -20,6 +20,7 @@ from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
 from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
+from lethe.spec.registers import Interrupt, RegisterMap
 from lethe.spec.sections import SECTIONS
 from lethe.spec.services import SERVICES
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
@@ -273,6 +274,32 @@ def pipeline() -> str:
     return table(("name", "cycles", "meaning"), ((f"`{name}`", number, about) for name, number, about in found))
 
 
+def registers() -> str:
+    """Every register of the default configuration but its counters."""
+
+    def rows():
+        for register in RegisterMap(System.make()).registers:
+            yield f"0x{register.address:03X}", f"**{register.name}**", "", "", "", register.about
+            for field in register.fields:
+                high = field.shift + field.bits - 1
+                bits = f"{high}" if field.bits == 1 else f"{high}–{field.shift}"
+                reset = "–" if field.reset is None else f"0x{field.reset:X}" if field.reset > 9 else field.reset
+                yield "", f"`{field.name}`", bits, field.access.value, reset, field.about
+
+    return table(("address", "register, field", "bits", "access", "after `rst`", "meaning"), rows())
+
+
+def interrupts() -> str:
+    """The bits of the registers of interrupts."""
+
+    def rows():
+        for interrupt, about in comments(Interrupt).items():
+            kind, _, meaning = about.partition(": ")
+            yield int(Interrupt[interrupt]), f"`{interrupt}`", kind, meaning
+
+    return table(("bit", "interrupt", "kind", "cause"), rows())
+
+
 def vectors() -> str:
     """Results of the functions that the cycle contract defines in words."""
     system = System.make()
@@ -358,6 +385,8 @@ REGIONS = {
     "stages": pipeline,
     "stimulus": stimulus,
     "vectors": vectors,
+    "registers": registers,
+    "interrupts": interrupts,
 }
 
 

@@ -145,9 +145,11 @@ class Registers(wiring.Component):
                         m.d.sync += table.eq(sum((field.reset or 0) << field.shift for field in register.fields))
         columns: list[list[Value]] = [[table[bit]] for bit in range(32)]
         for name, fields in shown.items():
+            # What no name waits for reads as 0, whatever the queue of names shows.
+            here = at[name] & self._names_out.valid if name.startswith("ACCEPTED") else at[name]
             for field in registers[name].fields:
                 for bit, value in enumerate(Value.cast(fields[field.name])):
-                    columns[field.shift + bit].append(value & at[name])
+                    columns[field.shift + bit].append(value & here)
         m.d.sync += gathered.eq(Cat(Cat(*column).any() for column in columns))
         with m.If(lite.act):
             m.d.sync += lite.good.eq(Mux(transfer.write, Cat(writes.good).any(), known))

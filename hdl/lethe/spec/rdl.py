@@ -22,7 +22,7 @@ def rdl(found: RegisterMap, *, prefix: str = "") -> str:
     return f"""\
 addrmap {prefix}{ADDRESS_MAP} {{
     name = "Registers of a network interface";
-    desc = "Commands take all four bytes at once. What the map does not allow is answered with an error and changes nothing.";
+    desc = "Commands take all four bytes. What the map does not allow is an error and changes nothing.";
     default regwidth = 32;
     default accesswidth = 32;
     addressing = regalign;

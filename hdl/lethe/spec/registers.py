@@ -320,18 +320,12 @@ class RegisterMap:
             ),
         )  # fmt: skip
         sources = [source for source in Interrupt if source is not Interrupt.DUMPED or self._dump]
-        kinds = {
-            source: "is the level of its cause, writing does nothing"
-            if source in LEVELS
-            else "set by its cause, cleared by writing 1"
-            for source in sources
-        }
         abouts = _comments(Interrupt)
         yield Register(
             name="INTERRUPT_PENDING", address=0x34, about="interrupts that have come",
             fields=tuple(
                 RegisterField(
-                    name=source.name, shift=int(source), bits=1, reset=0, about=f"{abouts[source]}; {kinds[source]}",
+                    name=source.name, shift=int(source), bits=1, reset=0, about=abouts[source],
                     access=Access.READ if source in LEVELS else Access.CLEAR,
                 )
                 for source in sources
@@ -347,7 +341,7 @@ class RegisterMap:
             fields=(
                 _read("TAG", 0, record["tag"], "tag of the datagram"),
                 *([_read("CONTROL", 16, 1, "1: it came by `send_control`")] if "control" in record else []),
-                _read("VALID", 31, 1, "1: a name waits; else TAG and ACCEPTED mean nothing", reset=0),
+                _read("VALID", 31, 1, "1: a name waits; else this register and ACCEPTED are 0", reset=0),
             ),
         )  # fmt: skip
         yield Register(

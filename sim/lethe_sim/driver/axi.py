@@ -96,12 +96,13 @@ class AxiTransport(Transport):
         stream = self._streams["completion"]
         if stream.empty():
             return None
-        data = int.from_bytes(bytes(stream.recv_nowait(compact=False).tdata), "little")
-        told = _unpacked(self._axes["completion"].data, data)
+        frame, axis = stream.recv_nowait(compact=False), self._axes["completion"]
+        told = _unpacked(axis.data, int.from_bytes(bytes(frame.tdata), "little"))
+        told |= _unpacked(axis.user, _last(frame.tuser))
         return Completion(
             tag=told["tag"], status=Status(told["status"]), cause=Cause(told["cause"]),
             destination=told["destination"], slot=told["slot"], generation=told["generation"],
-            peer_incarnation=told["peer_incarnation"],
+            peer_incarnation=told["peer_incarnation"], incarnation=told["incarnation"],
         )  # fmt: skip
 
     async def wait(self, cycles: int) -> None:

@@ -25,7 +25,7 @@ _BITS = {name: 1 << bit for bit, name in enumerate(trace.STIMULUS_BITS)}
 
 
 class GoldenNetwork:
-    """A system under the golden model, whose every node has a `Nic`'s transport in ``transports``.
+    """A system under the golden model, whose every node has a `Driver`'s transport in ``transports``.
 
     Time passes in all nodes while any of them waits.  The faults of the configuration happen.
 
@@ -223,6 +223,7 @@ class GoldenTransport(Transport):
                 Completion(
                     tag=one.tag, status=Status(one.status), cause=Cause(one.cause), destination=one.destination,
                     slot=one.slot, generation=one.generation, peer_incarnation=one.peer_incarnation,
+                    incarnation=file.incarnation,
                 )
             )  # fmt: skip
         for fifo, (record, beat) in enumerate(zip(shown.deliver, shown.deliver_data, strict=True)):

@@ -40,7 +40,7 @@ class Delivery:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """How a datagram ended."""
+    """How a datagram ended; ``incarnation`` is the NI's when it told."""
 
     tag: int
     status: Status
@@ -49,10 +49,11 @@ class Completion:
     slot: int
     generation: int
     peer_incarnation: int
+    incarnation: int
 
 
 class Transport(abc.ABC):
-    """One NI, as `Nic` drives it.  All that takes time is a coroutine; in it the rest of the world goes on.
+    """One NI, as `Driver` drives it.  All that takes time is a coroutine; in it the rest of the world goes on.
 
     Attributes
     ----------

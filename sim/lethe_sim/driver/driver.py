@@ -7,21 +7,21 @@ from lethe.spec.registers import IDENTITY, MAP_VERSION
 
 from .transport import Completion, Datagram, Delivery, DriverError, Transport
 
-__all__ = ["Name", "Nic"]
+__all__ = ["Driver", "Name"]
 
 #: Cycles between two looks at something that is waited for.
 LOOK = 20
 
 
 class Name(NamedTuple):
-    """What names a datagram that was sent, for `Nic.cancel`; a completion has the same slot, generation and tag."""
+    """What names a datagram that was sent, for `Driver.cancel`; a completion has the same slot, generation and tag."""
 
     slot: int
     generation: int
     tag: int
 
 
-class Nic:
+class Driver:
     """A network interface.  Call `open` first.
 
     Every wait has a limit in cycles, and ends with a `DriverError` that says what did not happen.
@@ -37,7 +37,7 @@ class Nic:
         self._map, self._tag = transport.map, 0
         self.node = -1
 
-    async def open(self) -> "Nic":
+    async def open(self) -> "Driver":
         """Make sure that the registers are those of this map, and wait until the NI is ready; returns itself."""
         found = (await self.read("IDENTITY"))["IDENTITY"]
         if found != IDENTITY:
@@ -107,7 +107,7 @@ class Nic:
         deadline: int = 0,
         retry_limit: int = 0,
         expect: int = 0,
-        timeout: int | None = None,
+        patience: int | None = None,
     ) -> Name:
         """Send a datagram, and wait until the NI has stored it whole; returns its name.
 
@@ -136,14 +136,14 @@ class Nic:
                 retry_limit=retry_limit, expect=expect,
             )
         )  # fmt: skip
-        for _ in self._looks(timeout):
+        for _ in self._looks(patience):
             if (name := await self._name()) is not None:
                 if name.tag == tag:
                     return name
             else:
                 await self._transport.wait(LOOK)
         raise DriverError(
-            f"send: the NI has not taken datagram {tag} in {timeout or self._patience:,} cycles; it still may. "
+            f"send: the NI has not taken datagram {tag} in {patience or self._patience:,} cycles; it still may. "
             "All slots are in use, or it is quiesced or in reset"
         )
 
@@ -160,35 +160,35 @@ class Nic:
         uid = await self.read("ACCEPTED")
         return Name(uid["SLOT"], uid["GENERATION"], told["TAG"])
 
-    async def recv(self, *, timeout: int | None = None) -> Delivery:
+    async def recv(self, *, patience: int | None = None) -> Delivery:
         """The next delivery, which is waited for."""
-        for _ in self._looks(timeout):
+        for _ in self._looks(patience):
             if (found := self._transport.delivery()) is not None:
                 return found
             await self._transport.wait(LOOK)
-        raise DriverError(f"recv: nothing was delivered in {timeout or self._patience:,} cycles; wait longer")
+        raise DriverError(f"recv: nothing was delivered in {patience or self._patience:,} cycles; wait longer")
 
-    async def completions(self, least: int = 0, *, timeout: int | None = None) -> list[Completion]:
+    async def completions(self, least: int = 0, *, patience: int | None = None) -> list[Completion]:
         """The completions that have come, of which at least so many are waited for."""
         found: list[Completion] = []
-        for _ in self._looks(timeout):
+        for _ in self._looks(patience):
             while (one := self._transport.completion()) is not None:
                 found.append(one)
             if len(found) >= least:
                 return found
             await self._transport.wait(LOOK)
         raise DriverError(
-            f"completions: {len(found)} of {least} came in {timeout or self._patience:,} cycles; wait longer, "
+            f"completions: {len(found)} of {least} came in {patience or self._patience:,} cycles; wait longer, "
             "or send with a retry limit or a deadline"
         )
 
-    async def cancel(self, name: Name, *, timeout: int | None = None) -> None:
+    async def cancel(self, name: Name, *, patience: int | None = None) -> None:
         """Give a datagram up; its completion says how it ended.  Nothing happens to one that has ended."""
-        await self._until("CANCELLING", False, "the cancel before it was not taken", timeout)
+        await self._until("CANCELLING", False, "the cancel before it was not taken", patience)
         if (await self.status())["RESETTING"]:
             raise DriverError("cancel: the node is in reset, which has ended all datagrams; wait until it is ready")
         await self.write("CANCEL", SLOT=name.slot, GENERATION=name.generation)
-        await self._until("CANCELLING", False, "the cancel was not taken", timeout)
+        await self._until("CANCELLING", False, "the cancel was not taken", patience)
 
     # All else.
 
@@ -215,17 +215,17 @@ class Nic:
         await self._until("READY", True, "the NI did not become ready after the reset")
         return (await self.read("INCARNATION"))["INCARNATION"]
 
-    async def idle(self, *, timeout: int | None = None) -> None:
+    async def idle(self, *, patience: int | None = None) -> None:
         """Wait until nothing is under way, remembered, or waiting for the host."""
-        await self._until("IDLE", True, "the NI did not become idle", timeout)
+        await self._until("IDLE", True, "the NI did not become idle", patience)
 
-    def _looks(self, timeout: int | None):
+    def _looks(self, patience: int | None):
         """As many looks as fit the limit, one at least."""
-        return range(1 + (timeout or self._patience) // LOOK)
+        return range(1 + (patience or self._patience) // LOOK)
 
-    async def _until(self, bit: str, wanted: bool, otherwise: str, timeout: int | None = None) -> None:
-        for _ in self._looks(timeout):
+    async def _until(self, bit: str, wanted: bool, otherwise: str, patience: int | None = None) -> None:
+        for _ in self._looks(patience):
             if bool((await self.status())[bit]) == wanted:
                 return
             await self._transport.wait(LOOK)
-        raise DriverError(f"STATUS.{bit}: {otherwise} in {timeout or self._patience:,} cycles; see STATUS and CONTROL")
+        raise DriverError(f"STATUS.{bit}: {otherwise} in {patience or self._patience:,} cycles; see STATUS and CONTROL")
