@@ -215,6 +215,35 @@ class Golden:
         if self.k.credit_flits and credits.crowded(self.k, self._fabric):
             self._fabric = credits.grow(self.k, self._fabric)
 
+    def memory(self, node: int) -> tuple[Parameters, Registers, np.ndarray]:
+        """The parameters, and the numbers and words of a node's NI, for `view`."""
+        data = self._plant.data[node * int(self.k.data_width) :]
+        return self.k, Registers(self._plant.ni, node * int(self.k.ni_width)), data
+
+    def reset_node(self, node: int, cycles: int) -> None:
+        """Reset a node, its services with it, in the next ``cycles`` cycles; what was left of an earlier reset is over.
+
+        Not where `faults.resets` has resets of the same node.
+        """
+        clock = self._plant.clock
+        rows = [
+            tuple(map(int, row))
+            for row in self._plant.schedule.reshape(-1, 4)[int(clock.scheduled) : int(clock.faults)]
+        ]
+        end = (machine.NODE_RESETS, node, -1)
+        under_way = [row for row in rows if row[1:] == end]
+        rows = [row for row in rows if row[1:] != end]
+        if not under_way:
+            rows.append((self.cycle, machine.NODE_RESETS, node, 1))
+        rows.append((self.cycle + cycles, *end))
+        rows.sort(key=lambda row: (row[0], -row[3]))
+        self._plant = self._plant._replace(schedule=np.array(rows, np.int64).reshape(-1))
+        clock.scheduled, clock.faults = 0, len(rows)
+
+    def name_incarnation(self, node: int, incarnation: int) -> None:
+        """The incarnation of a node that is in reset, in place of the next one."""
+        self._ni[node, Registers.incarnation_now] = incarnation
+
     @property
     def _hosts(self) -> np.ndarray:
         """int64[nodes, `Host`]."""
