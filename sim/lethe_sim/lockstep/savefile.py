@@ -18,7 +18,7 @@ from lethe_sim.files import MARK, whole, whole_directory
 Codes = type[enum.IntEnum]
 
 
-class Chosen(NamedTuple):
+class WaveSignal(NamedTuple):
     """A signal within its scope: its name there, what it is called, and what its values mean."""
 
     name: str
@@ -26,46 +26,46 @@ class Chosen(NamedTuple):
     codes: Codes | None = None
 
 
-def _stream(name: str, *parts: Chosen) -> tuple[Chosen, ...]:
-    return Chosen(f"{name}__valid"), Chosen(f"{name}__ready"), *parts
+def _stream(name: str, *parts: WaveSignal) -> tuple[WaveSignal, ...]:
+    return WaveSignal(f"{name}__valid"), WaveSignal(f"{name}__ready"), *parts
 
 
-def _link(name: str) -> tuple[Chosen, ...]:
-    return tuple(Chosen(f"{name}.{part}") for part in ("valid", "first", "last", "data"))
+def _link(name: str) -> tuple[WaveSignal, ...]:
+    return tuple(WaveSignal(f"{name}.{part}") for part in ("valid", "first", "last", "data"))
 
 
 #: Of a NI, by part: what it shows of its host, of its links, and of what it does.
-NI: dict[str, tuple[Chosen, ...]] = {
+NI: dict[str, tuple[WaveSignal, ...]] = {
     "send": _stream(
-        "host__send", *(Chosen(f"host__send__payload.{part}") for part in ("destination", "length", "cls", "tag"))
+        "host__send", *(WaveSignal(f"host__send__payload.{part}") for part in ("destination", "length", "cls", "tag"))
     ),
-    "send_data": _stream("host__send_data", Chosen("host__send_data__payload")),
+    "send_data": _stream("host__send_data", WaveSignal("host__send_data__payload")),
     "link_o": (
         *_link("link_o"),
-        Chosen("core.transmitter.header_kind", "kind", Kind),
-        Chosen("lanes__0", "sent", Event),
+        WaveSignal("core.transmitter.header_kind", "kind", Kind),
+        WaveSignal("lanes__0", "sent", Event),
     ),
     "link_i": (
         *_link("link_i"),
-        Chosen("core.receiver.arrival__complete", "complete"),
-        Chosen("core.receiver.arrival__drop", "drop", Drop),
-        Chosen("lanes__1", "acted", Event),
+        WaveSignal("core.receiver.arrival__complete", "complete"),
+        WaveSignal("core.receiver.arrival__drop", "drop", Drop),
+        WaveSignal("lanes__1", "acted", Event),
     ),
     "deliver": _stream(
-        "host__deliver", *(Chosen(f"host__deliver__payload.{part}") for part in ("source", "length", "cls"))
+        "host__deliver", *(WaveSignal(f"host__deliver__payload.{part}") for part in ("source", "length", "cls"))
     ),
-    "deliver_data": _stream("host__deliver_data", Chosen("host__deliver_data__payload.data")),
+    "deliver_data": _stream("host__deliver_data", WaveSignal("host__deliver_data__payload.data")),
     "completion": _stream(
         "host__completion",
-        Chosen("host__completion__payload.slot"),
-        Chosen("host__completion__payload.status", "status", Status),
-        Chosen("host__completion__payload.cause", "cause", Cause),
+        WaveSignal("host__completion__payload.slot"),
+        WaveSignal("host__completion__payload.status", "status", Status),
+        WaveSignal("host__completion__payload.cause", "cause", Cause),
     ),
-    "state": tuple(Chosen(name) for name in ("node_reset", "incarnation", "ready", "host__idle", "time_base")),
+    "state": tuple(WaveSignal(name) for name in ("node_reset", "incarnation", "ready", "host__idle", "time_base")),
 }
-_CLOCK = tuple(map(Chosen, ("clk", "rst", "idle", "done", "ok")))
-_FAULT = (*_link("i"), *_link("o"), Chosen("dead"), Chosen("lost"))
-_ROUTER = tuple(map(Chosen, ("head", "forwarding", "swallowing", "held")))
+_CLOCK = tuple(map(WaveSignal, ("clk", "rst", "idle", "done", "ok")))
+_FAULT = (*_link("i"), *_link("o"), WaveSignal("dead"), WaveSignal("lost"))
+_ROUTER = tuple(map(WaveSignal, ("head", "forwarding", "swallowing", "held")))
 #: Scopes by their names; the number orders the groups.
 _SCOPES = {
     re.compile(r"ni(\d+)"): NI,
@@ -95,13 +95,13 @@ class Found(NamedTuple):
 
     signal: str
     bits: int
-    shown: Chosen
+    shown: WaveSignal
 
 
 def groups(vcd: Path) -> dict[str, dict[str, list[Found]]]:
     """The signals to show: group → part → signals in the order in which the parts have them."""
     bits: dict[str, tuple[str, int]] = {}
-    units: dict[tuple[int, int, str], tuple[str, dict[str, tuple[Chosen, ...]]]] = {}
+    units: dict[tuple[int, int, str], tuple[str, dict[str, tuple[WaveSignal, ...]]]] = {}
     top = ""
     for scopes, name, width in variables(vcd):
         if not scopes or scopes[0].startswith("$"):
@@ -117,7 +117,7 @@ def groups(vcd: Path) -> dict[str, dict[str, list[Found]]]:
     return made
 
 
-def _present(bits: dict[str, tuple[str, int]], scope: str, shown: tuple[Chosen, ...]) -> list[Found]:
+def _present(bits: dict[str, tuple[str, int]], scope: str, shown: tuple[WaveSignal, ...]) -> list[Found]:
     return [Found(*bits[name], one) for one in shown if (name := f"{scope}.{one.name}") in bits]
 
 

@@ -2,14 +2,17 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from dpkt import pcapng
 
-from lethe.spec.capture import Mark, Passage
+from lethe.spec.capture import HEADER, PACKING, Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, DISCARDS, LANE_RX, LAUNCHES, Drop, Event, Kind, LinkCounter
 from lethe_sim.golden.model import Golden
 from lethe_sim.wireshark.links import LinksError, links_of
+from lethe_sim.workloads import capture_file
 from tests.helpers.link_captures import packets, taken
 
 LOAD = {"count": 6, "load": 0.4}
@@ -190,6 +193,27 @@ def test_memory_is_that_of_what_is_under_way():
         assert count > 500
         assert len(messages._pending) < 6 * len(links) and len(messages._kept) < 6 * len(links)
         assert sum(map(len, messages._heads.values())) <= len(links) >= sum(map(len, messages._fates.values()))
+
+
+def test_packets_say_their_link_their_way_and_what_was_lost():
+    """As any reader of pcapng sees it: interface, direction from the node, and a comment on what did not pass."""
+    system = SYSTEMS["tree, loss"]
+    links = links_of(system, "node1,router0")
+    seen = capture_file.parse(taken(system, links, 400)[0]).packets
+    found = Counter()
+    for packet in seen:
+        block: Any = pcapng.EnhancedPacketBlockLE(packet.record)
+        options = {one.code: one.data for one in block.opts}
+        header = dict(zip([name for name, _, _ in HEADER], PACKING.unpack(packet.data[: PACKING.size]), strict=True))
+        end = system.graph.link(header["link"])
+        assert links[packet.interface] == header["link"]
+        way = 2 if end.source_is_node else 1 if end.target_is_node else None
+        assert options.get(2) == (None if way is None else way.to_bytes(4, "little"))
+        name = system.graph.link_name(header["link"])
+        lost = f"lost on link{header['link']} {name}".encode()
+        assert options.get(1) == (lost if header["passage"] == Passage.LOST else None)
+        found[way, header["passage"]] += 1
+    assert {way for way, _ in found} == {None, 1, 2} and {lost for _, lost in found} == {0, 1}
 
 
 def test_which_links():

@@ -13,6 +13,7 @@ from lethe.spec.capture import HEADER, PACKING, Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import Event, Kind
 from lethe.spec.services.loop import LOOP
+from lethe.spec.wire import CRC16
 from lethe_sim.wireshark.dissector import dissector, tables_of
 from lethe_sim.wireshark.links import links_of
 from tests.helpers import ROOT
@@ -209,6 +210,29 @@ def test_a_wrong_length_is_told():
     told = Seen(packet.header, b"".join(flit.to_bytes(8, "little") for flit in flits))
     found, _, _ = Lua("lua54", system)(1, raw(told))
     assert found["crc.status"] == [1] and "wrong_length" in found
+
+
+def test_one_flit_is_no_message_where_acks_have_two():
+    """Its CRC-16 may be right; the NI takes it for wrong."""
+    system = SYSTEMS["64 bits, Acks of two flits"]
+    packet = next(p for p in packets(taken(system, [0], 300)[0]) if p.whole)
+    body = packet.message[:6]
+    told = Seen(packet.header | {"flits": 1}, body + CRC16.of(int.from_bytes(body, "little"), 48).to_bytes(2, "little"))
+    found, _, _ = Lua("lua54", system)(1, raw(told))
+    assert found["crc.status"] == [0] and not told.good(system)
+
+
+def test_a_uid_that_comes_round_is_a_new_datagram():
+    """After a Forget on the same link a Send of the same UID repeats nothing; before it, it does."""
+    system = SYSTEMS["64 bits, control"]
+    seen = packets(taken(system, [0], 400)[0])
+    send = next(p for p in seen if p.whole and p.fields(system)["kind"] == Kind.SEND)
+    forget = {**send.fields(system), "kind": Kind.FORGET}
+    flit = system.format.flits({field.name: forget[field.name] for field in system.format.common})
+    end = Seen(send.header | {"flits": 1}, b"".join(one.to_bytes(8, "little") for one in flit))
+    lua = Lua("lua54", system)
+    told = [lua(number, raw(packet))[0] for number, packet in enumerate((send, send, end, send, send), 1)]
+    assert [one["repeat_of"] for one in told] == [[], [1], [], [], [4]]
 
 
 def test_headers_of_services_and_payloads_of_a_class(monkeypatch):
