@@ -52,7 +52,9 @@ FULL: dict[str, tuple[Setting, int, int]] = {
     "resets of either end, B closes, credits, watch": (
         Setting(resets="AB", numbers=1, close=True, credits=True, watch=True), 77786, 559066,
     ),
-    "messages in parts, another stream, cancels": (Setting(parts=True, other=True, cells=4, cancel=True), 33894, 161256),
+    "messages in parts, another stream, cancels": (
+        Setting(parts=True, other=True, cells=4, cancel=True), 33894, 161256,
+    ),
     "resets of either end, congestion, watch": (
         Setting(resets="AB", numbers=1, congestion=True, watch=True), 74636, 572608,
     ),
