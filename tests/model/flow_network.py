@@ -163,7 +163,7 @@ class Flow:
             if b.opening == (a.boot, a.round):
                 shift = (a.oldest if a.phase == UP else b.expected) // modulus * modulus
                 if shift:
-                    a, b, datagrams = self._shifted(a, b, datagrams, b.opening, shift)
+                    a, b, datagrams = self._shifted(a, b, datagrams, (a.boot, a.round), shift)
             else:
                 if a.oldest >= modulus:
                     a, b, datagrams = self._shifted(a, b, datagrams, (a.boot, a.round), modulus)
@@ -471,13 +471,13 @@ class Flow:
             lost = self._there(datagrams, datagram, DROPPED if kind == "DATA" else TAKEN)
             self._add(move._replace(detail="taken for one of an earlier boot", free=FREELY), a, b, lost)
         if kind == "PING":
-            after, answer = self.stream.asked(b, datagram.opening[:2])
+            after, answer = self.stream.asked(b, (datagram.opening[0], datagram.opening[1]))
             move = move._replace(detail=answer)
             if answer == "REJECT":
                 self._reject(move, a, b, datagrams, datagram)
                 return
-            swept = b.window if after.opening != b.opening else ()
-            if swept and not self.keeps("F19 hand over") and KNOWN in swept and datagram.opening[0] == b.opening[0]:
+            again = b.opening is not None and b.opening != after.opening and b.opening[0] == datagram.opening[0]
+            if again and not self.keeps("F19 hand over") and KNOWN in b.window:
                 self._breaks(move, "S6", "ended as ACCEPTED, and thrown away without a reset")
                 return
             self._add(move, a, after, self._there(datagrams, datagram, TAKEN))

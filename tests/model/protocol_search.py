@@ -33,8 +33,8 @@ class Fair(Network):
     def classes(self, kind: Hashable) -> tuple[set, set]:
         key, fate, full = kind  # type: ignore[misc]
         happens, arrives = ("happens", key), ("arrives", key)
-        possible = {happens, arrives} if fate and self.keeps("N4") else {happens}
-        happening = {happens, arrives} if fate in ("sent", "queued") else {happens}
+        possible: set[tuple] = {happens, arrives} if fate and self.keeps("N4") else {happens}
+        happening: set[tuple] = {happens, arrives} if fate in ("sent", "queued") else {happens}
         node, _, heard, slot = key
         if heard == "Send" and self.keeps("N5"):
             room = "room", node, slot
