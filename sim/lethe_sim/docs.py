@@ -364,7 +364,6 @@ def axi_fields() -> str:
 
 
 REGIONS = {
-    "axi-fields": axi_fields,
     "budget": budget,
     "header": header,
     "kinds": lambda: enumeration(events.Kind),
@@ -385,6 +384,7 @@ REGIONS = {
     "stages": pipeline,
     "stimulus": stimulus,
     "vectors": vectors,
+    "axi-fields": axi_fields,
     "registers": registers,
     "interrupts": interrupts,
 }
