@@ -83,8 +83,8 @@ def test_beats_reach_the_ni_one_cycle_later_and_back_to_back():
             cycle += 1
 
     simulate(adapter, host, ni)
-    assert taken == [(1, 0), (6, 1), (7, 2)]
-    assert beats == [(2, 0), (3, 1), (4, 2), (5, 3), (8, 32), (9, 33)]
+    assert taken == [(1, 0), (6, 1), (8, 2)]
+    assert beats == [(2, 0), (3, 1), (4, 2), (5, 3), (9, 32), (10, 33)]
 
 
 def test_a_beat_is_delivered_in_every_cycle():
