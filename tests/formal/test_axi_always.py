@@ -8,11 +8,12 @@ A specification asserts its promises, and then the invariants that carry them fr
 
 import pytest
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, DomainRenamer, EnableInserter, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, DomainRenamer, EnableInserter, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 
 from lethe.bus.crossing import HOST, Crossing
 from lethe.bus.signature import axi_stream
+from lethe.bus.skid import Skid
 from lethe.bus.store_and_forward import StoreAndForward
 from lethe.bus.streams import CompletionAdapter, DeliverAdapter, SendAdapter
 from lethe.spec.axi import axi_streams
@@ -118,7 +119,7 @@ class SendSpecification(wiring.Component):
 
         # Invariants: what the adapter's state says of the host's and of the NI's.
         inner = opened(adapter)
-        state = {name: inner.fsm.ongoing(name) for name in ("Record", "Beats", "Padding", "Surplus")}
+        state = {name: inner.fsm.ongoing(name) for name in ("Record", "Empty", "Beats", "Padding", "Surplus")}
         full, held = inner.full, inner.held
         first = data.View(user.shape(), held["tuser"])
         outside = state["Record"] | state["Padding"]  # what is held, or comes, is a first beat
@@ -128,8 +129,10 @@ class SendSpecification(wiring.Component):
             Assert(Mux(full, inside == ~held["tlast"], inside == ~outside)),
             Assert(~(full & outside) | (first.tag == Cat((number - 1)[:COUNT], 1))),
             Assert(~(full & outside) | (first.length <= 6)),
+            Assert(~full | (inner.empty == (first.length == 0))),
             Assert(left == Mux(state["Beats"] | state["Padding"], inner.left + inner.partial, 0)),
-            Assert((left != 0) | state["Record"] | state["Surplus"]),
+            Assert((left != 0) | state["Record"] | state["Empty"] | state["Surplus"]),
+            Assert(~state["Empty"] | full),
             Assert(~state["Beats"] | (number == (at + full)[:COUNT])),
             Assert(~state["Beats"] | ~ended),
             Assert(~any_former | (former < number - (full & outside))),
@@ -137,18 +140,16 @@ class SendSpecification(wiring.Component):
         ]
 
         # A datagram is wrong if its last beat is not the last that its length asks for.
-        final = Mux(takes, record.length == 0, left == 1)
-        m.d.comb += Assert(
-            adapter.malformed
-            == Mux(takes, final & ~held["tlast"], takes_beat & ~state["Padding"] & (final != held["tlast"]))
-        )
+        final = state["Empty"] | (left == 1)
+        leaves = state["Empty"] | (takes_beat & ~state["Padding"])
+        m.d.comb += Assert(adapter.malformed == (leaves & (final != held["tlast"])))
         # Without a wrong one and without a reset no beat is lost: each that has come goes to the NI, or is held.
         ever, gone = Signal(), Signal(COUNT)
         m.d.sync += ever.eq(ever | reset | adapter.malformed)
-        with m.If(takes_beat | (takes & final)):
+        with m.If(leaves):
             m.d.sync += gone.eq(gone + 1)
         m.d.comb += [
-            Assert(ever | state["Record"] | state["Beats"]),
+            Assert(ever | state["Record"] | state["Empty"] | state["Beats"]),
             Assert(ever | (number == (gone + full)[:COUNT])),
             Assert(ever | ~(beats.valid & (left != 0)) | (beats.payload == at + 1)),
         ]
@@ -268,7 +269,10 @@ class CompletionSpecification(wiring.Component):
         m.submodules.adapter = adapter = self._make(SYSTEM, stream_of("completion"))
         completion, axis = adapter.completion, adapter.axis
         number, expected = Signal(16), Signal(16)
-        kept = Signal.like(adapter.incarnation)
+        inner = opened(adapter)
+        skid = opened(inner.skid)
+        # The incarnations of the last two that the NI gave.
+        kept, former = Signal.like(adapter.incarnation), Signal.like(adapter.incarnation)
         m.d.comb += [
             completion.valid.eq(AnySeq(1)),
             completion.payload.tag.eq(number[:8]),
@@ -277,14 +281,63 @@ class CompletionSpecification(wiring.Component):
             axis.tready.eq(AnySeq(1)),
         ]
         with m.If(completion.valid & completion.ready):
-            m.d.sync += [number.eq(number + 1), kept.eq(adapter.incarnation)]
+            m.d.sync += [number.eq(number + 1), kept.eq(adapter.incarnation), former.eq(kept)]
         axis_holds(m, axis)
         shown = data.View(completion.payload.shape(), axis.tdata[: len(completion.payload.as_value())])
         with m.If(axis.tvalid):
-            m.d.comb += [Assert(shown.destination == expected), Assert(axis.tuser == kept), Assert(axis.tlast)]
+            m.d.comb += [Assert(shown.destination == expected), Assert(axis.tlast)]
+            m.d.comb += Assert(axis.tuser == Mux(skid.holds, former, kept))
             with m.If(axis.tready):
                 m.d.sync += expected.eq(expected + 1)
-        m.d.comb += Assert(number == (expected + axis.tvalid)[:16])
+        m.d.comb += [
+            Assert(number == (expected + axis.tvalid + skid.holds)[:16]),
+            Assert(~skid.holds | axis.tvalid),
+            Assert(
+                ~skid.holds
+                | ((skid.kept.completion.destination == (number - 1)[:16]) & (skid.kept.incarnation == kept))
+            ),
+            Assert(~skid.holds | (number != expected)),
+        ]
+        return m
+
+
+class SkidSpecification(wiring.Component):
+    """What goes in comes out, in order, none lost, none twice; a reset loses what is held, and nothing else."""
+
+    def __init__(self, make=Skid):
+        self._make = make
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        skid = self._make(COUNT)
+        inner = opened(skid)
+        reset = Signal()
+        m.submodules.skid = ResetInserter(reset)(skid)
+        number, expected = Signal(COUNT), Signal(COUNT)
+        m.d.comb += [
+            reset.eq(AnySeq(1)),
+            skid.i.valid.eq(AnySeq(1)),
+            skid.i.payload.eq(number),
+            skid.o.ready.eq(AnySeq(1)),
+        ]
+        waiting = Signal()
+        m.d.sync += waiting.eq(skid.i.valid & ~skid.i.ready)
+        m.d.comb += Assume(skid.i.valid | ~waiting)
+        taken = skid.i.valid & skid.i.ready
+        m.d.sync += number.eq(number + taken)
+        with m.If(reset):
+            m.d.sync += expected.eq(number + taken)
+        with m.Elif(skid.o.valid & skid.o.ready):
+            m.d.sync += expected.eq(expected + 1)
+        before, told = Signal(), Signal(COUNT)
+        m.d.sync += [before.eq(skid.o.valid & ~skid.o.ready & ~reset), told.eq(skid.o.payload)]
+        m.d.comb += [
+            Assert(~skid.o.valid | (skid.o.payload == expected)),
+            Assert(~before | (skid.o.valid & (skid.o.payload == told))),
+            Assert(number == (expected + inner.holds)[:COUNT]),
+            Assert(~inner.holds | (inner.kept == expected)),
+        ]
         return m
 
 
@@ -398,6 +451,10 @@ def test_completions_leave_once(tmp_path):
     prove_always(CompletionSpecification(), tmp_path, k=2)
 
 
+def test_a_skid_loses_nothing(tmp_path):
+    prove_always(SkidSpecification(), tmp_path, k=2)
+
+
 def test_deliveries_leave_once(tmp_path):
     prove_always(DeliverSpecification(), tmp_path, k=2)
 
@@ -439,6 +496,11 @@ WRONG = {
         """m.next = "Record"
                         with m.If(0):""",
     ),
+    "one without bytes is taken twice": (
+        *_SEND,
+        "leaves.eq(1), self.malformed.eq(~",
+        "leaves.eq(0), self.malformed.eq(~",
+    ),
     "a beat is taken while one waits": (*_SEND, "axis.tready.eq(~full | leaves)", "axis.tready.eq(1)"),
     "a beat replaces one that waits": (*_DELIVER, "free.eq(~axis.tvalid | axis.tready)", "free.eq(1)"),
     "a record goes with its first beat": (*_DELIVER, "deliver.ready.eq(takes & last)", "deliver.ready.eq(takes)"),
@@ -446,9 +508,11 @@ WRONG = {
     "all bytes count": (*_DELIVER, "(over <= i)", "(over < i)"),
     "a completion is taken twice": (
         *_COMPLETION,
-        "completion.ready.eq(~axis.tvalid | axis.tready)",
+        "completion.ready.eq(skid.i.ready)",
         "completion.ready.eq(1)",
     ),
+    "what is kept is overwritten": (SkidSpecification, Skid, "with m.If(~holds):", "with m.If(1):"),
+    "what is kept is late": (SkidSpecification, Skid, "Mux(holds, kept, self.i.payload)", "self.i.payload"),
     "what is wrong stays in the store": (*_STORE, "Mux(fails, first, after_tail)", "after_tail"),
     "a hole is no fault": (*_STORE, "((i.tkeep & (i.tkeep + 1)[: len(i.tkeep)]) != 0)", "0"),
     "no length is too much": (*_STORE, "(total > mtu)", "0"),

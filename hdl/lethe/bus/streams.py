@@ -1,6 +1,6 @@
 """A NI's host port as AXI4-Streams (docs/use/axi.md)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -11,6 +11,7 @@ from lethe.spec.config import System
 from lethe.spec.ports import HostPort, Record
 
 from .signature import signature_of
+from .skid import Skid
 from .store_and_forward import StoreAndForward
 
 __all__ = ["CompletionAdapter", "DeliverAdapter", "SendAdapter", "Streams"]
@@ -25,7 +26,8 @@ class SendAdapter(wiring.Component):
     """From an AXI4-Stream to a send port: a record, then its beats.
 
     A beat stays in one register, so it reaches the NI in the cycle after its transfer.  Its ``tdest`` and ``tuser`` are
-    looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles.
+    looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles, one
+    without bytes included.
 
     ``length`` rules.  Of a datagram with fewer beats the others are sent as zeros, surplus beats are dropped, and
     ``malformed`` tells of both.  One of 0 bytes is one beat, whose bytes do not matter.
@@ -70,6 +72,10 @@ class SendAdapter(wiring.Component):
         with m.If(axis.tready):
             m.d.sync += [full.eq(axis.tvalid), *(kept.eq(getattr(axis, name)) for name, kept in held.items())]
 
+        # Seen when it comes: a datagram without bytes.
+        empty = Signal()
+        with m.If(axis.tready):
+            m.d.sync += empty.eq(_view(self._stream.user, axis.tuser).length == 0)
         told = _view(self._stream.user, held["tuser"])
         m.d.comb += [
             record.destination.eq(held["tdest"]),
@@ -88,13 +94,14 @@ class SendAdapter(wiring.Component):
                 m.d.comb += self.send.valid.eq(full)
                 m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
                 with m.If(full & self.send.ready):
-                    with m.If(record.length != 0):
-                        m.next = "Beats"
-                    with m.Else():
-                        m.d.comb += leaves.eq(1)
-                        with m.If(~held["tlast"]):
-                            m.d.comb += self.malformed.eq(1)
-                            m.next = "Surplus"
+                    m.next = "Beats"
+                    with m.If(empty):
+                        m.next = "Empty"
+            with m.State("Empty"):
+                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"])]
+                m.next = "Record"
+                with m.If(~held["tlast"]):
+                    m.next = "Surplus"
             with m.State("Beats"):
                 m.d.comb += self.send_data.valid.eq(full)
                 with m.If(full & self.send_data.ready):
@@ -234,13 +241,22 @@ class CompletionAdapter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        axis = self.axis
-        m.d.comb += [axis.tlast.eq(1), self.completion.ready.eq(~axis.tvalid | axis.tready)]
-        with m.If(self.completion.ready):
+        axis, completion = self.axis, self.completion
+        left = data.StructLayout({"completion": completion.payload.shape(), "incarnation": self.incarnation.shape()})
+        m.submodules.skid = skid = Skid(left)
+        m.d.comb += [
+            skid.i.valid.eq(completion.valid),
+            completion.ready.eq(skid.i.ready),
+            skid.i.payload.completion.eq(completion.payload),
+            skid.i.payload.incarnation.eq(self.incarnation),
+            skid.o.ready.eq(~axis.tvalid | axis.tready),
+            axis.tlast.eq(1),
+        ]
+        with m.If(skid.o.ready):
             m.d.sync += [
-                axis.tvalid.eq(self.completion.valid),
-                axis.tdata.eq(self.completion.payload),
-                axis.tuser.eq(self.incarnation),
+                axis.tvalid.eq(skid.o.valid),
+                axis.tdata.eq(skid.o.payload.completion),
+                axis.tuser.eq(skid.o.payload.incarnation),
             ]
         return m
 
@@ -311,12 +327,20 @@ class Streams(wiring.Component):
                 wiring.connect(m, adapter.axis, wiring.flipped(outer))
             # What a service has waits for the end of a reset of the NI alone.
             outlives = not axis.to_ni and port not in of_ni
-            m.d.comb += adapter.node_reset.eq(self.service_reset if outlives else self.node_reset)
-            for name, inner in (
-                ((port, "send"), (f"{port}_data", "send_data"))
-                if axis.to_ni
-                else ((port, "deliver"), (f"{port}_data", "deliver_data"))
-            ):
-                wiring.connect(m, getattr(adapter, inner), wiring.flipped(getattr(self, name)))
+            resets = self.service_reset if outlives else self.node_reset
+            m.d.comb += adapter.node_reset.eq(resets)
+            if axis.to_ni:
+                for name, inner in ((port, "send"), (f"{port}_data", "send_data")):
+                    wiring.connect(m, getattr(adapter, inner), wiring.flipped(getattr(self, name)))
+                continue
+            for name, inner in ((port, "deliver"), (f"{port}_data", "deliver_data")):
+                below, above = getattr(self, name), getattr(adapter, inner)
+                m.submodules[f"{name}_skid"] = skid = ResetInserter(resets)(Skid(below.payload.shape()))
+                wiring.connect(m, wiring.flipped(below), skid.i)
+                m.d.comb += [
+                    above.valid.eq(skid.o.valid & ~resets),
+                    above.payload.eq(skid.o.payload),
+                    skid.o.ready.eq(above.ready),
+                ]
         m.d.comb += self.malformed.eq(Cat(malformed).any())
         return m
