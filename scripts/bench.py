@@ -31,6 +31,7 @@ from amaranth.sim import Simulator
 
 from lethe import verilog
 from lethe.bus.ni import AxiNi
+from lethe.bus.registers import Registers
 from lethe.bus.streams import Streams
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
@@ -310,6 +311,7 @@ GOALS = {
     "tree router, medium": (2800, 190),
     "NI whose time-outs follow round trips": (3300, 150),
     "AXI4-Streams of a NI, medium": (350, 150),
+    "registers of a NI, medium": (450, 150),
     "NI on AXI, medium": (3700, 150),
 }
 #: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
@@ -346,6 +348,7 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
         "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
         "the same, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
+        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
         "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
     }
     seeds = 1 if quick else 3

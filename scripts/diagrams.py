@@ -212,14 +212,14 @@ def hop() -> bytes:
 def axi_send() -> bytes:
     """Datagrams of three beats and of none on an AXI4-Stream, and what the NI gets of them."""
     rows = {
-        "tvalid": [(0, 6, "")],
-        "tready": [(0, 1, ""), (2, 4, "")],
-        "tdata": [(0, 1, "a0"), (1, 2, "a1"), (3, 1, "a2"), (4, 1, "b"), (5, 1, "c0")],
+        "tvalid": [(0, 7, "")],
+        "tready": [(0, 1, ""), (2, 3, ""), (6, 1, "")],
+        "tdata": [(0, 1, "a0"), (1, 2, "a1"), (3, 1, "a2"), (4, 1, "b"), (5, 2, "c0")],
         "tlast": [(3, 2, "")],
-        "send": [(1, 1, "a"), (5, 1, "b"), (6, 1, "c")],
+        "send": [(1, 1, "a"), (5, 1, "b"), (7, 1, "c")],
         "send_data": [(2, 1, "a0"), (3, 1, "a1"), (4, 1, "a2")],
     }
-    return timing(8, rows)
+    return timing(9, rows)
 
 
 def axi_reset() -> bytes:

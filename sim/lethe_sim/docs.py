@@ -367,7 +367,6 @@ def axi_fields() -> str:
 
 
 REGIONS = {
-    "axi-fields": axi_fields,
     "budget": budget,
     "header": header,
     "kinds": lambda: enumeration(events.Kind),
@@ -388,6 +387,7 @@ REGIONS = {
     "stages": pipeline,
     "stimulus": stimulus,
     "vectors": vectors,
+    "axi-fields": axi_fields,
     "registers": registers,
     "interrupts": interrupts,
 }

@@ -34,9 +34,9 @@ def write(found: RegisterMap, directory: str | Path, *, prefix: str = "") -> Non
     require()
     from peakrdl_cheader.exporter import CHeaderExporter
     from peakrdl_html import HTMLExporter
-    from peakrdl_python import PythonExporter
+    from peakrdl_python.exporter import PythonExporter
     from peakrdl_python.systemrdl_node_hashes import NodeHashingMethod
-    from systemrdl import RDLCompiler
+    from systemrdl.compiler import RDLCompiler
 
     with files.whole_directory(directory) as part:
         source = part / f"{prefix}{ADDRESS_MAP}.rdl"

@@ -119,7 +119,7 @@ class SendSpecification(wiring.Component):
 
         # Invariants: what the adapter's state says of the host's and of the NI's.
         inner = opened(adapter)
-        state = {name: inner.fsm.ongoing(name) for name in ("Record", "Beats", "Padding", "Surplus")}
+        state = {name: inner.fsm.ongoing(name) for name in ("Record", "Empty", "Beats", "Padding", "Surplus")}
         full, held = inner.full, inner.held
         first = data.View(user.shape(), held["tuser"])
         outside = state["Record"] | state["Padding"]  # what is held, or comes, is a first beat
@@ -131,7 +131,8 @@ class SendSpecification(wiring.Component):
             Assert(~(full & outside) | (first.length <= 6)),
             Assert(~full | (inner.empty == (first.length == 0))),
             Assert(left == Mux(state["Beats"] | state["Padding"], inner.left + inner.partial, 0)),
-            Assert((left != 0) | state["Record"] | state["Surplus"]),
+            Assert((left != 0) | state["Record"] | state["Empty"] | state["Surplus"]),
+            Assert(~state["Empty"] | full),
             Assert(~state["Beats"] | (number == (at + full)[:COUNT])),
             Assert(~state["Beats"] | ~ended),
             Assert(~any_former | (former < number - (full & outside))),
@@ -139,18 +140,16 @@ class SendSpecification(wiring.Component):
         ]
 
         # A datagram is wrong if its last beat is not the last that its length asks for.
-        final = Mux(takes, record.length == 0, left == 1)
-        m.d.comb += Assert(
-            adapter.malformed
-            == Mux(takes, final & ~held["tlast"], takes_beat & ~state["Padding"] & (final != held["tlast"]))
-        )
+        final = state["Empty"] | (left == 1)
+        leaves = state["Empty"] | (takes_beat & ~state["Padding"])
+        m.d.comb += Assert(adapter.malformed == (leaves & (final != held["tlast"])))
         # Without a wrong one and without a reset no beat is lost: each that has come goes to the NI, or is held.
         ever, gone = Signal(), Signal(COUNT)
         m.d.sync += ever.eq(ever | reset | adapter.malformed)
-        with m.If(takes_beat | (takes & final)):
+        with m.If(leaves):
             m.d.sync += gone.eq(gone + 1)
         m.d.comb += [
-            Assert(ever | state["Record"] | state["Beats"]),
+            Assert(ever | state["Record"] | state["Empty"] | state["Beats"]),
             Assert(ever | (number == (gone + full)[:COUNT])),
             Assert(ever | ~(beats.valid & (left != 0)) | (beats.payload == at + 1)),
         ]
@@ -496,6 +495,11 @@ WRONG = {
                         with m.If(~held["tlast"]):""",
         """m.next = "Record"
                         with m.If(0):""",
+    ),
+    "one without bytes is taken twice": (
+        *_SEND,
+        "leaves.eq(1), self.malformed.eq(~",
+        "leaves.eq(0), self.malformed.eq(~",
     ),
     "a beat is taken while one waits": (*_SEND, "axis.tready.eq(~full | leaves)", "axis.tready.eq(1)"),
     "a beat replaces one that waits": (*_DELIVER, "free.eq(~axis.tvalid | axis.tready)", "free.eq(1)"),

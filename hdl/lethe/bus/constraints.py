@@ -24,7 +24,7 @@ def _ns(mhz: float) -> str:
 
 
 def sdc(ni_mhz: float, host_mhz: float) -> str:
-    """Synopsys Design Constraints, for the module as top: both clocks, and what crosses arrives within one cycle."""
+    """SDC, for the module as top: both clocks, and what crosses arrives within one cycle."""
     clocks = _clocks(ni_mhz, host_mhz)
     lines = [f"create_clock -name {name} -period {_ns(mhz)} [get_ports {name}]" for name, mhz in clocks.items()]
     for source, sink in (tuple(clocks), tuple(clocks)[::-1]):
@@ -34,7 +34,7 @@ def sdc(ni_mhz: float, host_mhz: float) -> str:
 
 
 def xdc(ni_mhz: float, host_mhz: float) -> str:
-    """Xilinx Design Constraints, for the module as top: the same, and registers that stand side by side."""
+    """XDC, for the module as top: the same, and registers that stand side by side."""
     clocks = _clocks(ni_mhz, host_mhz)
     lines = [f"create_clock -name {name} -period {_ns(mhz)} [get_ports {name}]" for name, mhz in clocks.items()]
     for source, sink in (tuple(clocks), tuple(clocks)[::-1]):
@@ -49,7 +49,7 @@ def xdc(ni_mhz: float, host_mhz: float) -> str:
 
 
 def lpf(ni_mhz: float, host_mhz: float) -> str:
-    """A Lattice Preference File, for the module as top: both clocks, and no path between them is timed."""
+    """LPF, for the module as top: both clocks, and no path between them is timed."""
     clocks = _clocks(ni_mhz, host_mhz)
     lines = [f'FREQUENCY PORT "{name}" {mhz:.3f} MHZ;' for name, mhz in clocks.items()]
     lines += [

@@ -103,6 +103,7 @@ class LiteCrossing(wiring.Component):
                 for bus in (self.i, self.o)
             )
             taken, shown = (one, other) if forward else (other, one)
-            domains = self._domains if forward else self._domains[::-1]
+            master, slave = self._domains
+            domains = (master, slave) if forward else (slave, master)
             _cross(m, channel, taken, shown, domains=domains, depth=LITE_DEPTH)
         return m

@@ -1,5 +1,7 @@
 """The registers of a NI behind AXI4-Lite, as `lethe.spec.registers` maps them."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -80,7 +82,7 @@ class Registers(wiring.Component):
             "bus": In(axi_lite(ADDRESS_BITS)),
             "node": In(system.format.node_bits),
             "node_reset": Out(1),
-            "incarnation": Out(system.format.incarnation_bits, init=1),
+            "incarnation": Out(system.format.incarnation_bits, init=1),  # pyright: ignore[reportCallIssue]
             "link_enable": Out(1),
             "quiesce": Out(1),
             "idle": In(1),
@@ -165,7 +167,7 @@ class Registers(wiring.Component):
         for name, register in writes.registers.items():
             if register.fields[0].access is Access.WRITE:
                 fields = {
-                    f.name: Signal(f.bits, name=f"{name}_{f.name}".lower(), init=f.reset) for f in register.fields
+                    f.name: Signal(f.bits, name=f"{name}_{f.name}".lower(), init=f.reset or 0) for f in register.fields
                 }
                 with m.If(writes.to(name)):
                     for field in register.fields:
@@ -198,7 +200,7 @@ class Registers(wiring.Component):
 
     def _names_of_accepted(self, m) -> dict[str, dict[str, Value]]:
         """The queue of names; a name comes from a register, since the NI's outputs are late in their cycle."""
-        heard = Signal(self.accepted.shape())
+        heard: Any = Signal(self.accepted.shape())
         name = data.StructLayout({part: shape for part, shape in heard.shape().members.items() if part != "valid"})
         m.submodules.names = names = ResetInserter(self.node_reset)(Queue(name, self._names))
         m.d.sync += heard.eq(self.accepted)
@@ -225,7 +227,7 @@ class Registers(wiring.Component):
     def _state_dump(self, m, writes: "_Writes") -> dict[str, dict[str, Value]]:
         """The DUMP under way, and what the last one read."""
         self._dumping = dumping = Signal()
-        kept = Signal(self.dumped.shape())
+        kept: Any = Signal(self.dumped.shape())
         with m.If(self.dump.ready | self.node_reset):
             m.d.sync += self.dump.valid.eq(0)
         with m.If(self.dumped_valid | self.node_reset):

@@ -26,7 +26,8 @@ class SendAdapter(wiring.Component):
     """From an AXI4-Stream to a send port: a record, then its beats.
 
     A beat stays in one register, so it reaches the NI in the cycle after its transfer.  Its ``tdest`` and ``tuser`` are
-    looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles.
+    looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles, one
+    without bytes included.
 
     ``length`` rules.  Of a datagram with fewer beats the others are sent as zeros, surplus beats are dropped, and
     ``malformed`` tells of both.  One of 0 bytes is one beat, whose bytes do not matter.
@@ -93,12 +94,14 @@ class SendAdapter(wiring.Component):
                 m.d.comb += self.send.valid.eq(full)
                 m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
                 with m.If(full & self.send.ready):
-                    m.d.comb += leaves.eq(empty)
-                    with m.If(~empty):
-                        m.next = "Beats"
-                    with m.Elif(~held["tlast"]):
-                        m.d.comb += self.malformed.eq(1)
-                        m.next = "Surplus"
+                    m.next = "Beats"
+                    with m.If(empty):
+                        m.next = "Empty"
+            with m.State("Empty"):
+                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"])]
+                m.next = "Record"
+                with m.If(~held["tlast"]):
+                    m.next = "Surplus"
             with m.State("Beats"):
                 m.d.comb += self.send_data.valid.eq(full)
                 with m.If(full & self.send_data.ready):

@@ -45,11 +45,11 @@ class AxiTransport(Transport):
     def __init__(self, dut, system: System, clock, reset, *, prefix: str = "", dump: bool = True, pauses: Any = None):
         self.system, self.map, self._clock = system, RegisterMap(system, dump=dump), clock
         self._axes = {axis.port: axis for axis in axi_streams(system)}
-        self._master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, f"{prefix}s_axil"), clock, reset)
+        self._master: Any = AxiLiteMaster(AxiLiteBus.from_prefix(dut, f"{prefix}s_axil"), clock, reset)
         self._streams: dict[str, Any] = {}
         for port, axis in self._axes.items():
             bus = AxiStreamBus.from_prefix(dut, f"{prefix}{axis.name}")
-            bytewise = {} if axis.keep else {"byte_size": 8}
+            bytewise: dict[str, Any] = {} if axis.keep else {"byte_size": 8}
             self._streams[port] = (AxiStreamSource if axis.to_ni else AxiStreamSink)(bus, clock, reset, **bytewise)
         self._delivers = system.top_port.delivers
         if pauses is not None:

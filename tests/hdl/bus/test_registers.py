@@ -523,6 +523,38 @@ def test_a_read_and_a_write_take_turns():
     bench.run(testbench)
 
 
+def test_an_answer_comes_when_the_page_says():
+    """Five cycles after a transfer is offered; to a SNAPSHOT, with 32 counters, after 2 · 32 + 9."""
+    bench = Bench(SYSTEMS["default"])
+    bus, found = bench.dut.bus, {}
+
+    async def answered(ctx, offers, taken, valid) -> int:
+        for port in offers:
+            ctx.set(port, 1)
+        cycles = 0
+        while not ctx.get(valid):
+            over = ctx.get(taken)
+            await ctx.tick()
+            cycles += 1
+            for port in offers if over else ():
+                ctx.set(port, 0)
+        await ctx.tick()
+        return cycles
+
+    async def testbench(ctx):
+        for port in (bus.bready, bus.rready):
+            ctx.set(port, 1)
+        found["read"] = await answered(ctx, (bus.arvalid,), bus.arready, bus.rvalid)
+        ctx.set(bus.wdata, 1)
+        ctx.set(bus.wstrb, 15)
+        for name in ("INTERRUPT_ENABLE", "SNAPSHOT"):
+            ctx.set(bus.awaddr, bench.map[name].address)
+            found[name] = await answered(ctx, (bus.awvalid, bus.wvalid), bus.awready, bus.bvalid)
+
+    bench.run(testbench)
+    assert found == {"read": 5, "INTERRUPT_ENABLE": 5, "SNAPSHOT": 2 * 32 + 9}
+
+
 def test_too_many_slots_are_refused():
     with pytest.raises(ConfigError, match=r"ni\.slots: on a bus a NI has at most 4096 slots, .*lower it"):
         RegisterMap(System.make(ni={"slots": 5000}))

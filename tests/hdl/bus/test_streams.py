@@ -83,8 +83,8 @@ def test_beats_reach_the_ni_one_cycle_later_and_back_to_back():
             cycle += 1
 
     simulate(adapter, host, ni)
-    assert taken == [(1, 0), (6, 1), (7, 2)]
-    assert beats == [(2, 0), (3, 1), (4, 2), (5, 3), (8, 32), (9, 33)]
+    assert taken == [(1, 0), (6, 1), (8, 2)]
+    assert beats == [(2, 0), (3, 1), (4, 2), (5, 3), (9, 32), (10, 33)]
 
 
 def test_a_beat_is_delivered_in_every_cycle():
@@ -307,3 +307,43 @@ def latency(on_streams: bool, payload: bytes) -> int:
 def test_streams_add_two_cycles_from_end_to_end(length):
     payload = random.Random(length).randbytes(length)
     assert latency(True, payload) - latency(False, payload) == 2
+
+
+@pytest.mark.parametrize("whole_node", [False, True])
+def test_what_a_loop_delivers_outlives_a_reset_of_the_ni_alone(whole_node):
+    """Only a reset of the services, too, ends it."""
+    system = System.make(topology={"kind": "wire"}, loop={"slots": 2}, hosted=False)
+    node = StreamNi(system, watch=False, dump=False)
+    axis = next(axis for axis in axi_streams(system) if axis.port == "deliver_loop")
+    send, deliver, found = node.s_axis_send, node.m_axis_deliver_loop, []
+
+    async def test(ctx):
+        ctx.set(node.incarnation, 1)
+        ctx.set(node.link_enable, 1)
+        await ctx.tick().until(node.host.ready)
+        ctx.set(fields(stream_of("send"), send.tuser).length, 4 * STEP)
+        ctx.set(send.tvalid, 1)
+        for beat in range(4):
+            ctx.set(send.tdata, 10 + beat)
+            ctx.set(send.tlast, beat == 3)
+            await ctx.tick().until(send.tready)
+        ctx.set(send.tvalid, 0)
+        await ctx.tick().until(deliver.tvalid)
+        await ctx.tick().repeat(3)
+        ctx.set(node.node_reset, 1)
+        ctx.set(node.service_reset, whole_node)
+        ctx.set(node.incarnation, 2)
+        await ctx.tick().repeat(5)
+        ctx.set(node.node_reset, 0)
+        ctx.set(node.service_reset, 0)
+        ctx.set(deliver.tready, 1)
+        for _ in range(40):
+            _, _, valid, beat, last, user = await ctx.tick().sample(
+                deliver.tvalid, deliver.tdata, deliver.tlast, deliver.tuser
+            )
+            if valid:
+                aborted = data.Const(data.StructLayout(dict(axis.user)), user).aborted
+                found.append(("aborted" if aborted else beat, last))
+
+    simulate(node, test)
+    assert found == ([(10, 0), ("aborted", 1)] if whole_node else [(10, 0), (11, 0), (12, 0), (13, 1)])
