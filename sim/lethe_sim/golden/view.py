@@ -153,8 +153,8 @@ class NiView:
     def _arrival(self) -> Arrival | None:
         if self.k.acceptance == 0 or not receiver.arrived(self.k, self.ni, self.cycle):
             return None
-        told = map(int, receiver.arrival(self.k, self.ni, self.cycle))
-        return Arrival(*told, int(_word(self.k, self._data, self.cycle)))
+        word = _word(self.k, self._data, self.cycle)
+        return Arrival(*map(int, (*receiver.arrival(self.k, self.ni, self.cycle), word)))
 
     def _delivered(self, refusal: int) -> bool:
         if self.k.acceptance == 0:
