@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import typing
 from pathlib import Path
 
 from lethe.spec.rdl import ADDRESS_MAP, rdl
@@ -45,9 +46,9 @@ def write(found: RegisterMap, directory: str | Path, *, prefix: str = "") -> Non
         compiler.compile_file(str(source))
         top = compiler.elaborate().top
         CHeaderExporter().export(top, str(part / f"{prefix}{HEADER}"), reuse_typedefs=False)
-        HTMLExporter(generate_source_links=False).export(
-            top, str(part / HTML), title="Registers of a network interface"
-        )
+        # Its annotation says that a title is a dictionary.
+        title: typing.Any = "Registers of a network interface"
+        HTMLExporter(generate_source_links=False).export(top, str(part / HTML), title=title)
         # Names of classes that are the same every time; its own library stays where it is installed.
         with contextlib.redirect_stdout(io.StringIO()):
             PythonExporter().export(
