@@ -433,7 +433,7 @@ class Ni:
         if self.k.acceptance == 0 or not receiver.arrived(self.k, self.ni, self.cycle):
             return None
         told = map(int, receiver.arrival(self.k, self.ni, self.cycle))
-        return Arrival(*told, int(_word(self.k, self.plant.data, self.cycle)))
+        return Arrival._make([*told, int(_word(self.k, self.plant.data, self.cycle))])
 
     def _delivered(self, refusal: int) -> bool:
         if self.k.acceptance == 0:
