@@ -274,6 +274,8 @@ def test_a_reset_lasts_as_long_as_it_says_and_every_one_is_an_incarnation(bench)
                 if not during:
                     seen.append([])
                 seen[-1].append((ctx.get(dut.incarnation), ctx.get(dut.service_reset) if services else 1))
+            elif services:
+                assert not ctx.get(dut.service_reset), "only with node_reset"
             during = bool(ctx.get(dut.node_reset))
             await ctx.tick()
 
