@@ -345,7 +345,7 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
         "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered="link_i"),
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
         "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
-        "the same, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
+        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
         "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
         "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
     }

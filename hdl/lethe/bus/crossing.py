@@ -43,7 +43,7 @@ class Crossing(wiring.Component):
     """An AXI4-Stream from one clock domain to another, in order, none lost, none twice.
 
     A beat comes out at the earliest three cycles of the second clock after the cycle of the first in which it went in.
-    Both domains are reset together: the resets overlap for four cycles of the slower clock at least.
+    Both domains are reset together: the resets overlap for eight cycles of the slower clock at least.
 
     Parameters
     ----------

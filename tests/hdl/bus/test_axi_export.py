@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import tkinter
 from functools import cache
 
 import pytest
@@ -109,6 +108,7 @@ def test_what_is_stored_has_no_length_in_tuser():
 
 def tcl(text: str) -> list[tuple[str, ...]]:
     """The commands of a Tcl file, their words, with those in brackets as they are."""
+    tkinter = pytest.importorskip("tkinter", reason="Python's Tcl is not installed")
     interpreter, found = tkinter.Tcl(), []
     interpreter.createcommand("told", lambda *words: found.append(words) or "")
     for name in ("create_clock", "set_max_delay", "set_false_path", "set_property"):
