@@ -37,7 +37,7 @@ def test_a_stale_page_is_found_and_written(tmp_path, capsys):
 
 
 def test_a_region_that_nothing_generates():
-    with pytest.raises(ValueError, match="no generated region is called nonsense; known are .*budget"):
+    with pytest.raises(ValueError, match=r"no generated region is called nonsense; known are .*budget"):
         docs.refreshed("<!-- generated: nonsense -->\n<!-- end: nonsense -->\n")
 
 
