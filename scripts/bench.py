@@ -30,6 +30,9 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from lethe import verilog
+from lethe.bus.ni import AxiNi
+from lethe.bus.registers import Registers
+from lethe.bus.streams import Streams
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
@@ -307,6 +310,9 @@ GOALS = {
     "mesh router, 32 bit": (700, 220),
     "tree router, medium": (2800, 190),
     "NI whose time-outs follow round trips": (3300, 150),
+    "AXI4-Streams of a NI, medium": (350, 150),
+    "registers of a NI, medium": (450, 150),
+    "NI on AXI, medium": (3700, 150),
 }
 #: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
 BEFORE = {
@@ -336,9 +342,14 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
     """
     timed = System.make(timers={"ceiling": 2000})
     looped = System.make(loop={"slots": 4})
+    medium = System.make(preset="medium")
     others = {
         "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered="link_i"),
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
+        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
+        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
+        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
+        "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
     }
     seeds = 1 if quick else 3
     sizes = {}

@@ -209,10 +209,45 @@ def hop() -> bytes:
     return timing(9, rows)
 
 
+def axi_send() -> bytes:
+    """Datagrams of three beats and of none on an AXI4-Stream, and what the NI gets of them."""
+    rows = {
+        "tvalid": [(0, 7, "")],
+        "tready": [(0, 1, ""), (2, 3, ""), (6, 1, "")],
+        "tdata": [(0, 1, "a0"), (1, 2, "a1"), (3, 1, "a2"), (4, 1, "b"), (5, 2, "c0")],
+        "tlast": [(3, 2, "")],
+        "send": [(1, 1, "a"), (5, 1, "b"), (7, 1, "c")],
+        "send_data": [(2, 1, "a0"), (3, 1, "a1"), (4, 1, "a2")],
+    }
+    return timing(9, rows)
+
+
+def axi_reset() -> bytes:
+    """A node reset while a datagram of four beats is delivered."""
+    rows = {
+        "deliver_data": [(0, 1, "a0"), (1, 1, "a1")],
+        "node_reset": [(2, 3, "")],
+        "tvalid": [(1, 4, "")],
+        "tready": [(1, 1, ""), (3, 2, "")],
+        "tdata": [(1, 1, "a0"), (2, 2, "a1")],
+        "tkeep": [(1, 3, "all")],
+        "tlast": [(4, 1, "")],
+        "aborted": [(4, 1, "")],
+    }
+    return timing(7, rows)
+
+
 def pictures() -> dict[str, bytes]:
     """Every picture by the name of its file."""
     drawn = {f"{name}.svg": states(*text) for name, text in STATES.items()}
-    return drawn | {"exchange.svg": exchange(), "grant.svg": grant(), "hop.svg": hop()}
+    return (
+        drawn
+        | {"exchange.svg": exchange(), "grant.svg": grant(), "hop.svg": hop()}
+        | {
+            "axi-send.svg": axi_send(),
+            "axi-reset.svg": axi_reset(),
+        }
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

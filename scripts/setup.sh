@@ -28,8 +28,8 @@ export PATH
 
 # An environment that LETHE_VENV names is its owner's to fill.
 if [ -z "${LETHE_VENV:-}" ]; then
-  extras=test
-  command -v java >/dev/null 2>&1 || [ -n "${JAVA_HOME:-}" ] || extras=test,java
+  extras=test,registers
+  command -v java >/dev/null 2>&1 || [ -n "${JAVA_HOME:-}" ] || extras=test,registers,java
   wanted=$(cat pyproject.toml requirements.lock | cksum)" $extras"
   if [ "$(cat "$venv/lethe-installed" 2>/dev/null)" != "$wanted" ]; then
     echo "setup: installing Lethe and its tools (about a minute and 2 GB, once)" >&2

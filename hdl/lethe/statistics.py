@@ -40,6 +40,7 @@ class Statistics(wiring.Component):
     counters : number of counters
     most : the most that can be added to one counter in a cycle
     lanes : for each lane the counters that it counts; none is in two
+    since : bits of ``since``, 0: counters cannot be read as of one cycle
 
     Members
     -------
@@ -52,9 +53,16 @@ class Statistics(wiring.Component):
         Counter to read; any cycle, every cycle.
     data : Out(width)
         `LATENCY` cycles after ``address``: what was added in all cycles up to two before that of ``address``.
+    walk : In(1)
+        While it is 1, what is added is counted beside the counts, too: for counters that are read one after the other,
+        but as of the first of these cycles.  Before, every address must have been read once while it was 0.
+    since : Out(since)
+        With ``data``, if ``walk`` was 1 with the address: how much of ``data`` was added since it became 1.
     """
 
-    def __init__(self, width: int = 32, counters: int = 1, most: int = 1, lanes: Sequence[Collection[int]] = ()):
+    def __init__(
+        self, width: int = 32, counters: int = 1, most: int = 1, lanes: Sequence[Collection[int]] = (), since: int = 0
+    ):
         if counters < 1:
             raise ValueError(f"counters must be at least 1, not {counters!r}")
         if most < 1:
@@ -64,6 +72,7 @@ class Statistics(wiring.Component):
             raise ValueError(f"lanes must have different counters below {counters}, not {lanes!r}")
         self._counters, self._most, self._on_lanes = counters, most, on_lanes
         self._lane_counters = [sorted(lane) for lane in lanes]
+        self._since = since
         number = range(max(2, counters))
         lane = data.StructLayout({"valid": 1, "counter": number})
         super().__init__(
@@ -72,6 +81,7 @@ class Statistics(wiring.Component):
                 "address": In(number),
                 "data": Out(width),
                 **({"lanes": In(lane).array(len(lanes))} if lanes else {}),
+                **({"walk": In(1), "since": Out(since)} if since else {}),
             }
         )
 
@@ -142,7 +152,36 @@ class Statistics(wiring.Component):
             old.eq(aside.as_value() | (copy.read_data.as_value() & copied.replicate(len(old.as_value())))),
         ]
         m.d.sync += self.data.eq(Cat(shown_low, carried(old, shown_low))[:width])
+        if self._since:
+            self._count_beside(m)
         return m
+
+    def _count_beside(self, m):
+        """What is added while ``walk`` is 1, in the cycles of `_in_flip_flops` and `_in_lut_ram`."""
+        size, parts = self._most.bit_length(), []
+        for i in range(self._counters):
+            if i not in self._on_lanes:
+                pulse, count = Signal(size, name=f"beside_pulse{i}"), Signal(self._since, name=f"beside{i}")
+                m.d.sync += [pulse.eq(self.pulse.word_select(i, size)), count.eq(Mux(self.walk, count + pulse, 0))]
+                parts.append(Mux(self.address == i, count, 0))
+        for n, members in enumerate(self._lane_counters):
+            event, place = Signal(self.lanes[n].shape(), name=f"beside_event{n}"), Signal(len(self.address))
+            m.submodules[f"beside_lane{n}"] = memory = Memory(
+                shape=self._since, depth=1 << max(members).bit_length(), init=[]
+            )
+            before, shown, write = memory.read_port(domain="comb"), memory.read_port(domain="comb"), memory.write_port()
+            m.d.sync += event.eq(self.lanes[n])
+            m.d.comb += [
+                place.eq(Mux(self.walk, event.counter, self.address)),
+                before.addr.eq(event.counter),
+                shown.addr.eq(self.address),
+                write.addr.eq(place),
+                write.data.eq(Mux(self.walk, _one_more(before.data), 0)),
+                write.en.eq(event.valid | ~self.walk),
+            ]
+            parts.append(Mux(self.address <= max(members), shown.data, 0))
+        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(1, LATENCY)]
+        m.d.sync += [found[0].eq(_any(parts)), Cat(*found[1:], self.since).eq(Cat(found))]
 
     def _in_flip_flops(self, m, low_bits: int):
         """(counters, reader, when it reads 0) of the counters without a lane."""

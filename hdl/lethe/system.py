@@ -208,7 +208,8 @@ def count(m, platform, system, top, nis, fabric, stacks=()):
         ]
         units.append(statistics.data)
     for node, services in enumerate(stacks):
-        units += service_counters(m, platform, system, services, top.counter_address, number=str(node))
+        found = service_counters(m, platform, system, services, top.counter_address, number=str(node))
+        units += [statistics.data for statistics in found]
     unit = [Signal(range(len(units)), name=f"unit{cycles}") for cycles in range(LATENCY)]
     m.d.sync += [
         unit[0].eq(top.counter_address[step.bit_length() - 1 :]),

@@ -1,5 +1,6 @@
 """Verilog: a NI alone, a router alone, or a whole system, with one module for all units that are alike."""
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ from amaranth.lib.wiring import In
 
 from lethe import processes
 
-__all__ = ["VerilogError", "emit", "run_yosys", "shared", "to_rtlil"]
+__all__ = ["VerilogError", "emit", "modules", "run_yosys", "shared", "to_rtlil"]
 
 #: Prefix of the names of modules that units share.
 PREFIX = "lethe_"
@@ -155,6 +156,16 @@ def emit(component: wiring.Component, name: str, *, prefix: str = "", device: st
             "write_verilog out.v",
         )
         return (directory / "out.v").read_text(encoding="utf-8")
+
+
+def modules(text: str) -> dict[str, dict[str, tuple[str, int]]]:
+    """The modules of Verilog that `emit` wrote, and their ports: ("input" or "output", bits)."""
+    found = {}
+    for body in re.findall(r"^module (.*?)^endmodule$", text, re.MULTILINE | re.DOTALL):
+        name = body.split("(")[0].strip().removeprefix("\\")
+        ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\S+) ?;$", body, re.MULTILINE)
+        found[name] = {port.removeprefix("\\"): (way, int(high or 0) + 1) for way, high, port in ports}
+    return found
 
 
 #: Binary operators, and the result of a comparison whose right operand is the first or the last number of its range.

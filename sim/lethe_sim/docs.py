@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lethe.spec import config, events, stages, trace
+from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
 from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
+from lethe.spec.registers import Interrupt, RegisterMap
 from lethe.spec.sections import SECTIONS
 from lethe.spec.services import SERVICES
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
@@ -275,6 +277,32 @@ def pipeline() -> str:
     return table(("name", "cycles", "meaning"), ((f"`{name}`", number, about) for name, number, about in found))
 
 
+def registers() -> str:
+    """Every register of the default configuration but its counters."""
+
+    def rows():
+        for register in RegisterMap(System.make()).registers:
+            yield f"0x{register.address:03X}", f"**{register.name}**", "", "", "", register.about
+            for field in register.fields:
+                high = field.shift + field.bits - 1
+                bits = f"{high}" if field.bits == 1 else f"{high}–{field.shift}"
+                reset = "–" if field.reset is None else f"0x{field.reset:X}" if field.reset > 9 else field.reset
+                yield "", f"`{field.name}`", bits, field.access.value, reset, field.about
+
+    return table(("address", "register, field", "bits", "access", "after `rst`", "meaning"), rows())
+
+
+def interrupts() -> str:
+    """The bits of the registers of interrupts."""
+
+    def rows():
+        for interrupt, about in comments(Interrupt).items():
+            kind, _, meaning = about.partition(": ")
+            yield int(Interrupt[interrupt]), f"`{interrupt}`", kind, meaning
+
+    return table(("bit", "interrupt", "kind", "cause"), rows())
+
+
 def vectors() -> str:
     """Results of the functions that the cycle contract defines in words."""
     system = System.make()
@@ -304,6 +332,40 @@ def vectors() -> str:
     return table(("of", "result"), iter(rows))
 
 
+_STREAM_FIELDS = {
+    "destination": "node that the datagram is for",
+    "cls": "class",
+    "mode": "0 exactly once, 1 best effort",
+    "length": "payload bytes",
+    "deadline": "cycles of the time base until the datagram is given up; 0: never",
+    "retry_limit": "repeats after which it is given up; 0: never",
+    "tag": "the host's own; the completion has it",
+    "expect": "incarnation that the receiver must have; 0: any",
+    "source": "node that the datagram is from",
+    "aborted": "1 in a beat that ends a datagram before its end; else 0",
+    "slot": "slot of the datagram",
+    "generation": "generation of the slot",
+    "status": "how the datagram ended",
+    "cause": "why",
+    "peer_incarnation": "incarnation of the receiver; 0: not known",
+    "incarnation": "own incarnation in which the completion left the NI",
+}
+
+
+def axi_fields() -> str:
+    """Where the fields of every stream are, in the default configuration."""
+
+    def rows():
+        for axis in axi_streams(System.make()):
+            for port, record in axis.fields.items():
+                at = 0
+                for name, bits in record:
+                    yield f"`{axis.name}_{port}`", f"`{name}`", at, bits, _STREAM_FIELDS[name]
+                    at += bits
+
+    return table(("port", "field", "first bit", "bits", "meaning"), rows())
+
+
 REGIONS = {
     "budget": budget,
     "header": header,
@@ -325,6 +387,9 @@ REGIONS = {
     "stages": pipeline,
     "stimulus": stimulus,
     "vectors": vectors,
+    "axi-fields": axi_fields,
+    "registers": registers,
+    "interrupts": interrupts,
 }
 
 

@@ -114,6 +114,11 @@ def _stamped(path: Path) -> bool:
     return (path / STAMP).is_file()
 
 
+def _is_registers(path: Path) -> bool:
+    """Whether a directory looks like one of `lethe verilog --registers`."""
+    return _stamped(path) and any(path.glob("*.rdl"))
+
+
 #: The last columns of the numbers of a figure; before them is one for each axis.
 FIGURE_COLUMNS = ("metric", "unit", "runs", "mean", "deviation", "low", "high")
 
@@ -121,16 +126,24 @@ TRACE = FileKind(name="a trace of Lethe", known=is_trace, directory=True, tree=T
 VCD = FileKind(name="a waveform of Lethe", known=_head(r"\$(comment|version) Lethe "))
 #: Who saves the arrangement of a waveform in GTKWave keeps it.
 SAVE_FILE = FileKind(name="a save file of Lethe", known=_head(r"\[\*\] Lethe "), kept=True)
+#: The names of codes, for its viewer.
+CODES = FileKind(name="the codes of a waveform of Lethe", known=_stamped, file=False, directory=True, tree=True)
+#: Its first block says who wrote it.
+CAPTURE = FileKind(name="a capture of Lethe", known=_head(r".{16,32}Lethe "))
+DISSECTOR = FileKind(name="a dissector of Lethe", known=_head("-- Lethe "))
 PAGE = FileKind(name="a page of Lethe", known=_head(r'<!doctype html>.*<meta name="generator" content="Lethe '))
 SVG = FileKind(name="a picture of Lethe", known=_head("<svg .*<metadata>Lethe "))
 CSV = FileKind(name="the numbers of a figure", known=_head(rf"[^\n]*{','.join(FIGURE_COLUMNS)}\n"))
 VERILOG = FileKind(name="Verilog of Lethe", known=_head("// Lethe "))
 WAIVERS = FileKind(name="waivers of Lethe", known=_head("// Lethe "))
 HEADER = FileKind(name="a header of Lethe", known=_head(r"(//|/\*) Lethe "))
+CONSTRAINTS = FileKind(name="constraints of Lethe", known=_head("# Lethe "))
+LISTING = FileKind(name="a list of `lethe verilog`", known=_head(r'\{\s*"lethe verilog": "'))
 JSON = FileKind(name="a report of `lethe fpga build`", known=_head(r'\{\s*"lethe": "'))
 SWEEP = FileKind(name="the directory of a sweep", known=is_sweep, file=False, directory=True, tree=True)
 FIGURES = FileKind(name="a directory of figures", known=Path.is_dir, file=False, directory=True)
 BITSTREAM = FileKind(name="a directory of `lethe fpga build`", known=_stamped, file=False, directory=True, tree=True)
+REGISTERS = FileKind(name="registers of Lethe", known=_is_registers, file=False, directory=True, tree=True)
 #: A configuration is somebody's own work as soon as it is written.
 CONFIGURATION = FileKind(name="a configuration")
 #: Whatever a workload received.

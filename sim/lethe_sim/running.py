@@ -1,8 +1,9 @@
 """A run of the golden model: in chunks, its events streamed to a trace, its workload judged."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter
 
+from .files import WriteError, whole
 from .golden.model import Golden
 from .trace import Meta, TraceWriter, summed_counters
 from .workloads import Play, Verdict, build
@@ -30,6 +32,8 @@ class Ran:
     wrong : datagrams in whose payload the checkers saw a wrong bit
     verdict : whether the workload came out right; None for the generator, whose checkers say it
     words : trace words, if they were wanted and fitted in `MOST_WORD_BYTES`
+    packets : messages in its capture
+    unwritten : why its capture could not be written
     """
 
     meta: Meta
@@ -37,12 +41,14 @@ class Ran:
     wrong: int
     verdict: Verdict | None = None
     words: np.ndarray | None = None
+    packets: int = 0
+    unwritten: list[OSError] = field(default_factory=list)
 
 
-def begin(system: System) -> tuple[Golden, Play]:
-    """The golden model of a system, and its workload."""
+def begin(system: System, tapped: Sequence[int] = ()) -> tuple[Golden, Play]:
+    """The golden model of a system, whose links ``tapped`` are tapped, and its workload."""
     play = Play(build(system))
-    return Golden(system, play.script, record=True), play
+    return Golden(system, play.script, record=True, tapped=tapped), play
 
 
 def advance(golden: Golden, play: Play, cycles: int, words: np.ndarray | None = None) -> int:
@@ -71,19 +77,29 @@ def run(
     progress: Callable[[str, str, int, int], None] | None = None,
     keep_words: bool = False,
     force: bool = False,
+    pcap: Path | None = None,
+    links: Sequence[int] = (),
 ) -> Ran:
     """Run ``system`` until it has drained or its cycles are over, and write its trace.
 
     ``progress`` is called with a phase, its state in words, how much is done, and of how much.  Nothing is written if
     the run is interrupted; ``force`` lets the trace replace a file that is none.  Raises `WorkloadError` and
     `TraceError`.
+
+    Parameters
+    ----------
+    pcap : write what crosses the links ``links`` there, as pcapng
     """
     say = progress or (lambda phase, what, done, total: None)
     started = time.monotonic()
     limit, kept, words = system.run.cycles, 0, []
     say("compiling the model (once)", "", 0, 0)
-    golden, play = begin(system)
-    with TraceWriter(trace, system, force=force) as writer:
+    golden, play = begin(system, links if pcap else ())
+    unwritten: list[OSError] = []
+    with (
+        TraceWriter(trace, system, force=force) as writer,
+        _capture(pcap, system, links, unwritten) as capture,
+    ):
         expected = play.workload.expected if play.workload else _expected(system)
         # The first cycle alone, because it compiles the model or loads it: that is not the run's time.
         chunk = 1
@@ -96,7 +112,10 @@ def run(
                 keep_words = kept <= MOST_WORD_BYTES
             began = time.monotonic()
             ran = advance(golden, play, chunk, rows)
-            writer.append(golden.take_events())
+            events = golden.take_events()
+            writer.append(events)
+            if capture is not None:
+                capture.take(golden, events)
             if rows is not None:
                 words.append(rows[:ran])
             spent = time.monotonic() - began
@@ -108,13 +127,37 @@ def run(
             done = (delivered, expected) if expected else (golden.cycle, limit)
             say("running", f"cycle {golden.cycle:,}, {delivered:,} delivered", *done)
         meta = finish(writer, golden, play)
+        if capture is not None:
+            capture.finish(golden, golden.take_events())
     return Ran(
         meta=meta,
         seconds=time.monotonic() - started,
         wrong=int(golden.sums["wrong"].sum()),
         verdict=play.verdict(golden),
         words=np.concatenate(words) if words and keep_words else None,
+        packets=capture.written if capture is not None else 0,
+        unwritten=unwritten,
     )
+
+
+@contextmanager
+def _capture(pcap: Path | None, system: System, links: Sequence[int], unwritten: list[OSError]):
+    """The writer of a capture, if one is wanted; its errors go to ``unwritten`` once the run has begun."""
+    if pcap is None:
+        yield None
+        return
+    from .wireshark.capture import CaptureWriter
+
+    begun = False
+    try:
+        with whole(pcap) as part, part.open("wb") as file:
+            writer = CaptureWriter(file, system, list(links))
+            begun = True
+            yield writer
+    except WriteError as error:
+        if not begun:
+            raise
+        unwritten.append(error)
 
 
 def _expected(system: System) -> int:

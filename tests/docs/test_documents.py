@@ -37,7 +37,7 @@ def test_a_stale_page_is_found_and_written(tmp_path, capsys):
 
 
 def test_a_region_that_nothing_generates():
-    with pytest.raises(ValueError, match="no generated region is called nonsense; known are budget"):
+    with pytest.raises(ValueError, match=r"no generated region is called nonsense; known are .*budget"):
         docs.refreshed("<!-- generated: nonsense -->\n<!-- end: nonsense -->\n")
 
 
@@ -117,5 +117,5 @@ def test_the_lock_has_every_requirement_and_no_index():
     wanted = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     locked = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
-    assert {re.split(r"[<>=\[]", name)[0] for name in wanted} <= locked
+    assert {re.split(r"[<>=\[]", name)[0] for name in wanted} - {project["name"]} <= locked
     assert "://" not in lock and "--index" not in lock

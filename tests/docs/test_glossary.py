@@ -21,6 +21,8 @@ TERMS, UNUSED = (
 #: Classes of one name that are one thing, beside a noun's RTL and golden model.
 SAME = {
     "Taken": "what a host has taken, of the golden model and of the RTL",
+    "Completion": "how a datagram ended, as the golden model shows it and as the driver gives it",
+    "Delivery": "a datagram that was delivered, as the golden model shows it and as the driver gives it",
     "Run": "a run: planned by a sweep, judged by the audit",
 }
 #: Pages that speak of others' switches.

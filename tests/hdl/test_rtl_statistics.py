@@ -82,6 +82,60 @@ def test_counts_wrap():
     simulator.run()
 
 
+@pytest.mark.parametrize(
+    ("counters", "most", "lanes"),
+    [(3, 1, ()), (5, 3, ()), (32, 1, [range(5), range(5, 28)]), (20, 2, [range(3, 17)])],
+)
+def test_counters_are_read_as_of_one_cycle(counters, most, lanes):
+    """Pulses in every cycle; what was counted since the walk began is told, whichever counter is read when."""
+    rng = random.Random(counters)
+    bits, coded = most.bit_length(), [i for lane in lanes for i in lane]
+    dut = Statistics(16, counters, most, lanes, since=8)
+
+    async def testbench(ctx):
+        counts = [deque([0] * 2, maxlen=2) for _ in range(counters)]
+        expected: deque = deque([None] * LATENCY)
+        cycle, at_first = 0, []
+
+        async def one(address: int, walk: int) -> None:
+            nonlocal cycle
+            pulses = [rng.randrange(most + 1) for _ in range(counters)]
+            ctx.set(dut.pulse, sum(pulse << bits * i for i, pulse in enumerate(pulses)))
+            ctx.set(dut.address, address)
+            ctx.set(dut.walk, walk)
+            for i in coded:
+                pulses[i] = 0
+            for i, lane in enumerate(lanes):
+                counter = rng.choice([lane[-1], *lane])
+                valid = cycle >= QUIET and rng.random() < 0.9
+                ctx.set(dut.lanes[i], {"valid": valid, "counter": counter})
+                pulses[counter] = int(valid)
+            if walk and not at_first:
+                at_first.extend(count[0] for count in counts)
+            if (wanted := expected.popleft()) is not None:
+                assert (ctx.get(dut.data) - ctx.get(dut.since)) & 0xFFFF == wanted, f"cycle {cycle}"
+            expected.append(at_first[address] if walk else None)
+            for count, pulse in zip(counts, pulses, strict=True):
+                count.append(count[-1] + pulse)
+            cycle += 1
+            await ctx.tick()
+
+        for _ in range(6):
+            for _ in range(rng.randrange(40)):
+                await one(rng.randrange(counters), 0)
+            at_first.clear()
+            for walk in (0, 1):
+                for address in range(counters):
+                    await one(address, walk)
+        for _ in range(LATENCY):
+            await one(0, 0)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
 @pytest.mark.parametrize(("arguments", "word"), [((32, 0), "counters"), ((32, 1, 0), "most")])
 def test_bad_sizes_are_refused(arguments, word):
     with pytest.raises(ValueError, match=f"{word} must be at least 1"):

@@ -6,6 +6,7 @@ has a number, and what a node can do is worked out once for each distinct node.
 
 from typing import NamedTuple
 
+from tests.model.graph import Violation
 from tests.model.protocol_rules import (
     ANY,
     BEST_EFFORT,
@@ -20,13 +21,6 @@ from tests.model.protocol_rules import (
     Step,
     Uid,
 )
-
-
-class Violation(NamedTuple):
-    """What a step has broken: number of the property, and a sentence."""
-
-    broken: str
-    text: str
 
 
 class Move(NamedTuple):

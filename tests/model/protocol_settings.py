@@ -1,9 +1,9 @@
 """The systems that are searched, and what becomes of each when a rule of `docs/design/protocol.md` is taken away."""
 
 import dataclasses
-from typing import NamedTuple
 
 from tests.model.protocol_rules import Setting
+from tests.model.trials import Trial
 
 _EITHER_END = {"incarnations": 2, "resets": (0, 1)}
 _SMALL = {"generations": 2, "acks": 1}
@@ -58,37 +58,6 @@ _TWO = QUICK["two slots, one entry"][0]
 _RESTARTS = Setting(**_SMALL, incarnations=2, resets=(1,), expects=True, reject=True, give_up=True, reply_depth=0)
 _LIVES = Setting(**_SMALL, **_EITHER_END, channel=1, expects=True, reject=True, reply_depth=0)
 _SILENT = Setting(**_SMALL, reply_depth=0, silent=True)
-
-
-class Trial(NamedTuple):
-    """One rule taken away.
-
-    Attributes
-    ----------
-    rule : its number
-    how : what is done instead
-    without : names of `Setting.without`
-    setting : the system
-    broken : property that is violated first, "" if none is
-    steps : fewest steps to the violation
-    reason : why nothing breaks, or what else is to be said
-    """
-
-    rule: str
-    how: str
-    without: tuple[str, ...]
-    setting: Setting
-    broken: str = ""
-    steps: int = 0
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        return " and ".join(self.without)
-
-    @property
-    def changed(self) -> Setting:
-        return dataclasses.replace(self.setting, without=frozenset(self.without))
 
 
 TRIALS = (

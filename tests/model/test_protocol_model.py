@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
-from tests.model import protocol_table
 from tests.model.protocol_ladder import ladder
 from tests.model.protocol_rules import Setting
 from tests.model.protocol_search import search
 from tests.model.protocol_settings import FULL, QUICK, TRIALS
+from tests.model.protocol_table import PROTOCOL
 
 RULE = re.compile(r"\b[RNE]\d+\b")
 
@@ -69,12 +69,12 @@ def test_every_rule_has_its_row_and_its_place_in_the_code():
 
 
 def test_the_page_is_fresh():
-    text = protocol_table.PAGE.read_text(encoding="utf-8")
-    assert protocol_table.refreshed(text) == text, "the page is stale; run python -m tests.model.protocol_table"
+    text = PROTOCOL.page.read_text(encoding="utf-8")
+    assert PROTOCOL.refreshed(text) == text, "the page is stale; run python -m tests.model.protocol_table"
 
 
 def test_a_ladder_names_what_happened():
-    found = protocol_table.found(next(trial for trial in TRIALS if trial.rule == "N1"))
+    found = PROTOCOL.found(next(trial for trial in TRIALS if trial.rule == "N1"))
     assert found.splitlines() == [
         "  1  A: ACCEPT d0 for B (generation 0)",
         "  2  A: SEND d0 → to B",

@@ -545,7 +545,7 @@ class Ni:
         )
 
     def dumped(self, number: int, index: int) -> tuple[tuple[int, int] | None, list[int | None]]:
-        """What a dump that acts now reads (4.5, point 5): generation and destination of a slot if it is live, the UIDs
+        """What a dump that acts now reads (4.5, point 6): generation and destination of a slot if it is live, the UIDs
         of a set.
         """
         slot = self.slot[number] if number < self.slots and self._is_known(number, 5) else None
@@ -1069,7 +1069,7 @@ class Ni:
         return None
 
     def _something_acts(self) -> bool:
-        """4.5, point 5: whether a message or a request acts in *c* … *c+3*; to be asked when *c* begins."""
+        """4.5, point 6: whether a message or a request acts in *c* … *c+3*; to be asked when *c* begins."""
         return any(self.arrivals[i].message for i in range(4)) or any(self.requests)
 
     def _may_request(self, *, acting: bool) -> bool:

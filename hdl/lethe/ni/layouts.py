@@ -32,7 +32,7 @@ class Records:
     reply : an Ack, Forget or REJECT that waits for the link
     finish : a datagram that ends by itself
     merge : a Send or BE that was granted the link
-    arrival, sweep : a data message that has arrived, and a source to sweep away; without these options None
+    arrival, sweep : a data message that has arrived, and a source to sweep away; empty without these options
     entry, entries : an entry of the receive table, and all of a set
     header : the fields of a Send, by their names on the wire
     fields : what the send table keeps of a record
@@ -54,7 +54,7 @@ class Records:
         self.send, self.deliver, self.beat = host["send"], host["deliver"], host["beat"]
         self.completion, self.accepted, self.entry = host["completion"], host["accepted"], host["entry"]
         self.merge = host["merge"]
-        self.arrival, self.sweep = host.get("arrival"), host.get("sweep")
+        self.arrival, self.sweep = (host.get(name, data.StructLayout({})) for name in ("arrival", "sweep"))
         self.cancel = self.free = self.launch = host["cancel"]
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
         self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})

@@ -21,7 +21,7 @@ from lethe.spec.events import (
     Event,
     Kind,
 )
-from lethe.spec.ports import HostPort
+from lethe.spec.ports import HostPort, since_bits
 from lethe.spec.trace import WORD_BITS
 from lethe.statistics import Statistics
 
@@ -55,6 +55,7 @@ class Ni(wiring.Component):
     system : the configuration
     watch : whether there is ``watch``
     dump : whether there are ``dump``, ``dumped`` and ``dumped_valid``
+    snapshot : whether there are ``counter_walk`` and ``counter_since``
 
     Members
     -------
@@ -81,12 +82,15 @@ class Ni(wiring.Component):
         Counter `spec.events.Counter`, `statistics.LATENCY` cycles later: its events of all cycles up to three before
         that of the address.
         Counts survive a node reset.
+    counter_walk, counter_since : In(1), Out(`since_bits`)
+        To read counters as of one cycle: `statistics.Statistics`.
     watch : Out(64 · `Layout.ni_words`)
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
     """
 
-    def __init__(self, system: System, *, watch: bool = True, dump: bool = True):
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False):
         self._system, self._watch, self._dump = system, watch, dump
+        self._snapshot = snapshot and system.ni.statistics
         form, records = system.format, Records(system)
         members = {
             "node": In(form.node_bits),
@@ -107,6 +111,8 @@ class Ni(wiring.Component):
         if system.ni.statistics:
             members["counter_address"] = In(range(system.counter_addresses))
             members["counter_data"] = Out(32)
+        if self._snapshot:
+            members |= {"counter_walk": In(1), "counter_since": Out(since_bits(system))}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -396,7 +402,12 @@ class Ni(wiring.Component):
             [counter for counter, (event, _) in counted.items() if EVENTS[event].lane == lane]
             for lane in (LANE_TX, LANE_RX)
         ]
-        m.submodules.statistics = statistics = Statistics(counters=self._system.counter_addresses, lanes=lanes)
+        since = since_bits(self._system) if self._snapshot else 0
+        m.submodules.statistics = statistics = Statistics(
+            counters=self._system.counter_addresses, lanes=lanes, since=since
+        )
+        if since:
+            m.d.comb += [statistics.walk.eq(self.counter_walk), self.counter_since.eq(statistics.since)]
         m.d.comb += [statistics.address.eq(self.counter_address), self.counter_data.eq(statistics.data)]
         for counter, pulse in pulses.items():
             m.d.sync += statistics.pulse[counter].eq(pulse & ~self.node_reset)

@@ -11,7 +11,7 @@ from lethe.host import host_signature
 from lethe.ni.ni import Ni
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP
-from lethe.spec.ports import HostPort, index_bits
+from lethe.spec.ports import HostPort, counter_bits, since_bits
 from lethe.spec.trace import WORD_BITS
 from lethe.statistics import LATENCY, Statistics
 from lethe.verilog import shared
@@ -52,15 +52,17 @@ def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch:
     return units
 
 
-def service_counters(m: Module, platform, system: System, units: list, address, *, number: str = "") -> list:
-    """The counters of a node's services, by `ROUTER_COUNTER_STEP` addresses: `LATENCY` cycles after ``address``."""
+def service_counters(
+    m: Module, platform, system: System, units: list, address, *, number: str = "", since: int = 0
+) -> list:
+    """The `Statistics` of a node's services, by `ROUTER_COUNTER_STEP` addresses, with ``since`` bits of theirs."""
     found = []
     for service, unit in zip(system.services, units, strict=True):
         statistics, m.submodules[f"statistics_{service.name}{number}"] = shared(
-            platform, f"statistics_{service.name}", Statistics, 32, len(service.counters)
+            platform, f"statistics_{service.name}", partial(Statistics, since=since), 32, len(service.counters)
         )
         m.d.comb += [statistics.pulse.eq(unit.counts), statistics.address.eq(address)]
-        found += [statistics.data] * (system.service_counter_step // ROUTER_COUNTER_STEP)
+        found += [statistics] * (system.service_counter_step // ROUTER_COUNTER_STEP)
     return found
 
 
@@ -69,7 +71,7 @@ class Node(wiring.Component):
 
     Parameters
     ----------
-    system, watch, dump : as of `Ni`; the system names at least one service
+    system, watch, dump, snapshot : as of `Ni`; the system names at least one service
 
     Members
     -------
@@ -88,9 +90,10 @@ class Node(wiring.Component):
         The NI's trace words, then those of the services.
     """
 
-    def __init__(self, system: System, *, watch: bool = True, dump: bool = True):
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False):
         self._system, self._watch = system, watch
-        self._ni = Ni(system, watch=watch, dump=dump)
+        self._snapshot = snapshot and system.ni.statistics
+        self._ni = Ni(system, watch=watch, dump=dump, snapshot=snapshot)
         members = dict(self._ni.signature.members.items())
         members |= {"host": Out(host_signature(system, system.top_port)), "service_reset": In(1)}
         if any(UNITS[service.name].booted for service in system.services):
@@ -98,8 +101,7 @@ class Node(wiring.Component):
         if watch:
             members["watch"] = Out(WORD_BITS * (system.layout.ni_words + system.layout.service_words))
         if system.ni.statistics:
-            last = system.counter_step + len(system.services) * system.service_counter_step
-            members["counter_address"] = In(index_bits(last))
+            members["counter_address"] = In(counter_bits(system))
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -107,7 +109,7 @@ class Node(wiring.Component):
         system = self._system
         m.submodules.ni = ni = self._ni
         for name, member in ni.signature.members.items():
-            if name in ("host", "watch", "counter_address", "counter_data"):
+            if name in ("host", "watch", "counter_address", "counter_data", "counter_walk", "counter_since"):
                 continue
             inner, outer = getattr(ni, name), getattr(self, name)
             if member.is_signature:
@@ -122,12 +124,21 @@ class Node(wiring.Component):
             m.d.comb += self.watch.eq(Cat(ni.watch, *(unit.watch for unit in units)))
         if system.ni.statistics:
             address = self.counter_address
-            banks = [ni.counter_data] * (system.counter_step // ROUTER_COUNTER_STEP)
-            banks += service_counters(m, None, system, units, address)
+            own = system.counter_step // ROUTER_COUNTER_STEP
+            since = since_bits(system) if self._snapshot else 0
+            others = service_counters(m, None, system, units, address, since=since)
+            banks = [ni.counter_data] * own + [statistics.data for statistics in others]
             bank = [Signal(range(len(banks)), name=f"bank{cycles}") for cycles in range(LATENCY)]
             m.d.comb += [ni.counter_address.eq(address), self.counter_data.eq(Array(banks)[bank[-1]])]
             m.d.sync += [
                 bank[0].eq(address[ROUTER_COUNTER_STEP.bit_length() - 1 :]),
                 *(after.eq(before) for before, after in pairwise(bank)),
             ]
+            if self._snapshot:
+                sinces = [ni.counter_since] * own + [statistics.since for statistics in others]
+                m.d.comb += [
+                    *(unit.walk.eq(self.counter_walk) for unit in {id(unit): unit for unit in others}.values()),
+                    ni.counter_walk.eq(self.counter_walk),
+                    self.counter_since.eq(Array(sinces)[bank[-1]]),
+                ]
         return m

@@ -6,10 +6,10 @@ Both hold the same constants under the same names, in capitals, behind ``PREFIX`
 import enum
 import re
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from .events import ROUTER_COUNTER_STEP, Cause, Drop, Event, Kind, Mode, RouterCounter, Status
-from .ports import ni_ports, records
+from .ports import Record, ni_ports, records
 from .wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 if typing.TYPE_CHECKING:
@@ -28,8 +28,13 @@ _CODES = (
 )
 
 
-def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
+def constants(
+    system: "System", *, ports: Mapping[str, int] | None = None, layouts: Mapping[str, Record] | None = None
+) -> Iterator[tuple[str, dict[str, int]]]:
     """(title, value by name) of each part of a header.
+
+    ``ports`` are those of the NI's module and their bits (None: those of a host port), ``layouts`` are those of ports
+    that hold a record.
 
     A field at bit s of its record and b bits wide is ``…_SHIFT`` s and ``…_BITS`` b; bit 0 is the lowest.  Counter c of
     a NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
@@ -53,7 +58,12 @@ def constants(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
             "MAX_FLITS": form.max_flits,
         },
     )
-    yield "Bits of a NI's ports", {f"{name}_bits": bits for name, bits in ni_ports(system).items()}
+    yield (
+        "Bits of a NI's ports",
+        {f"{name}_bits": bits for name, bits in (ni_ports(system) if ports is None else ports).items()},
+    )
+    for name, record in (layouts or {}).items():
+        yield f"Layout of the port {name}", {k: v for k, v in _layout(name, record).items() if k != f"{name}_bits"}
     for name, record in records(system, system.top_port).items():
         yield f"Layout of the record {name}", _layout(f"record_{name}", record)
     yield "Layout of a Send header on the wire", _layout("wire", [(field.name, field.width) for field in form.send])
@@ -113,23 +123,23 @@ def _codes(name: str, codes: Iterable[enum.IntEnum]) -> dict[str, int]:
     return {f"{name}_{code.name}": code.value for code in codes}
 
 
-def verilog_header(system: "System", *, prefix: str = "") -> str:
+def verilog_header(system: "System", *, prefix: str = "", **parts) -> str:
     """A file for ```include``: a macro for each constant (`constants`), once however often it is included."""
-    return _header(system, prefix, guard="VH", hash="`", open="//", close="")
+    return _header(constants(system, **parts), prefix, guard="VH", hash="`", open="//", close="")
 
 
-def c_header(system: "System", *, prefix: str = "") -> str:
+def c_header(system: "System", *, prefix: str = "", **parts) -> str:
     """The same for C and C++: nothing but ``#define``, and so good for assembler too."""
-    return _header(system, prefix, guard="H", hash="#", open="/*", close=" */")
+    return _header(constants(system, **parts), prefix, guard="H", hash="#", open="/*", close=" */")
 
 
-def _header(system: "System", prefix: str, *, guard: str, hash: str, open: str, close: str) -> str:
+def _header(parts, prefix: str, *, guard: str, hash: str, open: str, close: str) -> str:
     start = re.sub(r"\W", "_", f"{prefix}lethe_").upper()
     lines = [
         f"{hash}ifndef {start}{guard}",
         f"{hash}define {start}{guard}",
     ]
-    for title, values in constants(system):
+    for title, values in parts:
         lines += ["", f"{open} {title}.{close}"]
         lines += [f"{hash}define {start}{name.upper()} {value}" for name, value in values.items()]
     return "\n".join([*lines, "", f"{hash}endif", ""])

@@ -13,7 +13,18 @@ from .trace import WORD_BITS
 if typing.TYPE_CHECKING:
     from .config import System
 
-__all__ = ["REFUSAL_BITS", "STATUS_BITS", "TRIES_BITS", "HostPort", "Record", "cause_bits", "ni_ports", "records"]
+__all__ = [
+    "REFUSAL_BITS",
+    "STATUS_BITS",
+    "TRIES_BITS",
+    "HostPort",
+    "Record",
+    "cause_bits",
+    "counter_bits",
+    "ni_ports",
+    "records",
+    "since_bits",
+]
 
 STATUS_BITS, TRIES_BITS, REFUSAL_BITS = 2, 8, 2
 
@@ -137,6 +148,17 @@ def index_bits(count: int) -> int:
     return (count - 1).bit_length()
 
 
+def counter_bits(system: "System") -> int:
+    """Bits of a counter's address in a NI with its services."""
+    services = len(system.services) * system.service_counter_step
+    return index_bits(system.counter_step + services if services else system.counter_addresses)
+
+
+def since_bits(system: "System") -> int:
+    """Bits of what a counter can count while all addresses are gone through, one a cycle."""
+    return counter_bits(system) + 1
+
+
 def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
     """Bits of every port of the Verilog module of a NI with its services, ``clk`` and ``rst`` included."""
     form, top = system.format, system.top_port
@@ -188,7 +210,5 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
     if watch:
         ports["watch"] = WORD_BITS * (system.layout.ni_words + system.layout.service_words)
     if system.ni.statistics:
-        services = len(system.services) * system.service_counter_step
-        addresses = system.counter_step + services if services else system.counter_addresses
-        ports |= {"counter_address": index_bits(addresses), "counter_data": 32}
+        ports |= {"counter_address": counter_bits(system), "counter_data": 32}
     return ports

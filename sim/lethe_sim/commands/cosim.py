@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lethe.spec.config import System
-from lethe_sim.files import ANYTHING, TRACE, VCD, write
+from lethe_sim.files import ANYTHING, CODES, TRACE, VCD, write
 
 from .common import Afterwards, Mistake, Progress, add_config, read_config, refuse_output
-from .files import Files, add_force, staged
+from .files import Files, add_force, beside, save_file, staged, unless_kept
 from .verilog import refuse_golden_only
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
-    parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there")
+    parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there, with a .gtkw beside it")
     parser.add_argument(
         "--output", metavar="FILE", help="file or capture: write the data that the RTL delivered there, to a new file"
     )
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lethe_sim.lockstep.cosim import cosim
+    from lethe_sim.lockstep.savefile import write_save
     from lethe_sim.workloads import anchored, build, judge
 
     system = read_config(args)
@@ -55,9 +56,12 @@ def run(args: argparse.Namespace) -> int:
     files.reads_config(system)
     files.writes_if(args.trace, "--trace", TRACE)
     files.writes_if(args.golden_trace, "--golden-trace", TRACE)
-    files.writes_if(args.vcd, "--vcd", VCD)
+    vcd = files.writes_if(args.vcd, "--vcd", VCD)
+    gtkw = save_file(files, vcd)
+    codes = None if gtkw is None else files.writes(beside(gtkw, ".codes"), "the codes beside --vcd", CODES)
     files.writes_if(args.output, "--output", ANYTHING)
     files.check()
+    gtkw = unless_kept(gtkw, force=args.force)
     workload = build(system)
     progress = Progress(args.progress)
     after = Afterwards()
@@ -77,13 +81,16 @@ def run(args: argparse.Namespace) -> int:
                 until_drained=not args.whole,
                 rtl_trace=traces[0] and traces[0].path,
                 golden_trace=traces[1] and traces[1].path,
-                vcd=None if args.vcd is None else Path(args.vcd),
+                vcd=vcd,
                 force=args.force,
                 progress=show,
             )
         finally:
             progress.clear()
         after.errors += result.unwritten
+        if vcd is not None and gtkw is not None and codes is not None and not result.unwritten:
+            with after.writing():
+                write_save(vcd, gtkw, codes)
         for trace in traces:
             if trace is not None:
                 with after.writing():

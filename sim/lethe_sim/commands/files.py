@@ -14,9 +14,9 @@ from pathlib import Path
 
 from lethe.spec.config import System
 from lethe_sim import files
-from lethe_sim.files import FileKind
+from lethe_sim.files import SAVE_FILE, FileKind, is_stream
 
-from .common import Mistake
+from .common import Mistake, note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +189,20 @@ def staged(path: Path) -> Iterator[Staged]:
         return
     with files.scratch() as directory:
         yield Staged(path=directory / "output", stream=path)
+
+
+def save_file(files: Files, vcd: Path | None) -> Path | None:
+    """The save file beside a waveform, if there is a waveform that is a file."""
+    gtkw = None if vcd is None or is_stream(vcd) else beside(vcd, ".gtkw")
+    return files.writes_if(gtkw, "the save file beside --vcd", SAVE_FILE)
+
+
+def unless_kept(gtkw: Path | None, *, force: bool) -> Path | None:
+    """The save file, unless somebody has changed it: that is kept, and said."""
+    if gtkw is not None and gtkw.exists() and not SAVE_FILE.fits(gtkw) and not force:
+        note(f"{gtkw}: is not as Lethe wrote it, and is kept; --force replaces it")
+        return None
+    return gtkw
 
 
 def beside(path: str | Path, suffix: str) -> Path:

@@ -3,16 +3,19 @@
 import argparse
 from pathlib import Path
 
-from lethe_sim.files import ANYTHING, SAVE_FILE, TRACE, VCD, is_stream, write
+from lethe.spec.config import System
+from lethe_sim.files import ANYTHING, CAPTURE, DISSECTOR, TRACE, VCD, is_stream, write
 
-from .common import Afterwards, Progress, add_config, note, read_config, refuse_output
+from .common import Afterwards, Mistake, Progress, add_config, note, read_config, refuse_output
 from .compare import add_master
-from .files import Files, add_force, beside, staged
+from .files import Files, add_force, beside, save_file, staged, unless_kept
 
 EXAMPLES = """\
   lethe run my.toml                            trace in my.parquet, then the audit
   lethe run my.toml --seed 7 --cycles 50000
   lethe run my.toml --no-audit --vcd my.vcd    with a waveform
+  lethe run my.toml --pcap my.pcapng           for Wireshark, with a dissector in my.lua
+  lethe run my.toml --pcap my.pcapng --pcap-links node3,router1,40-43
   lethe run file.toml --output received.bin    a file or a capture: what arrived
 """
 
@@ -24,6 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-audit", action="store_true", help="write the trace only")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
+    parser.add_argument(
+        "--pcap", metavar="FILE", help="write what crosses links there (pcapng), with a Wireshark dissector beside it"
+    )
+    parser.add_argument(
+        "--pcap-links",
+        metavar="LINKS",
+        help="which links: nodes (default: all that leave or enter a node), node3, routers, router1, 12, 12-20, all",
+    )
     parser.add_argument(
         "--output", metavar="FILE", help="file or capture: write the received data there, to a new file"
     )
@@ -41,13 +52,14 @@ def run(args: argparse.Namespace) -> int:
     files.reads_config(system)
     trace = files.writes(default if args.trace is None else args.trace, named, TRACE)
     vcd = files.writes_if(args.vcd, "--vcd", VCD)
-    gtkw = None if vcd is None or is_stream(vcd) else beside(vcd, ".gtkw")
-    files.writes_if(gtkw, "the save file beside --vcd", SAVE_FILE)
+    gtkw = save_file(files, vcd)
+    pcap = files.writes_if(args.pcap, "--pcap", CAPTURE)
+    dissector = None if pcap is None or is_stream(pcap) else beside(pcap, ".lua")
+    files.writes_if(dissector, "the dissector beside --pcap", DISSECTOR)
     files.writes_if(args.output, "--output", ANYTHING)
     files.check()
-    if gtkw is not None and gtkw.exists() and not SAVE_FILE.fits(gtkw) and not args.force:
-        note(f"{gtkw}: is not as Lethe wrote it, and is kept; --force replaces it")
-        gtkw = None
+    links = _links(args, system)
+    gtkw = unless_kept(gtkw, force=args.force)
     if not args.no_audit and args.master is not None:
         # Before a long run, not after it.
         from lethe_sim.pipeline.session import usable_java
@@ -59,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
     after = Afterwards()
     with staged(trace) as place:
         try:
-            ran = running.run(system, place.path, progress=progress.show, keep_words=vcd is not None, force=args.force)
+            ran = running.run(
+                system, place.path, progress=progress.show, keep_words=vcd is not None, force=args.force, pcap=pcap,
+                links=links,
+            )  # fmt: skip
         finally:
             progress.clear()
         print(running.told(system, ran))
@@ -70,6 +85,13 @@ def run(args: argparse.Namespace) -> int:
         if vcd is not None:
             with after.writing():
                 _waveform(vcd, gtkw, place.path, ran)
+        if pcap is not None:
+            after.errors += ran.unwritten
+            if not ran.unwritten:
+                print(f"  capture {pcap}, {ran.packets:,} messages on {len(links):,} links")
+            if dissector is not None:
+                with after.writing():
+                    _dissector(dissector, system)
         if ran.verdict is not None:
             print(f"  {ran.verdict.text}")
             good &= ran.verdict.good
@@ -82,6 +104,27 @@ def run(args: argparse.Namespace) -> int:
             good &= audit.exit_code == 0
     after.tell()
     return 0 if good else 1
+
+
+def _links(args: argparse.Namespace, system: System) -> list[int]:
+    """The links that a capture is to have."""
+    from lethe_sim.wireshark.links import LinksError, links_of
+
+    if args.pcap is None:
+        if args.pcap_links is not None:
+            raise Mistake("--pcap-links: there is no capture to choose links for; give --pcap FILE, or leave it out")
+        return []
+    try:
+        return links_of(system, args.pcap_links or "nodes")
+    except LinksError as error:
+        raise Mistake(f"{args.config}: --pcap-links {error}") from None
+
+
+def _dissector(path: Path, system: System) -> None:
+    from lethe_sim.wireshark.dissector import dissector
+
+    write(path, dissector(system))
+    print(f"  dissector {path}")
 
 
 def _audit(trace: Path, events: int, master: str | None):

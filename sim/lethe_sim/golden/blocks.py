@@ -10,7 +10,6 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.stages import ACCEPT_ACTS
 from lethe.spec.trace import lane_word
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.fabric.topology import place_router
@@ -21,13 +20,12 @@ from . import system as machine
 from .compile import bound, jit, pointer
 from .events import COLUMNS
 from .model import state
-from .ni import host_port, ladder, layouts, receive_table, receiver, send_table, transmitter
+from .ni import ladder, transmitter
 from .ni import ni as interface
 from .state import (
     EXTERNAL,
     FIRST,
     LAST,
-    NONE,
     VALID,
     HostPort,
     Link,
@@ -39,8 +37,8 @@ from .state import (
 )
 from .state import Queue as QueueState
 from .state import Router as RouterState
-from .state import Slot as SlotState
 from .traffic import host as hosts
+from .view import NiView
 
 MASK64 = (1 << 64) - 1
 
@@ -237,75 +235,6 @@ class Router:
         return int(self.state.extra_fragments)
 
 
-class Record(NamedTuple):
-    """What goes before a delivered payload."""
-
-    source: int
-    incarnation: int
-    cls: int
-    length: int
-
-
-class Completion(NamedTuple):
-    """How a datagram ended."""
-
-    slot: int
-    generation: int
-    destination: int
-    tag: int
-    status: int
-    cause: int
-    peer_incarnation: int
-
-
-class Merge(NamedTuple):
-    """A Send that asks for what is to be written into its payload."""
-
-    slot: int
-    generation: int
-    tries: int
-
-
-class Arrival(NamedTuple):
-    """A data message that has just ended, not yet checked."""
-
-    source: int
-    incarnation: int
-    cls: int
-    length: int
-    attempt: int
-    best_effort: int
-    word: int
-
-
-class Ports(NamedTuple):
-    """What a NI's ports show in one cycle beside the trace words; None where nothing is valid.
-
-    ``deliver`` and ``deliver_data`` have an item for each deliver FIFO; a beat is (data, last).
-    """
-
-    ready: bool
-    time: int
-    cancel_ready: bool
-    dump_ready: bool
-    completion: Completion | None
-    deliver: list[Record | None]
-    deliver_data: list[tuple[int, int] | None]
-    merge: Merge | None
-    arrival: Arrival | None
-    delivered: bool
-    sweep_ready: bool
-
-
-class Dumped(NamedTuple):
-    """A slot, and the packed UIDs of a set's entries (None: the way is empty)."""
-
-    live: bool
-    generation: int
-    destination: int
-    entries: list[int | None]
-
-
 @jit
 def _step_ni(plant, cycle, flags, low, high, reset, incarnation, row):
     p = machine.pointers(plant)
@@ -328,44 +257,19 @@ def _drive(plant, words):
     hosts.drive(p.k, machine.host_of(p, 0), machine.port_of(p, 0), machine.beat_of(p, 0), words)
 
 
-@jit
-def _beat(k, ni, data, fifo):
-    return host_port.deliver_beat(k, ni, pointer(data), fifo)
-
-
-@jit
-def _word(k, data, cycle):
-    return receiver.word_of(k, pointer(data), cycle)
-
-
-@jit
-def _delivers(k, ni, data, cycle, refusal):
-    return host_port.delivers(k, ni, pointer(data), cycle, refusal)
-
-
-@jit
-def _known(datagram, cycle):
-    return send_table.is_live(datagram, datagram.generation, cycle - ACCEPT_ACTS)
-
-
-@jit
-def _entry(k, ni, way):
-    return receive_table.entries(k, ni)[way]
-
-
-class Ni:
+class Ni(NiView):
     """The NI of node ``node``, driven by stimulus words and a link (section 4)."""
 
     def __init__(self, system: System, node: int):
-        self.k, self.cycle, self._words = parameters(system, EXTERNAL), 0, system.layout.ni_words
+        self.k, self._cycle, self._words = parameters(system, EXTERNAL), 0, system.layout.ni_words
         ni, data = state(system, self.k, only=node)
         self.plant = machine.fresh(self.k, ni.reshape(-1), data.reshape(-1), events=np.zeros(16 * COLUMNS, np.uint64))
-        self.ni, self.port = Registers(self.plant.ni), HostPort(self.plant.ni, int(self.k.at_port))
+        super().__init__(self.k, Registers(self.plant.ni), self.plant.data)
+        self.port = HostPort(self.plant.ni, int(self.k.at_port))
         interface.reset(self.k, self.ni, 0)
         words = np.zeros(1, np.uint64)
         self._drive = bound(_drive, self.plant, words)
         self._step = bound(_step_ni, self.plant, 0, 0, U0, U0, False, 0, words)
-        self._beat_words = bound(_beat, self.k, self.ni, self.plant.data, 0)
 
     def step(
         self,
@@ -397,68 +301,17 @@ class Ni:
             self.port.deliver_ready, self.port.deliver_data_ready = (
                 sum(ready[which] << fifo for fifo, ready in enumerate(deliver_ready)) for which in range(2)
             )
-        self._step(self.plant, self.cycle, flit.flags, *flit.halves, reset, incarnation, row)
-        self.cycle += 1
+        self._step(self.plant, self._cycle, flit.flags, *flit.halves, reset, incarnation, row)
+        self._cycle += 1
         for event in self.plant.events.reshape(-1, COLUMNS)[1 : int(self.plant.events[0]) + 1]:
             at = lane_word(int(event[1]) & 0xFF)
             row[at], row[at + 1] = event[2], event[3]
         return [int(word) for word in row]
 
-    def ports(self, *, cancel: bool = False, quiesce: bool = False, refusal: int = 0, sweep: bool = False) -> Ports:
-        """What the other ports show in the cycle that the next `step` will be, if that is none of reset.
-
-        ``cancel``, ``quiesce``, ``refusal`` and ``sweep`` are what it will be given; only ``dump_ready`` depends on
-        them, and ``delivered`` on ``refusal``.
-        It is that of a NI of which no dump was taken in the four cycles before: in those it is False.
-        """
-        k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
-        ready = bool(cycle >= host_port.ready_from(ni))
-        free = bool(host_port.cancel_ready(ni, cycle))
-        dump = quiesce and not cancel and not sweep and bool(host_port.dump_ready(ni, cycle))
-        ended = Completion(*map(int, host_port.completion(k, ni))) if host_port.completion_valid(k, ni, cycle) else None
-        return Ports(
-            ready, cycle - int(ni.time_zero), free, dump, ended,
-            [self._record(fifo) for fifo in fifos], [self._beat(fifo) for fifo in fifos], self._merge(),
-            self._arrival(), self._delivered(refusal), k.sweep > 0 and bool(host_port.sweep_ready(k, ni, cycle)),
-        )  # fmt: skip
-
-    def _merge(self) -> Merge | None:
-        if not transmitter.asks_merge(self.k, self.ni, self.cycle):
-            return None
-        life, tries = layouts.unpack_token(self.ni.granted)
-        slot, generation = layouts.unpack_life(life)
-        return Merge(int(slot), int(generation), int(tries))
-
-    def _arrival(self) -> Arrival | None:
-        if self.k.acceptance == 0 or not receiver.arrived(self.k, self.ni, self.cycle):
-            return None
-        told = map(int, receiver.arrival(self.k, self.ni, self.cycle))
-        return Arrival(*told, int(_word(self.k, self.plant.data, self.cycle)))
-
-    def _delivered(self, refusal: int) -> bool:
-        if self.k.acceptance == 0:
-            return False
-        return bool(_delivers(self.k, self.ni, self.plant.data, self.cycle, refusal))
-
-    def _record(self, fifo: int) -> Record | None:
-        if not host_port.deliver_valid(self.k, self.ni, self.cycle, fifo):
-            return None
-        return Record(*map(int, host_port.deliver_record(self.k, self.ni, fifo)))
-
-    def _beat(self, fifo: int) -> tuple[int, int] | None:
-        if not host_port.deliver_data_valid(self.k, self.ni, self.cycle, fifo):
-            return None
-        low, high, last = self._beat_words(self.k, self.ni, self.plant.data, fifo)
-        return int(low) | int(high) << 64, int(last)
-
-    def dumped(self, slot: int, number: int) -> Dumped:
-        """A slot and set ``number`` of the receive table, as at the start of the cycle that the next `step` will be."""
-        datagram, ways = SlotState(self.ni, int(self.k.at_slots), slot), int(self.k.ways)
-        entries = [int(_entry(self.k, self.ni, way)) for way in range(number * ways, (number + 1) * ways)]
-        return Dumped(
-            bool(_known(datagram, self.cycle)), int(datagram.generation), int(datagram.destination),
-            [None if entry == NONE else entry for entry in entries],
-        )  # fmt: skip
+    @property
+    def cycle(self) -> int:
+        """That of the next `step`."""
+        return self._cycle
 
     @property
     def replies_dropped(self) -> int:

@@ -1,6 +1,7 @@
 """`Golden`: a system under the golden model."""
 
 import mmap
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Counter, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
-from lethe_sim.golden.fabric import fabric
+from lethe_sim.golden.fabric import fabric, tap
 from lethe_sim.golden.study import credits
 
 from . import system as machine
@@ -58,6 +59,7 @@ class Golden:
     external : the hosts are driven by stimulus words given to `run`
     record : keep events for `take_events`
     awake : step every NI in every cycle, also those with nothing to do: slow, and the same to the last event
+    tapped : numbers of the links whose flits are kept for `take_flits`: slower, and the same to the last event
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Golden:
         external: bool = False,
         record: bool = False,
         awake: bool = False,
+        tapped: Sequence[int] = (),
     ):
         if external and script is not None:
             raise GoldenError("a script and external stimulus exclude each other; give one")
@@ -77,6 +80,8 @@ class Golden:
         self.system, self.record = system, record
         services = memory(system)
         self.k = parameters(system, host, [(len(numbers), words) for numbers, words in services])
+        if len(tapped):
+            self.k.tapped, self.k.whole = 1, 0
         self._fabric = fabric.build(system, self.k)
         if system.credits:
             credits.start(self.k, self._fabric)
@@ -98,6 +103,7 @@ class Golden:
             router_counters=np.zeros(routers * len(RouterCounter), np.uint64),
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
+            tapped=tap.chosen(links, tapped),
             **given,
         )
         self._hosts[:, Host.node] = np.arange(system.nodes)
@@ -110,6 +116,7 @@ class Golden:
         self._plant.clock.faults = len(schedule)
         self._size_events(max(1 << 16, 4 * self._most_events) if record else 1)
         self._size_letters(4 * system.nodes + 1024 if host == SCRIPT else 0)
+        self._size_taps(1 << 16 if len(tapped) else 0)
         if host == SCRIPT:
             self._open_letters()
 
@@ -138,6 +145,14 @@ class Golden:
         self._plant = self._plant._replace(letters=letters, letter_data=data)
         self._plant.clock.letter_room = rows
         self._plant.clock.letter_word_room = (rows + most) * longest
+
+    def _size_taps(self, rows: int) -> None:
+        """Room for ``rows`` flits of tapped links, beyond those of one cycle."""
+        taps = np.zeros((rows + int(self._plant.tapped.sum()) + 1) * tap.COLUMNS, np.uint64)
+        used = (int(self._plant.taps[0]) + 1) * tap.COLUMNS if rows else 1
+        taps[:used] = self._plant.taps[:used]
+        self._plant = self._plant._replace(taps=taps)
+        self._plant.clock.tap_room = rows
 
     def _open_letters(self) -> None:
         """The first word of every deliver stream, which is to name the place of its first payload."""
@@ -196,8 +211,39 @@ class Golden:
             self._size_events(2 * int(clock.event_room) + 2)
         if letters[0] > clock.letter_room or letters[1] > clock.letter_word_room:
             self._size_letters(2 * int(clock.letter_room) + 2)
+        if int(self._plant.taps[0]) > clock.tap_room:
+            self._size_taps(2 * int(clock.tap_room))
         if self.k.credit_flits and credits.crowded(self.k, self._fabric):
             self._fabric = credits.grow(self.k, self._fabric)
+
+    def memory(self, node: int) -> tuple[Parameters, Registers, np.ndarray]:
+        """The parameters, and the numbers and words of a node's NI, for `view`."""
+        data = self._plant.data[node * int(self.k.data_width) :]
+        return self.k, Registers(self._plant.ni, node * int(self.k.ni_width)), data
+
+    def reset_node(self, node: int, cycles: int) -> None:
+        """Reset a node, its services with it, in the next ``cycles`` cycles; what was left of an earlier reset is over.
+
+        Not where `faults.resets` has resets of the same node.
+        """
+        clock = self._plant.clock
+        rows = [
+            tuple(map(int, row))
+            for row in self._plant.schedule.reshape(-1, 4)[int(clock.scheduled) : int(clock.faults)]
+        ]
+        end = (machine.NODE_RESETS, node, -1)
+        under_way = [row for row in rows if row[1:] == end]
+        rows = [row for row in rows if row[1:] != end]
+        if not under_way:
+            rows.append((self.cycle, machine.NODE_RESETS, node, 1))
+        rows.append((self.cycle + cycles, *end))
+        rows.sort(key=lambda row: (row[0], -row[3]))
+        self._plant = self._plant._replace(schedule=np.array(rows, np.int64).reshape(-1))
+        clock.scheduled, clock.faults = 0, len(rows)
+
+    def name_incarnation(self, node: int, incarnation: int) -> None:
+        """The incarnation of a node that is in reset, in place of the next one."""
+        self._ni[node, Registers.incarnation_now] = incarnation
 
     @property
     def _hosts(self) -> np.ndarray:
@@ -304,6 +350,11 @@ class Golden:
         events["word"], events["uid"] = kept[:, 2], kept[:, 3]
         self._plant.events[0] = 0
         return events
+
+    def take_flits(self) -> np.ndarray:
+        """The flits (dtype `tap.FLIT`) of the tapped links since the last call, in the order of their cycles."""
+        count, self._plant.taps[0] = int(self._plant.taps[0]), 0
+        return tap.flits(self._plant.taps, count)
 
     def extend(self, script: Script) -> None:
         """Script mode: give the hosts further datagrams, behind those they still have."""

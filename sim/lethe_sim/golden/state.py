@@ -212,6 +212,7 @@ class Parameters(Record):
     flit_shift: int
     arity_shift: int
     whole: int
+    tapped: int  # some links are tapped
     input_worms: int
     input_ring: int
     max_wait: int
@@ -225,6 +226,7 @@ class Parameters(Record):
     merge_bits: int  # 0 also where nobody drives the merge port
     acceptance: int  # likewise
     sweep: int
+    kept: int  # a service has the merge port or the acceptance port, and its host has not
     return_phases: int
     counters: int
     stimulus_words: int
@@ -795,7 +797,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "silent_after": timers.silent_after, "silent_probe": timers.silent_probe,
         "merge_bits": ni.merge_bits if driven(port.merge_bits > 0) else 0,
         "acceptance": ni.acceptance and driven(port.acceptance), "sweep": ni.sweep and driven(port.sweep),
-        "quarantine": timers.quarantine,
+        "kept": ni.merge_bits > port.merge_bits or ni.acceptance > port.acceptance, "quarantine": timers.quarantine,
         "jitter": (1 << timers.jitter_bits) - 1,
         "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
         "rungs": system.rungs, "timer_depth": system.timer_depth,

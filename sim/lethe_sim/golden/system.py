@@ -13,7 +13,7 @@ import numpy as np
 
 from lethe.spec.services import Service
 from lethe.spec.stages import ACTS
-from lethe_sim.golden.fabric import fabric, fault, router
+from lethe_sim.golden.fabric import fabric, fault, router, tap
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.study import credits
 
@@ -55,6 +55,7 @@ class Clock(Record):
     event_room: int
     letter_room: int
     letter_word_room: int
+    tap_room: int
     flights_end: int  # from when on no worm that travels whole is on its way
     awake: int
 
@@ -92,6 +93,8 @@ class Plant(NamedTuple):
     router_counters: np.ndarray
     link_counters: np.ndarray
     service_counters: np.ndarray
+    tapped: np.ndarray  # per link: whether its flits are noted
+    taps: np.ndarray  # how many flits are noted; then those (`fabric.tap`)
 
 
 LINK_DIES, NODE_STALLS, NODE_RESETS, NI_RESETS, NODE_AWAY = range(5)
@@ -107,7 +110,7 @@ def pointers(p):
         p.k, pointer(p.ni), pointer(p.data), pointer(p.look), pointer(p.heard), pointer(p.lists), pointer(p.items),
         pointer(p.item_data), pointer(p.letters), pointer(p.letter_data), _faults(pointer(p.schedule)), p.clock,
         p.stack, pointer(p.events), pointer(p.digest), pointer(p.counters), pointer(p.router_counters),
-        pointer(p.link_counters), pointer(p.service_counters),
+        pointer(p.link_counters), pointer(p.service_counters), pointer(p.tapped), pointer(p.taps),
     )  # fmt: skip
 
 
@@ -224,9 +227,15 @@ def carry(p, f, cycle):
         if k.whole:
             p.clock.flights_end = max(p.clock.flights_end, cycle + (flags >> TAG_FLITS & TAG_FLITS_MASK))
         if not fault.survives(k, f, ev, cycle, first_unit + number, number, flags):
+            if k.tapped:
+                tap.note(p.tapped, p.taps, f, cycle, number, flags, low, high, False)
             continue
+        if k.tapped:
+            tap.note(p.tapped, p.taps, f, cycle, number, flags, low, high, True)
         if k.flip > 0:
             flags, low, high = fault.flip(k, f, ev, cycle, first_unit + number, number, flags, low, high)
+            if k.tapped:
+                tap.flipped(p.tapped, p.taps, number, flags, low, high)
         target = f.links[number].target
         if target < 0:
             hear(p, cycle, -1 - target, flags, low, high)
@@ -367,6 +376,7 @@ def full(p):
         np.int64(p.events[0]) > clock.event_room
         or letters[0] > clock.letter_room
         or letters[1] > clock.letter_word_room
+        or np.int64(p.taps[0]) > clock.tap_room
     )
 
 
@@ -440,6 +450,8 @@ def fresh(
         "router_counters": np.zeros(1, np.uint64),
         "link_counters": np.zeros(1, np.uint64),
         "service_counters": np.zeros(1, np.uint64),
+        "tapped": np.zeros(1, np.uint8),
+        "taps": np.zeros(1, np.uint64),
     }
     return Plant(k=k, ni=ni, data=data, clock=clock, stack=stack, **(parts | given))
 

@@ -10,8 +10,9 @@ from . import capture_file
 from .workload import Verdict, Workload
 
 #: A datagram begins with the packet's number (4 bytes) and the piece's (2, little endian); the last piece is marked.
-HEAD_BYTES = 6
-LAST = 0x8000
+HEAD = (("packet", 32), ("piece", 15), ("last", 1))
+HEAD_BYTES = sum(bits for _, bits in HEAD) // 8
+LAST = 1 << HEAD[1][1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from lethe_sim import cli
+from lethe_sim.files import MARK
+from lethe_sim.workloads import capture_file
 
 SMALL = """\
 [topology]
@@ -65,6 +67,20 @@ def test_waveform(lethe, small, tmp_path):
     assert lethe("run", "small.toml", "--no-audit", "--vcd", "small.vcd").code == cli.GOOD
     assert (tmp_path / "small.vcd").read_text().startswith(("$", "#"))
     assert "small.vcd" in (tmp_path / "small.gtkw").read_text()
+
+
+def test_a_capture_of_links(lethe, small, tmp_path):
+    """`--pcap` says what it wrote, and changes nothing of the run; a capture is what a workload reads, too."""
+    plain = lethe("run", "small.toml", "--no-audit")
+    told = lethe("run", "small.toml", "--no-audit", "--pcap", "small.pcapng", "--pcap-links", "node0,node1")
+    assert told.code == cli.GOOD
+    seen = capture_file.parse((tmp_path / "small.pcapng").read_bytes())
+    assert f"  capture small.pcapng, {len(seen.packets):,} messages on " in told.out and seen.packets
+    assert "  dissector small.lua\n" in told.out
+    assert (
+        (tmp_path / "small.lua").read_text(encoding="utf-8").startswith(f"-- {MARK}, a Wireshark dissector for small")
+    )
+    assert plain.out.splitlines()[1] == told.out.splitlines()[1]
 
 
 def test_ladder(lethe, small):

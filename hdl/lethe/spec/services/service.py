@@ -29,6 +29,7 @@ class Service:
     above : ``above(system, below)``: the port above it
     size : ``size(system)``: what `lethe check` says of it
     reset_with_ni : resets of scope "ni" are resets of it, too
+    header : ``header(system)``: what it puts before a payload, (name, bits) from the lowest; whole bytes, or nothing
     """
 
     name: str
@@ -40,6 +41,7 @@ class Service:
     above: Callable[["System", HostPort], HostPort]
     size: Callable[["System"], str]
     reset_with_ni: bool = False
+    header: Callable[["System"], tuple[tuple[str, int], ...]] = lambda system: ()
 
     @property
     def flags(self) -> int:

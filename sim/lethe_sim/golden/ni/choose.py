@@ -5,7 +5,7 @@ choice is made then, but for a cancel, which only the cycle itself brings.
 """
 
 from lethe.spec.stages import CHOSEN
-from lethe_sim.golden.compile import jit
+from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import ACK_LADDER, AHEAD, NEVER, NONE, SEND_LADDER, Request
 
 from . import ladder, layouts, receive_side, send_side
@@ -51,10 +51,10 @@ def may_cancel(ni, cycle):
     return cycle >= ni.ready_from and ni.chosen < cycle and not acts(ni, cycle + CHOSEN)
 
 
-@jit
+@apart
 def choose_sweep(k, ni, port, cycle):
-    """A step of a sweep is chosen in ``cycle``, if nothing else was and the step before it has acted."""
-    if port.sweep_valid and may_cancel(ni, cycle) and ni.sweep_acts < cycle:
+    """A step of the sweep that is offered is chosen in ``cycle``, if nothing else was and no other is on its way."""
+    if k.sweep and may_cancel(ni, cycle) and ni.sweep_acts < cycle:
         ni.chosen, ni.sweep_acts = cycle, cycle + CHOSEN
         request(ni, cycle, Request.SWEEP, port.sweep_source & (1 << k.node_bits) - 1, 0)
 

@@ -131,7 +131,7 @@ def step(k, ni, data, ev, port, beat, cycle):
     ladder.poll(k, ni, SEND_LADDER, cycle)
     ladder.poll(k, ni, ACK_LADDER, cycle)
     choose.choose_cancel(k, ni, port, cycle)
-    if k.sweep:
+    if port.sweep_valid:
         choose.choose_sweep(k, ni, port, cycle)
 
     now = 1 << (cycle & AHEAD - 1)
@@ -237,9 +237,9 @@ def next_look(k, ni, cycle):
     nearest = next_ahead(ni, soon)
     if nearest == soon:
         return soon
-    if k.acceptance and receiver.arrived(k, ni, soon):
-        return soon
-    if k.merge_bits > 0:
+    if k.kept:
+        if k.acceptance and receiver.arrived(k, ni, soon):
+            return soon
         nearest = min(nearest, ni.merge_at)
     # A choice is made at the end of the cycle before.
     nearest = min(nearest, ni.finish_from - 1)

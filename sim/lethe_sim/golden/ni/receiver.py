@@ -93,13 +93,13 @@ def arrive(k, ni, data, cycle, flags, low, high):
             ni.rx_fifo = deliver.fifo_of(k, header_value(k, data, Field.CLASS))
     elif 0 <= payload_flit < ni.rx_payload:
         deliver.will_offer(k, ni, data, later, ni.rx_fifo, payload_flit == ni.rx_payload - 1, low, high)
-    if k.acceptance and flags & LAST == 0:
-        add_word(k, data, payload_flit, low)
     if flags & LAST:
         ni.under_way = 0
         ni.ends |= 1 << (later & AHEAD - 1)
         read_message(k, ni, data, later, low, high)
         return
+    if k.acceptance:
+        add_word(k, data, payload_flit, low)
     before = ni.rx_state
     ni.rx_state_before = before
     ni.rx_flit = np.int64(low & np.uint64(0xFFFF_FFFF))
@@ -137,7 +137,7 @@ def read_message(k, ni, data, cycle, low, high):
         data[k.at_arrivals + (cycle & AHEAD - 1)] = data[k.at_arrivals + AHEAD] & mask(8 * message.length)
 
 
-@jit
+@apart
 def add_word(k, data, payload_flit, low):
     """A flit of the message under way, before its last: the first 64 bits of a payload are kept."""
     if payload_flit < 0:

@@ -20,7 +20,7 @@ from lethe_sim.golden.compile import Functions, apart, at, jit
 from lethe_sim.golden.ni import host_port, showing
 from lethe_sim.golden.ni import ni as interface
 from lethe_sim.golden.ni.host_port import Flow
-from lethe_sim.golden.state import EXTERNAL, NEVER, NONE, HostPort
+from lethe_sim.golden.state import NEVER, HostPort
 
 from . import MODELS, site
 from .site import port_at, resting_site_of, site_of
@@ -176,7 +176,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
 
     @jit
     def arrange(k, ni, data, ev, cycle):
-        ni.rests = not (keeps(k) and host_port.asks(k, ni, cycle)) and rests(k, ni, data, ev, cycle)
+        ni.rests = not (k.kept and host_port.asks(k, ni, cycle)) and rests(k, ni, data, ev, cycle)
         if not ni.rests:
             ports(k, ni, data, ev, cycle)
 
@@ -224,16 +224,6 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "deliver_data_valid": _deliver_data_valid,
         "deliver_beat": _deliver_beat,
     }
-
-
-@jit
-def keeps(k):
-    """Whether a service may keep the merge port or the acceptance port to itself."""
-    return (
-        k.host != EXTERNAL
-        or (k.merge_bits > 0 and k.stimulus_merge == NONE)
-        or (k.acceptance > 0 and k.stimulus_refusal == NONE)
-    )
 
 
 @jit

@@ -1,0 +1,128 @@
+"""NIs on AXI4-Streams, simulated as `lethe verilog` writes them, with cocotbext-axi's sources and sinks around them."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cocotb_tests.benches.axi_pair import TOP, pair
+from lethe.spec.axi import axi_layouts
+from lethe.spec.config import load
+from lethe.spec.events import Status
+from lethe.spec.registers import RegisterMap
+from lethe_sim.cli import main
+from lethe_sim.lockstep import simulators
+
+needs_icarus = pytest.mark.skipif(not simulators.has_icarus(), reason="Icarus Verilog is not installed")
+
+CONFIGURATION = (
+    '[topology]\nkind = "wire"\n[wire]\nflit_bits = {bits}\nmtu = 20\n[ni]\nslots = 4\nsets = 2\nways = 2\n{more}'
+)
+#: Control slots, deliver streams of control, incarnations of sources, and a loop.
+RICH = "control_slots = 1\ncontrol_classes = 1\nsource_incarnation = true\n[loop]\nslots = 2\n"
+#: Picoseconds of the host's clock, beside 10,000 of the NI's: slower, and faster.
+SLOW, FAST = 13_700, 6_100
+
+
+@dataclass(frozen=True)
+class Export:
+    design: str
+    job: dict
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Writes a NI with these options, once, and the job of its bench."""
+
+    @cache
+    def export(bits: int, more: str = "", options: tuple[str, ...] = (), bus: str = "axi") -> Export:
+        place = tmp_path_factory.mktemp("axi")
+        toml, written, listing = (place / name for name in ("ni.toml", "ni.v", "ni.json"))
+        toml.write_text(CONFIGURATION.format(bits=bits, more=more))
+        command = ["verilog", str(toml), "--block", "ni", "--bus", bus, "-o", str(written)]
+        assert main([*command, "--list", str(listing), "--no-watch", *options]) == 0
+        told, system = json.loads(listing.read_text()), load(toml)
+        store = "--store-and-forward" in options
+        highest = (1 << system.format.class_bits) - 1
+        registers = RegisterMap(system) if bus == "axi" else None
+        named = [*registers.registers, *registers.counters] if registers else []
+        job = {
+            "registers": {register.name: register.address for register in named},
+            "register_fields": {r.name: {f.name: (f.shift, f.bits) for f in r.fields} for r in named},
+            "mtu": system.wire.mtu,
+            "store": store,
+            "fields": {port: dict(record) for port, record in axi_layouts(system, store=store).items()},
+            "streams": {stream["name"]: list(stream["ports"]) for stream in told["streams"]},
+            "cls": {"s_axis_send_control": highest, "m_axis_deliver_control1": highest},
+            "accepted": Status.ACCEPTED,
+            "rejected": Status.REJECTED,
+            "rounds": 2,
+            "resets": 12,
+            "host_clock": 0,
+            "only": [],
+        }
+        return Export(written.read_text() + pair(told["top"], told["modules"][told["top"]]), job)
+
+    return export
+
+
+def move(tmp_path: Path, export: Export, simulator: str, *options: str, **job) -> None:
+    """All tests of the bench."""
+    directory = simulators.build(export.design, TOP, simulator, options=options)
+    told = {"seed": 5} | export.job | job
+    found = simulators.outcome(directory, TOP, "cocotb_tests.benches.axi_bench", tmp_path, told, simulator=simulator)
+    results = (tmp_path / "results.xml").read_text()
+    assert "<failure" not in results and "<error" not in results, results
+    assert found["lost"] > 0
+
+
+#: What a slow simulator plays in the default tier.
+SHORT = ("every_length_both_ways", "registers_beside_the_streams")
+
+
+@needs_icarus
+@pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
+def test_icarus_moves_datagrams(tmp_path, exported, generation):
+    move(tmp_path, exported(64), "icarus", generation, only=SHORT, rounds=1)
+
+
+@pytest.mark.full
+@needs_icarus
+@pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
+def test_icarus_resets_and_refuses(tmp_path, exported, generation):
+    move(tmp_path, exported(64), "icarus", generation)
+
+
+def test_verilator_moves_datagrams(tmp_path, exported):
+    """With a stream of every kind."""
+    move(tmp_path, exported(64, RICH), "verilator")
+
+
+def test_streams_alone_move_datagrams(tmp_path, exported):
+    """Without registers: ports for all else."""
+    move(tmp_path, exported(128, "", bus="axi-stream"), "verilator", rounds=1)
+
+
+@pytest.mark.parametrize(
+    "options", [("--store-and-forward",), pytest.param(("--store-and-forward", "--host-clock"), marks=pytest.mark.full)]
+)
+def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported, options):
+    clock = {"host_clock": SLOW} if "--host-clock" in options else {}
+    move(tmp_path, exported(32, "", options), "verilator", **clock)
+
+
+@pytest.mark.parametrize("period", [FAST, pytest.param(SLOW, marks=pytest.mark.full)])
+def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
+    move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bits", [16, 32, 64, 128])
+@pytest.mark.parametrize("options", [(), ("--store-and-forward",), ("--host-clock", "--store-and-forward")])
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
+def test_every_width_moves_datagrams(tmp_path, exported, simulator, options, bits):
+    """With all streams, more datagrams, and another seed."""
+    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
+    move(tmp_path, exported(bits, RICH, options), simulator, rounds=4, resets=30, seed=bits, **clock)

@@ -1,0 +1,70 @@
+"""One program of the driver over exported RTL and over the golden model."""
+
+import asyncio
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from cocotb_tests.benches.axi_pair import TOP, pair
+from cocotb_tests.test_export import needs_icarus
+from lethe.spec.config import System
+from lethe.spec.toml import dump
+from lethe_sim.cli import main
+from lethe_sim.driver.driver import Driver
+from lethe_sim.driver.golden import GoldenNetwork
+from lethe_sim.lockstep import simulators
+from tests.helpers import ROOT
+
+PROGRAM = ROOT / "examples" / "driver.py"
+BENCH = "cocotb_tests.benches.driver_bench"
+
+
+def loaded(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def over_golden(path: Path, function: str, sections: dict) -> dict:
+    network = GoldenNetwork(System.make(**sections))
+    found = asyncio.run(getattr(loaded(path), function)(*map(Driver, network.transports)))
+    return json.loads(json.dumps(found))
+
+
+@pytest.fixture(scope="module")
+def design(tmp_path_factory):
+    """Verilog of two NIs on AXI with a lossy link each way between them, for the sections of a configuration."""
+    found = {}
+
+    def make(sections: dict) -> str:
+        key = json.dumps(sections)
+        if key not in found:
+            place = tmp_path_factory.mktemp("driver")
+            (place / "ni.toml").write_text(dump(System.make(**sections)))
+            command = ["verilog", str(place / "ni.toml"), "--block", "ni", "--bus", "axi", "--no-watch"]
+            assert main([*command, "-o", str(place / "ni.v"), "--list", str(place / "ni.json")]) == 0
+            listed = json.loads((place / "ni.json").read_text())
+            found[key] = (place / "ni.v").read_text() + pair(listed["top"], listed["modules"][listed["top"]])
+        return found[key]
+
+    return make
+
+
+def over_rtl(tmp_path: Path, text: str, path: Path, function: str, sections: dict, simulator: str, pauses=0.0) -> dict:
+    directory = simulators.build(text, TOP, simulator)
+    job = {"program": str(path), "function": function, "sections": sections, "seed": 5, "pauses": pauses}
+    return simulators.outcome(directory, TOP, BENCH, tmp_path, job, simulator=simulator)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "pauses"), [("verilator", 0.0), ("verilator", 0.3), pytest.param("icarus", 0.3, marks=needs_icarus)]
+)
+def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, simulator, pauses):
+    sections = loaded(PROGRAM).CONFIGURATION
+    wanted = over_golden(PROGRAM, "program", sections)
+    assert wanted["last"] == "ACCEPTED" and wanted["incarnation"] == 2
+    assert over_rtl(tmp_path, design(sections), PROGRAM, "program", sections, simulator, pauses) == wanted

@@ -1,0 +1,128 @@
+"""StoreAndForward and forward: a datagram is stored whole, and its length is that of its bytes."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from lethe.lib.queue import Queue
+from lethe.spec.axi import AxiStream
+from lethe.spec.config import System
+
+from .signature import signature_of
+
+__all__ = ["StoreAndForward"]
+
+#: Datagrams that are stored whole, at most, beside the one that leaves.
+RECORDS = 4
+
+
+class StoreAndForward(wiring.Component):
+    """Keeps a datagram until its last beat has come, counts its bytes, and shows it with ``length`` in ``tuser``.
+
+    The bytes of a beat are its lowest: all in every beat but the last, and at least one, but in a datagram of 0 bytes,
+    which is one beat without bytes.  A datagram that is not so, or longer than the MTU, becomes one beat whose length
+    is the MTU + 1: the NI refuses it, and nothing of it is sent.
+
+    It has room for two datagrams of the longest kind: one comes while the other leaves, a beat in each cycle.  A node
+    reset does not touch it.
+
+    Parameters
+    ----------
+    system : the configuration
+    before, after : the stream that comes, with ``tkeep``, and the one that leaves, with ``length``
+
+    Members
+    -------
+    i : In(`signature_of` before)
+    o : Out(`signature_of` after)
+    """
+
+    def __init__(self, system: System, before: AxiStream, after: AxiStream):
+        self._system, self._before, self._after = system, before, after
+        super().__init__({"i": In(signature_of(before)), "o": Out(signature_of(after))})
+
+    def elaborate(self, platform):
+        m = Module()
+        i, o, mtu = self.i, self.o, self._system.wire.mtu
+        before, after = (data.StructLayout(dict(axis.user)) for axis in (self._before, self._after))
+        beat = data.StructLayout({"tdata": self._system.format.flit_bits, "tlast": 1})
+        record = data.StructLayout({"tdest": len(i.tdest), "tuser": after})
+        depth_bits = ceil_log2(2 * self._system.slot_flits)
+        m.submodules.memory = memory = Memory(shape=beat, depth=1 << depth_bits, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        m.submodules.records = records = Queue(record, RECORDS)
+
+        # Places in memory, with one bit more: the next to leave, the first of what comes, the next to come.
+        head, first, tail = (Signal(depth_bits + 1, name=name) for name in ("head", "first", "tail"))
+        # Bytes so far; something was wrong; what was wrong is being committed.
+        count, wrong, refusing = Signal(range(mtu + len(i.tkeep) + 1)), Signal(), Signal()
+        here, whole, fails = Signal(range(len(i.tkeep) + 1)), Signal(), Signal()
+        begun, total, full, takes = Signal(), Signal.like(count), Signal(), Signal()
+        m.d.comb += [
+            whole.eq(i.tkeep.all()),
+            full.eq(tail == head ^ (1 << depth_bits)),
+            i.tready.eq(~full & records.i.ready & ~refusing),
+            takes.eq(i.tvalid & i.tready),
+            total.eq(count + here),
+            fails.eq(
+                wrong
+                | ((i.tkeep & (i.tkeep + 1)[: len(i.tkeep)]) != 0)
+                | Mux(i.tlast, begun & ~i.tkeep.any(), ~whole)
+                | (total > mtu)
+            ),
+            write.en.eq((takes & ~fails) | refusing),
+            write.addr.eq(tail[:depth_bits]),
+            write.data.tdata.eq(i.tdata),
+            write.data.tlast.eq(i.tlast | refusing),
+        ]
+        # The lowest bytes: as many as there are below the first that is missing.
+        for n in range(1, len(i.tkeep) + 1):
+            with m.If(i.tkeep[n - 1]):
+                m.d.comb += here.eq(n)
+
+        told, kept = data.View(before, i.tuser), Signal(record)
+        with m.If(takes):
+            m.d.sync += [count.eq(total), begun.eq(~i.tlast), wrong.eq(fails & ~i.tlast)]
+            with m.If(i.tlast):
+                m.d.sync += count.eq(0)
+            with m.If(~begun):
+                m.d.sync += [kept.tdest.eq(i.tdest), *(kept.tuser[name].eq(told[name]) for name, _ in before)]
+        # A datagram of one beat is told by that, any other by its first.
+        m.d.comb += [
+            records.i.valid.eq((takes & i.tlast & ~fails) | refusing),
+            records.i.payload.eq(kept),
+            records.i.payload.tuser.length.eq(Mux(refusing, mtu + 1, total)),
+        ]
+        with m.If(~begun & ~refusing):
+            m.d.comb += [
+                records.i.payload.tdest.eq(i.tdest),
+                *(records.i.payload.tuser[name].eq(told[name]) for name, _ in before),
+            ]
+        after_tail = (tail + 1)[: len(tail)]
+        m.d.sync += refusing.eq(takes & i.tlast & fails)
+        with m.If(refusing):
+            m.d.sync += [tail.eq(after_tail), first.eq(after_tail)]
+        with m.Elif(takes):
+            m.d.sync += tail.eq(Mux(fails, first, after_tail))
+            with m.If(i.tlast & ~fails):
+                m.d.sync += first.eq(after_tail)
+
+        shown, refill = Signal(), Signal()
+        m.d.comb += [
+            o.tvalid.eq(shown & records.o.valid),
+            o.tdata.eq(read.data.tdata),
+            o.tlast.eq(read.data.tlast),
+            o.tdest.eq(records.o.payload.tdest),
+            o.tuser.eq(records.o.payload.tuser),
+            records.o.ready.eq(o.tvalid & o.tready & o.tlast),
+            refill.eq((head != first) & (~shown | (o.tvalid & o.tready))),
+            read.en.eq(refill),
+            read.addr.eq(head[:depth_bits]),
+        ]
+        with m.If(refill):
+            m.d.sync += [head.eq(head + 1), shown.eq(1)]
+        with m.Elif(o.tvalid & o.tready):
+            m.d.sync += shown.eq(0)
+        return m

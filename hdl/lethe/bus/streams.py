@@ -1,0 +1,346 @@
+"""A NI's host port as AXI4-Streams (docs/use/axi.md)."""
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from lethe.host import host_records, host_signature
+from lethe.spec.axi import AxiStream, axi_streams
+from lethe.spec.config import System
+from lethe.spec.ports import HostPort, Record
+
+from .signature import signature_of
+from .skid import Skid
+from .store_and_forward import StoreAndForward
+
+__all__ = ["CompletionAdapter", "DeliverAdapter", "SendAdapter", "Streams"]
+
+
+def _view(record: Record, value) -> data.View:
+    """The fields of ``tid``, ``tdest`` or ``tuser``."""
+    return data.View(data.StructLayout(dict(record)), value)
+
+
+class SendAdapter(wiring.Component):
+    """From an AXI4-Stream to a send port: a record, then its beats.
+
+    A beat stays in one register, so it reaches the NI in the cycle after its transfer.  Its ``tdest`` and ``tuser`` are
+    looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles, one
+    without bytes included.
+
+    ``length`` rules.  Of a datagram with fewer beats the others are sent as zeros, surplus beats are dropped, and
+    ``malformed`` tells of both.  One of 0 bytes is one beat, whose bytes do not matter.
+
+    A node reset ends a datagram that the NI has in part: its further beats are dropped up to ``tlast``.  One of which
+    the NI has nothing waits and is offered anew.
+
+    Parameters
+    ----------
+    system : the configuration
+    axis : the stream, with ``length`` in ``tuser``
+
+    Members
+    -------
+    axis : In(`signature_of`)
+    send, send_data : Out(stream)
+        As of `lethe.host.host_signature`.
+    node_reset : In(1)
+    malformed : Out(1)
+        A datagram had other beats than its length says; one cycle.
+    """
+
+    def __init__(self, system: System, axis: AxiStream):
+        self._form, self._stream = system.format, axis
+        super().__init__(
+            {
+                "axis": In(signature_of(axis)),
+                "send": Out(stream.Signature(host_records(system, system.top_port)["send"])),
+                "send_data": Out(stream.Signature(system.format.flit_bits)),
+                "node_reset": In(1),
+                "malformed": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        axis, record = self.axis, self.send.payload
+        byte_bits = exact_log2(self._form.flit_bytes)
+        held = {name: Signal.like(getattr(axis, name)) for name in ("tdata", "tdest", "tuser", "tlast")}
+        full, leaves = Signal(), Signal()
+        m.d.comb += axis.tready.eq(~full | leaves)
+        with m.If(axis.tready):
+            m.d.sync += [full.eq(axis.tvalid), *(kept.eq(getattr(axis, name)) for name, kept in held.items())]
+
+        # Seen when it comes: a datagram without bytes.
+        empty = Signal()
+        with m.If(axis.tready):
+            m.d.sync += empty.eq(_view(self._stream.user, axis.tuser).length == 0)
+        told = _view(self._stream.user, held["tuser"])
+        m.d.comb += [
+            record.destination.eq(held["tdest"]),
+            *(record[name].eq(told[name]) for name, _ in self._stream.user),
+        ]
+        # Beats that are whole, and whether there is one more in part.
+        left, partial = Signal(16 - byte_bits), Signal()
+        final, padding = Signal(), Signal()
+        m.d.comb += [
+            final.eq(Mux(partial, left == 0, left == 1)),
+            self.send_data.payload.eq(Mux(padding, 0, held["tdata"])),
+        ]
+
+        with m.FSM() as fsm:
+            with m.State("Record"):
+                m.d.comb += self.send.valid.eq(full)
+                m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
+                with m.If(full & self.send.ready):
+                    m.next = "Beats"
+                    with m.If(empty):
+                        m.next = "Empty"
+            with m.State("Empty"):
+                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"])]
+                m.next = "Record"
+                with m.If(~held["tlast"]):
+                    m.next = "Surplus"
+            with m.State("Beats"):
+                m.d.comb += self.send_data.valid.eq(full)
+                with m.If(full & self.send_data.ready):
+                    m.d.comb += [leaves.eq(1), self.malformed.eq(final ^ held["tlast"])]
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(final):
+                        m.next = "Record"
+                        with m.If(~held["tlast"]):
+                            m.next = "Surplus"
+                    with m.Elif(held["tlast"]):
+                        m.next = "Padding"
+                with m.If(self.node_reset):
+                    m.next = "Surplus"
+            with m.State("Padding"):
+                m.d.comb += self.send_data.valid.eq(1)
+                with m.If(self.send_data.ready):
+                    m.d.sync += left.eq(left - 1)
+                with m.If(self.node_reset | (self.send_data.ready & final)):
+                    m.next = "Record"
+            with m.State("Surplus"):
+                m.d.comb += leaves.eq(full)
+                with m.If(full & held["tlast"]):
+                    m.next = "Record"
+        m.d.comb += padding.eq(fsm.ongoing("Padding"))
+        return m
+
+
+class DeliverAdapter(wiring.Component):
+    """From a pair of deliver streams to an AXI4-Stream.
+
+    What it shows comes from registers, one cycle after the NI offers it.  A beat leaves in every cycle, one datagram
+    right behind the other.  The record is taken with the last beat.
+
+    ``tkeep`` is 1 for the bytes of the datagram; one of 0 bytes is one beat without bytes.  A node reset ends a
+    datagram under way with one more beat: no bytes, ``tlast``, and ``aborted`` in its ``tuser``.  In any other beat
+    ``aborted`` is 0.
+
+    Parameters
+    ----------
+    system : the configuration
+    axis : the stream
+
+    Members
+    -------
+    deliver, deliver_data : In(stream)
+        As of `lethe.host.host_signature`; not valid while ``node_reset``.
+    node_reset : In(1)
+        What is delivered is lost.
+    axis : Out(`signature_of`)
+    """
+
+    def __init__(self, system: System, axis: AxiStream):
+        self._form, self._stream = system.format, axis
+        layouts = host_records(system, system.top_port)
+        super().__init__(
+            {
+                "deliver": In(stream.Signature(layouts["deliver"])),
+                "deliver_data": In(stream.Signature(layouts["beat"])),
+                "node_reset": In(1),
+                "axis": Out(signature_of(axis)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        axis, record, beat = self.axis, self.deliver.payload, self.deliver_data.payload
+        byte_bits = exact_log2(self._form.flit_bytes)
+        empty, last, over = Signal(), Signal(), Signal(byte_bits)
+        takes, free = Signal(), Signal()
+        # What was loaded last is not a datagram's last beat; the rest of it will not come.
+        inside, aborting = Signal(), Signal()
+        m.d.comb += [
+            empty.eq(record.length == 0),
+            last.eq(empty | beat.last),
+            over.eq(record.length[:byte_bits]),
+            free.eq(~axis.tvalid | axis.tready),
+            takes.eq(self.deliver.valid & (empty | self.deliver_data.valid) & free & ~aborting),
+            self.deliver.ready.eq(takes & last),
+            self.deliver_data.ready.eq(takes & ~empty),
+        ]
+        user = _view(self._stream.user, axis.tuser)
+        with m.If(takes):
+            m.d.sync += [
+                axis.tvalid.eq(1),
+                axis.tdata.eq(beat.data),
+                axis.tkeep.eq(Cat(~empty & ~(last & (over != 0) & (over <= i)) for i in range(self._form.flit_bytes))),
+                axis.tlast.eq(last),
+                axis.tid.eq(record.source),
+                *(user[name].eq(0 if name == "aborted" else record[name]) for name, _ in self._stream.user),
+                inside.eq(~last),
+            ]
+        with m.Elif(aborting & free):
+            m.d.sync += [
+                axis.tvalid.eq(1),
+                axis.tkeep.eq(0),
+                axis.tlast.eq(1),
+                user.aborted.eq(1),
+                inside.eq(0),
+                aborting.eq(0),
+            ]
+        with m.Elif(axis.tready):
+            m.d.sync += axis.tvalid.eq(0)
+        with m.If(self.node_reset & inside & ~aborting):
+            m.d.sync += aborting.eq(1)
+        return m
+
+
+class CompletionAdapter(wiring.Component):
+    """From the completion stream to an AXI4-Stream: a packet of one beat for each completion.
+
+    What it shows comes from registers, one cycle after the NI offers it; the slot is free when it is taken from the NI.
+    A node reset changes nothing of what is shown: ``incarnation`` tells of which life of the node it is.
+
+    Parameters
+    ----------
+    system : the configuration
+    axis : the stream
+
+    Members
+    -------
+    completion : In(stream)
+        As of `lethe.host.host_signature`.
+    incarnation : In
+        The NI's.
+    axis : Out(`signature_of`)
+    """
+
+    def __init__(self, system: System, axis: AxiStream):
+        self._stream = axis
+        super().__init__(
+            {
+                "completion": In(stream.Signature(host_records(system, system.top_port)["completion"])),
+                "incarnation": In(system.format.incarnation_bits),
+                "axis": Out(signature_of(axis)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        axis, completion = self.axis, self.completion
+        left = data.StructLayout({"completion": completion.payload.shape(), "incarnation": self.incarnation.shape()})
+        m.submodules.skid = skid = Skid(left)
+        m.d.comb += [
+            skid.i.valid.eq(completion.valid),
+            completion.ready.eq(skid.i.ready),
+            skid.i.payload.completion.eq(completion.payload),
+            skid.i.payload.incarnation.eq(self.incarnation),
+            skid.o.ready.eq(~axis.tvalid | axis.tready),
+            axis.tlast.eq(1),
+        ]
+        with m.If(skid.o.ready):
+            m.d.sync += [
+                axis.tvalid.eq(skid.o.valid),
+                axis.tdata.eq(skid.o.payload.completion),
+                axis.tuser.eq(skid.o.payload.incarnation),
+            ]
+        return m
+
+
+class Streams(wiring.Component):
+    """The streams of a host port as AXI4-Streams, in the NI's clock.
+
+    Parameters
+    ----------
+    system : the configuration, and its stack
+    store : whether a datagram is stored whole before the NI sees it, which then finds its length (`StoreAndForward`)
+
+    Members
+    -------
+    send, send_data, … completion, deliver, deliver_data, … : In or Out(stream)
+        Those of `lethe.host.host_signature`, seen from above; its other members are not here.
+    s_axis_send, … m_axis_deliver, … m_axis_completion : In or Out(`signature_of`)
+        As `lethe.spec.axi.axi_streams` lists them.
+    node_reset, incarnation : In
+        As of the NI.
+    service_reset : In(1), with services
+        Only with ``node_reset``: what a service delivers is lost, too.
+    malformed : Out(1)
+        A datagram was not as it must be (`SendAdapter`, `StoreAndForward`); one cycle.
+    """
+
+    def __init__(self, system: System, *, store: bool = False):
+        self._system, self._store = system, store
+        self._axes = axi_streams(system, store=store)
+        host = host_signature(system, system.top_port).members
+        below = [axis.port for axis in self._axes]
+        below += [f"{port}_data" for port in below if port != "completion"]
+        super().__init__(
+            {
+                **{name: host[name].flip() for name in below},
+                **{axis.name: (In if axis.to_ni else Out)(signature_of(axis)) for axis in self._axes},
+                "node_reset": In(1),
+                **({"service_reset": In(1)} if system.services else {}),
+                "incarnation": In(system.format.incarnation_bits),
+                "malformed": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        of_ni = HostPort.of_ni(self._system).delivers
+        told = {axis.port: axis for axis in axi_streams(self._system)}
+        malformed = []
+        for axis in self._axes:
+            outer, port = getattr(self, axis.name), axis.port
+            if axis.to_ni:
+                m.submodules[port] = adapter = SendAdapter(self._system, told[port])
+                malformed.append(adapter.malformed)
+                if self._store:
+                    m.submodules[f"{port}_store"] = store = StoreAndForward(self._system, axis, told[port])
+                    wiring.connect(m, wiring.flipped(outer), store.i)
+                    wiring.connect(m, store.o, adapter.axis)
+                else:
+                    wiring.connect(m, wiring.flipped(outer), adapter.axis)
+            elif port == "completion":
+                m.submodules[port] = adapter = CompletionAdapter(self._system, axis)
+                m.d.comb += adapter.incarnation.eq(self.incarnation)
+                wiring.connect(m, adapter.axis, wiring.flipped(outer))
+                wiring.connect(m, wiring.flipped(self.completion), adapter.completion)
+                continue
+            else:
+                m.submodules[port] = adapter = DeliverAdapter(self._system, axis)
+                wiring.connect(m, adapter.axis, wiring.flipped(outer))
+            # What a service has waits for the end of a reset of the NI alone.
+            outlives = not axis.to_ni and port not in of_ni
+            resets = self.service_reset if outlives else self.node_reset
+            m.d.comb += adapter.node_reset.eq(resets)
+            if axis.to_ni:
+                for name, inner in ((port, "send"), (f"{port}_data", "send_data")):
+                    wiring.connect(m, getattr(adapter, inner), wiring.flipped(getattr(self, name)))
+                continue
+            for name, inner in ((port, "deliver"), (f"{port}_data", "deliver_data")):
+                below, above = getattr(self, name), getattr(adapter, inner)
+                m.submodules[f"{name}_skid"] = skid = ResetInserter(resets)(Skid(below.payload.shape()))
+                wiring.connect(m, wiring.flipped(below), skid.i)
+                m.d.comb += [
+                    above.valid.eq(skid.o.valid & ~resets),
+                    above.payload.eq(skid.o.payload),
+                    skid.o.ready.eq(above.ready),
+                ]
+        m.d.comb += self.malformed.eq(Cat(malformed).any())
+        return m

@@ -1,0 +1,231 @@
+"""The driver: a NI by its registers and streams, whatever carries them."""
+
+from typing import NamedTuple
+
+from lethe.spec.events import Mode
+from lethe.spec.registers import IDENTITY, MAP_VERSION
+
+from .transport import Completion, Datagram, Delivery, DriverError, Transport
+
+__all__ = ["Driver", "Name"]
+
+#: Cycles between two looks at something that is waited for.
+LOOK = 20
+
+
+class Name(NamedTuple):
+    """What names a datagram that was sent, for `Driver.cancel`; a completion has the same slot, generation and tag."""
+
+    slot: int
+    generation: int
+    tag: int
+
+
+class Driver:
+    """A network interface.  Call `open` first.
+
+    Every wait has a limit in cycles, and ends with a `DriverError` that says what did not happen.
+
+    Parameters
+    ----------
+    transport : what carries its transfers
+    patience : the limit where a call names none
+    """
+
+    def __init__(self, transport: Transport, *, patience: int = 100_000):
+        self._transport, self._patience = transport, patience
+        self._map, self._tag = transport.map, 0
+        self.node = -1
+
+    async def open(self) -> "Driver":
+        """Make sure that the registers are those of this map, and wait until the NI is ready; returns itself."""
+        found = (await self.read("IDENTITY"))["IDENTITY"]
+        if found != IDENTITY:
+            raise DriverError(f"IDENTITY: is 0x{found:08X}, not 0x{IDENTITY:08X}; give the address of a NI's registers")
+        version = await self.read("VERSION")
+        if version["MAP"] != MAP_VERSION:
+            raise DriverError(
+                f"VERSION: the registers are of map {version['MAP']}, and this driver knows {MAP_VERSION}; "
+                "take the driver of the same release"
+            )
+        for name in ("SIZES", "NETWORK", "WIDTHS", "FEATURES"):
+            wanted = {field.name: field.reset for field in self._map[name].fields}
+            if (found := await self.read(name)) != wanted:
+                part = next(part for part in wanted if wanted[part] != found[part])
+                raise DriverError(
+                    f"{name}.{part}: is {found[part]}, and {self._transport.system.source} says {wanted[part]}; "
+                    "give the configuration that the NI was made from"
+                )
+        self.node = (await self.read("NODE"))["NODE"]
+        await self._until("READY", True, "the NI did not become ready")
+        return self
+
+    # Registers.
+
+    async def read(self, name: str) -> dict[str, int]:
+        """The fields of a register; raises `DriverError` if there is none of this name, or it cannot be read."""
+        register = self._register(name)
+        word, good = await self._transport.read(register.address)
+        if not good:
+            raise DriverError(f"{name}: reading it is an error; it is written only")
+        return register.unpack(word)
+
+    async def write(self, name: str, **fields: int) -> None:
+        """Write a register, fields that are not named as 0; raises `DriverError` if that is refused."""
+        register = self._register(name)
+        try:
+            word = register.pack(**fields)
+        except (KeyError, ValueError) as error:
+            raise DriverError(f"{error.args[0]}; see the map of registers") from None
+        if not await self._transport.write(register.address, word):
+            raise DriverError(f"{name}: writing {fields} was refused; {register.about}")
+
+    def _register(self, name: str):
+        try:
+            return self._map[name]
+        except KeyError:
+            raise DriverError(f"{name}: the NI has no such register; its configuration leaves it out") from None
+
+    async def status(self) -> dict[str, int]:
+        """The register STATUS."""
+        return await self.read("STATUS")
+
+    async def control(self, *, link_enable: bool = True, quiesce: bool = False) -> None:
+        """Write the register CONTROL."""
+        await self.write("CONTROL", LINK_ENABLE=int(link_enable), QUIESCE=int(quiesce))
+
+    # Datagrams.
+
+    async def send(
+        self,
+        destination: int,
+        payload: bytes = b"",
+        *,
+        tag: int | None = None,
+        cls: int = 0,
+        mode: int = Mode.EXACTLY_ONCE,
+        deadline: int = 0,
+        retry_limit: int = 0,
+        expect: int = 0,
+        patience: int | None = None,
+    ) -> Name:
+        """Send a datagram, and wait until the NI has stored it whole; returns its name.
+
+        Without a tag it gets the next number.  Raises `DriverError` for what the NI would cut off or refuse, and if the
+        NI has no free slot for too long.
+        """
+        system = self._transport.system
+        form = system.format
+        if tag is None:
+            tag, self._tag = self._tag, (self._tag + 1) % (1 << system.wire.tag_bits)
+        limits = {
+            "destination": (destination, system.nodes), "length": (len(payload), form.mtu + 1),
+            "tag": (tag, 1 << system.wire.tag_bits), "cls": (cls, 1 << form.class_bits), "mode": (mode, len(Mode)),
+            "deadline": (deadline, 1 << system.ni.deadline_bits), "retry_limit": (retry_limit, 256),
+            "expect": (expect, 1 << form.incarnation_bits),
+        }  # fmt: skip
+        for name, (value, limit) in limits.items():
+            if not 0 <= value < limit:
+                raise DriverError(f"send: {name} must be 0 to {limit - 1}, not {value}")
+        if destination == self.node and not system.loop.slots:
+            raise DriverError(f"send: destination {destination} is the own node; set loop.slots, or choose another")
+        await self._forget_names()
+        self._transport.put(
+            Datagram(
+                destination=destination, payload=payload, tag=tag, cls=cls, mode=mode, deadline=deadline,
+                retry_limit=retry_limit, expect=expect,
+            )
+        )  # fmt: skip
+        for _ in self._looks(patience):
+            if (name := await self._name()) is not None:
+                if name.tag == tag:
+                    return name
+            else:
+                await self._transport.wait(LOOK)
+        raise DriverError(
+            f"send: the NI has not taken datagram {tag} in {patience or self._patience:,} cycles; it still may. "
+            "All slots are in use, or it is quiesced or in reset"
+        )
+
+    async def _forget_names(self) -> None:
+        """Take the names of datagrams that a call before gave up waiting for."""
+        while await self._name() is not None:
+            pass
+
+    async def _name(self) -> Name | None:
+        """The oldest name that waits."""
+        told = await self.read("ACCEPTED_TAG")
+        if not told["VALID"]:
+            return None
+        uid = await self.read("ACCEPTED")
+        return Name(uid["SLOT"], uid["GENERATION"], told["TAG"])
+
+    async def recv(self, *, patience: int | None = None) -> Delivery:
+        """The next delivery, which is waited for."""
+        for _ in self._looks(patience):
+            if (found := self._transport.delivery()) is not None:
+                return found
+            await self._transport.wait(LOOK)
+        raise DriverError(f"recv: nothing was delivered in {patience or self._patience:,} cycles; wait longer")
+
+    async def completions(self, least: int = 0, *, patience: int | None = None) -> list[Completion]:
+        """The completions that have come, of which at least so many are waited for."""
+        found: list[Completion] = []
+        for _ in self._looks(patience):
+            while (one := self._transport.completion()) is not None:
+                found.append(one)
+            if len(found) >= least:
+                return found
+            await self._transport.wait(LOOK)
+        raise DriverError(
+            f"completions: {len(found)} of {least} came in {patience or self._patience:,} cycles; wait longer, "
+            "or send with a retry limit or a deadline"
+        )
+
+    async def cancel(self, name: Name, *, patience: int | None = None) -> None:
+        """Give a datagram up; its completion says how it ended.  Nothing happens to one that has ended."""
+        await self._until("CANCELLING", False, "the cancel before it was not taken", patience)
+        if (await self.status())["RESETTING"]:
+            raise DriverError("cancel: the node is in reset, which has ended all datagrams; wait until it is ready")
+        await self.write("CANCEL", SLOT=name.slot, GENERATION=name.generation)
+        await self._until("CANCELLING", False, "the cancel was not taken", patience)
+
+    # All else.
+
+    async def counters(self) -> dict[str, int]:
+        """Every counter by the name of its register, without COUNTER_; all as of one cycle."""
+        if not self._map.counters:
+            raise DriverError("counters: the NI has none; set ni.statistics = true")
+        await self.write("SNAPSHOT", TAKE=1)
+        found = {}
+        for register in self._map.counters:
+            found[register.name.removeprefix("COUNTER_")] = (await self.read(register.name))["COUNT"]
+        return found
+
+    async def reset(self, cycles: int = 8, *, incarnation: int = 0) -> int:
+        """Reset the node, and wait until it is ready; returns its incarnation, the next if none is chosen.
+
+        What it held is lost: datagrams under way end without a completion, deliveries that nobody took are gone.
+        """
+        most = (1 << self._map["RESET"].field("CYCLES").bits) - 1
+        if not 1 <= cycles <= most:
+            raise DriverError(f"reset: cycles must be 1 to {most}, not {cycles}")
+        await self.write("RESET", CYCLES=cycles, INCARNATION=incarnation)
+        await self._until("RESETTING", False, "the reset did not end")
+        await self._until("READY", True, "the NI did not become ready after the reset")
+        return (await self.read("INCARNATION"))["INCARNATION"]
+
+    async def idle(self, *, patience: int | None = None) -> None:
+        """Wait until nothing is under way, remembered, or waiting for the host."""
+        await self._until("IDLE", True, "the NI did not become idle", patience)
+
+    def _looks(self, patience: int | None):
+        """As many looks as fit the limit, one at least."""
+        return range(1 + (patience or self._patience) // LOOK)
+
+    async def _until(self, bit: str, wanted: bool, otherwise: str, patience: int | None = None) -> None:
+        for _ in self._looks(patience):
+            if bool((await self.status())[bit]) == wanted:
+                return
+            await self._transport.wait(LOOK)
+        raise DriverError(f"STATUS.{bit}: {otherwise} in {patience or self._patience:,} cycles; see STATUS and CONTROL")

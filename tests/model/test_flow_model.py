@@ -1,0 +1,122 @@
+"""One stream of flow, searched: it holds on every small system, and each of its rules is needed, or said not to be.
+
+``pytest -s`` prints states, seconds and counter-examples; so does ``scripts/model flow``.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.model.flow_ladder import ladder
+from tests.model.flow_network import Flow
+from tests.model.flow_rules import ABSENT, VOID, Setting, Stream
+from tests.model.flow_settings import FULL, QUICK, SHOWN, TRIALS
+from tests.model.flow_table import FLOW, search
+from tests.model.graph import explore
+
+RULE = re.compile(r"\bF\d+\b")
+
+
+def holds(name, setting, states, moves):
+    result = search(setting)
+    print(f"\n{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s")
+    assert result.violation is None, "\n" + ladder(result.path, result.violation, setting)
+    assert (result.states, result.moves) == (states, moves), "the table of docs/design/flow-model.md is stale"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_stream_holds(name):
+    holds(name, *QUICK[name])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", FULL)
+def test_a_stream_holds_on_larger_systems(name):
+    holds(name, *FULL[name])
+
+
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
+def test_without_a_rule(trial):
+    """The counter-example has as many steps as the page says; where nothing breaks, everything was searched."""
+    result = search(trial.changed)
+    shown = ladder(result.path, result.violation, trial.changed)
+    print(f"\nwithout {trial.rule}, {trial.how}: {result.states:,} states, {result.seconds:.1f} s\n{shown}")
+    assert (result.violation.broken if result.violation else "", len(result.path)) == (trial.broken, trial.steps), shown
+    assert trial.broken or trial.reason, "it must be said why nothing breaks"
+
+
+SEARCHED = {setting for setting, _, _ in QUICK.values()}
+#: The systems that break without a rule and are not searched above, each once, in the order of the trials.
+OTHERS = [s for s in dict.fromkeys(trial.setting for trial in TRIALS if trial.broken) if s not in SEARCHED]
+
+
+@pytest.mark.parametrize("setting", OTHERS, ids=range(len(OTHERS)))
+def test_with_all_rules_the_same_system_holds(setting):
+    """What breaks is the rule's doing, not the system's."""
+    assert search(setting).violation is None
+
+
+def test_every_rule_has_its_row_and_its_place_in_the_code():
+    rules = set(re.findall(r"\*\*(F\d+)\*\*", FLOW.page.read_text(encoding="utf-8")))
+    assert rules == {trial.rule for trial in TRIALS} == {f"F{number}" for number in range(1, len(rules) + 1)}
+    code = "".join((Path(__file__).parent / f"flow_{part}.py").read_text() for part in ("rules", "network"))
+    assert rules <= set(RULE.findall(code))
+    kept = set(re.findall(r'keeps\("(F[^"]*)"\)', code))
+    kinds = {"DATA", "VOID", "PING", "PONG", "WINDOW", "MAP"}
+    taken = {name for trial in TRIALS for name in trial.without}
+    unknown = {name for name in taken - kept if name.split()[-1] not in kinds}
+    assert kept <= taken and not unknown, "a rule that no trial takes away, or a name that means nothing"
+
+
+def test_every_property_breaks_somewhere():
+    """A property that nothing can break says nothing."""
+    text = FLOW.page.read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| ([SL]\d+) \|", text, re.MULTILINE))
+    assert named - {"L3"} == {trial.broken for trial in TRIALS if trial.broken}
+
+
+def test_a_void_that_is_never_told_is_found():
+    """L3: as by a sender that never sends a VOID."""
+
+    class Mute(Stream):
+        def to_void(self, a):
+            return ()
+
+    flow = Flow(Setting(cancel=True, reader=False))
+    flow.stream = Mute(flow.setting)
+    result = explore(flow)
+    assert result.violation is not None and result.violation.broken == "L3"
+
+
+def test_the_page_is_fresh():
+    text = FLOW.page.read_text(encoding="utf-8")
+    assert FLOW.refreshed(text) == text, "the page is stale; run python -m tests.model.flow_table"
+    assert len(SHOWN) >= 6
+
+
+def test_a_ladder_names_what_happened():
+    found = FLOW.found(next(trial for trial in TRIALS if trial.rule == "F21"))
+    assert found.splitlines() == [
+        "  1  A: SEND PING",
+        "  2  B: PING arrives (PONG)",
+        "  3  B: closes the source",
+        "     L2: does not drain, although nothing new comes",
+    ]
+
+
+def test_a_mark_moves_over_what_has_no_gap():
+    """The receiver alone: numbers come round, and a mark never jumps."""
+    stream = Stream(Setting(window=3, modulus=8, cells=3))
+    b = stream.start(0, silent=False)._replace(expected=7)
+    b = stream.placed(b, 9 % 8)
+    assert (b.expected, b.window, b.queue) == (7, (ABSENT, "d"), 0)
+    b, taken = stream.voided(b, (8 % 8,))
+    assert taken == [1] and (b.expected, b.window, b.queue) == (7, (VOID, "d"), 0)
+    b = stream.placed(b, 7)
+    assert (b.expected, b.window, b.queue) == (10, (ABSENT, ABSENT), 2)
+
+
+def test_a_system_too_large_is_refused():
+    with pytest.raises(MemoryError, match="more than 50 states; make the setting smaller"):
+        search(Setting(), limit=50)

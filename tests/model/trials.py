@@ -1,0 +1,130 @@
+"""What the models share beside their search: rules taken away, and the tables of their pages."""
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.model.graph import Result, Violation
+
+
+class Trial(NamedTuple):
+    """One rule taken away.
+
+    Attributes
+    ----------
+    rule : its number
+    how : what is done instead
+    without : names of `Setting.without`
+    setting : the system
+    broken : property that is violated first, "" if none is
+    steps : fewest steps to the violation
+    reason : why nothing breaks, or what else is to be said
+    """
+
+    rule: str
+    how: str
+    without: tuple[str, ...]
+    setting: Any
+    broken: str = ""
+    steps: int = 0
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return " and ".join(self.without)
+
+    @property
+    def changed(self) -> Any:
+        return dataclasses.replace(self.setting, without=frozenset(self.without))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model and its page.
+
+    Attributes
+    ----------
+    name : what is modelled
+    page : where its tables are
+    quick, full : name → (setting, states, moves) of the systems that are always searched, and of the large ones
+    trials : a rule taken away in each
+    shown : whether the page shows a trial's counter-example
+    search : of a setting
+    ladder : a path and its violation, as people read them
+    """
+
+    name: str
+    page: Path
+    quick: dict[str, tuple[Any, int, int]]
+    full: dict[str, tuple[Any, int, int]]
+    trials: tuple[Trial, ...]
+    shown: Callable[[Trial], bool]
+    search: Callable[..., Result]
+    ladder: Callable[[list, Violation | None, Any], str]
+
+    def systems(self) -> str:
+        """Every system that is searched, with its states."""
+        lines = ["| system | states | moves | searched |", "| --- | ---: | ---: | --- |"]
+        for when, settings in (("always", self.quick), ("with `--full`", self.full)):
+            lines += [f"| {name} | {states:,} | {moves:,} | {when} |" for name, (_, states, moves) in settings.items()]
+        return "\n".join(lines) + "\n"
+
+    def rules(self) -> str:
+        """Every rule, and what becomes of a system without it."""
+        lines = ["| rule | instead | breaks | fewest steps | why |", "| --- | --- | --- | ---: | --- |"]
+        for trial in self.trials:
+            steps = str(trial.steps) if trial.broken else "–"
+            lines.append(f"| {trial.rule} | {trial.how} | {trial.broken or 'nothing'} | {steps} | {trial.reason} |")
+        return "\n".join(lines) + "\n"
+
+    def examples(self) -> str:
+        """The counter-examples that the page shows."""
+        shown = [trial for trial in self.trials if trial.broken and self.shown(trial)]
+        return "\n".join(f"{trial.rule}: {trial.how}\n\n```text\n{self.found(trial)}\n```\n" for trial in shown)
+
+    def found(self, trial: Trial) -> str:
+        """The counter-example of a trial as a ladder."""
+        result = self.search(trial.changed)
+        return self.ladder(result.path, result.violation, trial.changed)
+
+    def refreshed(self, text: str) -> str:
+        """The page with its tables as they should be."""
+        for name in ("systems", "rules", "examples"):
+            region = re.compile(rf"(<!-- model: {name} -->\n).*?(<!-- end: {name} -->)", re.DOTALL)
+            made = getattr(self, name)()
+            text, count = region.subn(lambda found, made=made: f"{found[1]}\n{made}\n{found[2]}", text)
+            if count != 1:
+                raise ValueError(f"{self.page.name}: no place for the table {name}")
+        return text
+
+    def run(self, full: bool) -> None:
+        """Search everything, and print it."""
+        print(f"## {self.name}\n")
+        for name, (setting, _, _) in (self.quick | (self.full if full else {})).items():
+            result = self.search(setting)
+            what = result.violation.text if result.violation else "holds"
+            print(
+                f"{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s: {what}", flush=True
+            )
+        for trial in self.trials:
+            result = self.search(trial.changed)
+            what = f"{result.violation.text} in {len(result.path)} steps" if result.violation else "nothing breaks"
+            print(f"\nwithout {trial.rule}, {trial.how}: {what} ({result.states:,} states, {result.seconds:.1f} s)")
+            if result.violation:
+                print(self.ladder(result.path, result.violation, trial.changed), flush=True)
+
+    def main(self) -> None:
+        """Write the page's tables, or print a search of everything."""
+        parser = argparse.ArgumentParser(
+            description=f"The model of {self.name}: its tables, or a search of everything."
+        )
+        parser.add_argument("--run", action="store_true", help="search and print; write nothing")
+        parser.add_argument("--full", action="store_true", help="with --run: the large systems too")
+        chosen = parser.parse_args()
+        if chosen.run:
+            self.run(chosen.full)
+        else:
+            self.page.write_text(self.refreshed(self.page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,180 @@
+"""The driver over the golden model: its calls, its errors, and the code of its page."""
+
+import asyncio
+import re
+
+import pytest
+
+from lethe.spec.config import System
+from lethe.spec.events import Cause, Status
+from lethe_sim.driver.driver import Driver, Name
+from lethe_sim.driver.golden import GoldenNetwork
+from lethe_sim.driver.transport import DriverError
+from tests.helpers import ROOT
+
+WIRE = {"topology": {"kind": "wire"}}
+
+
+def run(program, **sections):
+    """A program with the drivers of all nodes, opened."""
+    network = GoldenNetwork(System.make(**WIRE | sections))
+    drivers = [Driver(transport, patience=20_000) for transport in network.transports]
+
+    async def opened():
+        for driver in drivers:
+            await driver.open()
+        return await program(*drivers)
+
+    return asyncio.run(opened())
+
+
+def test_payloads_of_every_length_arrive_once_over_lossy_links():
+    sent = [bytes(range(length)) for length in range(33)]
+
+    async def program(near, far):
+        for payload in sent:
+            await near.send(1, payload, cls=len(payload) % 8)
+        found = [await far.recv() for _ in sent]
+        assert sorted(one.payload for one in found) == sorted(sent)
+        assert all(one.source == 0 and one.cls == len(one.payload) % 8 for one in found)
+        ends = await near.completions(len(sent))
+        assert sorted(end.tag for end in ends) == list(range(len(sent)))
+        assert {(end.status, end.cause, end.destination) for end in ends} == {(Status.ACCEPTED, Cause.NONE, 1)}
+        await far.idle()
+        with pytest.raises(DriverError, match=r"recv: nothing was delivered in 400 cycles; wait longer"):
+            await far.recv(patience=400)
+
+    run(program, faults={"loss": 0.2})
+
+
+def test_control_goes_by_slots_of_its_own():
+    ni = {"slots": 4, "control_slots": 1, "control_classes": 1, "source_incarnation": True}
+
+    async def program(near, far):
+        await near.control(link_enable=False)
+        for tag in range(3):
+            await near.send(1, b"data", tag=tag)
+        with pytest.raises(DriverError, match=r"send: the NI has not taken datagram 3 in 400 cycles; it still may\."):
+            await near.send(1, b"data", tag=3, patience=400)
+        name = await near.send(1, b"control", tag=9, cls=7)
+        assert name.slot == 3 and name.tag == 9
+        await near.control()
+        assert len(await near.completions(5)) == 5
+        await far.reset()
+        await far.send(0, b"of the second")
+        assert (await near.recv()).incarnation == 2
+
+    run(program, ni=ni)
+
+
+def test_a_cancel_a_reset_and_the_counters():
+    async def program(near, far):
+        await near.control(link_enable=False)
+        first, second = await near.send(1, b"a"), await near.send(1, b"b")
+        await near.cancel(first)
+        (end,) = await near.completions(1)
+        assert (end.slot, end.generation, end.tag) == first
+        assert (end.status, end.cause) == (Status.NEVER_SENT, Cause.CANCELLED)
+        await near.cancel(first)  # nothing happens
+        assert await near.reset(255, incarnation=9) == 9
+        assert await near.completions() == []
+        await near.control()
+        assert (await near.counters())["ACCEPTED"] == 2, "counters survive"
+        await near.send(1, b"c", expect=1)
+        (end,) = await near.completions(1)
+        assert end.incarnation == 9 and end.status is Status.ACCEPTED and second
+        assert (await far.recv()).payload == b"c"
+        assert await near.reset() == 10
+
+    run(program)
+
+
+def test_what_cannot_be_done_is_told_with_its_cure():
+    async def program(near, far):
+        wrong = {
+            "destination must be 0 to 1, not 2": {"destination": 2},
+            "destination 0 is the own node; set loop.slots": {"destination": 0},
+            "length must be 0 to 32, not 33": {"destination": 1, "payload": bytes(33)},
+            "tag must be 0 to 65535, not 65536": {"destination": 1, "tag": 65536},
+            "cls must be 0 to 7, not -1": {"destination": 1, "cls": -1},
+            "mode must be 0 to 1, not 2": {"destination": 1, "mode": 2},
+            "expect must be 0 to 15, not 16": {"destination": 1, "expect": 16},
+        }
+        for message, arguments in wrong.items():
+            with pytest.raises(DriverError, match=f"^send: {message}"):
+                await near.send(**arguments)
+        with pytest.raises(DriverError, match="reset: cycles must be 1 to 255, not 0"):
+            await near.reset(0)
+        with pytest.raises(DriverError, match=r"RESET\.INCARNATION must be 0 to 15, not 16"):
+            await near.reset(incarnation=16)
+        with pytest.raises(DriverError, match="completions: 0 of 1 came in 400 cycles; wait longer, or send with"):
+            await near.completions(1, patience=400)
+        with pytest.raises(DriverError, match="NOTHING: the NI has no such register"):
+            await near.read("NOTHING")
+        with pytest.raises(DriverError, match="RESET: reading it is an error; it is written only"):
+            await near.read("RESET")
+        with pytest.raises(DriverError, match=r"DUMP: writing {'INDEX': 0} was refused; .* or not QUIESCE"):
+            await near.write("DUMP", INDEX=0)
+        with pytest.raises(DriverError, match="CONTROL has no field SPEED"):
+            await near.write("CONTROL", SPEED=1)
+        await near.write("RESET", CYCLES=200)
+        with pytest.raises(DriverError, match="cancel: the node is in reset"):
+            await near.cancel(Name(0, 0, 0))
+        with pytest.raises(DriverError, match=r"STATUS\.IDLE: the NI did not become idle in 20 cycles"):
+            await near.idle(patience=20)
+
+    run(program)
+
+    async def uncounted(near, _):
+        with pytest.raises(DriverError, match=r"counters: the NI has none; set ni\.statistics = true"):
+            await near.counters()
+
+    run(uncounted, ni={"statistics": False})
+    with pytest.raises(DriverError, match=r"\[loop\]: the golden model's driver has no services; leave them out"):
+        GoldenNetwork(System.make(loop={"slots": 2}))
+
+
+def test_registers_of_something_else_are_refused():
+    network = GoldenNetwork(System.make(**WIRE))
+    transport = network.transports[0]
+    read = transport.read
+    wrong: dict[int, int] = {}
+
+    async def reads(address):
+        word, good = await read(address)
+        return wrong.get(address, word), good
+
+    transport.read = reads
+    for address, word, message in (
+        (0x00, 7, r"IDENTITY: is 0x00000007, not 0x4854454C"),
+        (0x04, 2 << 24, r"VERSION: the registers are of map 2, and this driver knows 1"),
+        (0x08, 16 << 16 | 33, r"SIZES\.MTU: is 33, and \(configuration\) says 32"),
+    ):
+        wrong.clear()
+        wrong[address] = word
+        with pytest.raises(DriverError, match=message):
+            asyncio.run(Driver(transport).open())
+    wrong.clear()
+    assert asyncio.run(Driver(transport).open()).node == 0
+
+
+def test_a_state_dump_shows_slot_and_entry():
+    async def program(near, far):
+        await near.control(link_enable=False)
+        name = await near.send(1, b"here")
+        await near.control(link_enable=False, quiesce=True)
+        await near.write("DUMP", INDEX=name.slot)
+        while (await near.status())["DUMPING"]:
+            pass
+        assert await near.read("DUMPED_SLOT") == {"LIVE": 1, "GENERATION": name.generation}
+        assert await near.read("DUMPED_DESTINATION") == {"DESTINATION": 1}
+        assert (await near.read("INTERRUPT_PENDING"))["DUMPED"]
+
+    run(program)
+
+
+def test_the_code_of_the_page_runs():
+    page = (ROOT / "docs" / "use" / "driver.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    exec(compile("\n".join(blocks), "docs/use/driver.md", "exec"), {})
