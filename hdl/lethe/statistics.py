@@ -180,8 +180,9 @@ class Statistics(wiring.Component):
                 write.en.eq(event.valid | ~self.walk),
             ]
             parts.append(Mux(self.address <= max(members), shown.data, 0))
-        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(1, LATENCY)]
-        m.d.sync += [found[0].eq(_any(parts)), Cat(*found[1:], self.since).eq(Cat(found))]
+        kept = [Signal(self._since, name=f"beside_kept{i}") for i in range(len(parts))]
+        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(2, LATENCY)]
+        m.d.sync += [Cat(kept).eq(Cat(parts)), Cat(*found, self.since).eq(Cat(_any(kept), *found))]
 
     def _in_flip_flops(self, m, low_bits: int):
         """(counters, reader, when it reads 0) of the counters without a lane."""
