@@ -433,6 +433,9 @@ async def wrong_datagrams(dut):
     ends = await with_timeout(cocotb.start_soon(near.complete(len(told))), LIMIT, "us")
     assert ends == sorted(statuses.items())
     assert 0 < near.malformed < 30 and far.malformed == 0
+    if REGISTERS:
+        assert (await near.read("INTERRUPT_PENDING"))["MALFORMED"] == 1
+        assert (await far.read("INTERRUPT_PENDING"))["MALFORMED"] == 0
     await quiet(dut, sides)
 
 

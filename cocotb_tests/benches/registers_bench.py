@@ -37,7 +37,7 @@ async def begin(dut, chance: random.Random) -> AxiLiteMaster:
             port.value = 0
     for name in (
         "cancel_ready", "dump_ready", "counter_data", "counter_since", "deliver_waiting", "completion_waiting", "ready",
-        "idle",
+        "idle", "malformed",
     ):  # fmt: skip
         getattr(dut, name).value = 0
     dut.node.value, dut.time_base.value = 1, TIME

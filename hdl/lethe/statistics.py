@@ -170,18 +170,28 @@ class Statistics(wiring.Component):
                 shape=self._since, depth=1 << max(members).bit_length(), init=[]
             )
             before, shown, write = memory.read_port(domain="comb"), memory.read_port(domain="comb"), memory.write_port()
-            m.d.sync += event.eq(self.lanes[n])
+            # A count is written a cycle after it is made; until then it stands in for the memory's.
+            made, to, writes = Signal(self._since), Signal.like(place), Signal()
+            old = Mux(writes & (to == event.counter), made, before.data)
+            m.d.sync += [
+                event.eq(self.lanes[n]),
+                made.eq(Mux(self.walk, _one_more(old), 0)),
+                to.eq(place),
+                writes.eq(event.valid | ~self.walk),
+            ]
             m.d.comb += [
                 place.eq(Mux(self.walk, event.counter, self.address)),
                 before.addr.eq(event.counter),
                 shown.addr.eq(self.address),
-                write.addr.eq(place),
-                write.data.eq(Mux(self.walk, _one_more(before.data), 0)),
-                write.en.eq(event.valid | ~self.walk),
+                write.addr.eq(to),
+                write.data.eq(made),
+                write.en.eq(writes),
             ]
-            parts.append(Mux(self.address <= max(members), shown.data, 0))
-        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(1, LATENCY)]
-        m.d.sync += [found[0].eq(_any(parts)), Cat(*found[1:], self.since).eq(Cat(found))]
+            now = Mux(writes & (to == self.address), made, shown.data)
+            parts.append(Mux(self.address <= max(members), now, 0))
+        kept = [Signal(self._since, name=f"beside_kept{i}") for i in range(len(parts))]
+        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(2, LATENCY)]
+        m.d.sync += [Cat(kept).eq(Cat(parts)), Cat(*found, self.since).eq(Cat(_any(kept), *found))]
 
     def _in_flip_flops(self, m, low_bits: int):
         """(counters, reader, when it reads 0) of the counters without a lane."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.flow_ladder import ladder
 from tests.model.flow_network import Flow
 from tests.model.flow_rules import ABSENT, VOID, Setting, Stream
 from tests.model.flow_settings import FULL, QUICK, SHOWN, TRIALS
@@ -18,40 +17,23 @@ from tests.model.graph import explore
 RULE = re.compile(r"\bF\d+\b")
 
 
-def holds(name, setting, states, moves):
-    result = search(setting)
-    print(f"\n{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s")
-    assert result.violation is None, "\n" + ladder(result.path, result.violation, setting)
-    assert (result.states, result.moves) == (states, moves), "the table of docs/design/flow-model.md is stale"
-
-
 @pytest.mark.parametrize("name", QUICK)
 def test_a_stream_holds(name):
-    holds(name, *QUICK[name])
+    FLOW.holds(name)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", FULL)
 def test_a_stream_holds_on_larger_systems(name):
-    holds(name, *FULL[name])
+    FLOW.holds(name)
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
 def test_without_a_rule(trial):
-    """The counter-example has as many steps as the page says; where nothing breaks, everything was searched."""
-    result = search(trial.changed)
-    shown = ladder(result.path, result.violation, trial.changed)
-    print(f"\nwithout {trial.rule}, {trial.how}: {result.states:,} states, {result.seconds:.1f} s\n{shown}")
-    assert (result.violation.broken if result.violation else "", len(result.path)) == (trial.broken, trial.steps), shown
-    assert trial.broken or trial.reason, "it must be said why nothing breaks"
+    FLOW.breaks(trial)
 
 
-SEARCHED = {setting for setting, _, _ in QUICK.values()}
-#: The systems that break without a rule and are not searched above, each once, in the order of the trials.
-OTHERS = [s for s in dict.fromkeys(trial.setting for trial in TRIALS if trial.broken) if s not in SEARCHED]
-
-
-@pytest.mark.parametrize("setting", OTHERS, ids=range(len(OTHERS)))
+@pytest.mark.parametrize("setting", FLOW.others(), ids=range(len(FLOW.others())))
 def test_with_all_rules_the_same_system_holds(setting):
     """What breaks is the rule's doing, not the system's."""
     assert search(setting).violation is None

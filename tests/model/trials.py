@@ -100,6 +100,28 @@ class Model:
                 raise ValueError(f"{self.page.name}: no place for the table {name}")
         return text
 
+    def holds(self, name: str) -> None:
+        """Assert that nothing breaks in a system, and that it has the states and moves of the page."""
+        setting, states, moves = (self.quick | self.full)[name]
+        result = self.search(setting)
+        print(f"\n{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s")
+        assert result.violation is None, "\n" + self.ladder(result.path, result.violation, setting)
+        assert (result.states, result.moves) == (states, moves), f"the table of {self.page.name} is stale"
+
+    def breaks(self, trial: Trial) -> None:
+        """Assert that a trial breaks what the page says, in as many steps; else everything was searched, and why."""
+        result = self.search(trial.changed)
+        shown = self.ladder(result.path, result.violation, trial.changed)
+        print(f"\nwithout {trial.rule}, {trial.how}: {result.states:,} states, {result.seconds:.1f} s\n{shown}")
+        broken = result.violation.broken if result.violation else ""
+        assert (broken, len(result.path)) == (trial.broken, trial.steps), shown
+        assert trial.broken or trial.reason, "it must be said why nothing breaks"
+
+    def others(self) -> list:
+        """The systems that break without a rule and are not in `quick`, each once, in the order of the trials."""
+        searched = {setting for setting, _, _ in self.quick.values()}
+        return [s for s in dict.fromkeys(trial.setting for trial in self.trials if trial.broken) if s not in searched]
+
     def run(self, full: bool) -> None:
         """Search everything, and print it."""
         print(f"## {self.name}\n")

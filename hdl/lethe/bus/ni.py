@@ -39,7 +39,7 @@ class StreamNi(wiring.Component):
         A datagram, or a completion, is shown to the host or on its way there.
     host : Out
         What of `lethe.host.host_signature` is no stream of datagrams or completions: ``quiesce``, ``idle``, ``ready``,
-        ``accepted``, ``cancel``, ``merge``, ``merge_word``, ``merge_mask``.  What waits for the host is not idle.
+        ``accepted``, ``cancel``, and the ports for services.  What waits for the host is not idle.
     others : as of `Ni`, or `Node` if there are services
     """
 
@@ -133,7 +133,7 @@ class AxiNi(wiring.Component):
         An interrupt is pending and enabled.
     s_axis_send, … malformed : as of `StreamNi`
     host : Out
-        ``merge``, ``merge_word`` and ``merge_mask``, with ``ni.merge_bits``.
+        What of `lethe.host.host_signature` is for a service: merge port, acceptance port, ``sweep``.
     watch : Out
 
     Raises `lethe.spec.config.ConfigError` for more slots than registers can name.
@@ -153,17 +153,18 @@ class AxiNi(wiring.Component):
         self._registers = Registers(system, dump=dump)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members
-        merge = {name: member for name, member in host.items() if name.startswith("merge")}
+        kept = ("merge", "merge_word", "merge_mask", "arrival", "refusal", "delivered", "sweep")
+        services = {name: member for name, member in host.items() if name in kept}
         hidden = ("deliver_waiting", "completion_waiting")
         super().__init__(
             {
                 **{
                     name: member
                     for name, member in members.items()
-                    if name not in self._registers.signature.members or name == "node"
+                    if name not in self._registers.signature.members or name in ("node", "malformed")
                     if name not in hidden
                 },
-                **({"host": Out(wiring.Signature(merge))} if merge else {}),
+                **({"host": Out(wiring.Signature(services))} if services else {}),
                 "s_axil": In(axi_lite(ADDRESS_BITS)),
                 "irq": Out(1),
             }
@@ -177,8 +178,8 @@ class AxiNi(wiring.Component):
             if name in ni.signature.members and name != "host":
                 _connect(m, member, getattr(ni, name), getattr(self, name))
         m.d.comb += registers.node.eq(self.node)
-        merge = self.signature.members["host"].signature.members if "host" in self.signature.members else {}
-        for name, member in merge.items():
+        services = self.signature.members["host"].signature.members if "host" in self.signature.members else {}
+        for name, member in services.items():
             _connect(m, member, getattr(ni.host, name), getattr(self.host, name))
         for name, member in registers.signature.members.items():
             if name in ("bus", "irq", "node"):

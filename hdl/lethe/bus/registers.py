@@ -66,6 +66,8 @@ class Registers(wiring.Component):
         1 while a snapshot reads the counters; and what was counted from its first cycle on, which does not belong to
         the snapshot.  It comes with ``counter_data``.  Where nothing drives it, each counter of a snapshot is of a
         cycle of its own.
+    malformed : In(1)
+        A datagram on a stream was not as it must be; one cycle.
     irq : Out(1)
         An interrupt is pending and enabled, one cycle ago.
 
@@ -91,6 +93,7 @@ class Registers(wiring.Component):
             "accepted": In(records["accepted"]),
             "deliver_waiting": In(1),
             "completion_waiting": In(1),
+            "malformed": In(1),
             "cancel": Out(stream.Signature(records["cancel"])),
             "irq": Out(1),
         }
@@ -272,6 +275,7 @@ class Registers(wiring.Component):
             Interrupt.READY: self.ready & ~self._was_ready,
             Interrupt.IDLE: self.idle & ~self._was_idle,
             Interrupt.NAME_LOST: self._name_lost,
+            Interrupt.MALFORMED: self.malformed,
             **({Interrupt.DUMPED: self.dumped_valid} if self._dump else {}),
         }
         name, pending = "INTERRUPT_PENDING", {}

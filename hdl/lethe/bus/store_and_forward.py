@@ -1,4 +1,4 @@
-"""StoreAndForward and forward: a datagram is stored whole, and its length is that of its bytes."""
+"""Store and forward: a datagram is stored whole, and its length is that of its bytes."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -89,7 +89,7 @@ class StoreAndForward(wiring.Component):
                 m.d.sync += count.eq(0)
             with m.If(~begun):
                 m.d.sync += [kept.tdest.eq(i.tdest), *(kept.tuser[name].eq(told[name]) for name, _ in before)]
-        # A datagram of one beat is told by that, any other by its first.
+        # The record is made of the first beat, which for a datagram of one beat is the one that comes now.
         m.d.comb += [
             records.i.valid.eq((takes & i.tlast & ~fails) | refusing),
             records.i.payload.eq(kept),

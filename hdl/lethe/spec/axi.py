@@ -78,7 +78,7 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
     found = records(system, system.top_port)
     flit_bits = system.format.flit_bits
     told = tuple(field for field in found["send"] if field[0] != "destination" and not (store and field[0] == "length"))
-    sends = ["send", *(["send_control"] if system.ni.control_slots else [])]
+    sends = ["send", *(["send_control"] if system.top_port.control else [])]
     (source, *others), completion = found["deliver"], found["completion"]
     return (
         *(

@@ -62,6 +62,7 @@ class Interrupt(enum.IntEnum):
     IDLE = 4  # edge: the NI has become idle
     NAME_LOST = 5  # edge: a datagram was accepted while names filled their queue, and its name is lost
     DUMPED = 6  # edge: a state dump is there
+    MALFORMED = 7  # edge: a datagram on a stream that sends was not as it must be
 
 
 #: Interrupts whose pending bit is the level of a signal; the pending bits of the others stay until they are cleared.

@@ -21,6 +21,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import Record
 from lethe.spec.registers import RegisterMap
+from lethe.spec.trace import fields
 
 from .transport import Completion, Datagram, Delivery, Transport
 
@@ -115,16 +116,8 @@ def _last(value) -> int:
 
 
 def _packed(record: Record, values: dict[str, int]) -> int:
-    word, at = 0, 0
-    for name, bits in record:
-        word |= values[name] << at
-        at += bits
-    return word
+    return sum(values[name] << bits.shift for name, bits in fields(record).items())
 
 
 def _unpacked(record: Record, word: int) -> dict[str, int]:
-    found, at = {}, 0
-    for name, bits in record:
-        found[name] = word >> at & (1 << bits) - 1
-        at += bits
-    return found
+    return {name: bits.of(word) for name, bits in fields(record).items()}

@@ -1,5 +1,6 @@
 """What the ports of a golden NI show in a cycle, and what its tables hold, for who looks on from outside."""
 
+import abc
 from typing import NamedTuple
 
 from lethe.spec.stages import ACCEPT_ACTS
@@ -107,7 +108,7 @@ def _entry(k, ni, way):
     return receive_table.entries(k, ni)[way]
 
 
-class NiView:
+class NiView(abc.ABC):
     """A NI of the golden model, looked at between two cycles.
 
     Parameters
@@ -121,9 +122,9 @@ class NiView:
         self._beat_words = bound(_beat, k, ni, data, 0)
 
     @property
+    @abc.abstractmethod
     def cycle(self) -> int:
         """The cycle that comes next."""
-        raise NotImplementedError
 
     def ports(self, *, cancel: bool = False, quiesce: bool = False, refusal: int = 0, sweep: bool = False) -> Ports:
         """What the other ports show in the cycle that the next `step` will be, if that is none of reset.

@@ -56,6 +56,7 @@ from lethe.traffic.script import Script
 from lethe_sim.golden import blocks as golden
 from lethe_sim.golden.blocks import Flit
 from lethe_sim.golden.ni import ladder as golden_ladder
+from lethe_sim.golden.view import Dumped, Ports
 
 from . import divergence
 from .hostile import GAP, HostileHost, Network, Taker, crowds, services_words, worms
@@ -579,16 +580,14 @@ class NiBlock(Block):
         found = model.dumped(slot, 0) if slot < self._system.ni.slots else None
         return found is not None and found.live and found.generation == generation
 
-    def _dumped(self, model: golden.Ni, index: int) -> golden.Dumped:
+    def _dumped(self, model: golden.Ni, index: int) -> Dumped:
         """What a dump of ``index`` says; a slot that does not exist is not live."""
         ni = self._system.ni
         slot = index & (1 << (ni.slots - 1).bit_length()) - 1
         found = model.dumped(min(slot, ni.slots - 1), index & ni.sets - 1)
         return found if slot < ni.slots and found.live else found._replace(live=False, generation=0, destination=0)
 
-    def _shown(
-        self, ports: golden.Ports | None, dumped: golden.Dumped | None, words: list[int]
-    ) -> Iterator[tuple[int, int]]:
+    def _shown(self, ports: Ports | None, dumped: Dumped | None, words: list[int]) -> Iterator[tuple[int, int]]:
         """The parts behind the counter: of the ports, of the event lane of accept, and of a state dump."""
         widths = self._fields
         yield from ((bit, 1) for bit in ((ports.ready, ports.cancel_ready, ports.dump_ready) if ports else (0, 0, 0)))

@@ -24,7 +24,7 @@ FULL = {
     "topology": {"kind": "wire"},
     "ni": {
         "slots": 2, "sets": 2, "ways": 2, "control_classes": 1, "control_slots": 1, "source_incarnation": True,
-        "merge_bits": 20,
+        "merge_bits": 20, "acceptance": True, "sweep": True,
     },
     "loop": {"slots": 3},
 }  # fmt: skip

@@ -315,7 +315,7 @@ def test_interrupts_come_and_are_cleared(bench):
     address = bench.map["INTERRUPT_PENDING"].address
     causes = {
         Interrupt.DELIVER: "deliver_waiting", Interrupt.COMPLETION: "completion_waiting", Interrupt.READY: "ready",
-        Interrupt.IDLE: "idle", Interrupt.DUMPED: "dumped_valid",
+        Interrupt.IDLE: "idle", Interrupt.DUMPED: "dumped_valid", Interrupt.MALFORMED: "malformed",
     }  # fmt: skip
 
     async def testbench(ctx):
@@ -329,7 +329,7 @@ def test_interrupts_come_and_are_cleared(bench):
             assert await bench.write(ctx, "INTERRUPT_ENABLE", **{interrupt.name: 1})
             await ctx.tick()
             assert ctx.get(dut.irq)
-            if interrupt is Interrupt.DUMPED:
+            if interrupt in (Interrupt.DUMPED, Interrupt.MALFORMED):
                 ctx.set(port, 0)
             # Neither the other bits nor a byte without strobe clear it.
             assert await bench.master.write(ctx, address, 0xFF ^ 1 << interrupt)

@@ -5,7 +5,7 @@ import pytest
 from lethe.spec import trace
 from lethe.spec.events import LANE_RX, LANE_TX, Drop, Event, Kind
 from lethe.spec.stages import ACTS
-from lethe_sim.golden.blocks import Arrival
+from lethe_sim.golden.view import Arrival
 from tests.helpers.golden_block_steps import events, ready
 from tests.helpers.golden_steps import sent, worm
 from tests.helpers.golden_systems import make
