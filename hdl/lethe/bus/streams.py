@@ -183,10 +183,12 @@ class DeliverAdapter(wiring.Component):
             self.deliver_data.ready.eq(takes & ~empty),
         ]
         user = _view(self._stream.user, axis.tuser)
+        # A beat without bytes keeps the word before: what the memory shows then may be no word at all.
+        with m.If(takes & ~empty):
+            m.d.sync += axis.tdata.eq(beat.data)
         with m.If(takes):
             m.d.sync += [
                 axis.tvalid.eq(1),
-                axis.tdata.eq(beat.data),
                 axis.tkeep.eq(Cat(~empty & ~(last & (over != 0) & (over <= i)) for i in range(self._form.flit_bytes))),
                 axis.tlast.eq(last),
                 axis.tid.eq(record.source),
