@@ -319,7 +319,7 @@ class Golden:
         return self._ni[:, Registers.entries].copy()
 
     @property
-    def memory(self) -> np.ndarray:
+    def numbers(self) -> np.ndarray:
         """int64[nodes, numbers]: the numbers of each node, where `parameters` places them; not to be written."""
         return self._ni
 

@@ -155,7 +155,7 @@ class GoldenTransport:
         cycle = self.cycle
         self.golden.run(1, words=self._words, stimulus=self._stimulus.reshape(1, -1))
         flags = self._words[0, self._places].tolist()
-        accepted = self.golden.memory[:, self._accepted].tolist()
+        accepted = self.golden.numbers[:, self._accepted].tolist()
         self._idle = all(flag & _FLAGS["idle"] for flag in flags)
         told: list[Happening] = []
         while self._resets and self._resets[-1][0] <= cycle:
@@ -202,7 +202,7 @@ class GoldenTransport:
 
     def _look(self, node: int, host: DrivenHost, flag: int, cycle: int, told: list[Happening]) -> None:
         """What happened at a host in the cycle: transfers, and what it is told."""
-        shown = ShownPort(self.golden.memory[node], self._shown_at)
+        shown = ShownPort(self.golden.numbers[node], self._shown_at)
         if host.offers:
             self._transfers(node, host, flag, cycle, told, shown)
         if shown.accepted_valid:
@@ -221,7 +221,7 @@ class GoldenTransport:
             self._congested[node] = bits
             told.append(Congested(node, cycle, bits))
         if flag & _FLAGS["deliver.valid"]:
-            it = Delivery(self.golden.memory[node], self._delivery_at)
+            it = Delivery(self.golden.numbers[node], self._delivery_at)
             record = Arrived(
                 node, cycle, int(it.source), int(it.cls), int(it.sport), int(it.dport), int(it.flags), int(it.seq),
                 int(it.gap), b"",
