@@ -246,7 +246,8 @@ def idle(s):
         return False
     if flow.job not in (Job.NONE, Job.TICK) or flow.task or flow.probing or flow.cancelling:
         return False
-    maps = flow.map_asked or (flow.walk & Walk.MAP and flow.walk_node < flow.nodes)
+    walks = flow.walk_node < flow.nodes or flow.job == Job.TICK
+    maps = flow.map_asked or (flow.walk & Walk.MAP and walks)
     return not maps and flow.control_queue[0].level == 0 and flow.host_notices[0].level == 0
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
-from lethe_sim.golden.services.flow.state import Port
+from lethe.spec.services.flow import Out
+from lethe_sim.golden.services.flow.state import Peer, Port
 from tests.helpers.flow_bench import (
     CANCEL,
     CANCEL_READY,
@@ -136,6 +137,33 @@ def test_a_peer_comes_up_and_a_message_goes():
     assert shown[0].tolist()[:4] == [1, 0, 1, 0]
 
 
+def test_a_peer_that_may_hold_messages_is_sought_again():
+    """A peer is away while a message is under way to it, so it leaves.  With no record that waits for it, seven probes
+    seek it, in vain; then none does.
+    """
+    bench = FlowBench(
+        faults={"absences": [{"node": 1, "start": 900, "end": 90_000}]}, flow={"watch": 300, "tries": 2}
+    )  # fmt: skip
+    bench.send(0, 1, 4, tag=1)
+    bench.steps(500)
+    assert Peer(bench.flow(), int(bench.flow().at_peers), 1).out == Out.UP and bench.golden.cycle < 900
+    bench.steps(900 - bench.golden.cycle)
+    bench.send(0, 1, 4, tag=2, retry_limit=1)
+    bench.events()
+    states = []
+    while bench.golden.cycle < 60_000:
+        bench.steps(20)
+        peer = Peer(bench.flow(), int(bench.flow().at_peers), 1)
+        states += [Out(int(peer.out))] * (states[-1:] != [Out(int(peer.out))])
+        if not peer.wanted and peer.out == Out.CONNECTING:
+            break
+    events = bench.events()
+    assert states == [Out.UP, Out.LEAVING, Out.ERROR, Out.CONNECTING]
+    left = next(event.cycle for event in events if event.event == Event.FLOW_PEER and event.detail == Out.CONNECTING)
+    pings = [event for event in events if event.event == Event.FLOW_TOLD and event.cycle > left]
+    assert [event.detail for event in pings] == [1] * 7
+
+
 def test_the_receiver_is_asked_for_a_limit_once():
     """The first message of a stream, whose limit is 2, asks; the next does not until a limit has come."""
     bench, asked = FlowBench(), []
@@ -166,10 +194,10 @@ def test_a_port_that_is_not_read_keeps_its_messages_while_others_go_on():
 
 
 def test_setting_ports():
-    """A job begins in the cycle in which it is asked for, and acts three cycles later."""
+    """A job begins in the cycle in which it is asked for, and acts five cycles later."""
     bench = FlowBench()
     words = bench.set(0, 1)
-    assert [bool(flags & SET_READY) for flags in bench.steps(4, {0: words})] == [False, False, False, True]
+    assert [bool(flags & SET_READY) for flags in bench.steps(6, {0: words})] == [False] * 5 + [True]
 
     def error(code, index, value=0):
         for _ in range(40):

@@ -2,10 +2,14 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from lethe.spec.events import Cause, FlowCounter, Status
-from lethe_sim.golden.model import Golden
+from lethe.spec.services import FLOW
+from lethe_sim.golden.model import Golden, Script
+from lethe_sim.trace import events_from_words
+from tests.helpers.flow_bench import DELIVER_DATA
 from tests.helpers.flow_oracle import flow_system, messages, play
 
 ACCEPTED = (Status.ACCEPTED, Cause.NONE)
@@ -27,6 +31,31 @@ def test_all_widths(flit_bits):
     system = flow_system(wire={"flit_bits": flit_bits, "mtu": 61}, faults={"loss": 0.05})
     watched = play(system, messages(system, 150, until=3000))
     assert len(watched.taken) == 150
+
+
+@pytest.mark.parametrize("flit_bits", [32, 128])
+def test_trace_words_say_what_the_events_say(flit_bits):
+    """Of every lane, and of the beats: what is delivered stands in the words of its cycles."""
+    system = flow_system(wire={"flit_bits": flit_bits, "mtu": 40}, faults={"loss": 0.1}, flow={"receive_limit": 32})
+    items = messages(system, 60, until=500)
+    golden = Golden(system, Script.from_items(system, items), record=True)
+    words = np.zeros((30_000, system.layout.words), np.uint64)
+    ran = golden.run(len(words), words=words, until_drained=True)
+    events = golden.take_events()
+    events = events[np.lexsort((events["lane"], events["unit"], events["cycle"]))]
+    assert golden.drained and events_from_words(words[:ran], system.layout).tolist() == events.tolist()
+    services = events[events["unit"] >= system.layout.first_service]
+    assert {*services["lane"].tolist()} == set(range(8))
+    for node in range(system.nodes):
+        place = system.layout.service_place(node, 0) + FLOW.flags
+        beats = words[:ran][(words[:ran, place] & np.uint64(DELIVER_DATA)) > 0, place + 1 : place + 3]
+        found = [beat.tobytes()[: system.format.flit_bytes] for beat in beats]
+        taken = [letter.payload for letter in golden.taken if letter.node == node]
+        assert b"".join(found) == b"".join(_padded(payload, system.format.flit_bytes) for payload in taken)
+
+
+def _padded(payload, size):
+    return payload + bytes(-len(payload) % size)
 
 
 def test_more_control_classes():
