@@ -251,7 +251,8 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
 
     # All sorts of ends of what was admitted are one.
     admitted = 1 << 8
-    detail = np.where(rows.detail[ends] >> CAUSE_BITS == Status.REJECTED, rows.detail[ends], admitted)
+    told = rows.detail[ends].astype(np.int64)
+    detail = np.where(told >> CAUSE_BITS == Status.REJECTED, told, admitted)
     records = np.concatenate([flow.sends, refused])
     causes = np.concatenate([
         np.full(len(flow.sends), admitted), int(Status.REJECTED) << CAUSE_BITS | rows.detail[refused].astype(np.int64)

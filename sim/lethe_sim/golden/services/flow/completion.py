@@ -70,7 +70,7 @@ def end_message(s, flow, row, accepted):
 def end_word(s, flow, row, accepted):
     """A control word has ended: what it told is told, or is to be told again."""
     code, node = row.code, row.destination
-    asks = code in (Code.PING, Code.VOID)
+    asks, up = code in (Code.PING, Code.VOID), peer_at(flow, node).out == Out.UP
     if asks:
         count_live(flow, node, -1)
     if row.probe:
@@ -88,7 +88,7 @@ def end_word(s, flow, row, accepted):
         if asks:
             peer_at(flow, node).heard = 1
     elif flow.ended_cause != Cause.CANCELLED:
-        if asks and peer_at(flow, node).out == Out.UP:
+        if asks and up:
             peers.leave(s, flow, node)
         elif code in (Code.MAP, Code.WINDOW) and peer_at(flow, node).source == In.OPEN:
             peer_at(flow, node).source_age = 0
