@@ -27,7 +27,7 @@ class Peers(wiring.Component):
     Members
     -------
     job_peer, peer_out, peer_in, peer_life, peer_lives : In, Out
-        A node, and in this very cycle its out, in and life, and whether live is not 0.
+        A node, and in this very cycle its out, in and life, and, while a job acts, whether live is not 0.
     job_acts : In(1)
     out_writes, out_word, in_writes, in_word, life_writes, life_word, lives_more, lives_less : In
         What a job changes of it.
