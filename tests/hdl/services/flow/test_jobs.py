@@ -53,6 +53,8 @@ class Bench:
             self.set(**self.inputs)
             for cycle in range(cycles):
                 self.set(**dict(events).get(cycle, {}))
+                bits, by = ctx.get(self.block.job_bits), ctx.get(self.block.job_passes)
+                self.set(shifted=(bits & 0xFFFF) >> by | bits >> 16 >> by << 16)
                 self.seen.append(self._outputs(ctx))
                 await ctx.tick()
 
@@ -273,7 +275,7 @@ def test_a_window_raises_a_limit():
             assert (found["job_numbers"].limit, found["job_numbers"].asked, found["job_numbers"].base) == (credit, 0, 4)
 
 
-@pytest.mark.parametrize("base", [254, 255, 0, 1, 15, 240])
+@pytest.mark.parametrize("base", [254, 255, 0, 1, 14, 15, 239, 240])
 def test_numbers_that_will_not_come(base):
     """Those of the map within the window are passed over; those that follow go to the drainer."""
     numbers = {(base + k) % 256 for k in (0, 1, 3)}
@@ -425,7 +427,7 @@ def test_send(code, state, sends, otherwise):
 
 def test_cancels_of_a_peer_that_leaves():
     """Slots in turn; one that counts for it is offered until it is taken, and meanwhile none is looked at."""
-    state = {"fled": 0b10, "looked_node": 1, "looked_life": {"slot": 2, "generation": 6}}
+    state = {"fled": 1, "looked_leaves": 1, "looked_life": {"slot": 2, "generation": 6}}
     bench = Bench(**state).play(40, {12: {"looked_lives": 1}, 24: {"cancel.ready": 1, "fled": 0}})
     assert bench.when("job_acts") == [5, 11, 17] and bench.when("cancel.valid") == list(range(18, 25))
     assert [bench.seen[cycle]["looked_slot"] for cycle in (5, 11, 17)] == [0, 1, 2]

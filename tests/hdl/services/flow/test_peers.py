@@ -118,7 +118,10 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
             )
             assert ctx.get(block.opened) == bits(state != In.CLOSED for state in ins)
             assert ctx.get(block.mute) == bits(state == In.MUTE for state in ins)
-            assert ctx.get(block.fled) == bits(s == Out.LEAVING and n > 0 for s, n in zip(states, lives, strict=True))
+            fled = [s == Out.LEAVING and n > 0 for s, n in zip(states, lives, strict=True)]
+            assert bool(ctx.get(block.fled)) == any(fled)
+            ctx.set(block.looked_node, peer)
+            assert bool(ctx.get(block.looked_leaves)) == (states[peer] == Out.LEAVING)
             assert bool(ctx.get(block.troubled)) == bool({Out.LEAVING, Out.ERROR} & set(states))
             ctx.set(block.job_peer, peer)
             ctx.set(block.job_acts, 1)
