@@ -28,7 +28,7 @@ UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop
 
 def booted(units: list) -> list:
     """Those of these services that have ``boot``."""
-    return [unit for unit in units if unit.booted]
+    return [unit for unit in units if "boot" in unit.signature.members]
 
 
 def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch: bool = True) -> list:

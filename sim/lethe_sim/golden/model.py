@@ -324,7 +324,7 @@ class Golden:
         return self._ni
 
     @property
-    def data(self) -> np.ndarray:
+    def words(self) -> np.ndarray:
         """uint64[nodes, words]: the beats and payloads of each node, likewise."""
         return self._data
 

@@ -228,7 +228,7 @@ class GoldenTransport:
             )  # fmt: skip
             host.taking.append(Taking(record, int(it.length)))
         if flag & _FLAGS["deliver_data.valid"]:
-            words = self.golden.data[node, self._beat_at : self._beat_at + 2]
+            words = self.golden.words[node, self._beat_at : self._beat_at + 2]
             taking = next(taking for taking in host.taking if len(taking.payload) < taking.length)
             taking.payload += words.tobytes()[: self.system.format.flit_bytes]
         while host.taking and len(host.taking[0].payload) >= host.taking[0].length:

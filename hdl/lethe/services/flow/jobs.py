@@ -26,6 +26,10 @@ __all__ = ["Jobs"]
 PATHS = 1
 #: A mute source that was asked so often is closed.
 MOST_AGE = 7
+#: A peer with numbers that are not finished when it is connected to again is probed so often.
+MOST_WANTED = 7
+#: Cycles in which a job that has begun asks no table, and cycles behind a data message in which no VOID acts.
+REST, QUIET = 2, 2
 #: Cycles after a first failed probe, halved, and how often they double.
 PAUSE, DOUBLINGS = 64, 4
 
@@ -79,8 +83,8 @@ class Jobs(wiring.Component):
     -------
     node, boot : In
     ready, silent : In(1)
-    accept_reads, mark_soon, credit_soon : In(1)
-        A data message acts in three cycles, in two; a credit in two.
+    accept_reads, mark_soon, accept_now, credit_soon : In(1)
+        A data message acts in three cycles, in two, in this; a credit in two.
     job_acts : Out(1)
         A job acts in this cycle, or between two of its steps.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
@@ -97,7 +101,8 @@ class Jobs(wiring.Component):
         super().__init__(
             {
                 "node": In(of.node_bits), "boot": In(32), "ready": In(1), "silent": In(1),
-                "accept_reads": In(1), "mark_soon": In(1), "credit_soon": In(1), "job_acts": Out(1),
+                "accept_reads": In(1), "mark_soon": In(1), "accept_now": In(1), "credit_soon": In(1),
+                "job_acts": Out(1),
                 "completion": In(stream.Signature(below["completion"])),
                 "set": In(stream.Signature(up["set"])), "answer": Out(up["answer"]),
                 "cancel": Out(stream.Signature(below["cancel"])),
@@ -273,6 +278,8 @@ class Jobs(wiring.Component):
         coming, now = Signal(), Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
         acting = Signal()
+        rests = Signal(REST)  # cycles between the choice and the first issue
+        after = Signal(QUIET)  # cycles after a data message
         self._act, self._last, self._step = Signal(), Signal(), step
         self._steps_left = Signal(range(most + 1))  # those after the first, as the first has found
         self._resets_left, self._marks_map = Signal(range(of.ports + 1)), Signal()
@@ -281,24 +288,27 @@ class Jobs(wiring.Component):
         is_flush = (self._job == Job.TASK) & (self._phase == Phase.FLUSH)
         goes = Signal()
         m.d.comb += [
-            self._act.eq(now & ~((is_void | is_flush) & self.journal_high)),
+            self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
             self.job_acts.eq(self._act | acting),
-            goes.eq(self._busy & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
+            goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             self.heard_done.eq((self._job == Job.CONTROL) & self._act & self._last),
         ]
-        m.d.sync += [coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step)]
+        m.d.sync += [
+            coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
+            rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
+        ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
         with m.If(self._act):
             m.d.sync += acting.eq(1)
         with m.If(self._act & self._last):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), acting.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), acting.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued.
         revived = Signal(of.port_bits)
         m.d.comb += [
             revived.eq(issued - Mux(self._job == Job.CONTROL, 2, 1)),
-            self.job_stream.eq(of.stream(self._peer, self._index)),
+            self.job_stream.eq(of.stream(self._peer, Mux(self._job == Job.TICK, issued - 1, self._index))),
             self.job_in_stream.eq(of.stream(self._peer, self._q)),
             self.notice_stream.eq(of.stream(self._peer, Mux(issued.any(), revived, self._index))),
             self.job_peer.eq(self._peer),
@@ -719,6 +729,8 @@ class Jobs(wiring.Component):
                     self.job_ends_writes.eq(1),
                     self.job_ends_word.eq(0),
                 ]
+                with m.If(self.numbers.next != self.numbers.base):
+                    m.d.comb += [self.out_writes.eq(1), self.out_word.wanted.eq(MOST_WANTED)]
             with m.If(last & self._marks_map):
                 self._mark(m, Code.MAP)
         with m.Else():
@@ -789,9 +801,11 @@ class Jobs(wiring.Component):
     def _probe(self, m):
         out, in_ = self.peer_out, self.peer_in
         m.d.comb += self.told_row.probe.eq(1)
-        with m.If((out.state == Peer.CONNECTING) & out.wanted & ~out.pong):
+        with m.If((out.state == Peer.CONNECTING) & out.wanted.any() & ~out.pong):
             self._tell_ping(m)
-            m.d.comb += [self.told_row.code.eq(Code.PING), self.out_writes.eq(1), self.out_word.wanted.eq(0)]
+            m.d.comb += [
+                self.told_row.code.eq(Code.PING), self.out_writes.eq(1), self.out_word.wanted.eq(out.wanted - 1),
+            ]  # fmt: skip
         with m.Elif(in_.state == Source.MUTE):
             self._tell(m, Code.MAP, in_.incarnation, map=self.congested)
             m.d.comb += self.told_row.code.eq(Code.MAP)

@@ -182,7 +182,7 @@ class Layouts:
         """What a peer is to its sender, but for live."""
         return data.StructLayout(
             {
-                "state": 3, "wanted": 1, "blocked": 1, "round": 8, "pong": 1,
+                "state": 3, "wanted": 3, "blocked": 1, "round": 8, "pong": 1,
                 "incarnation": self.system.format.incarnation_bits, "age": 1, "heard": 1, "map": self.ports,
             }
         )  # fmt: skip

@@ -183,6 +183,8 @@ class Messages(wiring.Component):
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
         q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
+        meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
+        m.d.sync += met.eq(meets)
         may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
         refuses, admits, fatal = Signal(), Signal(), Signal()
         to_bound, bytes_ = Signal(), Signal(len(socket.bytes) + 1)
@@ -201,8 +203,8 @@ class Messages(wiring.Component):
                 & (wait == 0)
                 & (state == Transfer.IDLE)
                 & (owed != most)
-                & ~self.job_acts
-                & ~self.credit_acts
+                & ~meets
+                & ~met
                 & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
             ),
         ]

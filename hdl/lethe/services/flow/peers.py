@@ -110,7 +110,8 @@ class Peers(wiring.Component):
             self.peer_lives.eq(live.now.any()),
         ]
         with m.If(self.attempt_connects):
-            m.d.comb += out_word.wanted.eq(1)
+            with m.If(~outs.attempt.wanted.any()):
+                m.d.comb += out_word.wanted.eq(1)
             with m.If(outs.attempt.state == Peer.DOWN):
                 m.d.comb += out_word.state.eq(Peer.CONNECTING)
         with m.If(self.attempt_blocked):
@@ -130,7 +131,7 @@ class Peers(wiring.Component):
         hears, seeks, opened, mute = (Signal(of.nodes, name=name) for name in ("heard", "sought", "open", "muted"))
         connecting = state == Peer.CONNECTING
         kept(hears, writes, connecting | (state == Peer.UP), here)
-        kept(seeks, writes, connecting & out_word.wanted & ~out_word.pong, here)
+        kept(seeks, writes, connecting & out_word.wanted.any() & ~out_word.pong, here)
         kept(leaving, writes, state == Peer.LEAVING, here)
         kept(ended, writes, state == Peer.ERROR, here)
         kept(alive, live.write_en, live.write.any(), here)

@@ -125,17 +125,18 @@ def test_what_waits(given, record):
 
 
 def test_attempts_come_every_four_cycles():
-    """From c+2 on; one that cannot be made is made as soon as it can be, and the next four cycles later."""
+    """From c+2 on; one that cannot be made waits until nothing acts, nor did just before, and the next comes 4 later."""
     bench = Bench()
     bench.inputs["attempt_out"] = {"state": Out.CONNECTING}
 
     async def test(b):
         await b.offer()
         assert await b.attempts(12) == [2, 6, 10]
-        b.set(job_acts=1)
-        assert await b.attempts(4) == []
-        b.set(job_acts=0)
-        assert await b.attempts(9) == [0, 4, 8]
+        for name in ("job_acts", "credit_acts"):
+            b.set(**{name: 1})
+            assert await b.attempts(5) == []
+            b.set(**{name: 0})
+            assert await b.attempts(10) == [1, 5, 9]
         b.set(attempt_out=UP)
         await b.ctx.tick().repeat(3)
         assert b.get("admitted")

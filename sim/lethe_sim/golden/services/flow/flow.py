@@ -157,6 +157,8 @@ def step(s):
     found, cause, hinders = send.outcome(s, flow)
     ages = tick.wraps(flow, s.cycle)
     transfer, shown, freed, flips = flow.transfer, flow.show_cell, flow.freeing, congestion.look(flow, s.cycle)
+    # A look ahead comes only if the host does not look sooner.
+    flow.wake = s.cycle + 1
     flow.freeing, flow.readable_before = NONE, flow.readable
     merge.look(flow, s.cycle)
     if turns.data_acts(flow, s.cycle + 1):
