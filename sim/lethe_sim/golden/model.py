@@ -319,12 +319,12 @@ class Golden:
         return self._ni[:, Registers.entries].copy()
 
     @property
-    def memory(self) -> np.ndarray:
+    def numbers(self) -> np.ndarray:
         """int64[nodes, numbers]: the numbers of each node, where `parameters` places them; not to be written."""
         return self._ni
 
     @property
-    def data(self) -> np.ndarray:
+    def words(self) -> np.ndarray:
         """uint64[nodes, words]: the beats and payloads of each node, likewise."""
         return self._data
 

@@ -155,7 +155,7 @@ class GoldenTransport:
         cycle = self.cycle
         self.golden.run(1, words=self._words, stimulus=self._stimulus.reshape(1, -1))
         flags = self._words[0, self._places].tolist()
-        accepted = self.golden.memory[:, self._accepted].tolist()
+        accepted = self.golden.numbers[:, self._accepted].tolist()
         self._idle = all(flag & _FLAGS["idle"] for flag in flags)
         told: list[Happening] = []
         while self._resets and self._resets[-1][0] <= cycle:
@@ -202,7 +202,7 @@ class GoldenTransport:
 
     def _look(self, node: int, host: DrivenHost, flag: int, cycle: int, told: list[Happening]) -> None:
         """What happened at a host in the cycle: transfers, and what it is told."""
-        shown = ShownPort(self.golden.memory[node], self._shown_at)
+        shown = ShownPort(self.golden.numbers[node], self._shown_at)
         if host.offers:
             self._transfers(node, host, flag, cycle, told, shown)
         if shown.accepted_valid:
@@ -221,14 +221,14 @@ class GoldenTransport:
             self._congested[node] = bits
             told.append(Congested(node, cycle, bits))
         if flag & _FLAGS["deliver.valid"]:
-            it = Delivery(self.golden.memory[node], self._delivery_at)
+            it = Delivery(self.golden.numbers[node], self._delivery_at)
             record = Arrived(
                 node, cycle, int(it.source), int(it.cls), int(it.sport), int(it.dport), int(it.flags), int(it.seq),
                 int(it.gap), b"",
             )  # fmt: skip
             host.taking.append(Taking(record, int(it.length)))
         if flag & _FLAGS["deliver_data.valid"]:
-            words = self.golden.data[node, self._beat_at : self._beat_at + 2]
+            words = self.golden.words[node, self._beat_at : self._beat_at + 2]
             taking = next(taking for taking in host.taking if len(taking.payload) < taking.length)
             taking.payload += words.tobytes()[: self.system.format.flit_bytes]
         while host.taking and len(host.taking[0].payload) >= host.taking[0].length:

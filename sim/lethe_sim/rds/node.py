@@ -153,7 +153,7 @@ class RdsNode:
 
     def _arrived(self, event: Arrived) -> None:
         index = event.dport % self.ports
-        joiner = self.joiners.setdefault((event.source, index), Joiner())
+        joiner = self.joiners.setdefault((event.source, index), Joiner(own=event.source == self.number))
         endpoint, before = self.endpoints.get(index), joiner.discarded
         whole = joiner.take(event)
         if endpoint is None or endpoint.port != event.dport:

@@ -48,13 +48,18 @@ class Joiner:
     Its stream carries one long message at a time, so a gap or a first part inside a message says that its rest will
     not come: what is there is thrown away.
 
+    Parameters
+    ----------
+    own : the source is the node itself: such datagrams bear no numbers, and are counted
+
     Attributes
     ----------
     discarded : messages of which a part did not come
     numbers : of the stream
     """
 
-    def __init__(self):
+    def __init__(self, *, own: bool = False):
+        self._own = own
         self.discarded = 0
         self.numbers = Counting()
         self._parts: list[bytes] = []
@@ -74,7 +79,7 @@ class Joiner:
 
     def take(self, part: Arrived) -> Whole | None:
         """Take the next datagram of the stream; the message, if it is the last of one."""
-        number = self.numbers.extended(part.seq)
+        number = self.numbers.extended(self.numbers.next if self._own else part.seq)
         first = bool(part.flags & FIRST)
         if first or part.gap:
             self.drop()

@@ -76,6 +76,7 @@ def refusal(flow, cycle):
 def act(s, flow):
     """A data message acts: if it was delivered, its number is taken."""
     flow.acts &= ~(1 << (s.cycle & AHEAD - 1))
+    flow.data_acted_at = s.cycle
     if not s.below.shows.delivered:
         return
     arrival = arrival_of(flow, s.cycle)

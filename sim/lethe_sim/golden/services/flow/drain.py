@@ -157,7 +157,7 @@ def header(s, field):
 @apart
 def settle(s, flow):
     """The header of a message is there: its credit acts, and its number is placed or parked."""
-    flow.settle_at = NEVER
+    flow.settle_at, flow.credited_at = NEVER, s.cycle
     drained = flow.draining[0]
     source, index = drained.source, drained.index
     socket = header(s, SPORT) & flow.port_mask

@@ -157,6 +157,8 @@ def step(s):
     found, cause, hinders = send.outcome(s, flow)
     ages = tick.wraps(flow, s.cycle)
     transfer, shown, freed, flips = flow.transfer, flow.show_cell, flow.freeing, congestion.look(flow, s.cycle)
+    # A look ahead comes only if the host does not look sooner.
+    flow.wake = s.cycle + 1
     flow.freeing, flow.readable_before = NONE, flow.readable
     merge.look(flow, s.cycle)
     if turns.data_acts(flow, s.cycle + 1):
@@ -246,7 +248,8 @@ def idle(s):
         return False
     if flow.job not in (Job.NONE, Job.TICK) or flow.task or flow.probing or flow.cancelling:
         return False
-    maps = flow.map_asked or (flow.walk & Walk.MAP and flow.walk_node < flow.nodes)
+    walks = flow.walk_node < flow.nodes or flow.job == Job.TICK
+    maps = flow.map_asked or (flow.walk & Walk.MAP and walks)
     return not maps and flow.control_queue[0].level == 0 and flow.host_notices[0].level == 0
 
 

@@ -64,7 +64,7 @@ def begin(s, flow, job):
 @apart
 def act(s, flow):
     """The job that is under way makes a step."""
-    job, over = flow.job, True
+    job, over, flow.acted_at = flow.job, True, s.cycle
     if flow.job_goes_on and (job != Job.TASK or goes_on(flow)):
         go_on(s, flow)
     elif job == Job.COMPLETION:
@@ -101,7 +101,10 @@ def go_on(s, flow):
     """A further step: an out stream begins again, MAP is marked, or a WINDOW that waits is."""
     node = flow.job_node
     if flow.job_clears < flow.ports:
-        clear_out(out_at(flow, node, flow.job_clears))
+        stream = out_at(flow, node, flow.job_clears)
+        if stream.next != stream.base:
+            probe.want(flow, node, probe.MOST_WANTED)
+        clear_out(stream)
         flow.job_clears += 1
     elif flow.job_map:
         control.mark(flow, s.cycle, Code.MAP, node, 0)

@@ -9,6 +9,15 @@ from .state import Concern, PeerTask, peer_at, weigh
 
 # The pause after a failure: at least so many cycles, doubled with each further one, so often at most.
 _PAUSE, _MOST = 64, 4
+#: The probes of a peer whose receiver may hold messages of a stream that begins again.
+MOST_WANTED = 7
+
+
+@jit
+def want(flow, node, probes):
+    """So many probes of a peer are wanted."""
+    peer_at(flow, node).wanted = probes
+    weigh(flow, node)
 
 
 @jit
@@ -27,7 +36,7 @@ def act(s, flow):
     node = flow.job_number
     peer = peer_at(flow, node)
     if peer.out == Out.CONNECTING and peer.wanted and not peer.pong:
-        peer.wanted = 0
+        peer.wanted -= 1
         control.send_ping(s, flow, node)
     elif peer.source == In.MUTE:
         control.send_map(s, flow, node)

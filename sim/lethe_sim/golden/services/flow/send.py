@@ -14,7 +14,7 @@ from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.ni.layouts import pack_uid
 from lethe_sim.golden.services import site
 
-from . import peers, turns
+from . import peers, probe, turns
 from .control import silent
 from .state import (
     BEATS,
@@ -63,7 +63,7 @@ def is_due(s, flow):
     """Whether an attempt is made in this cycle."""
     if flow.records_in[0].level == 0 or s.cycle < attempt_at(flow) or flow.transfer != Transfer.IDLE:
         return False
-    if flow.owed >= flow.slots + 4 or turns.job_acts(flow, s.cycle) or turns.credit_acts(flow, s.cycle):
+    if flow.owed >= flow.slots + 4 or not turns.quiet(flow, s.cycle):
         return False
     return message_at(flow, 0).destination != s.node or may_go_up(s, flow)
 
@@ -170,8 +170,7 @@ def meet(s, flow, node, hinders):
     peer = peer_at(flow, node)
     if hinders == Cause.NOT_CONNECTED:
         # A node that is silent has no peer that is UP.
-        peer.wanted = 1
-        weigh(flow, node)
+        probe.want(flow, node, max(peer.wanted, 1))
         if peer.out == Out.DOWN:
             peers.become(s, flow, node, Out.CONNECTING)
     elif hinders in (Cause.CONGESTED, Cause.WINDOW):

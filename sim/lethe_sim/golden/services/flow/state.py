@@ -117,7 +117,7 @@ class Peer(Record):
     """Another node: as a destination (`out`), as a source (`source`), and its life as it was told last."""
 
     out: int
-    wanted: int
+    wanted: int  # so many probes
     blocked: int
     round: int
     pong: int
@@ -315,6 +315,9 @@ class Flow(Record):
     ready_from: int
     wake: int
     acts: int  # of the next cycles those in which a data message acts
+    data_acted_at: int  # the last cycle in which a data message acted, in which a job did, in which a credit did
+    acted_at: int
+    credited_at: int
     transfer: int
     left: int  # beats of the transfer
     beat: int
@@ -382,7 +385,7 @@ class Flow(Record):
     job_map: int
     job_windows: int
     job_goes_on: int  # its first step is done
-    ended_slot: int  # the completion that was taken
+    ended_slot: int  # the completion that was taken; its row is `ending`
     ended_generation: int
     ended_destination: int
     ended_tag: int
@@ -417,6 +420,7 @@ class Flow(Record):
     sought: int
     sending: Any = records(Message, 1)
     telling: Any = records(SlotRow, 1)
+    ending: Any = records(SlotRow, 1)
     arrivals: Any = records(Arrival, AHEAD)
     draining: Any = records(Entry, 1)
     records_in: Any = records(Queue, 1)
@@ -482,6 +486,7 @@ def start(flow, cycle, ready_from):
         number_at(flow, place)[0] = 0
     flow.merge_at = flow.settle_at = flow.settle_own_at = NEVER
     flow.told_peer = flow.fetch_cell = flow.show_cell = flow.freeing = NONE
+    flow.data_acted_at = flow.acted_at = flow.credited_at = -NEVER
     flow.fetched = flow.ports - 1
     flow.probed = flow.nodes - 1
     flow.walk_node = flow.nodes

@@ -11,7 +11,7 @@ from . import control, peers, tasks
 from .state import Job, PeerTask, Walk, peer_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
-TURN, STEP = 4, 3
+TURN, STEP = 6, 5
 _CLOSES = 7
 
 
@@ -149,7 +149,7 @@ def pass_by(flow):
         peer = peer_at(flow, flow.walk_node)
         peer.heard = peer.blocked = 0
     flow.walk_node += 1
-    flow.job, flow.free_from = Job.NONE, flow.job_at + 1
+    flow.job, flow.free_from, flow.acted_at = Job.NONE, flow.job_at + 1, flow.job_at
 
 
 @jit

@@ -5,6 +5,9 @@ from lethe_sim.golden.state import AHEAD
 
 from .state import Job, journal_has_room
 
+# After a data message acts no VOID does in so many cycles.
+_QUIET = 2
+
 
 @jit
 def data_acts(flow, cycle):
@@ -29,4 +32,14 @@ def job_acts(flow, cycle):
     """Whether the job that is under way makes a step in ``cycle``."""
     if flow.job == Job.NONE or cycle < flow.job_at or not may_act(flow, cycle):
         return False
-    return not flow.job_waits or journal_has_room(flow, cycle)
+    if not flow.job_waits:
+        return True
+    return journal_has_room(flow, cycle) and (flow.job != Job.CONTROL or cycle > flow.data_acted_at + _QUIET)
+
+
+@jit
+def quiet(flow, cycle):
+    """Whether neither a job nor a credit acts in ``cycle`` or acted in the cycle before."""
+    if max(flow.acted_at, flow.credited_at) == cycle - 1:
+        return False
+    return not (job_acts(flow, cycle) or credit_acts(flow, cycle))

@@ -3,7 +3,9 @@
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
-from lethe_sim.golden.services.flow.state import Port
+from lethe.spec.services.flow import In, Out
+from lethe_sim.golden.services.flow import completion
+from lethe_sim.golden.services.flow.state import InStream, OutStream, Peer, Port
 from tests.helpers.flow_bench import (
     CANCEL,
     CANCEL_READY,
@@ -136,6 +138,33 @@ def test_a_peer_comes_up_and_a_message_goes():
     assert shown[0].tolist()[:4] == [1, 0, 1, 0]
 
 
+def test_a_peer_that_may_hold_messages_is_sought_again():
+    """A peer is away while a message is under way to it, so it leaves.  With no record that waits for it, seven probes
+    seek it, in vain; then none does.
+    """
+    bench = FlowBench(
+        faults={"absences": [{"node": 1, "start": 900, "end": 90_000}]}, flow={"watch": 300, "tries": 2}
+    )  # fmt: skip
+    bench.send(0, 1, 4, tag=1)
+    bench.steps(500)
+    assert Peer(bench.flow(), int(bench.flow().at_peers), 1).out == Out.UP and bench.golden.cycle < 900
+    bench.steps(900 - bench.golden.cycle)
+    bench.send(0, 1, 4, tag=2, retry_limit=1)
+    bench.events()
+    states = []
+    while bench.golden.cycle < 60_000:
+        bench.steps(20)
+        peer = Peer(bench.flow(), int(bench.flow().at_peers), 1)
+        states += [Out(int(peer.out))] * (states[-1:] != [Out(int(peer.out))])
+        if not peer.wanted and peer.out == Out.CONNECTING:
+            break
+    events = bench.events()
+    assert states == [Out.UP, Out.LEAVING, Out.ERROR, Out.CONNECTING]
+    left = next(event.cycle for event in events if event.event == Event.FLOW_PEER and event.detail == Out.CONNECTING)
+    pings = [event for event in events if event.event == Event.FLOW_TOLD and event.cycle > left]
+    assert [event.detail for event in pings] == [1] * 7
+
+
 def test_the_receiver_is_asked_for_a_limit_once():
     """The first message of a stream, whose limit is 2, asks; the next does not until a limit has come."""
     bench, asked = FlowBench(), []
@@ -166,10 +195,10 @@ def test_a_port_that_is_not_read_keeps_its_messages_while_others_go_on():
 
 
 def test_setting_ports():
-    """A job begins in the cycle in which it is asked for, and acts three cycles later."""
+    """A job begins in the cycle in which it is asked for, and acts five cycles later."""
     bench = FlowBench()
     words = bench.set(0, 1)
-    assert [bool(flags & SET_READY) for flags in bench.steps(4, {0: words})] == [False, False, False, True]
+    assert [bool(flags & SET_READY) for flags in bench.steps(6, {0: words})] == [False] * 5 + [True]
 
     def error(code, index, value=0):
         for _ in range(40):
@@ -213,6 +242,35 @@ def test_who_is_not_ready():
     seen = [bool(bench.step({0: record}) & SEND_READY) for _ in range(20)]
     assert seen == [False] * 16 + [True, False, True, False]  # max(n·P, C·P, N) = 16
     assert not bench.step({0: record}, flags=QUIESCE) & SEND_READY
+
+
+def test_a_slot_has_its_next_message_before_the_end_of_its_last_is_dealt_with():
+    """Of one data slot and messages of one beat: what each takes of its socket and of its stream is given back."""
+    bench = FlowBench(
+        ni={"slots": 5, "control_slots": 4}, wire={"flit_bits": 128, "mtu": 40}, flow={"ports": 2, "cells": 24}
+    )  # fmt: skip
+    for number in range(12):
+        bench.send(0, 1, 0, tag=number, dport=number % 2)
+    bench.steps(400)
+    flow = bench.flow()
+    for index in range(2):
+        stream = OutStream(flow, int(flow.at_outs), 2 + index)
+        assert stream.next == stream.base == 6
+        port = Port(flow, int(flow.at_ports), index)
+        assert (port.sent, port.sent_bytes) == (0, 0)
+    assert Peer(flow, int(flow.at_peers), 1).live == 0
+
+
+def test_a_source_that_is_closed_is_told_nothing():
+    """Between a PING that opens and ROWS a credit may end that was told of the stream before: it is none of the new."""
+    flow = FlowBench().flow()
+    row = flow.ending[0]
+    stream = InStream(flow, int(flow.at_ins), 2 + 1)
+    for source, carried, told in ((In.OPEN, 1, 9), (In.MUTE, 1, 9), (In.CLOSED, 1, 2), (In.OPEN, 0, 2)):
+        Peer(flow, int(flow.at_peers), 1).source = source
+        row.destination, row.carried, row.credit, stream.told = 1, carried, 9, 2
+        completion.tell(flow, row, 1)
+        assert stream.told == told, (source, carried)
 
 
 def test_cancels():

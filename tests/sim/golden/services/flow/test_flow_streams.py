@@ -7,8 +7,8 @@ import pytest
 
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
-from lethe_sim.golden.services.flow import congestion, state
-from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port
+from lethe_sim.golden.services.flow import congestion, merge, state, turns
+from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port, SlotRow
 from tests.helpers.flow_oracle import flow_system
 
 
@@ -92,6 +92,19 @@ def test_told_limits_go_on_only():
         assert stream.told == told
 
 
+def test_of_copies_the_least_credit_is_told():
+    """A repeated datagram may be accepted for an earlier copy, so what all of its copies carried counts."""
+    flow = flow_of()
+    row = SlotRow(np.zeros(SlotRow.size, np.int64))
+    for tries, credit, is_open, told, carried in (
+        (0, 9, 1, 9, 1), (1, 12, 1, 9, 1), (2, 7, 1, 7, 1), (3, 255, 1, 255, 1), (4, 3, 1, 255, 1), (5, 254, 0, 254, 0),
+        (6, 250, 1, 250, 0), (0, 11, 0, 11, 0), (1, 11, 1, 11, 0), (0, 20, 1, 20, 1),
+    ):  # fmt: skip
+        flow.merge_tries, flow.merge_credit, flow.merge_open = tries, credit, is_open
+        merge.keep(flow, row)
+        assert (row.credit, row.carried) == (told, carried), (tries, credit, is_open)
+
+
 def flow_of(**flow):
     system = flow_system(flow=flow)
     return Flow(state.numbers(system, HostPort.of_ni(system)))
@@ -107,13 +120,37 @@ def test_offers():
             assert state.offer_of(flow, in_stream(expected), 1) == (expected + 2 + more) % 256
 
 
+def test_who_acts_in_a_cycle():
+    """A job from its cycle on, but not beside a data message that acts in it or in the next, nor beside a credit; a
+    VOID not in the two cycles after a data message either.  An attempt also avoids the cycle after a job or a credit.
+    """
+    flow = flow_of()
+    start = {"job": 0, "job_at": 0, "job_waits": 0, "acts": 0, "settle_at": 0, "acted_at": 0, "credited_at": 0,
+             "data_acted_at": 0}  # fmt: skip
+    for job, changes, acts, quiet in (
+        (0, {}, False, True), (3, {}, True, False), (3, {"job_at": 101}, False, True),
+        (3, {"acts": 1 << 4}, False, True), (3, {"acts": 1 << 5}, False, True), (3, {"acts": 1 << 6}, True, False),
+        (3, {"settle_at": 100}, False, False), (3, {"settle_at": 101}, True, False),
+        (3, {"data_acted_at": 99}, True, False), (8, {"job_waits": 1, "data_acted_at": 99}, True, False),
+        (0, {"acted_at": 99}, False, False), (0, {"acted_at": 98}, False, True),
+        (0, {"credited_at": 99}, False, False), (0, {"credited_at": 98}, False, True),
+        (2, {"job_waits": 1, "data_acted_at": 99}, False, True), (2, {"data_acted_at": 99}, True, False),
+        (2, {"job_waits": 1, "data_acted_at": 98}, False, True),
+        (2, {"job_waits": 1, "data_acted_at": 97}, True, False),
+    ):  # fmt: skip
+        for name, value in {**start, "job": job, **changes}.items():
+            setattr(flow, name, value)
+        assert (bool(turns.job_acts(flow, 100)), bool(turns.quiet(flow, 100))) == (acts, quiet), (job, changes)
+
+
 def test_congestion_begins_at_the_limit_and_ends_below_half_of_it():
     flow = flow_of(receive_limit=64)
     port = Port(flow, int(flow.at_ports), 1)
-    for congested, size, bound, flips in (
-        (0, 63, 1, 0), (0, 64, 1, 1), (0, 64, 0, 0), (1, 64, 1, 0), (1, 32, 1, 0), (1, 31, 1, 1), (1, 64, 0, 1),
+    for congested, size, bound, flips, limit in (
+        (0, 63, 1, 0, 64), (0, 64, 1, 1, 64), (0, 64, 0, 0, 64), (1, 64, 1, 0, 64), (1, 32, 1, 0, 64),
+        (1, 31, 1, 1, 64), (1, 64, 0, 1, 64), (0, 0, 1, 1, 0), (1, 0, 1, 0, 0), (1, 0, 0, 1, 0), (0, 0, 0, 0, 0),
     ):  # fmt: skip
-        port.congested, port.bytes, port.bound = congested, size, bound
+        port.congested, port.bytes, port.bound, port.receive_limit = congested, size, bound, limit
         congestion.weigh_port(flow, 1)
         assert flow.flips == flips << 1
         # Its turn is every other cycle.
