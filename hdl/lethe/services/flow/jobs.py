@@ -95,7 +95,7 @@ class Jobs(wiring.Component):
     accept_reads, mark_soon, accept_now, credit_soon : In(1)
         A data message acts in three cycles, in two, in this; a credit in two.
     job_acts : Out(1)
-        A job acts in this cycle, or between two of its steps.
+        A job makes a step in this cycle.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -118,7 +118,7 @@ class Jobs(wiring.Component):
                 "sweep": Out(stream.Signature(below["sweep"])),
                 # Rows.
                 "ended_slot": Out(of.slot_bits), "ended_row": In(of.row), "ended_control": In(of.control_row),
-                "job_slot": Out(of.slot_bits), "job_carried": In(1), "job_credit": In(NUMBER_BITS),
+                "ended_carried": In(1), "ended_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
                 "told_forgets": Out(1),
@@ -192,7 +192,7 @@ class Jobs(wiring.Component):
         of = self._layouts
         self._busy, self._job, last = Signal(), Signal(Job), Signal(3, init=7)
         self._peer, self._index, self._q = Signal(of.node_bits), Signal(of.port_bits), Signal(of.port_bits)
-        self._code, self._slot, self._seq = Signal(3), Signal(of.slot_bits), Signal(NUMBER_BITS)
+        self._code, self._seq, self._carried = Signal(3), Signal(NUMBER_BITS), Signal()
         self._map, self._length, self._credit = Signal(16), Signal(of.length_bits), Signal(NUMBER_BITS)
         self._probed, self._of_control = Signal(), Signal()
         self._ending = Signal(self._shapes[1]["completion"])
@@ -238,6 +238,7 @@ class Jobs(wiring.Component):
         m.d.comb += [
             self.ended_slot.eq(completion.slot),
             self.completion.ready.eq(begins & (chosen == Job.COMPLETION.value)),
+            self.row_ends.eq(self.completion.ready),
             self.tell_pops.eq(begins & (chosen == Job.SEND.value)),
         ]
         peer, index = Signal(of.node_bits), Signal(of.port_bits)
@@ -269,12 +270,12 @@ class Jobs(wiring.Component):
                 self._index.eq(index),
                 self._q.eq(Mux((chosen == Job.COMPLETION.value) & ~of_control, row.q, index)),
                 self._code.eq(Mux(chosen == Job.COMPLETION.value, control.code, tell.code)),
-                self._slot.eq(completion.slot),
                 self._of_control.eq(of_control),
                 self._seq.eq(Mux(of_control, control.base, row.seq)),
                 self._map.eq(control.map),
                 self._length.eq(row.length),
-                self._credit.eq(control.credit),
+                self._credit.eq(Mux(of_control, control.credit, self.ended_credit)),
+                self._carried.eq(self.ended_carried),
                 self._probed.eq(control.probe),
                 *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
             ]
@@ -289,7 +290,6 @@ class Jobs(wiring.Component):
         issued = Signal(range(most + 4))
         coming, now = Signal(), Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
-        acting = Signal()
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET)  # cycles after a data message
         self._act, self._last, self._step = Signal(), Signal(), step
@@ -301,7 +301,7 @@ class Jobs(wiring.Component):
         goes = Signal()
         m.d.comb += [
             self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
-            self.job_acts.eq(self._act | acting),
+            self.job_acts.eq(self._act),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             self.heard_done.eq((self._job == Job.CONTROL) & self._act & self._last),
         ]
@@ -311,10 +311,8 @@ class Jobs(wiring.Component):
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
-        with m.If(self._act):
-            m.d.sync += acting.eq(1)
         with m.If(self._act & self._last):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), acting.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued.
         revived = Signal(of.port_bits)
@@ -325,7 +323,6 @@ class Jobs(wiring.Component):
             self.notice_stream.eq(of.stream(self._peer, Mux(issued.any(), revived, self._index))),
             self.job_peer.eq(self._peer),
             self.job_port.eq(self._index),
-            self.job_slot.eq(self._slot),
             self.looked_slot.eq(Mux(self._job == Job.TASK, step, self._pointer)),
         ]
 
@@ -449,7 +446,6 @@ class Jobs(wiring.Component):
         # Intents: what several jobs have in common is done once, by `_changes`.
         for name in ("up", "leaves", "tells_credit"):
             setattr(self, f"_{name}", Signal(name=name))
-        self._told = Signal(NUMBER_BITS)
         self._begins_task, self._new_task = Signal(), Signal(self._task.shape())
         self._ends_probe, self._probe_good = Signal(), Signal()
 
@@ -485,8 +481,10 @@ class Jobs(wiring.Component):
             m.d.comb += [
                 self.out_writes.eq(1), out.state.eq(Peer.LEAVING), out.map.eq(0), out.age.eq(0), self.notices.eq(1),
             ]  # fmt: skip
-        with m.If(self._tells_credit & ahead(self._told, self.accept_in.told)):
-            m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(self._told)]
+        # A source that is closed was told of a stream that is no more.
+        told, closed = self._credit, self.peer_in.state == Source.CLOSED
+        with m.If(self._tells_credit & ~closed & ahead(told, self.accept_in.told)):
+            m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(told)]
         m.d.comb += self._new_task.node.eq(self._peer)
         with m.If(self._begins_task):
             flushes = self._new_task.aim != Aim.UP
@@ -520,26 +518,25 @@ class Jobs(wiring.Component):
         m.d.comb += self.job_completion.eq(ending)
         with m.If(~self._of_control):
             m.d.comb += [
-                self.row_ends.eq(1), self.lives_less.eq(1), self.job_leaves.eq(1), self.job_completes.eq(1),
-                self._told.eq(self.job_credit),
+                self.lives_less.eq(1), self.job_leaves.eq(1), self.job_completes.eq(1),
             ]  # fmt: skip
             with m.If(accepted):
                 m.d.comb += [
                     self._finishes.eq(1),
                     self.out_writes.eq(1),
                     self.out_word.heard.eq(1),
-                    self._tells_credit.eq(self.job_carried),
+                    self._tells_credit.eq(self._carried),
                 ]
             with m.Elif(is_up):
                 m.d.comb += [self._voids.eq(1), self._leaves.eq(ending.cause == Cause.RESTARTED)]
                 with m.If(self._within):
                     self._mark(m, Code.VOID)
         with m.Elif(first):
-            m.d.comb += [self.row_ends.eq(1), self.lives_less.eq(watched), self._told.eq(self._credit)]
+            m.d.comb += self.lives_less.eq(watched)
             with m.If(accepted):
                 m.d.comb += [
                     self._finishes.eq(self._code == Code.VOID),
-                    self._tells_credit.eq((self._code == Code.WINDOW) & self.job_carried),
+                    self._tells_credit.eq((self._code == Code.WINDOW) & self._carried),
                 ]
                 with m.If(watched):
                     m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(1)]

@@ -148,15 +148,19 @@ def completed(status=Status.ACCEPTED, cause=Cause.NONE, slot: int = 1, cycles: i
     row = {"node": 1, "index": 2, "q": 3, "seq": 252, "length": 20}
     ending = {"slot": slot, "destination": 1, "tag": 5, "status": status, "cause": cause}
     inputs = {"ended_row": row, "peer_out": UP, "completion.valid": 1, "completion.payload": ending} | state
-    return Bench(**inputs).play(cycles, {1: {"completion.valid": 0}})
+    # From the next cycle on the slot is another datagram's.
+    other = {"ended_row": {}, "ended_control": {}, "ended_credit": 0, "ended_carried": 0}
+    bench = Bench(**{"peer_in": OPEN} | inputs).play(cycles, {1: {"completion.valid": 0} | other})
+    assert bench.when("row_ends") == [0]
+    return bench
 
 
 def test_a_message_is_finished():
     """The lowest two numbers were, and now the third is; what it carried is told."""
     numbers, ends = {"next": 4, "limit": 9, "base": 252}, {"done": 0b0110, "void": 0b1001}
-    state = {"numbers": numbers, "ends": ends, "job_carried": 1, "job_credit": 7, "accept_in": {"told": 3}}
+    state = {"numbers": numbers, "ends": ends, "ended_carried": 1, "ended_credit": 7, "accept_in": {"told": 3}}
     found = completed(**state).seen[FIRST]
-    assert found["job_completes"] and found["job_leaves"] and found["lives_less"] and found["row_ends"]
+    assert found["job_completes"] and found["job_leaves"] and found["lives_less"]
     assert (found["job_q"], found["job_length"], found["job_completion"].tag) == (3, 20, 5)
     assert found["job_numbers_writes"] and found["job_numbers"].base == 255 and found["job_numbers"].next == 4
     assert found["job_ends_writes"] and (found["job_ends_word"].done, found["job_ends_word"].void) == (0, 1)
@@ -166,8 +170,11 @@ def test_a_message_is_finished():
 
 
 def test_a_credit_that_is_not_ahead_is_not_told():
-    assert not completed(job_carried=1, job_credit=3, accept_in={"told": 3}).when("job_in_writes")
-    assert not completed(job_carried=0, job_credit=7, accept_in={"told": 3}).when("job_in_writes")
+    assert not completed(ended_carried=1, ended_credit=3, accept_in={"told": 3}).when("job_in_writes")
+    assert not completed(ended_carried=0, ended_credit=7, accept_in={"told": 3}).when("job_in_writes")
+    closed = {"peer_in": {"state": In.CLOSED, "known": 1}, "accept_in": {"told": 3}}
+    assert not completed(ended_carried=1, ended_credit=7, **closed).when("job_in_writes")
+    assert not controlled(Code.WINDOW, ended_carried=1, **closed).when("job_in_writes")
 
 
 def test_a_message_is_void():
@@ -194,10 +201,10 @@ def test_control_that_arrived():
     assert found["notice"] == (Operation.ARRIVED, Code.VOID, 2) and found["lives_less"] and found["out_word"].heard
     assert found["job_numbers"].base == 253
     assert (found["job_ends_word"].done, found["job_ends_word"].void) == (0b10, 0b01)
-    found = controlled(Code.WINDOW, job_carried=1).seen[FIRST]
+    found = controlled(Code.WINDOW, ended_carried=1).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.WINDOW, 2)
     assert found["job_in_word"].told == 7 and found["job_in_writes"] and not found["lives_less"]
-    assert not controlled(Code.WINDOW, job_carried=0).when("job_in_writes")
+    assert not controlled(Code.WINDOW, ended_carried=0).when("job_in_writes")
 
 
 @pytest.mark.parametrize(
@@ -502,6 +509,13 @@ def test_a_peer_is_connected_to_again(dirty):
     assert [cycle for cycle in bench.when("out_writes") if cycle > first] == [step - 1]
     assert bench.seen[step - 1]["out_word"].wanted == 7
     assert [(cycle, code) for cycle, _, code, _ in bench.notices()] == [(first + 1 + PORTS, Code.MAP)] * dirty
+
+
+def test_a_job_acts_in_its_steps_only():
+    """A step that has to wait, here for a credit, leaves the cycle to attempts."""
+    events = {8: {"credit_soon": 1}, 9: {"credit_soon": 0}, 11: {"heard": 0}}
+    bench = Bench(**heard(Code.PING, round=4, boot=9), peer_in=MUTE).play(16, events)
+    assert bench.when("job_acts") == [5, 6, 7, 8, 9, 11]
 
 
 def test_a_dirty_map_is_told_to_every_source():
