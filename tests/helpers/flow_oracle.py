@@ -34,10 +34,10 @@ def flow_system(nodes: int = 3, **sections) -> System:
 
 
 def messages(system: System, count: int, *, seed: int = 1, until: int = 0, own: bool = True, **fields) -> list[Item]:
-    """Messages of all lengths between random nodes, offered in the first ``until`` cycles."""
+    """Messages of all lengths between random nodes, numbered from 1, offered in the first ``until`` cycles."""
     chance = random.Random(seed)
     found = []
-    for number in range(count):
+    for number in range(1, count + 1):
         node = chance.randrange(system.nodes)
         others = [other for other in range(system.nodes) if own or other != node]
         length = chance.choice((0, 1, chance.randrange(system.flow_mtu - NUMBER_BYTES + 1)))
@@ -122,13 +122,9 @@ def _takes(golden, by_number, ports):
     """The cycle in which each message was taken: once, unaltered, and after those before it in its stream."""
     taken, latest = {}, {}
     order = {number: place for place, number in enumerate(by_number)}
-    for letter in golden.taken:
-        if len(letter.payload) < NUMBER_BYTES or letter.payload[:NUMBER_BYTES] == bytes(NUMBER_BYTES) * 2:
-            continue
-        number = int.from_bytes(letter.payload[:NUMBER_BYTES], "little")
+    for letter in sorted(_whole(golden, by_number), key=lambda letter: letter.cycle):
+        number = _number(letter)
         item = by_number[number]
-        if letter.payload != item.payload and _cut_short(golden, letter):
-            continue
         assert (letter.node, letter.source, letter.payload) == (item.destination, item.node, item.payload)
         assert number not in taken, f"message {number} was delivered twice"
         taken[number] = letter.cycle
@@ -138,9 +134,32 @@ def _takes(golden, by_number, ports):
     return taken
 
 
-def _cut_short(golden, letter):
-    """Whether the node was reset while it took the message."""
-    return any(r.node == letter.node and 0 <= r.start - letter.cycle < 40 for r in golden.system.node_resets)
+def _number(letter):
+    return int.from_bytes(letter.payload[:NUMBER_BYTES], "little")
+
+
+def _whole(golden, by_number):
+    """The letters whose beats were all taken: of the latest before a reset of their node one may have been cut short,
+    and those behind it have no beat.
+    """
+    resets = defaultdict(list)
+    for reset in golden.system.node_resets:
+        resets[reset.node].append(reset.start)
+    lives, found = {}, []
+    for letter in reversed(golden.taken):
+        starts = resets[letter.node]
+        life = sum(1 for start in starts if start <= letter.cycle)
+        ends_in_reset = life < len(starts)
+        may_be_cut = ends_in_reset and lives.get((letter.node, life), True)
+        item = by_number.get(_number(letter))
+        if may_be_cut and (item is None or item.payload != letter.payload):
+            had = letter.payload.rstrip(b"\0")
+            assert not had or (item and item.payload.startswith(had))
+            lives[letter.node, life] = not had
+            continue
+        lives[letter.node, life] = False
+        found.append(letter)
+    return found
 
 
 def delivered(watched: Watched) -> np.ndarray:

@@ -68,6 +68,8 @@ class Acceptance(wiring.Component):
         In *c*: a cell of the port is promised.
     accept_marks : Out(1)
         In *c*: WINDOW of the stream is to be told.  ``mark_stream`` names the stream in *c−2*, ``accept_at`` in *c*.
+    job_bits, job_passes, shifted : In, In, Out
+        Where no data message acts: what a job shifts, two times 16 bits, and by how many places to the right.
     shown_* : Out
         In *c*: for the trace.
     """
@@ -101,6 +103,9 @@ class Acceptance(wiring.Component):
                 "accept_takes": Out(1),
                 "accept_port": Out(of.port_bits),
                 "accept_marks": Out(1),
+                "job_bits": In(2 * WINDOW),
+                "job_passes": In(COUNT_BITS),
+                "shifted": Out(2 * WINDOW),
                 "shown_commit": Out(1),
                 "shown_ignored": Out(1),
                 "shown_seq": Out(8),
@@ -198,7 +203,11 @@ class Acceptance(wiring.Component):
         count = Signal(COUNT_BITS)
         present, filled, here = Signal(16), Signal(16), Signal(16)
         after = Signal(NUMBER_BITS)
+        shifts, places = Signal(2 * WINDOW), Signal(COUNT_BITS)
         m.d.comb += [
+            shifts.eq(Mux(now.valid, Cat(present, filled), self.job_bits)),
+            places.eq(Mux(now.valid, count, self.job_passes)),
+            self.shifted.eq(Cat(*(shifts.word_select(i, WINDOW) >> places for i in range(2)))),
             placed.eq(given == Verdict.PLACE),
             fresh.eq(placed | (given == Verdict.VACANT)),
             goes.eq(fresh & expected_one),
@@ -210,8 +219,7 @@ class Acceptance(wiring.Component):
             self.accept_writes.eq(self.delivered & fresh),
             self.accept_at.eq(of.stream(now.source, now.dport)),
             self.accept_word.expected.eq(word.expected + count),
-            self.accept_word.present.eq(present >> count),
-            self.accept_word.filled.eq(filled >> count),
+            Cat(self.accept_word.present, self.accept_word.filled).eq(self.shifted),
             self.accept_word.told.eq(word.told),
             self.accept_enters.eq(self.delivered),
             self.accept_entry.kind.eq(Mux(placed, Kind.PLACE, Mux(fresh, Kind.VACANT, Kind.IGNORE))),

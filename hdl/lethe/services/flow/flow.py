@@ -153,8 +153,12 @@ class Flow(ServiceUnit):
 
     def _tables(self, m, of, acceptance, drainer, messages, rows, jobs, walked, walk) -> dict[str, Value]:
         """What is kept of every stream, and what of it each block sees."""
-        m.submodules.numbers = numbers = Table(of.numbers, of.streams, ("attempt", "late"), init=of.new_numbers)
-        m.submodules.ends = ends = Table(of.ends, of.streams, ("late",))
+        # No attempt is made behind a write of another: what is written in the cycle before it, it needs not see.  The
+        # ends are those of jobs, which ask for them when nothing has been written for long.
+        m.submodules.numbers = numbers = Table(
+            of.numbers, of.streams, ("attempt", "late"), early=("attempt",), init=of.new_numbers
+        )
+        m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
         m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
         m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",), early=("merge",))
         late, now, word = Signal(of.stream_bits), Signal(of.stream_bits), Signal(of.receiving)

@@ -61,6 +61,15 @@ class Aim(enum.Enum, shape=2):
     CLOSE = 2
 
 
+def _turned(m: Module, bits, places) -> Value:
+    """Bits turned to the left by so many places: those that leave at the top come in at the bottom."""
+    for stage, by in enumerate(places):
+        turned = Signal(len(bits), name=f"turned{stage}")
+        m.d.comb += turned.eq(Mux(by, Value.cast(bits).rotate_left(1 << stage), bits))
+        bits = turned
+    return bits
+
+
 def length_of(bits):
     """The number of the highest 1, counted from 1; 0 if there is none."""
     found = Const(0, COUNT_BITS)
@@ -86,7 +95,7 @@ class Jobs(wiring.Component):
     accept_reads, mark_soon, accept_now, credit_soon : In(1)
         A data message acts in three cycles, in two, in this; a credit in two.
     job_acts : Out(1)
-        A job acts in this cycle, or between two of its steps.
+        A job makes a step in this cycle.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -109,7 +118,7 @@ class Jobs(wiring.Component):
                 "sweep": Out(stream.Signature(below["sweep"])),
                 # Rows.
                 "ended_slot": Out(of.slot_bits), "ended_row": In(of.row), "ended_control": In(of.control_row),
-                "job_slot": Out(of.slot_bits), "job_carried": In(1), "job_credit": In(NUMBER_BITS),
+                "ended_carried": In(1), "ended_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
                 "told_forgets": Out(1),
@@ -124,7 +133,7 @@ class Jobs(wiring.Component):
                 "peer_lives": In(1), "out_writes": Out(1), "out_word": Out(of.out), "in_writes": Out(1),
                 "in_word": Out(of.in_), "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
                 "lives_less": Out(1), "notices": Out(1), "seeks": In(of.nodes), "mute": In(of.nodes),
-                "fled": In(of.nodes), "troubled": In(1),
+                "fled": In(1), "looked_leaves": In(1), "troubled": In(1),
                 # Notices and control.
                 "notice_stream": Out(of.stream_bits), "operation": Out(Operation), "notice_code": Out(3),
                 "notice_index": Out(of.port_bits), "tell_valid": In(1), "tell": In(of.notice), "tell_pops": Out(1),
@@ -139,6 +148,8 @@ class Jobs(wiring.Component):
                 "binds": Out(1), "unbinds": Out(1), "limits": Out(1), "set_index": Out(of.port_bits),
                 "set_value": Out(16), "bound": In(of.ports), "readable": In(of.ports), "congested": In(of.ports),
                 "turns": In(1), "job_port": Out(of.port_bits), "job_room": In(range(MOST_ROOM + 1)),
+                # Acceptance.
+                "job_bits": Out(2 * WINDOW), "job_passes": Out(COUNT_BITS), "shifted": In(2 * WINDOW),
                 # Drainer.
                 "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
                 # What is seen.
@@ -154,6 +165,7 @@ class Jobs(wiring.Component):
         self._walks(m)
         self._finishing(m)
         self._defaults(m)
+        self._words(m)
         with m.If(self._act), m.Switch(self._job):
             with m.Case(Job.COMPLETION):
                 self._completion(m)
@@ -180,7 +192,7 @@ class Jobs(wiring.Component):
         of = self._layouts
         self._busy, self._job, last = Signal(), Signal(Job), Signal(3, init=7)
         self._peer, self._index, self._q = Signal(of.node_bits), Signal(of.port_bits), Signal(of.port_bits)
-        self._code, self._slot, self._seq = Signal(3), Signal(of.slot_bits), Signal(NUMBER_BITS)
+        self._code, self._seq, self._carried = Signal(3), Signal(NUMBER_BITS), Signal()
         self._map, self._length, self._credit = Signal(16), Signal(of.length_bits), Signal(NUMBER_BITS)
         self._probed, self._of_control = Signal(), Signal()
         self._ending = Signal(self._shapes[1]["completion"])
@@ -214,7 +226,7 @@ class Jobs(wiring.Component):
                 self._walking | self._asked.any(),
                 sends & self.tell_valid,
                 sends & ~self._probing & ~self._pause.any() & (self.seeks | self.mute).any(),
-                ~self.cancel.valid & self.fled.any(),
+                ~self.cancel.valid & self.fled,
                 (self._phase == Phase.FLUSH) | (self._phase == Phase.ROWS) | (self._phase == Phase.LAST),
             )
         )
@@ -226,6 +238,7 @@ class Jobs(wiring.Component):
         m.d.comb += [
             self.ended_slot.eq(completion.slot),
             self.completion.ready.eq(begins & (chosen == Job.COMPLETION.value)),
+            self.row_ends.eq(self.completion.ready),
             self.tell_pops.eq(begins & (chosen == Job.SEND.value)),
         ]
         peer, index = Signal(of.node_bits), Signal(of.port_bits)
@@ -257,12 +270,12 @@ class Jobs(wiring.Component):
                 self._index.eq(index),
                 self._q.eq(Mux((chosen == Job.COMPLETION.value) & ~of_control, row.q, index)),
                 self._code.eq(Mux(chosen == Job.COMPLETION.value, control.code, tell.code)),
-                self._slot.eq(completion.slot),
                 self._of_control.eq(of_control),
                 self._seq.eq(Mux(of_control, control.base, row.seq)),
                 self._map.eq(control.map),
                 self._length.eq(row.length),
-                self._credit.eq(control.credit),
+                self._credit.eq(Mux(of_control, control.credit, self.ended_credit)),
+                self._carried.eq(self.ended_carried),
                 self._probed.eq(control.probe),
                 *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
             ]
@@ -277,7 +290,6 @@ class Jobs(wiring.Component):
         issued = Signal(range(most + 4))
         coming, now = Signal(), Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
-        acting = Signal()
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET)  # cycles after a data message
         self._act, self._last, self._step = Signal(), Signal(), step
@@ -289,7 +301,7 @@ class Jobs(wiring.Component):
         goes = Signal()
         m.d.comb += [
             self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
-            self.job_acts.eq(self._act | acting),
+            self.job_acts.eq(self._act),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             self.heard_done.eq((self._job == Job.CONTROL) & self._act & self._last),
         ]
@@ -299,10 +311,8 @@ class Jobs(wiring.Component):
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
-        with m.If(self._act):
-            m.d.sync += acting.eq(1)
         with m.If(self._act & self._last):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), acting.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued.
         revived = Signal(of.port_bits)
@@ -313,7 +323,6 @@ class Jobs(wiring.Component):
             self.notice_stream.eq(of.stream(self._peer, Mux(issued.any(), revived, self._index))),
             self.job_peer.eq(self._peer),
             self.job_port.eq(self._index),
-            self.job_slot.eq(self._slot),
             self.looked_slot.eq(Mux(self._job == Job.TASK, step, self._pointer)),
         ]
 
@@ -354,17 +363,20 @@ class Jobs(wiring.Component):
         single = ~heard & ~self._of_control
         void = control_fields(Code.VOID, self.word)
         lowest, named, bits = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(16)
-        ahead_, back, here = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(16)
-        first, second, shifted = Signal(16), Signal(16), [Signal(16, name=f"shifted{i}") for i in range(2)]
-        within, self._within = ahead_ < WINDOW, Signal()
+        apart, below, here = Signal(NUMBER_BITS), Signal(WINDOW), Signal(WINDOW)
+        first, second = Signal(WINDOW), Signal(WINDOW)
+        self._within, behind = Signal(), Signal()
+        shifted = self.shifted.word_select(0, WINDOW), self.shifted.word_select(1, WINDOW)
         m.d.comb += [
             lowest.eq(Mux(heard, self.accept_in.expected, self.numbers.base)),
             named.eq(Mux(heard, void["base"], self._seq)),
             bits.eq(Mux(single, 1, Mux(heard, void["map"], self._map))),
-            ahead_.eq(named - lowest),
-            back.eq(lowest - named),
-            self._within.eq(within),
-            here.eq(Mux(within, (bits << ahead_[:4])[:16], Mux(single | (back >= WINDOW), 0, bits >> back[:4]))),
+            apart.eq(named - lowest),
+            # Ahead of the lowest they move up by so many places, behind it down: turned, what is cut off differs.
+            self._within.eq(apart < WINDOW),
+            behind.eq(apart[4:].all() & apart[:4].any() & ~single),
+            below.eq((1 << apart[:4]) - 1),
+            here.eq(_turned(m, bits, apart[:4]) & Mux(self._within, ~below, Mux(behind, below, 0))),
             first.eq(Mux(heard, self.accept_in.present, self.ends.done) | here),
             second.eq(Mux(heard, self.accept_in.filled, self.ends.void & ~here)),
         ]
@@ -372,8 +384,8 @@ class Jobs(wiring.Component):
         m.d.comb += [
             self._passed.eq(passed(m, first)),
             self._lowest.eq(lowest + self._passed),
-            shifted[0].eq(first >> self._passed),
-            shifted[1].eq(second >> self._passed),
+            self.job_bits.eq(Cat(first, second)),
+            self.job_passes.eq(self._passed),
         ]
         self._finishes, self._voids, self._passes = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -434,7 +446,6 @@ class Jobs(wiring.Component):
         # Intents: what several jobs have in common is done once, by `_changes`.
         for name in ("up", "leaves", "tells_credit"):
             setattr(self, f"_{name}", Signal(name=name))
-        self._told = Signal(NUMBER_BITS)
         self._begins_task, self._new_task = Signal(), Signal(self._task.shape())
         self._ends_probe, self._probe_good = Signal(), Signal()
 
@@ -470,8 +481,10 @@ class Jobs(wiring.Component):
             m.d.comb += [
                 self.out_writes.eq(1), out.state.eq(Peer.LEAVING), out.map.eq(0), out.age.eq(0), self.notices.eq(1),
             ]  # fmt: skip
-        with m.If(self._tells_credit & ahead(self._told, self.accept_in.told)):
-            m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(self._told)]
+        # A source that is closed was told of a stream that is no more.
+        told, closed = self._credit, self.peer_in.state == Source.CLOSED
+        with m.If(self._tells_credit & ~closed & ahead(told, self.accept_in.told)):
+            m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(told)]
         m.d.comb += self._new_task.node.eq(self._peer)
         with m.If(self._begins_task):
             flushes = self._new_task.aim != Aim.UP
@@ -505,26 +518,25 @@ class Jobs(wiring.Component):
         m.d.comb += self.job_completion.eq(ending)
         with m.If(~self._of_control):
             m.d.comb += [
-                self.row_ends.eq(1), self.lives_less.eq(1), self.job_leaves.eq(1), self.job_completes.eq(1),
-                self._told.eq(self.job_credit),
+                self.lives_less.eq(1), self.job_leaves.eq(1), self.job_completes.eq(1),
             ]  # fmt: skip
             with m.If(accepted):
                 m.d.comb += [
                     self._finishes.eq(1),
                     self.out_writes.eq(1),
                     self.out_word.heard.eq(1),
-                    self._tells_credit.eq(self.job_carried),
+                    self._tells_credit.eq(self._carried),
                 ]
             with m.Elif(is_up):
                 m.d.comb += [self._voids.eq(1), self._leaves.eq(ending.cause == Cause.RESTARTED)]
                 with m.If(self._within):
                     self._mark(m, Code.VOID)
         with m.Elif(first):
-            m.d.comb += [self.row_ends.eq(1), self.lives_less.eq(watched), self._told.eq(self._credit)]
+            m.d.comb += self.lives_less.eq(watched)
             with m.If(accepted):
                 m.d.comb += [
                     self._finishes.eq(self._code == Code.VOID),
-                    self._tells_credit.eq((self._code == Code.WINDOW) & self.job_carried),
+                    self._tells_credit.eq((self._code == Code.WINDOW) & self._carried),
                 ]
                 with m.If(watched):
                     m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(1)]
@@ -568,7 +580,6 @@ class Jobs(wiring.Component):
         m.d.comb += [
             self.shown_heard.eq(first),
             self.control_shown.eq(Mux(good, code, 0)),
-            self.extra_shown.eq(Mux(good, self.word[CODE_BITS:], 0)),
             self.control_ignored.eq(first & ~good),
             self._new_task.incarnation.eq(self.heard_incarnation),
         ]
@@ -741,31 +752,51 @@ class Jobs(wiring.Component):
             with m.If(self._walk_node == of.nodes - 1):
                 m.d.sync += [self._walk_node.eq(0), self._walking.eq(0)]
 
-    def _tell(self, m, code, expect, **fields):
+    def _tell(self, m, code):
         """A word is sent."""
-        parts: list[Value] = [Const(code, CODE_BITS)]
-        for name, bits in CONTROL_WORDS[code]:
-            parts.append(padded(fields[name], bits))
-        m.d.comb += [
-            self.tells.eq(1),
-            self.shown_told.eq(1),
-            self.control_shown.eq(code),
-            self.told_word.eq(Cat(*parts)),
-            self.extra_shown.eq(self.told_word[CODE_BITS:]),
-            self.told_expect.eq(expect),
-        ]
+        m.d.comb += [self.tells.eq(1), self.control_shown.eq(code)]
 
     def _tell_ping(self, m):
-        self._tell(m, Code.PING, 0, round=self.peer_out.round, boot=self.boot, paths=PATHS)
+        self._tell(m, Code.PING)
         m.d.comb += self.lives_more.eq(1)
+
+    def _words(self, m):
+        """The word of the code that is told, as of all that is known; it counts where one is sent."""
+        out, in_, code = self.peer_out, self.peer_in, self.control_shown
+        pings, window, void = code == Code.PING, Signal(NUMBER_BITS), self.ends.void
+        m.d.comb += window.eq(self.accept_in.expected + LEAST_CREDIT + self.job_room)
+        self._offer = window
+        life = {"round": Mux(pings, out.round, in_.round), "boot": Mux(pings, self.boot, in_.boot), "paths": PATHS}
+        fields = {
+            Code.PING: life,
+            Code.PONG: life | {"own": self.boot[:15]},
+            Code.GONE: life,
+            Code.MAP: {"map": self.congested},
+            Code.WINDOW: {"index": self._index, "credit": window, "ack": self.accept_in.expected},
+            Code.VOID: {"index": self._index, "base": self.numbers.base, "map": void},
+        }
+        with m.Switch(code):
+            for kind, given in fields.items():
+                with m.Case(kind):
+                    parts = [padded(given[name], bits) for name, bits in CONTROL_WORDS[kind]]
+                    m.d.comb += self.told_word.eq(Cat(Const(kind, CODE_BITS), *parts))
+        m.d.comb += [
+            self.shown_told.eq(self.tells),
+            self.extra_shown.eq(
+                Mux(self.tells, self.told_word[CODE_BITS:], Mux(self.control_ignored, 0, self.word[CODE_BITS:]))
+            ),
+        ]
+        with m.Switch(code):
+            with m.Case(Code.MAP, Code.WINDOW):
+                m.d.comb += self.told_expect.eq(in_.incarnation)
+            with m.Case(Code.VOID):
+                m.d.comb += self.told_expect.eq(out.incarnation)
 
     def _send(self, m):
         out, in_, stream_ = self.peer_out, self.peer_in, self.accept_in
         is_open, mute = in_.state == Source.OPEN, in_.state == Source.MUTE
-        offer = Signal(NUMBER_BITS)
-        sends, waits = Signal(), Signal()
+        offer, sends, waits = self._offer, Signal(), Signal()
         m.d.comb += [
-            offer.eq(stream_.expected + LEAST_CREDIT + self.job_room),
             self.told_row.base.eq(self.numbers.base),
             self.told_row.map.eq(self.ends.void),
             self.told_row.credit.eq(offer),
@@ -775,24 +806,22 @@ class Jobs(wiring.Component):
             with m.Case(Code.VOID):
                 m.d.comb += sends.eq((out.state == Peer.UP) & self.ends.void.any())
                 with m.If(sends):
-                    self._tell(
-                        m, Code.VOID, out.incarnation, index=self._index, base=self.numbers.base, map=self.ends.void
-                    )
+                    self._tell(m, Code.VOID)
                     m.d.comb += self.lives_more.eq(1)
             with m.Case(Code.WINDOW):
                 m.d.comb += [sends.eq(is_open & ahead(offer, stream_.told)), waits.eq(mute)]
                 with m.If(sends):
-                    self._tell(m, Code.WINDOW, in_.incarnation, index=self._index, credit=offer, ack=stream_.expected)
+                    self._tell(m, Code.WINDOW)
             with m.Case(Code.MAP):
                 m.d.comb += [sends.eq(is_open), waits.eq(mute)]
                 with m.If(sends):
-                    self._tell(m, Code.MAP, in_.incarnation, map=self.congested)
+                    self._tell(m, Code.MAP)
             with m.Case(Code.PONG):
                 m.d.comb += sends.eq(in_.known)
                 with m.If(in_.known & (is_open | mute)):
-                    self._tell(m, Code.PONG, 0, round=in_.round, boot=in_.boot, paths=PATHS, own=self.boot[:15])
+                    self._tell(m, Code.PONG)
                 with m.Elif(in_.known):
-                    self._tell(m, Code.GONE, 0, round=in_.round, boot=in_.boot)
+                    self._tell(m, Code.GONE)
             with m.Case(Code.PING):
                 m.d.comb += sends.eq(out.state == Peer.UP)
                 with m.If(sends):
@@ -807,14 +836,14 @@ class Jobs(wiring.Component):
                 self.told_row.code.eq(Code.PING), self.out_writes.eq(1), self.out_word.wanted.eq(out.wanted - 1),
             ]  # fmt: skip
         with m.Elif(in_.state == Source.MUTE):
-            self._tell(m, Code.MAP, in_.incarnation, map=self.congested)
+            self._tell(m, Code.MAP)
             m.d.comb += self.told_row.code.eq(Code.MAP)
         with m.If(self.tells):
             m.d.sync += [self._probing.eq(1), self._probe_node.eq(self._peer)]
 
     def _cancel(self, m):
         m.d.sync += self._pointer.eq(Mux(self._pointer == self._layouts.slots - 1, 0, self._pointer + 1))
-        with m.If(self.looked_lives & self.fled.bit_select(self.looked_node, 1)):
+        with m.If(self.looked_lives & self.looked_leaves):
             m.d.sync += [self.cancel.valid.eq(1), self.cancel.payload.eq(self.looked_life)]
 
     def _task_job(self, m):

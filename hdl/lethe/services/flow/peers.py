@@ -27,7 +27,7 @@ class Peers(wiring.Component):
     Members
     -------
     job_peer, peer_out, peer_in, peer_life, peer_lives : In, Out
-        A node, and in this very cycle its out, in and life, and whether live is not 0.
+        A node, and in this very cycle its out, in and life, and, while a job acts, whether live is not 0.
     job_acts : In(1)
     out_writes, out_word, in_writes, in_word, life_writes, life_word, lives_more, lives_less : In
         What a job changes of it.
@@ -39,10 +39,10 @@ class Peers(wiring.Component):
         Of the port above.
     opened, hears, seeks, mute : Out(nodes)
         Sources that are not closed; peers CONNECTING or UP; those that are to be probed; sources that are mute.
-    fled : Out(nodes)
-        Peers that are LEAVING while something is under way to them.
-    troubled : Out(1)
-        One is LEAVING or ERROR.
+    fled, troubled : Out(1)
+        A peer is LEAVING while something is under way to it; one is LEAVING or ERROR.
+    looked_node, looked_leaves : In, Out
+        A node, and in this very cycle whether it is LEAVING.
     changes, changed, changed_state : Out
         A peer has another state, for the trace.
     no_notices : Out(1)
@@ -62,7 +62,8 @@ class Peers(wiring.Component):
                 "attempt_peer": In(of.node_bits), "attempt_out": Out(of.out), "attempt_connects": In(1),
                 "attempt_blocked": In(1),
                 "attempt_lives": In(1), "notices": In(1), "notice": Out(stream.Signature(notice)),
-                **dict.fromkeys(("opened", "hears", "seeks", "mute", "fled"), Out(of.nodes)),
+                **dict.fromkeys(("opened", "hears", "seeks", "mute"), Out(of.nodes)),
+                "fled": Out(1), "looked_node": In(of.node_bits), "looked_leaves": Out(1),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
                 "troubled": Out(1),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
@@ -119,30 +120,51 @@ class Peers(wiring.Component):
 
         # What is asked of all nodes at once.
         here, source = Signal(of.nodes), Signal(of.nodes)
-        leaving, alive, ended = Signal(of.nodes), Signal(of.nodes), Signal(of.nodes)
-        m.d.comb += [here.eq(1 << who), source.eq(1 << self.job_peer), self.fled.eq(leaving & alive)]
-        m.d.comb += self.troubled.eq((leaving | ended).any())
+        m.d.comb += [here.eq(1 << who), source.eq(1 << self.job_peer)]
 
         def kept(bits, condition, now, where):
             with m.If(condition):
                 m.d.sync += bits.eq((bits & ~where) | Mux(now, where, 0))
 
-        state = out_word.state
+        state, before, after = out_word.state, Signal(3), Signal(3)
+        m.d.comb += [
+            before.eq(Mux(self.job_acts, outs.job.state, outs.attempt.state)),
+            after.eq(Mux(writes, state, before)),
+        ]
         hears, seeks, opened, mute = (Signal(of.nodes, name=name) for name in ("heard", "sought", "open", "muted"))
         connecting = state == Peer.CONNECTING
         kept(hears, writes, connecting | (state == Peer.UP), here)
         kept(seeks, writes, connecting & out_word.wanted.any() & ~out_word.pong, here)
-        kept(leaving, writes, state == Peer.LEAVING, here)
-        kept(ended, writes, state == Peer.ERROR, here)
-        kept(alive, live.write_en, live.write.any(), here)
         kept(opened, self.in_writes, self.in_word.state != Source.CLOSED, source)
         kept(mute, self.in_writes, self.in_word.state == Source.MUTE, source)
         m.d.comb += [
             self.hears.eq(hears), self.seeks.eq(seeks), self.opened.eq(opened), self.mute.eq(mute),
-            self.changes.eq(writes & (state != Mux(self.job_acts, outs.job.state, outs.attempt.state))),
+            self.changes.eq(writes & (state != before)),
             self.changed.eq(who),
             self.changed_state.eq(state),
         ]  # fmt: skip
+
+        # How many peers are so, as the one that changes was and will be.
+        def counted(name: str, was, will_be):
+            count = Signal(range(of.nodes + 1), name=f"{name}_peers")
+            m.d.sync += count.eq(count + (will_be & ~was) - (was & ~will_be))
+            return count.any()
+
+        lived, lives = live.now.any(), Mux(live.write_en, live.write.any(), live.now.any())
+        m.d.comb += [
+            self.fled.eq(counted("fled", (before == Peer.LEAVING) & lived, (after == Peer.LEAVING) & lives)),
+            self.troubled.eq(counted("troubled", _troubled(before), _troubled(after))),
+        ]
+        m.submodules.leaving = leaving = Words(1, of.nodes, ("looked",))
+        m.d.comb += [
+            leaving.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            leaving.clear_addr.eq(self.clear_addr),
+            leaving.write_en.eq(writes),
+            leaving.write_addr.eq(who),
+            leaving.write.eq(state == Peer.LEAVING),
+            leaving.looked_addr.eq(self.looked_node),
+            self.looked_leaves.eq(leaving.looked),
+        ]
 
         # The host is told of a node once, as it is when it looks.
         m.submodules.waiting = waiting = Queue(of.node_bits, of.nodes)
@@ -163,3 +185,7 @@ class Peers(wiring.Component):
         ]
         m.d.sync += told.eq((told & ~gone) | Mux(self.notices, source, 0))
         return m
+
+
+def _troubled(state):
+    return (state == Peer.LEAVING) | (state == Peer.ERROR)

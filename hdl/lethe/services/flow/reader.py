@@ -20,16 +20,14 @@ AHEAD = 8
 
 def first_of(bits, last):
     """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
-    width = len(last)
-    behind = Signal(len(bits), name="behind")
-    low, high = Signal(width, name="lowest"), Signal(width, name="lowest_behind")
-    statements = [behind.eq(bits & ~((2 << last) - 1)[: len(bits)])]
-    for found, among in ((low, bits), (high, behind)):
-        value = 0
-        for i in reversed(range(len(bits))):
-            value = Mux(among[i], i, value)
-        statements.append(found.eq(value))
-    return Mux(behind.any(), high, low), statements
+    behind, among = Signal(len(bits), name="behind"), Signal(len(bits), name="among")
+    found = Signal(len(last), name="found")
+    mask = ~((2 << last) - 1)[: len(bits)]
+    value = 0
+    for i in reversed(range(len(bits))):
+        value = Mux(among[i], i, value)
+    statements = [behind.eq(bits & mask), among.eq(bits & (mask | ~behind.any().replicate(len(bits)))), found.eq(value)]
+    return found, statements
 
 
 class Reader(wiring.Component):

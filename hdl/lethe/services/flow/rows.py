@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from lethe.host import host_records
 from lethe.spec.services.flow import MERGED, Code
 
-from .layouts import NUMBER_BITS, Layouts
+from .layouts import NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
 from .table import Words
 
@@ -38,14 +38,12 @@ class Rows(wiring.Component):
     opened : In(nodes)
     merge_word, merge_mask : Out
         In *g+4*.
-    ended_slot, ended_row, ended_control : In, Out, Out
-        The row of a slot, in this very cycle.
-    job_slot, job_carried, job_credit : In, Out, Out
-        What the datagram of a slot carried last, in this very cycle.
+    ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
+        The row of a slot, in this very cycle, and the least that its datagram carried.
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
         Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
     row_ends, row_forgets : In
-        The datagram of ``job_slot`` has ended; that of ``looked_slot`` carried nothing.
+        The datagram of ``ended_slot`` has ended; that of ``looked_slot`` carried nothing.
     """
 
     def __init__(self, layouts: Layouts):
@@ -61,7 +59,7 @@ class Rows(wiring.Component):
                 "opened": In(of.nodes),
                 "merge_word": Out(MERGED), "merge_mask": Out(MERGED),
                 "ended_slot": In(of.slot_bits), "ended_row": Out(of.row), "ended_control": Out(of.control_row),
-                "job_slot": In(of.slot_bits), "job_carried": Out(1), "job_credit": Out(NUMBER_BITS),
+                "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
                 "looked_life": Out(records["cancel"]),
                 "row_ends": In(1), "row_forgets": In(1),
@@ -75,7 +73,7 @@ class Rows(wiring.Component):
         accepted, control_row = self.accepted, self.control_row
         m.submodules.rows = rows = Words(of.row, data_slots, ("merged", "ended", "looked"))
         m.submodules.control_rows = control_rows = Words(of.control_row, controls, ("ended", "looked"))
-        m.submodules.credits = credits = Words(NUMBER_BITS, data_slots, ("job",))
+        m.submodules.credits = credits = Words(NUMBER_BITS, data_slots, ("ended", "merged"))
         m.submodules.lives = generations = Words(form.generation_bits, of.slots, ("looked",))
 
         def behind(slot):
@@ -128,11 +126,13 @@ class Rows(wiring.Component):
         m.d.comb += [
             self.merge_word.eq(Cat(credit, ack, again[2])),
             self.merge_mask.eq(Mux(merged, Const(-1, MERGED), 0)),
-            credits.write_en.eq(merged),
+            # Of the copies of a datagram the least counts: an Ack does not say which of them it is for.
+            credits.merged_addr.eq(slot[2]),
+            credits.write_en.eq(merged & (~again[2] | ahead(credits.merged, credit))),
             credits.write_addr.eq(slot[2]),
             credits.write.eq(credit),
-            credits.job_addr.eq(self.job_slot),
-            self.job_credit.eq(credits.job),
+            credits.ended_addr.eq(self.ended_slot),
+            self.ended_credit.eq(credits.ended),
         ]
 
         # Under way, and what it carried.
@@ -142,12 +142,13 @@ class Rows(wiring.Component):
         def at(condition, number):
             return Mux(condition, (one << number)[: of.slots], 0)
 
-        starts, carries = at(accepted.valid, accepted.slot), self.opened.bit_select(node[2], 1)
+        starts = at(accepted.valid, accepted.slot)
+        carries = self.opened.bit_select(node[2], 1) & (~again[2] | carried.bit_select(slot[2], 1))
         windows = accepted.control & self.control_carries
         looked = control_rows.looked
         is_data = self.looked_slot < data_slots
         m.d.sync += [
-            under_way.eq((under_way & ~at(self.row_ends, self.job_slot)) | starts),
+            under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
             carried.eq(
                 (
                     (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.looked_slot))
@@ -158,7 +159,7 @@ class Rows(wiring.Component):
             ),
         ]
         m.d.comb += [
-            self.job_carried.eq(carried.bit_select(self.job_slot, 1)),
+            self.ended_carried.eq(carried.bit_select(self.ended_slot, 1)),
             rows.looked_addr.eq(self.looked_slot),
             control_rows.looked_addr.eq(behind(self.looked_slot)),
             generations.looked_addr.eq(self.looked_slot),

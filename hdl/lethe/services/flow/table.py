@@ -20,6 +20,10 @@ def _members(shape, depth: int, readers) -> dict:
     return members
 
 
+def _writes(ram, enable, address, word, asked) -> list:
+    return [ram.write_en.eq(enable), ram.write_addr.eq(address), ram.write_data.eq(word), ram.read_addr.eq(asked)]
+
+
 class _Cleared(wiring.Component):
     """What both kinds have: one write port, and a walk that writes ``init`` everywhere."""
 
@@ -50,6 +54,7 @@ class Table(_Cleared):
     shape, depth : of a word; words
     readers : their names
     early : those of them that are early
+    carries : False: nothing is carried past; who asks in *c* sees what was written before *c*
     init : the constant that ``clear`` writes
 
     Members
@@ -62,8 +67,8 @@ class Table(_Cleared):
         Of each reader.
     """
 
-    def __init__(self, shape, depth: int, readers, *, early=(), init: ValueLike = 0):
-        self._early = tuple(early)
+    def __init__(self, shape, depth: int, readers, *, early=(), carries: bool = True, init: ValueLike = 0):
+        self._early, self._carries = tuple(early), carries
         super().__init__(shape, depth, readers, init)
 
     def elaborate(self, platform):
@@ -74,13 +79,14 @@ class Table(_Cleared):
         for reader in self._readers:
             asked, shown = getattr(self, f"{reader}_addr"), getattr(self, reader)
             m.submodules[reader] = ram = Ram(self._shape, self._depth)
+            if not self._carries:
+                m.d.comb += shown.eq(ram.read_data)
+                m.d.comb += _writes(ram, enable, address, word, asked)
+                continue
             before, near = Signal.like(asked, name=f"{reader}_before"), Signal(name=f"{reader}_near")
             hit, carried = Signal(name=f"{reader}_hit"), Signal(self._shape, name=f"{reader}_carried", reset_less=True)
             m.d.comb += [
-                ram.write_en.eq(enable),
-                ram.write_addr.eq(address),
-                ram.write_data.eq(word),
-                ram.read_addr.eq(asked),
+                *_writes(ram, enable, address, word, asked),
                 shown.eq(Mux(hit, carried, ram.read_data)),
             ]
             m.d.sync += [before.eq(asked), near.eq(enable & (address == asked))]

@@ -125,7 +125,7 @@ def test_what_waits(given, record):
 
 
 def test_attempts_come_every_four_cycles():
-    """From c+2 on; one that cannot be made waits until nothing acts, nor did just before, and the next comes 4 later."""
+    """From c+2 on; one that cannot be made waits until nothing acts, nor did just before; the next comes 4 later."""
     bench = Bench()
     bench.inputs["attempt_out"] = {"state": Out.CONNECTING}
 

@@ -21,8 +21,13 @@ from .state import (
 
 @apart
 def begin(s, flow):
-    """The completion is taken below."""
+    """The completion is taken below: its slot, and with it the row, may have another datagram soon."""
     shows = s.below.shows
+    row, ending = row_at(flow, shows.slot), flow.ending[0]
+    ending.code, ending.destination, ending.index, ending.socket = row.code, row.destination, row.index, row.socket
+    ending.seq, ending.length, ending.credit, ending.carried = row.seq, row.length, row.credit, row.carried
+    ending.base, ending.map, ending.probe = row.base, row.map, row.probe
+    row.under_way = 0
     flow.ended_slot, flow.ended_generation = shows.slot, shows.generation
     flow.ended_destination, flow.ended_tag, flow.ended_status = shows.destination, shows.tag, shows.status
     flow.ended_cause, flow.ended_incarnation = shows.cause, shows.peer_incarnation
@@ -31,13 +36,19 @@ def begin(s, flow):
 @apart
 def act(s, flow):
     """The job."""
-    row = row_at(flow, flow.ended_slot)
+    row = flow.ending[0]
     accepted = flow.ended_status == Status.ACCEPTED
-    row.under_way = 0
     if flow.ended_slot < flow.data_slots:
         end_message(s, flow, row, accepted)
     else:
         end_word(s, flow, row, accepted)
+
+
+@jit
+def tell(flow, row, index):
+    """A source has the limit that came with a datagram; if it is closed, that was of a stream that is no more."""
+    if row.carried and peer_at(flow, row.destination).source != In.CLOSED:
+        told(in_at(flow, row.destination, index), row.credit)
 
 
 @jit
@@ -55,8 +66,7 @@ def end_message(s, flow, row, accepted):
     if accepted:
         finish(stream, row.seq)
         peer_at(flow, node).heard = 1
-        if row.carried:
-            told(in_at(flow, node, row.socket), row.credit)
+        tell(flow, row, row.socket)
     elif peer_at(flow, node).out == Out.UP:
         place = row.seq - stream.base & 255
         if place < WINDOW:
@@ -83,8 +93,8 @@ def end_word(s, flow, row, accepted):
             for place in range(WINDOW):
                 if row.map >> place & 1:
                     finish(stream, row.base + place)
-        elif code == Code.WINDOW and row.carried:
-            told(in_at(flow, node, row.index), row.credit)
+        elif code == Code.WINDOW:
+            tell(flow, row, row.index)
         if asks:
             peer_at(flow, node).heard = 1
     elif flow.ended_cause != Cause.CANCELLED:

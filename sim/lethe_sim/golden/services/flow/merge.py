@@ -6,7 +6,7 @@ from lethe_sim.golden.lib.bits import U0, mask, put
 from lethe_sim.golden.state import MERGE, NEVER
 
 from .send import ACK, CREDIT, RETX
-from .state import in_at, offer_of, peer_at, row_at
+from .state import ahead, in_at, offer_of, peer_at, row_at
 
 # From the question to the look at the stream, to that at the cells, to the answer.
 _STREAM, _CELLS, _ANSWER = 1, 2, 3
@@ -41,13 +41,22 @@ def look(flow, cycle):
 
 
 @jit
+def keep(flow, row):
+    """What the peer knows for sure when it has accepted the datagram: the least of what its copies carried."""
+    if flow.merge_tries == 0:
+        row.carried, row.credit = flow.merge_open, flow.merge_credit
+        return
+    row.carried = row.carried and flow.merge_open
+    if ahead(row.credit, flow.merge_credit):
+        row.credit = flow.merge_credit
+
+
+@jit
 def step(s, flow):
     """The answer is kept with its slot; the next question may come in the same cycle."""
     if flow.merge_at + _ANSWER == s.cycle:
         if flow.merge_slot < flow.data_slots:
-            row = row_at(flow, flow.merge_slot)
-            row.credit = flow.merge_credit
-            row.carried = flow.merge_open
+            keep(flow, row_at(flow, flow.merge_slot))
         flow.merge_at = NEVER
     shows = s.below.shows
     if shows.merge_valid:

@@ -385,7 +385,7 @@ class Flow(Record):
     job_map: int
     job_windows: int
     job_goes_on: int  # its first step is done
-    ended_slot: int  # the completion that was taken
+    ended_slot: int  # the completion that was taken; its row is `ending`
     ended_generation: int
     ended_destination: int
     ended_tag: int
@@ -420,6 +420,7 @@ class Flow(Record):
     sought: int
     sending: Any = records(Message, 1)
     telling: Any = records(SlotRow, 1)
+    ending: Any = records(SlotRow, 1)
     arrivals: Any = records(Arrival, AHEAD)
     draining: Any = records(Entry, 1)
     records_in: Any = records(Queue, 1)

@@ -3,8 +3,9 @@
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
-from lethe.spec.services.flow import Out
-from lethe_sim.golden.services.flow.state import Peer, Port
+from lethe.spec.services.flow import In, Out
+from lethe_sim.golden.services.flow import completion
+from lethe_sim.golden.services.flow.state import InStream, OutStream, Peer, Port
 from tests.helpers.flow_bench import (
     CANCEL,
     CANCEL_READY,
@@ -241,6 +242,35 @@ def test_who_is_not_ready():
     seen = [bool(bench.step({0: record}) & SEND_READY) for _ in range(20)]
     assert seen == [False] * 16 + [True, False, True, False]  # max(n·P, C·P, N) = 16
     assert not bench.step({0: record}, flags=QUIESCE) & SEND_READY
+
+
+def test_a_slot_has_its_next_message_before_the_end_of_its_last_is_dealt_with():
+    """Of one data slot and messages of one beat: what each takes of its socket and of its stream is given back."""
+    bench = FlowBench(
+        ni={"slots": 5, "control_slots": 4}, wire={"flit_bits": 128, "mtu": 40}, flow={"ports": 2, "cells": 24}
+    )  # fmt: skip
+    for number in range(12):
+        bench.send(0, 1, 0, tag=number, dport=number % 2)
+    bench.steps(400)
+    flow = bench.flow()
+    for index in range(2):
+        stream = OutStream(flow, int(flow.at_outs), 2 + index)
+        assert stream.next == stream.base == 6
+        port = Port(flow, int(flow.at_ports), index)
+        assert (port.sent, port.sent_bytes) == (0, 0)
+    assert Peer(flow, int(flow.at_peers), 1).live == 0
+
+
+def test_a_source_that_is_closed_is_told_nothing():
+    """Between a PING that opens and ROWS a credit may end that was told of the stream before: it is none of the new."""
+    flow = FlowBench().flow()
+    row = flow.ending[0]
+    stream = InStream(flow, int(flow.at_ins), 2 + 1)
+    for source, carried, told in ((In.OPEN, 1, 9), (In.MUTE, 1, 9), (In.CLOSED, 1, 2), (In.OPEN, 0, 2)):
+        Peer(flow, int(flow.at_peers), 1).source = source
+        row.destination, row.carried, row.credit, stream.told = 1, carried, 9, 2
+        completion.tell(flow, row, 1)
+        assert stream.told == told, (source, carried)
 
 
 def test_cancels():

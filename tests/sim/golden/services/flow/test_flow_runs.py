@@ -7,7 +7,7 @@ import pytest
 
 from lethe.spec.events import Cause, FlowCounter, Status
 from lethe.spec.services import FLOW
-from lethe_sim.golden.model import Golden, Script
+from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.trace import events_from_words
 from tests.helpers.flow_bench import DELIVER_DATA
 from tests.helpers.flow_oracle import flow_system, messages, play
@@ -100,6 +100,75 @@ def test_messages_that_are_given_up(seed):
     given_up = [number for number, end in watched.ended.items() if end != ACCEPTED]
     assert len(given_up) > 20
     assert {watched.ended[number][1] for number in given_up} == {Cause.RETRY_LIMIT}
+
+
+def one_way(seed):
+    """Many messages one way, few the other: limits are told by these, whose Acks are lost, or by WINDOWs."""
+    chance = random.Random(seed)
+    shape = {"cells": chance.choice((4, 8, 24))}
+    system = flow_system(2, flow=shape, faults={"loss": chance.choice((0.2, 0.3, 0.4))}, run={"seed": seed})
+    starts = [(0, i * chance.choice((5, 20, 20))) for i in range(120)]
+    starts += [(1, chance.randrange(300, 1500)) for _ in range(chance.randrange(1, 6))]
+    items = [
+        Item(node=node, destination=1 - node, payload=tag.to_bytes(4, "little"), tag=tag, not_before=start)
+        for tag, (node, start) in zip(range(2, 1000, 2), starts, strict=False)
+    ]
+    items.sort(key=lambda item: item.not_before)
+    assert len(play(system, items, cycles=300_000).taken) == len(items)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 83, 178, 288])
+def test_limits_that_are_told_by_copies(seed):
+    one_way(seed)
+
+
+@pytest.mark.full
+def test_limits_that_are_told_by_copies_often():
+    for seed in range(1000):
+        one_way(seed)
+
+
+def anything(seed):
+    """A random system with random faults, from which nothing is to follow but what holds always."""
+    chance = random.Random(seed)
+    nodes = chance.choice((2, 3, 4, 6))
+    flow = {
+        "ports": chance.choice((2, 4, 16)), "cells": chance.choice((2, 3, 4, 24)), "in_order": 1,
+        "watch": chance.choice((64, 300, 4096)), "tries": chance.choice((2, 6)), "quota": chance.choice((0, 1, 8)),
+    }  # fmt: skip
+    faults: dict = {"loss": chance.choice((0, 0.02, 0.1, 0.3))}
+    if chance.random() < 0.6:
+        faults["resets"] = [
+            {"node": chance.randrange(nodes), "start": 200 + 61 * i + chance.randrange(60),
+             "cycles": chance.randrange(1, 50), "scope": chance.choice(("ni", "node"))}
+            for i in range(chance.randrange(1, 60))
+        ]  # fmt: skip
+    if chance.random() < 0.3:
+        faults["stalls"] = [{"node": chance.randrange(nodes), "start": 500, "end": chance.randrange(600, 6000)}]
+    if chance.random() < 0.3:
+        start = chance.randrange(300, 1500)
+        faults["absences"] = [{"node": chance.randrange(nodes), "start": start, "end": chance.randrange(1600, 6000)}]
+    if chance.random() < 0.3:
+        faults["flip"] = 0.001
+    wire = {"mtu": chance.choice((24, 40, 61)), "flit_bits": chance.choice((16, 32, 64, 128))}
+    system = flow_system(nodes, flow=flow, faults=faults, wire=wire, run={"seed": seed})
+    fields = {"retry_limit": chance.choice((0, 1, 3)), "deadline": chance.choice((0, 0, 1500))}
+    items = messages(system, chance.choice((60, 300)), seed=seed, until=chance.choice((10, 3000)), **fields)
+    found = play(system, items, cycles=600_000)
+    if chance.random() < 0.3:
+        awake = play(system, items, cycles=600_000, awake=True)
+        assert awake.golden.digest == found.golden.digest
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_anything(seed):
+    anything(seed)
+
+
+@pytest.mark.full
+def test_anything_often():
+    for seed in range(3000):
+        anything(seed)
 
 
 def test_a_death():

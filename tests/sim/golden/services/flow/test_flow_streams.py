@@ -7,8 +7,8 @@ import pytest
 
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
-from lethe_sim.golden.services.flow import congestion, state, turns
-from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port
+from lethe_sim.golden.services.flow import congestion, merge, state, turns
+from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port, SlotRow
 from tests.helpers.flow_oracle import flow_system
 
 
@@ -90,6 +90,19 @@ def test_told_limits_go_on_only():
     for credit, told in ((5, 5), (3, 5), (130, 130), (2, 130), (1, 1), (129, 1), (128, 128)):
         state.told(stream, credit)
         assert stream.told == told
+
+
+def test_of_copies_the_least_credit_is_told():
+    """A repeated datagram may be accepted for an earlier copy, so what all of its copies carried counts."""
+    flow = flow_of()
+    row = SlotRow(np.zeros(SlotRow.size, np.int64))
+    for tries, credit, is_open, told, carried in (
+        (0, 9, 1, 9, 1), (1, 12, 1, 9, 1), (2, 7, 1, 7, 1), (3, 255, 1, 255, 1), (4, 3, 1, 255, 1), (5, 254, 0, 254, 0),
+        (6, 250, 1, 250, 0), (0, 11, 0, 11, 0), (1, 11, 1, 11, 0), (0, 20, 1, 20, 1),
+    ):  # fmt: skip
+        flow.merge_tries, flow.merge_credit, flow.merge_open = tries, credit, is_open
+        merge.keep(flow, row)
+        assert (row.credit, row.carried) == (told, carried), (tries, credit, is_open)
 
 
 def flow_of(**flow):
