@@ -127,9 +127,14 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
         ]  # fmt: skip
         wire = {"mtu": max(system.wire.mtu, 8) + 16, "generation_bits": max(2, system.wire.generation_bits)}
         router = {"queue": system.router.queue and 1, "max_wait": min(system.router.max_wait, 5)}
-        timers = {"ack_limit": max(system.timers.ack_limit, 60)}
+        reclaims = system.timers.ack_limit > 0
+        timers = {"ack_limit": 255 if reclaims else 0}
+        workload = {
+            "retry_limit": min(system.workload.retry_limit or 2, 2) if reclaims else system.workload.retry_limit,
+            "max_length": min(system.workload.max_length, system.wire.mtu),
+        }
         try:
-            return system.replace(flow=flow, ni=ni, wire=wire, router=router, timers=timers, faults={"resets": (*system.faults.resets, *resets)})
+            return system.replace(flow=flow, ni=ni, wire=wire, router=router, timers=timers, workload=workload, faults={"resets": (*system.faults.resets, *resets)})
         except ConfigError as error:
             if not any(f"{key}:" in str(error) for key in ("flow.in_order", "flow.send_limit", "faults.resets", "flow.quota")):
                 raise

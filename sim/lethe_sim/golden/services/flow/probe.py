@@ -57,8 +57,10 @@ def end(s, flow, code, node, accepted, cause):
     """The probe has ended; a failure is followed by a pause."""
     peer = peer_at(flow, node)
     flow.probing = 0
+    good = accepted
     if code == Code.PING:
-        if peer.pong and peer.out == Out.CONNECTING:
+        good = peer.pong and peer.out == Out.CONNECTING
+        if good:
             peers.come_up(s, flow, node)
     elif peer.source == In.MUTE:
         if accepted:
@@ -66,7 +68,7 @@ def end(s, flow, code, node, accepted, cause):
             control.mark(flow, s.cycle, Code.MAP, node, 0)
         elif cause == Cause.RESTARTED and flow.task == PeerTask.NONE:
             tasks.begin_close(flow, node)
-    if peer.out == Out.UP or (code == Code.MAP and accepted):
+    if good:
         flow.pause = 0
         return
     flow.pause = min(flow.pause + 1, _MOST)
