@@ -89,6 +89,7 @@ def act(s, flow):
             stream.filled |= 1 << distance
             port.used += 1
             flow.used += 1
+            flow.used_since = s.cycle
         if distance == 0:
             count, filled = shift(stream)
     push_entry(flow, s.cycle, found, source, index, arrival.seq, count, filled)

@@ -134,8 +134,10 @@ def free(flow, number):
 def step_free(s, flow, flushes, freed):
     """A cell that was shown is freed a cycle after it; one that is flushed as soon as the show lets it."""
     if freed != NONE:
+        flow.used_since = s.cycle
         free(flow, freed)
     elif flushes and not site.takes_delivery(s.above, 0):
+        flow.used_since = s.cycle
         tell(s, flow, Event.FLOW_FLUSHED, flow.fetch_cell)
         free(flow, flow.fetch_cell)
         flow.fetch_cell = NONE

@@ -155,7 +155,7 @@ def step(s):
     flow = Flow(s.numbers)
     acts, job = turns.job_acts(flow, s.cycle), jobs.chosen(s, flow)
     found, cause, hinders = send.outcome(s, flow)
-    ages = tick.wraps(flow, s.cycle)
+    ages, held = tick.wraps(flow, s.cycle), tick.finds_held(flow, s.cycle)
     transfer, shown, freed, flips = flow.transfer, flow.show_cell, flow.freeing, congestion.look(flow, s.cycle)
     # A look ahead comes only if the host does not look sooner.
     flow.wake = s.cycle + 1
@@ -174,6 +174,8 @@ def step(s):
         send.attempt(s, flow, found, cause, hinders)
     if ages:
         flow.ages_asked = 1
+    if held:
+        flow.map_asked = 1
     if acts:
         jobs.act(s, flow)
     if turns.data_acts(flow, s.cycle):
@@ -282,7 +284,7 @@ def look_ahead(flow, cycle):
     soon = cycle + 1
     if moves(flow):
         return soon
-    nearest = min(jobs_ahead(flow, cycle), congestion.next_turn(flow, cycle))
+    nearest = min(jobs_ahead(flow, cycle), congestion.next_turn(flow, cycle), tick.next_finding(flow, cycle))
     if cycle < flow.ready_from:
         nearest = min(nearest, flow.ready_from)
     if flow.acts:

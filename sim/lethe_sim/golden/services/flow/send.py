@@ -250,6 +250,7 @@ def admit_own(s, flow):
     if held:
         port.used += 1
         flow.used += 1
+        flow.used_since = s.cycle
     push_entry(flow, s.cycle, Fate.OWN, s.node, index, 0, 1 if held else 0, 0)
     end_without_slot(s, flow, Status.ACCEPTED, Cause.NONE, s.incarnation)
     flow.transfer = Transfer.OWN

@@ -326,6 +326,7 @@ class Flow(Record):
     owed: int
     generation: int
     used: int  # of all ports
+    used_since: int  # the last cycle in which that of a port changed
     readable: int
     readable_before: int
     congested: int

@@ -31,6 +31,23 @@ def wraps(flow, cycle):
 
 
 @jit
+def finds_held(flow, cycle):
+    """Whether the count of watches wraps in this cycle, and cells are held, none of which moved since it did last."""
+    if flow.used == 0 or cycle < flow.ready_from or flow.used_since >= cycle - flow.watch:
+        return False
+    return (cycle - flow.ready_from + 1) % flow.watch == 0
+
+
+@jit
+def next_finding(flow, cycle):
+    """The next cycle in which this may be so."""
+    if flow.used == 0:
+        return NEVER
+    soon = max(cycle + 1, flow.ready_from)
+    return soon + -(soon - flow.ready_from + 1) % flow.watch
+
+
+@jit
 def may_begin(flow, cycle):
     """Whether a walk is under way, or asked for."""
     return flow.walk_node < flow.nodes or asked(flow, cycle) != 0

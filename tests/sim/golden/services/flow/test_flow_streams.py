@@ -7,7 +7,7 @@ import pytest
 
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
-from lethe_sim.golden.services.flow import congestion, merge, state, turns
+from lethe_sim.golden.services.flow import congestion, merge, state, tick, turns
 from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port, SlotRow
 from tests.helpers.flow_oracle import flow_system
 
@@ -108,6 +108,20 @@ def test_of_copies_the_least_credit_is_told():
 def flow_of(**flow):
     system = flow_system(flow=flow)
     return Flow(state.numbers(system, HostPort.of_ni(system)))
+
+
+def test_cells_that_are_held():
+    """Whoever has cells in use, of which none has moved from one wrap of the watches to the next, asks the sources."""
+    flow = flow_of(watch=100)
+    flow.ready_from = 40
+    for used, since, finds in (
+        (0, -1, []), (1, -1, [139, 239, 339]), (1, 38, [139, 239, 339]), (1, 39, [239, 339]), (3, 138, [239, 339]),
+        (1, 139, [339]), (2, 140, [339]),
+    ):  # fmt: skip
+        flow.used, flow.used_since = used, since
+        assert [cycle for cycle in range(341) if tick.finds_held(flow, cycle)] == finds
+        if used:
+            assert [tick.next_finding(flow, cycle) for cycle in (0, 40, 138, 139, 238)] == [139, 139, 139, 239, 239]
 
 
 def test_offers():
