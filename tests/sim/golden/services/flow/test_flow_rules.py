@@ -247,10 +247,10 @@ def test_who_is_not_ready():
 def test_a_slot_has_its_next_message_before_the_end_of_its_last_is_dealt_with():
     """Of one data slot and messages of one beat: what each takes of its socket and of its stream is given back."""
     bench = FlowBench(
-        ni={"slots": 5, "control_slots": 4}, wire={"flit_bits": 128, "mtu": 40}, flow={"ports": 2, "cells": 24}
+        ni={"slots": 5, "control_slots": 4}, wire={"flit_bits": 128, "mtu": 40}, flow={"cells": 24, "quota": 5}
     )  # fmt: skip
     for number in range(12):
-        bench.send(0, 1, 0, tag=number, dport=number % 2)
+        bench.send(0, 1, 0, tag=number, sport=number // 2 % 2, dport=number % 2)
     bench.steps(400)
     flow = bench.flow()
     for index in range(2):

@@ -152,7 +152,7 @@ def anything(seed):
         faults["flip"] = 0.001
     wire = {"mtu": chance.choice((24, 40, 61)), "flit_bits": chance.choice((16, 32, 64, 128))}
     system = flow_system(nodes, flow=flow, faults=faults, wire=wire, run={"seed": seed})
-    fields = {"retry_limit": chance.choice((0, 1, 3)), "deadline": chance.choice((0, 0, 1500))}
+    fields: dict = {"retry_limit": chance.choice((0, 1, 3)), "deadline": chance.choice((0, 0, 1500))}
     items = messages(system, chance.choice((60, 300)), seed=seed, until=chance.choice((10, 3000)), **fields)
     found = play(system, items, cycles=600_000)
     if chance.random() < 0.3:
