@@ -147,7 +147,8 @@ class Jobs(wiring.Component):
                 # Ports.
                 "binds": Out(1), "unbinds": Out(1), "limits": Out(1), "set_index": Out(of.port_bits),
                 "set_value": Out(16), "bound": In(of.ports), "readable": In(of.ports), "congested": In(of.ports),
-                "turns": In(1), "job_port": Out(of.port_bits), "job_room": In(range(MOST_ROOM + 1)),
+                "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
+                "job_room": In(range(MOST_ROOM + 1)),
                 # Acceptance.
                 "job_bits": Out(2 * WINDOW), "job_passes": Out(COUNT_BITS), "shifted": In(2 * WINDOW),
                 # Drainer.
@@ -331,9 +332,14 @@ class Jobs(wiring.Component):
         flow = self._layouts.system.flow
         ages, watches = Signal(range(self._layouts.system.flow_silence)), Signal(range(flow.watch))
         aged, watched = ages == self._layouts.system.flow_silence - 1, watches == flow.watch - 1
-        wraps = Signal(3)
+        wraps, moved, held = Signal(3), Signal(), Signal()
         self._walk_for = Signal(3)
-        m.d.comb += wraps.eq(Cat(self.ready & aged & self.troubled, self.ready & watched, self.turns))
+        # What is held while nothing moves may be behind a hole that nobody knows of: its source is asked by a MAP.
+        m.d.comb += [
+            held.eq(self.ready & watched & ~self.nothing_used & ~moved),
+            wraps.eq(Cat(self.ready & aged & self.troubled, self.ready & watched, self.turns | held)),
+        ]
+        m.d.sync += moved.eq(self.used_moves | (moved & ~(self.ready & watched)))
         with m.If(self.ready):
             m.d.sync += [ages.eq(Mux(aged, 0, ages + 1)), watches.eq(Mux(watched, 0, watches + 1))]
         m.d.sync += self._asked.eq(self._asked | wraps)

@@ -45,8 +45,8 @@ class Ports(wiring.Component):
         So many bytes more are in a port.
     turns, turned, turned_index : Out
         A port becomes congested, or is so no more.
-    nothing_used, all_used : Out
-        No cell is used; how many are.
+    nothing_used, all_used, used_moves : Out
+        No cell is used; how many are; that of a port changes.
     ready, clear, clear_addr : In
         Initialised; the walk before that.
     """
@@ -72,7 +72,7 @@ class Ports(wiring.Component):
                 "free_port": In(port), "free_cell": Out(of.cell_bits), "free_takes": In(1),
                 "fills": In(1), "fill_port": In(port), "fill_length": In(of.length_bits),
                 "turns": Out(1), "turned": Out(1), "turned_index": Out(port),
-                "nothing_used": Out(1), "all_used": Out(16),
+                "nothing_used": Out(1), "all_used": Out(16), "used_moves": Out(1),
                 "ready": In(1), "clear": In(1), "clear_addr": In(range(of.initial)),
             }
         )  # fmt: skip
@@ -142,7 +142,7 @@ class Ports(wiring.Component):
             m.d.comb += [half.eq((of.cells - used[name]) >> 1), room.eq(Mux(half > MOST_ROOM, MOST_ROOM, half))]
         total = Signal(range(of.ports * of.cells + 1))
         m.d.sync += total.eq(total + takes - self.frees)
-        m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total)]
+        m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total), self.used_moves.eq(takes | self.frees)]
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""

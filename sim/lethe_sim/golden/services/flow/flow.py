@@ -284,7 +284,8 @@ def look_ahead(flow, cycle):
     soon = cycle + 1
     if moves(flow):
         return soon
-    nearest = min(jobs_ahead(flow, cycle), congestion.next_turn(flow, cycle), tick.next_finding(flow, cycle))
+    nearest = min(jobs_ahead(flow, cycle), congestion.next_turn(flow, cycle))
+    nearest = min(nearest, tick.next_wrap(flow, cycle), tick.next_finding(flow, cycle))
     if cycle < flow.ready_from:
         nearest = min(nearest, flow.ready_from)
     if flow.acts:

@@ -31,6 +31,15 @@ def wraps(flow, cycle):
 
 
 @jit
+def next_wrap(flow, cycle):
+    """The next cycle in which this may be so, whatever job is under way."""
+    if flow.aging == 0:
+        return NEVER
+    soon = max(cycle + 1, flow.ready_from)
+    return soon + -(soon - flow.ready_from + 1) % flow.silence
+
+
+@jit
 def finds_held(flow, cycle):
     """Whether the count of watches wraps in this cycle, and cells are held, none of which moved since it did last."""
     if flow.used == 0 or cycle < flow.ready_from or flow.used_since >= cycle - flow.watch:
@@ -184,7 +193,4 @@ def next_look(flow, cycle):
     if flow.map_asked or flow.ages_asked:
         return over
     nearest = max(flow.watches_from, over) if flow.watched else NEVER
-    if flow.aging:
-        since = max(soon, flow.ready_from) - flow.ready_from + 1
-        nearest = min(nearest, max(soon, flow.ready_from) + -since % flow.silence)
     return nearest
