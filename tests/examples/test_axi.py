@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,22 @@ def test_the_example_can_fail(example, name):
         )
         assert done.returncode == 0 or command.startswith("vvp"), done.stderr
     assert done.returncode != 0 and re.search(told, done.stdout), done.stdout
+
+
+@needs_icarus
+def test_the_guide_does_what_it_says(tmp_path):
+    """Its commands in an empty directory, up to the simulation with Icarus; what comes of it is what the page shows."""
+    guide = (ROOT / "docs" / "use" / "soc.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"^```sh\n(.*?)^```$", guide, re.M | re.S)[:2]
+    (shown,) = re.findall(r"^```\n(node .*?)^```$", guide, re.M | re.S)
+    for command in (first + second).replace("PATH_OF_THE_CLONE", str(ROOT)).splitlines():
+        command = command.replace("lethe ", f"{sys.executable} -m lethe_sim ", 1).split()
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment(), check=False
+        )
+        assert done.returncode == 0, done.stderr
+    begin, end = shown.split("…\n")
+    assert done.stdout.startswith(begin) and done.stdout.endswith(end)
 
 
 @needs_make
