@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lethe.spec.events import Cause, Status
 from lethe_sim.rds import transport
-from lethe_sim.rds.transport import NOWAIT, REPEATED, Datagram, Happening, SettingCode
+from lethe_sim.rds.transport import NOWAIT, REPEATED, FlowRecord, Happening, SettingCode
 
 WINDOW, NUMBERS = 16, 256
 
@@ -25,7 +25,7 @@ class Flight:
 
     source: int
     destination: int
-    datagram: Datagram
+    datagram: FlowRecord
     seq: int
     slot: int
     generation: int
@@ -72,7 +72,7 @@ class RefPort:
 @dataclass
 class RefNode:
     ports: list[RefPort]
-    records: deque[Datagram] = field(default_factory=deque)
+    records: deque[FlowRecord] = field(default_factory=deque)
     free: deque[int] = field(default_factory=deque)
     out: dict[int, str] = field(default_factory=dict)
     opened: dict[int, bool] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class RefNode:
 
 
 class ReferenceTransport:
-    """`lethe_sim.rds.transport.Transport` in plain Python.
+    """`lethe_sim.rds.transport.FlowTransport` in plain Python.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class ReferenceTransport:
         self.receive_limit = receive_limit or max(16, cells * mtu // 32 * 16)
         self.cycle = 0
         self.closed = False
-        self.offered: list[tuple[int, Datagram]] = []
+        self.offered: list[tuple[int, FlowRecord]] = []
         self.settings: list[tuple[int, SettingCode, int, int]] = []
         self._random = random.Random(seed)
         self._loss, self._delay, self._cells, self._in_order = loss, delay, cells, in_order
@@ -126,7 +126,7 @@ class ReferenceTransport:
     def idle(self) -> bool:
         return not self._heap and not any(state.records for state in self._state)
 
-    def send(self, node: int, datagram: Datagram) -> None:
+    def send(self, node: int, datagram: FlowRecord) -> None:
         assert 0 <= datagram.tag < self.tags
         self.offered.append((node, datagram))
         self._state[node].records.append(datagram)
@@ -230,7 +230,7 @@ class ReferenceTransport:
             )))  # fmt: skip
         self._try_soon(node)
 
-    def _cause(self, node: int, datagram: Datagram) -> Cause | None:
+    def _cause(self, node: int, datagram: FlowRecord) -> Cause | None:
         state, to = self._state[node], datagram.destination
         socket, index = state.ports[datagram.sport % self.ports], datagram.dport % self.ports
         own = to == node
@@ -254,7 +254,7 @@ class ReferenceTransport:
             return Cause.WINDOW
         return None
 
-    def _admit(self, node: int, datagram: Datagram) -> None:
+    def _admit(self, node: int, datagram: FlowRecord) -> None:
         state, life, to = self._state[node], self._life[node], datagram.destination
         generation = next(self._generation)
         if to == node:

@@ -170,7 +170,12 @@ TRACE_COLUMNS = (
     ("peer", "int32", True, "the other node: the destination at a sender, the source at a receiver"),
     ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
     ("detail", "int32", False, "depends on the event, see the table of events; else 0"),
-    ("tag", "int32", True, "ACCEPT, COMPLETE, LOOPED, LOOP_COMPLETE: the host's tag; flow: tag, port or index (flow.md); else null"),
+    (
+        "tag",
+        "int32",
+        True,
+        "ACCEPT, COMPLETE, LOOPED, LOOP_COMPLETE: the host's tag; flow: tag, port or index (flow.md); else null",
+    ),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
 

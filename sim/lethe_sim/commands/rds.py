@@ -88,9 +88,9 @@ def _simulated(path: str) -> Iterator["RdsNetwork"]:
     progress = Progress()
     progress.show("the golden model is made", "")
     from lethe_sim.rds import RdsNetwork
-    from lethe_sim.rds.golden import GoldenTransport
+    from lethe_sim.rds.golden import GoldenFlow
 
-    with RdsNetwork(GoldenTransport(system)) as network:
+    with RdsNetwork(GoldenFlow(system)) as network:
         progress.clear()
         yield network
 

@@ -304,7 +304,10 @@ class PortOffers:
         given = {
             "valid": valid, "code": code, "index": index, "value": value, "notice_stall": int(self._stalled > 0)
         }  # fmt: skip
-        return [_packed(self._record | {"receive_mask": self._read}, trace.STIMULUS_PORTS), _packed(given, trace.STIMULUS_SET)]
+        return [
+            _packed(self._record | {"receive_mask": self._read}, trace.STIMULUS_PORTS),
+            _packed(given, trace.STIMULUS_SET),
+        ]
 
     def hear(self, offered: int, ready: dict[str, int]) -> None:
         """What became of what was set; ``offered`` is the second word."""

@@ -134,9 +134,19 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
             "max_length": min(system.workload.max_length, system.wire.mtu),
         }
         try:
-            return system.replace(flow=flow, ni=ni, wire=wire, router=router, timers=timers, workload=workload, faults={"resets": (*system.faults.resets, *resets)})
+            return system.replace(
+                flow=flow,
+                ni=ni,
+                wire=wire,
+                router=router,
+                timers=timers,
+                workload=workload,
+                faults={"resets": (*system.faults.resets, *resets)},
+            )
         except ConfigError as error:
-            if not any(f"{key}:" in str(error) for key in ("flow.in_order", "flow.send_limit", "faults.resets", "flow.quota")):
+            if not any(
+                f"{key}:" in str(error) for key in ("flow.in_order", "flow.send_limit", "faults.resets", "flow.quota")
+            ):
                 raise
 
 

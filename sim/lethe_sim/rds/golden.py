@@ -17,15 +17,15 @@ from .transport import (
     Answered,
     Arrived,
     Congested,
-    Datagram,
     DatagramEnd,
+    FlowRecord,
     Happening,
     Noticed,
     Restarted,
     SettingCode,
 )
 
-__all__ = ["GoldenTransport"]
+__all__ = ["GoldenFlow"]
 
 _OFFERS = {name: 1 << bit for bit, name in enumerate(trace.STIMULUS_BITS)}
 _FLAGS = {name: 1 << bit for bit, name in enumerate(FLOW.flag_bits)}
@@ -50,7 +50,7 @@ class DrivenHost:
 
     def __init__(self, mask: int):
         self.mask = mask
-        self.records: deque[Datagram] = deque()
+        self.records: deque[FlowRecord] = deque()
         self.beats: deque[tuple[int, int]] = deque()
         self.settings: deque[tuple[SettingCode, int, int]] = deque()
         self.cancels: deque[tuple[int, int]] = deque()
@@ -62,8 +62,8 @@ class DrivenHost:
         return bool(self.records or self.beats or self.settings or self.cancels)
 
 
-class GoldenTransport:
-    """A system with flow under the golden model, as `transport.Transport`.
+class GoldenFlow:
+    """A system with flow under the golden model, as `transport.FlowTransport`.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class GoldenTransport:
     def idle(self) -> bool:
         return self._idle and not any(host.offers or host.taking for host in self._hosts)
 
-    def send(self, node: int, datagram: Datagram) -> None:
+    def send(self, node: int, datagram: FlowRecord) -> None:
         self._host(node).records.append(datagram)
 
     def set(self, node: int, code: SettingCode, index: int, value: int) -> None:

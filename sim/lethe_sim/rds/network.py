@@ -9,7 +9,7 @@ from .endpoint import Call, Endpoint
 from .info import Information, gather
 from .node import RdsNode
 from .socket import Socket
-from .transport import Transport
+from .transport import FlowTransport
 
 __all__ = ["RdsNetwork", "Sockets", "Wait"]
 
@@ -107,7 +107,7 @@ class RdsNetwork:
     A first program is in docs/use/rds.md.
     """
 
-    def __init__(self, transport: Transport, *, addresses: Addresses | None = None, pings: bool = True):
+    def __init__(self, transport: FlowTransport, *, addresses: Addresses | None = None, pings: bool = True):
         self.transport = transport
         self.addresses = addresses or Addresses(transport.nodes)
         self.nodes = [RdsNode(transport, number, self.addresses, pings=pings) for number in range(transport.nodes)]

@@ -17,11 +17,11 @@ from .transport import (
     Arrived,
     Congested,
     DatagramEnd,
+    FlowTransport,
     Happening,
     Noticed,
     Restarted,
     SettingCode,
-    Transport,
 )
 
 __all__ = ["RdsNode"]
@@ -54,7 +54,7 @@ class RdsNode:
     joiners : of each (source, index)
     """
 
-    def __init__(self, transport: Transport, number: int, addresses: Addresses, *, pings: bool):
+    def __init__(self, transport: FlowTransport, number: int, addresses: Addresses, *, pings: bool):
         self.number, self.addresses, self.ports = number, addresses, transport.ports
         self.outbox = Outbox(transport, number)
         self.counters = Counted()

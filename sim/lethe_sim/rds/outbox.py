@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lethe.spec.events import Cause, Status
 
 from .parts import cut
-from .transport import AGAIN, LAST, NOWAIT, Accepted, Datagram, DatagramEnd, Transport
+from .transport import AGAIN, LAST, NOWAIT, Accepted, DatagramEnd, FlowRecord, FlowTransport
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -154,7 +154,7 @@ class Outbox:
     lanes : by (destination, index)
     """
 
-    def __init__(self, transport: Transport, number: int):
+    def __init__(self, transport: FlowTransport, number: int):
         self._transport, self._number = transport, number
         self.up: set[int] = set()
         self.maps: dict[int, int] = {}
@@ -333,7 +333,7 @@ class Outbox:
         self._offers[tag] = lane, message, end, flags
         self._transport.send(
             self._number,
-            Datagram(
+            FlowRecord(
                 message.node, port, message.address[1], flags | NOWAIT | (AGAIN if message.again else 0), tag,
                 message.payload[message.start : end],
             ),

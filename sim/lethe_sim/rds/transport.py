@@ -1,7 +1,7 @@
 """What the driver needs of a network of nodes with flow: a few calls down, events up.
 
 A transport knows nothing of sockets.  It shows the port above flow (docs/reference/flow.md, section 3) of every node,
-record by record.  Time passes only in `Transport.advance`.
+record by record.  Time passes only in `FlowTransport.advance`.
 """
 
 import enum
@@ -12,8 +12,22 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import Flag
 
 __all__ = [
-    "AGAIN", "FIRST", "LAST", "NOWAIT", "REPEATED", "Accepted", "Answered", "Arrived", "Congested", "Datagram",
-    "DatagramEnd", "Happening", "Noticed", "Restarted", "SettingCode", "Transport",
+    "AGAIN",
+    "FIRST",
+    "LAST",
+    "NOWAIT",
+    "REPEATED",
+    "Accepted",
+    "Answered",
+    "Arrived",
+    "Congested",
+    "DatagramEnd",
+    "FlowRecord",
+    "FlowTransport",
+    "Happening",
+    "Noticed",
+    "Restarted",
+    "SettingCode",
 ]  # fmt: skip
 
 #: Flags of a datagram, as masks.  NOWAIT goes down only; REPEATED, the same bit, comes up only.
@@ -24,7 +38,7 @@ AGAIN = 1 << 4
 
 
 class SettingCode(enum.IntEnum):
-    """Codes of `Transport.set`."""
+    """Codes of `FlowTransport.set`."""
 
     UNBIND = 0
     BIND = 1
@@ -33,7 +47,7 @@ class SettingCode(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Datagram:
+class FlowRecord:
     """A record for `send`, with its payload: a whole message of the user, or a part of it."""
 
     destination: int
@@ -127,11 +141,11 @@ class Restarted:
     cycle: int
 
 
-#: What `Transport.advance` tells.
+#: What `FlowTransport.advance` tells.
 Happening = Accepted | DatagramEnd | Arrived | Noticed | Answered | Congested | Restarted
 
 
-class Transport(Protocol):
+class FlowTransport(Protocol):
     """A network of nodes with flow.
 
     Attributes
@@ -157,7 +171,7 @@ class Transport(Protocol):
     @property
     def idle(self) -> bool: ...
 
-    def send(self, node: int, datagram: Datagram) -> None:
+    def send(self, node: int, datagram: FlowRecord) -> None:
         """Offer a datagram; those of a node are tried in this order.  Each has a `DatagramEnd`."""
         ...
 

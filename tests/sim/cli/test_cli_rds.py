@@ -42,7 +42,9 @@ def test_a_ping_is_answered(lethe, configured):
 
 
 def test_a_peer_that_is_away_answers_no_ping(lethe, configured):
-    configured.write_text(FLOW + "[timers]\nack_limit = 20\n[workload]\nretry_limit = 9\n[[faults.deaths]]\nnode = 1\nstart = 10\n")
+    configured.write_text(
+        FLOW + "[timers]\nack_limit = 20\n[workload]\nretry_limit = 9\n[[faults.deaths]]\nnode = 1\nstart = 10\n"
+    )
     ended = lethe("rds", "ping", configured, "10.0.0.2", "--count", "2", "--patience", "500", "--interval", "10")
     assert (ended.code, ended.out) == (1, "   1: no answer\n   2: no answer\n0 of 2 pings answered\n")
 

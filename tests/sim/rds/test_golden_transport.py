@@ -6,7 +6,7 @@ import pytest
 
 from lethe_sim.rds import RdsNetwork, stress
 from lethe_sim.rds import constants as rds
-from lethe_sim.rds.golden import GoldenTransport
+from lethe_sim.rds.golden import GoldenFlow
 from tests.helpers.flow_oracle import flow_system
 from tests.helpers.rds_sockets import bound, raises, until_quiet
 
@@ -15,7 +15,7 @@ A, B = ("10.0.0.1", 4001), ("10.0.0.2", 4002)
 
 def network(nodes: int = 2, **sections) -> RdsNetwork:
     shape = {"flow": {"ports": 16, "cells": 24, "in_order": 8}}
-    return RdsNetwork(GoldenTransport(flow_system(nodes, **{**shape, **sections})))
+    return RdsNetwork(GoldenFlow(flow_system(nodes, **{**shape, **sections})))
 
 
 def test_messages_of_every_length_to_a_peer_and_to_the_own_node():
@@ -75,4 +75,4 @@ def test_a_stress(loss):
 
 def test_a_system_without_flow_is_refused():
     with pytest.raises(ValueError, match=r"flow\.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16"):
-        GoldenTransport(flow_system(flow={"ports": 0}))
+        GoldenFlow(flow_system(flow={"ports": 0}))

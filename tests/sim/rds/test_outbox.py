@@ -11,8 +11,8 @@ from lethe_sim.rds.transport import (
     NOWAIT,
     Accepted,
     Answered,
-    Datagram,
     DatagramEnd,
+    FlowRecord,
     Happening,
     Noticed,
     SettingCode,
@@ -29,11 +29,11 @@ class ByHand:
     cycle, at, idle = 0, 0, False
 
     def __init__(self):
-        self.offered: deque[Datagram] = deque()
+        self.offered: deque[FlowRecord] = deque()
         self.cancelled: list[tuple[int, int]] = []
         self.told: list[Happening] = []
 
-    def send(self, node: int, datagram: Datagram) -> None:
+    def send(self, node: int, datagram: FlowRecord) -> None:
         self.offered.append(datagram)
         self.at = self.cycle
 
@@ -63,7 +63,7 @@ class Bench:
         self.network = RdsNetwork(self.transport)
         self.socket: Socket = bound(self.network, 0, 4001)
 
-    def offered(self) -> list[Datagram]:
+    def offered(self) -> list[FlowRecord]:
         """What is offered now; each is accepted in turn, with its tag as its slot."""
         found = []
         while True:
@@ -76,12 +76,12 @@ class Bench:
             found.append(datagram)
             self.transport.told.append(Accepted(0, self.transport.cycle, datagram.tag, 0, datagram.tag))
 
-    def first(self) -> Datagram:
+    def first(self) -> FlowRecord:
         """What is offered now, and not answered yet."""
         self.network.go_on(self.transport.cycle + 1)
         return self.transport.offered.popleft()
 
-    def end(self, datagram: Datagram, status: Status = Status.ACCEPTED, cause: Cause = Cause.NONE) -> None:
+    def end(self, datagram: FlowRecord, status: Status = Status.ACCEPTED, cause: Cause = Cause.NONE) -> None:
         """A datagram ends."""
         tag = datagram.tag
         self.transport.told.append(DatagramEnd(0, self.transport.cycle, tag, 0, 1, tag, status, cause))

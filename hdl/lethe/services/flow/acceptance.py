@@ -9,12 +9,12 @@ from lethe.spec.events import ACCEPTANCE, Drop
 from lethe.spec.ports import REFUSAL_BITS
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, NUMBER_BITS, Kind, Layouts
+from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
 
 __all__ = ["Acceptance", "passed"]
 
 
-class Verdict(enum.Enum, shape=3):
+class Judgement(enum.Enum, shape=3):
     NOT_OPEN = 0
     PORT_FULL = 1
     EARLY = 2
@@ -156,7 +156,7 @@ class Acceptance(wiring.Component):
         index, stream = one.dport[: of.port_bits], self.accept_in
         distance = Signal(NUMBER_BITS)
         inside, known, bound = Signal(), Signal(), Signal()
-        verdict = Signal(Verdict)
+        verdict = Signal(Judgement)
         m.d.comb += [
             self.judged_port.eq(index),
             distance.eq(one.seq - stream.expected),
@@ -165,24 +165,24 @@ class Acceptance(wiring.Component):
             bound.eq(self.bound.bit_select(index, 1) & (self.judged_number == one.dport)),
         ]
         with m.If(one.best_effort | ~one.known | ~self.opened.bit_select(one.source, 1)):
-            m.d.comb += verdict.eq(Verdict.NOT_OPEN)
+            m.d.comb += verdict.eq(Judgement.NOT_OPEN)
         with m.Elif(~one.long):
-            m.d.comb += verdict.eq(Verdict.IGNORE)
+            m.d.comb += verdict.eq(Judgement.IGNORE)
         with m.Elif(~inside):
-            m.d.comb += verdict.eq(Mux(distance >= 256 - WINDOW, Verdict.IGNORE, Verdict.NOT_OPEN))
+            m.d.comb += verdict.eq(Mux(distance >= 256 - WINDOW, Judgement.IGNORE, Judgement.NOT_OPEN))
         with m.Elif(known):
-            m.d.comb += verdict.eq(Verdict.IGNORE)
+            m.d.comb += verdict.eq(Judgement.IGNORE)
         with m.Elif(~bound):
-            m.d.comb += verdict.eq(Verdict.VACANT)
+            m.d.comb += verdict.eq(Judgement.VACANT)
         with m.Elif((distance == 0) & self.judged_full):
-            m.d.comb += verdict.eq(Verdict.PORT_FULL)
+            m.d.comb += verdict.eq(Judgement.PORT_FULL)
         with m.Elif((distance != 0) & self.judged_crowded):
-            m.d.comb += verdict.eq(Verdict.EARLY)
+            m.d.comb += verdict.eq(Judgement.EARLY)
         with m.Else():
-            m.d.comb += verdict.eq(Verdict.PLACE)
+            m.d.comb += verdict.eq(Judgement.PLACE)
 
         # c: what follows, if it is delivered.  Of an expected number the run behind it is counted a cycle before.
-        given, word = Signal(Verdict), Signal(of.receiving)
+        given, word = Signal(Judgement), Signal(of.receiving)
         place, expected_one, behind = Signal(4), Signal(), Signal(COUNT_BITS)
         apart = Signal(NUMBER_BITS)
         m.d.sync += [
@@ -193,7 +193,7 @@ class Acceptance(wiring.Component):
             behind.eq(passed(m, stream.present | 1)),
             apart.eq(stream.told - stream.expected),
         ]
-        refusals = {Verdict.NOT_OPEN: Drop.NOT_OPEN, Verdict.PORT_FULL: Drop.PORT_FULL, Verdict.EARLY: Drop.EARLY}
+        refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
         with m.Switch(given):
             for found, drop in refusals.items():
                 with m.Case(found):
@@ -208,8 +208,8 @@ class Acceptance(wiring.Component):
             shifts.eq(Mux(now.valid, Cat(present, filled), self.job_bits)),
             places.eq(Mux(now.valid, count, self.job_passes)),
             self.shifted.eq(Cat(*(shifts.word_select(i, WINDOW) >> places for i in range(2)))),
-            placed.eq(given == Verdict.PLACE),
-            fresh.eq(placed | (given == Verdict.VACANT)),
+            placed.eq(given == Judgement.PLACE),
+            fresh.eq(placed | (given == Judgement.VACANT)),
             goes.eq(fresh & expected_one),
             count.eq(Mux(goes, behind, 0)),
             here.eq(1 << place),
@@ -222,7 +222,7 @@ class Acceptance(wiring.Component):
             Cat(self.accept_word.present, self.accept_word.filled).eq(self.shifted),
             self.accept_word.told.eq(word.told),
             self.accept_enters.eq(self.delivered),
-            self.accept_entry.kind.eq(Mux(placed, Kind.PLACE, Mux(fresh, Kind.VACANT, Kind.IGNORE))),
+            self.accept_entry.kind.eq(Mux(placed, EntryKind.PLACE, Mux(fresh, EntryKind.VACANT, EntryKind.IGNORE))),
             self.accept_entry.source.eq(now.source),
             self.accept_entry.index.eq(now.dport),
             self.accept_entry.seq.eq(now.seq),

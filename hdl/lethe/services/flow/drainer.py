@@ -10,7 +10,7 @@ from lethe.lib.queue import Queue
 from lethe.spec.services.flow import WINDOW, Flag
 from lethe.traffic.payload import clipped
 
-from .layouts import COUNT_BITS, NUMBER_BITS, Kind, Layouts
+from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
 from .table import Words
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
@@ -21,7 +21,7 @@ MOST_WAITING = 2
 SHOWN_FLAGS = 0xFF & ~(1 << Flag.ASK) & ~(1 << Flag.NOWAIT)
 
 
-class State(enum.Enum, shape=2):
+class DrainState(enum.Enum, shape=2):
     IDLE = 0
     HEADER = 1
     BODY = 2
@@ -124,7 +124,7 @@ class Drainer(wiring.Component):
         m.submodules.journal = journal = Queue(of.journal, records + 4)
         m.submodules.parked = parked = Ram(of.cell_bits, of.streams * WINDOW)
 
-        state = Signal(State)
+        state = Signal(DrainState)
         entry, cell, length = Signal(of.journal), Signal(of.cell_bits), Signal(of.length_bits)
         cls, long = Signal(form.class_bits), Signal()
         header = Signal(of.header)
@@ -145,9 +145,9 @@ class Drainer(wiring.Component):
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
             self.journal_high.eq(journal.level >= MOST_WAITING),
-            self.drainer_idle.eq((state == State.IDLE) & ~busy),
-            is_run.eq(head.kind == Kind.RUN),
-            is_own.eq(head.kind == Kind.OWN),
+            self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
+            is_run.eq(head.kind == EntryKind.RUN),
+            is_own.eq(head.kind == EntryKind.OWN),
             pops.eq(self.drainer_idle & ~settles & journal.o.valid & (is_run | is_own | self.deliver.valid)),
             journal.o.ready.eq(pops),
             self.deliver.ready.eq(pops & ~is_run & ~is_own),
@@ -155,13 +155,13 @@ class Drainer(wiring.Component):
             beats.eq(of.payload_flits(whole)),
             is_long.eq(offered.length >= of.header_bytes),
             self.free_port.eq(head.index),
-            self.free_takes.eq(pops & ((head.kind == Kind.PLACE) | (is_own & head.count.any()))),
+            self.free_takes.eq(pops & ((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))),
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
         m.d.sync += settles.eq(0)
         with m.Switch(state):
-            with m.Case(State.IDLE), m.If(pops & ~is_run):
+            with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [
                     entry.eq(head),
                     cell.eq(self.free_cell),
@@ -173,14 +173,14 @@ class Drainer(wiring.Component):
                 with m.If(is_own):
                     m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
                     with m.If(beats.any()):
-                        m.d.sync += state.eq(State.BODY)
+                        m.d.sync += state.eq(DrainState.BODY)
                 with m.Elif(beats.any()):
                     m.d.sync += [
-                        state.eq(State.HEADER),
+                        state.eq(DrainState.HEADER),
                         headers_left.eq(Mux(is_long, header_beats, beats)),
                         beats_left.eq(Mux(is_long, beats - header_beats, 0)),
                     ]
-            with m.Case(State.HEADER):
+            with m.Case(DrainState.HEADER):
                 m.d.comb += self.deliver_data.ready.eq(1)
                 with m.If(takes):
                     got = self.deliver_data.payload.data
@@ -190,23 +190,26 @@ class Drainer(wiring.Component):
                         headers_left.eq(headers_left - 1),
                     ]
                     with m.If(headers_left == 1):
-                        m.d.sync += [settles.eq(long), state.eq(Mux(beats_left.any(), State.BODY, State.IDLE))]
-            with m.Case(State.BODY):
-                own = entry.kind == Kind.OWN
+                        m.d.sync += [
+                            settles.eq(long),
+                            state.eq(Mux(beats_left.any(), DrainState.BODY, DrainState.IDLE)),
+                        ]
+            with m.Case(DrainState.BODY):
+                own = entry.kind == EntryKind.OWN
                 m.d.comb += self.deliver_data.ready.eq(~own)
                 with m.If(takes | own):
                     m.d.sync += [beat.eq(beat + 1), beats_left.eq(beats_left - 1)]
                     with m.If(beats_left == 1):
-                        m.d.sync += state.eq(State.IDLE)
+                        m.d.sync += state.eq(DrainState.IDLE)
 
         # Beats to the cell.
-        own_beat, own_body = self.own_beat, (state == State.BODY) & (entry.kind == Kind.OWN)
+        own_beat, own_body = self.own_beat, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
         last = beats_left == 1
         m.d.comb += [
-            places.eq((entry.kind == Kind.PLACE) | ((entry.kind == Kind.OWN) & entry.count.any())),
+            places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
             self.own_pops.eq(own_body),
             self.own_ends.eq((own_body & last) | (pops & is_own & ~beats.any())),
-            self.store_writes.eq((state == State.BODY) & places & (takes | own_body)),
+            self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
             self.store_at.eq(Cat(beat[: of.beat_bits], cell, entry.index)),
             self.store_data.eq(
                 Mux(
@@ -220,7 +223,7 @@ class Drainer(wiring.Component):
         # k+1, of an own message r+1: it settles.
         popped_own = is_own
         goes = Signal()  # the expected one: those behind it go with it
-        is_own = entry.kind == Kind.OWN
+        is_own = entry.kind == EntryKind.OWN
         source = Mux(is_own, self.node, entry.source)
         m.d.comb += [
             goes.eq(settles & entry.count.any()),
@@ -234,7 +237,7 @@ class Drainer(wiring.Component):
             self.fills.eq(settles & places),
             self.fill_port.eq(entry.index),
             self.fill_length.eq(length),
-            parked.write_en.eq(settles & (entry.kind == Kind.PLACE) & ~entry.count.any()),
+            parked.write_en.eq(settles & (entry.kind == EntryKind.PLACE) & ~entry.count.any()),
             parked.write_addr.eq(Cat(entry.seq[:4], of.stream(entry.source, entry.index))),
             parked.write_data.eq(cell),
         ]
@@ -245,7 +248,7 @@ class Drainer(wiring.Component):
         first = {name: Signal(bits, name=f"first_{name}") for name, bits in run.items()}
         left = {name: Signal(bits, name=f"left_{name}") for name, bits in run.items()}
         asked = Signal(NUMBER_BITS)
-        popped_run = pops & (head.kind == Kind.RUN)
+        popped_run = pops & (head.kind == EntryKind.RUN)
         follows = goes & ~is_own
         m.d.comb += [
             begins.eq((popped_run & head.count.any()) | (follows & (entry.count != 1))),
@@ -295,7 +298,7 @@ class Drainer(wiring.Component):
         if header_beats == 1:
             soon, whose = pops & ~is_run & ~popped_own & is_long, head
         else:
-            soon, whose = (state == State.HEADER) & takes & (headers_left == 2) & long, entry
+            soon, whose = (state == DrainState.HEADER) & takes & (headers_left == 2) & long, entry
         m.d.comb += [
             self.credit_soon.eq(soon),
             self.credit_stream.eq(of.stream(whose.source, whose.q)),

@@ -14,10 +14,10 @@ from .control import ControlIn, ControlOut, Notices
 from .drainer import Drainer
 from .jobs import Jobs
 from .layouts import NUMBER_BITS, Layouts
-from .messages import Messages
+from .messages import MessagesOut
 from .peers import Peers
 from .ports import Ports
-from .reader import Reader
+from .reader import PortReader
 from .rows import Rows
 from .table import Table
 
@@ -42,10 +42,10 @@ class Flow(ServiceUnit):
         system, below, above = self.system, self.below, self.above
         port = self.service.above(system, self.port)
         of = Layouts(system, self.port)
-        m.submodules.messages = messages = Messages(of, port)
+        m.submodules.messages = messages = MessagesOut(of, port)
         m.submodules.acceptance = acceptance = Acceptance(of)
         m.submodules.drainer = drainer = Drainer(of)
-        m.submodules.reader = reader = Reader(of, port)
+        m.submodules.reader = reader = PortReader(of, port)
         m.submodules.ports = ports = Ports(of)
         m.submodules.peers = peers = Peers(of, port)
         m.submodules.rows = rows = Rows(of)

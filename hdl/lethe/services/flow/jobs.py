@@ -15,7 +15,7 @@ from lethe.spec.services.flow import Out as Peer
 from lethe.spec.trace import WORD_BITS
 
 from .acceptance import passed
-from .layouts import COUNT_BITS, NUMBER_BITS, Kind, Layouts, Operation, ahead, control_fields
+from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts, Operation, ahead, control_fields
 from .ports import MOST_ROOM
 from .reader import first_of
 from .rows import LEAST_CREDIT
@@ -141,7 +141,7 @@ class Jobs(wiring.Component):
                 "told_row": Out(of.control_row), "told_expect": Out(form.incarnation_bits),
                 "heard": In(1), "word": In(WORD_BITS), "heard_source": In(of.node_bits),
                 "heard_incarnation": In(form.incarnation_bits), "heard_whole": In(1), "heard_done": Out(1),
-                # Messages.
+                # MessagesOut.
                 "job_completes": Out(1), "job_completion": Out(up["completion"]), "job_leaves": Out(1),
                 "job_q": Out(of.port_bits), "job_length": Out(of.length_bits), "send_limits": Out(1),
                 # Ports.
@@ -434,7 +434,7 @@ class Jobs(wiring.Component):
             self.job_length.eq(self._length),
             self.set_index.eq(self.set.payload.index),
             self.set_value.eq(self.set.payload.value),
-            self.run_entry.kind.eq(Kind.RUN),
+            self.run_entry.kind.eq(EntryKind.RUN),
             self.run_entry.source.eq(self._peer),
             self.run_entry.index.eq(self._index),
             self.told_row.node.eq(self._peer),

@@ -12,13 +12,13 @@ from lethe.spec.ports import HostPort, cause_bits
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
 from lethe.spec.trace import WORD_BITS
 
-__all__ = ["COUNT_BITS", "NUMBER_BITS", "Kind", "Layouts", "NoticeState", "Operation", "ahead", "control_fields"]
+__all__ = ["COUNT_BITS", "NUMBER_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead", "control_fields"]
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
 
 
-class Kind(enum.Enum, shape=3):
+class EntryKind(enum.Enum, shape=3):
     """What an entry of the journal is."""
 
     PLACE = 0
@@ -137,7 +137,7 @@ class Layouts:
         """``seq``: of a run its first number; ``q``, ``credit``: of a message, the stream whose credit it has."""
         return data.StructLayout(
             {
-                "kind": Kind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,
+                "kind": EntryKind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,
                 "count": COUNT_BITS, "mask": 16, "q": self.port_bits, "credit": NUMBER_BITS,
             }
         )  # fmt: skip

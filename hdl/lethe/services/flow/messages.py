@@ -1,4 +1,4 @@
-"""Messages out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
+"""MessagesOut out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
@@ -14,11 +14,11 @@ from lethe.spec.services.flow import Flag
 from lethe.spec.services.flow import Out as Peer
 
 from .drainer import SHOWN_FLAGS
-from .layouts import Kind, Layouts
+from .layouts import EntryKind, Layouts
 from .ports import UNIT
 from .table import Words
 
-__all__ = ["Messages"]
+__all__ = ["MessagesOut"]
 
 #: A stream whose limit is so near asks for another.
 NEAR = 8
@@ -37,7 +37,7 @@ class Transfer(enum.Enum, shape=3):
     OWN = 5
 
 
-class Messages(wiring.Component):
+class MessagesOut(wiring.Component):
     """Takes the records of the host, one after the other, and refuses, sends or keeps them.
 
     Parameters
@@ -291,7 +291,7 @@ class Messages(wiring.Component):
             self.own_life.tag.eq(record.tag),
             self.own_takes.eq(admits & own & to_bound),
             self.own_enters.eq(admits & own),
-            self.own_entry.kind.eq(Kind.OWN),
+            self.own_entry.kind.eq(EntryKind.OWN),
             self.own_entry.index.eq(i),
             self.own_entry.source.eq(self.node),
             self.own_entry.count.eq(to_bound),

@@ -12,7 +12,7 @@ from lethe.spec.ports import HostPort
 from .layouts import Layouts
 from .table import Words
 
-__all__ = ["Reader", "first_of"]
+__all__ = ["PortReader", "first_of"]
 
 #: Beats in the beat output, or on their way to it.
 AHEAD = 8
@@ -30,7 +30,7 @@ def first_of(bits, last):
     return found, statements
 
 
-class Reader(wiring.Component):
+class PortReader(wiring.Component):
     """The lists of the ports, the cells that they name, and what shows them to the host.
 
     Parameters

@@ -245,9 +245,11 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
     refused, ends = flow.refused, flow.ends
 
     def key(places: np.ndarray, detail: np.ndarray) -> np.ndarray:
-        return (rows.epoch[places] << 16 | rows.peer[places] & 0xFFFF) << 25 | (
-            rows.tag[places].astype(np.int64) & 0xFFFF
-        ) << 9 | detail.astype(np.int64)
+        return (
+            (rows.epoch[places] << 16 | rows.peer[places] & 0xFFFF) << 25
+            | (rows.tag[places].astype(np.int64) & 0xFFFF) << 9
+            | detail.astype(np.int64)
+        )
 
     # All sorts of ends of what was admitted are one.
     admitted = 1 << 8
@@ -379,7 +381,9 @@ def numbers(found: Multiset) -> tuple[Number, ...]:
         return counts
     return (
         *counts,
-        Number(percentiles(waits)[0], "cycles in the median", "from a message's place in its port's list to its taking"),
+        Number(
+            percentiles(waits)[0], "cycles in the median", "from a message's place in its port's list to its taking"
+        ),
         Number(max(waits), "at most", "the longest of these times"),
     )
 

@@ -5,7 +5,7 @@
 import pytest
 
 from lethe.services.flow.acceptance import Acceptance
-from lethe.services.flow.layouts import Kind
+from lethe.services.flow.layouts import EntryKind
 from lethe.spec.events import ACCEPTANCE, Drop
 from tests.hdl.services.flow.blocks import layouts, simulated
 
@@ -76,7 +76,7 @@ def refused(seen: dict, drop: Drop) -> bool:
 
 def test_the_expected_one_takes_those_behind_it():
     seen = Bench(present=0b0110_1110, filled=0b0010_1010).run(EXPECTED)
-    assert (seen["kind"], seen["count"], seen["mask"]) == (Kind.PLACE, 4, 0b0010_1011)
+    assert (seen["kind"], seen["count"], seen["mask"]) == (EntryKind.PLACE, 4, 0b0010_1011)
     assert seen["after"] == ((EXPECTED + 4) & 0xFF, 0b0110, 0b0010, TOLD)
     assert seen["takes"] and seen["writes"] and seen["shown"] == (1, 0) and seen["asks"] == 1
     entry = seen["entry"]
@@ -91,7 +91,7 @@ def test_sixteen_at_once():
 @pytest.mark.parametrize("apart", [1, 7, 15])
 def test_a_later_one_is_parked(apart):
     seen = Bench().run(EXPECTED + apart)
-    assert (seen["kind"], seen["count"]) == (Kind.PLACE, 0)
+    assert (seen["kind"], seen["count"]) == (EntryKind.PLACE, 0)
     assert seen["after"] == (EXPECTED, 1 << apart, 1 << apart, TOLD)
 
 
@@ -103,7 +103,7 @@ def test_numbers_far_away_are_refused(apart, drop):
 @pytest.mark.parametrize("apart", [240, 255, 3])
 def test_what_is_known_is_acknowledged_and_dropped(apart):
     seen = Bench(present=0b1000).run(EXPECTED + apart)
-    assert (seen["kind"], seen["count"], seen["refusal"]) == (Kind.IGNORE, 0, 0)
+    assert (seen["kind"], seen["count"], seen["refusal"]) == (EntryKind.IGNORE, 0, 0)
     assert seen["enters"] and not seen["writes"] and not seen["takes"] and seen["shown"] == (0, 1)
 
 
@@ -120,7 +120,7 @@ def test_a_message_shorter_than_its_header():
     bench = Bench()
     bench.arrival["length"] = 7
     seen = bench.run(EXPECTED)
-    assert seen["kind"] == Kind.IGNORE and not seen["writes"]
+    assert seen["kind"] == EntryKind.IGNORE and not seen["writes"]
 
 
 @pytest.mark.parametrize("unbound", [True, False])
@@ -132,7 +132,7 @@ def test_nobody_is_bound(unbound):
     else:
         bench.number = 5
     seen = bench.run(EXPECTED)
-    assert (seen["kind"], seen["count"], seen["mask"], seen["takes"]) == (Kind.VACANT, 2, 0b10, 0)
+    assert (seen["kind"], seen["count"], seen["mask"], seen["takes"]) == (EntryKind.VACANT, 2, 0b10, 0)
     assert seen["after"][:3] == ((EXPECTED + 2) & 0xFF, 0, 0) and seen["shown"] == (0, 1)
 
 

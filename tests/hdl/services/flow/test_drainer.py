@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from lethe.services.flow.drainer import Drainer
-from lethe.services.flow.layouts import Kind
+from lethe.services.flow.layouts import EntryKind
 from tests.hdl.services.flow.blocks import layouts, walked
 
 
@@ -36,7 +36,7 @@ class Bench:
         simulator.run()
 
     def message(
-        self, kind: Kind, seq: int, body: bytes = b"", *, count=0, mask=0, index=1, credit=0, short=None
+        self, kind: EntryKind, seq: int, body: bytes = b"", *, count=0, mask=0, index=1, credit=0, short=None
     ) -> dict:
         """A message: the entry, and what the NI delivers."""
         size = self.of.system.format.flit_bytes
@@ -107,7 +107,7 @@ def test_a_message_goes_to_its_cell():
     bench = Bench()
 
     async def test(b):
-        await b.enter(b.message(Kind.PLACE, 0, bytes(range(1, 13)), count=1, mask=1))
+        await b.enter(b.message(EntryKind.PLACE, 0, bytes(range(1, 13)), count=1, mask=1))
         await b.tick(10)
         stored = [int.from_bytes(bytes(range(1, 9)), "little"), int.from_bytes(bytes(range(9, 13)), "little")]
         assert b.shown == [
@@ -126,8 +126,8 @@ def test_what_is_parked_comes_when_its_turn_does():
 
     async def test(b):
         await b.enter(
-            b.message(Kind.PLACE, 2, b"two"), b.message(Kind.PLACE, 1), b.message(Kind.PLACE, 4, b"f"),
-            b.message(Kind.PLACE, 0, b"zero", count=5, mask=0b10111),
+            b.message(EntryKind.PLACE, 2, b"two"), b.message(EntryKind.PLACE, 1), b.message(EntryKind.PLACE, 4, b"f"),
+            b.message(EntryKind.PLACE, 0, b"zero", count=5, mask=0b10111),
         )  # fmt: skip
         await b.tick(40)
         appended = [found for found in b.shown if found[1] == "append"]
@@ -146,9 +146,9 @@ def test_a_vacant_number_leaves_a_gap():
 
     async def test(b):
         await b.enter(
-            b.message(Kind.PLACE, 0, count=1, mask=1), b.message(Kind.VACANT, 1, b"nobody", count=1),
-            b.message(Kind.PLACE, 2, count=1, mask=1), b.message(Kind.IGNORE, 2, b"again"),
-            b.message(Kind.PLACE, 3, count=1, mask=1),
+            b.message(EntryKind.PLACE, 0, count=1, mask=1), b.message(EntryKind.VACANT, 1, b"nobody", count=1),
+            b.message(EntryKind.PLACE, 2, count=1, mask=1), b.message(EntryKind.IGNORE, 2, b"again"),
+            b.message(EntryKind.PLACE, 3, count=1, mask=1),
         )  # fmt: skip
         await b.tick(40)
         assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 0, 1, 0), (1, 1, 1, 2), (1, 2, 0, 3)]
@@ -164,8 +164,8 @@ def test_runs():
     bench = Bench()
 
     async def test(b):
-        run = {"kind": Kind.RUN, "source": 1, "index": 1, "seq": 0, "count": 3, "mask": 0b10}
-        await b.enter(b.message(Kind.PLACE, 1, b"one"), run, b.message(Kind.PLACE, 0, count=1, mask=1))
+        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 0, "count": 3, "mask": 0b10}
+        await b.enter(b.message(EntryKind.PLACE, 1, b"one"), run, b.message(EntryKind.PLACE, 0, count=1, mask=1))
         await b.tick(40)
         assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 0, 1, 1), (1, 1, 1, 0)]
 
@@ -177,10 +177,10 @@ def test_a_run_waits_for_what_is_placed():
     bench = Bench()
 
     async def test(b):
-        run = {"kind": Kind.RUN, "source": 1, "index": 1, "seq": 2, "count": 1, "mask": 0}
+        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 2, "count": 1, "mask": 0}
         await b.enter(
-            b.message(Kind.PLACE, 1), b.message(Kind.PLACE, 0, count=2, mask=0b11), run,
-            b.message(Kind.PLACE, 3, count=1, mask=1),
+            b.message(EntryKind.PLACE, 1), b.message(EntryKind.PLACE, 0, count=2, mask=0b11), run,
+            b.message(EntryKind.PLACE, 3, count=1, mask=1),
         )  # fmt: skip
         await b.tick(40)
         assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 1, 1, 0), (1, 0, 0, 1), (1, 2, 1, 3)]
@@ -192,7 +192,7 @@ def test_a_message_shorter_than_its_header_is_dropped():
     bench = Bench(wire={"flit_bits": 16, "mtu": 40})
 
     async def test(b):
-        await b.enter(b.message(Kind.IGNORE, 0, short=3), b.message(Kind.IGNORE, 0, short=0))
+        await b.enter(b.message(EntryKind.IGNORE, 0, short=3), b.message(EntryKind.IGNORE, 0, short=0))
         await b.tick(20)
         assert b.shown == [] and not b.beats and not b.records and b.ctx.get(b.block.drainer_idle)
 
@@ -204,7 +204,7 @@ def test_headers_of_several_beats():
     bench = Bench(wire={"flit_bits": 16, "mtu": 40})
 
     async def test(b):
-        await b.enter(b.message(Kind.PLACE, 9, b"ab", count=1, mask=1))
+        await b.enter(b.message(EntryKind.PLACE, 9, b"ab", count=1, mask=1))
         await b.tick(20)
         times = {found[1]: found[0] for found in b.shown}
         assert times == {"takes": 2, "soon": 5, "cell": 7, "append": 7, "fill": 7, "credit": 7, "store": 7}
@@ -226,7 +226,7 @@ def test_credits_that_raise_and_those_that_do_not():
             b.shown.clear()
             b.ctx.set(b.block.numbers, {"limit": limit, "next": next_, "asked": 1})
             b.ctx.set(b.block.hears, heard)
-            await b.enter(b.message(Kind.IGNORE, 0, credit=credit))
+            await b.enter(b.message(EntryKind.IGNORE, 0, credit=credit))
             await b.tick(6)
             (found,) = (shown[2:] for shown in b.shown if shown[1] == "credit")
             assert found == (raises, credit, 0, 1 << 2 | 2), (limit, next_, credit)
@@ -242,7 +242,7 @@ def test_own_messages():
         b.ctx.set(b.block.own_length, 12)
         b.ctx.set(b.block.own_beat, (1 << 64) - 1)
         b.ctx.set(b.block.own_header, {"flags": 3, "sport": 2, "dport": 1})
-        await b.enter({"kind": Kind.OWN, "index": 1, "count": 1})
+        await b.enter({"kind": EntryKind.OWN, "index": 1, "count": 1})
         await b.tick(8)
         assert b.shown == [
             (2, "takes", 1), (3, "cell", 1 << 2, 0, 12, 3, 0), (3, "store", 1 << 4, (1 << 64) - 1),
@@ -251,7 +251,7 @@ def test_own_messages():
         ]  # fmt: skip
         b.shown.clear()
         b.ctx.set(b.block.own_length, 0)
-        await b.enter({"kind": Kind.OWN, "index": 1, "count": 0})
+        await b.enter({"kind": EntryKind.OWN, "index": 1, "count": 0})
         await b.tick(8)
         assert [found[1:] for found in b.shown] == [("own_ends",)]
 

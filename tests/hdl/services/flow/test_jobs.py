@@ -5,7 +5,7 @@
 import pytest
 
 from lethe.services.flow.jobs import PAUSE, Jobs
-from lethe.services.flow.layouts import Kind, Operation
+from lethe.services.flow.layouts import EntryKind, Operation
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
 from tests.hdl.services.flow.blocks import layouts, simulated
@@ -301,7 +301,7 @@ def test_numbers_that_will_not_come(base):
     assert bool(found["run_enters"]) == (passed > 0)
     if passed:
         entry = found["run_entry"]
-        assert (entry.kind, entry.index, entry.seq, entry.count) == (Kind.RUN, 3, expected, passed)
+        assert (entry.kind, entry.index, entry.seq, entry.count) == (EntryKind.RUN, 3, expected, passed)
         assert entry.mask == filled
     assert ("notice" in found) == ((5 - after) % 256 not in range(2, 128))
 

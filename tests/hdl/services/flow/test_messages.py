@@ -1,10 +1,10 @@
-"""Messages out: when an attempt is made, how it ends, and what goes to the NI (contract of flow, section 5)."""
+"""MessagesOut out: when an attempt is made, how it ends, and what goes to the NI (contract of flow, section 5)."""
 
 # pyright: reportAttributeAccessIssue=false
 
 import pytest
 
-from lethe.services.flow.messages import Messages
+from lethe.services.flow.messages import MessagesOut
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import Flag, Out
 from tests.hdl.services.flow.blocks import layouts, simulated, walked
@@ -19,7 +19,7 @@ class Bench:
 
     def __init__(self, **sections):
         self.of = layouts(**sections)
-        self.block = Messages(self.of, self.of.system.top_port)
+        self.block = MessagesOut(self.of, self.of.system.top_port)
         self.inputs: dict = {"attempt_out": UP, "attempt_numbers": OPEN, "bound": 0xF, "open": 1, "send_below.ready": 1}
 
     def run(self, test) -> None:

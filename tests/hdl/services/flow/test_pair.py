@@ -15,7 +15,7 @@ def payload(source: int, stream: int, number: int, length: int) -> bytes:
 
 
 def offers(bench: FlowBench, source: int, messages: int, *, ports: int = 4, **record) -> dict[int, list[bytes]]:
-    """Messages of all lengths to the ports of the other node in turn; those of each port."""
+    """MessagesOut of all lengths to the ports of the other node in turn; those of each port."""
     given: dict[int, list[bytes]] = {port: [] for port in range(ports)}
     for number in range(messages):
         port = number % ports

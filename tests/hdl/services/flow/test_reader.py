@@ -2,13 +2,13 @@
 
 # pyright: reportAttributeAccessIssue=false
 
-from lethe.services.flow.reader import Reader
+from lethe.services.flow.reader import PortReader
 from tests.hdl.services.flow.blocks import layouts, simulated, walked
 
 
 def started(test):
     of = layouts()
-    block = Reader(of, of.system.top_port)
+    block = PortReader(of, of.system.top_port)
 
     async def run(ctx):
         await walked(ctx, block, of.initial)
