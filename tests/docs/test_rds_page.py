@@ -22,7 +22,7 @@ def programs() -> dict:
 def test_the_first_program():
     with RdsNetwork(ReferenceTransport(2)) as network:
         answer, address, cycle = programs()["program"](network)
-    assert (answer, address) == (b"?uoy era woh", ("10.0.0.2", 4002)) and cycle > 100
+    assert (answer, address) == (b"how are you?"[::-1], ("10.0.0.2", 4002)) and cycle > 100
 
 
 def test_programs_of_their_own(tmp_path):

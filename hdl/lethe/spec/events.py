@@ -174,7 +174,7 @@ TRACE_COLUMNS = (
         "tag",
         "int32",
         True,
-        "ACCEPT, COMPLETE, LOOPED, LOOP_COMPLETE: the host's tag; flow: tag, port or index (flow.md); else null",
+        "ACCEPT, COMPLETE and those of a loop: the host's tag; flow: tag, port or index; else null",
     ),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )

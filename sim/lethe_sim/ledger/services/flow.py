@@ -381,9 +381,7 @@ def numbers(found: Multiset) -> tuple[Number, ...]:
         return counts
     return (
         *counts,
-        Number(
-            percentiles(waits)[0], "cycles in the median", "from a message's place in its port's list to its taking"
-        ),
+        Number(percentiles(waits)[0], "cycles in the median", "from the placing of a message to its taking"),
         Number(max(waits), "at most", "the longest of these times"),
     )
 

@@ -6,6 +6,7 @@ from lethe.spec.events import FLOW_ENDED, FLOW_MESSAGE, Event
 from lethe.spec.services import FLOW
 from lethe.spec.services.flow import Out
 from lethe_sim.golden.compile import apart, jit
+from lethe_sim.golden.ni.choose import all_ones
 from lethe_sim.golden.events import ending, event_word, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0
@@ -51,7 +52,7 @@ def offer(s):
     below.cancel_valid, below.cancel_slot, below.cancel_generation = 0, 0, 0
     if flow.cancelling:
         below.cancel_valid, below.cancel_slot, below.cancel_generation = 1, flow.cancel_name, flow.cancel_generation
-    elif above.cancel_slot < flow.slots:
+    elif not names_none(flow, above):
         below.cancel_valid = above.cancel_valid
         below.cancel_slot, below.cancel_generation = above.cancel_slot, above.cancel_generation
     send.offer(s, flow)
@@ -60,14 +61,18 @@ def offer(s):
 
 
 @jit
+def names_none(flow, above):
+    """Whether the slot that is to be cancelled is none of the NI; it has as many bits as a slot above."""
+    return above.cancel_slot & all_ones(flow.slots) >= flow.slots
+
+
+@jit
 def show(s):
     """Above are messages, their ends, and what the host may set and is told."""
     flow, shown = Flow(s.numbers), s.above.shows
     shown.ready = s.cycle >= flow.ready_from
     shown.send_ready, shown.data_ready = send.record_ready(s, flow), send.beat_ready(s, flow)
-    shown.cancel_ready = not flow.cancelling and (
-        s.above.drives.cancel_slot >= flow.slots or s.below.shows.cancel_ready
-    )
+    shown.cancel_ready = not flow.cancelling and (names_none(flow, s.above.drives) or s.below.shows.cancel_ready)
     show_accepted(s, flow, shown)
     show_completion(s, flow, shown)
     show_delivery(s, flow)
