@@ -6,10 +6,10 @@ from lethe.spec.events import FLOW_ENDED, FLOW_MESSAGE, Event
 from lethe.spec.services import FLOW
 from lethe.spec.services.flow import Out
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.ni.choose import all_ones
 from lethe_sim.golden.events import ending, event_word, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0
+from lethe_sim.golden.ni.choose import all_ones
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
