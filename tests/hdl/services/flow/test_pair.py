@@ -2,6 +2,8 @@
 
 # pyright: reportAttributeAccessIssue=false
 
+import pytest
+
 from lethe.spec.events import Cause, Event, Status
 from lethe.spec.services.flow import Code, Out
 from tests.helpers.rtl_flow_bench import FlowBench, flow_system
@@ -39,6 +41,7 @@ def placed_once(bench: FlowBench, node: int) -> None:
         assert numbers == [n & 0xFF for n in range(len(numbers))]
 
 
+@pytest.mark.full
 def test_messages_both_ways_through_a_link_that_loses_every_third_worm():
     """Delivered once, in order, whole, to hosts that pause; then both nodes are idle, and all is accounted for."""
     bench = FlowBench(flow_system(), lost=lambda node, number, cycle: number % 3 == 2)
@@ -57,6 +60,7 @@ def test_messages_both_ways_through_a_link_that_loses_every_third_worm():
         assert len(bench.hosts[node].accepted) == 8
 
 
+@pytest.mark.full
 def test_a_port_that_is_not_read():
     """Its cells fill, it is congested, and its sender waits; then it is read, and all comes."""
     bench = FlowBench(flow_system())
@@ -104,6 +108,7 @@ def test_a_cancelled_message_is_passed_over():
     assert Code.VOID in {e[2] for e in bench.seen(1, Event.FLOW_HEARD)}
 
 
+@pytest.mark.full
 def test_a_reset_of_one_end():
     """What was under way ends; both open again, with a sweep, and what is sent afterwards arrives once and in order."""
     bench = FlowBench(flow_system(), lost=lambda node, number, cycle: number % 5 == 4)
@@ -129,6 +134,7 @@ def test_a_reset_of_one_end():
         assert got(bench, 0)[port] == later[10 + port]
 
 
+@pytest.mark.full
 def test_messages_to_the_own_node():
     bench = FlowBench(flow_system())
     host = bench.hosts[0]
