@@ -36,6 +36,7 @@ from lethe.bus.streams import Streams
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
+from lethe.services.flow import Flow
 from lethe.services.loop import Loop
 from lethe.services.stack import Node
 from lethe.spec import trace
@@ -313,6 +314,7 @@ GOALS = {
     "AXI4-Streams of a NI, medium": (350, 150),
     "AXI4-Streams, store and forward": (350, 150),
     "registers of a NI, medium": (450, 150),
+    "flow, 16 nodes, 16 ports": (3000, 146),
     "NI on AXI4-Streams, medium": (3250, 146),
     "NI on AXI, medium": (3700, 146),
     "NI on AXI, store and forward, host clock": (3700, 146),
@@ -389,6 +391,68 @@ def on_axi(quick: bool) -> Iterator[Figure]:
     for name, block in list(blocks.items())[: 1 if quick else None]:
         say(f"axi: {name} (Yosys, nextpnr)")
         yield from _sized(name, block.size(seeds=1 if quick else 3), section="axi")
+
+
+#: What flow needs of a NI.
+FLOW_NI = {
+    "slots": 16, "control_classes": 1, "control_slots": 4, "merge_bits": 16, "reject": True, "source_incarnation": True,
+    "acceptance": True, "sweep": True,
+}  # fmt: skip
+#: Cycles after which queues are filled, and in which goodput is counted.
+FILLED, COUNTED = 10_000, 40_000
+
+
+def on_flow(quick: bool) -> Iterator[Figure]:
+    """What flow costs in cells, in goodput, and in time of the golden model."""
+    crossed = _with_flow({"kind": "crossbar", "nodes": 16}, 32, 1.0)
+    block = Block(make=lambda: Flow(crossed, HostPort.of_ni(crossed), watch=False), registered="", without=())
+    name = "flow, 16 nodes, 16 ports"
+    say(f"flow: {name} (Yosys, nextpnr)")
+    yield from _sized(name, block.size(seeds=1), section="flow")
+    for loss, least in ((0.0, 0.43), (0.01, 0.42), (0.1, 0.36)):
+        say(f"flow: a pair, loss {loss:.0%} (golden model)")
+        found = _goodput(_with_flow({"kind": "wire"}, 32, 1.0).replace(faults={"loss": loss}))
+        yield Figure(
+            section="flow", quantity=f"a pair, both ways, 32 bytes, loss {loss:.0%}: flits per node and cycle",
+            measured=f"{found:.3f}", target=f"≥ {least}", met=found >= least,
+        )  # fmt: skip
+    tree = {"kind": "tree", "arity": 4, "levels": 2}
+    for length, least in ((32, 0.83), (256, 0.95)):
+        say(f"flow: 16 nodes saturated, {length} bytes (golden model)")
+        with_flow = _with_flow(tree, length, 1.0)
+        bare = System.make(
+            topology=tree, workload=asdict(with_flow.workload), ni={"slots": 16}, wire={"mtu": length, "generation_bits": 16},
+        )  # fmt: skip
+        ratio = _goodput(with_flow) / _goodput(bare)
+        yield Figure(
+            section="flow", quantity=f"16 nodes saturated, {length} bytes: goodput beside that without flow",
+            measured=f"{ratio:.2f}", target=f"≥ {least}", met=ratio >= least,
+        )  # fmt: skip
+    many = _with_flow({"kind": "tree", "arity": 4, "levels": 2 if quick else 3}, 32, 0.05)
+    say("flow: speed (golden model)")
+    _golden_seconds(many)
+    speed = many.nodes * 20_000 / min(_golden_seconds(many) for _ in range(5)) / 1e6
+    yield Figure(
+        section="flow", quantity=f"golden model, {many.nodes} nodes, load 0.05: node-cycles in a second of CPU time",
+        measured=f"{speed:.1f} M", target="≥ 12 M", met=speed >= 12,
+    )  # fmt: skip
+
+
+def _with_flow(topology: dict, length: int, load: float) -> System:
+    return System.make(
+        topology=topology, flow={"ports": 16}, ni=FLOW_NI, wire={"mtu": length + 8, "generation_bits": 16},
+        workload={"load": load, "min_length": length, "max_length": length, "count": 0},
+    )  # fmt: skip
+
+
+def _goodput(system: System) -> float:
+    """Flits of the user's bytes that arrive, per node and cycle, when queues are filled."""
+    golden = Golden(system)
+    golden.run(FILLED)
+    before = golden.sums["received"].sum()
+    golden.run(COUNTED)
+    flits = system.workload.max_length / system.format.flit_bytes
+    return float(golden.sums["received"].sum() - before) * flits / system.nodes / COUNTED
 
 
 def _in_time(clocks: dict[str, float]) -> Iterator[Figure]:
@@ -850,6 +914,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "services": services,
     "area": area,
     "axi": on_axi,
+    "flow": on_flow,
     "latency": latency,
     "queues": queues,
     "pipeline": pipeline,

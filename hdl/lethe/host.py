@@ -51,6 +51,16 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
         Ends a datagram that is live; any other is taken without effect.
     sweep : In(stream {source}), with ``port.sweep``
         Erases what the receive table has of a source, an entry or a set every five cycles; taken when all is done.
+    receive_mask : In(ports), with ``port.ports``
+        The ports from which the host takes messages; ``send`` records have {sport, dport, flags} more, and ``deliver``
+        ones are {source, cls, length, sport, dport, flags, seq, gap}.
+    readable, congested : Out(ports), with ``port.ports``
+        The ports in which messages wait; those that are congested.
+    set : In(stream {code, index, value}), with ``port.ports``
+        Binds and unbinds ports, and sets their limits; in the cycle in which it is taken ``answer`` {valid, error} says
+        how it went.
+    notice : Out(stream {peer, up, map}), with ``port.ports``
+        A peer came up, or is no more, or its congested ports are others.
     deliver, deliver_data : Out(stream)
         {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
         ``deliver_controli_data``.  With ``ni.source_incarnation`` also {incarnation}, of the source.
@@ -75,8 +85,18 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
         members |= {"arrival": Out(layouts["arrival"]), "refusal": In(REFUSAL_BITS), "delivered": Out(1)}
     if port.sweep:
         members["sweep"] = In(stream.Signature(layouts["sweep"]))
+    if port.ports:
+        members |= {
+            "receive_mask": In(port.ports),
+            "readable": Out(port.ports),
+            "congested": Out(port.ports),
+            "set": In(stream.Signature(layouts["set"])),
+            "answer": Out(layouts["answer"]),
+            "notice": Out(stream.Signature(layouts["notice"])),
+        }
     for name in port.delivers:
-        members[name] = Out(stream.Signature(layouts["deliver"]))
+        record = "received" if port.ports and name == "deliver" else "deliver"
+        members[name] = Out(stream.Signature(layouts[record]))
         members[f"{name}_data"] = Out(stream.Signature(layouts["beat"]))
     return wiring.Signature(members)
 

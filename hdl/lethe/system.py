@@ -9,12 +9,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.fabric.fabric import Fabric
-from lethe.fabric.schedule import Schedule
+from lethe.fabric.schedule import BOOT_BITS, Schedule
 from lethe.host import host_signature
 from lethe.layouts import flit_layout
 from lethe.ni.ni import Ni
 from lethe.ni.watch import padded
-from lethe.services.stack import service_counters, stacked
+from lethe.services.stack import booted, service_counters, stacked
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
 from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
@@ -115,6 +115,7 @@ class SystemTop(wiring.Component):
             ]
             units = stacked(m, platform, system, ni, number=str(node), watch=self._watch)
             m.d.comb += [unit.service_reset.eq(schedule.service_reset[node]) for unit in units]
+            m.d.comb += [unit.boot.eq(schedule.boot.word_select(node, BOOT_BITS)) for unit in booted(units)]
             stacks.append(units)
             ports.append(units[-1].above if units else ni.host)
         m.d.comb += self.idle.eq(_all(port.idle | died for port, died in zip(ports, schedule.died, strict=True)))

@@ -7,7 +7,10 @@ from amaranth.lib.wiring import Out
 from lethe.spec.config import System
 from lethe.spec.sections.faults import LAST_CYCLE
 
-__all__ = ["Schedule", "merged"]
+__all__ = ["BOOT_BITS", "Schedule", "merged"]
+
+#: Bits of the number of a node's resets.
+BOOT_BITS = 32
 
 
 def merged(intervals) -> list[tuple[int, int]]:
@@ -43,6 +46,8 @@ class Schedule(wiring.Component):
     incarnation : Out(nodes · incarnation_bits)
         1 and one more from the first cycle of each of the node's resets on, those that touch being one; 0 is skipped
         when it wraps.
+    boot : Out(nodes · 32), with flow
+        The number of those resets, which never wraps.
     stopped : Out(1)
         Generators begin no new datagram.
     """
@@ -60,6 +65,7 @@ class Schedule(wiring.Component):
                 "incarnation": Out(system.nodes * self._bits),
                 "stopped": Out(1),
                 **({"service_reset": Out(system.nodes)} if system.services else {}),
+                **({"boot": Out(system.nodes * BOOT_BITS)} if system.flow.ports else {}),
             }
         )
 
@@ -118,6 +124,15 @@ class Schedule(wiring.Component):
                         with m.If(cycle == start - 1):
                             m.d.sync += incarnation.eq(number % lives + 1)
             m.d.comb += self.incarnation.word_select(node, self._bits).eq(incarnation)
+            if system.flow.ports:
+                boot = Const(0, BOOT_BITS)
+                if starts:
+                    boot = Signal(range(len(starts) + 1), name=f"boot{node}", init=0 in starts)
+                    for number, start in enumerate(starts, 1):
+                        if start:
+                            with m.If(cycle == start - 1):
+                                m.d.sync += boot.eq(number)
+                m.d.comb += self.boot.word_select(node, BOOT_BITS).eq(boot)
 
         if stop:
             stopped = Signal()

@@ -60,6 +60,8 @@ class ServiceUnit(wiring.Component, abc.ABC):
         The NI is being reset.
     service_reset : In(1)
         And the service, too: all its state is as after system reset from the next cycle on.
+    boot : In(32), if it is ``booted``
+        Number of resets of the node so far; it never wraps, and changes with the first cycle of a reset.
     below : In(`host_signature`)
         To the NI, or the next service below.
     above : Out(`host_signature`)
@@ -72,6 +74,11 @@ class ServiceUnit(wiring.Component, abc.ABC):
 
     #: What the specification knows of it.
     service: Service
+    #: Whether it has ``boot``; whether a reset of the NI alone resets it, too.
+    booted = False
+    resets_with_ni = False
+    #: Members of the port above that it makes itself: nothing passes there.
+    made: Sequence[str] = ()
 
     def __init__(self, system: System, port: HostPort, *, watch: bool = True):
         self.system, self.port = system, port
@@ -84,6 +91,8 @@ class ServiceUnit(wiring.Component, abc.ABC):
             "below": In(host_signature(system, port)),
             "above": Out(host_signature(system, self.service.above(system, port))),
         }
+        if self.booted:
+            members["boot"] = In(32)
         if system.ni.statistics:
             members["counts"] = Out(len(self.service.counters))
         if watch:
@@ -99,8 +108,9 @@ class ServiceUnit(wiring.Component, abc.ABC):
 
     def elaborate(self, platform):
         m, inner = Module(), Module()
-        m.submodules.core = ResetInserter(self.service_reset)(inner)
-        _pass(inner, self.below, self.above)
+        reset = self.node_reset if self.resets_with_ni else self.service_reset
+        m.submodules.core = ResetInserter(reset)(inner)
+        _pass(inner, self.below, self.above, self.made)
         shown = self.serve(inner)
         with inner.If(self.node_reset):
             _silence(inner, self.above.signature.members, self.above)
@@ -114,16 +124,16 @@ class ServiceUnit(wiring.Component, abc.ABC):
                 m.d.comb += self.watch.eq(Cat(*words, padded(Cat(shown.flags), WORD_BITS), padded(beat, 2 * WORD_BITS)))
             if shown.reset is not None:
                 resetting = Signal()
-                m.d.sync += resetting.eq(self.service_reset)
-                with m.If(self.service_reset & ~resetting):
+                m.d.sync += resetting.eq(reset)
+                with m.If(reset & ~resetting):
                     m.d.comb += self.watch.eq(event_word(Const(shown.reset, 8), length=shown.lost))
         return m
 
 
-def _pass(m: Module, below, above) -> None:
-    """Everything that both ports have is at ``below`` what it is at ``above``."""
+def _pass(m: Module, below, above, made: Sequence[str] = ()) -> None:
+    """Everything that both ports have, but what is made, is at ``below`` what it is at ``above``."""
     for name, member in above.signature.members.items():
-        if not hasattr(below, name):
+        if name in made or not hasattr(below, name):
             continue
         up, down = getattr(above, name), getattr(below, name)
         source, sink = (down, up) if member.flow == Out else (up, down)

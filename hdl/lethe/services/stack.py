@@ -16,19 +16,26 @@ from lethe.spec.trace import WORD_BITS
 from lethe.statistics import LATENCY, Statistics
 from lethe.verilog import shared
 
+from .flow import Flow
 from .loop import Loop
 from .service import ServiceUnit
 
-__all__ = ["UNITS", "Node", "service_counters", "stacked"]
+__all__ = ["UNITS", "Node", "booted", "service_counters", "stacked"]
 
 #: The component of each service of `lethe.spec.services.SERVICES`, by its name.
-UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop,)}
+UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop, Flow)}
+
+
+def booted(units: list) -> list:
+    """Those of these services that have ``boot``."""
+    return [unit for unit in units if "boot" in unit.signature.members]
 
 
 def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch: bool = True) -> list:
     """The services on top of ``ni``, from there upwards; ``number`` ends the names of the submodules.
 
-    The port at the top is ``above`` of the last, or ``ni.host`` if there is none.  ``service_reset`` is the caller's.
+    The port at the top is ``above`` of the last, or ``ni.host`` if there is none.  ``service_reset`` and
+    ``boot`` are the caller's.
     """
     units, below, port = [], ni.host, HostPort.of_ni(system)
     for service in system.services:
@@ -74,6 +81,8 @@ class Node(wiring.Component):
         The port at the top.
     service_reset : In(1)
         The services are reset, too; only with ``node_reset``.
+    boot : In(32), if a service has it
+        Number of resets of the node so far, which never wraps.
     counter_address, counter_data : In, Out(32), with ``ni.statistics``
         The NI's counters are at their addresses; those of the service at level l, from the NI upwards, from
         `System.counter_step` + l · `System.service_counter_step` on.
@@ -87,6 +96,8 @@ class Node(wiring.Component):
         self._ni = Ni(system, watch=watch, dump=dump, snapshot=snapshot)
         members = dict(self._ni.signature.members.items())
         members |= {"host": Out(host_signature(system, system.top_port)), "service_reset": In(1)}
+        if any(UNITS[service.name].booted for service in system.services):
+            members["boot"] = In(32)
         if watch:
             members["watch"] = Out(WORD_BITS * (system.layout.ni_words + system.layout.service_words))
         if system.ni.statistics:
@@ -107,6 +118,7 @@ class Node(wiring.Component):
                 m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
         units = stacked(m, None, system, ni, watch=self._watch)
         m.d.comb += [unit.service_reset.eq(self.service_reset) for unit in units]
+        m.d.comb += [unit.boot.eq(self.boot) for unit in booted(units)]
         wiring.connect(m, units[-1].above, wiring.flipped(self.host))
         if self._watch:
             m.d.comb += self.watch.eq(Cat(ni.watch, *(unit.watch for unit in units)))

@@ -23,6 +23,7 @@ from .presets import PRESETS, over
 from .sections import (
     SECTIONS,
     FaultsSection,
+    FlowSection,
     LoopSection,
     NiSection,
     RouterSection,
@@ -33,6 +34,7 @@ from .sections import (
     WireSection,
     WorkloadSection,
 )
+from .sections.flow import header_bytes_of
 from .trace import Layout
 
 
@@ -61,6 +63,7 @@ class System:
     faults: FaultsSection = FaultsSection()
     workload: WorkloadSection = WorkloadSection()
     loop: LoopSection = LoopSection()
+    flow: FlowSection = FlowSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
     #: Whether it is built with the hosts of ``[workload]``; a NI or a network alone takes any MTU.
@@ -136,6 +139,15 @@ class System:
     flip_threshold = cached_property(sections.faults.flip_threshold)
 
     gaps = cached_property(sections.workload.gaps)
+
+    flow_header_beats = cached_property(sections.flow.header_beats)
+    flow_header_bytes = cached_property(sections.flow.header_bytes)
+    flow_mtu = cached_property(sections.flow.mtu)
+    host_mtu = cached_property(sections.flow.host_mtu)
+    flow_quota = cached_property(sections.flow.quota)
+    flow_receive_limit = cached_property(sections.flow.receive_limit)
+    flow_send_limit = cached_property(sections.flow.send_limit)
+    flow_silence = cached_property(sections.flow.silence)
 
     loop_flits = cached_property(sections.loop.flits)
 
@@ -266,7 +278,9 @@ def _over_preset(tables: dict, source: str) -> dict:
 
 def _fitted(tables: dict, sections: dict) -> dict:
     """A workload whose lengths, if nobody gave them, are those of a small MTU."""
-    load, mtu = sections.get("workload", WorkloadSection()), sections.get("wire", WireSection()).mtu
+    load, wire = sections.get("workload", WorkloadSection()), sections.get("wire", WireSection())
+    flow = sections.get("flow", FlowSection()).ports
+    mtu = wire.mtu - (header_bytes_of(wire.flit_bits) if flow else 0)
     given = tables.get("workload", {})
     lengths = {key: mtu for key in ("min_length", "max_length") if key not in given and getattr(load, key) > mtu}
     return {"workload": dataclasses.replace(load, **lengths)} if lengths else {}

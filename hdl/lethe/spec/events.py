@@ -50,6 +50,11 @@ class Cause(enum.IntEnum):
     CLASS = 8  # a data class, where only control is taken
     RESTARTED = 9  # the receiver is not the incarnation that it expects
     SILENT = 10  # its destination answers nothing any more
+    NOT_BOUND = 11  # flow: the port that it is sent from is not bound to that number
+    NOT_CONNECTED = 12  # flow: its peer is not up yet, or no more
+    CONGESTED = 13  # flow: the port that it is sent to is congested
+    BUFFER = 14  # flow: the socket has as many bytes or messages under way as it may
+    WINDOW = 15  # flow: its stream has no number or no credit for it now
 
 
 class Drop(enum.IntEnum):
@@ -122,11 +127,32 @@ class Event(enum.IntEnum):
     LOOP_COMPLETE = 45  # the host took the completion of such a datagram; detail as of COMPLETE
     LOOP_TAKE = 46  # the host took its record
     LOOP_RESET = 47  # the loop was reset; length: number of records lost
+    # Flow.
+    FLOW_SEND = 64  # a message has its number; detail: the number
+    FLOW_REFUSED = 65  # a message is refused; detail: Cause
+    FLOW_CARRY = 66  # the datagram of a message has been stored whole; detail: the message's number
+    FLOW_COMMIT = 67  # a message was accepted; detail: its number
+    FLOW_IGNORED = 68  # a message was taken that is no use: it is there already, or its port is not bound
+    FLOW_PLACE = 69  # a message has its place in the list of its port; detail: its number
+    FLOW_TAKE = 70  # the host took a message's record; detail: its number
+    FLOW_FLUSHED = 71  # a message left the list of a port that is bound no more; detail: its number
+    FLOW_END = 72  # the host took a message's completion; detail as of COMPLETE
+    FLOW_TOLD = 73  # a control word leaves; detail: its code
+    FLOW_HEARD = 74  # a control word acts; detail: its code
+    FLOW_CONGESTED = 75  # a port is congested (detail 1), or no more (0)
+    FLOW_PEER = 76  # a peer has another state; detail: the state
+    FLOW_RESET = 77  # flow was reset; length: number of messages lost
 
 
 #: Lanes of a loop.
 LOOP_LANES = ("accept", "complete", "take")
 LOOP_ACCEPT, LOOP_DONE, LOOP_TAKEN = range(len(LOOP_LANES))
+
+#: Lanes of flow.
+FLOW_LANES = ("message", "carry", "arrive", "place", "take", "end", "control", "peer")
+(
+    FLOW_MESSAGE, FLOW_CARRIED, FLOW_ARRIVE, FLOW_PLACED, FLOW_TAKEN, FLOW_ENDED, FLOW_CONTROL, FLOW_PEERS,
+) = range(len(FLOW_LANES))  # fmt: skip
 
 #: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
 TRACE_COLUMNS = (
@@ -144,7 +170,12 @@ TRACE_COLUMNS = (
     ("peer", "int32", True, "the other node: the destination at a sender, the source at a receiver"),
     ("length", "int32", True, "payload bytes; null for control messages and fabric events"),
     ("detail", "int32", False, "depends on the event, see the table of events; else 0"),
-    ("tag", "int32", True, "ACCEPT, COMPLETE, LOOPED and LOOP_COMPLETE: the host's tag; else null"),
+    (
+        "tag",
+        "int32",
+        True,
+        "ACCEPT, COMPLETE and those of a loop: the host's tag; flow: tag, port or index; else null",
+    ),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
 
@@ -221,6 +252,26 @@ class LoopCounter(enum.IntEnum):
     TAKEN = 2
 
 
+class FlowCounter(enum.IntEnum):
+    """Counters of flow; the index is the address in its statistics block."""
+
+    SENT = 0
+    REFUSED = 1
+    CARRIED = 2
+    COMMITTED = 3
+    IGNORED = 4
+    PLACED = 5
+    TAKEN = 6
+    FLUSHED = 7
+    ENDED = 8
+    TOLD = 9
+    HEARD = 10
+    CONGESTIONS = 11
+    PEER_CHANGES = 12
+    CONTROL_IGNORED = 13
+    RAISED = 14
+
+
 class LinkCounter(enum.IntEnum):
     """What is counted of a link, in the golden model and in a trace's metadata."""
 
@@ -239,6 +290,7 @@ class Unit(enum.IntEnum):
     ROUTER = 1
     LINK = 2
     LOOP = 3
+    FLOW = 4
 
 
 class Column(enum.Flag):
@@ -282,7 +334,7 @@ class Facts(NamedTuple):
     lane: int | None = None
     worm: Kind | None = None
     detail: type[enum.IntEnum] | None = None
-    counters: tuple[Counter | RouterCounter | LinkCounter | LoopCounter, ...] = ()
+    counters: tuple[Counter | RouterCounter | LinkCounter | LoopCounter | FlowCounter, ...] = ()
 
 
 def _ni(lane: int, columns: Column, role: Role = Role.NONE, *, counter: Counter | None = None, **more) -> Facts:
@@ -299,6 +351,10 @@ def _link(counter: LinkCounter, role: Role = Role.NONE) -> Facts:
 
 def _loop(lane: int, columns: Column, role: Role = Role.NONE, *, counter: LoopCounter | None = None) -> Facts:
     return Facts((Unit.LOOP,), columns, role, lane, counters=() if counter is None else (counter,))
+
+
+def _flow(lane: int, columns: Column, role: Role = Role.NONE, *, counter: FlowCounter | None = None, **more) -> Facts:
+    return Facts((Unit.FLOW,), columns, role, lane, counters=() if counter is None else (counter,), **more)
 
 
 _PEER, _LENGTH, _HEAD = Column.PEER, Column.LENGTH, Column.HEAD
@@ -349,6 +405,20 @@ EVENTS: dict[Event, Facts] = {
     Event.LOOP_COMPLETE: _loop(LOOP_DONE, _NAMED | Column.TAG, counter=LoopCounter.COMPLETED),
     Event.LOOP_TAKE: _loop(LOOP_TAKEN, _PEER | _LENGTH, counter=LoopCounter.TAKEN),
     Event.LOOP_RESET: _loop(LOOP_ACCEPT, _LENGTH, Role.RESET),
+    Event.FLOW_SEND: _flow(FLOW_MESSAGE, _PEER | _LENGTH | Column.TAG, counter=FlowCounter.SENT),
+    Event.FLOW_REFUSED: _flow(FLOW_MESSAGE, _PEER | _LENGTH | Column.TAG, detail=Cause, counter=FlowCounter.REFUSED),
+    Event.FLOW_CARRY: _flow(FLOW_CARRIED, _PAYLOAD | Column.TAG, counter=FlowCounter.CARRIED),
+    Event.FLOW_COMMIT: _flow(FLOW_ARRIVE, _PEER | _LENGTH | Column.TAG, counter=FlowCounter.COMMITTED),
+    Event.FLOW_IGNORED: _flow(FLOW_ARRIVE, _PEER | _LENGTH | Column.TAG, counter=FlowCounter.IGNORED),
+    Event.FLOW_PLACE: _flow(FLOW_PLACED, _PEER | Column.TAG, counter=FlowCounter.PLACED),
+    Event.FLOW_TAKE: _flow(FLOW_TAKEN, _PEER | _LENGTH | Column.TAG, counter=FlowCounter.TAKEN),
+    Event.FLOW_FLUSHED: _flow(FLOW_TAKEN, _PEER | _LENGTH | Column.TAG, counter=FlowCounter.FLUSHED),
+    Event.FLOW_END: _flow(FLOW_ENDED, _PEER | Column.TAG, counter=FlowCounter.ENDED),
+    Event.FLOW_TOLD: _flow(FLOW_CONTROL, _PEER, counter=FlowCounter.TOLD),
+    Event.FLOW_HEARD: _flow(FLOW_CONTROL, _PEER, counter=FlowCounter.HEARD),
+    Event.FLOW_CONGESTED: _flow(FLOW_PEERS, Column.TAG, counter=FlowCounter.CONGESTIONS),
+    Event.FLOW_PEER: _flow(FLOW_PEERS, _PEER, counter=FlowCounter.PEER_CHANGES),
+    Event.FLOW_RESET: _flow(FLOW_MESSAGE, _LENGTH, Role.RESET),
 }
 
 

@@ -44,6 +44,7 @@ class HostPort:
     merge_bits : bits of `merge_word` and `merge_mask`; 0: there is no `merge`
     acceptance : whether there are `arrival`, `refusal` and `delivered`
     sweep : whether there is `sweep`
+    ports : ports of flow, each with a bit of `receive_mask`, `readable` and `congested`; 0: there is nothing of flow
 
     What a service uses by itself, the port above it lacks: ``replace(below, sweep=False)``.
     """
@@ -54,6 +55,7 @@ class HostPort:
     merge_bits: int = 0
     acceptance: bool = False
     sweep: bool = False
+    ports: int = 0
 
     @classmethod
     def of_ni(cls, system: "System") -> "HostPort":
@@ -72,6 +74,9 @@ def cause_bits(system: "System") -> int:
         Cause.CLASS: system.ni.control_slots > 0,
         Cause.RESTARTED: system.ni.reject or system.loop.slots > 0,
         Cause.SILENT: system.timers.silent_after > 0,
+        **dict.fromkeys(
+            (Cause.NOT_BOUND, Cause.NOT_CONNECTED, Cause.CONGESTED, Cause.BUFFER, Cause.WINDOW), system.flow.ports > 0
+        ),
     }
     return max(cause for cause in Cause if options.get(cause, True)).bit_length()
 
@@ -92,6 +97,15 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
             ("try", form.try_bits), ("best_effort", 1), ("word", WORD_BITS),
         ),
     }  # fmt: skip
+    flow = {
+        "received": (
+            node, ("cls", form.class_bits), length, ("sport", 16), ("dport", 16), ("flags", 8), ("seq", 8), ("gap", 1),
+        ),
+        "set": (("code", 2), ("index", 4), ("value", 16)),
+        "answer": (("valid", 1), ("error", 2)),
+        "notice": (("peer", form.node_bits), ("up", 1), ("map", port.ports)),
+    }  # fmt: skip
+    ends = (("sport", 16), ("dport", 16), ("flags", 8)) if port.ports else ()
     tag, peer = ("tag", system.wire.tag_bits), ("peer_incarnation", form.incarnation_bits)
     return {
         "send": (
@@ -103,6 +117,7 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
             ("retry_limit", TRIES_BITS),
             tag,
             ("expect", form.incarnation_bits),
+            *ends,
         ),
         "deliver": (
             ("source", form.node_bits),
@@ -124,6 +139,7 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
         ),
         **(acceptance if port.acceptance else {}),
         **({"sweep": (node,)} if port.sweep else {}),
+        **(flow if port.ports else {}),
     }
 
 
@@ -176,10 +192,15 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
         ports |= {**dict(fields("arrival", host["arrival"])), "refusal": REFUSAL_BITS, "delivered": 1}
     if top.sweep:
         ports |= dict(stream("sweep", host["sweep"]))
+    if top.ports:
+        ports |= {**dict(stream("set", host["set"])), **dict(fields("answer", host["answer"]))}
+        ports |= {**dict(stream("notice", host["notice"])), "boot": 32}
+        ports |= dict.fromkeys(("receive_mask", "readable", "congested"), top.ports)
     if system.services:
         ports["service_reset"] = 1
     for fifo in top.delivers:
-        ports |= {**dict(stream(fifo, host["deliver"])), **dict(stream(f"{fifo}_data", host["beat"]))}
+        record = host["received" if top.ports and fifo == "deliver" else "deliver"]
+        ports |= {**dict(stream(fifo, record)), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
         ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))
         ports |= {"dumped_live": 1, "dumped_generation": form.generation_bits, "dumped_destination": 16}

@@ -72,6 +72,9 @@ STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
 #: Fields of the words behind all others, with an acceptance port and with a sweep.
 STIMULUS_REFUSAL = (("refusal", 2),)
 STIMULUS_SWEEP = (("valid", 1), ("source", 16))
+#: Fields of the two words behind those, with ports of flow.
+STIMULUS_PORTS = (("sport", 16), ("dport", 16), ("flags", 8), ("receive_mask", 16))
+STIMULUS_SET = (("valid", 1), ("code", 2), ("index", 4), ("value", 16), ("notice_stall", 1))
 
 
 def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Bits]:
@@ -181,9 +184,14 @@ class Layout:
         return self.stimulus_refusal + (1 if self.port and self.port.acceptance else 0)
 
     @property
+    def stimulus_ports(self) -> int:
+        """The word of a record's ports and of `receive_mask`; that of `set` follows."""
+        return self.stimulus_sweep + (1 if self.port and self.port.sweep else 0)
+
+    @property
     def stimulus_words(self) -> int:
         """Stimulus words of one node."""
-        return self.stimulus_sweep + (1 if self.port and self.port.sweep else 0)
+        return self.stimulus_ports + (2 if self.port and self.port.ports else 0)
 
     @property
     def fabric_base(self) -> int:

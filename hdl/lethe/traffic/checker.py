@@ -34,12 +34,13 @@ class Checker(wiring.Component):
 
     def __init__(self, system: System):
         self._system = system
-        layouts = host_records(system)
+        layouts = host_records(system, system.top_port)
+        record = "received" if system.flow.ports else "deliver"
         super().__init__(
             {
                 "stalled": In(1),
                 "node_reset": In(1),
-                "deliver": In(stream.Signature(layouts["deliver"])),
+                "deliver": In(stream.Signature(layouts[record])),
                 "deliver_data": In(stream.Signature(layouts["beat"])),
                 "received": Out(32),
                 "received_sum": Out(KEY_BITS),

@@ -4,10 +4,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from lethe.host import host_records
 from lethe.lib.random import Draws, scale
 from lethe.spec.config import System
+from lethe.spec.services.flow import WHOLE
 
 from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
 
@@ -32,7 +34,8 @@ class Generator(wiring.Component):
     stopped : In(1)
         No new datagram from this cycle on.
     send, send_data : Out(stream)
-        The record (class and mode are 0, the limits come from the configuration), then its payload, one beat each.
+        The record (class and mode are 0, the limits come from the configuration; with flow from and to the port tag mod
+        ports), then its payload, one beat each.
     done : Out(1)
         Nothing more will be offered.
     sent, sent_sum : Out(32)
@@ -48,7 +51,7 @@ class Generator(wiring.Component):
                 "ready": In(1),
                 "node_reset": In(1),
                 "stopped": In(1),
-                "send": Out(stream.Signature(host_records(system)["send"])),
+                "send": Out(stream.Signature(host_records(system, system.top_port)["send"])),
                 "send_data": Out(stream.Signature(system.wire.flit_bits)),
                 "done": Out(1),
                 "sent": Out(32),
@@ -88,6 +91,9 @@ class Generator(wiring.Component):
         final = Signal()
         m.d.comb += final.eq(index == last_beat(chosen.length, form.flit_bytes))
         plain = Signal(form.flit_bits)
+        if ports := system.flow.ports:
+            port = record.tag[: exact_log2(ports)]
+            m.d.comb += [record.sport.eq(port), record.dport.eq(port), record.flags.eq(WHOLE)]
         m.d.comb += [
             record.destination.eq(chosen.destination),
             record.length.eq(chosen.length),

@@ -24,7 +24,7 @@ class Traffic(wiring.Component):
     stalled : In(1)
         Nothing that is delivered is taken in this cycle.
     host : In(`host_signature`)
-        Completions are always taken.
+        Completions and notices are always taken; of flow, messages of all ports.
     done, sent, sent_sum, received, received_sum, wrong : Out
         As those of `Generator` and `Checker`.
     """
@@ -66,6 +66,8 @@ class Traffic(wiring.Component):
             *(getattr(self, name).eq(getattr(generator, name)) for name in ("sent", "sent_sum")),
             *(getattr(self, name).eq(getattr(checker, name)) for name in ("received", "received_sum", "wrong")),
         ]
+        if system.top_port.ports:
+            m.d.comb += [host.receive_mask.eq(-1), host.notice.ready.eq(1)]
         for name, unit in (
             ("send", generator), ("send_data", generator), ("deliver", checker), ("deliver_data", checker),
         ):  # fmt: skip

@@ -17,9 +17,11 @@ from lethe.spec.trace import (
     STIMULUS_FLAGS,
     STIMULUS_LIMITS,
     STIMULUS_LIMITS_WORD,
+    STIMULUS_PORTS,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
     STIMULUS_REFUSAL,
+    STIMULUS_SET,
     STIMULUS_SWEEP,
     STREAMS_STALL,
     WORD_BITS,
@@ -107,4 +109,14 @@ class Script(wiring.Component):
         if port.sweep:
             sweep = taken(word[layout.stimulus_sweep], STIMULUS_SWEEP)
             m.d.comb += [host.sweep.valid.eq(sweep["valid"]), host.sweep.payload.source.eq(sweep["source"])]
+        if port.ports:
+            ports = taken(word[layout.stimulus_ports], STIMULUS_PORTS)
+            given = taken(word[layout.stimulus_ports + 1], STIMULUS_SET)
+            m.d.comb += [
+                *(host.send.payload[name].eq(ports[name]) for name in ("sport", "dport", "flags")),
+                host.receive_mask.eq(ports["receive_mask"]),
+                host.set.valid.eq(given["valid"]),
+                *(host.set.payload[name].eq(given[name]) for name in ("code", "index", "value")),
+                host.notice.ready.eq(~given["notice_stall"]),
+            ]
         return m

@@ -135,7 +135,7 @@ def write_words(k, ev, start, table, row):
             row[fabric_at + (table[unit - nodes].first_port << queued) + lane] = ev[n + 2]
         elif unit >= k.first_service:
             node, level = divmod(unit - k.first_service, k.services)
-            place = k.service_base + node * k.service_words + k.rooms[level].at_words + lane_word(lane)
+            place = k.service_base + node * k.service_words + k.rooms[level].at_words + 2 * lane
             row[place], row[place + 1] = ev[n + 2], ev[n + 3]
         else:
             link = unit - nodes - routers

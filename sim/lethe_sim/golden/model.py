@@ -15,6 +15,7 @@ from lethe_sim.golden.study import credits
 from . import system as machine
 from .events import COLUMNS, LINK_COUNTERS
 from .script import GoldenError, Item, Letters, Script, Taken
+from .services import MODELS
 from .services.stack import memory
 from .state import (
     EXTERNAL,
@@ -299,7 +300,12 @@ class Golden:
         """uint64[nodes, counters] of each service by its name, by its own enumeration (`spec.events.LoopCounter`)."""
         services = self.system.services
         each = self._plant.service_counters.reshape(self.system.nodes, max(1, len(services)), -1)
-        return {s.name: each[:, level, : len(s.counters)].copy() for level, s in enumerate(services)}
+        found = {s.name: each[:, level, : len(s.counters)].copy() for level, s in enumerate(services)}
+        for level, service in enumerate(services):
+            for counter, place in getattr(MODELS[service.name], "COUNTED", {}).items():
+                kept = self._ni[:, int(self.k.rooms[level].at) + place]
+                found[service.name][:, counter] += kept.astype(np.uint64)
+        return found
 
     @property
     def sums(self) -> dict[str, np.ndarray]:
@@ -311,6 +317,16 @@ class Golden:
     def entries(self) -> np.ndarray:
         """int64[nodes]: entries in each receive table."""
         return self._ni[:, Registers.entries].copy()
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """int64[nodes, numbers]: the numbers of each node, where `parameters` places them; not to be written."""
+        return self._ni
+
+    @property
+    def words(self) -> np.ndarray:
+        """uint64[nodes, words]: the beats and payloads of each node, likewise."""
+        return self._data
 
     @property
     def busy(self) -> np.ndarray:

@@ -138,6 +138,7 @@ class Parameters(Record):
     control_fifo_records: int
     fifos: int
     streams: int  # deliver streams that a host sees
+    port_streams: int  # the most that a port of a stack has
     first_control: int
     control_slots: int
     takes_control: int  # the host's port has `send_control`
@@ -232,6 +233,8 @@ class Parameters(Record):
     stimulus_merge: int  # of these words the first of the merge port, that of `refusal`, of `sweep`, or `NONE`
     stimulus_refusal: int
     stimulus_sweep: int
+    stimulus_ports: int  # likewise of what a record says of ports, and of what is set
+    flow_ports: int
     source_ring: int
     route_delay: int
     grant_delay: int
@@ -527,6 +530,15 @@ class HostPort(Record):
     refusal: int
     sweep_valid: int
     sweep_source: int
+    sport: int
+    dport: int
+    flags: int
+    receive_mask: int
+    set_valid: int
+    set_code: int
+    set_index: int
+    set_value: int
+    notice_ready: int
 
 
 class ShownPort(Record):
@@ -568,6 +580,14 @@ class ShownPort(Record):
     arrival_best_effort: int
     delivered: int
     sweep_ready: int
+    set_ready: int  # and with it `answer.valid`
+    answer_error: int
+    notice_valid: int
+    notice_peer: int
+    notice_up: int
+    notice_map: int
+    readable: int
+    congested: int
 
 
 class Delivery(Record):
@@ -580,6 +600,11 @@ class Delivery(Record):
     length: int
     data_valid: int
     last: int
+    sport: int  # from here on with flow
+    dport: int
+    flags: int
+    seq: int
+    gap: int
 
 
 class Host(Record):
@@ -758,7 +783,8 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "one_flit": form.one_flit_control, "mtu": form.mtu, "slots": ni.slots, "slot_flits": system.slot_flits,
         "slot_words": slot_words, "sets_log": ni.sets.bit_length() - 1, "ways": ni.ways, "reply_depth": ni.reply_depth,
         "deliver_flits": system.deliver_flits, "deliver_records": ni.deliver_records, "fifos": fifos,
-        "streams": len(system.top_port.delivers) if rooms else fifos, "services": len(rooms),
+        "streams": len(system.top_port.delivers) if rooms else fifos,
+        "port_streams": max(len(port.delivers), fifos), "flow_ports": port.ports, "services": len(rooms),
         "first_service": system.layout.first_service, "service_base": system.layout.service_base,
         "service_words": system.layout.service_words,
         "service_counters": max((len(service.counters) for service in system.services), default=0),
@@ -797,6 +823,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "stimulus_words": layout.stimulus_words, "stimulus_merge": layout.stimulus_merge if port.merge_bits else NONE,
         "stimulus_refusal": layout.stimulus_refusal if port.acceptance else NONE,
         "stimulus_sweep": layout.stimulus_sweep if port.sweep else NONE,
+        "stimulus_ports": layout.stimulus_ports if port.ports else NONE,
         "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
         "slack": system.slack, "time_mask": (1 << system.time_bits) - 1, "per_destination": study.per_destination,
         "replies_last": study.replies == "last", "path": PATHS.index(study.path), "dilation": graph.dilation,
@@ -820,7 +847,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_host = area(Host.size)
     k.port_width = HostPort.size * (2 if ni.control_slots else 1)
     if rooms:
-        k.port_width += ShownPort.size + Delivery.size * int(k.streams)
+        k.port_width += ShownPort.size + Delivery.size * int(k.port_streams)
     k.at_port = area(int(k.port_width) * (1 + len(rooms)))
     k.at_top = k.at_port + k.port_width * len(rooms)
     k.at_queues = area(queues * Queue.size)
@@ -850,7 +877,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.ni_width = at
     at = 0
     k.at_header = area(5)
-    k.port_data_width = MERGE + 2 + (2 * int(k.streams) + 1 if rooms else 0)
+    k.port_data_width = MERGE + 2 + (2 * int(k.port_streams) + 1 if rooms else 0)
     k.at_beat = area(int(k.port_data_width) * (1 + len(rooms)))
     k.at_top_data = k.at_beat + k.port_data_width * len(rooms)
     for level, (_, words_of_it) in enumerate(rooms):

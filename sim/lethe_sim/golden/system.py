@@ -299,11 +299,14 @@ def step_node(p, cycle, node):
     """One cycle of an NI, its services and its host; sets the next cycle to look."""
     k, ni, data, host, port = p.k, ni_of(p, node), data_of(p, node), host_of(p, node), port_of(p, node)
     stack = p.stack
+    if cycle > ni.dead_from:
+        # A stall of the dead ends, for example; they stay as they are.
+        p.look[node] = NEVER
+        return
     if ni.in_reset:
         interface.reset(k, ni, cycle + 1)
         stack.reset(k, ni, data, p.events, cycle)
         hosts.reset(k, ni, host, cycle)
-        # The dead stay as they are.
         p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
     hosts.present(k, host, port, beat_of(p, node), p.items, p.item_data, cycle)
@@ -462,4 +465,4 @@ def reset_all(plant):
     p = pointers(plant)
     for node in range(p.k.nodes):
         interface.reset(p.k, ni_of(p, node), 0)
-        hosts.start(host_of(p, node), port_of(p, node))
+        hosts.start(p.k, host_of(p, node), port_of(p, node))

@@ -30,6 +30,8 @@ FINDINGS = {
     "held": "its slot was never given back",
     "remembered": "the receiver still remembers it at the end",
     "misnamed": "a datagram to the own node whose UID is not the next one of its loop, or while too many are under way",
+    "misnumbered": "a message whose number is not the next one of its stream",
+    "overrun": "a message came to a port that has no room for it",
     "untaken": "what the receiving host took is not what was delivered to it",
     "outside": "an event outside the run's cycles, units or ports",
     "miscounted": "the counters or sums of the run contradict its events",

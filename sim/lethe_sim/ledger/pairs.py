@@ -13,6 +13,7 @@ from .columns import NULL, Columns, most_before, runs, starts_of, text
 from .datagrams import DELIVERS
 from .findings import found
 from .group import Run, incarnation_of
+from .services import STREAMS
 from .silence import ATTEMPTS
 from .worms import PASSAGES
 
@@ -27,6 +28,7 @@ JOURNEYS = {"sender": np.int32, "receiver": np.int32, "accepted_at": np.int64, "
 #: The tables about a pair of nodes: name → columns.
 FACTS: Mapping[str, Mapping[str, type]] = {
     "handed": HANDED, "journeys": JOURNEYS, "passages": PASSAGES, "attempts": ATTEMPTS,
+    "streams": STREAMS,
 }  # fmt: skip
 
 
@@ -39,6 +41,7 @@ class Pairs:
     journeys: Columns
     passages: Columns
     attempts: Columns
+    streams: Columns
 
 
 def handed(events: Columns, system: System) -> dict[str, np.ndarray]:

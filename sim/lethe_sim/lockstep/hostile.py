@@ -13,6 +13,7 @@ from lethe_sim.golden.blocks import Flit
 
 GAP = Flit()
 _BITS = trace.fields(tuple((name, 1) for name in trace.STIMULUS_BITS))
+_SET = trace.fields(trace.STIMULUS_SET)
 _RECORD, _LIMITS = trace.fields(trace.STIMULUS_RECORD), trace.fields(trace.STIMULUS_LIMITS)
 
 
@@ -277,6 +278,61 @@ class ControlOffers:
         return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
 
 
+class PortOffers:
+    """What a hostile host says to flow: ports of its records, which ports it reads, what it sets; notices in fits."""
+
+    def __init__(self, chance: random.Random, system: System):
+        self._chance, self._ports = chance, system.flow.ports
+        self._mtu, self._limit = system.flow_mtu, system.flow_receive_limit
+        self._record = self._named()
+        self._read, self._setting, self._stalled = (1 << self._ports) - 1, [0, 0, 0], 0
+
+    def next(self) -> list[int]:
+        """The two words of the next cycle."""
+        chance = self._chance
+        if chance.random() < 0.02:
+            self._record = self._named()
+        if chance.random() < 0.004:
+            everything = (1 << self._ports) - 1
+            self._read = chance.choice((0, everything, everything, chance.getrandbits(self._ports)))
+        if not self._setting[0] and chance.random() < 0.004:
+            self._setting = self._drawn()
+        if self._stalled == 0 and chance.random() < 0.005:
+            self._stalled = chance.choice((1, 10, 200))
+        self._stalled = max(0, self._stalled - 1)
+        valid, code, index, value = (1, *self._setting[1:]) if self._setting[0] else (0, 0, 0, 0)
+        given = {
+            "valid": valid, "code": code, "index": index, "value": value, "notice_stall": int(self._stalled > 0)
+        }  # fmt: skip
+        return [
+            _packed(self._record | {"receive_mask": self._read}, trace.STIMULUS_PORTS),
+            _packed(given, trace.STIMULUS_SET),
+        ]
+
+    def hear(self, offered: int, ready: dict[str, int]) -> None:
+        """What became of what was set; ``offered`` is the second word."""
+        if _SET["valid"].of(offered) & ready["set.ready"]:
+            self._setting = [0, 0, 0, 0]
+
+    def _named(self) -> dict[str, int]:
+        chance, ports = self._chance, self._ports
+        sport, dport = (
+            chance.choice((*[chance.randrange(ports)] * 6, chance.randrange(ports) + ports, chance.getrandbits(16)))
+            for _ in range(2)
+        )
+        return {"sport": sport, "dport": dport, "flags": chance.choice((3, 3, 0x83, chance.getrandbits(8)))}
+
+    def _drawn(self) -> list[int]:
+        chance, ports = self._chance, self._ports
+        code, index = chance.choice((0, 1, 1, 1, 2, 3)), chance.randrange(ports)
+        if chance.random() < 0.05:
+            index = chance.getrandbits(4)
+        if code < 2:
+            return [1, code, index, chance.choice((index, index, index + ports, chance.getrandbits(16)))]
+        most = chance.choice((0, self._mtu, self._limit, 4 * self._limit, 1 << 19))
+        return [1, code, index, min(most // 16, 0xFFFF)]
+
+
 class HostileHost:
     """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held.
 
@@ -295,6 +351,7 @@ class HostileHost:
         self._patient = patient
         self._beside = beside(chance)
         self._control = ControlOffers(self._beside, system, node) if system.top_port.control else None
+        self._ports = PortOffers(random.Random(f"{self._beside.random()}"), system) if system.flow.ports else None
         self._stalled = [0] * (1 + 2 * len(system.top_port.delivers)) if stalls else []
         self._record: list[int] | None = None
         self._refuses, self._sweeps, self._swept = 0.0, 0, 0
@@ -352,6 +409,8 @@ class HostileHost:
             words.append(self._refusal())
         if port.sweep:
             words.append(self._sweep())
+        if self._ports:
+            words += self._ports.next()
         completion, streams = self._stalls()
         bits["completion_stall"] = completion
         word = sum(bits.get(name, False) << i for i, name in enumerate(trace.STIMULUS_BITS))
@@ -405,6 +464,8 @@ class HostileHost:
             self._record = None
         if self._control:
             self._control.hear(offered, ready)
+        if self._ports:
+            self._ports.hear(offered[self.system.layout.stimulus_ports + 1], ready)
         accepted, uid = trace.at_lane(words, LANE_ACCEPT)
         if accepted:
             _, _, slot, generation = unpack_uid(uid)

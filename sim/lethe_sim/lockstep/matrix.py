@@ -97,6 +97,56 @@ def with_services(system: System, chance: random.Random, cycles: int) -> System:
     return system.replace(loop=loop, faults={"resets": (*system.faults.resets, *resets)})
 
 
+def with_flow(system: System, chance: random.Random, cycles: int) -> System:
+    """The system with flow, in small ports, and with more resets, of either scope."""
+    while True:
+        cells = chance.choice((2, 3, 6, 24))
+        flow = {
+            "ports": chance.choice((2, 4, 16)),
+            "cells": cells,
+            "in_order": chance.randrange(1, cells),
+            "bound": chance.random() < 0.9,
+            "receive_limit": chance.choice((0, 0, 16, 64)),
+            "send_limit": chance.choice((0, 0, 256)),
+            "quota": chance.choice((0, 1, 3)),
+            "watch": chance.choice((64, 500, 4096)),
+            "tries": chance.choice((2, 6, 12)),
+        }
+        ni = {
+            "slots": max(system.ni.slots, chance.choice((5, 8, 16))),
+            "control_classes": max(1, system.ni.control_classes), "control_slots": chance.choice((2, 4)),
+            "merge_bits": 16, "reject": True, "source_incarnation": True, "acceptance": True, "sweep": True,
+            "control_records": 0, "control_flits": 0, "deliver_flits": 0,
+        }  # fmt: skip
+        resets = [
+            ResetFault(
+                node=chance.randrange(system.nodes), start=chance.randrange(cycles), cycles=chance.choice((1, 2, 20)),
+                scope=scope,
+            )
+            for scope in RESET_SCOPES[: chance.randrange(3)]
+        ]  # fmt: skip
+        wire = {"mtu": max(system.wire.mtu, 8) + 16, "generation_bits": max(2, system.wire.generation_bits)}
+        router = {"queue": system.router.queue and 1, "max_wait": min(system.router.max_wait, 5)}
+        reclaims = system.timers.ack_limit > 0
+        timers = {"ack_limit": 255 if reclaims else 0}
+        workload = {
+            "retry_limit": min(system.workload.retry_limit or 2, 2) if reclaims else system.workload.retry_limit,
+            "max_length": min(system.workload.max_length, system.wire.mtu),
+        }
+        try:
+            return system.replace(
+                flow=flow,
+                ni=ni,
+                wire=wire,
+                router=router,
+                timers=timers,
+                workload=workload,
+                faults={"resets": (*system.faults.resets, *resets)},
+            )
+        except ConfigError:
+            continue  # a reset that overlaps another, or a limit below the longest message; draw on
+
+
 def _queue(seed: int) -> dict:
     """The queues of a seed, drawn apart; by place and by round, so that no topology always has the same."""
     chance = random.Random(f"lethe queue {seed}")

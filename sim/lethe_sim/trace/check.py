@@ -106,15 +106,17 @@ class Seen:
 def scheduled_resets(system: System, cycles: int) -> dict[tuple[int, int], list]:
     """(unit, cycle) of each event of `RESETS` that a run of ``cycles`` must show → those of `System.node_resets` it is.
 
-    Resets that touch or overlap are one reset; a death is one that does not end.  Services have no part in resets of
-    scope "ni".
+    Resets that touch or overlap are one reset; a death is one that does not end.  Not every service has a part in
+    resets of scope "ni".
     """
-    due, layout = _joined(system.node_resets, cycles), system.layout
+    all_of_them, layout = _joined(system.node_resets, cycles), system.layout
     whole = _joined([reset for reset in system.node_resets if reset.scope == "node"], cycles)
-    levels = [level for level, service in enumerate(system.services) if _tells_resets(service.unit)]
-    return due | {
-        (layout.service_unit(node, level), cycle): resets for (node, cycle), resets in whole.items() for level in levels
-    }
+    due = dict(all_of_them)
+    for level, service in enumerate(system.services):
+        if _tells_resets(service.unit):
+            its = all_of_them if service.reset_with_ni else whole
+            due |= {(layout.service_unit(node, level), cycle): resets for (node, cycle), resets in its.items()}
+    return due
 
 
 def _tells_resets(unit: Unit) -> bool:

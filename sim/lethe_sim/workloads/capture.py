@@ -33,7 +33,7 @@ class CaptureWorkload(Workload):
 
     def __init__(self, system: System):
         super().__init__(system)
-        if system.wire.mtu <= HEAD_BYTES:
+        if system.host_mtu <= HEAD_BYTES:
             raise self.fail("wire.mtu", f"a piece of a packet needs more than {HEAD_BYTES} bytes", "raise it")
         data = self.read()
         try:
@@ -112,12 +112,12 @@ class CaptureWorkload(Workload):
                 f"set it to {1.25 * load.cycle_ns * last / cycles:.3g}, raise run.cycles, or compress workload.timing",
             )
         longest = max(self.capture.packets, key=lambda packet: len(packet.data))
-        if len(longest.data) > LAST * (self.system.wire.mtu - HEAD_BYTES):
+        if len(longest.data) > LAST * (self.system.host_mtu - HEAD_BYTES):
             raise self.fail("wire.mtu", f"the packet at byte {longest.offset:,} has too many pieces", "raise it")
 
     def _pieces(self, number: int) -> list[bytes]:
         """The datagrams of a packet."""
-        data, size = self.capture.packets[number].data, self.system.wire.mtu - HEAD_BYTES
+        data, size = self.capture.packets[number].data, self.system.host_mtu - HEAD_BYTES
         last = max(0, -(-len(data) // size) - 1)
         return [
             number.to_bytes(4, "little")

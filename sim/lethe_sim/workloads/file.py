@@ -67,13 +67,13 @@ class FileWorkload(Workload):
 
     def __init__(self, system: System):
         super().__init__(system)
-        if system.wire.mtu <= NUMBER_BYTES:
+        if system.host_mtu <= NUMBER_BYTES:
             raise self.fail("wire.mtu", f"a piece of a file needs more than {NUMBER_BYTES} bytes", "raise it")
         self.data = self.read()
 
     @property
     def expected(self) -> int:
-        return max(1, -(-len(self.data) // (self.system.wire.mtu - NUMBER_BYTES)))
+        return max(1, -(-len(self.data) // (self.system.host_mtu - NUMBER_BYTES)))
 
     def phases(self) -> "Generator[Script, Letters, Verdict]":
         letters = yield self.script()
@@ -99,7 +99,7 @@ class FileWorkload(Workload):
 
 def cut(system: System, data: bytes) -> Iterator[Piece]:
     """The datagrams of ``data``, in the order of the file; an empty file is one empty piece."""
-    size = system.wire.mtu - NUMBER_BYTES
+    size = system.host_mtu - NUMBER_BYTES
     pairs = _pairs(system.nodes, system.run.seed)
     for number in range(max(1, -(-len(data) // size))):
         source, destination = next(pairs)

@@ -49,7 +49,7 @@ class Kernel(ABC):
     about: str
 
     def __init__(self, system: System):
-        self.nodes, self.room = system.nodes, system.wire.mtu
+        self.nodes, self.room = system.nodes, system.host_mtu
         self.size, self.steps = system.workload.size, system.workload.steps
         # The old generator, because its numbers are the same in every version of NumPy.
         self.chance = np.random.RandomState(system.run.seed)

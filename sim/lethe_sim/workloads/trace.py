@@ -117,7 +117,7 @@ class TraceWorkload(Workload):
             raise self._at(int(bad[0]), f"{name} is {shown}", "give a whole number", len(bad))
 
     def _check(self) -> None:
-        nodes, mtu = self.system.nodes, self.system.wire.mtu
+        nodes, mtu = self.system.nodes, self.system.host_mtu
         kept, cycles = self.system.workload.timing == "kept", self.system.run.cycles
         for name, column, most, cure in (
             ("cycle", self.cycle, cycles - 1 if kept else LAST_CYCLE, "raise run.cycles, or compress workload.timing"),

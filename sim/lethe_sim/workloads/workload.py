@@ -64,7 +64,7 @@ class Workload(abc.ABC):
     @property
     def to_itself(self) -> bool:
         """Whether a node can send to itself."""
-        return self.system.loop.slots > 0
+        return self.system.loop.slots > 0 or self.system.flow.ports > 0
 
     def path(self) -> Path:
         """Where its file is: ``workload.path``, relative to the configuration."""

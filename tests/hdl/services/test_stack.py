@@ -2,6 +2,8 @@
 
 # pyright: reportAttributeAccessIssue=false
 
+import re
+
 import pytest
 from amaranth.sim import Simulator
 
@@ -12,8 +14,11 @@ from lethe.spec.config import System
 from lethe.spec.events import Counter, Event, LoopCounter
 from lethe.spec.services.loop import LOOP
 from lethe.statistics import LATENCY
+from lethe.system import SystemTop
+from lethe.verilog import emit
 from tests.hdl.services.order import ORDER, WINDOW, Order
 from tests.helpers.ni_bench import Bench
+from tests.helpers.rtl_flow_bench import flow_system
 
 SECTIONS = {
     "topology": {"kind": "wire"},
@@ -115,3 +120,9 @@ def test_a_node_has_the_counters_of_its_services_behind_those_of_its_ni(ordered)
     simulator.add_testbench(process)
     simulator.run()
     assert list(read.values()) == [1, 3, 3, 3, 0, 0]
+
+
+def test_nodes_of_a_system_share_the_module_of_a_service_that_is_told_of_resets():
+    """Verilog has flow once, and each node's own has its boot."""
+    text = emit(SystemTop(flow_system(), watch=False), "top")
+    assert text.count("module lethe_flow(") == 1 and len(re.findall(r"\blethe_flow \S+ \(", text)) == 2

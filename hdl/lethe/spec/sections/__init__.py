@@ -6,8 +6,9 @@ on, where exactly-once rests on it ``promises(system, fail)``, and functions of 
 
 import typing
 
-from . import faults, loop, ni, router, run, study, timers, topology, wire, workload
+from . import faults, flow, loop, ni, router, run, study, timers, topology, wire, workload
 from .faults import FaultsSection
+from .flow import FlowSection
 from .key import Fail
 from .loop import LoopSection
 from .ni import NiSection
@@ -33,10 +34,11 @@ SECTIONS = {
     "faults": FaultsSection,
     "workload": WorkloadSection,
     "loop": LoopSection,
+    "flow": FlowSection,
     "study": StudySection,
 }
 #: Their files, in the order of the checks: a section comes after the sections whose sizes it depends on.
-_CHECKED = (topology, wire, router, ni, timers, loop, study, faults, workload, run)
+_CHECKED = (topology, wire, router, ni, timers, loop, flow, study, faults, workload, run)
 
 
 def ranges(system: "System", fail: Fail) -> None:
@@ -55,5 +57,5 @@ def ranges(system: "System", fail: Fail) -> None:
 def promises(system: "System", fail: Fail) -> None:
     """What exactly-once rests on: generations that do not recur too soon (T1), orphans that outlive
     their senders (T12), and paths that exist."""
-    for section in (wire, timers, faults):
+    for section in (wire, timers, faults, flow):
         section.promises(system, fail)

@@ -65,7 +65,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
 
 
 def _hosted(system: "System", fail: Fail, within: Within) -> None:
-    load, w = system.workload, system.wire
+    load = system.workload
 
     def one_of(key: str, known: tuple[str, ...], what: str) -> None:
         value = getattr(load, key)
@@ -81,13 +81,15 @@ def _hosted(system: "System", fail: Fail, within: Within) -> None:
     if load.kind in ("file", "capture", "trace") and not load.path:
         fail("workload.path", f"a {load.kind} workload needs a file", "name it")
     if load.kind in ("generator", "pattern"):
-        if w.mtu < 4:
+        mtu = system.host_mtu
+        if mtu < 4:
             fail("wire.mtu", f"the {load.kind} needs payloads of at least 4 bytes", "raise it")
+        less = f" without the {system.wire.mtu - mtu} of flow's header" if system.flow.ports else ""
         for key, low in (("min_length", 4), ("max_length", load.min_length)):
-            if not low <= getattr(load, key) <= w.mtu:
+            if not low <= getattr(load, key) <= mtu:
                 fail(
                     f"workload.{key}",
-                    f"must be {low} to {w.mtu} (wire.mtu), not {getattr(load, key)}",
+                    f"must be {low} to {mtu} (wire.mtu{less}), not {getattr(load, key)}",
                     "choose a value in that range",
                 )
         within("workload.load", 1e-6, 1e6)
@@ -120,8 +122,8 @@ def _pattern(system: "System", fail: Fail, within: Within) -> None:
 
 def _kernel(system: "System", fail: Fail, within: Within) -> None:
     load, nodes = system.workload, system.nodes
-    if system.wire.mtu < KERNEL_MTU:
-        fail("wire.mtu", f"a kernel needs payloads of at least {KERNEL_MTU} bytes, not {system.wire.mtu}", "raise it")
+    if system.host_mtu < KERNEL_MTU:
+        fail("wire.mtu", f"a kernel needs payloads of at least {KERNEL_MTU} bytes, not {system.host_mtu}", "raise it")
     least, most = {"sort": (1, 1 << 20), "reduce": (1, 1 << 20), "bfs": (2, 1 << 20)}.get(load.kernel, (nodes, 1 << 13))
     if not least <= load.size <= most:
         fail("workload.size", f"must be {least} to {most} for this kernel, not {load.size}", "change it")

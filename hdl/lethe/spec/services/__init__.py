@@ -6,16 +6,17 @@ from functools import reduce
 from lethe.spec.events import ROUTER_COUNTER_STEP, bank
 from lethe.spec.ports import HostPort
 
+from .flow import FLOW
 from .loop import LOOP
 from .service import Service
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["LOOP", "SERVICES", "Service", "counter_step", "stack", "top_port"]
+__all__ = ["FLOW", "LOOP", "SERVICES", "Service", "counter_step", "stack", "top_port"]
 
 #: From the NI upwards.
-SERVICES = (LOOP,)
+SERVICES = (LOOP, FLOW)
 
 
 def stack(system: "System") -> tuple[Service, ...]:

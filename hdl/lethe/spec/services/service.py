@@ -28,6 +28,7 @@ class Service:
     named : ``named(system)``: whether a configuration names it
     above : ``above(system, below)``: the port above it
     size : ``size(system)``: what `lethe check` says of it
+    reset_with_ni : resets of scope "ni" are resets of it, too
     header : ``header(system)``: what it puts before a payload, (name, bits) from the lowest; whole bytes, or nothing
     """
 
@@ -39,6 +40,7 @@ class Service:
     named: Callable[["System"], bool]
     above: Callable[["System", HostPort], HostPort]
     size: Callable[["System"], str]
+    reset_with_ni: bool = False
     header: Callable[["System"], tuple[tuple[str, int], ...]] = lambda system: ()
 
     @property

@@ -28,6 +28,7 @@ from enum import IntEnum
 import numpy as np
 
 from lethe.spec.events import Event, Kind
+from lethe.spec.services.flow import Flag
 from lethe.spec.trace import (
     CONTROL_BEAT,
     CONTROL_BEAT_HIGH,
@@ -39,9 +40,11 @@ from lethe.spec.trace import (
     STIMULUS_FLAGS,
     STIMULUS_LIMITS,
     STIMULUS_LIMITS_WORD,
+    STIMULUS_PORTS,
     STIMULUS_RECORD,
     STIMULUS_RECORD_WORD,
     STIMULUS_REFUSAL,
+    STIMULUS_SET,
     STIMULUS_SWEEP,
     STREAMS_STALL,
     fields,
@@ -59,6 +62,10 @@ _DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
 _SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
 (_REFUSAL,) = fields(STIMULUS_REFUSAL).values()
 _SWEEPS, _SOURCE = fields(STIMULUS_SWEEP).values()
+_SPORT, _DPORT, _FLAGS, _RECEIVE_MASK = fields(STIMULUS_PORTS).values()
+_SETS, _CODE, _INDEX, _VALUE, _NOTICE_STALL = fields(STIMULUS_SET).values()
+#: The flags of a message that has one part.
+_WHOLE = 1 << Flag.FIRST | 1 << Flag.LAST
 
 
 class Flow(IntEnum):
@@ -78,6 +85,15 @@ def withdraw_record(port):
         port.send_valid = 0
         port.destination, port.cls, port.mode, port.length, port.tag = 0, 0, 0, 0, 0
         port.deadline, port.retry_limit, port.expect = 0, 0, 0
+        port.sport, port.dport, port.flags = 0, 0, 0
+
+
+@jit
+def name_ports(k, port):
+    """A record of a host that knows of no ports: from and to the port of its tag, a message by itself."""
+    if k.flow_ports > 0:
+        port.sport = port.dport = port.tag & (k.flow_ports - 1)
+        port.flags = _WHOLE
 
 
 @jit
@@ -243,6 +259,11 @@ def write_words(k, port, beat, words):
         offered = context(port, 1)
         flags |= offered.send_valid << 7 | offered.data_valid << 8
         write_offer(offered, at(beat, 2), words, CONTROL_RECORD_WORD)
+    if k.stimulus_ports != NONE:
+        words[k.stimulus_ports] = (
+            placed(port.sport, _SPORT) | placed(port.dport, _DPORT) | placed(port.flags, _FLAGS)
+            | placed(port.receive_mask, _RECEIVE_MASK)
+        )  # fmt: skip
     words[STIMULUS_FLAGS] = np.uint64(flags)
     words[STIMULUS_CANCEL_WORD] = placed(port.cancel_slot, _SLOT) | placed(port.cancel_generation, _GENERATION)
 
@@ -283,7 +304,18 @@ def read_words(k, port, beat, words):
     if k.stimulus_sweep != NONE:
         sweep = words[k.stimulus_sweep]
         port.sweep_valid, port.sweep_source = part(sweep, _SWEEPS), part(sweep, _SOURCE)
+    if k.stimulus_ports != NONE:
+        read_ports(k, port, words[k.stimulus_ports], words[k.stimulus_ports + 1])
     return flags
+
+
+@jit
+def read_ports(k, port, ports, sets):
+    """Drive what two stimulus words say of ports, and of what is set."""
+    port.sport, port.dport, port.flags = part(ports, _SPORT), part(ports, _DPORT), part(ports, _FLAGS)
+    port.receive_mask = part(ports, _RECEIVE_MASK) & (1 << k.flow_ports) - 1
+    port.set_valid, port.set_code, port.set_index = part(sets, _SETS), part(sets, _CODE), part(sets, _INDEX)
+    port.set_value, port.notice_ready = part(sets, _VALUE), 1 - part(sets, _NOTICE_STALL)
 
 
 @jit

@@ -3,7 +3,7 @@
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib import queue
 
-from . import accept, host_port, layouts, ni, receiver, send_table, transmitter
+from . import accept, host_port, layouts, receiver, send_table, transmitter
 
 
 @jit
@@ -12,7 +12,6 @@ def show(k, numbers, data, cycle, port):
     offered, shown = port.drives, port.shows
     moves = host_port.control_moves(k, numbers, offered, cycle)
     shown.ready = cycle >= host_port.ready_from(numbers)
-    shown.idle = ni.idle(k, numbers, cycle)
     shown.send_ready = not moves and host_port.send_ready(k, numbers, offered, cycle)
     shown.data_ready = not moves and host_port.data_ready(numbers, 0)
     shown.control_ready, shown.control_data_ready = 0, 0
@@ -31,7 +30,7 @@ def show(k, numbers, data, cycle, port):
         show_arrival(k, numbers, data, cycle, port)
         shown.delivered = host_port.delivers(k, numbers, data, cycle, offered.refusal)
     shown.sweep_ready = k.sweep > 0 and host_port.sweep_ready(k, numbers, cycle)
-    for fifo in range(k.streams):
+    for fifo in range(k.port_streams):
         delivery = port.delivers[fifo]
         delivery.valid, delivery.data_valid = 0, 0
         if fifo < k.fifos:
@@ -88,4 +87,4 @@ def show_arrival(k, numbers, data, cycle, port):
         shown.arrival_source, shown.arrival_incarnation = source, incarnation
         shown.arrival_cls, shown.arrival_length = cls, length
         shown.arrival_try, shown.arrival_best_effort = attempt, best_effort
-        port.beats[2 * k.streams] = receiver.word_of(k, data, cycle)
+        port.beats[2 * k.port_streams] = receiver.word_of(k, data, cycle)

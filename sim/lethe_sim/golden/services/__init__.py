@@ -16,6 +16,7 @@ function       levels      what it does
 ``outputs``    upwards     ``outputs(site, row, at)``: its flags and its beat, into the trace words from ``at`` on
 ``rests``      upwards     whether all passes it in this cycle, it shows nothing of its own, and does nothing by
                            itself until something is offered to it: a matter of its state and of what is offered above
+``rests_until`` upwards    while all rest: the next cycle in which it has something to do by itself; `NEVER` without
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
 
@@ -31,11 +32,12 @@ of the site, of which only what is offered may be read.  A service without ``res
 
 Beside these, ``numbers(system, below)`` is an int64 array, what each node's service begins with, and
 ``words(system, below)`` how many 64-bit words it has; ``below`` is the port below (`lethe.spec.ports.HostPort`).
+``COUNTED``, if there is one, names counters that no event tells, and at which of its numbers each is kept.
 """
 
 from typing import Any
 
-from . import loop
+from . import flow, loop
 
 #: The model of each service, by its name in `lethe.spec.services`.
-MODELS: dict[str, Any] = {"loop": loop}
+MODELS: dict[str, Any] = {"loop": loop, "flow": flow}

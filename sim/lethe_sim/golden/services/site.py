@@ -37,6 +37,7 @@ class Site(NamedTuple):
     Attributes
     ----------
     k : the parameters of the system
+    ni : what the NI knows
     node, incarnation, cycle : the node, its NI's incarnation, and the cycle
     unit : its number in a trace
     below, above : its ports
@@ -46,6 +47,7 @@ class Site(NamedTuple):
     """
 
     k: Any
+    ni: Any
     node: Any
     incarnation: Any
     cycle: Any
@@ -69,7 +71,7 @@ def shown_at(k, ni, level):
 
     The deliver streams follow it.
     """
-    return ShownPort(ni, k.at_port + (level + 1) * k.port_width - _DELIVERY * k.streams - _SHOWN)
+    return ShownPort(ni, k.at_port + (level + 1) * k.port_width - _DELIVERY * k.port_streams - _SHOWN)
 
 
 @jit
@@ -110,7 +112,7 @@ def resting_site_of(k, ni, data, ev, cycle, level):
 def _site(k, ni, data, ev, cycle, level, below, above):
     place = k.rooms[level]
     return Site(
-        k, ni.number, ni.incarnation_now, cycle, k.first_service + ni.number * k.services + level,
+        k, ni, ni.number, ni.incarnation_now, cycle, k.first_service + ni.number * k.services + level,
         port_at(k, ni, data, below), port_at(k, ni, data, above), at(raw(ni), place.at), at(data, place.at_data),
         ev, ni.services_in_reset > 0, ni.services_reset_from == cycle,
     )  # fmt: skip
@@ -136,9 +138,9 @@ def pass_shown(site):
     """What is shown below is shown above."""
     k, below, above = site.k, site.below, site.above
     copy(_SHOWN, raw(above.shows), raw(below.shows))
-    for stream in range(k.streams):
+    for stream in range(k.port_streams):
         copy(_DELIVERY, raw(above.delivers[stream]), raw(below.delivers[stream]))
-    copy(2 * k.streams + 1, above.beats, below.beats)
+    copy(2 * k.port_streams + 1, above.beats, below.beats)
 
 
 @jit
@@ -152,7 +154,12 @@ def pass_readies(site):
 @jit
 def withdraw_record(port):
     """Offer no record on `send`."""
-    drives = port.drives
+    withdraw_record_of(port.drives)
+
+
+@jit
+def withdraw_record_of(drives):
+    """Offer no record, on `send` or on `send_control`."""
     drives.send_valid = 0
     drives.destination, drives.cls, drives.mode, drives.length, drives.tag = 0, 0, 0, 0, 0
     drives.deadline, drives.retry_limit, drives.expect = 0, 0, 0
@@ -193,6 +200,18 @@ def takes_delivery(port, stream):
 def takes_delivered_beat(port, stream):
     """Whether the beat of a deliver stream has its handshake."""
     return port.delivers[stream].data_valid and port.drives.deliver_data_ready >> stream & 1
+
+
+@jit
+def ni_shows(site):
+    """Whether the NI offers a completion, a record or a beat."""
+    k, ni, cycle = site.k, site.ni, site.cycle
+    if host_port.completion_valid(k, ni, cycle):
+        return True
+    for fifo in range(k.fifos):
+        if host_port.deliver_valid(k, ni, cycle, fifo) or host_port.deliver_data_valid(k, ni, cycle, fifo):
+            return True
+    return False
 
 
 @jit

@@ -50,7 +50,7 @@ def _never(*_):
 _DEFAULTS: dict[str, Any] = {
     "offer": site.pass_offers, "show": site.pass_shown, "take": site.pass_readies, "step": _nothing,
     "reset": _nothing, "idle": _yes, "next_look": _never, "outputs": _nothing,
-    "rests": _no, "passed": _nothing,
+    "rests": _no, "rests_until": _never, "passed": _nothing,
 }  # fmt: skip
 
 
@@ -114,15 +114,15 @@ def _all(functions: Sequence[tuple[int, Any]], last: Any, place: Any = site_of) 
     return call
 
 
-def _least(functions: Sequence[tuple[int, Any]]) -> Any:
+def _least(functions: Sequence[tuple[int, Any]], place: Any = site_of) -> Any:
     """The least that a function of each level says."""
     if not functions:
         return _never
-    (level, function), rest = functions[0], _least(functions[1:])
+    (level, function), rest = functions[0], _least(functions[1:], place)
 
     @jit
     def call(k, ni, data, ev, cycle):
-        return min(rest(k, ni, data, ev, cycle), function(site_of(k, ni, data, ev, cycle, level)))
+        return min(rest(k, ni, data, ev, cycle), function(place(k, ni, data, ev, cycle, level)))
 
     return call
 
@@ -141,32 +141,19 @@ def _passed(functions: Sequence[tuple[int, Any]]) -> Any:
     return call
 
 
-def _show(functions: Sequence[tuple[int, Any]], idle: Sequence[tuple[int, Any]]) -> Any:
-    """Show upwards; a port above is idle if the one below is, and the service between them."""
+def _outputs(functions: Sequence[tuple[int, Any]], idle: Sequence[tuple[int, Any]]) -> Any:
+    """The flags and beats of each level, among the trace words of a cycle; only there ports show whether they are idle:
+    a port above is if the one below is, and the service between them.
+    """
     if not functions:
         return _nothing
-    (level, function), (_, idles), rest = functions[0], idle[0], _show(functions[1:], idle[1:])
-
-    @jit
-    def call(k, ni, data, ev, cycle):
-        here = site_of(k, ni, data, ev, cycle, level)
-        function(here)
-        here.above.shows.idle = here.below.shows.idle and idles(here)
-        rest(k, ni, data, ev, cycle)
-
-    return call
-
-
-def _outputs(functions: Sequence[tuple[int, Any]]) -> Any:
-    """The flags and beats of each level, among the trace words of a cycle."""
-    if not functions:
-        return _nothing
-    (level, function), rest = functions[0], _outputs(functions[1:])
+    (level, function), (_, idles), rest = functions[0], idle[0], _outputs(functions[1:], idle[1:])
 
     @jit
     def call(k, ni, data, ev, cycle, row):
-        place = k.service_base + ni.number * k.service_words + k.rooms[level].at_words
-        function(site_of(k, ni, data, ev, cycle, level), row, place)
+        here = site_of(k, ni, data, ev, cycle, level)
+        here.above.shows.idle = here.below.shows.idle and idles(here)
+        function(here, row, k.service_base + ni.number * k.service_words + k.rooms[level].at_words)
         rest(k, ni, data, ev, cycle, row)
 
     return call
@@ -175,10 +162,11 @@ def _outputs(functions: Sequence[tuple[int, Any]]) -> Any:
 def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     """The functions of a node with services, as `_BARE`."""
     levels = {name: [(level, model[name]) for level, model in enumerate(models)] for name in _DEFAULTS}
-    offers, shows = _each(levels["offer"][::-1]), _show(levels["show"], levels["idle"])
+    offers, shows = _each(levels["offer"][::-1]), _each(levels["show"])
+    ups = _outputs(levels["outputs"], levels["idle"])
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
-    own_look = _least(levels["next_look"])
+    own_look, resting_look = _least(levels["next_look"]), _least(levels["rests_until"], resting_site_of)
 
     @apart
     def ports(k, ni, data, ev, cycle):
@@ -210,9 +198,16 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         return done & Flow.SHOWING | services_step(k, ni, data, ev, cycle)
 
     @jit
+    def outputs(k, ni, data, ev, cycle, row):
+        port_at(k, ni, data, 0).shows.idle = interface.idle(k, ni, cycle)
+        ups(k, ni, data, ev, cycle, row)
+
+    @jit
     def next_look(k, ni, data, ev, cycle):
         nearest = interface.next_look(k, ni, cycle)
-        return nearest if ni.rests else min(nearest, own_look(k, ni, data, ev, cycle))
+        if ni.rests:
+            return min(nearest, resting_look(k, ni, data, ev, cycle))
+        return min(nearest, own_look(k, ni, data, ev, cycle))
 
     return {
         "ports": ports,
@@ -221,7 +216,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "reset": _each(levels["reset"]),
         "idle": _all(levels["idle"], _ni_idle),
         "next_look": next_look,
-        "outputs": _outputs(levels["outputs"]),
+        "outputs": outputs,
         "ready_from": _ready_from,
         "next_send": _next_send,
         "deliver_valid": _deliver_valid,
@@ -283,8 +278,6 @@ _BARE: dict[str, Any] = {
 
 @jit
 def _ready_from(k, ni, cycle):
-    if ni.rests:
-        return host_port.ready_from(ni)
     return cycle if site.shown_at(k, ni, k.services).ready else max(cycle + 1, host_port.ready_from(ni))
 
 

@@ -39,14 +39,12 @@ def present(k, host, port, beat):
         port.send_valid = 1
         port.destination, port.length, port.tag = host.destination, host.length, host.number & k.tag_mask
         port.deadline, port.retry_limit = k.deadline_given, k.retry_given
+        host_port.name_ports(k, port)
 
 
 @jit
 def follow(k, host, cycle, ready_from, done):
     """The next state, after a cycle in which the NI did ``done`` (`Flow`) and is ready from a cycle on."""
-    if done & Flow.ACCEPTED:
-        host.sent += 1
-        host.sent_sum = host.sent_sum + key_of(host.number, host.node) & MASK32
     if host.state == Generator.START:
         start(k, host, cycle, ready_from)
     elif host.state == Generator.GAP:
@@ -58,6 +56,8 @@ def follow(k, host, cycle, ready_from, done):
     elif done & Flow.DATA:
         host.beat += 1
         if host.beat == payload_flits(k, host.length):
+            host.sent += 1
+            host.sent_sum = host.sent_sum + key_of(host.number, host.node) & MASK32
             host.number += 1
             host.state = Generator.START
 

@@ -9,10 +9,11 @@ from .generator import Generator
 
 
 @jit
-def start(host, port):
-    """As after system reset, for every kind; completions are always taken."""
+def start(k, host, port):
+    """As after system reset, for every kind; completions and notices are always taken, and all ports are read."""
     host.state = 0  # START or RECORD
-    port.completion_ready = 1
+    port.completion_ready = port.notice_ready = 1
+    port.receive_mask = (1 << k.flow_ports) - 1
 
 
 @jit

@@ -45,6 +45,7 @@ def present(k, host, port, beat, items, item_data, cycle):
     elif item.not_before <= cycle:
         offered.send_valid = 1
         host_port.read_record(offered, np.uint64(item.record), np.uint64(item.limits))
+        host_port.name_ports(k, offered)
 
 
 @jit
@@ -129,7 +130,7 @@ def reset(k, ni, host):
     but for what services have that are not reset.
     """
     host.state = ScriptHost.RECORD
-    for number in range(k.streams if ni.services_in_reset else k.fifos):
+    for number in range(k.streams if ni.services_in_reset else min(k.fifos, k.streams)):
         stream = Stream(ni, k.at_streams, number)
         if stream.ahead > 0:
             stream.beat_place = stream.record_place

@@ -2,10 +2,11 @@
 
 from lethe.spec.events import Unit
 
+from .flow import FLOW, STREAMS, followed
 from .loop import LOOP
 from .service import COLUMNS, Audited, ServiceRows
 
-__all__ = ["AUDITED", "COLUMNS", "Audited", "ServiceRows"]
+__all__ = ["AUDITED", "COLUMNS", "STREAMS", "Audited", "ServiceRows", "followed"]
 
 #: The services whose rows have rules.
-AUDITED: dict[Unit, Audited] = {Unit.LOOP: LOOP}
+AUDITED: dict[Unit, Audited] = {Unit.LOOP: LOOP, Unit.FLOW: FLOW}

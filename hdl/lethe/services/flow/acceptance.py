@@ -1,0 +1,243 @@
+"""Acceptance: which messages are to be delivered, and what that does to their streams (contract of flow, section 6)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.spec.events import ACCEPTANCE, Drop
+from lethe.spec.ports import REFUSAL_BITS
+from lethe.spec.services.flow import WINDOW, Flag
+
+from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
+
+__all__ = ["Acceptance", "passed"]
+
+
+class Judgement(enum.Enum, shape=3):
+    NOT_OPEN = 0
+    PORT_FULL = 1
+    EARLY = 2
+    PLACE = 3
+    VACANT = 4
+    IGNORE = 5
+
+
+def passed(m: Module, bits) -> Value:
+    """The number of ones below the lowest 0, of bits whose number is a power of two."""
+    found = []
+    while len(bits) > 1:
+        half, kept = len(bits) // 2, Signal(len(bits))
+        low, rest = Signal(), Signal(half)
+        m.d.comb += [kept.eq(bits), low.eq(kept[:half].all()), rest.eq(Mux(low, kept[half:], kept[:half]))]
+        found.append(low)
+        bits = rest
+    # The halves that are all ones, from the largest on; the last bit tells a full number from one less.
+    count = Signal(len(found) + 1)
+    m.d.comb += count.eq(Cat(*reversed(found)) + bits)
+    return count
+
+
+class Acceptance(wiring.Component):
+    """Judges a message in the cycle before it acts, and keeps what follows if it is delivered.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    arrival, refusal, delivered : In, Out, In
+        The acceptance port of the NI; *c* is five cycles after ``arrival``.
+    opened : In(nodes)
+        The sources that are not closed.
+    bound : In(ports)
+        Ports that are bound.
+    judged_port, judged_number, judged_full, judged_crowded : Out, In(16), In(1), In(1)
+        In *c−1*: the port; in that cycle, to what number it is bound, whether it has no free cell, and whether it has
+        none but those for the expected number.
+    accept_stream : Out, accept_in : In
+        In *c−3*: the stream, while ``accept_reads``; in *c−1* what is kept of it.
+    accept_reads, mark_soon, accept_soon, accept_now : Out(1)
+        A data message is there in *c−3*; in *c−2*; in *c−1*; in *c*.
+    accept_writes, accept_at, accept_word : Out
+        In *c*: the stream changes.
+    accept_entry, accept_enters : Out
+        In *c*: an entry for the journal.
+    accept_takes, accept_port : Out
+        In *c*: a cell of the port is promised.
+    accept_marks : Out(1)
+        In *c*: WINDOW of the stream is to be told.  ``mark_stream`` names the stream in *c−2*, ``accept_at`` in *c*.
+    job_bits, job_passes, shifted : In, In, Out
+        Where no data message acts: what a job shifts, two times 16 bits, and by how many places to the right.
+    shown_* : Out
+        In *c*: for the trace.
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of = layouts
+        super().__init__(
+            {
+                "arrival": In(host_records(of.system, of.below)["arrival"]),
+                "refusal": Out(REFUSAL_BITS),
+                "delivered": In(1),
+                "opened": In(of.nodes),
+                "bound": In(of.ports),
+                "judged_full": In(1),
+                "judged_crowded": In(1),
+                "judged_port": Out(of.port_bits),
+                "judged_number": In(16),
+                "accept_reads": Out(1),
+                "mark_soon": Out(1),
+                "accept_soon": Out(1),
+                "accept_now": Out(1),
+                "accept_stream": Out(of.stream_bits),
+                "mark_stream": Out(of.stream_bits),
+                "accept_in": In(of.receiving),
+                "accept_writes": Out(1),
+                "accept_at": Out(of.stream_bits),
+                "accept_word": Out(of.receiving),
+                "accept_enters": Out(1),
+                "accept_entry": Out(of.journal),
+                "accept_takes": Out(1),
+                "accept_port": Out(of.port_bits),
+                "accept_marks": Out(1),
+                "job_bits": In(2 * WINDOW),
+                "job_passes": In(COUNT_BITS),
+                "shifted": Out(2 * WINDOW),
+                "shown_commit": Out(1),
+                "shown_ignored": Out(1),
+                "shown_seq": Out(8),
+                "shown_source": Out(of.node_bits),
+                "shown_length": Out(of.length_bits),
+                "shown_dport": Out(16),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        of = self._layouts
+        header = data.View(of.header, self.arrival.word)
+        stage = data.StructLayout(
+            {
+                "valid": 1, "known": 1, "source": of.node_bits, "best_effort": 1, "long": 1, "seq": NUMBER_BITS,
+                "ask": 1,
+                "credit": NUMBER_BITS, "q": of.port_bits, "dport": 16, "length": of.length_bits,
+            }
+        )  # fmt: skip
+        # The message in c−4 … c.
+        four, three, two, one, now = (Signal(stage, name=f"stage{left}") for left in (4, 3, 2, 1, 0))
+        long = self.arrival.length >= of.header_bytes
+        m.d.sync += [
+            four.valid.eq(self.arrival.valid),
+            four.known.eq(self.arrival.source < of.nodes),
+            four.source.eq(self.arrival.source),
+            four.best_effort.eq(self.arrival.best_effort),
+            four.long.eq(long),
+            four.seq.eq(header.seq),
+            four.ask.eq(header.flags[Flag.ASK]),
+            four.credit.eq(header.credit),
+            four.q.eq(header.sport),
+            four.dport.eq(header.dport),
+            four.length.eq(Mux(long, self.arrival.length - of.header_bytes, 0)),
+            three.eq(four), two.eq(three), one.eq(two), now.eq(one),
+        ]  # fmt: skip
+        m.d.comb += [
+            self.accept_reads.eq(three.valid),
+            self.mark_soon.eq(two.valid),
+            self.accept_soon.eq(one.valid),
+            self.accept_now.eq(now.valid),
+            self.accept_stream.eq(of.stream(three.source, three.dport)),
+            self.mark_stream.eq(of.stream(two.source, two.dport)),
+        ]
+
+        # c−1: the verdict.
+        index, stream = one.dport[: of.port_bits], self.accept_in
+        distance = Signal(NUMBER_BITS)
+        inside, known, bound = Signal(), Signal(), Signal()
+        verdict = Signal(Judgement)
+        m.d.comb += [
+            self.judged_port.eq(index),
+            distance.eq(one.seq - stream.expected),
+            inside.eq(distance < WINDOW),
+            known.eq(stream.present.bit_select(distance[:4], 1)),
+            bound.eq(self.bound.bit_select(index, 1) & (self.judged_number == one.dport)),
+        ]
+        with m.If(one.best_effort | ~one.known | ~self.opened.bit_select(one.source, 1)):
+            m.d.comb += verdict.eq(Judgement.NOT_OPEN)
+        with m.Elif(~one.long):
+            m.d.comb += verdict.eq(Judgement.IGNORE)
+        with m.Elif(~inside):
+            m.d.comb += verdict.eq(Mux(distance >= 256 - WINDOW, Judgement.IGNORE, Judgement.NOT_OPEN))
+        with m.Elif(known):
+            m.d.comb += verdict.eq(Judgement.IGNORE)
+        with m.Elif(~bound):
+            m.d.comb += verdict.eq(Judgement.VACANT)
+        with m.Elif((distance == 0) & self.judged_full):
+            m.d.comb += verdict.eq(Judgement.PORT_FULL)
+        with m.Elif((distance != 0) & self.judged_crowded):
+            m.d.comb += verdict.eq(Judgement.EARLY)
+        with m.Else():
+            m.d.comb += verdict.eq(Judgement.PLACE)
+
+        # c: what follows, if it is delivered.  Of an expected number the run behind it is counted a cycle before.
+        given, word = Signal(Judgement), Signal(of.receiving)
+        place, expected_one, behind = Signal(4), Signal(), Signal(COUNT_BITS)
+        apart = Signal(NUMBER_BITS)
+        m.d.sync += [
+            given.eq(verdict),
+            word.eq(stream),
+            place.eq(distance),
+            expected_one.eq(distance == 0),
+            behind.eq(passed(m, stream.present | 1)),
+            apart.eq(stream.told - stream.expected),
+        ]
+        refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
+        with m.Switch(given):
+            for found, drop in refusals.items():
+                with m.Case(found):
+                    m.d.comb += self.refusal.eq(ACCEPTANCE.index(drop))
+
+        fresh, placed, goes = Signal(), Signal(), Signal()
+        count = Signal(COUNT_BITS)
+        present, filled, here = Signal(16), Signal(16), Signal(16)
+        after = Signal(NUMBER_BITS)
+        shifts, places = Signal(2 * WINDOW), Signal(COUNT_BITS)
+        m.d.comb += [
+            shifts.eq(Mux(now.valid, Cat(present, filled), self.job_bits)),
+            places.eq(Mux(now.valid, count, self.job_passes)),
+            self.shifted.eq(Cat(*(shifts.word_select(i, WINDOW) >> places for i in range(2)))),
+            placed.eq(given == Judgement.PLACE),
+            fresh.eq(placed | (given == Judgement.VACANT)),
+            goes.eq(fresh & expected_one),
+            count.eq(Mux(goes, behind, 0)),
+            here.eq(1 << place),
+            present.eq(word.present | here),
+            filled.eq(word.filled | Mux(placed, here, 0)),
+            after.eq(apart - count),
+            self.accept_writes.eq(self.delivered & fresh),
+            self.accept_at.eq(of.stream(now.source, now.dport)),
+            self.accept_word.expected.eq(word.expected + count),
+            Cat(self.accept_word.present, self.accept_word.filled).eq(self.shifted),
+            self.accept_word.told.eq(word.told),
+            self.accept_enters.eq(self.delivered),
+            self.accept_entry.kind.eq(Mux(placed, EntryKind.PLACE, Mux(fresh, EntryKind.VACANT, EntryKind.IGNORE))),
+            self.accept_entry.source.eq(now.source),
+            self.accept_entry.index.eq(now.dport),
+            self.accept_entry.seq.eq(now.seq),
+            self.accept_entry.count.eq(count),
+            self.accept_entry.mask.eq(filled),
+            self.accept_entry.q.eq(now.q),
+            self.accept_entry.credit.eq(now.credit),
+            self.accept_takes.eq(self.delivered & placed),
+            self.accept_port.eq(now.dport),
+            self.accept_marks.eq(self.delivered & (now.ask | (after < 2) | after[-1])),
+            self.shown_commit.eq(self.delivered & placed),
+            self.shown_ignored.eq(self.delivered & ~placed),
+            self.shown_seq.eq(now.seq),
+            self.shown_source.eq(now.source),
+            self.shown_length.eq(now.length),
+            self.shown_dport.eq(now.dport),
+        ]
+        return m

@@ -1,0 +1,270 @@
+"""Control: words to peers, words from them, and the notices of what is to be told (contract of flow, section 9)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.lib.queue import Queue
+from lethe.ni.watch import padded
+from lethe.spec.services.flow import Code
+from lethe.spec.trace import WORD_BITS
+
+from .layouts import Layouts, NoticeState, Operation
+from .table import Table, Words
+
+__all__ = ["ControlIn", "ControlOut", "Notices"]
+
+#: Bytes of a control datagram.
+WORD_BYTES = WORD_BITS // 8
+
+
+class Told(enum.Enum, shape=2):
+    IDLE = 0
+    RECORD = 1
+    BEATS = 2
+
+
+class ControlOut(wiring.Component):
+    """The way of a control word to the NI.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    tells, told_word, told_row, told_expect : In
+        A word is sent; what the row of its slot becomes; the incarnation that it expects.
+    send_control, send_control_data : Out(stream)
+        Of the port below.
+    told_forgets, job_peer : In
+        What is under way to this node carries nothing any more.
+    control_row, control_carries : Out
+        What is known of the datagram that the NI accepts next, and whether it is a WINDOW whose credit counts.
+    control_idle : Out(1)
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of, form = layouts, layouts.system.format
+        below = host_records(of.system, of.below)
+        super().__init__(
+            {
+                "tells": In(1), "told_word": In(WORD_BITS), "told_row": In(of.control_row),
+                "told_expect": In(form.incarnation_bits),
+                "send_control": Out(stream.Signature(below["send"])),
+                "send_control_data": Out(stream.Signature(form.flit_bits)),
+                "told_forgets": In(1), "job_peer": In(of.node_bits),
+                "control_row": Out(of.control_row), "control_carries": Out(1), "control_idle": Out(1),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        state, word, row = Signal(Told), Signal(WORD_BITS), Signal(of.control_row)
+        expect, beat, carries = Signal(form.incarnation_bits), Signal(range(max(2, of.word_beats))), Signal()
+        record, beats = self.send_control.payload, self.send_control_data
+        m.d.comb += [
+            self.control_idle.eq(state == Told.IDLE),
+            self.control_row.eq(row),
+            self.control_carries.eq(carries & ~(self.told_forgets & (row.node == self.job_peer))),
+            self.send_control.valid.eq(state == Told.RECORD),
+            record.destination.eq(row.node),
+            record.cls.eq((1 << form.class_bits) - 1),
+            record.length.eq(WORD_BYTES),
+            record.retry_limit.eq(of.system.flow.tries),
+            record.expect.eq(expect),
+            beats.valid.eq(state == Told.BEATS),
+            beats.payload.eq(padded(word, max(WORD_BITS, form.flit_bits)).word_select(beat, form.flit_bits)),
+        ]
+        m.d.sync += carries.eq(self.control_carries)
+        with m.Switch(state):
+            with m.Case(Told.IDLE), m.If(self.tells):
+                m.d.sync += [
+                    word.eq(self.told_word), row.eq(self.told_row),
+                    carries.eq(self.told_row.code == Code.WINDOW), expect.eq(self.told_expect), beat.eq(0),
+                    state.eq(Told.RECORD),
+                ]  # fmt: skip
+            with m.Case(Told.RECORD), m.If(self.send_control.ready):
+                m.d.sync += state.eq(Told.BEATS)
+            with m.Case(Told.BEATS), m.If(beats.ready):
+                m.d.sync += beat.eq(beat + 1)
+                with m.If(beat == of.word_beats - 1):
+                    m.d.sync += state.eq(Told.IDLE)
+        return m
+
+
+class ControlIn(wiring.Component):
+    """Takes control datagrams, one at a time.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    deliver, deliver_data : In(stream)
+        FIFO 1 of the NI.
+    heard, word, heard_source, heard_incarnation, heard_whole : Out
+        The word register is full; what it holds, from whom, and whether it has the length and the class of a word.
+    heard_done : In(1)
+        The job that it is for makes its last step.
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of, form = layouts, layouts.system.format
+        below = host_records(of.system, of.below)
+        super().__init__(
+            {
+                "deliver": In(stream.Signature(below["deliver"])),
+                "deliver_data": In(stream.Signature(below["beat"])),
+                "heard": Out(1), "word": Out(WORD_BITS), "heard_source": Out(of.node_bits),
+                "heard_incarnation": Out(form.incarnation_bits), "heard_whole": Out(1), "heard_done": In(1),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        full, beats, record = Signal(), Signal(), self.deliver.payload
+        count, word = Signal(range(of.word_beats + 1)), Signal(of.word_beats * form.flit_bits)
+        m.d.comb += [
+            self.heard.eq(full),
+            self.word.eq(word),
+            self.deliver.ready.eq(~full & ~beats),
+            self.deliver_data.ready.eq(beats),
+        ]
+        with m.If(self.deliver.valid & self.deliver.ready):
+            m.d.sync += [
+                self.heard_source.eq(record.source),
+                self.heard_incarnation.eq(record.incarnation),
+                self.heard_whole.eq((record.length == WORD_BYTES) & record.cls.all()),
+                count.eq(0),
+                beats.eq(record.length != 0),
+                full.eq(record.length == 0),
+            ]
+        with m.If(beats & self.deliver_data.valid):
+            with m.If(count != of.word_beats):
+                m.d.sync += [
+                    count.eq(count + 1),
+                    word.word_select(count[: max(1, (of.word_beats - 1).bit_length())], form.flit_bits).eq(
+                        self.deliver_data.payload.data
+                    ),
+                ]
+            with m.If(self.deliver_data.payload.last):
+                m.d.sync += [beats.eq(0), full.eq(1)]
+        with m.If(self.heard_done):
+            m.d.sync += full.eq(0)
+        return m
+
+
+class Notices(wiring.Component):
+    """What is to be told to whom, and the queue of what waits.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    mark_soon, mark_stream : In
+        Two cycles before ``accept_marks``: of which in stream.
+    accept_marks, accept_at : In
+        WINDOW of the stream is marked.
+    notice_stream : In
+        Two cycles before a job acts: the stream of the notice.
+    operation, notice_code, job_peer, notice_index : In
+        What a job does to a notice; never in a cycle with ``accept_marks``.
+    tell_valid, tell, tell_pops : Out, Out, In
+        What waits longest; it is popped.
+    nothing_to_tell : Out(1)
+    clear, clear_addr : In
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of = layouts
+        super().__init__(
+            {
+                "mark_soon": In(1), "mark_stream": In(of.stream_bits), "accept_marks": In(1),
+                "accept_at": In(of.stream_bits), "notice_stream": In(of.stream_bits),
+                "operation": In(Operation), "notice_code": In(3), "job_peer": In(of.node_bits),
+                "notice_index": In(of.port_bits),
+                "tell_valid": Out(1), "tell": Out(of.notice), "tell_pops": In(1), "nothing_to_tell": Out(1),
+                "clear": In(1), "clear_addr": In(range(of.initial)),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of = self._layouts
+        by_stream = data.StructLayout({"window": NoticeState, "void": NoticeState})
+        by_node = data.StructLayout({"ping": NoticeState, "pong": NoticeState, "map": NoticeState})
+        m.submodules.streams = streams = Table(by_stream, of.streams, ("now",))
+        m.submodules.nodes = nodes = Words(by_node, of.nodes, ("now",))
+        m.submodules.waiting = waiting = Queue(of.notice, of.nodes * (2 * of.ports + 3))
+        marks = self.accept_marks
+        operation, code = Signal(Operation), Signal(3)
+        old, new, pushes = Signal(NoticeState), Signal(NoticeState), Signal()
+        acts = Signal()
+        m.d.comb += [
+            operation.eq(Mux(marks, Operation.MARK, self.operation)),
+            code.eq(Mux(marks, Code.WINDOW, self.notice_code)),
+            streams.now_addr.eq(Mux(self.mark_soon, self.mark_stream, self.notice_stream)),
+            nodes.now_addr.eq(self.job_peer),
+            new.eq(old),
+            acts.eq(operation != Operation.NOTHING),
+        ]
+        fields = {
+            Code.WINDOW: (streams, "window"), Code.VOID: (streams, "void"),
+            Code.PING: (nodes, "ping"), Code.PONG: (nodes, "pong"), Code.MAP: (nodes, "map"),
+        }  # fmt: skip
+        for table, where in (
+            (streams, Mux(marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
+            (nodes, self.job_peer),
+        ):
+            m.d.comb += [
+                table.clear.eq(self.clear & (self.clear_addr < (of.streams if table is streams else of.nodes))),
+                table.clear_addr.eq(self.clear_addr),
+                table.write_addr.eq(where),
+                table.write.eq(table.now),
+            ]
+        with m.Switch(code):
+            for number, (table, name) in fields.items():
+                with m.Case(number):
+                    m.d.comb += [old.eq(table.now[name]), table.write[name].eq(new), table.write_en.eq(acts)]
+        with m.Switch(operation):
+            with m.Case(Operation.MARK):
+                with m.If((old == NoticeState.CLEAN) | (old == NoticeState.WAITING)):
+                    m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
+                with m.Elif(old == NoticeState.FLYING):
+                    m.d.comb += new.eq(NoticeState.AGAIN)
+            with m.Case(Operation.REVIVE), m.If(old == NoticeState.WAITING):
+                m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
+            with m.Case(Operation.FLY):
+                m.d.comb += new.eq(NoticeState.FLYING)
+            with m.Case(Operation.CLEAN):
+                m.d.comb += new.eq(NoticeState.CLEAN)
+            with m.Case(Operation.WAIT):
+                m.d.comb += new.eq(NoticeState.WAITING)
+            with m.Case(Operation.ARRIVED):
+                m.d.comb += [
+                    new.eq(Mux(pushes, NoticeState.QUEUED, NoticeState.CLEAN)),
+                    pushes.eq(old == NoticeState.AGAIN),
+                ]
+            with m.Case(Operation.REPEAT):
+                m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
+        window = Cat(waiting.i.payload.index, waiting.i.payload.node)
+        m.d.comb += [
+            waiting.i.valid.eq(pushes),
+            waiting.i.payload.code.eq(code),
+            window.eq(Mux(marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
+            self.tell_valid.eq(waiting.o.valid),
+            self.tell.eq(waiting.o.payload),
+            waiting.o.ready.eq(self.tell_pops),
+            self.nothing_to_tell.eq(waiting.empty),
+        ]
+        return m

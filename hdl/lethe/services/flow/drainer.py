@@ -1,0 +1,334 @@
+"""Drainer and placer: what was accepted goes to its cell and to the list of its port (contract of flow, section 6)."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.lib.memory import Ram
+from lethe.lib.queue import Queue
+from lethe.spec.services.flow import WINDOW, Flag
+from lethe.traffic.payload import clipped
+
+from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
+from .table import Words
+
+__all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
+
+#: With so many entries in the journal runs and messages to the own node wait.
+MOST_WAITING = 2
+#: The bits of a message's flags that its receiver sees.
+SHOWN_FLAGS = 0xFF & ~(1 << Flag.ASK) & ~(1 << Flag.NOWAIT)
+
+
+class DrainState(enum.Enum, shape=2):
+    IDLE = 0
+    HEADER = 1
+    BODY = 2
+
+
+class Drainer(wiring.Component):
+    """Takes entries of the journal and, for those of messages, what the NI delivers.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    enters, entry : In
+        For the journal.
+    journal_empty, journal_high, drainer_idle : Out(1)
+        Neither memory nor output holds an entry; its level is so high that runs wait; drainer and placer are IDLE.
+    deliver, deliver_data : In(stream)
+        The data messages of the NI.
+    own_*, own_pops, own_ends : In, Out
+        The message to the own node: what is known of it, and its next beat; it is popped; it is the last.
+    free_port, free_cell, free_takes : Out, In, Out
+        The oldest free cell of a port, in this very cycle; it is taken.
+    cell_writes, cell_at, cell_word : Out
+        What stands before a message.
+    store_writes, store_at, store_beat, store_data : Out
+        A beat.
+    appends, append_port, append_word : Out
+        To the list of a port.
+    append_seq, append_source : Out
+        The message, for the trace.
+    fills, fill_port, fill_length : Out
+        Bytes more in a port.
+    credit_soon, credit_stream : Out
+        Two cycles before a credit acts: of which out stream.
+    credit_acts, hears, numbers : Out, In(nodes), In
+        A credit acts; the peers that are CONNECTING or UP; the out stream's numbers.
+    credit_raises, credit_at, credit_word : Out
+        The out stream changes.
+    clear, clear_addr : In
+        The walk after a reset.
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of = layouts
+        records = host_records(of.system, of.below)
+        super().__init__(
+            {
+                "node": In(of.node_bits),
+                "enters": In(1),
+                "entry": In(of.journal),
+                "journal_empty": Out(1),
+                "journal_high": Out(1),
+                "drainer_idle": Out(1),
+                "deliver": In(stream.Signature(records["deliver"])),
+                "deliver_data": In(stream.Signature(records["beat"])),
+                "own_cls": In(of.system.format.class_bits),
+                "own_length": In(of.length_bits),
+                "own_header": In(of.header),
+                "own_beat": In(of.system.format.flit_bits),
+                "own_pops": Out(1),
+                "own_ends": Out(1),
+                "free_port": Out(of.port_bits),
+                "free_cell": In(of.cell_bits),
+                "free_takes": Out(1),
+                "cell_writes": Out(1),
+                "cell_at": Out(of.port_bits + of.cell_bits),
+                "cell_word": Out(of.cell),
+                "store_writes": Out(1),
+                "store_at": Out(of.port_bits + of.cell_bits + of.beat_bits),
+                "store_data": Out(of.system.format.flit_bits),
+                "appends": Out(1),
+                "append_port": Out(of.port_bits),
+                "append_word": Out(of.placed),
+                "append_seq": Out(NUMBER_BITS),
+                "append_source": Out(of.node_bits),
+                "fills": Out(1),
+                "fill_port": Out(of.port_bits),
+                "fill_length": Out(of.length_bits),
+                "credit_soon": Out(1),
+                "credit_stream": Out(of.stream_bits),
+                "credit_acts": Out(1),
+                "hears": In(of.nodes),
+                "numbers": In(of.numbers),
+                "credit_raises": Out(1),
+                "credit_at": Out(of.stream_bits),
+                "credit_word": Out(of.numbers),
+                "clear": In(1),
+                "clear_addr": In(range(of.initial)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        of = self._layouts
+        form, header_beats = of.system.format, of.header_beats
+        records = of.system.ni.deliver_records
+        m.submodules.journal = journal = Queue(of.journal, records + 4)
+        m.submodules.parked = parked = Ram(of.cell_bits, of.streams * WINDOW)
+
+        state = Signal(DrainState)
+        entry, cell, length = Signal(of.journal), Signal(of.cell_bits), Signal(of.length_bits)
+        cls, long = Signal(form.class_bits), Signal()
+        header = Signal(of.header)
+        beats_left, headers_left, beat = (
+            Signal(range(of.beats + header_beats + 1)),
+            Signal(range(header_beats + 1)),
+            Signal(max(1, of.beat_bits)),
+        )
+        settles, places = Signal(), Signal()
+        busy = Signal()  # the placer
+        head, offered = journal.o.payload, self.deliver.payload
+
+        # r: an entry is popped.
+        pops, is_run, is_own = Signal(), Signal(), Signal()
+        whole, beats, is_long = Signal(of.length_bits), Signal.like(beats_left), Signal()
+        m.d.comb += [
+            journal.i.valid.eq(self.enters),
+            journal.i.payload.eq(self.entry),
+            self.journal_empty.eq(journal.empty),
+            self.journal_high.eq(journal.level >= MOST_WAITING),
+            self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
+            is_run.eq(head.kind == EntryKind.RUN),
+            is_own.eq(head.kind == EntryKind.OWN),
+            pops.eq(self.drainer_idle & ~settles & journal.o.valid & (is_run | is_own | self.deliver.valid)),
+            journal.o.ready.eq(pops),
+            self.deliver.ready.eq(pops & ~is_run & ~is_own),
+            whole.eq(Mux(is_own, self.own_length, offered.length)),
+            beats.eq(of.payload_flits(whole)),
+            is_long.eq(offered.length >= of.header_bytes),
+            self.free_port.eq(head.index),
+            self.free_takes.eq(pops & ((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))),
+        ]
+        takes = Signal()  # a beat of the NI
+        m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
+        m.d.sync += settles.eq(0)
+        with m.Switch(state):
+            with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
+                m.d.sync += [
+                    entry.eq(head),
+                    cell.eq(self.free_cell),
+                    cls.eq(Mux(is_own, self.own_cls, offered.cls)),
+                    length.eq(Mux(is_own, whole, whole - of.header_bytes)),
+                    long.eq(is_long),
+                    beat.eq(0),
+                ]
+                with m.If(is_own):
+                    m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
+                    with m.If(beats.any()):
+                        m.d.sync += state.eq(DrainState.BODY)
+                with m.Elif(beats.any()):
+                    m.d.sync += [
+                        state.eq(DrainState.HEADER),
+                        headers_left.eq(Mux(is_long, header_beats, beats)),
+                        beats_left.eq(Mux(is_long, beats - header_beats, 0)),
+                    ]
+            with m.Case(DrainState.HEADER):
+                m.d.comb += self.deliver_data.ready.eq(1)
+                with m.If(takes):
+                    got = self.deliver_data.payload.data
+                    m.d.sync += [
+                        # The lowest part comes first; of a wide beat there is only one.
+                        header.eq(Cat(header, got)[min(64, form.flit_bits) :][:64]),
+                        headers_left.eq(headers_left - 1),
+                    ]
+                    with m.If(headers_left == 1):
+                        m.d.sync += [
+                            settles.eq(long),
+                            state.eq(Mux(beats_left.any(), DrainState.BODY, DrainState.IDLE)),
+                        ]
+            with m.Case(DrainState.BODY):
+                own = entry.kind == EntryKind.OWN
+                m.d.comb += self.deliver_data.ready.eq(~own)
+                with m.If(takes | own):
+                    m.d.sync += [beat.eq(beat + 1), beats_left.eq(beats_left - 1)]
+                    with m.If(beats_left == 1):
+                        m.d.sync += state.eq(DrainState.IDLE)
+
+        # Beats to the cell.
+        own_beat, own_body = self.own_beat, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
+        last = beats_left == 1
+        m.d.comb += [
+            places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
+            self.own_pops.eq(own_body),
+            self.own_ends.eq((own_body & last) | (pops & is_own & ~beats.any())),
+            self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
+            self.store_at.eq(Cat(beat[: of.beat_bits], cell, entry.index)),
+            self.store_data.eq(
+                Mux(
+                    own_body,
+                    Mux(last, clipped(own_beat, length, form.flit_bytes), own_beat),
+                    self.deliver_data.payload.data,
+                )
+            ),
+        ]
+
+        # k+1, of an own message r+1: it settles.
+        popped_own = is_own
+        goes = Signal()  # the expected one: those behind it go with it
+        is_own = entry.kind == EntryKind.OWN
+        source = Mux(is_own, self.node, entry.source)
+        m.d.comb += [
+            goes.eq(settles & entry.count.any()),
+            self.cell_writes.eq(settles & places),
+            self.cell_at.eq(Cat(cell, entry.index)),
+            *(self.cell_word[name].eq(header[name]) for name in ("sport", "dport", "seq")),
+            self.cell_word.source.eq(source),
+            self.cell_word.cls.eq(cls),
+            self.cell_word.length.eq(length),
+            self.cell_word.flags.eq((header.flags & SHOWN_FLAGS) | (header.retx << Flag.NOWAIT)),
+            self.fills.eq(settles & places),
+            self.fill_port.eq(entry.index),
+            self.fill_length.eq(length),
+            parked.write_en.eq(settles & (entry.kind == EntryKind.PLACE) & ~entry.count.any()),
+            parked.write_addr.eq(Cat(entry.seq[:4], of.stream(entry.source, entry.index))),
+            parked.write_data.eq(cell),
+        ]
+
+        # The placer: a run taken in x is placed from x+2 on.
+        begins, warm, acts = Signal(), Signal(), Signal()
+        run = {"source": of.node_bits, "index": of.port_bits, "seq": NUMBER_BITS, "count": COUNT_BITS, "mask": 16}
+        first = {name: Signal(bits, name=f"first_{name}") for name, bits in run.items()}
+        left = {name: Signal(bits, name=f"left_{name}") for name, bits in run.items()}
+        asked = Signal(NUMBER_BITS)
+        popped_run = pops & (head.kind == EntryKind.RUN)
+        follows = goes & ~is_own
+        m.d.comb += [
+            begins.eq((popped_run & head.count.any()) | (follows & (entry.count != 1))),
+            *(first[name].eq(Mux(settles, entry[name], head[name])) for name in ("source", "index")),
+            first["seq"].eq(Mux(settles, entry.seq + 1, head.seq)),
+            first["count"].eq(Mux(settles, entry.count - 1, head.count)),
+            first["mask"].eq(Mux(settles, entry.mask >> 1, head.mask)),
+            acts.eq(busy & ~warm),
+            parked.read_addr.eq(
+                Mux(
+                    busy,
+                    Cat(asked[:4], of.stream(left["source"], left["index"])),
+                    Cat(first["seq"][:4], of.stream(first["source"], first["index"])),
+                )
+            ),
+        ]
+        m.d.sync += asked.eq(Mux(busy, asked, first["seq"]) + 1)
+        with m.If(begins):
+            m.d.sync += [busy.eq(1), warm.eq(1), *(left[name].eq(first[name]) for name in run)]
+        with m.Elif(busy):
+            m.d.sync += warm.eq(0)
+            with m.If(acts):
+                m.d.sync += [
+                    left["seq"].eq(left["seq"] + 1),
+                    left["count"].eq(left["count"] - 1),
+                    left["mask"].eq(left["mask"] >> 1),
+                    busy.eq(left["count"] != 1),
+                ]
+
+        # To the list, with the gap of the stream.
+        appended_now, gap, index = Signal(), Signal(), Signal(of.port_bits)
+        m.d.comb += [
+            appended_now.eq(goes & places),
+            index.eq(Mux(acts, left["index"], entry.index)),
+            self.appends.eq(appended_now | (acts & left["mask"][0])),
+            self.append_port.eq(index),
+            self.append_word.cell.eq(Mux(acts, parked.read_data, cell)),
+            self.append_word.gap.eq(gap),
+            self.append_seq.eq(Mux(acts, left["seq"], header.seq)),
+            self.append_source.eq(Mux(acts, left["source"], source)),
+        ]
+        self._gaps(m, gap, index, writes=acts | goes)
+
+        # The credit of a message's header.
+        numbers = self.numbers
+        ahead, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        if header_beats == 1:
+            soon, whose = pops & ~is_run & ~popped_own & is_long, head
+        else:
+            soon, whose = (state == DrainState.HEADER) & takes & (headers_left == 2) & long, entry
+        m.d.comb += [
+            self.credit_soon.eq(soon),
+            self.credit_stream.eq(of.stream(whose.source, whose.q)),
+            self.credit_acts.eq(settles & ~is_own),
+            ahead.eq(entry.credit - numbers.limit),
+            beyond.eq(entry.credit - numbers.next),
+            self.credit_at.eq(of.stream(entry.source, entry.q)),
+            self.credit_word.eq(numbers),
+            self.credit_word.limit.eq(entry.credit),
+            self.credit_word.asked.eq(0),
+            self.credit_raises.eq(
+                self.credit_acts
+                & self.hears.bit_select(entry.source, 1)
+                & (ahead != 0) & (ahead <= WINDOW) & (beyond <= WINDOW)
+            ),
+        ]  # fmt: skip
+        return m
+
+    def _gaps(self, m, gap, index, writes):
+        """The gaps of all streams, a word for each source: 0 behind what is placed, 1 behind what is void."""
+        of = self._layouts
+        m.submodules.gaps = gaps = Words(of.ports, of.nodes, ("now",), init=Const(-1, of.ports))
+        here = Signal(of.ports)
+        m.d.comb += [
+            here.eq(1 << index),
+            gaps.now_addr.eq(self.append_source),
+            gap.eq((gaps.now & here).any()),
+            gaps.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            gaps.clear_addr.eq(self.clear_addr),
+            gaps.write_addr.eq(self.append_source),
+            gaps.write_en.eq(writes),
+            gaps.write.eq((gaps.now & ~here) | Mux(self.appends, 0, here)),
+        ]

@@ -1,0 +1,324 @@
+"""Flow: messages to ports, in order, with credits and congestion (contract of flow)."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import Out
+
+from lethe.ni.watch import event_word, padded, uid_word, when
+from lethe.services.service import ServiceTrace, ServiceUnit
+from lethe.spec.events import CAUSE_BITS, Event
+from lethe.spec.services.flow import FLOW
+from lethe.spec.trace import WORD_BITS
+
+from .acceptance import Acceptance
+from .control import ControlIn, ControlOut, Notices
+from .drainer import Drainer
+from .jobs import Jobs
+from .layouts import NUMBER_BITS, Layouts
+from .messages import MessagesOut
+from .peers import Peers
+from .ports import Ports
+from .reader import PortReader
+from .rows import Rows
+from .table import Table
+
+__all__ = ["Flow"]
+
+
+class Flow(ServiceUnit):
+    """Ports, order, credits and congestion.
+
+    Its blocks are joined by name: a member of one is driven by the one of the same name that another shows.  All tables
+    of streams are here; whoever writes one never does so in the cycle of another.
+    """
+
+    service = FLOW
+    booted = True
+    resets_with_ni = True
+    made = (
+        "idle", "ready", "send", "send_data", "completion", "accepted", "deliver", "deliver_data", "cancel",
+    )  # fmt: skip
+
+    def serve(self, m: Module) -> ServiceTrace:
+        system, below, above = self.system, self.below, self.above
+        port = self.service.above(system, self.port)
+        of = Layouts(system, self.port)
+        m.submodules.messages = messages = MessagesOut(of, port)
+        m.submodules.acceptance = acceptance = Acceptance(of)
+        m.submodules.drainer = drainer = Drainer(of)
+        m.submodules.reader = reader = PortReader(of, port)
+        m.submodules.ports = ports = Ports(of)
+        m.submodules.peers = peers = Peers(of, port)
+        m.submodules.rows = rows = Rows(of)
+        m.submodules.notices = notices = Notices(of)
+        m.submodules.told = told = ControlOut(of)
+        m.submodules.heard = heard = ControlIn(of)
+        m.submodules.jobs = jobs = Jobs(of, port)
+
+        # The walk after a reset, and the silence.
+        walk, walked = Signal(range(of.initial)), Signal()
+        silence, quiet, ready = Signal(range(system.flow_silence)), Signal(), Signal()
+        m.d.comb += ready.eq(walked & below.ready)
+        with m.If(~walked):
+            m.d.sync += [walk.eq(walk + 1), walked.eq(walk == of.initial - 1)]
+        with m.If(ready & ~quiet):
+            m.d.sync += [silence.eq(silence + 1), quiet.eq(silence == system.flow_silence - 1)]
+
+        wires: dict[str, Value] = {
+            "node": self.node, "incarnation": self.incarnation, "boot": self.boot, "ready": ready, "silent": ~quiet,
+            "open": ready & ~above.quiesce, "clear": ~walked, "clear_addr": walk, "receive_mask": above.receive_mask,
+            "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
+            "accepts_below": below.accepted.valid, "control_open": below.send_control.ready,
+            "enters": acceptance.accept_enters | messages.own_enters | jobs.run_enters,
+            "entry": Mux(
+                acceptance.accept_enters,
+                acceptance.accept_entry,
+                Mux(messages.own_enters, messages.own_entry, jobs.run_entry),
+            ),
+            **self._tables(m, of, acceptance, drainer, messages, rows, jobs, walked, walk),
+        }  # fmt: skip
+        self._join(
+            m, (messages, acceptance, drainer, reader, ports, peers, rows, notices, told, heard, jobs), wires
+        )  # fmt: skip
+
+        # The ports above and below.
+        for source, sink in (
+            (above.send, messages.send),
+            (above.send_data, messages.send_data),
+            (messages.completion, above.completion),
+            (messages.send_below, below.send),
+            (messages.send_data_below, below.send_data),
+            (told.send_control, below.send_control),
+            (told.send_control_data, below.send_control_data),
+            (below.deliver, drainer.deliver),
+            (below.deliver_data, drainer.deliver_data),
+            (below.deliver_control1, heard.deliver),
+            (below.deliver_control1_data, heard.deliver_data),
+            (reader.deliver, above.deliver),
+            (reader.deliver_data, above.deliver_data),
+            (below.completion, jobs.completion),
+            (above.set, jobs.set),
+            (jobs.sweep, below.sweep),
+            (peers.notice, above.notice),
+        ):
+            m.d.comb += [sink.valid.eq(source.valid), sink.payload.eq(source.payload), source.ready.eq(sink.ready)]
+        # A ready above is that of a handshake only while the port is not silenced, and so is a valid.
+        m.d.comb += [
+            below.refusal.eq(acceptance.refusal),
+            below.merge_word.eq(rows.merge_word),
+            below.merge_mask.eq(rows.merge_mask),
+            above.ready.eq(ready),
+            above.answer.eq(jobs.answer),
+            above.readable.eq(reader.readable),
+            above.congested.eq(ports.congested),
+            above.idle.eq(
+                below.idle
+                & ready
+                & messages.messages_idle
+                & drainer.journal_empty
+                & drainer.drainer_idle
+                & reader.reader_idle
+                & ports.nothing_used
+                & told.control_idle
+                & notices.nothing_to_tell
+                & peers.no_notices
+                & jobs.jobs_idle
+                & ~heard.heard
+                & ~jobs.cancel.valid
+            ),
+        ]
+        with m.If(messages.own_accepted):
+            m.d.comb += [
+                above.accepted.valid.eq(1),
+                *(above.accepted[name].eq(messages.own_life[name]) for name in ("slot", "generation", "tag")),
+            ]
+        with m.Elif(~below.accepted.control):
+            m.d.comb += [
+                above.accepted[name].eq(below.accepted[name]) for name in ("valid", "slot", "generation", "tag")
+            ]
+        with m.If(jobs.cancel.valid):
+            m.d.comb += [
+                below.cancel.valid.eq(1),
+                below.cancel.payload.eq(jobs.cancel.payload),
+                jobs.cancel.ready.eq(below.cancel.ready),
+            ]
+        with m.Elif(above.cancel.payload.slot >= self.port.slots):
+            m.d.comb += above.cancel.ready.eq(1)
+        with m.Else():
+            m.d.comb += [
+                below.cancel.valid.eq(above.cancel.valid),
+                *(below.cancel.payload[name].eq(above.cancel.payload[name]) for name in ("slot", "generation")),
+                above.cancel.ready.eq(below.cancel.ready),
+            ]
+        return self._trace(acceptance, drainer, reader, ports, messages, peers, jobs)
+
+    def _tables(self, m, of, acceptance, drainer, messages, rows, jobs, walked, walk) -> dict[str, Value]:
+        """What is kept of every stream, and what of it each block sees."""
+        # No attempt is made behind a write of another: what is written in the cycle before it, it needs not see.  The
+        # ends are those of jobs, which ask for them when nothing has been written for long.
+        m.submodules.numbers = numbers = Table(
+            of.numbers, of.streams, ("attempt", "late"), early=("attempt",), init=of.new_numbers
+        )
+        m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
+        m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
+        m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",), early=("merge",))
+        late, now, word = Signal(of.stream_bits), Signal(of.stream_bits), Signal(of.receiving)
+        for table in (numbers, ends, receiving, expected):
+            m.d.comb += [table.clear.eq(~walked & (walk < of.streams)), table.clear_addr.eq(walk)]
+        m.d.comb += [
+            # What acts in two cycles asks now: a credit, or else a job.
+            late.eq(Mux(drainer.credit_soon, drainer.credit_stream, jobs.job_stream)),
+            numbers.attempt_addr.eq(messages.attempt_stream),
+            numbers.late_addr.eq(late),
+            ends.late_addr.eq(late),
+            numbers.write_en.eq(messages.attempt_writes | drainer.credit_raises | jobs.job_numbers_writes),
+            ends.write_en.eq(jobs.job_ends_writes),
+            ends.write_addr.eq(jobs.job_at),
+            ends.write.eq(jobs.job_ends_word),
+            # Whose message is judged in two cycles, or else a job that acts then.
+            now.eq(Mux(acceptance.accept_reads, acceptance.accept_stream, jobs.job_in_stream)),
+            receiving.now_addr.eq(now),
+            receiving.write_en.eq(acceptance.accept_writes | jobs.job_in_writes),
+            receiving.write_addr.eq(Mux(acceptance.accept_writes, acceptance.accept_at, jobs.job_in_at)),
+            word.eq(Mux(acceptance.accept_writes, acceptance.accept_word, jobs.job_in_word)),
+            receiving.write.eq(word),
+            expected.merge_addr.eq(rows.merge_stream),
+            expected.write_en.eq(receiving.write_en),
+            expected.write_addr.eq(receiving.write_addr),
+            expected.write.eq(word.expected),
+        ]
+        with m.If(messages.attempt_writes):
+            m.d.comb += [numbers.write_addr.eq(messages.attempt_stream), numbers.write.eq(messages.attempt_word)]
+        with m.Elif(drainer.credit_raises):
+            m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(drainer.credit_word)]
+        with m.Else():
+            m.d.comb += [numbers.write_addr.eq(jobs.job_at), numbers.write.eq(jobs.job_numbers)]
+        return {
+            "attempt_numbers": numbers.attempt, "numbers": numbers.late, "ends": ends.late,
+            "accept_in": receiving.now, "merge_expected": expected.merge,
+        }  # fmt: skip
+
+    def _join(self, m, blocks, wires):
+        """Drives every input of the blocks that is no stream from the wire, or the output, of its name."""
+        for block in blocks:
+            for name, member in block.signature.members.items():
+                if member.is_port and member.flow == Out:
+                    assert name not in wires, f"{name} is driven twice"
+                    wires[name] = getattr(block, name)
+        for block in blocks:
+            for name, member in block.signature.members.items():
+                if member.is_port and member.flow != Out:
+                    m.d.comb += getattr(block, name).eq(wires[name])
+
+    def _trace(self, acceptance, drainer, reader, ports, messages, peers, jobs) -> ServiceTrace:
+        above, of_carry = self.above, messages.transfer_row
+        record, accepted = messages.record_shown, self.below.accepted
+        got, gone, ended = above.deliver.payload, reader.flushed_word, above.completion.payload
+        took = above.deliver.valid & above.deliver.ready
+        completed = above.completion.valid & above.completion.ready
+        carried = accepted.valid & ~accepted.control
+        committed = acceptance.shown_commit | acceptance.shown_ignored
+        spoken = jobs.shown_told | jobs.shown_heard
+        left = {name: Mux(took, got[name], gone[name]) for name in ("source", "length", "dport", "seq")}
+
+        def either(condition, one: Event, other: Event):
+            return Mux(condition, Const(one, 8), Const(other, 8))
+
+        lanes = (
+            (
+                event_word(
+                    either(messages.refused, Event.FLOW_REFUSED, Event.FLOW_SEND),
+                    detail=Mux(messages.refused, messages.cause_shown, messages.seq_shown),
+                    peer=record.destination,
+                    length=record.length,
+                    extra=record.tag,
+                ),
+                messages.admitted | messages.refused,
+            ),
+            (
+                event_word(
+                    Const(Event.FLOW_CARRY, 8),
+                    detail=of_carry.seq,
+                    peer=messages.carried_destination,
+                    length=of_carry.length,
+                    extra=messages.carried_dport,
+                ),
+                carried,
+            ),
+            (
+                event_word(
+                    either(acceptance.shown_commit, Event.FLOW_COMMIT, Event.FLOW_IGNORED),
+                    detail=acceptance.shown_seq,
+                    peer=acceptance.shown_source,
+                    length=acceptance.shown_length,
+                    extra=acceptance.shown_dport,
+                ),
+                committed,
+            ),
+            (
+                event_word(
+                    Const(Event.FLOW_PLACE, 8),
+                    detail=drainer.append_seq,
+                    peer=drainer.append_source,
+                    extra=drainer.append_port,
+                ),
+                drainer.appends,
+            ),
+            (
+                event_word(
+                    either(took, Event.FLOW_TAKE, Event.FLOW_FLUSHED),
+                    detail=left["seq"],
+                    peer=left["source"],
+                    length=left["length"],
+                    extra=left["dport"],
+                ),
+                took | reader.flushed,
+            ),
+            (
+                event_word(
+                    Const(Event.FLOW_END, 8),
+                    detail=Cat(padded(ended.cause, CAUSE_BITS), ended.status),
+                    peer=ended.destination,
+                    extra=ended.tag,
+                ),
+                completed,
+            ),
+            (
+                event_word(
+                    either(jobs.shown_told, Event.FLOW_TOLD, Event.FLOW_HEARD),
+                    detail=jobs.control_shown,
+                    peer=jobs.job_peer,
+                    extra=jobs.extra_shown,
+                ),
+                spoken,
+            ),
+            (
+                event_word(
+                    either(peers.changes, Event.FLOW_PEER, Event.FLOW_CONGESTED),
+                    detail=Mux(peers.changes, peers.changed_state, ports.turned),
+                    peer=Mux(peers.changes, peers.changed, 0),
+                    extra=Mux(peers.changes, 0, ports.turned_index),
+                ),
+                peers.changes | ports.turns,
+            ),
+        )
+        uid = uid_word(self.node, self.incarnation, accepted.slot, accepted.generation)
+        beats = above.deliver_data
+        bits = (
+            above.send.ready, above.send_data.ready, above.completion.valid, above.deliver.valid, beats.valid,
+            beats.valid & beats.payload.last, above.cancel.ready, above.set.ready, above.notice.valid, above.idle,
+        )  # fmt: skip
+        return ServiceTrace(
+            lanes=[
+                (when(happens, word), when(carried, uid) if lane == 1 else Const(0, WORD_BITS))
+                for lane, (word, happens) in enumerate(lanes)
+            ],
+            flags=(*bits, Const(0, 16 - len(bits)), padded(above.readable, 16), padded(above.congested, 16)),
+            beat=beats,
+            pulses=(
+                messages.admitted, messages.refused, carried, acceptance.shown_commit, acceptance.shown_ignored,
+                drainer.appends, took, reader.flushed, completed, jobs.shown_told, jobs.shown_heard, ports.turns,
+                peers.changes, jobs.control_ignored, drainer.credit_raises,
+            ),
+            reset=Event.FLOW_RESET,
+            lost=ports.all_used,
+        )  # fmt: skip

@@ -1,0 +1,226 @@
+"""Layouts of what flow keeps and passes on, of one configuration (contract of flow, sections 2 and 4)."""
+
+from functools import cached_property
+
+from amaranth.hdl import Cat, Value
+from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2, exact_log2
+
+from lethe.ni.watch import padded
+from lethe.spec.config import System
+from lethe.spec.ports import HostPort, cause_bits
+from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
+from lethe.spec.trace import WORD_BITS
+
+__all__ = ["COUNT_BITS", "NUMBER_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead", "control_fields"]
+
+#: Bits of a message's number, and of how many numbers a run has (1 … 17).
+NUMBER_BITS, COUNT_BITS = 8, 5
+
+
+class EntryKind(enum.Enum, shape=3):
+    """What an entry of the journal is."""
+
+    PLACE = 0
+    VACANT = 1
+    IGNORE = 2
+    OWN = 3
+    RUN = 4
+
+
+class NoticeState(enum.Enum, shape=3):
+    """A notice of control."""
+
+    CLEAN = 0
+    QUEUED = 1
+    FLYING = 2
+    AGAIN = 3
+    WAITING = 4
+
+
+class Operation(enum.Enum, shape=3):
+    """What is done to a notice of control."""
+
+    NOTHING = 0
+    MARK = 1
+    REVIVE = 2  # mark what waits
+    FLY = 3  # it is sent
+    CLEAN = 4  # there is nothing to send
+    WAIT = 5
+    ARRIVED = 6  # what was sent has ended
+    REPEAT = 7  # and it is to be sent again
+
+
+def ahead(a, b) -> Value:
+    """Whether number a is ahead of b: a − b is 1 … 127."""
+    difference = (Value.cast(a) - Value.cast(b))[:NUMBER_BITS]
+    return difference.any() & ~difference[NUMBER_BITS - 1]
+
+
+def control_fields(code: Code, word) -> dict[str, Value]:
+    """The fields of a control word."""
+    found, at = {}, CODE_BITS
+    for name, bits in CONTROL_WORDS[code]:
+        found[name], at = word[at : at + bits], at + bits
+    return found
+
+
+class Layouts:
+    """Widths and layouts of flow.
+
+    Parameters
+    ----------
+    system : the configuration
+    below : the port below
+    """
+
+    def __init__(self, system: System, below: HostPort):
+        self.system, self.below = system, below
+        form, flow = system.format, system.flow
+        self.nodes, self.ports, self.cells = system.nodes, flow.ports, flow.cells
+        self.node_bits, self.port_bits = ceil_log2(max(2, self.nodes)), exact_log2(flow.ports)
+        self.cell_bits = ceil_log2(flow.cells)
+        self.slots, self.data_slots = system.ni.slots, system.ni.slots - system.ni.control_slots
+        self.slot_bits = ceil_log2(max(2, self.slots))
+        self.byte_bits = exact_log2(form.flit_bytes)
+        self.header_beats, self.header_bytes = system.flow_header_beats, system.flow_header_bytes
+        self.mtu = system.flow_mtu
+        self.beats = form.payload_flits(self.mtu)
+        self.beat_bits = ceil_log2(self.beats)
+        self.length_bits = form.length_bits
+        self.initial = max(self.nodes * self.ports, self.cells * self.ports, self.slots)
+
+    @property
+    def streams(self) -> int:
+        """Words of a table that has one for each stream."""
+        return self.nodes << self.port_bits
+
+    @property
+    def stream_bits(self) -> int:
+        return self.node_bits + self.port_bits
+
+    def stream(self, node, index) -> Value:
+        """The number of a stream in a table."""
+        return Cat(padded(index, self.port_bits), padded(node, self.node_bits))
+
+    @cached_property
+    def header(self) -> data.StructLayout:
+        return data.StructLayout(dict(HEADER))
+
+    @cached_property
+    def numbers(self) -> data.StructLayout:
+        """Of an out stream."""
+        return data.StructLayout({"next": NUMBER_BITS, "limit": NUMBER_BITS, "base": NUMBER_BITS, "asked": 1})
+
+    @cached_property
+    def ends(self) -> data.StructLayout:
+        """Of an out stream."""
+        return data.StructLayout({"done": 16, "void": 16})
+
+    @cached_property
+    def receiving(self) -> data.StructLayout:
+        """Of an in stream."""
+        return data.StructLayout({"expected": NUMBER_BITS, "present": 16, "filled": 16, "told": NUMBER_BITS})
+
+    @property
+    def new_numbers(self):
+        """Of an out stream after a reset."""
+        return self.numbers.const({"limit": 2})
+
+    @property
+    def new_receiving(self):
+        """Of an in stream after a reset."""
+        return self.receiving.const({"told": 2})
+
+    @cached_property
+    def journal(self) -> data.StructLayout:
+        """``seq``: of a run its first number; ``q``, ``credit``: of a message, the stream whose credit it has."""
+        return data.StructLayout(
+            {
+                "kind": EntryKind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,
+                "count": COUNT_BITS, "mask": 16, "q": self.port_bits, "credit": NUMBER_BITS,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def cell(self) -> data.StructLayout:
+        """What stands before a message in its cell."""
+        return data.StructLayout(
+            {
+                "source": self.node_bits, "cls": self.system.format.class_bits, "length": self.length_bits,
+                "sport": 16, "dport": 16, "flags": 8, "seq": NUMBER_BITS,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def placed(self) -> data.StructLayout:
+        """An entry of a list."""
+        return data.StructLayout({"cell": self.cell_bits, "gap": 1})
+
+    @cached_property
+    def row(self) -> data.StructLayout:
+        """What is known of a data slot."""
+        return data.StructLayout(
+            {
+                "node": self.node_bits, "index": self.port_bits, "q": self.port_bits, "seq": NUMBER_BITS,
+                "length": self.length_bits,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def control_row(self) -> data.StructLayout:
+        """What is known of a control slot."""
+        return data.StructLayout(
+            {
+                "code": 3, "node": self.node_bits, "index": self.port_bits, "base": NUMBER_BITS, "map": 16,
+                "credit": NUMBER_BITS, "probe": 1,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def out(self) -> data.StructLayout:
+        """What a peer is to its sender, but for live."""
+        return data.StructLayout(
+            {
+                "state": 3, "wanted": 3, "blocked": 1, "round": 8, "pong": 1,
+                "incarnation": self.system.format.incarnation_bits, "age": 1, "heard": 1, "map": self.ports,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def in_(self) -> data.StructLayout:
+        """What a source is to its receiver, and the boot that it last told of."""
+        return data.StructLayout(
+            {
+                "state": 2, "known": 1, "boot": 32, "round": 8,
+                "incarnation": self.system.format.incarnation_bits, "age": 3,
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def life(self) -> data.StructLayout:
+        return data.StructLayout({"known": 1, "boot": 15})
+
+    @cached_property
+    def notice(self) -> data.StructLayout:
+        """An entry of the control queue."""
+        return data.StructLayout({"code": 3, "node": self.node_bits, "index": self.port_bits})
+
+    @cached_property
+    def socket(self) -> data.StructLayout:
+        """What a socket has under way."""
+        longest = self.slots * self.mtu
+        return data.StructLayout({"bytes": longest.bit_length(), "slots": (self.slots + 1).bit_length()})
+
+    @cached_property
+    def cause_bits(self) -> int:
+        return cause_bits(self.system)
+
+    def payload_flits(self, length) -> Value:
+        """Beats of a length in bytes."""
+        return (Value.cast(length) + ((1 << self.byte_bits) - 1)) >> self.byte_bits
+
+    @property
+    def word_beats(self) -> int:
+        """Beats of a control word."""
+        return -(-WORD_BITS // self.system.format.flit_bits)

@@ -1,0 +1,391 @@
+"""MessagesOut out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.lib.queue import Queue
+from lethe.ni.watch import padded
+from lethe.spec.events import Cause, Status
+from lethe.spec.ports import HostPort
+from lethe.spec.sections.flow import WINDOW
+from lethe.spec.services.flow import Flag
+from lethe.spec.services.flow import Out as Peer
+
+from .drainer import SHOWN_FLAGS
+from .layouts import EntryKind, Layouts
+from .ports import UNIT
+from .table import Words
+
+__all__ = ["MessagesOut"]
+
+#: A stream whose limit is so near asks for another.
+NEAR = 8
+#: Cycles from a record's first to its first attempt, and from one attempt to the next.
+FIRST, AGAIN = 2, 4
+
+
+class Transfer(enum.Enum, shape=3):
+    """What is under way to the NI, to the drainer, or to nobody."""
+
+    IDLE = 0
+    RECORD = 1
+    HEADER = 2
+    BODY = 3
+    DROP = 4
+    OWN = 5
+
+
+class MessagesOut(wiring.Component):
+    """Takes the records of the host, one after the other, and refuses, sends or keeps them.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+    above : the port above
+
+    Members
+    -------
+    node, incarnation, open, silent : In
+        The own; records may be taken; the node is silent.
+    send, send_data, completion : In, In, Out(stream)
+        Of the port above.
+    send_below, send_data_below : Out(stream)
+        Of the port below.
+    attempt_stream, attempt_numbers : Out, In
+        The out stream of the record that waits; its numbers, two cycles later.
+    attempt_peer, attempt_out : Out, In
+        The peer of it, and in that cycle what it is.
+    sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
+        What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
+    bound, congested : In(ports)
+    job_acts, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
+        What no attempt may meet.
+    attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
+        An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
+    own_takes, own_enters, own_entry : Out
+        A message to the own node: a cell is promised, and an entry for the journal.
+    own_accepted, own_life : Out
+        Its acceptance.
+    own_cls, own_length, own_header, own_beat, own_pops, own_ends : Out, Out, Out, Out, In, In
+        For the drainer.
+    job_completes, job_completion, job_leaves, job_q, job_length : In
+        A completion; a datagram of a socket has ended, which had so many bytes.
+    send_limits, set_index, set_value : In
+        The host sets a socket's limit, in units of 16 bytes.
+    transfer_row : Out
+        What is known of the datagram that the NI accepts next.
+    admitted, refused, carried_dport, record_shown, cause_shown, seq_shown : Out
+        For the trace.
+    messages_idle : Out(1)
+    clear, clear_addr : In
+        The walk after a reset.
+    """
+
+    def __init__(self, layouts: Layouts, above: HostPort):
+        self._layouts, self._above = layouts, above
+        of, form = layouts, layouts.system.format
+        self._records = records = host_records(of.system, above)
+        below = host_records(of.system, of.below)
+        self._life = data.StructLayout({n: records["accepted"][n].shape for n in ("slot", "generation", "tag")})
+        given = dict(records["send"].members)
+        self._record = data.StructLayout(
+            {
+                name: given[name]
+                for name in (
+                    "destination", "cls", "mode", "length", "deadline", "retry_limit", "tag", "sport", "dport", "flags",
+                )
+            }
+        )  # fmt: skip
+        super().__init__(
+            {
+                "node": In(of.node_bits), "incarnation": In(form.incarnation_bits), "open": In(1), "silent": In(1),
+                "send": In(stream.Signature(records["send"])),
+                "send_data": In(stream.Signature(form.flit_bits)),
+                "completion": Out(stream.Signature(records["completion"])),
+                "send_below": Out(stream.Signature(below["send"])),
+                "send_data_below": Out(stream.Signature(form.flit_bits)),
+                "attempt_stream": Out(of.stream_bits), "attempt_numbers": In(of.numbers),
+                "attempt_peer": Out(of.node_bits), "attempt_out": In(of.out),
+                "sent_port": Out(of.port_bits), "sent_number": In(16),
+                "own_port": Out(of.port_bits), "own_number": In(16),
+                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports),
+                "job_acts": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
+                "accepts_below": In(1),
+                "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
+                "attempt_connects": Out(1), "attempt_blocked": Out(1),
+                "attempt_lives": Out(1), "journal_high": In(1),
+                "own_takes": Out(1), "own_enters": Out(1), "own_entry": Out(of.journal),
+                "own_accepted": Out(1), "own_life": Out(self._life),
+                "own_cls": Out(form.class_bits), "own_length": Out(of.length_bits), "own_header": Out(of.header),
+                "own_beat": Out(form.flit_bits), "own_pops": In(1), "own_ends": In(1),
+                "job_completes": In(1), "job_completion": In(records["completion"]),
+                "job_leaves": In(1), "job_q": In(of.port_bits), "job_length": In(of.length_bits),
+                "send_limits": In(1), "set_index": In(of.port_bits), "set_value": In(16),
+                "transfer_row": Out(of.row), "carried_dport": Out(16), "carried_destination": Out(16),
+                "admitted": Out(1), "refused": Out(1), "record_shown": Out(self._record),
+                "cause_shown": Out(of.cause_bits), "seq_shown": Out(8),
+                "messages_idle": Out(1),
+                "clear": In(1), "clear_addr": In(range(of.initial)),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, system = self._layouts, self._layouts.system
+        form, most = system.format, of.slots + 4
+        depth = max(of.beats, 4)
+        m.submodules.records = records = Queue(self._record, 1)
+        m.submodules.beats = beats = Queue(form.flit_bits, depth)
+        m.submodules.completions = completions = Queue(self._records["completion"], most)
+        wiring.connect(m, completions.o, wiring.flipped(self.completion))
+        completed = self.completion.valid & self.completion.ready
+
+        # Taking.  `due` beats are to come, `there` of them are here.
+        due, there, owed = Signal(16 - of.byte_bits + 3), Signal(range(depth + 2)), Signal(range(most + 1))
+        taken, came, went = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.send.ready.eq(self.open & (records.level == 0)),
+            taken.eq(self.send.valid & self.send.ready),
+            records.i.valid.eq(taken),
+            *(records.i.payload[name].eq(self.send.payload[name]) for name in self._record.members),
+            self.send_data.ready.eq(due.any() & beats.i.ready),
+            came.eq(self.send_data.valid & self.send_data.ready),
+            beats.i.valid.eq(came),
+            beats.i.payload.eq(self.send_data.payload),
+            went.eq(beats.o.valid & beats.o.ready),
+        ]
+        m.d.sync += [
+            due.eq(due + Mux(taken, of.payload_flits(self.send.payload.length), 0) - came),
+            there.eq(there + came - went),
+        ]
+
+        # The record that waits.  What no other unit can change is known one cycle after it is there.
+        state = Signal(Transfer)
+        record, wait = records.o.payload, Signal(range(AGAIN), init=FIRST)
+        fixed, own, here, long, flits = Signal(Cause), Signal(), Signal(), Signal(), Signal(16 - of.byte_bits + 1)
+        is_own = record.destination == self.node
+        with m.If(record.mode != 0):
+            m.d.sync += fixed.eq(Cause.MODE)
+        with m.Elif(record.cls >= (1 << form.class_bits) - system.ni.control_classes):
+            m.d.sync += fixed.eq(Cause.CLASS)
+        with m.Elif(record.destination >= of.nodes):
+            m.d.sync += fixed.eq(Cause.DESTINATION)
+        with m.Else():
+            m.d.sync += fixed.eq(Cause.NONE)
+        m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
+        m.d.comb += here.eq(long | (there >= flits))
+
+        # e: an attempt.
+        m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
+        limit_init = system.flow_send_limit // UNIT
+        m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
+        q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
+        peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
+        meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
+        m.d.sync += met.eq(meets)
+        may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
+        refuses, admits, fatal = Signal(), Signal(), Signal()
+        to_bound, bytes_ = Signal(), Signal(len(socket.bytes) + 1)
+        clears = self.clear & (self.clear_addr < of.ports)
+        m.d.comb += [
+            self.attempt_stream.eq(of.stream(record.destination, record.dport)),
+            self.attempt_peer.eq(record.destination),
+            self.sent_port.eq(q),
+            self.own_port.eq(i),
+            sockets.now_addr.eq(Mux(self.job_leaves, self.job_q, q)),
+            limits.now_addr.eq(q),
+            to_bound.eq(self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+            bytes_.eq(socket.bytes + record.length),
+            may.eq(
+                records.o.valid
+                & (wait == 0)
+                & (state == Transfer.IDLE)
+                & (owed != most)
+                & ~meets
+                & ~met
+                & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
+            ),
+        ]
+        with m.If(fixed != Cause.NONE):
+            m.d.comb += [cause.eq(fixed), fatal.eq(1)]
+        with m.Elif(long | _beyond(record.length, limits.now)):
+            m.d.comb += [cause.eq(Cause.LENGTH), fatal.eq(1)]
+        with m.Elif(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)):
+            m.d.comb += [cause.eq(Cause.NOT_BOUND), fatal.eq(1)]
+        with m.Elif(~own & (self.silent | (peer.state != Peer.UP))):
+            m.d.comb += cause.eq(Cause.NOT_CONNECTED)
+        with m.Elif(Mux(own, self.congested, peer.map).bit_select(i, 1)):
+            m.d.comb += cause.eq(Cause.CONGESTED)
+        with m.Elif(
+            _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota) | (own & to_bound & self.own_full)
+        ):
+            m.d.comb += cause.eq(Cause.BUFFER)
+        with m.Elif(~own & ((numbers.next == numbers.limit) | ((numbers.next - numbers.base)[:8] >= WINDOW))):
+            m.d.comb += cause.eq(Cause.WINDOW)
+        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))  # waited: since it is at the output
+        m.d.comb += [
+            late.eq(record.deadline.any() & (waited >= record.deadline)),
+            refuses.eq(may & (cause != Cause.NONE) & (fatal | nowait | late)),
+            admits.eq(may & (cause == Cause.NONE)),
+            records.o.ready.eq(refuses | admits),
+            asks.eq(((numbers.limit - numbers.next)[:8] <= NEAR) & ~numbers.asked),
+            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & (peer.state != Peer.UP)),
+            self.attempt_blocked.eq(may & ~own & ((cause == Cause.CONGESTED) | (cause == Cause.WINDOW))),
+            self.attempt_writes.eq(admits & ~own),
+            self.attempt_lives.eq(admits & ~own),
+            self.attempt_word.eq(numbers),
+            self.attempt_word.next.eq(numbers.next + 1),
+            self.attempt_word.asked.eq(numbers.asked | asks),
+            self.admitted.eq(admits),
+            self.refused.eq(refuses),
+            self.record_shown.eq(record),
+            self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
+            self.seq_shown.eq(Mux(own, 0, numbers.next)),
+        ]
+        with m.If(~waited.all()):
+            m.d.sync += waited.eq(waited + 1)
+        with m.If(~records.o.valid | records.o.ready):
+            m.d.sync += [wait.eq(FIRST), waited.eq(0)]
+        with m.Elif(may):
+            m.d.sync += wait.eq(AGAIN - 1)
+        with m.Elif(wait != 0):
+            m.d.sync += wait.eq(wait - 1)
+
+        # What a socket has under way.
+        m.d.comb += [
+            *(table.clear.eq(clears) for table in (sockets, limits)),
+            *(table.clear_addr.eq(self.clear_addr) for table in (sockets, limits)),
+            limits.write_en.eq(self.send_limits),
+            limits.write_addr.eq(self.set_index),
+            limits.write.eq(self.set_value),
+            sockets.write_en.eq(self.job_leaves | (admits & ~own)),
+            sockets.write_addr.eq(sockets.now_addr),
+            sockets.write.bytes.eq(Mux(self.job_leaves, socket.bytes - self.job_length, bytes_)),
+            sockets.write.slots.eq(Mux(self.job_leaves, socket.slots - 1, socket.slots + 1)),
+        ]
+
+        # Completions, and the slot of refused messages and of those to the own node.
+        generation = Signal(form.generation_bits)
+        ending, answers = completions.i.payload, Signal()
+        m.d.comb += [
+            answers.eq(refuses | (admits & own)),
+            completions.i.valid.eq(self.job_completes | answers),
+            ending.eq(self.job_completion),
+        ]
+        with m.If(~self.job_completes):
+            m.d.comb += [
+                ending.slot.eq(of.slots),
+                ending.generation.eq(generation),
+                ending.destination.eq(record.destination),
+                ending.tag.eq(record.tag),
+                ending.status.eq(Mux(refuses, Status.REJECTED, Status.ACCEPTED)),
+                ending.cause.eq(Mux(refuses, self.cause_shown, Cause.NONE)),
+                ending.peer_incarnation.eq(Mux(refuses, 0, self.incarnation)),
+            ]
+        m.d.comb += [
+            self.own_accepted.eq(admits & own),
+            self.own_life.slot.eq(of.slots),
+            self.own_life.generation.eq(generation),
+            self.own_life.tag.eq(record.tag),
+            self.own_takes.eq(admits & own & to_bound),
+            self.own_enters.eq(admits & own),
+            self.own_entry.kind.eq(EntryKind.OWN),
+            self.own_entry.index.eq(i),
+            self.own_entry.source.eq(self.node),
+            self.own_entry.count.eq(to_bound),
+        ]
+        m.d.sync += [generation.eq(generation + answers), owed.eq(owed + (refuses | admits) - completed)]
+
+        self._transfer(m, state, admits, refuses, own, asks, beats)
+        m.d.comb += self.messages_idle.eq(
+            records.empty & beats.empty & (state == Transfer.IDLE) & (owed == 0) & completions.empty
+        )
+        return m
+
+    def _transfer(self, m, state, admits, refuses, own, asks, beats):
+        of, form = self._layouts, self._layouts.system.format
+        record, numbers = self.record_shown, self.attempt_numbers
+        left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
+        held, header, row = Signal(self._record), Signal(of.header), Signal(of.row)
+        expect = Signal(form.incarnation_bits)
+        flits = of.payload_flits(record.length)
+        send = self.send_below.payload
+        wide = padded(header, max(64, form.flit_bits))
+        with m.If(admits | refuses):
+            m.d.sync += [
+                left.eq(flits),
+                header_at.eq(0),
+                held.eq(record),
+                expect.eq(self.attempt_out.incarnation),
+                header.seq.eq(self.seq_shown),
+                header.flags.eq((record.flags & SHOWN_FLAGS) | (Mux(own, 0, asks) << Flag.ASK)),
+                header.sport.eq(record.sport),
+                header.dport.eq(record.dport),
+                row.node.eq(record.destination),
+                row.index.eq(record.dport),
+                row.q.eq(record.sport),
+                row.seq.eq(numbers.next),
+                row.length.eq(record.length),
+            ]
+        header_goes = self.send_data_below.valid & self.send_data_below.ready
+        m.d.comb += [
+            self.send_below.valid.eq(state == Transfer.RECORD),
+            send.destination.eq(held.destination),
+            send.cls.eq(held.cls),
+            send.length.eq(held.length + of.header_bytes),
+            send.deadline.eq(held.deadline),
+            send.retry_limit.eq(held.retry_limit),
+            send.tag.eq(held.tag),
+            send.expect.eq(expect),
+            self.transfer_row.eq(row),
+            self.carried_dport.eq(held.dport),
+            self.carried_destination.eq(held.destination),
+            self.own_cls.eq(held.cls),
+            self.own_length.eq(held.length),
+            self.own_header.eq(header),
+            self.own_beat.eq(beats.o.payload),
+        ]
+        with m.Switch(state):
+            with m.Case(Transfer.IDLE):
+                with m.If(refuses & flits.any()):
+                    m.d.sync += state.eq(Transfer.DROP)
+                with m.Elif(admits):
+                    m.d.sync += state.eq(Mux(own, Transfer.OWN, Transfer.RECORD))
+            with m.Case(Transfer.RECORD), m.If(self.send_below.ready):
+                m.d.sync += state.eq(Transfer.HEADER)
+            with m.Case(Transfer.HEADER):
+                m.d.comb += [
+                    self.send_data_below.valid.eq(1),
+                    self.send_data_below.payload.eq(wide.word_select(header_at, form.flit_bits)),
+                ]
+                with m.If(header_goes):
+                    m.d.sync += header_at.eq(header_at + 1)
+                    with m.If(header_at == of.header_beats - 1):
+                        m.d.sync += state.eq(Mux(left.any(), Transfer.BODY, Transfer.IDLE))
+            with m.Case(Transfer.BODY):
+                m.d.comb += [
+                    self.send_data_below.valid.eq(beats.o.valid),
+                    self.send_data_below.payload.eq(beats.o.payload),
+                    beats.o.ready.eq(self.send_data_below.ready),
+                ]
+                with m.If(header_goes):
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(left == 1):
+                        m.d.sync += state.eq(Transfer.IDLE)
+            with m.Case(Transfer.DROP):
+                m.d.comb += beats.o.ready.eq(1)
+                with m.If(beats.o.valid):
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(left == 1):
+                        m.d.sync += state.eq(Transfer.IDLE)
+            with m.Case(Transfer.OWN):
+                m.d.comb += beats.o.ready.eq(self.own_pops)
+                with m.If(self.own_ends):
+                    m.d.sync += state.eq(Transfer.IDLE)
+
+
+def _beyond(length, limit):
+    """Whether so many bytes are more than a limit in units."""
+    return length > Cat(*[0] * (UNIT.bit_length() - 1), limit)

@@ -1,0 +1,204 @@
+"""The reader: from the lists of the ports to the host (contract of flow, section 7)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.lib.memory import Ram
+from lethe.lib.queue import Queue, step
+from lethe.spec.ports import HostPort
+
+from .layouts import Layouts
+from .table import Words
+
+__all__ = ["PortReader", "first_of"]
+
+#: Beats in the beat output, or on their way to it.
+AHEAD = 8
+
+
+def first_of(bits, last):
+    """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
+    behind, among = Signal(len(bits), name="behind"), Signal(len(bits), name="among")
+    found = Signal(len(last), name="found")
+    mask = ~((2 << last) - 1)[: len(bits)]
+    value = 0
+    for i in reversed(range(len(bits))):
+        value = Mux(among[i], i, value)
+    statements = [behind.eq(bits & mask), among.eq(bits & (mask | ~behind.any().replicate(len(bits)))), found.eq(value)]
+    return found, statements
+
+
+class PortReader(wiring.Component):
+    """The lists of the ports, the cells that they name, and what shows them to the host.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+    above : the port above
+
+    Members
+    -------
+    appends, append_port, append_word : In
+        To the list of a port.
+    cell_writes, cell_at, cell_word, store_writes, store_at, store_data : In
+        What the drainer writes.
+    receive_mask, bound : In(ports)
+        Of what ports the host takes messages; those that are bound.
+    readable : Out(ports)
+        The ports whose lists are not empty.
+    fetched_port, fetched_number : Out, In(16)
+        What a port is bound to, in this very cycle.
+    deliver, deliver_data : Out(stream)
+    frees, freed_port, freed_cell, freed_length : Out
+        A cell is free again.
+    flushed, flushed_word : Out
+        It was of a port that is bound no more.
+    reader_idle : Out(1)
+    clear, clear_addr : In
+        The walk after a reset.
+    """
+
+    def __init__(self, layouts: Layouts, above: HostPort):
+        self._layouts = layouts
+        of = layouts
+        records = host_records(of.system, above)
+        super().__init__(
+            {
+                "appends": In(1), "append_port": In(of.port_bits), "append_word": In(of.placed),
+                "cell_writes": In(1), "cell_at": In(of.port_bits + of.cell_bits), "cell_word": In(of.cell),
+                "store_writes": In(1), "store_at": In(of.port_bits + of.cell_bits + of.beat_bits),
+                "store_data": In(of.system.format.flit_bits),
+                "receive_mask": In(of.ports), "bound": In(of.ports), "readable": Out(of.ports),
+                "fetched_port": Out(of.port_bits), "fetched_number": In(16),
+                "deliver": Out(stream.Signature(records["received"])),
+                "deliver_data": Out(stream.Signature(records["beat"])),
+                "frees": Out(1), "freed_port": Out(of.port_bits), "freed_cell": Out(of.cell_bits),
+                "freed_length": Out(of.length_bits),
+                "flushed": Out(1), "flushed_word": Out(of.cell),
+                "reader_idle": Out(1),
+                "clear": In(1), "clear_addr": In(range(of.initial)),
+            }
+        )  # fmt: skip
+        self._beat = records["beat"]
+
+    def elaborate(self, platform):
+        m = Module()
+        of = self._layouts
+        deep = of.ports << of.cell_bits
+        m.submodules.lists = lists = Ram(of.placed, deep)
+        m.submodules.cells = cells = Ram(of.cell, deep)
+        m.submodules.store = store = Ram(of.system.format.flit_bits, deep << of.beat_bits)
+        m.submodules.heads = heads = Words(of.cell_bits, of.ports, ("now",))
+        m.submodules.tails = tails = Words(of.cell_bits, of.ports, ("now", "left"))
+
+        # The lists.  In x+1 it is seen whether the message that left in x was the last.
+        filled, leaving, port = Signal(of.ports), Signal(), Signal(of.port_bits, init=of.ports - 1)
+        last, emptied, arrives = Signal(), Signal(of.ports), Signal(of.ports)
+        after = step(heads.now, of.cells)
+        for pointers in (heads, tails):
+            m.d.comb += [
+                pointers.clear.eq(self.clear & (self.clear_addr < of.ports)),
+                pointers.clear_addr.eq(self.clear_addr),
+            ]
+        m.d.comb += [
+            tails.now_addr.eq(self.append_port),
+            tails.write_en.eq(self.appends),
+            tails.write_addr.eq(self.append_port),
+            tails.write.eq(step(tails.now, of.cells)),
+            tails.left_addr.eq(port),
+            heads.now_addr.eq(port),
+            heads.write_en.eq(leaving),
+            heads.write_addr.eq(port),
+            heads.write.eq(after),
+            lists.write_en.eq(self.appends),
+            lists.write_addr.eq(Cat(tails.now, self.append_port)),
+            lists.write_data.eq(self.append_word),
+            lists.read_addr.eq(Cat(heads.now, port)),
+            last.eq(after == tails.left),
+            emptied.eq(Mux(leaving & last, 1 << port, 0)),
+            arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
+            self.readable.eq(filled & ~emptied),
+        ]
+        m.d.sync += filled.eq(self.readable | arrives)
+
+        # Fetch: chosen in x, the cell's number known in x+3, its word in x+5.
+        fetching, age = Signal(), Signal(5)
+        wanted = Signal(of.ports)
+        chosen, statements = first_of(wanted, port)
+        m.d.comb += [wanted.eq(self.readable & (self.receive_mask | ~self.bound)), *statements]
+        cell, gap = Signal(of.cell_bits), Signal()
+        m.d.sync += [leaving.eq(0), age.eq(age << 1)]
+        with m.If(~fetching & wanted.any()):
+            m.d.sync += [fetching.eq(1), leaving.eq(1), port.eq(chosen), age.eq(1)]
+        with m.If(age[2]):
+            m.d.sync += [cell.eq(lists.read_data.cell), gap.eq(lists.read_data.gap)]
+        word = cells.read_data
+        m.d.comb += [
+            cells.write_en.eq(self.cell_writes),
+            cells.write_addr.eq(self.cell_at),
+            cells.write_data.eq(self.cell_word),
+            cells.read_addr.eq(Cat(Mux(age[2], lists.read_data.cell, cell), port)),
+            self.fetched_port.eq(port),
+        ]
+        judged, good, bound = Signal(), Signal(), Signal()
+        passes, flushes = Signal(), Signal()
+        m.d.comb += bound.eq(self.bound.bit_select(port, 1) & (self.fetched_number == word.dport))
+        with m.If(age[4]):
+            m.d.sync += [judged.eq(1), good.eq(bound)]
+
+        # Show.
+        showing, taken, beats_left, beat = (
+            Signal(), Signal(), Signal(range(of.beats + 1)), Signal(max(1, of.beat_bits)),
+        )  # fmt: skip
+        show, shown_gap, shown_at = Signal(of.cell), Signal(), Signal(of.port_bits + of.cell_bits)
+        done, ends, reads, takes = Signal(), Signal(), Signal(), Signal()
+        there = Signal(range(AHEAD + 1))
+        coming, coming_last = Signal(2), Signal(2)
+        m.submodules.output = output = Queue(self._beat, AHEAD)
+        wiring.connect(m, output.o, wiring.flipped(self.deliver_data))
+        beat_taken = self.deliver_data.valid & self.deliver_data.ready
+        m.d.comb += [
+            passes.eq(((age[4] & bound) | (judged & good)) & ~showing),
+            flushes.eq(((age[4] & ~bound) | (judged & ~good)) & ~done & ~takes),
+            self.deliver.valid.eq(showing & ~taken & ~done),
+            takes.eq(self.deliver.valid & self.deliver.ready),
+            reads.eq(beats_left.any() & (there != AHEAD)),
+            ends.eq(showing & ~done & (taken | takes) & ((beats_left == 0) | (reads & (beats_left == 1)))),
+            store.write_en.eq(self.store_writes),
+            store.write_addr.eq(self.store_at),
+            store.write_data.eq(self.store_data),
+            store.read_addr.eq(Cat(beat[: of.beat_bits], shown_at)),
+            output.i.valid.eq(coming[1]),
+            output.i.payload.data.eq(store.read_data),
+            output.i.payload.last.eq(coming_last[1]),
+            *(self.deliver.payload[name].eq(show[name]) for name in of.cell.members),
+            self.deliver.payload.gap.eq(shown_gap),
+            self.flushed.eq(flushes),
+            self.flushed_word.eq(word),
+            self.frees.eq(done | flushes),
+            Cat(self.freed_cell, self.freed_port).eq(Mux(done, shown_at, Cat(cell, port))),
+            self.freed_length.eq(Mux(done, show.length, word.length)),
+            self.reader_idle.eq(~fetching & ~showing & ~done & output.empty & ~coming.any()),
+        ]
+        m.d.sync += [
+            coming.eq(Cat(reads, coming)),
+            coming_last.eq(Cat(beats_left == 1, coming_last)),
+            there.eq(there + reads - beat_taken),
+            done.eq(ends),
+        ]
+        with m.If(reads):
+            m.d.sync += [beat.eq(beat + 1), beats_left.eq(beats_left - 1)]
+        with m.If(takes):
+            m.d.sync += taken.eq(1)
+        with m.If(ends):
+            m.d.sync += showing.eq(0)
+        with m.If(passes | flushes):
+            m.d.sync += [fetching.eq(0), judged.eq(0)]
+        with m.If(passes):
+            m.d.sync += [
+                showing.eq(1), taken.eq(0), show.eq(word), shown_gap.eq(gap), shown_at.eq(Cat(cell, port)), beat.eq(0),
+                beats_left.eq(of.payload_flits(word.length)),
+            ]  # fmt: skip
+        return m

@@ -1,0 +1,174 @@
+"""What is known of the datagrams below, by their slots, and the merge port (contract of flow, sections 4 and 8)."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.spec.services.flow import MERGED, Code
+
+from .layouts import NUMBER_BITS, Layouts, ahead
+from .ports import MOST_ROOM
+from .table import Words
+
+__all__ = ["LEAST_CREDIT", "Rows"]
+
+#: How far every stream may be ahead of what its receiver expects.
+LEAST_CREDIT = 2
+
+
+class Rows(wiring.Component):
+    """A row for each slot of the NI.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    accepted, merge : In
+        Of the port below.
+    transfer_row, control_row, control_carries : In
+        What is known of the data datagram, and of the control datagram, that the NI accepts next; the latter
+        carries a credit.
+    merge_stream, merge_expected : Out, In
+        In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
+    offer_port, offer_room : Out, In
+        In *g+3*, and in that cycle: half of the free cells of a port.
+    opened : In(nodes)
+    merge_word, merge_mask : Out
+        In *g+4*.
+    ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
+        The row of a slot, in this very cycle, and the least that its datagram carried.
+    looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
+        Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
+    row_ends, row_forgets : In
+        The datagram of ``ended_slot`` has ended; that of ``looked_slot`` carried nothing.
+    """
+
+    def __init__(self, layouts: Layouts):
+        self._layouts = layouts
+        of = layouts
+        records = host_records(of.system, of.below)
+        super().__init__(
+            {
+                "accepted": In(records["accepted"]), "merge": In(records["merge"]),
+                "transfer_row": In(of.row), "control_row": In(of.control_row), "control_carries": In(1),
+                "merge_stream": Out(of.stream_bits), "merge_expected": In(NUMBER_BITS),
+                "offer_port": Out(of.port_bits), "offer_room": In(range(MOST_ROOM + 1)),
+                "opened": In(of.nodes),
+                "merge_word": Out(MERGED), "merge_mask": Out(MERGED),
+                "ended_slot": In(of.slot_bits), "ended_row": Out(of.row), "ended_control": Out(of.control_row),
+                "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
+                "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
+                "looked_life": Out(records["cancel"]),
+                "row_ends": In(1), "row_forgets": In(1),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        data_slots, controls = of.data_slots, of.slots - of.data_slots
+        accepted, control_row = self.accepted, self.control_row
+        m.submodules.rows = rows = Words(of.row, data_slots, ("merged", "ended", "looked"))
+        m.submodules.control_rows = control_rows = Words(of.control_row, controls, ("ended", "looked"))
+        m.submodules.credits = credits = Words(NUMBER_BITS, data_slots, ("ended", "merged"))
+        m.submodules.lives = generations = Words(form.generation_bits, of.slots, ("looked",))
+
+        def behind(slot):
+            """A control slot's number among them."""
+            return (slot - data_slots)[: len(control_rows.write_addr)]
+
+        m.d.comb += [
+            rows.write_en.eq(accepted.valid & ~accepted.control),
+            rows.write_addr.eq(accepted.slot),
+            rows.write.eq(self.transfer_row),
+            control_rows.write_en.eq(accepted.valid & accepted.control),
+            control_rows.write_addr.eq(behind(accepted.slot)),
+            control_rows.write.eq(control_row),
+            generations.write_en.eq(accepted.valid),
+            generations.write_addr.eq(accepted.slot),
+            generations.write.eq(accepted.generation),
+            rows.ended_addr.eq(self.ended_slot),
+            control_rows.ended_addr.eq(behind(self.ended_slot)),
+            self.ended_row.eq(rows.ended),
+            self.ended_control.eq(control_rows.ended),
+        ]
+
+        # Merge.
+        row = rows.merged
+        seen = [Signal(name=f"merged{i}") for i in (2, 3, 4)]
+        data_slot = [Signal(name=f"data_slot{i}") for i in (2, 3, 4)]
+        again = [Signal(name=f"again{i}") for i in (2, 3, 4)]
+        node = [Signal(of.node_bits, name=f"node{i}") for i in (2, 3, 4)]
+        slot = [Signal(of.slot_bits, name=f"slot{i}") for i in (2, 3, 4)]
+        port, asked = Signal(of.port_bits), Signal(of.port_bits)
+        credit, ack = Signal(NUMBER_BITS), Signal(NUMBER_BITS - 1)
+        expected = self.merge_expected
+        m.d.comb += [
+            rows.merged_addr.eq(self.merge.slot),
+            self.merge_stream.eq(of.stream(row.node, row.q)),
+            self.offer_port.eq(asked),
+        ]
+        for stages, first in (
+            (seen, self.merge.valid), (data_slot, self.merge.slot < data_slots), (again, self.merge.tries.any()),
+            (node, row.node), (slot, self.merge.slot),
+        ):  # fmt: skip
+            m.d.sync += [stage.eq(before) for stage, before in zip(stages, (first, *stages), strict=False)]
+        m.d.sync += [
+            port.eq(row.q),
+            asked.eq(port),
+            credit.eq(expected + LEAST_CREDIT + self.offer_room),
+            ack.eq(expected),
+        ]
+        merged = seen[2] & data_slot[2]
+        m.d.comb += [
+            self.merge_word.eq(Cat(credit, ack, again[2])),
+            self.merge_mask.eq(Mux(merged, Const(-1, MERGED), 0)),
+            # Of the copies of a datagram the least counts: an Ack does not say which of them it is for.
+            credits.merged_addr.eq(slot[2]),
+            credits.write_en.eq(merged & (~again[2] | ahead(credits.merged, credit))),
+            credits.write_addr.eq(slot[2]),
+            credits.write.eq(credit),
+            credits.ended_addr.eq(self.ended_slot),
+            self.ended_credit.eq(credits.ended),
+        ]
+
+        # Under way, and what it carried.
+        under_way, carried = Signal(of.slots), Signal(of.slots)
+        one = Const(1, of.slots)
+
+        def at(condition, number):
+            return Mux(condition, (one << number)[: of.slots], 0)
+
+        starts = at(accepted.valid, accepted.slot)
+        carries = self.opened.bit_select(node[2], 1) & (~again[2] | carried.bit_select(slot[2], 1))
+        windows = accepted.control & self.control_carries
+        looked = control_rows.looked
+        is_data = self.looked_slot < data_slots
+        m.d.sync += [
+            under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
+            carried.eq(
+                (
+                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.looked_slot))
+                    | at(merged & carries, slot[2])
+                )
+                & ~starts
+                | at(accepted.valid & windows, accepted.slot)
+            ),
+        ]
+        m.d.comb += [
+            self.ended_carried.eq(carried.bit_select(self.ended_slot, 1)),
+            rows.looked_addr.eq(self.looked_slot),
+            control_rows.looked_addr.eq(behind(self.looked_slot)),
+            generations.looked_addr.eq(self.looked_slot),
+            self.looked_node.eq(Mux(is_data, rows.looked.node, looked.node)),
+            self.looked_lives.eq(
+                under_way.bit_select(self.looked_slot, 1)
+                & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))
+            ),
+            self.looked_life.slot.eq(self.looked_slot),
+            self.looked_life.generation.eq(generations.looked),
+        ]
+        return m

@@ -1,0 +1,124 @@
+"""[flow]: ports, order, credits and congestion, as a service between NI and host."""
+
+import typing
+from dataclasses import dataclass
+
+from .key import Fail, Within, key
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+#: Unfinished numbers that a stream may have, and numbers that its receiver can hold.
+WINDOW = 16
+#: Numbers of a stream, and how many of them, beyond two windows, may go by while a message is still in the network.
+NUMBERS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowSection:
+    about = "A service between NI and host: messages to ports, in order, with credits and congestion."
+
+    ports: int = key(0, "ports of a node, 2, 4, 8 or 16; a port's index is its number modulo this; 0: no flow")
+    cells: int = key(24, "cells of each port: messages that can wait in it")
+    in_order: int = key(8, "cells of each port that only the message whose turn it is may take, at least 1")
+    bound: bool = key(True, "bind every port after a reset, to the number that is its index")
+    receive_limit: int = key(0, "bytes that wait in a port from which on it is congested; 0: half of its cells")
+    send_limit: int = key(0, "bytes a socket may have under way; 0: flow.quota of the longest messages")
+    quota: int = key(0, "messages a socket may have under way; 0: a quarter of the slots for data")
+    watch: int = key(4096, "cycles after which a peer that accepts nothing is asked whether it lives")
+    tries: int = key(6, "retry limit of control messages")
+
+
+def check(system: "System", fail: Fail, within: Within) -> None:
+    flow, ni = system.flow, system.ni
+    if not flow.ports:
+        return
+    if flow.ports not in (2, 4, 8, 16):
+        fail("flow.ports", f"must be 2, 4, 8 or 16, not {flow.ports}", "choose one of these, or 0 for no flow")
+    within("flow.cells", 2, 4096)
+    within("flow.in_order", 1, flow.cells - 1)
+    within("flow.tries", 1, 255)
+    within("flow.watch", 64, 1 << 24)
+    within("flow.quota", 0, ni.slots)
+    for name in ("receive_limit", "send_limit"):
+        within(f"flow.{name}", 0, 65535 * 16)
+        if getattr(flow, name) % 16:
+            fail(f"flow.{name}", f"must be a multiple of 16, not {getattr(flow, name)}", "round it")
+    needs = {
+        "control_classes": (ni.control_classes >= 1, 1), "control_slots": (ni.control_slots >= 2, 4),
+        "merge_bits": (ni.merge_bits == 16, 16), "reject": (ni.reject, "true"),
+        "source_incarnation": (ni.source_incarnation, "true"), "acceptance": (ni.acceptance, "true"),
+        "sweep": (ni.sweep, "true"),
+    }  # fmt: skip
+    for name, (met, cure) in needs.items():
+        if not met:
+            fail(f"ni.{name}", "flow needs it", f"set it to {cure}, or flow.ports to 0")
+    if system.loop.slots:
+        fail("loop.slots", "flow has its own way to the own node", "set it to 0, or flow.ports to 0")
+    if system.wire.mtu < header_bytes(system) + 1:
+        fail("wire.mtu", f"leaves no byte beside flow's header of {header_bytes(system)}", "raise it")
+    if system.format.class_bits < 1:
+        fail("wire.class_bits", "must be at least 1 with flow", "raise it")
+
+
+def promises(system: "System", fail: Fail) -> None:
+    """Numbers of 8 bits are not misread: no message lives while a stream goes on by more than 224 numbers."""
+    if not system.flow.ports:
+        return
+    most = (NUMBERS - 2 * WINDOW) * system.format.send_flits(header_bytes(system))
+    if system.packet_life >= most:
+        fail(
+            "flow.ports",
+            f"a message can live for {system.packet_life:,} cycles, and in {most:,} cycles "
+            f"{NUMBERS - 2 * WINDOW} numbers of a stream can go by",
+            "lower router.queue or router.max_wait",
+        )
+
+
+def header_beats(system: "System") -> int:
+    """Beats of the header before a message."""
+    return -(-64 // system.format.flit_bits)
+
+
+def header_bytes(system: "System") -> int:
+    """Payload bytes that its header takes."""
+    return header_bytes_of(system.format.flit_bits)
+
+
+def header_bytes_of(flit_bits: int) -> int:
+    """The same for flits of so many bits."""
+    return max(8, flit_bits // 8)
+
+
+def mtu(system: "System") -> int:
+    """The longest message in bytes."""
+    return system.wire.mtu - header_bytes(system)
+
+
+def host_mtu(system: "System") -> int:
+    """The longest payload in bytes that a host may send: with flow the longest message."""
+    return mtu(system) if system.flow.ports else system.wire.mtu
+
+
+def quota(system: "System") -> int:
+    """Messages that a socket may have under way."""
+    return system.flow.quota or max(1, (system.ni.slots - system.ni.control_slots) // 4)
+
+
+def _sixteens(number: int) -> int:
+    return max(16, number // 16 * 16)
+
+
+def receive_limit(system: "System") -> int:
+    """Bytes that wait in a port from which on it is congested."""
+    return system.flow.receive_limit or _sixteens(system.flow.cells * mtu(system) // 2)
+
+
+def send_limit(system: "System") -> int:
+    """Bytes that a socket may have under way."""
+    return system.flow.send_limit or max(_sixteens(quota(system) * mtu(system)), -(-mtu(system) // 16) * 16)
+
+
+def silence(system: "System") -> int:
+    """Cycles after which nothing is left in the network of what a node launched before."""
+    return system.packet_life + system.format.max_flits + 8

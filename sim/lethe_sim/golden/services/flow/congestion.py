@@ -1,0 +1,58 @@
+"""Congested ports (section 7): each is looked at in its turn, one a cycle."""
+
+from lethe.spec.events import FLOW_PEERS, Event
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.events import event_word, extra
+from lethe_sim.golden.services import site
+from lethe_sim.golden.state import NEVER, NONE
+
+from .state import port_at
+
+
+@jit
+def weigh_port(flow, index):
+    """Whether a port would become congested, or no more, after a change of it."""
+    port = port_at(flow, index)
+    if port.congested:
+        flips = not port.bound or 2 * port.bytes < port.receive_limit
+    else:
+        flips = port.bound and port.bytes >= port.receive_limit
+    flow.flips = flow.flips & ~(1 << index) | (1 << index if flips else 0)
+
+
+@jit
+def turn(flow, cycle):
+    """The port whose turn it is."""
+    return (cycle - flow.begun) & flow.port_mask
+
+
+@jit
+def look(flow, cycle):
+    """The port that becomes congested in this cycle, or no more; −1 without one."""
+    index = turn(flow, cycle)
+    return index if flow.flips >> index & 1 else NONE
+
+
+@jit
+def flip(s, flow, index):
+    """A port becomes congested, or no more."""
+    port = port_at(flow, index)
+    port.congested = 1 - port.congested
+    flow.congested ^= 1 << index
+    weigh_port(flow, index)
+    flow.map_asked = 1
+    if flow.told_peer == s.cycle:
+        flow.unseen += 1
+    else:
+        site.tell(s, FLOW_PEERS, event_word(Event.FLOW_CONGESTED, port.congested, 0, 0), extra(index), 0)
+
+
+@jit
+def next_turn(flow, cycle):
+    """The next cycle in which a port becomes congested, or no more."""
+    if flow.flips == 0:
+        return NEVER
+    following = cycle + 1
+    while look(flow, following) == NONE:
+        following += 1
+    return following

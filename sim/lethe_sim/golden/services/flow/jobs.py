@@ -1,0 +1,116 @@
+"""Jobs (section 9): one unit does all that is neither a message nor a credit, one job after the other."""
+
+from lethe.spec.services.flow import Code
+from lethe_sim.golden.compile import apart, jit
+
+from . import cancels, completion, control, hear, probe, settings, tasks, tick
+from .state import Job, Notice, Phase, clear_out, out_at
+
+_LAST = len(Job) - 1
+
+
+@jit
+def can_begin(s, flow, job):
+    """Whether a job has something to do."""
+    if job == Job.COMPLETION:
+        return s.below.shows.completion_valid
+    if job == Job.CONTROL:
+        return flow.word_state == hear.FULL
+    if job == Job.SET:
+        return s.above.drives.set_valid
+    if job == Job.TICK:
+        return tick.may_begin(flow, s.cycle)
+    if job == Job.SEND:
+        return control.waits(flow, s.cycle) and control.may_send(s, flow)
+    if job == Job.PROBE:
+        seeks = flow.sought and not flow.probing and s.cycle >= flow.pause_until
+        return seeks and control.may_send(s, flow)
+    if job == Job.CANCEL:
+        return flow.leaving and not flow.cancelling
+    return tasks.has_job(flow)
+
+
+@jit
+def chosen(s, flow):
+    """The job that begins in this cycle, or 0."""
+    if flow.job != Job.NONE or s.cycle < flow.free_from:
+        return 0
+    job = flow.last_job
+    for _ in range(_LAST):
+        job = 1 if job == _LAST else job + 1
+        if can_begin(s, flow, job):
+            return job
+    return 0
+
+
+@apart
+def begin(s, flow, job):
+    """A job begins."""
+    flow.job, flow.last_job, flow.job_at, flow.job_waits, flow.job_goes_on = job, job, s.cycle + tick.STEP, 0, 0
+    if job == Job.COMPLETION:
+        completion.begin(s, flow)
+    elif job == Job.CONTROL:
+        flow.job_waits = hear.code_of(s, flow) == Code.VOID
+    elif job == Job.TICK:
+        tick.begin(flow, s.cycle)
+    elif job == Job.SEND:
+        flow.job_number = control.pop(flow, s.cycle)
+    elif job == Job.PROBE:
+        flow.probed = flow.job_number = probe.sought(flow)
+    elif job == Job.TASK:
+        flow.job_waits = flow.phase == Phase.FLUSH
+
+
+@apart
+def act(s, flow):
+    """The job that is under way makes a step."""
+    job, over, flow.acted_at = flow.job, True, s.cycle
+    if flow.job_goes_on and (job != Job.TASK or goes_on(flow)):
+        go_on(s, flow)
+    elif job == Job.COMPLETION:
+        completion.act(s, flow)
+    elif job == Job.CONTROL:
+        hear.act(s, flow)
+    elif job == Job.SET:
+        settings.act(s, flow)
+    elif job == Job.TICK:
+        tick.act(s, flow)
+    elif job == Job.SEND:
+        control.tell_notice(s, flow, flow.job_number)
+    elif job == Job.PROBE:
+        probe.act(s, flow)
+    elif job == Job.CANCEL:
+        cancels.act(flow)
+    else:
+        over = tasks.act(s, flow)
+    flow.job_goes_on = 1
+    if over and not goes_on(flow):
+        flow.job, flow.free_from = Job.NONE, s.cycle + 1
+        if job == Job.CONTROL:
+            hear.forget(flow)
+
+
+@jit
+def goes_on(flow):
+    """Whether further steps follow that clear or mark something."""
+    return flow.job_clears < flow.ports or flow.job_map or flow.job_windows < flow.ports
+
+
+@jit
+def go_on(s, flow):
+    """A further step: an out stream begins again, MAP is marked, or a WINDOW that waits is."""
+    node = flow.job_node
+    if flow.job_clears < flow.ports:
+        stream = out_at(flow, node, flow.job_clears)
+        if stream.next != stream.base:
+            probe.want(flow, node, probe.MOST_WANTED)
+        clear_out(stream)
+        flow.job_clears += 1
+    elif flow.job_map:
+        control.mark(flow, s.cycle, Code.MAP, node, 0)
+        flow.job_map = 0
+    else:
+        number = control.notice_of(flow, Code.WINDOW, node, flow.job_windows)
+        if control.states(flow)[number] == Notice.WAITING:
+            control.enqueue(flow, s.cycle, number)
+        flow.job_windows += 1

@@ -1,0 +1,66 @@
+"""What a message brings with it from the stream the other way (section 8): credit and expected number."""
+
+from lethe.spec.services.flow import MERGED, In
+from lethe_sim.golden.compile import jit
+from lethe_sim.golden.lib.bits import U0, mask, put
+from lethe_sim.golden.state import MERGE, NEVER
+
+from .send import ACK, CREDIT, RETX
+from .state import ahead, in_at, offer_of, peer_at, row_at
+
+# From the question to the look at the stream, to that at the cells, to the answer.
+_STREAM, _CELLS, _ANSWER = 1, 2, 3
+
+
+@jit
+def offer(s, flow):
+    """The answer, in its cycle."""
+    beat = s.below.beat
+    beat[MERGE], beat[MERGE + 1] = U0, U0
+    if flow.merge_at + _ANSWER != s.cycle or flow.merge_slot >= flow.data_slots:
+        return
+    put(beat, MERGE, CREDIT.shift, CREDIT.bits, flow.merge_credit)
+    put(beat, MERGE, ACK.shift, ACK.bits, flow.merge_expected)
+    put(beat, MERGE, RETX.shift, RETX.bits, 1 if flow.merge_tries > 0 else 0)
+    beat[MERGE + 1] = mask(MERGED)
+
+
+@jit
+def look(flow, cycle):
+    """What the answer depends on, by the state at the start of its cycle."""
+    if flow.merge_at == NEVER or flow.merge_slot >= flow.data_slots:
+        return
+    stream = in_at(flow, flow.merge_node, flow.merge_socket)
+    if cycle == flow.merge_at + _STREAM:
+        flow.merge_expected = stream.expected
+    elif cycle == flow.merge_at + _ANSWER:
+        flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
+    elif cycle == flow.merge_at + _CELLS:
+        taken = offer_of(flow, stream, flow.merge_socket) - stream.expected
+        flow.merge_credit = flow.merge_expected + taken & 255
+
+
+@jit
+def keep(flow, row):
+    """What the peer knows for sure when it has accepted the datagram: the least of what its copies carried."""
+    if flow.merge_tries == 0:
+        row.carried, row.credit = flow.merge_open, flow.merge_credit
+        return
+    row.carried = row.carried and flow.merge_open
+    if ahead(row.credit, flow.merge_credit):
+        row.credit = flow.merge_credit
+
+
+@jit
+def step(s, flow):
+    """The answer is kept with its slot; the next question may come in the same cycle."""
+    if flow.merge_at + _ANSWER == s.cycle:
+        if flow.merge_slot < flow.data_slots:
+            keep(flow, row_at(flow, flow.merge_slot))
+        flow.merge_at = NEVER
+    shows = s.below.shows
+    if shows.merge_valid:
+        flow.merge_at, flow.merge_slot, flow.merge_tries = s.cycle, shows.merge_slot, shows.merge_tries
+        if shows.merge_slot < flow.data_slots:
+            row = row_at(flow, shows.merge_slot)
+            flow.merge_node, flow.merge_socket = row.destination, row.socket

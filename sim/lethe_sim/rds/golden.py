@@ -1,0 +1,272 @@
+"""The golden model as a transport: every node's port above flow, driven cycle by cycle."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lethe.spec import trace
+from lethe.spec.config import System
+from lethe.spec.events import Cause, Status
+from lethe.spec.services import FLOW
+from lethe_sim.golden.model import Golden
+from lethe_sim.golden.state import MERGE, Delivery, ShownPort
+
+from .transport import (
+    Accepted,
+    Answered,
+    Arrived,
+    Congested,
+    DatagramEnd,
+    FlowRecord,
+    Happening,
+    Noticed,
+    Restarted,
+    SettingCode,
+)
+
+__all__ = ["GoldenFlow"]
+
+_OFFERS = {name: 1 << bit for bit, name in enumerate(trace.STIMULUS_BITS)}
+_FLAGS = {name: 1 << bit for bit, name in enumerate(FLOW.flag_bits)}
+_CONGESTED = trace.Bits(32, 16)
+#: Flags that say that the host takes something in this cycle.
+_TAKES = _FLAGS["completion.valid"] | _FLAGS["deliver.valid"] | _FLAGS["deliver_data.valid"] | _FLAGS["notice.valid"]
+#: Cycles that are run at once while nothing can happen.
+_AT_ONCE = 256
+
+
+@dataclass(eq=False)
+class Taking:
+    """A message whose beats come."""
+
+    record: Arrived
+    length: int
+    payload: bytearray = field(default_factory=bytearray)
+
+
+class DrivenHost:
+    """What a host has to offer, and what it is taking."""
+
+    def __init__(self, mask: int):
+        self.mask = mask
+        self.records: deque[FlowRecord] = deque()
+        self.beats: deque[tuple[int, int]] = deque()
+        self.settings: deque[tuple[SettingCode, int, int]] = deque()
+        self.cancels: deque[tuple[int, int]] = deque()
+        self.taking: deque[Taking] = deque()
+
+    @property
+    def offers(self) -> bool:
+        """It has something to offer."""
+        return bool(self.records or self.beats or self.settings or self.cancels)
+
+
+class GoldenFlow:
+    """A system with flow under the golden model, as `transport.FlowTransport`.
+
+    Parameters
+    ----------
+    system : with ``[flow]``; its workload does not run, its faults do
+
+    Raises
+    ------
+    ValueError : the system has no flow
+    """
+
+    def __init__(self, system: System):
+        if not system.flow.ports:
+            raise ValueError("flow.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16")
+        self.system = system
+        self.nodes, self.ports, self.mtu = system.nodes, system.flow.ports, system.flow_mtu
+        self.tags = 1 << system.wire.tag_bits
+        self.receive_limit = system.flow_receive_limit
+        self.golden = Golden(system, external=True)
+        layout, level = system.layout, system.services.index(FLOW)
+        self._places = np.array([layout.service_place(node, level) + FLOW.flags for node in range(system.nodes)])
+        self._words = np.zeros((_AT_ONCE, layout.words), np.uint64)
+        self._stimulus = np.zeros((system.nodes, layout.stimulus_words), np.uint64)
+        self._hosts = [DrivenHost((1 << self.ports) - 1) for _ in range(system.nodes)]
+        self._dirty = set(range(system.nodes))
+        self._congested = [0] * system.nodes
+        self._idle = False
+        self._resets = sorted({(reset.start, reset.node) for reset in system.node_resets}, reverse=True)
+        k = self.golden.k
+        end = int(k.at_top + k.port_width) - int(k.port_streams) * Delivery.size
+        self._shown_at, self._delivery_at = end - ShownPort.size, end
+        self._beat_at = int(k.at_top_data) + MERGE + 2
+        self._accepted = self._shown_at + ShownPort.accepted_valid
+
+    # The transport
+
+    @property
+    def cycle(self) -> int:
+        return self.golden.cycle
+
+    @property
+    def idle(self) -> bool:
+        return self._idle and not any(host.offers or host.taking for host in self._hosts)
+
+    def send(self, node: int, datagram: FlowRecord) -> None:
+        self._host(node).records.append(datagram)
+
+    def set(self, node: int, code: SettingCode, index: int, value: int) -> None:
+        limit = code in (SettingCode.RECEIVE_LIMIT, SettingCode.SEND_LIMIT)
+        self._host(node).settings.append((code, index, value // 16 if limit else value))
+
+    def cancel(self, node: int, slot: int, generation: int) -> None:
+        self._host(node).cancels.append((slot, generation))
+
+    def receive(self, node: int, mask: int) -> None:
+        self._host(node).mask = mask
+
+    def advance(self, cycles: int) -> list[Happening]:
+        end = self.cycle + cycles
+        while self.cycle < end:
+            if self.idle and not self._dirty:
+                self._pass(min(end, self._resets[-1][0] if self._resets else end) - self.cycle)
+                if self.cycle >= end:
+                    break
+            if told := self._step():
+                return told
+        return []
+
+    def close(self) -> None:
+        """Nothing is outside this process."""
+
+    # The steps
+
+    def _host(self, node: int) -> DrivenHost:
+        self._dirty.add(node)
+        return self._hosts[node]
+
+    def _pass(self, cycles: int) -> None:
+        """Cycles in which nothing can happen."""
+        while cycles > 0:
+            part = min(cycles, _AT_ONCE)
+            self.golden.run(part, stimulus=np.tile(self._stimulus.reshape(1, -1), (part, 1)))
+            cycles -= part
+
+    def _step(self) -> list[Happening]:
+        """One cycle: what its hosts are told in it."""
+        for node in self._dirty:
+            self._stimulus[node] = self._offer(self._hosts[node])
+        self._dirty.clear()
+        cycle = self.cycle
+        self.golden.run(1, words=self._words, stimulus=self._stimulus.reshape(1, -1))
+        flags = self._words[0, self._places].tolist()
+        accepted = self.golden.numbers[:, self._accepted].tolist()
+        self._idle = all(flag & _FLAGS["idle"] for flag in flags)
+        told: list[Happening] = []
+        while self._resets and self._resets[-1][0] <= cycle:
+            node = self._resets.pop()[1]
+            self._hosts[node] = DrivenHost(self._host(node).mask)
+            self._congested[node] = 0
+            told.append(Restarted(node, cycle))
+        for node, (flag, has) in enumerate(zip(flags, accepted, strict=True)):
+            host = self._hosts[node]
+            if flag & _TAKES or has or host.offers or _CONGESTED.of(flag) != self._congested[node]:
+                self._look(node, host, flag, cycle, told)
+        return told
+
+    def _offer(self, host: DrivenHost) -> list[int]:
+        """The stimulus words of a host."""
+        layout = self.system.layout
+        words = [0] * layout.stimulus_words
+        ports = {"receive_mask": host.mask}
+        if host.records:
+            datagram = host.records[0]
+            words[trace.STIMULUS_FLAGS] |= _OFFERS["send.valid"]
+            record = {
+                "destination": datagram.destination, "class": 0, "mode": 0, "length": len(datagram.payload),
+                "tag": datagram.tag,
+            }  # fmt: skip
+            words[trace.STIMULUS_RECORD_WORD] = _packed(record, trace.STIMULUS_RECORD)
+            limits = {"deadline": datagram.deadline, "retry_limit": 0, "expect": 0}
+            words[trace.STIMULUS_LIMITS_WORD] = _packed(limits, trace.STIMULUS_LIMITS)
+            ports |= {"sport": datagram.sport, "dport": datagram.dport, "flags": datagram.flags}
+        if host.beats:
+            words[trace.STIMULUS_FLAGS] |= _OFFERS["send_data.valid"]
+            words[trace.STIMULUS_BEAT], words[trace.STIMULUS_BEAT + 1] = host.beats[0]
+        if host.cancels:
+            words[trace.STIMULUS_FLAGS] |= _OFFERS["cancel.valid"]
+            slot, generation = host.cancels[0]
+            cancel = {"slot": slot, "generation": generation}
+            words[trace.STIMULUS_CANCEL_WORD] = _packed(cancel, trace.STIMULUS_CANCEL)
+        words[layout.stimulus_ports] = _packed(ports, trace.STIMULUS_PORTS)
+        if host.settings:
+            code, index, value = host.settings[0]
+            setting = {"valid": 1, "code": code, "index": index, "value": value}
+            words[layout.stimulus_ports + 1] = _packed(setting, trace.STIMULUS_SET)
+        return words
+
+    def _look(self, node: int, host: DrivenHost, flag: int, cycle: int, told: list[Happening]) -> None:
+        """What happened at a host in the cycle: transfers, and what it is told."""
+        shown = ShownPort(self.golden.numbers[node], self._shown_at)
+        if host.offers:
+            self._transfers(node, host, flag, cycle, told, shown)
+        if shown.accepted_valid:
+            slot, generation = int(shown.accepted_slot), int(shown.accepted_generation)
+            told.append(Accepted(node, cycle, slot, generation, int(shown.accepted_tag)))
+        if flag & _FLAGS["completion.valid"]:
+            told.append(
+                DatagramEnd(
+                    node, cycle, int(shown.slot), int(shown.generation), int(shown.destination), int(shown.tag),
+                    Status(int(shown.status)), Cause(int(shown.cause)), int(shown.peer_incarnation),
+                )
+            )  # fmt: skip
+        if flag & _FLAGS["notice.valid"]:
+            told.append(Noticed(node, cycle, int(shown.notice_peer), bool(shown.notice_up), int(shown.notice_map)))
+        if (bits := _CONGESTED.of(flag)) != self._congested[node]:
+            self._congested[node] = bits
+            told.append(Congested(node, cycle, bits))
+        if flag & _FLAGS["deliver.valid"]:
+            it = Delivery(self.golden.numbers[node], self._delivery_at)
+            record = Arrived(
+                node, cycle, int(it.source), int(it.cls), int(it.sport), int(it.dport), int(it.flags), int(it.seq),
+                int(it.gap), b"",
+            )  # fmt: skip
+            host.taking.append(Taking(record, int(it.length)))
+        if flag & _FLAGS["deliver_data.valid"]:
+            words = self.golden.words[node, self._beat_at : self._beat_at + 2]
+            taking = next(taking for taking in host.taking if len(taking.payload) < taking.length)
+            taking.payload += words.tobytes()[: self.system.format.flit_bytes]
+        while host.taking and len(host.taking[0].payload) >= host.taking[0].length:
+            whole = host.taking.popleft()
+            it = whole.record
+            told.append(
+                Arrived(
+                    node, cycle, it.source, it.cls, it.sport, it.dport, it.flags, it.seq, it.gap,
+                    bytes(whole.payload[: whole.length]),
+                )
+            )  # fmt: skip
+
+    def _transfers(
+        self, node: int, host: DrivenHost, flag: int, cycle: int, told: list[Happening], shown: ShownPort
+    ) -> None:
+        """What the node has taken of what the host offered."""
+        offered = int(self._stimulus[node, trace.STIMULUS_FLAGS])
+        if offered & _OFFERS["send_data.valid"] and flag & _FLAGS["send_data.ready"]:
+            host.beats.popleft()
+            self._dirty.add(node)
+        if offered & _OFFERS["send.valid"] and flag & _FLAGS["send.ready"]:
+            host.beats.extend(self._beats(host.records.popleft().payload))
+            self._dirty.add(node)
+        if offered & _OFFERS["cancel.valid"] and flag & _FLAGS["cancel.ready"]:
+            host.cancels.popleft()
+            self._dirty.add(node)
+        if int(self._stimulus[node, self.system.layout.stimulus_ports + 1]) & 1 and flag & _FLAGS["set.ready"]:
+            host.settings.popleft()
+            told.append(Answered(node, cycle, int(shown.answer_error)))
+            self._dirty.add(node)
+
+    def _beats(self, payload: bytes) -> list[tuple[int, int]]:
+        """Both stimulus words of each beat."""
+        step = self.system.format.flit_bytes
+        beats = (payload[at : at + step] for at in range(0, len(payload), step))
+        return [(int.from_bytes(beat[:8], "little"), int.from_bytes(beat[8:], "little")) for beat in beats]
+
+
+def _packed(values: dict[str, int], table: tuple[tuple[str, int], ...]) -> int:
+    """A stimulus word; what is not named is 0."""
+    return sum(values.get(name, 0) << bits.shift for name, bits in trace.fields(table).items())

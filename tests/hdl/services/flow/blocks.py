@@ -1,0 +1,30 @@
+"""What the tests of flow's blocks share: layouts, and a simulator around one block."""
+
+from amaranth.sim import Simulator
+
+from lethe.services.flow.layouts import Layouts
+from lethe.spec.ports import HostPort
+from tests.helpers.rtl_flow_bench import flow_system
+
+
+def layouts(**sections) -> Layouts:
+    """Of a pair of nodes with four ports of four cells; other keys as given."""
+    system = flow_system(**sections)
+    return Layouts(system, HostPort.of_ni(system))
+
+
+def simulated(block, test) -> None:
+    """Runs ``await test(ctx)`` on one block."""
+    simulator = Simulator(block)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(test)
+    simulator.run()
+
+
+async def walked(ctx, block, words: int) -> None:
+    """The walk after a reset."""
+    for address in range(words):
+        ctx.set(block.clear, 1)
+        ctx.set(block.clear_addr, address)
+        await ctx.tick()
+    ctx.set(block.clear, 0)

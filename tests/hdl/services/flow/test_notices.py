@@ -1,0 +1,84 @@
+"""Notices of control: what is told, and told again (contract of flow, section 9.2)."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import pytest
+
+from lethe.services.flow.control import Notices
+from lethe.services.flow.layouts import Operation
+from lethe.spec.services.flow import Code
+from tests.hdl.services.flow.blocks import layouts, simulated, walked
+
+MARK, FLY, WAIT = Operation.MARK, Operation.FLY, Operation.WAIT
+CLEAN, REVIVE = Operation.CLEAN, Operation.REVIVE
+ARRIVED, REPEAT = Operation.ARRIVED, Operation.REPEAT
+
+
+def played(operations, code: Code, *, node: int = 1, index: int = 0) -> list[bool]:
+    """Whether each operation pushes the notice to the queue; everything is popped at once."""
+    of = layouts()
+    block = Notices(of)
+    pushed = []
+
+    async def test(ctx):
+        await walked(ctx, block, of.initial)
+        ctx.set(block.tell_pops, 1)
+        ctx.set(block.job_peer, node)
+        ctx.set(block.notice_code, code)
+        ctx.set(block.notice_index, index)
+        ctx.set(block.notice_stream, node << 2 | index)
+        await ctx.tick().repeat(2)
+        for operation in operations:
+            ctx.set(block.operation, operation)
+            await ctx.tick()
+            ctx.set(block.operation, Operation.NOTHING)
+            await ctx.tick()
+            pushed.append(bool(ctx.get(block.tell_valid)))
+            if pushed[-1]:
+                told = ctx.get(block.tell)
+                assert (told.code, told.node, told.index) == (code, node, index)
+            await ctx.tick()
+
+    simulated(block, test)
+    return pushed
+
+
+@pytest.mark.parametrize("code", [Code.PING, Code.PONG, Code.MAP, Code.WINDOW, Code.VOID])
+def test_every_code(code):
+    """Marked once it waits once; marked while it flies it is told again afterwards, and once more if it failed."""
+    index = 3 if code in (Code.WINDOW, Code.VOID) else 0
+    steps = (MARK, MARK, FLY, ARRIVED, MARK, FLY, MARK, MARK, ARRIVED, FLY, REPEAT, CLEAN, MARK)
+    assert played(steps, code, index=index) == [
+        True, False, False, False, True, False, False, False, True, False, True, False, True,
+    ]  # fmt: skip
+
+
+def test_what_waits_is_told_when_the_source_revives_or_it_is_marked():
+    steps = (REVIVE, MARK, WAIT, REVIVE, WAIT, MARK, REVIVE)
+    assert played(steps, Code.WINDOW, index=2) == [False, True, False, True, False, True, False]
+
+
+def test_an_acceptance_marks_window():
+    """Of the stream that it asked for two cycles before; its neighbours are untouched."""
+    of = layouts()
+    block = Notices(of)
+
+    async def test(ctx):
+        await walked(ctx, block, of.initial)
+        ctx.set(block.mark_soon, 1)
+        ctx.set(block.mark_stream, 1 << 2 | 1)
+        await ctx.tick()
+        ctx.set(block.mark_soon, 0)
+        await ctx.tick()
+        ctx.set(block.accept_marks, 1)
+        ctx.set(block.accept_at, 1 << 2 | 1)
+        await ctx.tick()
+        ctx.set(block.accept_marks, 0)
+        await ctx.tick()
+        told = ctx.get(block.tell)
+        assert ctx.get(block.tell_valid) and (told.code, told.node, told.index) == (Code.WINDOW, 1, 1)
+        ctx.set(block.tell_pops, 1)
+        await ctx.tick()
+        assert ctx.get(block.nothing_to_tell)
+
+    simulated(block, test)

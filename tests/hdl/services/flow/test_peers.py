@@ -1,0 +1,167 @@
+"""Peers: what jobs and attempts write, what is asked of all of them at once, and notices (contract of flow, 4, 9.4)."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import random
+
+import pytest
+
+from lethe.services.flow.peers import Peers
+from lethe.spec.services.flow import In, Out
+from tests.hdl.services.flow.blocks import layouts, simulated, walked
+
+NODES = 4
+
+
+def played(test) -> None:
+    """Runs ``await test(ctx, block)`` after the walk, on four nodes."""
+    of = layouts(topology={"kind": "crossbar", "nodes": NODES})
+    block = Peers(of, of.system.top_port)
+
+    async def process(ctx):
+        await walked(ctx, block, of.initial)
+        await test(ctx, block)
+
+    simulated(block, process)
+
+
+async def job(ctx, block, peer: int, *, out=None, in_=None, **names) -> None:
+    """A job changes something of a peer."""
+    ctx.set(block.job_acts, 1)
+    ctx.set(block.job_peer, peer)
+    for name, value in (("out", out), ("in", in_)):
+        ctx.set(getattr(block, f"{name}_writes"), value is not None)
+        if value is not None:
+            ctx.set(getattr(block, f"{name}_word"), value)
+    for name in names:
+        ctx.set(getattr(block, name), 1)
+    await ctx.tick()
+    for name in ("job_acts", "out_writes", "in_writes", *names):
+        ctx.set(getattr(block, name), 0)
+
+
+async def attempt(ctx, block, peer: int, *names: str) -> None:
+    ctx.set(block.attempt_peer, peer)
+    for bit in names:
+        ctx.set(getattr(block, bit), 1)
+    await ctx.tick()
+    for bit in names:
+        ctx.set(getattr(block, bit), 0)
+
+
+def bits(of_nodes) -> int:
+    """A bit for each node."""
+    return sum(holds << node for node, holds in enumerate(of_nodes))
+
+
+def out_of(ctx, block, peer: int):
+    ctx.set(block.attempt_peer, peer)
+    return ctx.get(block.attempt_out)
+
+
+def test_an_attempt_that_finds_no_peer_wants_it():
+    """DOWN becomes CONNECTING, which is seen; wanted becomes 1, unless it is more already."""
+
+    async def test(ctx, block):
+        ctx.set(block.attempt_peer, 2)
+        ctx.set(block.attempt_connects, 1)
+        assert ctx.get(block.changes) and (ctx.get(block.changed), ctx.get(block.changed_state)) == (2, Out.CONNECTING)
+        await attempt(ctx, block, 2, "attempt_connects")
+        found = out_of(ctx, block, 2)
+        assert (found.state, found.wanted, found.blocked) == (Out.CONNECTING, 1, 0)
+        assert ctx.get(block.seeks) == 0b100 == ctx.get(block.hears)
+        for state in (Out.LEAVING, Out.ERROR):
+            await job(ctx, block, 1, out={"state": state, "wanted": 5})
+            await attempt(ctx, block, 1, "attempt_connects")
+            found = out_of(ctx, block, 1)
+            assert (found.state, found.wanted) == (state, 5)
+            assert ctx.get(block.seeks) == 0b100 and ctx.get(block.troubled)
+        await attempt(ctx, block, 3, "attempt_blocked")
+        assert out_of(ctx, block, 3).blocked and out_of(ctx, block, 3).state == Out.DOWN
+
+    played(test)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_asked_of_all_nodes_at_once(seed):
+    """After any changes the bits of all nodes are those of their words."""
+    chance = random.Random(seed)
+
+    async def test(ctx, block):
+        outs = [{"state": 0, "wanted": 0, "pong": 0} for _ in range(NODES)]
+        ins, lives = [0] * NODES, [0] * NODES
+        for _ in range(120):
+            peer, what = chance.randrange(NODES), chance.randrange(5)
+            if what == 0:
+                outs[peer] = {
+                    "state": chance.randrange(5), "wanted": chance.choice((0, 0, 1, 4)), "pong": chance.randrange(2),
+                }  # fmt: skip
+                await job(ctx, block, peer, out=outs[peer])
+            elif what == 1:
+                ins[peer] = chance.randrange(3)
+                await job(ctx, block, peer, in_={"state": ins[peer]})
+            elif what == 2 and lives[peer]:
+                lives[peer] -= 1
+                await job(ctx, block, peer, lives_less=1)
+            elif what == 3 and lives[peer] < 4:
+                lives[peer] += 1
+                if chance.random() < 0.5:
+                    await job(ctx, block, peer, lives_more=1)
+                else:
+                    await attempt(ctx, block, peer, "attempt_lives")
+            await ctx.tick()
+
+            states = [out["state"] for out in outs]
+            assert ctx.get(block.hears) == bits(state in (Out.CONNECTING, Out.UP) for state in states)
+            assert ctx.get(block.seeks) == bits(
+                out["state"] == Out.CONNECTING and out["wanted"] > 0 and not out["pong"] for out in outs
+            )
+            assert ctx.get(block.opened) == bits(state != In.CLOSED for state in ins)
+            assert ctx.get(block.mute) == bits(state == In.MUTE for state in ins)
+            fled = [s == Out.LEAVING and n > 0 for s, n in zip(states, lives, strict=True)]
+            assert bool(ctx.get(block.fled)) == any(fled)
+            ctx.set(block.looked_node, peer)
+            assert bool(ctx.get(block.looked_leaves)) == (states[peer] == Out.LEAVING)
+            assert bool(ctx.get(block.troubled)) == bool({Out.LEAVING, Out.ERROR} & set(states))
+            ctx.set(block.job_peer, peer)
+            ctx.set(block.job_acts, 1)
+            found = ctx.get(block.peer_out)
+            assert {name: found[name] for name in outs[peer]} == outs[peer]
+            assert ctx.get(block.peer_in).state == ins[peer] and bool(ctx.get(block.peer_lives)) == (lives[peer] > 0)
+            ctx.set(block.job_acts, 0)
+
+    played(test)
+
+
+def test_notices():
+    """A node is told of once, as it is when the host looks; one that is taken in this cycle is there no more."""
+
+    async def test(ctx, block):
+        async def taken() -> tuple:
+            found = ctx.get(block.notice.payload)
+            assert ctx.get(block.notice.valid)
+            ctx.set(block.notice.ready, 1)
+            await ctx.tick()
+            ctx.set(block.notice.ready, 0)
+            await ctx.tick().repeat(2)
+            return found.peer, found.up, found.map
+
+        assert ctx.get(block.no_notices)
+        for peer in (2, 1, 2):
+            await job(ctx, block, peer, notices=1)
+        await job(ctx, block, 2, out={"state": Out.UP, "map": 5})
+        await ctx.tick().repeat(2)
+        assert not ctx.get(block.no_notices)
+        assert await taken() == (2, 1, 5)
+        assert await taken() == (1, 0, 0)
+        assert ctx.get(block.no_notices) and not ctx.get(block.notice.valid)
+        await job(ctx, block, 3, notices=1)
+        await ctx.tick().repeat(2)
+        ctx.set(block.notice.ready, 1)
+        await job(ctx, block, 3, notices=1)  # in the cycle in which it is taken
+        ctx.set(block.notice.ready, 0)
+        await ctx.tick().repeat(2)
+        assert await taken() == (3, 0, 0)
+        assert ctx.get(block.no_notices)
+
+    played(test)

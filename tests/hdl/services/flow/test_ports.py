@@ -1,0 +1,130 @@
+"""Own ports: cells that are promised, taken and freed, and congestion (contract of flow, sections 6 and 7)."""
+
+# pyright: reportAttributeAccessIssue=false
+
+from lethe.services.flow.ports import Ports
+from tests.hdl.services.flow.blocks import layouts, simulated, walked
+
+
+def started(test, **sections):
+    of = layouts(**sections)
+    block = Ports(of)
+
+    async def run(ctx):
+        await walked(ctx, block, of.initial)
+        ctx.set(block.ready, 1)
+        await test(ctx, block)
+
+    simulated(block, run)
+
+
+def test_free_cells_come_in_order_and_again():
+    """0, 1, … at first; then in the order in which they were freed; ports do not meet."""
+
+    async def test(ctx, block):
+        ctx.set(block.free_port, 2)
+        for cell in (0, 1, 2):
+            assert ctx.get(block.free_cell) == cell
+            ctx.set(block.free_takes, 1)
+            await ctx.tick()
+        ctx.set(block.free_takes, 0)
+        for cell in (1, 0):
+            ctx.set(block.frees, 1)
+            ctx.set(block.freed_port, 2)
+            ctx.set(block.freed_cell, cell)
+            await ctx.tick()
+        ctx.set(block.frees, 0)
+        found = []
+        for _ in range(3):
+            found.append(ctx.get(block.free_cell))
+            ctx.set(block.free_takes, 1)
+            await ctx.tick()
+        assert found == [3, 1, 0]
+        ctx.set(block.free_port, 1)
+        assert ctx.get(block.free_cell) == 0
+
+    started(test)
+
+
+def test_used_cells():
+    """A promise and a free in one cycle leave a port as it is; crowded from C − R on, full at C."""
+
+    async def test(ctx, block):
+        seen = []
+        for frees in (0, 0, 1, 0, 0):
+            ctx.set(block.accept_takes, 1)
+            ctx.set(block.accept_port, 3)
+            ctx.set(block.frees, frees)
+            ctx.set(block.freed_port, 3)
+            await ctx.tick()
+            ctx.set(block.offer_port, 3)
+            ctx.set(block.judged_port, 3)
+            seen.append((ctx.get(block.judged_crowded), ctx.get(block.judged_full), ctx.get(block.offer_room)))
+        assert seen == [(0, 0, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
+        assert ctx.get(block.all_used) == 4 and not ctx.get(block.nothing_used)
+        ctx.set(block.accept_takes, 0)
+        ctx.set(block.own_takes, 1)
+        ctx.set(block.own_port, 0)
+        ctx.set(block.frees, 1)
+        await ctx.tick()
+        assert not ctx.get(block.judged_full) and ctx.get(block.all_used) == 4
+
+    started(test)
+
+
+def test_congestion():
+    """From the limit on, until less than half of it is left; an unbound port is never congested."""
+
+    async def test(ctx, block):
+        async def turned():
+            """What turns in the next four cycles."""
+            found = []
+            for _ in range(4):
+                if ctx.get(block.turns):
+                    found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
+                await ctx.tick()
+            return found
+
+        async def moves(name, port, length):
+            ctx.set(getattr(block, f"{name}s"), 1)
+            ctx.set(getattr(block, f"{'fill' if name == 'fill' else 'freed'}_port"), port)
+            ctx.set(getattr(block, f"{'fill' if name == 'fill' else 'freed'}_length"), length)
+            await ctx.tick()
+            ctx.set(getattr(block, f"{name}s"), 0)
+
+        assert await turned() == []
+        await moves("fill", 1, 32)
+        await moves("fill", 1, 31)
+        assert await turned() == []
+        await moves("fill", 1, 1)
+        assert await turned() == [(1, 1)] and ctx.get(block.congested) == 2
+        await moves("free", 1, 32)
+        assert await turned() == []
+        await moves("free", 1, 1)
+        assert await turned() == [(1, 0)] and ctx.get(block.congested) == 0
+        # A limit that the host sets, and a port that is unbound.
+        ctx.set(block.set_index, 1)
+        ctx.set(block.set_value, 1)
+        ctx.set(block.limits, 1)
+        await ctx.tick()
+        ctx.set(block.limits, 0)
+        assert await turned() == [(1, 1)]
+        ctx.set(block.unbinds, 1)
+        await ctx.tick()
+        ctx.set(block.unbinds, 0)
+        assert await turned() == [(1, 0)] and await turned() == [] and ctx.get(block.bound) == 0b1101
+
+    started(test)
+
+
+def test_bound():
+    async def test(ctx, block):
+        ctx.set(block.judged_port, 2)
+        assert ctx.get(block.bound) == 0b1111 and ctx.get(block.judged_number) == 2
+        ctx.set(block.binds, 1)
+        ctx.set(block.set_index, 2)
+        ctx.set(block.set_value, 0x1236)
+        await ctx.tick()
+        assert ctx.get(block.judged_number) == 0x1236
+
+    started(test)

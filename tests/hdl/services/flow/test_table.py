@@ -1,0 +1,57 @@
+"""Tables: what is shown is the word as of the cycle that is promised, however near the writes."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import random
+
+import pytest
+from amaranth.hdl import Const
+
+from lethe.services.flow.table import Table, Words
+from tests.hdl.services.flow.blocks import simulated, walked
+
+DEPTH = 40
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_reader_sees_all_writes_of_earlier_cycles(early):
+    """Asked in c, shown in c+2: as of the start of c+2, or early of c+1.  Few addresses, so that writes meet reads."""
+    table = Table(8, DEPTH, ("seen",), early=("seen",) if early else (), init=Const(7, 8))
+    chance = random.Random(early)
+
+    async def test(ctx):
+        await walked(ctx, table, DEPTH)
+        words, asked, held = [7] * DEPTH, [], []
+        for cycle in range(600):
+            # `held[c]`: the words as of the start of c.
+            held.append(list(words))
+            if cycle >= 2:
+                assert ctx.get(table.seen) == held[cycle - early][asked[cycle - 2]], cycle
+            asked.append(chance.randrange(3))
+            ctx.set(table.seen_addr, asked[-1])
+            writes, where, what = chance.random() < 0.6, chance.randrange(3), chance.randrange(256)
+            ctx.set(table.write_en, writes)
+            ctx.set(table.write_addr, where)
+            ctx.set(table.write, what)
+            if writes:
+                words[where] = what
+            await ctx.tick()
+
+    simulated(table, test)
+
+
+def test_words_show_at_once():
+    table = Words(8, 4, ("one", "other"), init=Const(9, 8))
+
+    async def test(ctx):
+        await walked(ctx, table, 4)
+        ctx.set(table.one_addr, 2)
+        ctx.set(table.other_addr, 3)
+        ctx.set(table.write_en, 1)
+        ctx.set(table.write_addr, 3)
+        ctx.set(table.write, 1)
+        assert (ctx.get(table.one), ctx.get(table.other)) == (9, 9)
+        await ctx.tick()
+        assert (ctx.get(table.one), ctx.get(table.other)) == (9, 1)
+
+    simulated(table, test)

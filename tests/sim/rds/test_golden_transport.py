@@ -1,0 +1,78 @@
+"""The driver over the golden model: what the plain transport stands for is what hardware does."""
+
+import errno
+
+import pytest
+
+from lethe_sim.rds import RdsNetwork, stress
+from lethe_sim.rds import constants as rds
+from lethe_sim.rds.golden import GoldenFlow
+from tests.helpers.flow_oracle import flow_system
+from tests.helpers.rds_sockets import bound, raises, until_quiet
+
+A, B = ("10.0.0.1", 4001), ("10.0.0.2", 4002)
+
+
+def network(nodes: int = 2, **sections) -> RdsNetwork:
+    shape = {"flow": {"ports": 16, "cells": 24, "in_order": 8}}
+    return RdsNetwork(GoldenFlow(flow_system(nodes, **{**shape, **sections})))
+
+
+def test_messages_of_every_length_to_a_peer_and_to_the_own_node():
+    with network() as one:
+        a, b, own = bound(one, 0, 4001), bound(one, 1, 4002), bound(one, 0, 4003)
+        for length in (0, 1, 31, 32, 33, 500):
+            payload = bytes(range(256))[:length] * (1 + length // 256)
+            for receiver in (b, own):
+                a.sendto(payload, receiver.getsockname())
+                assert receiver.recvfrom(2000) == (payload, A)
+        a.sendto(b"", ("10.0.0.2", 0))
+        assert a.recvfrom(9) == (b"", ("10.0.0.2", 0))
+        assert one.information(0).streams[-1].next_tx > 0
+
+
+def test_a_port_that_is_full_refuses_and_recovers():
+    """RDS-10, RDS-15, RDS-16, RDS-23."""
+    with network() as one:
+        a, b, other = bound(one, 0, 4001), bound(one, 1, 4002), bound(one, 1, 4003)
+        b.setsockopt(rds.SOL_SOCKET, rds.SO_RCVBUF, 100)
+        a.setsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR, 1)
+        sent = 0
+        with raises(errno.ENOBUFS):
+            while sent < 200:
+                sent += a.sendto(bytes([sent]), rds.MSG_DONTWAIT, B)
+                one.run(60)
+        assert sent >= 100
+        a.sendto(b"elsewhere", ("10.0.0.2", 4003))
+        assert other.recv(99) == b"elsewhere"
+        assert [b.recv(9) for _ in range(sent)] == [bytes([n]) for n in range(sent)]
+        assert a.poll(rds.POLLIN, 3000) == rds.POLLIN
+        assert a.recvmsg(0).ancdata[0][1] == rds.RDS_CMSG_CONG_UPDATE
+
+
+def test_a_node_that_is_reset_is_bound_again():
+    """RDS-42."""
+    resets = [{"node": 1, "start": 1500, "cycles": 4}, {"node": 0, "start": 4500, "cycles": 2}]
+    with network(faults={"resets": resets}) as one:
+        a, b = bound(one, 0, 4001), bound(one, 1, 4002)
+        for at in (1000, 3000, 6000):
+            one.run(max(0, at - one.cycle))
+            a.sendto(b"%d" % at, B)
+            assert b.recv(99) == b"%d" % at
+        assert one.information(0).counters["conn_reset"] == 1
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_a_stress(loss):
+    with network(3, faults={"loss": loss}) as one:
+        addresses = [one.addresses.of(node) for node in range(3)]
+        running = stress.Running(one, addresses, stress.Stress(tasks=6, request=40, ack=20, depth=2, cycles=1500))
+        intervals = list(running.run())
+        assert sum(i.requests for i in intervals) == sum(i.acks for i in intervals) > 20
+        running.close()
+        until_quiet(one)
+
+
+def test_a_system_without_flow_is_refused():
+    with pytest.raises(ValueError, match=r"flow\.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16"):
+        GoldenFlow(flow_system(flow={"ports": 0}))
