@@ -53,7 +53,7 @@ class Messages:
     def __init__(self, system: System, links: list[int]):
         graph = system.graph
         self._nodes, self._pauses, self._flit_bytes = graph.nodes, bool(system.credits), system.format.flit_bytes
-        self._kept = np.zeros(0, FLIT)
+        self._kept, self._pool = np.zeros(0, FLIT), system.pool > 0
         #: Messages in the order of their beginnings, as far as that is known.
         self._pending: list[LinkMessage] = []
         self._ends = {number: graph.link(number) for number in links}
@@ -65,8 +65,9 @@ class Messages:
                 self._shown[end.target, LANE_RX] = number
             else:
                 unit = graph.first_router + end.target
-                self._shown[unit, end.target_port] = number
-                if graph.queued:
+                # With a pool an input shows the fate of a head in its cycle, or nothing if the head is stored.
+                (self._backs if self._pool else self._shown)[unit, end.target_port] = number
+                if graph.queued and not self._pool:
                     self._backs[unit, graph.ports(end.target) + end.target_port] = number
         # Heads that wait for what a router does with them, and the reverse, in the order of their arrival.
         self._heads: dict[int, deque[LinkMessage]] = {
@@ -88,7 +89,7 @@ class Messages:
         over : nothing comes after them
         """
         self._assemble(np.concatenate([self._kept, flits]), cycle, over)
-        self._judge(events)
+        self._judge(events, cycle)
         for key in [key for key in self._acting if over or key[1] + ACTS < cycle]:
             self._acting.pop(key).settled = True
         if over:
@@ -163,8 +164,8 @@ class Messages:
             return
         message.settled = True
 
-    def _judge(self, events: np.ndarray) -> None:
-        """Find the fates in the events.  A head's may come before its message is complete, and waits for it."""
+    def _judge(self, events: np.ndarray, cycle_now: int) -> None:
+        """Find the fates in the events before ``cycle_now``.  A head's may come before its message is complete, and waits for it."""
         place = events["unit"].astype(np.int64) << 8 | events["lane"].astype(np.int64)
         place[place >= len(self._wanted)] = len(self._wanted) - 1
         for row in np.flatnonzero(self._wanted[place]).tolist():
@@ -187,6 +188,8 @@ class Messages:
             for head in [head for head in heads if (link, head.cycle) in self._refused]:
                 _settle(head, self._refused.pop((link, head.cycle)))
                 heads.remove(head)
+            while self._pool and heads and heads[0].cycle < cycle_now:
+                heads.popleft().settled = True  # stored
             fates = self._fates[link]
             while heads and fates:
                 _settle(heads.popleft(), fates.popleft())
