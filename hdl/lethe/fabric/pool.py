@@ -50,7 +50,7 @@ class Pool(wiring.Component):
     routed : Out(worms · ports)
         For each buffer the output of its worm, one-hot.
     head, body, longest : Out(worms)
-        Its worm begins to leave if ``held`` allows; goes on to leave; and has no more than this flit left, not the last.
+        Its worm begins to leave if ``held`` allows; goes on; and has as many flits as it may, without a last one.
 
     Reset empties it.
     """
@@ -148,9 +148,7 @@ class Pool(wiring.Component):
         found = []
         for b in worms:
             first = [
-                self.waiting[a]
-                & (routes[a] & routes[b]).any()
-                & (older[a, b] if a < b else ~older[b, a])
+                self.waiting[a] & (routes[a] & routes[b]).any() & (older[a, b] if a < b else ~older[b, a])
                 for a in worms
                 if a != b
             ]

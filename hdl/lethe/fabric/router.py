@@ -222,7 +222,9 @@ class Router(wiring.Component):
         """By output the events of what leaves the pool there."""
         rule, buffers = self._rule, range(self._rule.ports, self._rule.ports + self._pool)
         leaving, found = Signal(self._pool), {}
-        begins = {b: {o: now.head[b] & now.selected[o][whose.index(b)] for o, whose in sources.items()} for b in buffers}
+        begins = {
+            b: {o: now.head[b] & now.selected[o][whose.index(b)] for o, whose in sources.items()} for b in buffers
+        }
         for n, b in enumerate(buffers):
             begun = Cat(begins[b].values()).any()
             m.d.sync += leaving[n].eq((begun | (leaving[n] & now.body[b])) & now.holds[b])

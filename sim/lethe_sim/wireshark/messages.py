@@ -165,7 +165,10 @@ class Messages:
         message.settled = True
 
     def _judge(self, events: np.ndarray, cycle_now: int) -> None:
-        """Find the fates in the events before ``cycle_now``.  A head's may come before its message is complete, and waits for it."""
+        """Find the fates in the events before ``cycle_now``.
+
+        A head's may come before its message is complete, and waits for it.
+        """
         place = events["unit"].astype(np.int64) << 8 | events["lane"].astype(np.int64)
         place[place >= len(self._wanted)] = len(self._wanted) - 1
         for row in np.flatnonzero(self._wanted[place]).tolist():

@@ -86,7 +86,7 @@ def test_what_is_torn_leaves_as_a_fragment():
     ],
 )
 def test_rtl_and_golden_model_are_equal(kind, number, worms, latency, wire):
-    """Under hostile input, from one seed; the last with buffers of block RAM."""
+    """Under hostile input, from one seed; the last with deep buffers, which are read a cycle ahead."""
     configured = system(kind, wire=wire).replace(router={"pool": worms, "latency": latency})
     block = RouterBlock(configured, number)
     i, o, m = Signal(block.inputs), Signal(block.output_bits), Module()

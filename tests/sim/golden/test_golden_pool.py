@@ -11,7 +11,6 @@ from tests.helpers.golden_systems import TOPOLOGIES, make
 from tests.sim.golden.test_golden_queued_runs import arrivals_in_order
 
 
-
 def assert_conserved(golden):
     """What the buffers are, the routers and outputs count, and no output belongs to two worms."""
     worms, tables = int(golden.k.pool), golden._fabric

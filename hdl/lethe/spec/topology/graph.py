@@ -92,7 +92,7 @@ class Topology(abc.ABC):
         """Ports of a router, numbered the same on the input and the output side."""
 
     def lanes(self, router: int) -> int:
-        """Lanes a router shows events on: its inputs', then those of the queues' backs, or of what leaves a pool by each output."""
+        """Lanes a router shows events on: its inputs', then the queues' backs or what leaves a pool by each output."""
         return self.ports(router) << self.queued
 
     def up_ports(self, router: int) -> int:

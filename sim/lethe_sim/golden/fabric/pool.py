@@ -71,9 +71,10 @@ def leave(k, f, ev, cycle, number):
         held = f.pool[buffer]
         if held.mode == LEAVING:
             next_flit(k, f, ev, cycle, number, buffer)
-        elif held.mode == WAITING and cycle >= held.entered + READY:
-            if f.ports[first + held.output].free_from <= cycle and oldest(k, f, number, buffer):
-                begin(k, f, ev, cycle, number, buffer)
+            continue
+        ready = held.mode == WAITING and cycle >= held.entered + READY
+        if ready and f.ports[first + held.output].free_from <= cycle and oldest(k, f, number, buffer):
+            begin(k, f, ev, cycle, number, buffer)
 
 
 @jit

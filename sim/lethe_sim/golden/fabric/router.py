@@ -319,7 +319,7 @@ def head_event(k, f, ev, cycle, port, event):
 
 @jit
 def refuse(k, f, ev, cycle, port, event):
-    """A head does not get its output: it may enter the pool, or stay in its queue if it has patience, or is discarded."""
+    """A head does not get its output: it may enter the pool, stays in its queue if it has patience, or is discarded."""
     if k.pool:
         f.ports[port].asks = REFUSED
         return
