@@ -30,7 +30,7 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from lethe import verilog
-from lethe.bus.ni import AxiNi
+from lethe.bus.ni import AxiNi, StreamNi
 from lethe.bus.registers import Registers
 from lethe.bus.streams import Streams
 from lethe.fabric.router import Router
@@ -311,8 +311,11 @@ GOALS = {
     "tree router, medium": (2800, 190),
     "NI whose time-outs follow round trips": (3300, 150),
     "AXI4-Streams of a NI, medium": (350, 150),
+    "AXI4-Streams, store and forward": (350, 150),
     "registers of a NI, medium": (450, 150),
-    "NI on AXI, medium": (3700, 150),
+    "NI on AXI4-Streams, medium": (3250, 146),
+    "NI on AXI, medium": (3700, 146),
+    "NI on AXI, store and forward, host clock": (3700, 146),
 }
 #: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
 BEFORE = {
@@ -342,14 +345,9 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
     """
     timed = System.make(timers={"ceiling": 2000})
     looped = System.make(loop={"slots": 4})
-    medium = System.make(preset="medium")
     others = {
         "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered="link_i"),
         "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
-        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
-        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
-        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
-        "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
     }
     seeds = 1 if quick else 3
     sizes = {}
@@ -370,6 +368,27 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
             yield Figure(section="area", quantity=name, measured=f"left out: {error}")
             continue
         yield from _sized(name, found)
+
+
+def on_axi(quick: bool) -> Iterator[Figure]:
+    """What AXI costs a NI of the preset medium, and the clock of the whole; measured as in `area`.
+
+    The NI's clock is that of a NI alone, whose host port is not timed; on AXI the paths from its host port count, too.
+    """
+    medium = System.make(preset="medium")
+    blocks = {
+        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
+        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
+        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
+        "NI on AXI4-Streams, medium": Block(make=lambda: StreamNi(medium), registered="link_i"),
+        "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
+        "NI on AXI, store and forward, host clock": Block(
+            make=lambda: AxiNi(medium, store=True, host_clock=True), registered="link_i"
+        ),
+    }
+    for name, block in list(blocks.items())[: 1 if quick else None]:
+        say(f"axi: {name} (Yosys, nextpnr)")
+        yield from _sized(name, block.size(seeds=1 if quick else 3), section="axi")
 
 
 def _in_time(clocks: dict[str, float]) -> Iterator[Figure]:
@@ -413,12 +432,12 @@ def _in_ns(cycles: float, mhz: float) -> str:
     return f"{cycles:g} cycle{'' if cycles == 1 else 's'} of {mhz:.0f} MHz, {1000 * cycles / mhz:.0f} ns"
 
 
-def _sized(name: str, found: Size) -> Iterator[Figure]:
+def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
     """A block, its parts, and its slowest path with each seed."""
     goal, beside = GOALS.get(name), BESIDE.get(name)
     target = f"≤ {goal[0]:,} LUT4, ≥ {goal[1]} MHz" if goal else ""
     yield Figure(
-        section="area",
+        section=section,
         quantity=name,
         measured=_cells(found),
         target=" ".join(filter(None, (target, f"(beside {beside})" if beside else ""))),
@@ -433,7 +452,7 @@ def _sized(name: str, found: Size) -> Iterator[Figure]:
         rows[f"{len(small)} others"] = {column: sum(cells[column] for cells in small) for column in COLUMNS}
     for part, cells in rows.items() if len(found.parts) > 1 else ():
         yield Figure(
-            section="area",
+            section=section,
             quantity=f"{name}: {'itself' if part == 'top' else part}",
             measured=", ".join(
                 f"{cells[column]:,} {column} ({cells[column] / total[column]:.0%})"
@@ -442,7 +461,7 @@ def _sized(name: str, found: Size) -> Iterator[Figure]:
             ),
         )
     for seed, path in enumerate(found.paths, 1):
-        yield Figure(section="area", quantity=f"{name}: slowest path, seed {seed}", measured=_path(path))
+        yield Figure(section=section, quantity=f"{name}: slowest path, seed {seed}", measured=_path(path))
 
 
 def _path(path: SlowestPath) -> str:
@@ -830,6 +849,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "speed": speed,
     "services": services,
     "area": area,
+    "axi": on_axi,
     "latency": latency,
     "queues": queues,
     "pipeline": pipeline,

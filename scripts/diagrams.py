@@ -4,6 +4,7 @@ With ``--check`` nothing is written, and stale pictures are exit code 1.
 """
 
 import argparse
+import functools
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ import schemdraw
 from schemdraw import elements, flow, logic
 
 from lethe.spec import stages
+from lethe.spec.axi import axi_ports, axi_streams
+from lethe.spec.config import System
+from lethe.spec.events import Status
+from lethe_sim.lockstep.axi_waves import SYSTEM, Waves, record
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -209,17 +214,142 @@ def hop() -> bytes:
     return timing(9, rows)
 
 
-def axi_send() -> bytes:
-    """Datagrams of three beats and of none on an AXI4-Stream, and what the NI gets of them."""
-    rows = {
-        "tvalid": [(0, 7, "")],
-        "tready": [(0, 1, ""), (2, 3, ""), (6, 1, "")],
-        "tdata": [(0, 1, "a0"), (1, 2, "a1"), (3, 1, "a2"), (4, 1, "b"), (5, 2, "c0")],
-        "tlast": [(3, 2, "")],
-        "send": [(1, 1, "a"), (5, 1, "b"), (7, 1, "c")],
-        "send_data": [(2, 1, "a0"), (3, 1, "a1"), (4, 1, "a2")],
-    }
-    return timing(9, rows)
+#: The timing diagrams of AXI: (side, stream, part of the run, port by which it begins, cycles, rows).  A row is a port,
+#: or a field of one, shown as a level (1), as a beat's letter and number (data), in hexadecimal (x) or decimal (d).
+WAVES = {
+    "axi-send": ("near", "s_axis_send", 1, "tvalid", 8, "tvalid 1, tready 1, tdata data, tlast 1, tuser.length d"),
+    "axi-send-waits": (
+        "near", "s_axis_send", 2, "tvalid", 44, "tvalid 1, tready 1, tdata data, tlast 1, tuser.length d"
+    ),
+    "axi-deliver": (
+        "far", "m_axis_deliver", 3, "tvalid", 8,
+        "tvalid 1, tready 1, tdata data, tkeep x, tlast 1, tid d, tuser.length d",
+    ),
+    "axi-deliver-empty": (
+        "far", "m_axis_deliver", 4, "tvalid", 6, "tvalid 1, tready 1, tkeep x, tlast 1, tid d, tuser.length d"
+    ),
+    "axi-completion": (
+        "near", "m_axis_completion", 1, "tvalid", 7, "tvalid 1, tready 1, tdata.tag data, tdata.status status, tlast 1"
+    ),
+    "axi-send-control": (
+        "near", "s_axis_send_control", 5, "tvalid", 6, "tvalid 1, tready 1, tdata data, tlast 1, tuser.cls d"
+    ),
+    "axi-deliver-control": (
+        "far", "m_axis_deliver_control1", 5, "tvalid", 6,
+        "tvalid 1, tready 1, tdata data, tkeep x, tlast 1, tuser.cls d",
+    ),
+    "axi-read": (
+        "near", "s_axil", 1, "arvalid", 9, "arvalid 1, arready 1, araddr x, rvalid 1, rready 1, rdata x, rresp d"
+    ),
+    "axi-write": (
+        "near", "s_axil", 1, "awvalid", 9,
+        "awvalid 1, awready 1, awaddr x, wvalid 1, wready 1, wdata x, wstrb x, bvalid 1, bready 1, bresp d",
+    ),
+}  # fmt: skip
+
+
+#: Widths of a cycle in these pictures, where it is not 1.
+WAVE_WIDTHS = {"axi-completion": 2, "axi-send-waits": 0.4}
+
+
+@functools.cache
+def recorded() -> Waves:
+    """The run that they are of."""
+    return record()
+
+
+def axi_rows(waves: Waves, name: str) -> dict[str, dict]:
+    """The rows of a picture of `WAVES`, {name: WaveJSON}: levels of bits, and all else while its channel is valid."""
+    side, stream, part, first, cycles, rows = WAVES[name]
+    axis = next((axis for axis in axi_streams(SYSTEM) if axis.name == stream), None)
+    found = {}
+    for row in rows.split(", "):
+        told, shown = row.split()
+        port, _, field = told.partition(".")
+        channel = "t" if axis else re.sub("^(aw|ar|w|b|r).*", r"\1", port)
+        valid = f"{stream}_{channel}valid"
+        values = waves.part(
+            side, [f"{stream}_{port}", valid], first=f"{stream}_{first}", number=part, cycles=cycles
+        )  # fmt: skip
+        levels, there = values[f"{stream}_{port}"], values[valid]
+        if shown == "1":
+            wave = "".join(str(level) for level in levels)
+            found[told] = {"wave": re.sub(r"(.)\1+", lambda run: run[1] + "." * (len(run[0]) - 1), wave)}
+            continue
+        if axis and field:
+            levels = waves.field(axis, port, field, levels)
+        said = [_said(shown, level) if on else None for level, on in zip(levels, there, strict=True)]
+        wave, data = "", []
+        for now, before in zip(said, [Ellipsis, *said], strict=False):
+            wave += "." if now == before else "0" if now is None else "3"
+            data += [now] if now is not None and now != before else []
+        found[told] = {"wave": wave, "data": data}
+    return found
+
+
+def _said(shown: str, value: int) -> str:
+    """A value in a picture."""
+    match shown:
+        case "data":  # the letter of a datagram in the lowest byte, the number of the beat behind it
+            letter = chr(value & 0xFF)
+            return f"{letter}{value >> 8 & 0xFF}" if value >> 16 else letter if value else "–"
+        case "status":
+            return Status(value).name
+        case "x":
+            return f"{value:X}"
+    return str(value)
+
+
+def axi_waves(waves: Waves) -> dict[str, bytes]:
+    """A timing diagram of each stream and of the registers, from a run of the RTL."""
+    found = {}
+    for name in WAVES:
+        with drawing() as picture:
+            signals = [{"name": port, **wave} for port, wave in axi_rows(waves, name).items()]
+            wave = {"signal": signals, "head": {"tock": 0}, "config": {"hscale": WAVE_WIDTHS.get(name, 1)}}
+            picture.add(logic.TimingDiagram(wave, ygap=0.25, fontsize=10, datafontsize=9))
+        found[f"{name}.svg"] = svg(picture)
+    return found
+
+
+def axi_block() -> bytes:
+    """The ports of a NI on AXI, default configuration: the host's side on the left, the network's on the right."""
+    system = System.make()
+    ports = axi_ports(system, watch=False, dump=False)
+    groups: list[tuple[str, bool, str]] = []  # (prefix, is it on the left, direction)
+    groups += [("s_axil_", True, "<->"), ("irq", True, "<-"), ("malformed", True, "<-")]
+    groups += [(f"{axis.name}_", True, "->" if axis.to_ni else "<-") for axis in axi_streams(system)]
+    groups += [(name, False, "<-") for name in ("clk", "rst", "node", "seed", "link_i_")] + [("link_o_", False, "->")]
+    drawn = set()
+    with drawing() as picture:
+        sides = {left: [group for group in groups if group[1] is left] for left in (True, False)}
+        high = 1.3 * (max(map(len, sides.values())) + 1) + 0.4  # the registers take two places
+        picture.add(flow.Box(w=3.2, h=high).anchor("center").at((0, 0)).label("lethe_ni").fill("#e8eef4"))
+        for left, group in sides.items():
+            for place, (prefix, _, way) in enumerate(group):
+                names = [name for name in ports if name == prefix or (prefix.endswith("_") and name.startswith(prefix))]
+                names = [name for name in names if name not in drawn]
+                drawn.update(names)
+                y = high / 2 - 0.6 - (place + (left and place > 0)) * (high - 0.4) / (len(group) + left)
+                x = -1.6 if left else 1.6
+                ends = ((x - 2.2, y), (x, y)) if left else ((x, y), (x + 2.2, y))
+                picture.add(elements.Wire("-", arrow=way).at(ends[0]).to(ends[1]))
+                wide = [f"{name.removeprefix(prefix)} {ports[name]}" if ports[name] > 1 else name.removeprefix(prefix)
+                        for name in names if name != prefix]  # fmt: skip
+                title = prefix + "…" if wide else prefix + (f" {ports[prefix]}" if ports[prefix] > 1 else "")
+                beside, align = ends[0 if left else 1], "right" if left else "left"
+                x_text = beside[0] + (-0.15 if left else 0.15)
+                picture.add(elements.Label().at((x_text, y + (0 if wide else -0.2))).label(
+                    title, fontsize=10, halign=align, valign="bottom" if wide else "center", ofst=0))  # fmt: skip
+                if wide:
+                    most = 4 if prefix == "s_axil_" else 6
+                    lines = [", ".join(wide[at : at + most]) for at in range(0, len(wide), most)]
+                    text = "\n".join(lines)
+                    picture.add(elements.Label().at((x_text, y - 0.3)).label(
+                        text, fontsize=8, halign=align, valign="top", ofst=0))  # fmt: skip
+    if missing := ports.keys() - drawn:
+        raise ValueError(f"no place for the ports {sorted(missing)}")
+    return svg(picture)
 
 
 def axi_reset() -> bytes:
@@ -240,14 +370,8 @@ def axi_reset() -> bytes:
 def pictures() -> dict[str, bytes]:
     """Every picture by the name of its file."""
     drawn = {f"{name}.svg": states(*text) for name, text in STATES.items()}
-    return (
-        drawn
-        | {"exchange.svg": exchange(), "grant.svg": grant(), "hop.svg": hop()}
-        | {
-            "axi-send.svg": axi_send(),
-            "axi-reset.svg": axi_reset(),
-        }
-    )
+    drawn |= {"exchange.svg": exchange(), "grant.svg": grant(), "hop.svg": hop(), "axi-reset.svg": axi_reset()}
+    return drawn | {"axi-ports.svg": axi_block()} | axi_waves(recorded())
 
 
 def main(arguments: list[str] | None = None) -> int:

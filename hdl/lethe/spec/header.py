@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .events import ROUTER_COUNTER_STEP, Cause, Drop, Event, Kind, Mode, RouterCounter, Status
 from .ports import Record, ni_ports, records
+from .registers import Access, RegisterMap
 from .wire import UID_GENERATION_SHIFT, UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 
 if typing.TYPE_CHECKING:
@@ -29,12 +30,16 @@ _CODES = (
 
 
 def constants(
-    system: "System", *, ports: Mapping[str, int] | None = None, layouts: Mapping[str, Record] | None = None
+    system: "System",
+    *,
+    ports: Mapping[str, int] | None = None,
+    layouts: Mapping[str, Record] | None = None,
+    registers: RegisterMap | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """(title, value by name) of each part of a header.
 
     ``ports`` are those of the NI's module and their bits (None: those of a host port), ``layouts`` are those of ports
-    that hold a record.
+    that hold a record, ``registers`` those of its bus.
 
     A field at bit s of its record and b bits wide is ``…_SHIFT`` s and ``…_BITS`` b; bit 0 is the lowest.  Counter c of
     a NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
@@ -64,6 +69,8 @@ def constants(
     )
     for name, record in (layouts or {}).items():
         yield f"Layout of the port {name}", {k: v for k, v in _layout(name, record).items() if k != f"{name}_bits"}
+    if registers is not None:
+        yield from _registers(registers)
     for name, record in records(system, system.top_port).items():
         yield f"Layout of the record {name}", _layout(f"record_{name}", record)
     yield "Layout of a Send header on the wire", _layout("wire", [(field.name, field.width) for field in form.send])
@@ -89,6 +96,22 @@ def constants(
     )
     if system.services:
         yield from _services(system)
+
+
+def _registers(registers: RegisterMap) -> Iterator[tuple[str, dict[str, int]]]:
+    """Where they are, and their fields; a constant field has its value, too."""
+    yield (
+        "Registers: their addresses in bytes",
+        {f"REGISTER_{register.name}": register.address for register in (*registers.registers, *registers.counters)},
+    )
+    fields = {}
+    for register in registers.registers:
+        for field in register.fields:
+            name = f"REGISTER_{register.name}_{field.name}"
+            fields |= {f"{name}_SHIFT": field.shift, f"{name}_BITS": field.bits}
+            if field.access is Access.CONSTANT and field.reset is not None:
+                fields[f"{name}_VALUE"] = field.reset
+    yield "Fields of registers; of constant ones the value", fields
 
 
 def _services(system: "System") -> Iterator[tuple[str, dict[str, int]]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lethe.spec.config import System
 from lethe_sim.files import ANYTHING, CODES, TRACE, VCD, write
 
+from .capturing import add_pcap, capture_files, capture_links, write_dissector
 from .common import Afterwards, Mistake, Progress, add_config, read_config, refuse_output
 from .files import Files, add_force, beside, save_file, staged, unless_kept
 from .verilog import refuse_golden_only
@@ -19,6 +20,7 @@ EXAMPLES = """\
   lethe cosim my.toml
   lethe cosim my.toml --cycles 5000 --seed 7
   lethe cosim my.toml --trace rtl.parquet --golden-trace golden.parquet
+  lethe cosim my.toml --pcap my.pcapng           for Wireshark: what crosses links, up to where RTL and model part
   lethe cosim file.toml --output received.bin    a file or a capture: what the RTL delivered
 """
 
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the RTL's events there (Parquet)")
     parser.add_argument("--golden-trace", metavar="FILE", help="write the golden model's events there (Parquet)")
     parser.add_argument("--vcd", metavar="FILE", help="write the simulator's waveform there, with a .gtkw beside it")
+    add_pcap(parser)
     parser.add_argument(
         "--output", metavar="FILE", help="file or capture: write the data that the RTL delivered there, to a new file"
     )
@@ -59,8 +62,10 @@ def run(args: argparse.Namespace) -> int:
     vcd = files.writes_if(args.vcd, "--vcd", VCD)
     gtkw = save_file(files, vcd)
     codes = None if gtkw is None else files.writes(beside(gtkw, ".codes"), "the codes beside --vcd", CODES)
+    pcap, dissector = capture_files(args, files)
     files.writes_if(args.output, "--output", ANYTHING)
     files.check()
+    links = capture_links(args, system)
     gtkw = unless_kept(gtkw, force=args.force)
     workload = build(system)
     progress = Progress(args.progress)
@@ -82,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
                 rtl_trace=traces[0] and traces[0].path,
                 golden_trace=traces[1] and traces[1].path,
                 vcd=vcd,
+                pcap=pcap,
+                links=links,
                 force=args.force,
                 progress=show,
             )
@@ -96,6 +103,11 @@ def run(args: argparse.Namespace) -> int:
                 with after.writing():
                     trace.pass_on()
     good = _told(system, result, whole=args.whole)
+    if pcap is not None and not result.unwritten:
+        print(f"  capture {pcap}, {result.packets:,} messages on {len(links):,} links")
+        if dissector is not None:
+            with after.writing():
+                write_dissector(dissector, system)
     if workload is not None and result.equal:
         verdict = judge(workload, result.letters)
         print(f"  {verdict.text}")

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from lethe.spec.config import System
-from lethe_sim.files import ANYTHING, CAPTURE, DISSECTOR, TRACE, VCD, is_stream, write
+from lethe_sim.files import ANYTHING, TRACE, VCD, write
 
-from .common import Afterwards, Mistake, Progress, add_config, note, read_config, refuse_output
+from .capturing import add_pcap, capture_files, capture_links, write_dissector
+from .common import Afterwards, Progress, add_config, note, read_config, refuse_output
 from .compare import add_master
 from .files import Files, add_force, beside, save_file, staged, unless_kept
 
@@ -27,14 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-audit", action="store_true", help="write the trace only")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform there, with a .gtkw beside it")
-    parser.add_argument(
-        "--pcap", metavar="FILE", help="write what crosses links there (pcapng), with a Wireshark dissector beside it"
-    )
-    parser.add_argument(
-        "--pcap-links",
-        metavar="LINKS",
-        help="which links: nodes (default: all that leave or enter a node), node3, routers, router1, 12, 12-20, all",
-    )
+    add_pcap(parser)
     parser.add_argument(
         "--output", metavar="FILE", help="file or capture: write the received data there, to a new file"
     )
@@ -53,12 +46,10 @@ def run(args: argparse.Namespace) -> int:
     trace = files.writes(default if args.trace is None else args.trace, named, TRACE)
     vcd = files.writes_if(args.vcd, "--vcd", VCD)
     gtkw = save_file(files, vcd)
-    pcap = files.writes_if(args.pcap, "--pcap", CAPTURE)
-    dissector = None if pcap is None or is_stream(pcap) else beside(pcap, ".lua")
-    files.writes_if(dissector, "the dissector beside --pcap", DISSECTOR)
+    pcap, dissector = capture_files(args, files)
     files.writes_if(args.output, "--output", ANYTHING)
     files.check()
-    links = _links(args, system)
+    links = capture_links(args, system)
     gtkw = unless_kept(gtkw, force=args.force)
     if not args.no_audit and args.master is not None:
         # Before a long run, not after it.
@@ -91,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"  capture {pcap}, {ran.packets:,} messages on {len(links):,} links")
             if dissector is not None:
                 with after.writing():
-                    _dissector(dissector, system)
+                    write_dissector(dissector, system)
         if ran.verdict is not None:
             print(f"  {ran.verdict.text}")
             good &= ran.verdict.good
@@ -104,27 +95,6 @@ def run(args: argparse.Namespace) -> int:
             good &= audit.exit_code == 0
     after.tell()
     return 0 if good else 1
-
-
-def _links(args: argparse.Namespace, system: System) -> list[int]:
-    """The links that a capture is to have."""
-    from lethe_sim.wireshark.links import LinksError, links_of
-
-    if args.pcap is None:
-        if args.pcap_links is not None:
-            raise Mistake("--pcap-links: there is no capture to choose links for; give --pcap FILE, or leave it out")
-        return []
-    try:
-        return links_of(system, args.pcap_links or "nodes")
-    except LinksError as error:
-        raise Mistake(f"{args.config}: --pcap-links {error}") from None
-
-
-def _dissector(path: Path, system: System) -> None:
-    from lethe_sim.wireshark.dissector import dissector
-
-    write(path, dissector(system))
-    print(f"  dissector {path}")
 
 
 def _audit(trace: Path, events: int, master: str | None):

@@ -122,10 +122,13 @@ def run(args: argparse.Namespace) -> int:
     parts = {}
     if args.bus:
         from lethe.spec.axi import axi_layouts, axi_ports
+        from lethe.spec.registers import RegisterMap
 
         store = args.store_and_forward
         ports = axi_ports(system, registers=args.bus == "axi", store=store, host_clock=args.host_clock)
         parts = {"ports": ports, "layouts": axi_layouts(system, store=store)}
+        if args.bus == "axi":
+            parts["registers"] = RegisterMap(system, dump=not args.no_dump)
     if args.header:
         told = header.verilog_header(system, prefix=args.name, **parts)
         write_text(args.header, f"// {MARK}, lethe verilog --header\n{told}")

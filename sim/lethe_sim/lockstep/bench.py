@@ -12,8 +12,10 @@ import numpy as np
 
 from lethe.spec.config import System, parse
 from lethe_sim.trace import TraceError, TraceWriteError, TraceWriter, digest, events_from_words, summed_counters
+from lethe_sim.wireshark.capture import CaptureWriter
 from lethe_sim.workloads import Play, build
 
+from .cosim import UNCAPTURED
 from .divergence import DivergenceError
 from .lockstep import Lockstep
 from .taken import TakenPayloads
@@ -38,6 +40,8 @@ async def lockstep(dut):
             for name, side in (("rtl_trace", "rtl"), ("golden_trace", "golden"))
         )
 
+        capture = stack.enter_context(_Capture(job["pcap"], system, job["links"], job_path)) if job["pcap"] else None
+
         def record(first: int, rows: np.ndarray) -> None:
             """The RTL's side, from its own words."""
             events = events_from_words(rows, system.layout, first)
@@ -52,8 +56,13 @@ async def lockstep(dut):
 
         def after_chunk(cycle: int, golden) -> None:
             progress.write_text(str(cycle))
+            if not (golden_trace or capture):
+                return
+            events = golden.take_events()
             if golden_trace:
-                golden_trace.append(golden.take_events())
+                golden_trace.append(events)
+            if capture:
+                capture.take(golden, events)
 
         bench = Lockstep(
             dut,
@@ -62,7 +71,8 @@ async def lockstep(dut):
             reproduce=job["reproduce"],
             record=record,
             progress=after_chunk,
-            record_golden=golden_trace is not None,
+            record_golden=bool(golden_trace or capture),
+            tapped=job["links"],
         )
         golden = bench.golden
         try:
@@ -73,6 +83,8 @@ async def lockstep(dut):
             totals = summed_counters(
                 golden.counters, golden.router_counters, golden.link_counters, golden.sums, golden.service_counters
             )
+            if capture:
+                outcome["packets"] = capture.finish(golden)
             await bench.settle()
             for writer in (rtl, golden_trace):
                 if writer:
@@ -86,6 +98,7 @@ async def lockstep(dut):
                 "divergence_cycle": divergence.cycle,
                 "cycles": golden.cycle,
                 "drained": False,
+                "packets": capture.finish(golden) if capture else 0,
             }
     if takes:
         np.savez(
@@ -130,4 +143,42 @@ class _Trace(contextlib.AbstractContextManager):
         except (TraceError, TraceWriteError) as error:
             self._unwritten.append(str(error))
             self.__exit__()
+            self._writer = None
+
+
+class _Capture(contextlib.AbstractContextManager):
+    """A capture under way; one that cannot be written is given up, and the comparison goes on without it."""
+
+    def __init__(self, path: str, system: System, links: list[int], job_path: Path):
+        self._failed = job_path.with_name(UNCAPTURED)
+        self._file = self._writer = None
+        with self._trying():
+            self._file = open(path, "wb")  # noqa: SIM115, closed at the end of the run
+            self._writer = CaptureWriter(self._file, system, links)
+
+    def __exit__(self, *_) -> None:
+        if self._file is not None:
+            with self._trying():
+                self._file.close()
+
+    def take(self, golden, events: np.ndarray) -> None:
+        with self._trying():
+            if self._writer is not None:
+                self._writer.take(golden, events)
+
+    def finish(self, golden) -> int:
+        """Write the rest; how many messages there are."""
+        with self._trying():
+            if self._writer is not None:
+                writer, self._writer = self._writer, None
+                writer.finish(golden, golden.take_events())
+                return writer.written
+        return 0
+
+    @contextlib.contextmanager
+    def _trying(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._failed.write_text(error.strerror or str(error))
             self._writer = None

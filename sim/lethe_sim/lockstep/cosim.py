@@ -6,7 +6,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from . import simulators
 
 TOP = "lethe_system"
 BENCH = "lethe_sim.lockstep.bench"
+#: In the workspace: why the bench could not write the capture.
+UNCAPTURED = "uncaptured"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +31,8 @@ class CosimResult:
 
     ``equal`` is True if every trace word of every cycle agreed and so did every counter; otherwise
     ``report`` says where they part.  ``digest`` and ``events`` are the RTL's own; ``taken`` are
-    (node, source, cycle, payload) of every datagram the RTL handed to a scripted host; ``unwritten`` are the traces
-    and waveforms that could not be written.
+    (node, source, cycle, payload) of every datagram the RTL handed to a scripted host; ``packets`` are the messages in
+    the capture; ``unwritten`` are the traces, waveforms and captures that could not be written.
     """
 
     equal: bool
@@ -44,6 +46,7 @@ class CosimResult:
     seconds: float = 0.0
     build_seconds: float = 0.0
     events: int = 0
+    packets: int = 0
     taken: list[tuple[int, int, int, bytes]] = field(default_factory=list)
     unwritten: list[OSError] = field(default_factory=list)
 
@@ -70,6 +73,8 @@ def cosim(
     rtl_trace: Path | None = None,
     golden_trace: Path | None = None,
     vcd: Path | None = None,
+    pcap: Path | None = None,
+    links: Sequence[int] = (),
     rows: Path | None = None,
     reproduce: str = "",
     verilog: str | None = None,
@@ -83,6 +88,8 @@ def cosim(
     cycles : at most so many (default: the configuration's)
     rtl_trace, golden_trace : write each side's events there, as Parquet
     vcd : write the simulator's own waveform there (Verilator)
+    pcap : write what crosses the links ``links`` there, as pcapng: the golden model's flits, which are the RTL's as
+        long as both agree
     rows : save the RTL's trace words there as a NumPy array uint64[cycles, words]
     force : let traces replace files that are none
     verilog : use this text instead of the one the RTL gives, such as RTL changed by hand
@@ -110,12 +117,15 @@ def cosim(
             "reproduce": reproduce or f"lethe cosim {system.source} --seed {system.run.seed} --cycles {limit}",
             "rtl_trace": str(rtl_trace.resolve()) if rtl_trace else "",
             "golden_trace": str(golden_trace.resolve()) if golden_trace else "",
+            "links": list(links),
             "rows": str(rows.resolve()) if rows else "",
             "force": force,
         }
-        (workspace / "job.json").write_text(json.dumps(job))
         watcher = _Watcher(workspace / "progress", lambda done: say("cosim", done, limit))
-        with watcher, _waveform(vcd, unwritten := []) as waves:
+        unwritten: list[OSError] = []
+        with watcher, _waveform(vcd, unwritten) as waves, _capture(pcap, workspace, unwritten) as capture:
+            job["pcap"] = str(capture.resolve()) if capture else ""
+            (workspace / "job.json").write_text(json.dumps(job))
             simulators.run(
                 directory, TOP, BENCH, simulator, workspace, {"LETHE_JOB": str(workspace / "job.json")}, waves=waves
             )
@@ -147,6 +157,25 @@ def _waveform(vcd: Path | None, unwritten: list[OSError]) -> Iterator[Path | Non
         if found := re.search(r"VerilatedVcd::\S+: ([^;\n]*)", str(error)):
             raise WriteError(f"{vcd}: cannot be written: {found[1].strip()}; make room, or leave it out") from None
         raise
+    except WriteError as error:
+        if not ran:
+            raise
+        unwritten.append(error)
+
+
+@contextlib.contextmanager
+def _capture(pcap: Path | None, workspace: Path, unwritten: list[OSError]) -> Iterator[Path | None]:
+    """Where the bench writes its capture; ``pcap`` gets it at the end, unless that goes to ``unwritten``."""
+    if pcap is None:
+        yield None
+        return
+    ran = False
+    try:
+        with whole(pcap) as part:
+            yield part
+            ran = True
+            if (failed := workspace / UNCAPTURED).exists():
+                raise WriteError(f"{pcap}: cannot be written: {failed.read_text()}")
     except WriteError as error:
         if not ran:
             raise

@@ -1,7 +1,7 @@
 """The comparison itself, inside the simulator."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from cocotb.clock import Clock
@@ -37,6 +37,7 @@ class Lockstep:
     record : called with (first cycle, RTL rows uint64[n, words]) for each chunk that agreed
     progress : called with (cycle, golden model) after each chunk
     record_golden : let the golden model keep its events for `Golden.take_events`
+    tapped : links whose flits the golden model keeps for `Golden.take_flits`
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Lockstep:
         record: Callable[[int, np.ndarray], None] | None = None,
         progress: Callable[[int, Golden], None] | None = None,
         record_golden: bool = False,
+        tapped: Sequence[int] = (),
     ):
         self.dut = dut
         self.system = system
-        self.golden = Golden(system, script, record=record_golden)
+        self.golden = Golden(system, script, record=record_golden, tapped=tapped)
         self.reproduce = reproduce
         self.words = system.layout.words
         self._watch = [(getattr(dut, name), 8 * trace.PORT_WORDS) for name in system.layout.watch_ports]

@@ -14,6 +14,7 @@ from lethe.bus.ni import AxiNi, StreamNi
 from lethe.spec import header
 from lethe.spec.axi import axi_layouts, axi_ports, axi_streams
 from lethe.spec.config import System
+from lethe.spec.registers import RegisterMap
 from lethe_sim import cli
 from lethe_sim.lockstep.waivers import waivers
 from tests.helpers.keywords import KEYWORDS
@@ -76,7 +77,8 @@ def test_yosys_reads_it(tmp_path):
 
 def test_headers_tell_where_fields_are():
     system = System.make(**FULL, hosted=False)
-    parts = {"ports": axi_ports(system), "layouts": axi_layouts(system)}
+    registers = RegisterMap(system)
+    parts = {"ports": axi_ports(system), "layouts": axi_layouts(system), "registers": registers}
     text = header.c_header(system, prefix="a_", **parts)
     found = {name: int(value) for name, value in re.findall(r"^#define A_LETHE_(\w+) (\d+)$", text, re.MULTILINE)}
     assert len(found) == len(re.findall("^#define .* ", text, re.MULTILINE)), "a name is there twice"
@@ -93,6 +95,11 @@ def test_headers_tell_where_fields_are():
                 assert (found[f"{start}_SHIFT"], found[f"{start}_BITS"]) == (at, bits)
                 at += bits
     assert "SEND_VALID_BITS" not in found
+    for register in (*registers.registers, *registers.counters):
+        assert found[f"REGISTER_{register.name}"] == register.address
+    assert found["REGISTER_IDENTITY_IDENTITY_VALUE"].to_bytes(4, "little") == b"LETH"
+    assert (found["REGISTER_SIZES_SLOTS_SHIFT"], found["REGISTER_SIZES_SLOTS_BITS"]) == (16, 16)
+    assert "REGISTER_CONTROL_QUIESCE_VALUE" not in found
 
 
 def test_what_is_stored_has_no_length_in_tuser():

@@ -155,6 +155,7 @@ CLASHES = {
     "run my.toml --pcap no/x": "--pcap: no/x: no such directory no; make it first",
     "run my.toml --pcap-links node1": "--pcap-links: there is no capture to choose links for; give --pcap FILE, o",
     "run my.toml --pcap x --pcap-links node2": "my.toml: --pcap-links node2: no such node; the network has nodes",
+    "cosim my.toml --pcap-links node1": "--pcap-links: there is no capture to choose links for; give --pcap FILE, o",
     "run my.toml --pcap x --pcap-links 0,eth0": "my.toml: --pcap-links 'eth0': names no links; give nodes, node3, rout",
     "cosim my.toml --vcd x.gtkw": "the save file beside --vcd: x.gtkw: is also written as --vcd; give each a name",
     "cosim my.toml --vcd x --trace x.gtkw": "the save file beside --vcd: x.gtkw: is also written as --trace; give each",
