@@ -14,7 +14,7 @@ from lethe.spec.capture import Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import LANE_RX, RESETS, Column, Unit, events_with
 from lethe.spec.stages import ACTS
-from lethe.spec.trace import DETAIL, EVENT
+from lethe.spec.trace import DETAIL, EVENT, HEAD
 from lethe_sim.golden.fabric.tap import FLIT
 
 #: What a router does with a head.
@@ -65,7 +65,7 @@ class Messages:
                 self._shown[end.target, LANE_RX] = number
             else:
                 unit = graph.first_router + end.target
-                # With a pool an input shows the fate of a head in its cycle, or nothing if the head is stored.
+                # With a pool an input shows the fate of a head in its cycle; what is stored is shown as it leaves.
                 (self._backs if self._pool else self._shown)[unit, end.target_port] = number
                 if graph.queued and not self._pool:
                     self._backs[unit, graph.ports(end.target) + end.target_port] = number
@@ -75,10 +75,21 @@ class Messages:
         }
         self._fates: dict[int, deque[tuple[int, int]]] = {number: deque() for number in self._heads}
         self._refused: dict[tuple[int, int], tuple[int, int]] = {}
+        # With pools: heads that are stored, and (cycle, fate) of those that left, by unit and the bits that events show.
+        self._stored: dict[tuple[int, int], deque[LinkMessage]] = {}
+        self._left: dict[tuple[int, int], deque[tuple[int, tuple[int, int]]]] = {}
+        self._units = {number: graph.first_router + end.target for number, end in self._ends.items()}
+        self._ports = {
+            graph.first_router + end.target: graph.ports(end.target)
+            for end in self._ends.values()
+            if self._pool and not end.target_is_node
+        }
         self._acting: dict[tuple[int, int], LinkMessage] = {}
         lanes = 1 << 8
         self._wanted = np.zeros(lanes * (graph.first_link + 1), bool)
         self._wanted[[unit * lanes + lane for unit, lane in (*self._shown, *self._backs)]] = True
+        for unit, ports in self._ports.items():
+            self._wanted[unit * lanes + ports : unit * lanes + 2 * ports] = True
 
     def take(self, flits: np.ndarray, events: np.ndarray, cycle: int, *, over: bool = False) -> Iterator[LinkMessage]:
         """The messages that are complete, in the order of their beginnings.
@@ -181,6 +192,8 @@ class Messages:
                     _settle(message, fate)
             elif fate[0] not in _FATES:
                 continue
+            elif self._pool and lane >= self._ports[unit]:
+                self._left.setdefault((unit, HEAD.of(word)), deque()).append((cycle, fate))
             elif (unit, lane) in self._backs:
                 self._refused[self._backs[unit, lane], cycle] = fate
             else:
@@ -192,10 +205,27 @@ class Messages:
                 _settle(head, self._refused.pop((link, head.cycle)))
                 heads.remove(head)
             while self._pool and heads and heads[0].cycle < cycle_now:
-                heads.popleft().settled = True  # stored
+                head = heads.popleft()
+                shown = int.from_bytes(head.data[: self._flit_bytes], "little") & (1 << HEAD.bits) - 1
+                self._stored.setdefault((self._units[link], shown), deque()).append(head)
             fates = self._fates[link]
             while heads and fates:
                 _settle(heads.popleft(), fates.popleft())
+        if self._pool:
+            self._leave(cycle_now)
+
+    def _leave(self, cycle_now: int) -> None:
+        """Heads that were stored have left by an output; equal ones in their order.
+
+        What left of messages that are not complete is kept; the rest came by links without a tap.
+        """
+        for key, left in self._left.items():
+            heads = self._stored.get(key, ())
+            while left and heads and heads[0].cycle < left[0][0]:
+                _settle(heads.popleft(), left.popleft()[1])
+        since = int(self._kept["cycle"].min()) if len(self._kept) else cycle_now
+        self._left = {key: kept for key, left in self._left.items() if (kept := deque(l for l in left if l[0] > since))}
+        self._stored = {key: heads for key, heads in self._stored.items() if heads}
 
 
 def _settle(message: LinkMessage, fate: tuple[int, int]) -> None:

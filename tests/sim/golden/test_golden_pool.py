@@ -1,11 +1,14 @@
 """Whole systems with pools: every datagram once, order for each pair and slot, and every buffer in one place."""
 
+import numpy as np
 import pytest
 
-from lethe.spec.events import RouterCounter
+from lethe.spec.events import ARRIVALS, LANE_RX, Event, RouterCounter
 from lethe_sim.golden.fabric import fabric, pool
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import Port, Router, Stored
+from lethe_sim.trace import TraceWriter, open_trace
+from lethe_sim.trace.life import Life
 from tests.helpers.golden_steps import LIMIT, assert_once
 from tests.helpers.golden_systems import TOPOLOGIES, make
 from tests.sim.golden.test_golden_queued_runs import arrivals_in_order
@@ -95,3 +98,26 @@ def test_a_run_repeats_itself():
         golden.run(3000)
         digests.add(golden.digest)
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("latency", [1, 4])
+def test_the_trace_tells_the_fate_of_every_worm(tmp_path, latency):
+    """A worm that was stored is followed to the output by which it left."""
+    system = make("tree", router={"pool": 2, "latency": latency}, faults={"loss": 0.02}, workload={"load": 1.0})
+    golden = Golden(system, record=True)
+    golden.run(LIMIT, until_drained=True)
+    events = golden.take_events()
+    path = tmp_path / "pool.parquet"
+    with TraceWriter(path, system) as writer:
+        writer.append(events)
+        writer.finish(cycles=golden.cycle, drained=True)
+    trace, arrived, fates = open_trace(path), 0, set()
+    event, uids = events["word"] & 0xFF, events["uid"]
+    for uid in np.unique(uids[event == Event.ACCEPT])[:40].tolist():
+        worms = Life(trace, uid).worms
+        at_nodes = (events["unit"] < system.nodes) & (events["lane"] == LANE_RX) & (uids == uid)
+        assert sum(worm.arrived is not None for worm in worms) == np.isin(event[at_nodes], ARRIVALS).sum()
+        arrived += sum(worm.arrived is not None for worm in worms)
+        fates |= {worm.fate.partition(": ")[2] or worm.fate.partition(" ")[0] for worm in worms}
+    assert arrived >= 120
+    assert not {"vanished", "damaged", "dropped by"} & fates and {"pool full", "lost"} <= fates
