@@ -75,7 +75,7 @@ class Messages:
         }
         self._fates: dict[int, deque[tuple[int, int]]] = {number: deque() for number in self._heads}
         self._refused: dict[tuple[int, int], tuple[int, int]] = {}
-        # With pools: heads that are stored, and (cycle, fate) of those that left, by unit and the bits that events show.
+        # With pools: stored heads, and (cycle, fate) of those that left, by unit and the bits that events show.
         self._stored: dict[tuple[int, int], deque[LinkMessage]] = {}
         self._left: dict[tuple[int, int], deque[tuple[int, tuple[int, int]]]] = {}
         self._units = {number: graph.first_router + end.target for number, end in self._ends.items()}
@@ -224,7 +224,9 @@ class Messages:
             while left and heads and heads[0].cycle < left[0][0]:
                 _settle(heads.popleft(), left.popleft()[1])
         since = int(self._kept["cycle"].min()) if len(self._kept) else cycle_now
-        self._left = {key: kept for key, left in self._left.items() if (kept := deque(l for l in left if l[0] > since))}
+        self._left = {
+            key: kept for key, left in self._left.items() if (kept := deque(one for one in left if one[0] > since))
+        }
         self._stored = {key: heads for key, heads in self._stored.items() if heads}
 
 

@@ -158,7 +158,9 @@ def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeyp
 
 def test_targets_of_pools_are_met_or_missed(queues, swept, monkeypatch):
     def told(ratio):
-        means = lambda self, metric, at: ratio if at["network"].startswith("pool") else 1.0  # noqa: E731
+        def means(_self, _metric, at):
+            return ratio if at["network"].startswith("pool") else 1.0
+
         monkeypatch.setattr(queues.Swept, "mean", means)
         return [target.verdict for target in queues.targets(swept["pool"])]
 
