@@ -18,7 +18,7 @@ from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
 from lethe_sim.report.sweep import Kept
 
-SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter")
+SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter", "pool")
 TITLES = {
     "load": "Over load",
     "payload": "Payloads of all lengths",
@@ -27,6 +27,7 @@ TITLES = {
     "kernels": "Parallel kernels",
     "timeouts": "Time-outs under credits",
     "matter": "What mattered",
+    "pool": "Pools",
 }
 #: What the page draws of each.
 DRAWN = {
@@ -40,6 +41,7 @@ DRAWN = {
 TABLED = {
     "timeouts": "Credits throw nothing away, so what is repeated early is in the way of what was not.",
     "matter": "A network that discards, one thing turned at a time.",
+    "pool": "Buffers that all inputs of a router share, beside credits.",
 }
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -90,6 +92,14 @@ class Hypothesis:
         return {True: "confirmed", False: "refuted", None: "true for some"}[self.holds]
 
 
+class Target(Hypothesis):
+    """What was aimed at, and what was measured."""
+
+    @property
+    def verdict(self) -> str:
+        return {True: "met", False: "missed", None: "met in part"}[self.holds]
+
+
 def judged(expected: str, ratios: Sequence[tuple[str, float]], bound: float, *, least: bool) -> Hypothesis:
     """A hypothesis about named ratios: all of them at least, or at most, ``bound``."""
     good = [ratio >= bound if least else ratio <= bound for _, ratio in ratios]
@@ -136,6 +146,28 @@ def hypotheses(swept: dict[str, Swept]) -> Iterator[Hypothesis]:
             2,
             least=False,
         )
+    if "pool" in swept:
+        yield from targets(swept["pool"])
+
+
+def targets(swept: Swept) -> Iterator[Target]:
+    """What pools were to reach beside credits, held against the sweep of pools."""
+    low, full = {"workload.load": "0.05"}, {"workload.load": "1"}
+    soon = "99 % within 1.1 times as long or less"
+    for expected, metric, one, other, at, bound, least in (
+        ("carries 1.5 times as much or more", "goodput", "pool of 8 worms", "credits, 1 worm", full, 1.5, True),
+        (soon, "latency_p99", "pool of 8 worms", "credits, 1 worm", low, 1.1, False),
+        (soon, "latency_p99", "pool of 8 worms", "credits, 1 worm", full, 1.1, False),
+        ("carries 1.3 times as much or more", "goodput", "pool of 16 worms", "credits, 64 flits", full, 1.3, True),
+    ):
+        left, right = (swept.mean(metric, {"network": name, **at}) for name in (one, other))
+        if left and right:
+            found = judged("", [("", left / right)], bound, least=least)
+            yield Target(
+                expected=f"{one} beside {other}, load {at['workload.load']}: {expected}.".capitalize(),
+                found=f"{left / right:.2f} times ({written(left)}, {written(right)})",
+                holds=found.holds,
+            )
 
 
 def _times(swept: Swept, one: str, other: str, at: dict[str, str]) -> Iterator[float]:
@@ -161,6 +193,7 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("timeouts", "timeouts", "buffers", {"payload": "4 flits"}, rates | costs),
         ("timeouts", "timeouts", "buffers", {"payload": "32 flits"}, rates | costs),
         ("matter", "change", "traffic", {}, rates | slow | costs),
+        ("pool", "network", "workload.load", {}, rates | slow | costs),
     ):
         if name in swept:
             at = "".join(f", {axis} = {value}" for axis, value in fixed.items())

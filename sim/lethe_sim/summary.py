@@ -87,6 +87,9 @@ def _nodes(system: System) -> Iterator[str]:
     if system.queue:
         count = "one worm" if system.queue == 1 else f"{system.queue} worms"
         yield f"each router input has room for {count}, for {system.longest_wait:,} cycles at most"
+    if system.pool:
+        count = "one worm" if system.pool == 1 else f"{system.pool} worms"
+        yield f"each router has room for {count} of all inputs, for {system.longest_wait:,} cycles at most"
     if system.golden_only:
         key, value, _ = system.golden_only
         yield f"golden model only: {key} = {value}"

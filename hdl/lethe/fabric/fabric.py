@@ -40,6 +40,7 @@ class Fabric(wiring.Component):
     def __init__(self, system: System):
         self._system = system
         self._queue, self._max_wait = getattr(system.router, "queue", 0), getattr(system.router, "max_wait", 0)
+        self._pool = getattr(system.router, "pool", 0)
         graph = self._graph = system.graph
         flit = flit_layout(system.format)
         self.rules = [Rule.of(graph, r) for r in range(graph.routers)]
@@ -50,7 +51,7 @@ class Fabric(wiring.Component):
             "watch_links": Out(8 * len(graph.links)),
         }
         for r, rule in enumerate(self.rules):
-            members[f"watch{r}"] = Out(Router.watch_bits(rule, self._queue))
+            members[f"watch{r}"] = Out(Router.watch_bits(rule, self._queue or self._pool))
             members[f"counts{r}"] = Out(len(RouterCounter) * Router.count_bits(rule))
         super().__init__(members)
 
@@ -69,6 +70,7 @@ class Fabric(wiring.Component):
                 system.router.latency,
                 self._queue,
                 self._max_wait,
+                self._pool,
             )
             routers.append(router)
             m.d.comb += [
@@ -77,7 +79,7 @@ class Fabric(wiring.Component):
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
-            if Router.pins(rule, self._queue):
+            if Router.pins(rule, self._queue or self._pool):
                 m.d.comb += router.salt.eq(salt_for(seed))
 
         mortal = {fault.link for fault in system.link_deaths}

@@ -1,9 +1,9 @@
-"""The wormhole router: it discards, at once or when the queue of an input is full (cycle contract, section 3)."""
+"""The wormhole router: it discards, at once or when a queue or its pool is full (cycle contract, section 3)."""
 
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
@@ -17,6 +17,7 @@ from . import pin
 from .column import chosen, code, passed
 from .input_queue import InputQueue
 from .order import count, ranks, winners
+from .pool import Pool
 from .routes import Rule
 
 __all__ = ["Router"]
@@ -34,7 +35,7 @@ CUTS = (
 
 
 class Router(wiring.Component):
-    """A crossbar: a head gets its output at once, or its worm is swallowed, or waits if its input has a queue.
+    """A crossbar: a head gets its output at once, or its worm is swallowed, or waits in a queue or the pool.
 
     A flit that comes in during a cycle and is forwarded without waiting is at the output ``latency`` cycles later.
     Without queues the registers of the latency cut the longest paths (`CUTS`): what comes in waits in them for its
@@ -43,7 +44,7 @@ class Router(wiring.Component):
     cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
-    With queues, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
+    With queues or a pool, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
 
     Parameters
     ----------
@@ -52,6 +53,7 @@ class Router(wiring.Component):
     latency : 1 or more
     queue : worms that can wait at each input; 0: none, and no logic for it
     max_wait : how often the head of a queue is refused before it is discarded
+    pool : worms that wait in buffers that the inputs share; 0: none, and no logic for it; not with ``queue``
     watch : whether ``watch`` is a port
 
     Members
@@ -60,16 +62,25 @@ class Router(wiring.Component):
         Constants: `Rule.position`, and the seed of the router's generator.
     i, o : In(flit), Out(flit), ``rule.ports`` of each
         The links, after their fault elements.
-    salt : In(16), only with a queue and up-ports
+    salt : In(16), only with a queue or pool, and up-ports
         Constant: `lethe.spec.pin.salt_for` of the run's seed.
-    watch : Out(64 · ports), or Out(128 · ports) with a queue
-        One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs.
+    watch : Out(64 · ports), or Out(128 · ports) with a queue or pool
+        One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs, or
+        of what leaves the pool by each output.
     counts : Out
         For `Statistics`: how many inputs had each event of `RouterCounter`, two cycles after ``watch``.
     """
 
     def __init__(
-        self, wire: Wire, rule: Rule, latency: int = 1, queue: int = 0, max_wait: int = 0, *, watch: bool = True
+        self,
+        wire: Wire,
+        rule: Rule,
+        latency: int = 1,
+        queue: int = 0,
+        max_wait: int = 0,
+        pool: int = 0,
+        *,
+        watch: bool = True,
     ):
         if latency < 1:
             raise ValueError(f"latency must be at least 1, not {latency!r}")
@@ -79,10 +90,15 @@ class Router(wiring.Component):
             raise ValueError(f"queue must be at least 0, not {queue!r}")
         if max_wait < 0:
             raise ValueError(f"max_wait must be at least 0, not {max_wait!r}")
-        self._wire, self._rule, self._latency = wire, rule, latency
+        if pool < 0:
+            raise ValueError(f"pool must be at least 0, not {pool!r}")
+        if pool and queue:
+            raise ValueError("a router has queues or a pool, not both")
+        self._wire, self._rule, self._latency, self._pool = wire, rule, latency, pool
         self._queue, self._max_wait = queue, max_wait
         self._cuts = CUTS[lag(latency, queue)]
-        self._pins = self.pins(rule, queue)
+        stores = queue or pool
+        self._pins = self.pins(rule, stores)
         if self._pins:
             pin.check(wire)
         flit = flit_layout(wire)
@@ -95,20 +111,20 @@ class Router(wiring.Component):
                 "counts": Out(len(RouterCounter) * self.count_bits(rule)),
             }
             | ({"salt": In(16)} if self._pins else {})
-            | ({"watch": Out(self.watch_bits(rule, queue))} if watch else {})
+            | ({"watch": Out(self.watch_bits(rule, stores))} if watch else {})
         )
         if not watch:
-            self.watch = Signal(self.watch_bits(rule, queue))
+            self.watch = Signal(self.watch_bits(rule, stores))
 
     @staticmethod
-    def pins(rule: Rule, queue: int) -> bool:
-        """Whether such a router has a ``salt``."""
-        return queue > 0 and rule.up_ports > 0
+    def pins(rule: Rule, stores: int) -> bool:
+        """Whether a router that stores so many worms has a ``salt``."""
+        return stores > 0 and rule.up_ports > 0
 
     @staticmethod
-    def watch_bits(rule: Rule, queue: int) -> int:
+    def watch_bits(rule: Rule, stores: int) -> int:
         """Bits of ``watch``."""
-        return WORD_BITS * rule.ports * (2 if queue else 1)
+        return WORD_BITS * rule.ports * (2 if stores else 1)
 
     @staticmethod
     def count_bits(rule: Rule) -> int:
@@ -133,10 +149,14 @@ class Router(wiring.Component):
         now.opens = {}  # up-port: whether it is held from now on, if it is free
         if now.climbs:
             self._pair(m, now, held)
-        sources = {}  # output: the inputs that may go there
+        pool = self._store(m, now, held) if self._pool else None
+        sources = {}  # output: the inputs, and behind them the buffers, that may go there
         now.selected = {}  # output: which of them passes, one-hot
         for o in inputs:
             grants = {i: now.grants[i, o] for i in inputs if (i, o) in now.grants}
+            if grants and pool is not None:
+                grants = {i: grant & ~pool.waits[o] for i, grant in grants.items()}
+                grants |= {rule.ports + b: pool.asks[b * rule.ports + o] for b in range(self._pool)}
             if grants:
                 sources[o] = list(grants)
                 now.selected[o] = self._select(m, o, grants, held, now)
@@ -148,9 +168,11 @@ class Router(wiring.Component):
         now.codes = {o: code(list(select)) if coded else list(select) for o, select in now.selected.items()}
         self._after(m, "code", now)
 
+        passing = {}
         for o, bits in now.codes.items():
             flits = [Value.cast(now.flit[i]) for i in sources[o]]
-            self._drive(m, o, passed(bits, flits) if coded else chosen(bits, flits))
+            passing[o] = passed(bits, flits) if coded else chosen(bits, flits)
+            self._drive(m, o, passing[o])
 
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
@@ -173,8 +195,52 @@ class Router(wiring.Component):
             else:
                 swallowed = (now.head[i] & ~now.won[i]) | (now.body[i] & swallowing[i])
                 m.d.sync += swallowing[i].eq(now.overlong[i] | (~now.flit[i].last & swallowed))
-        self._show(m, now)
+        left = self._leave(m, now, passing, sources) if self._pool else {}
+        self._show(m, now, left)
         return m
+
+    def _store(self, m, now, held) -> Pool:
+        """The pool: takes the heads that get no output; what it gives back is among the flits from now on."""
+        rule, inputs = self._rule, range(self._rule.ports)
+        m.submodules.pool = pool = Pool(self._wire, rule.ports, self._pool)
+        for i in inputs:
+            m.d.comb += Value.cast(pool.i[i]).eq(Value.cast(now.flit[i]))
+            asked = {o: ask for (asker, o), ask in now.asks.items() if asker == i}
+            wins = [now.grants[i, o] & ~held[o] & ~pool.waits[o] for o in asked]
+            m.d.comb += pool.refused[i].eq(now.routed[i] & ~Cat(wins).any())
+            m.d.comb += [pool.routes[i * rule.ports + o].eq(ask) for o, ask in asked.items()]
+        m.d.comb += [pool.held.eq(held), pool.turn.eq(now.turn)]
+        now.full = pool.full
+        now.flit = [*now.flit, *pool.o]
+        now.routes = list(pool.routed.word_select(b, rule.ports) for b in range(self._pool))
+        lasts = Cat(flit.last for flit in pool.o)
+        now.head, now.body = Cat(now.head, pool.head), Cat(now.body, pool.body)
+        now.longest, now.holds = Cat(now.longest, pool.longest), Cat(now.holds, ~(lasts | pool.longest))
+        return pool
+
+    def _leave(self, m, now, passing, sources) -> dict[int, dict[Event, Value]]:
+        """By output the events of what leaves the pool there."""
+        rule, buffers = self._rule, range(self._rule.ports, self._rule.ports + self._pool)
+        leaving, found = Signal(self._pool), {}
+        begins = {
+            b: {o: now.head[b] & now.selected[o][whose.index(b)] for o, whose in sources.items()} for b in buffers
+        }
+        for n, b in enumerate(buffers):
+            begun = Cat(begins[b].values()).any()
+            m.d.sync += leaving[n].eq((begun | (leaving[n] & now.body[b])) & now.holds[b])
+        for o in sources:
+            here = {b: now.routes[n][o] & leaving[n] for n, b in enumerate(buffers)}
+            found[o] = {
+                Event.FORWARD: Cat(begins[b][o] for b in buffers).any(),
+                Event.FRAGMENT: Cat(bit & ~now.body[b] for b, bit in here.items()).any(),
+                Event.OVERLONG: Cat(bit & now.longest[b] for b, bit in here.items()).any(),
+            }
+            lane = rule.ports + o
+            flit = data.View(flit_layout(self._wire), passing[o])
+            self._watch(m, lane, found[o], found[o][Event.FORWARD], flit)
+            number = Mux(found[o][Event.FORWARD], o, 0)
+            m.d.comb += self.watch.word_select(lane, WORD_BITS)[8 : HEAD.shift].eq(number)
+        return found
 
     def _arrive(self, m) -> SimpleNamespace:
         """The presented flits, what they mean if they pass, and what heads ask for."""
@@ -220,6 +286,8 @@ class Router(wiring.Component):
         """Who gets each fixed output, if it is free, and in which order heads climb and up-ports are taken."""
         rule = self._rule
         turn = draw[: (rule.ports - 1).bit_length()]
+        if self._pool:
+            now.turn = turn
         now.grants, now.places = {}, {}
         for o in range(rule.ports):
             for i, win in winners({i: ask for (i, target), ask in now.asks.items() if target == o}, turn).items():
@@ -275,7 +343,7 @@ class Router(wiring.Component):
             flit = later
         m.d.comb += self.o[o].eq(flit)
 
-    def _show(self, m, now) -> None:
+    def _show(self, m, now, left: dict[int, dict[Event, Value]]) -> None:
         """The events on ``watch``, and ``counts``."""
         rule, inputs = self._rule, range(self._rule.ports)
         seen: dict[Event, list] = {event: [] for event in ROUTER_COUNTED.values()}
@@ -302,11 +370,19 @@ class Router(wiring.Component):
             else:
                 behind = {Event.STRAY: now.stray[i]}
                 fates |= behind
+                if self._pool:
+                    decided = now.head[i] & (now.won[i] | ~now.routed[i] | now.full[i])
+                    del fates[Event.DISCARD_UP], fates[Event.DISCARD_BUSY], fates[Event.DISCARD_CONTENTION]
+                    fates[Event.DISCARD_FULL] = now.full[i]
             self._watch(m, i, fates, decided, now.flit[i])
             grants = {o: grant for (asker, o), grant in now.granted.items() if asker == i}
             m.d.comb += self.watch.word_select(i, WORD_BITS)[8 : HEAD.shift].eq(_number(grants))
             # One that a head cuts short is counted without being shown.
             for event, happens in (fates | behind | {Event.FRAGMENT: now.fragment[i]}).items():
+                seen[event].append(happens)
+
+        for events in left.values():
+            for event, happens in events.items():
                 seen[event].append(happens)
 
         for counter, event in ROUTER_COUNTED.items():

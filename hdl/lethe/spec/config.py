@@ -102,6 +102,8 @@ class System:
 
     credits = cached_property(sections.router.credits)
     queue = cached_property(sections.router.queue)
+    pool = cached_property(sections.router.pool)
+    stores = cached_property(sections.router.stores)
     worms_wait = cached_property(sections.router.worms_wait)
     longest_wait = cached_property(sections.router.longest_wait)
     packet_life = cached_property(sections.router.packet_life)

@@ -231,7 +231,7 @@ class Counter(enum.IntEnum):
 
 
 class RouterCounter(enum.IntEnum):
-    """Router counters; the index is the address in the statistics block.  FULL is only there with input queues."""
+    """Router counters; the index is the address in the statistics block.  FULL is only there with queues or a pool."""
 
     FORWARDED = 0
     BUSY = 1

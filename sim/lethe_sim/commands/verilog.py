@@ -271,4 +271,4 @@ def _component(system: System, args: argparse.Namespace):
             from lethe.fabric.routes import Rule
 
             router, rule = system.router, Rule.of(system.graph, args.router)
-            return Router(system.format, rule, router.latency, router.queue, router.max_wait, watch=watch)
+            return Router(system.format, rule, router.latency, router.queue, router.max_wait, router.pool, watch=watch)

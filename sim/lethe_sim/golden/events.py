@@ -123,7 +123,7 @@ def ni_words(k):
 def write_words(k, ev, start, table, row):
     """Put the events from row ``start`` on into the trace words of their cycle."""
     nodes, routers = k.nodes, k.router_count
-    per_ni, queued = ni_words(k), k.input_worms > 0
+    per_ni, queued = ni_words(k), k.input_worms > 0 or k.pool > 0
     fabric_at = nodes * per_ni
     links_at = fabric_at + (k.port_count << queued)
     for n in range(start * COLUMNS, (np.int64(ev[0]) + 1) * COLUMNS, COLUMNS):

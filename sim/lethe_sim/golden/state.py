@@ -215,6 +215,7 @@ class Parameters(Record):
     tapped: int  # some links are tapped
     input_worms: int
     input_ring: int
+    pool: int  # buffers of a router
     max_wait: int
     salt: int
     credit_flits: int
@@ -675,6 +676,8 @@ class Router(Record):
     drawn: int
     path_draw: int  # the latest of a generator of its own, for up-ports that are drawn blindly (`golden.study`)
     extra_fragments: int
+    stored: int  # buffers of its pool that are in use
+    entries: int  # worms that have entered the pool
     place: int
     place_shift: int
     above: int
@@ -693,6 +696,8 @@ class Port(Record):
     input_flags: int
     asks: int
     free_from: int
+    wanted: int  # pool: the output that a head asks for
+    waiting: int  # pool: stored worms that wait for this output
 
 
 class InputQueue(Record):
@@ -708,6 +713,20 @@ class InputQueue(Record):
     waiting: int  # heads in it
     patience: int  # how often the head in front was refused
     wanted: int
+
+
+class Stored(Record):
+    """A buffer of a router's pool: FREE (from a cycle on), WAITING or LEAVING; its worm, how many flits of it came and
+    left, and its number in the order of arrival.
+    """
+
+    mode: int
+    free_from: int
+    entered: int
+    number: int
+    output: int
+    written: int
+    read: int
 
 
 class Buffer(Record):
@@ -750,9 +769,9 @@ def worms_stay_whole(system: System) -> bool:
     """Whether nothing can break a worm: its head then stands for all of it until it reaches an NI.
 
     What is lost on a link is lost from its head on.  Flips of `first` and `last`, links that die and nodes that are
-    reset leave pieces, which travel flit by flit, as all do that wait in queues.
+    reset leave pieces, which travel flit by flit, as all do that wait in routers.
     """
-    if system.queue or system.credits or system.flip_threshold or system.link_deaths or system.node_resets:
+    if system.worms_wait or system.flip_threshold or system.link_deaths or system.node_resets:
         return False
     return longest_way(system) <= LONGEST_WAY
 
@@ -816,7 +835,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "data_ring": max(system.deliver_flits, system.control_flits) + 1,
         "flit_shift": form.flit_bytes.bit_length() - 1,
         "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
-        "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1,
+        "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1, "pool": system.pool,
         "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         "credit_flits": system.credits, "credit_delay": system.router.credit_delay, "source_ring": SOURCE_FLITS,
         "pinned": 1, "counters": system.counter_addresses,

@@ -67,10 +67,17 @@ def _queued_routers() -> dict[str, Block]:
     def queued(system: System, number: int, queue: int, max_wait: int) -> Block:
         return RouterBlock(system.replace(router={"queue": queue, "max_wait": max_wait}), number)
 
+    def pooled(system: System, number: int, pool: int) -> Block:
+        return RouterBlock(system.replace(router={"pool": pool}), number)
+
     return {
         "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
         "3-ary tree level 1, queues of 2": queued(_system("tree3", 64, latency=3), 11, 2, 9),
         "mesh middle, queues of 4": queued(_system("mesh", 128, latency=2), 4, 4, 40),
+        "tree level 0, pool of 2": pooled(_system("tree", 16), 1, 2),
+        "3-ary tree level 1, pool of 5": pooled(_system("tree3", 64, latency=4), 11, 5),
+        "mesh middle, pool of 1": pooled(_system("mesh", 128, latency=2), 4, 1),
+        "crossbar of 9, pool of 8": pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 8),
         "crossbar of 9, queues of 1": queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),
     }
 

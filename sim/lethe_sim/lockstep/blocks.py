@@ -186,7 +186,7 @@ class RouterBlock(Block):
         self._system, self._number = system, number
         self._rule = Rule.of(system.graph, number)
         self._bits, self._ports = system.format.flit_bits, system.graph.ports(number)
-        self._lanes, self._queue = system.graph.lanes(number), system.router.queue
+        self._lanes, self._queue = system.graph.lanes(number), system.router.queue or system.router.pool
         self._count_bits, self._pins = Router.count_bits(self._rule), Router.pins(self._rule, self._queue)
         self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
         base = system.layout.router_base(number)
@@ -205,7 +205,7 @@ class RouterBlock(Block):
     def build(self, m, name, i, o):
         settings = self._system.router
         m.submodules[name] = router = Router(
-            self._system.format, self._rule, settings.latency, settings.queue, settings.max_wait
+            self._system.format, self._rule, settings.latency, settings.queue, settings.max_wait, settings.pool
         )
         *flits, position, seed, salt = _slices(
             i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32, 16 * self._pins

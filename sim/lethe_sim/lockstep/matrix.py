@@ -148,11 +148,13 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
 
 
 def _queue(seed: int) -> dict:
-    """The queues of a seed, drawn apart; by place and by round, so that no topology always has the same."""
+    """The queues or the pool of a seed, drawn apart; by place and by round, so that no topology always has the same."""
     chance = random.Random(f"lethe queue {seed}")
+    queue = QUEUES[(seed % len(KINDS) + seed // len(KINDS)) % len(QUEUES)]
     return {
-        "queue": QUEUES[(seed % len(KINDS) + seed // len(KINDS)) % len(QUEUES)],
+        "queue": queue,
         "max_wait": chance.choice((1, 5, 40, 300)),
+        "pool": 0 if queue else chance.choice((0, 0, 1, 3, 8)),
     }
 
 

@@ -1,8 +1,8 @@
 """One datagram's life, read from a trace: its worms, each with its fate, and what else happened at its two nodes.
 
 A worm is followed hop by hop: the fabric's latency says in which cycle its head meets each router, and the trace
-what happened there.  So its fate is known even where a router cannot see whom it carries.  Where routers have queues a
-head is decided later, and its UID says which it was; the heads of one datagram stay in their order.
+what happened there.  So its fate is known even where a router cannot see whom it carries.  Where routers have queues or
+a pool a head is decided later, and its UID says which it was; the heads of one datagram stay in their order.
 """
 
 from collections import defaultdict
@@ -218,6 +218,8 @@ class Life:
         unit = self.system.nodes + router
         if not self.system.worms_wait:
             return cycle, *self.fabric.get((cycle, unit, port), (0, 0))
+        if self.system.pool:
+            return self._pooled(cycle, router, port, target)
         refused = cycle, int(Event.DISCARD_FULL), 0
         if refused in self.turns.get((unit, self.system.graph.ports(router) + port, target), ()):
             return refused
@@ -227,12 +229,31 @@ class Life:
             here.remove(turn)
         return turn
 
+    def _pooled(self, cycle: int, router: int, port: int, target: int) -> tuple[int, int, int]:
+        """The same at a router with a pool: a head is decided at once, or stored until it leaves by some output."""
+        unit, ports = self.system.nodes + router, self.system.graph.ports(router)
+        for turn in self.turns.get((unit, port, target), []):
+            if turn[0] == cycle and (turn[1] == Event.FORWARD or turn[1] in _DISCARDS):
+                return turn
+        outputs = [self.turns.get((unit, ports + output, target), []) for output in range(ports)]
+        left = [
+            (turn, there)
+            for there in outputs
+            for turn in there
+            if cycle < turn[0] <= cycle + self.system.longest_wait and turn[1] == Event.FORWARD
+        ]
+        if not left:
+            return cycle, 0, 0
+        turn, there = min(left, key=lambda found: found[0])
+        there.remove(turn)
+        return turn
+
     def _way(self, launched: int, origin: int, target: int, hops: int) -> tuple[tuple[str, float] | None, int]:
         """(where and of what a worm died and how far it had come, or None; the cycle in which its head was there)."""
         graph, latency = self.system.graph, self.system.router.latency
         place, cycle, crossed = (-1, origin), launched, 0
         if self.system.worms_wait and _UID_FIELDS - head_fields(self.system).keys():
-            return ("not known: a first flit does not hold the UID, and queues keep it for a while", 0.5), cycle
+            return ("not known: a first flit does not hold the UID, and routers keep it for a while", 0.5), cycle
         while True:
             number, router, port = self.links[place]
             happened, _ = self.fabric.get((cycle, graph.first_link + number, 0), (0, 0))
@@ -244,7 +265,9 @@ class Life:
             crossed += 1
             cycle, happened, output = self._turn(cycle, router, port, target)
             if happened in _DISCARDS:
-                return (f"router{router}: {_DISCARDS[Event(happened)]}", crossed / (hops + 1)), cycle
+                full = self.system.pool and happened == Event.DISCARD_FULL
+                why = "pool full" if full else _DISCARDS[Event(happened)]
+                return (f"router{router}: {why}", crossed / (hops + 1)), cycle
             if happened != Event.FORWARD or (router, output) not in self.links:
                 return (f"vanished at router{router}", crossed / (hops + 1)), cycle
             place, cycle = (router, output), cycle + latency

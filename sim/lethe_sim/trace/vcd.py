@@ -54,7 +54,7 @@ def write_vcd(
 
 class _Wave:
     def __init__(self, file, reader: TraceReader, first: int, last: int, words: np.ndarray | None):
-        self.layout = reader.meta.system.layout
+        self.layout, self.pool = reader.meta.system.layout, reader.meta.system.pool > 0
         self.graph: Topology = self.layout.graph
         self.flit_bits = reader.meta.system.format.flit_bits
         self.rows = reader.sound(filters=[("cycle", ">=", first), ("cycle", "<=", last)]).select(_COLUMNS)
@@ -76,7 +76,7 @@ class _Wave:
             lane = self.layout.lanes[port].replace(" ", "")
         elif unit < self.graph.first_link:
             back, port = divmod(port, self.graph.ports(unit - self.graph.first_router))
-            lane = f"in{port}" + ("_back" if back else "")
+            lane = f"out{port}" if back and self.pool else f"in{port}" + ("_back" if back else "")
         else:
             lane = "fault"
         scope = f"lethe.{scope}"

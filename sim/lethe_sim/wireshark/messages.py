@@ -14,7 +14,7 @@ from lethe.spec.capture import Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import LANE_RX, RESETS, Column, Unit, events_with
 from lethe.spec.stages import ACTS
-from lethe.spec.trace import DETAIL, EVENT
+from lethe.spec.trace import DETAIL, EVENT, HEAD
 from lethe_sim.golden.fabric.tap import FLIT
 
 #: What a router does with a head.
@@ -53,7 +53,7 @@ class Messages:
     def __init__(self, system: System, links: list[int]):
         graph = system.graph
         self._nodes, self._pauses, self._flit_bytes = graph.nodes, bool(system.credits), system.format.flit_bytes
-        self._kept = np.zeros(0, FLIT)
+        self._kept, self._pool = np.zeros(0, FLIT), system.pool > 0
         #: Messages in the order of their beginnings, as far as that is known.
         self._pending: list[LinkMessage] = []
         self._ends = {number: graph.link(number) for number in links}
@@ -65,8 +65,9 @@ class Messages:
                 self._shown[end.target, LANE_RX] = number
             else:
                 unit = graph.first_router + end.target
-                self._shown[unit, end.target_port] = number
-                if graph.queued:
+                # With a pool an input shows the fate of a head in its cycle; what is stored is shown as it leaves.
+                (self._backs if self._pool else self._shown)[unit, end.target_port] = number
+                if graph.queued and not self._pool:
                     self._backs[unit, graph.ports(end.target) + end.target_port] = number
         # Heads that wait for what a router does with them, and the reverse, in the order of their arrival.
         self._heads: dict[int, deque[LinkMessage]] = {
@@ -74,10 +75,21 @@ class Messages:
         }
         self._fates: dict[int, deque[tuple[int, int]]] = {number: deque() for number in self._heads}
         self._refused: dict[tuple[int, int], tuple[int, int]] = {}
+        # With pools: stored heads, and (cycle, fate) of those that left, by unit and the bits that events show.
+        self._stored: dict[tuple[int, int], deque[LinkMessage]] = {}
+        self._left: dict[tuple[int, int], deque[tuple[int, tuple[int, int]]]] = {}
+        self._units = {number: graph.first_router + end.target for number, end in self._ends.items()}
+        self._ports = {
+            graph.first_router + end.target: graph.ports(end.target)
+            for end in self._ends.values()
+            if self._pool and not end.target_is_node
+        }
         self._acting: dict[tuple[int, int], LinkMessage] = {}
         lanes = 1 << 8
         self._wanted = np.zeros(lanes * (graph.first_link + 1), bool)
         self._wanted[[unit * lanes + lane for unit, lane in (*self._shown, *self._backs)]] = True
+        for unit, ports in self._ports.items():
+            self._wanted[unit * lanes + ports : unit * lanes + 2 * ports] = True
 
     def take(self, flits: np.ndarray, events: np.ndarray, cycle: int, *, over: bool = False) -> Iterator[LinkMessage]:
         """The messages that are complete, in the order of their beginnings.
@@ -88,7 +100,7 @@ class Messages:
         over : nothing comes after them
         """
         self._assemble(np.concatenate([self._kept, flits]), cycle, over)
-        self._judge(events)
+        self._judge(events, cycle)
         for key in [key for key in self._acting if over or key[1] + ACTS < cycle]:
             self._acting.pop(key).settled = True
         if over:
@@ -163,8 +175,11 @@ class Messages:
             return
         message.settled = True
 
-    def _judge(self, events: np.ndarray) -> None:
-        """Find the fates in the events.  A head's may come before its message is complete, and waits for it."""
+    def _judge(self, events: np.ndarray, cycle_now: int) -> None:
+        """Find the fates in the events before ``cycle_now``.
+
+        A head's may come before its message is complete, and waits for it.
+        """
         place = events["unit"].astype(np.int64) << 8 | events["lane"].astype(np.int64)
         place[place >= len(self._wanted)] = len(self._wanted) - 1
         for row in np.flatnonzero(self._wanted[place]).tolist():
@@ -177,6 +192,8 @@ class Messages:
                     _settle(message, fate)
             elif fate[0] not in _FATES:
                 continue
+            elif self._pool and lane >= self._ports[unit]:
+                self._left.setdefault((unit, HEAD.of(word)), deque()).append((cycle, fate))
             elif (unit, lane) in self._backs:
                 self._refused[self._backs[unit, lane], cycle] = fate
             else:
@@ -187,9 +204,30 @@ class Messages:
             for head in [head for head in heads if (link, head.cycle) in self._refused]:
                 _settle(head, self._refused.pop((link, head.cycle)))
                 heads.remove(head)
+            while self._pool and heads and heads[0].cycle < cycle_now:
+                head = heads.popleft()
+                shown = int.from_bytes(head.data[: self._flit_bytes], "little") & (1 << HEAD.bits) - 1
+                self._stored.setdefault((self._units[link], shown), deque()).append(head)
             fates = self._fates[link]
             while heads and fates:
                 _settle(heads.popleft(), fates.popleft())
+        if self._pool:
+            self._leave(cycle_now)
+
+    def _leave(self, cycle_now: int) -> None:
+        """Heads that were stored have left by an output; equal ones in their order.
+
+        What left of messages that are not complete is kept; the rest came by links without a tap.
+        """
+        for key, left in self._left.items():
+            heads = self._stored.get(key, ())
+            while left and heads and heads[0].cycle < left[0][0]:
+                _settle(heads.popleft(), left.popleft()[1])
+        since = int(self._kept["cycle"].min()) if len(self._kept) else cycle_now
+        self._left = {
+            key: kept for key, left in self._left.items() if (kept := deque(one for one in left if one[0] > since))
+        }
+        self._stored = {key: heads for key, heads in self._stored.items() if heads}
 
 
 def _settle(message: LinkMessage, fate: tuple[int, int]) -> None:

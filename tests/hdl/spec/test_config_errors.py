@@ -68,6 +68,8 @@ ERRORS = [
     ("[wire]\ntag_bits = 0", "wire.tag_bits", "must be 1 to 16", "in that range"),
     ("[router]\nlatency = 7", "router.latency", "must be 1 to 6", "in that range"),
     ("[router]\nqueue = 3", "router.queue", "must be 0, 1, 2 or 4, not 3", "one of these"),
+    ("[router]\npool = 65", "router.pool", "must be 0 to 64, not 65", "in that range"),
+    ("[router]\npool = 8\nqueue = 1", "router.pool", "input queues or a pool, not both", "leave router.queue"),
     ("[router]\nmax_wait = 0", "router.max_wait", "must be 1 to 65535, not 0", "in that range"),
     ("[ni]\nslots = 1", "ni.slots", "must be 2 to 65536", "in that range"),
     ("[ni]\nsets = 0", "ni.sets", "must be 1 to 65536", "in that range"),

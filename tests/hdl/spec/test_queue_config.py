@@ -1,4 +1,4 @@
-"""Input queues in a configuration: what they need, and what they change."""
+"""Input queues and pools in a configuration: what they need, and what they change."""
 
 import pytest
 
@@ -99,3 +99,45 @@ def test_the_summary_tells_of_queues():
     assert not any("room for" in line for line in told[0])
     assert any("room for one worm, for 67 cycles at most" in line for line in told[1])
     assert any("room for 2 worms, for 126 cycles at most" in line for line in told[2])
+
+
+def test_the_summary_tells_of_a_pool():
+    told = [list(summary(System.make(topology=TREE, router={"pool": pool}))) for pool in (0, 8)]
+    assert not any("room for" in line for line in told[0])
+    assert any("each router has room for 8 worms of all inputs" in line for line in told[1])
+
+
+@pytest.mark.parametrize(
+    ("router", "said"),
+    [
+        ({"pool": -1}, "router.pool: must be 0 to 64, not -1; choose a value in that range"),
+        ({"pool": 65}, "router.pool: must be 0 to 64, not 65; choose a value in that range"),
+        (
+            {"pool": 8, "queue": 1},
+            "router.pool: a router has input queues or a pool, not both; leave router.queue or router.pool at 0",
+        ),
+        (
+            {"pool": 8, "flow": "credits"},
+            "router.pool: with credits each input has a buffer of its own; leave it at 0",
+        ),
+    ],
+)
+def test_sizes_of_a_pool(router, said):
+    assert f"(configuration): {said}" in refused(topology=TREE, router=router)
+
+
+def test_a_pool_needs_what_queues_need():
+    sections = {"topology": TREE, "wire": {"flit_bits": 16}, "ni": {"slots": 64}, "router": {"pool": 8}}
+    assert "router.pool: kind, destination, source and slot must fit the first flit" in refused(**sections)
+    said = refused(topology={"kind": "crossbar", "nodes": 129}, router={"pool": 1})
+    assert "router.pool: needs routers of at most 128 ports, not 129; leave it at 0" in said
+    graph = System.make(topology=TREE).graph
+    link = next(n for n, end in enumerate(graph.links) if not end.source_is_node and not end.target_is_node)
+    dead = {"links": [{"link": link, "start": 10, "end": 1 << 41}]}
+    said = refused(topology=TREE, faults=dead, router={"pool": 1})
+    assert f"faults.links: with router.pool paths are pinned, and those over link {link} (router" in said
+
+
+def test_packet_life_counts_the_wait_in_a_pool():
+    plain, pooled = (System.make(topology=TREE, router={"pool": pool}) for pool in (0, 8))
+    assert pooled.packet_life - plain.packet_life == 3 * (8 * (plain.format.max_flits + 1) + 3)

@@ -155,7 +155,7 @@ def test_ladders_without_uids_in_queues(tmp_path):
     write_golden(tmp_path / "narrow.parquet", system)
     life = find(tmp_path / "narrow.parquet", "unlucky")
     assert {worm.fate for worm in life.worms} == {
-        "not known: a first flit does not hold the UID, and queues keep it for a while"
+        "not known: a first flit does not hold the UID, and routers keep it for a while"
     }
 
 

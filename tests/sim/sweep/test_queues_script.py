@@ -33,6 +33,9 @@ SWEEPS = {
     "timeouts": BASE + "warmup = 100\nwindow = 200\n[axes.timeouts]\nfixed = { timers = { ceiling = 0 } }\n"
     "[axes.buffers]\n'4 flits' = { router = { flow = 'credits' } }\n"
     "[axes.payload]\n'4 flits' = { workload = { load = 0.2 } }\n'32 flits' = { workload = { load = 0.5 } }\n",
+    "pool": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
+    "'pool of 8 worms' = { router = { pool = 8 } }\n"
+    "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n[axes]\nworkload.load = [0.05, 1.0]\n",
     "matter": BASE + "[axes.change]\nas-it-comes = { workload = { count = 3 } }\n"
     "[axes.traffic]\nuniform = { workload = { load = 0.5 } }\n",
 }  # fmt: skip
@@ -151,6 +154,20 @@ def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeyp
     assert queues.main(["--only", "load", "--only", "kernels", "-o", str(tmp_path / "out")]) == ended
     assert [Path(command[-1]).name for command in commands] == ["load", "kernels"][: 1 if codes[0] else 2]
     assert (tmp_path / "out" / "index.html").exists() == (ended == 0)
+
+
+def test_targets_of_pools_are_met_or_missed(queues, swept, monkeypatch):
+    def told(ratio):
+        def means(_self, _metric, at):
+            return ratio if at["network"].startswith("pool") else 1.0
+
+        monkeypatch.setattr(queues.Swept, "mean", means)
+        return [target.verdict for target in queues.targets(swept["pool"])]
+
+    assert len(list(queues.targets(swept["pool"]))) == 3, "no pool of 16 worms here"
+    assert told(1.0) == ["missed", "met", "met", "missed"]
+    assert told(1.4) == ["missed", "missed", "missed", "met"]
+    assert told(1.6) == ["met", "missed", "missed", "met"]
 
 
 def test_the_page_has_every_picture_and_table(queues, swept):

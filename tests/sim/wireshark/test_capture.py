@@ -1,6 +1,6 @@
 """Captures of links: every message that crosses a tapped link is there once, as it was, with what became of it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,9 @@ SYSTEMS = {
     "tree, flips": System.make(faults={"flip": 0.004}, workload=LOAD),
     "mesh, queues": System.make(
         topology={"kind": "mesh", "columns": 3, "rows": 2}, router={"queue": 2}, faults={"loss": 0.02}, workload=LOAD
+    ),
+    "tree, pools": System.make(
+        router={"pool": 3}, faults={"loss": 0.02, "flip": 0.0005}, workload=LOAD | {"load": 1.0, "count": 12}
     ),
     "fly of 32 bits": System.make(
         topology={"kind": "fly", "arity": 2, "levels": 3}, wire={"flit_bits": 32}, workload=LOAD
@@ -47,7 +50,7 @@ def _event(row) -> int:
 
 
 #: Those whose routers forward a worm in a fixed number of cycles.
-HOPS = tuple(name for name, system in SYSTEMS.items() if system.graph.routers and not system.queue)
+HOPS = tuple(name for name, system in SYSTEMS.items() if system.graph.routers and not system.stores)
 
 
 def _id(name: str) -> str:
@@ -167,9 +170,31 @@ def test_a_flip_is_seen_by_the_crc(run):
         assert p.good(system) is not dropped
 
 
+@pytest.mark.parametrize("latency", [1, 3])
+def test_a_stored_worm_has_the_fate_with_which_it_leaves(latency):
+    """The same bytes are on the link of the output that the capture names, at once or after a wait; none is missing."""
+    system = System.make(router={"pool": 2, "latency": latency}, workload=LOAD | {"load": 1.0, "count": 12})
+    graph = system.graph
+    seen = packets(taken(system, list(range(graph.link_count)), 8000)[0])
+    output = {(e.source, e.source_port): n for n, e in enumerate(graph.links) if not e.source_is_node}
+    begins = defaultdict(list)
+    for p in seen:
+        begins[p.header["link"], p.message].append(p.header["cycle"])
+    at_routers = [p for p in seen if not graph.link(p.header["link"]).target_is_node]
+    assert {p.header["fate"] for p in at_routers} == {Event.FORWARD, Event.DISCARD_FULL}
+    waits = set()
+    for p in at_routers:
+        if p.header["fate"] == Event.FORWARD:
+            link = output[graph.link(p.header["link"]).target, p.header["detail"]]
+            waits.add(begins[link, p.message].pop(0) - p.header["cycle"] - latency)
+    assert min(waits) == 0 and 1 not in waits and max(waits) > 8
+    left = [key for key, cycles in begins.items() if cycles and not graph.link(key[0]).source_is_node]
+    assert not left
+
+
 @pytest.mark.parametrize("piece", [1, 13, 4000])
 def test_pieces_of_a_run_give_the_same_file(piece):
-    for name in ("mesh, queues", "tree, flips"):
+    for name in ("mesh, queues", "tree, flips", "tree, pools"):
         system = SYSTEMS[name]
         links = links_of(system, "nodes,router1")
         assert taken(system, links, 600, piece=piece)[0] == taken(system, links, 600)[0]

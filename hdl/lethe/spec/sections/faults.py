@@ -122,7 +122,8 @@ def _pinned(system: "System", dead: set[int], fail: Fail) -> None:
     Of parallel links up there is but one on each path, of those down any that is left.
     """
     graph = system.graph
-    pinned = "study.path" if system.study.path == "pinned" else "router.queue" if graph.queued else None
+    store = "router.pool" if system.pool else "router.queue"
+    pinned = "study.path" if system.study.path == "pinned" else store if graph.queued else None
     if graph.kind != "tree" or not pinned:
         return
     between = [

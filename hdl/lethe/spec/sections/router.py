@@ -1,4 +1,4 @@
-"""[router]: latency, input queues, and credits in place of discarding."""
+"""[router]: latency, input queues or a pool, and credits in place of discarding."""
 
 import typing
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ if typing.TYPE_CHECKING:
 
 #: Worms that can wait at a router input.
 QUEUES = (0, 1, 2, 4)
+#: The most worms in the pool of a router.
+MOST_POOL = 64
 #: What happens to a worm that cannot go on.
 FLOWS = ("discard", "credits")
 #: A trace numbers the lanes of a router, two for each input, with 8 bits.
@@ -30,12 +32,13 @@ _NO_BOUND = 1 << 42
 
 @dataclass(frozen=True, kw_only=True)
 class RouterSection:
-    about = "Latency, input queues, and credits in place of discarding."
+    about = "Latency, input queues or a pool, and credits in place of discarding."
 
     latency: int = key(
         1, "cycles a flit spends in a router, 1 to 6; without queues its registers cut the longest paths"
     )
     queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
+    pool: int = key(0, "worms that all inputs of a router share buffers for, 0 to 64; not with router.queue")
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
         4, "credits: flits that a router input buffers, 1 to 4096; router.queue, if not 0, says it in worms"
@@ -50,6 +53,9 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("router.latency", 1, STAGES)
     if router.queue not in QUEUES:
         fail("router.queue", f"must be 0, 1, 2 or 4, not {router.queue}", "choose one of these")
+    within("router.pool", 0, MOST_POOL)
+    if router.pool and router.queue:
+        fail("router.pool", "a router has input queues or a pool, not both", "leave router.queue or router.pool at 0")
     within("router.max_wait", 1, 65535)
     if router.flow not in FLOWS:
         fail("router.flow", f"no such flow control {router.flow!r}", f"choose {' or '.join(FLOWS)}")
@@ -57,11 +63,12 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("router.credit_delay", 1, 8)
     if system.credits:
         _credits(system, fail)
-    elif not system.queue:
+    elif not system.stores:
         return
-    if system.queue and graph.max_ports > MOST_QUEUES:
-        fail("router.queue", f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
-    key_fits(system, "router.queue" if system.queue else "router.flow", fail)
+    store = "router.queue" if system.queue else "router.pool"
+    if system.stores and graph.max_ports > MOST_QUEUES:
+        fail(store, f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
+    key_fits(system, store if system.stores else "router.flow", fail)
 
 
 def key_fits(system: "System", where: str, fail: Fail) -> None:
@@ -80,6 +87,8 @@ def key_fits(system: "System", where: str, fail: Fail) -> None:
 def _credits(system: "System", fail: Fail) -> None:
     """A network with credits discards nothing, and so cannot do with what tears worms or takes credits away."""
     faults = system.faults
+    if system.router.pool:
+        fail("router.pool", "with credits each input has a buffer of its own", "leave it at 0")
     if system.topology.kind == "wire":
         fail("router.flow", "a wire has no routers that could give credits", 'set flow = "discard"')
     torn = (
@@ -117,16 +126,28 @@ def queue(system: "System") -> int:
     return system.router.queue if system.router.flow != "credits" else 0
 
 
+def pool(system: "System") -> int:
+    """Worms for which a router of a network that discards has buffers, shared by its inputs."""
+    return system.router.pool if system.router.flow != "credits" else 0
+
+
+def stores(system: "System") -> bool:
+    """Whether routers of a network that discards keep worms that cannot go on: in queues, or in a pool."""
+    return system.queue > 0 or system.pool > 0
+
+
 def worms_wait(system: "System") -> bool:
     """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
-    return system.queue > 0 or system.credits > 0
+    return system.stores or system.credits > 0
 
 
 def longest_wait(system: "System") -> int:
-    """The most cycles a worm can spend in the queue of a router input; credits have no such bound."""
+    """The most cycles a worm can spend in the queue of a router input, or in a pool; credits have no such bound."""
     if system.credits:
         return _NO_BOUND
     queue, flits = system.queue, system.format.max_flits
+    if system.pool:
+        return system.pool * (flits + 1) + 3
     return queue * (system.router.max_wait + flits + 3) + flits + 2 if queue else 0
 
 

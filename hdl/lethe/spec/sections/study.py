@@ -48,7 +48,11 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         if graph.kind != "tree":
             fail("study.path", f"a {graph.kind} has no up-ports to choose from", 'set path = "free"')
         if system.worms_wait:
-            fail("study.path", "where worms wait, with router.queue or credits, paths are pinned", 'set path = "free"')
+            fail(
+                "study.path",
+                "where worms wait, with router.queue, router.pool or credits, paths are pinned",
+                'set path = "free"',
+            )
         if study.path == "pinned":
             key_fits(system, "study.path", fail)
     within("study.dilation", 1, 16)

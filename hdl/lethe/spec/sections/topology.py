@@ -34,7 +34,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
 
 def graph(system: "System") -> Topology:
     section = system.topology
-    return OF_KIND[section.kind].of(section, queued=system.queue > 0, dilation=system.study.dilation)
+    return OF_KIND[section.kind].of(section, queued=system.stores, dilation=system.study.dilation)
 
 
 def nodes(system: "System") -> int:

@@ -39,7 +39,7 @@ class Topology(abc.ABC):
     nodes : number of NIs (wire: 2)
     arity, levels : k and n of a k-ary n-fly or n-tree, else 0
     columns, rows : of a mesh, else 0
-    queued : router inputs have queues, so a router shows events on two lanes for each
+    queued : routers store worms, in queues or a pool, and so show events on two lanes for each port
     dilation : parallel links for each channel between routers of a tree or fly
     """
 
@@ -92,7 +92,7 @@ class Topology(abc.ABC):
         """Ports of a router, numbered the same on the input and the output side."""
 
     def lanes(self, router: int) -> int:
-        """Lanes a router shows events on: its inputs' fronts, then with queues their backs."""
+        """Lanes a router shows events on: its inputs', then the queues' backs or what leaves a pool by each output."""
         return self.ports(router) << self.queued
 
     def up_ports(self, router: int) -> int:

@@ -14,7 +14,7 @@ from lethe_sim.golden.compile import jit, pointer
 from lethe_sim.golden.fabric.topology import ports, wire_up
 from lethe_sim.golden.lib.random import leaps
 from lethe_sim.golden.record import Record, table
-from lethe_sim.golden.state import NONE, Buffer, InputQueue, Link, Parameters, Port, Router
+from lethe_sim.golden.state import NONE, Buffer, InputQueue, Link, Parameters, Port, Router, Stored
 
 
 class Fabric(NamedTuple):
@@ -31,6 +31,9 @@ class Fabric(NamedTuple):
     queues: Any  # of inputs
     queue_flags: np.ndarray  # per flit in a queue: its flags
     queue_flits: np.ndarray  # per flit in a queue: its words
+    pool: Any  # per router: its buffers
+    pool_flags: np.ndarray  # per flit in a pool: its flags
+    pool_flits: np.ndarray  # per flit in a pool: its words
     buffers: Any  # credits: per port, then per source queue
     buffer_flags: np.ndarray  # per flit in a buffer: its flags
     buffer_flits: np.ndarray  # per flit in a buffer: its words
@@ -38,7 +41,7 @@ class Fabric(NamedTuple):
     leaps: np.ndarray  # of the generators (`lib.random.leaps`)
 
 
-_routers, _ports, _links, _queues, _buffers = map(table, (Router, Port, Link, InputQueue, Buffer))
+_routers, _ports, _links, _queues, _pool, _buffers = map(table, (Router, Port, Link, InputQueue, Stored, Buffer))
 
 
 @jit
@@ -47,7 +50,8 @@ def pointers(f):
     return Fabric(
         _routers(pointer(f.routers)), _ports(pointer(f.ports)), _links(pointer(f.links)), pointer(f.heads),
         pointer(f.lists), pointer(f.flight), pointer(f.port_flit), pointer(f.flight_data), _queues(pointer(f.queues)),
-        pointer(f.queue_flags), pointer(f.queue_flits), _buffers(pointer(f.buffers)), pointer(f.buffer_flags),
+        pointer(f.queue_flags), pointer(f.queue_flits), _pool(pointer(f.pool)), pointer(f.pool_flags),
+        pointer(f.pool_flits), _buffers(pointer(f.buffers)), pointer(f.buffer_flags),
         pointer(f.buffer_flits), pointer(f.returning), pointer(f.leaps),
     )  # fmt: skip
 
@@ -98,6 +102,7 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
     inputs[:, Port.input_heard] = NONE
     inputs[:, Port.out_link] = NONE
     queues = count if k.input_worms else 0
+    stored = len(sizes) * int(k.pool)
     sources = int(k.nodes) if k.credit_flits else 0
     buffers = count if k.credit_flits else 0
     places = buffers * int(k.credit_flits) + sources * int(k.source_ring)
@@ -113,6 +118,9 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
         queues=np.zeros(queues * InputQueue.size, np.int64),
         queue_flags=np.zeros(queues * int(k.input_ring), np.int64),
         queue_flits=np.zeros(2 * queues * int(k.input_ring), np.uint64),
+        pool=np.zeros(stored * Stored.size, np.int64),
+        pool_flags=np.zeros(stored * int(k.max_flits), np.int64),
+        pool_flits=np.zeros(2 * stored * int(k.max_flits), np.uint64),
         buffers=np.zeros((buffers + sources) * Buffer.size, np.int64),
         buffer_flags=np.zeros(places, np.int64),
         buffer_flits=np.zeros(2 * places, np.uint64),
@@ -135,7 +143,7 @@ def heads_at(f, number):
 
 @jit
 def buffered_at(k):
-    """Where in the lists the number of flits in all queues is."""
+    """Where in the lists the number of flits in all queues, or of worms in all pools, is."""
     return list_at(k, 3) + k.phases
 
 

@@ -1,4 +1,4 @@
-"""The router (section 3): discarding whole worms by their heads, at once or, with input queues, when they are full.
+"""The router (section 3): discarding whole worms by their heads, at once, or when queues or the pool are full.
 
 Inputs with a flit are handled as they come; heads wait until all of them are known, then each router that
 has any decides.  Outputs remember from when they are free, so the order within a cycle does not matter.
@@ -10,7 +10,7 @@ from lethe.spec.events import Event
 from lethe.spec.topology import NOWHERE, UP
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, extend
-from lethe_sim.golden.fabric import input_queue
+from lethe_sim.golden.fabric import input_queue, pool
 from lethe_sim.golden.fabric.fabric import heads_at, let_out, list_at
 from lethe_sim.golden.fabric.pin import pinned_port
 from lethe_sim.golden.fabric.topology import route
@@ -20,7 +20,9 @@ from lethe_sim.golden.state import FIRST, FREE_PATH, LAST, NEVER, TAG_FLITS, TAG
 from lethe_sim.golden.study import paths
 
 # Modes of an input.
-IDLE, FORWARDING, SWALLOW = range(3)
+IDLE, FORWARDING, SWALLOW, STORE = range(4)
+#: What a head asks for that is to enter the pool.
+REFUSED = min(NOWHERE, UP) - 1
 HEAD_BITS = np.uint64((1 << 48) - 1)
 
 
@@ -86,6 +88,12 @@ def present(k, f, ev, cycle, port, flags, low, high):
             lane_event(k, f, ev, cycle, port, Event.OVERLONG)
             release(f, cycle, front)
             front.input_mode = SWALLOW
+    elif mode == STORE:
+        written = pool.write(k, f, front.input_out, flags, low, high)
+        if flags & LAST:
+            front.input_mode = IDLE
+        elif written == k.max_flits:
+            front.input_mode = SWALLOW
     elif mode == SWALLOW:
         if flags & LAST:
             front.input_mode = IDLE
@@ -142,7 +150,9 @@ def present_oldest(k, f, ev, cycle, port):
 
 @jit
 def decide_all(k, f, ev, cycle):
-    """Every router with a head decides."""
+    """Worms leave the pools, and every router with a head decides."""
+    if k.pool:
+        pool.leave_all(k, f, ev, cycle)
     routers = list_at(k, 2)
     for i in range(routers + 1, routers + f.lists[routers] + 1):
         number = f.lists[i]
@@ -177,10 +187,33 @@ def decide(k, f, ev, cycle, number):
         elif ask >= 0:
             if k.dilation > 1 and paths.is_bundle(k, router, ask):
                 spread(k, f, ev, cycle, number, ask, ask, k.dilation)
-            elif f.ports[first + ask].free_from > cycle:
+            elif f.ports[first + ask].free_from > cycle or f.ports[first + ask].waiting > 0:
                 refuse(k, f, ev, cycle, port, Event.DISCARD_BUSY)
             else:
                 contend(k, f, ev, cycle, router, ask, i, at + count + 1)
+    if k.pool:
+        store(k, f, ev, cycle, number)
+
+
+@jit
+def store(k, f, ev, cycle, number):
+    """The heads that did not get their outputs enter the pool, in a drawn order, or are discarded if it is full."""
+    router = f.routers[number]
+    first, at = router.first_port, heads_at(f, number)
+    port, turn = next_head(f, at, first, REFUSED, 0, -1), 0
+    if port >= 0:
+        turn = draw_of(f, router, cycle) & 0xFF & all_bits(router.ports)
+        port = next_head(f, at, first, REFUSED, turn, -1)
+    while port >= 0:
+        buffer, front = pool.find_free(k, f, cycle, number), f.ports[port]
+        if buffer < 0:
+            discard(k, f, ev, cycle, port, Event.DISCARD_FULL)
+        else:
+            flags, low, high = front.input_flags, f.port_flit[2 * port], f.port_flit[2 * port + 1]
+            pool.enter(k, f, cycle, number, buffer, front.wanted, flags, low, high)
+            front.input_mode = IDLE if flags & LAST else STORE
+            front.input_out = buffer
+        port = next_head(f, at, first, REFUSED, turn, (port - first) ^ turn)
 
 
 @jit
@@ -195,6 +228,10 @@ def asks_for(k, f, router, port):
         if ask == UP:
             ask = pinned_port(k, router, low)
         f.queues[port].wanted = ask
+    elif k.pool:
+        if ask == UP:
+            ask = pinned_port(k, router, low)
+        f.ports[port].wanted = ask
     return ask
 
 
@@ -282,7 +319,10 @@ def head_event(k, f, ev, cycle, port, event):
 
 @jit
 def refuse(k, f, ev, cycle, port, event):
-    """A head does not get its output: it stays if it has a queue and patience, else it is discarded."""
+    """A head does not get its output: it may enter the pool, stays in its queue if it has patience, or is discarded."""
+    if k.pool:
+        f.ports[port].asks = REFUSED
+        return
     if k.input_worms and input_queue.patient(k, f, port):
         low, high = f.port_flit[2 * port], f.port_flit[2 * port + 1]
         input_queue.keep(k, f, cycle, port, f.ports[port].input_flags, low, high)

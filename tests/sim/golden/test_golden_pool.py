@@ -1,0 +1,123 @@
+"""Whole systems with pools: every datagram once, order for each pair and slot, and every buffer in one place."""
+
+import numpy as np
+import pytest
+
+from lethe.spec.events import ARRIVALS, LANE_RX, Event, RouterCounter
+from lethe_sim.golden.fabric import fabric, pool
+from lethe_sim.golden.model import Golden
+from lethe_sim.golden.state import Port, Router, Stored
+from lethe_sim.trace import TraceWriter, open_trace
+from lethe_sim.trace.life import Life
+from tests.helpers.golden_steps import LIMIT, assert_once
+from tests.helpers.golden_systems import TOPOLOGIES, make
+from tests.sim.golden.test_golden_queued_runs import arrivals_in_order
+
+
+def assert_conserved(golden):
+    """What the buffers are, the routers and outputs count, and no output belongs to two worms."""
+    worms, tables = int(golden.k.pool), golden._fabric
+    buffers = fabric.rows(tables.pool, Stored)
+    ports, routers = fabric.rows(tables.ports, Port), fabric.rows(tables.routers, Router)
+    for number, router in enumerate(routers):
+        own = buffers[number * worms : (number + 1) * worms]
+        used = own[own[:, Stored.mode] != pool.FREE]
+        assert len(used) == router[Router.stored] <= worms
+        leaving = used[used[:, Stored.mode] == pool.LEAVING][:, Stored.output].tolist()
+        assert len(set(leaving)) == len(leaving)
+        waiting = used[used[:, Stored.mode] == pool.WAITING][:, Stored.output].tolist()
+        for output in range(router[Router.ports]):
+            assert ports[router[Router.first_port] + output, Port.waiting] == waiting.count(output)
+        assert (used[:, Stored.read] <= used[:, Stored.written]).all()
+        assert len(set(used[:, Stored.number].tolist())) == len(used)
+    return int(routers[:, Router.stored].max(initial=0))
+
+
+@pytest.mark.parametrize("worms", [1, 3, 8])
+@pytest.mark.parametrize("name", [*TOPOLOGIES])
+def test_every_datagram_once_at_saturation(name, worms):
+    golden = Golden(make(name, router={"pool": worms}, workload={"load": 1.0, "count": 60}), record=True)
+    golden.run(LIMIT, until_drained=True)
+    assert_once(golden)
+    assert arrivals_in_order(golden.take_events(), golden.system.nodes) > 3 * 50 * golden.system.nodes
+    counts = golden.router_counters.sum(axis=0)
+    C = RouterCounter
+    assert not counts[[C.BUSY, C.CONTENTION, C.UP, C.STRAY, C.FRAGMENT, C.OVERLONG]].any()
+
+
+@pytest.mark.parametrize("worms", [1, 4])
+@pytest.mark.parametrize("name", [*TOPOLOGIES])
+def test_order_and_once_under_all_faults(name, worms):
+    links = make(name).graph.link_count
+    dead = [{"link": n, "start": 100 + 7 * n, "end": 160 + 9 * n} for n in range(links)]
+    golden = Golden(
+        make(
+            name,
+            router={"pool": worms, "latency": worms},
+            wire={"flit_bits": 32},
+            faults={"loss": 0.05, "flip": 0.004, "links": dead, "stalls": [{"node": 0, "start": 150, "end": 900}]},
+            workload={"load": 1.0, "count": 40},
+            run={"seed": worms},
+        ),
+        record=True,
+    )
+    golden.run(LIMIT, until_drained=True)
+    assert_once(golden)
+    arrivals_in_order(golden.take_events(), golden.system.nodes)
+    assert golden.link_counters.sum(axis=0).all()
+
+
+@pytest.mark.parametrize("name", ["tree", "mesh"])
+def test_no_buffer_is_lost_and_none_is_in_two_places(name):
+    """In every cycle, also when worms are torn; in the end all are free."""
+    faults = {"loss": 0.02, "flip": 0.01, "links": [{"link": 2, "start": 100, "end": 160}]}
+    golden = Golden(make(name, router={"pool": 3}, faults=faults, workload={"load": 1.0}, wire={"flit_bits": 32}))
+    fullest = 0
+    for _ in range(1500):
+        golden.run(1)
+        fullest = max(fullest, assert_conserved(golden))
+    assert fullest == 3
+    golden.run(LIMIT, until_drained=True)
+    assert assert_conserved(golden) == 0
+
+
+def test_a_head_is_discarded_only_if_no_buffer_is_free():
+    """The larger the pool, the less is discarded; with one buffer for every worm that can be under way, nothing is."""
+    discarded = []
+    for worms in (1, 4, 64):
+        golden = Golden(make("tree4", router={"pool": worms}, workload={"load": 1.0, "count": 60}, ni={"slots": 2}))
+        golden.run(LIMIT, until_drained=True)
+        discarded.append(int(golden.router_counters.sum(axis=0)[RouterCounter.FULL]))
+    assert discarded[0] > discarded[1] > discarded[2] == 0
+
+
+def test_a_run_repeats_itself():
+    digests = set()
+    for _ in range(2):
+        golden = Golden(make("tree", router={"pool": 2}, workload={"load": 1.0}))
+        golden.run(3000)
+        digests.add(golden.digest)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("latency", [1, 4])
+def test_the_trace_tells_the_fate_of_every_worm(tmp_path, latency):
+    """A worm that was stored is followed to the output by which it left."""
+    system = make("tree", router={"pool": 2, "latency": latency}, faults={"loss": 0.02}, workload={"load": 1.0})
+    golden = Golden(system, record=True)
+    golden.run(LIMIT, until_drained=True)
+    events = golden.take_events()
+    path = tmp_path / "pool.parquet"
+    with TraceWriter(path, system) as writer:
+        writer.append(events)
+        writer.finish(cycles=golden.cycle, drained=True)
+    trace, arrived, fates = open_trace(path), 0, set()
+    event, uids = events["word"] & 0xFF, events["uid"]
+    for uid in np.unique(uids[event == Event.ACCEPT])[:40].tolist():
+        worms = Life(trace, uid).worms
+        at_nodes = (events["unit"] < system.nodes) & (events["lane"] == LANE_RX) & (uids == uid)
+        assert sum(worm.arrived is not None for worm in worms) == np.isin(event[at_nodes], ARRIVALS).sum()
+        arrived += sum(worm.arrived is not None for worm in worms)
+        fates |= {worm.fate.partition(": ")[2] or worm.fate.partition(" ")[0] for worm in worms}
+    assert arrived >= 120
+    assert not {"vanished", "damaged", "dropped by"} & fates and {"pool full", "lost"} <= fates
