@@ -421,7 +421,8 @@ def on_flow(quick: bool) -> Iterator[Figure]:
         say(f"flow: 16 nodes saturated, {length} bytes (golden model)")
         with_flow = _with_flow(tree, length, 1.0)
         bare = System.make(
-            topology=tree, workload=asdict(with_flow.workload), ni={"slots": 16}, wire={"mtu": length, "generation_bits": 16},
+            topology=tree, workload=asdict(with_flow.workload), ni={"slots": 16},
+            wire={"mtu": length, "generation_bits": 16},
         )  # fmt: skip
         ratio = _goodput(with_flow) / _goodput(bare)
         yield Figure(
