@@ -97,18 +97,7 @@ def test_system_with_flow(number):
     assert result.cycles >= FLOW_CYCLES + AFTER and result.digest == result.golden_digest
 
 
-#: A difference that is not explained yet: `send.ready` of a NI, in nine cycles of seed 1.
-OPEN = pytest.mark.xfail(strict=True, reason="send.ready of node 2 from cycle 9854 of seed 1 on")
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        1,
-        *(pytest.param(n, marks=pytest.mark.full) for n in (0, 3, 4, 5, 6)),
-        pytest.param(2, marks=[pytest.mark.full, OPEN]),
-    ],
-)
+@pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 2, 3, 4, 5, 6))])
 def test_hostile_hosts_of_flow(number, request):
     """Hosts that send to ports that are not bound, bind and unbind, change limits, read some ports or none."""
     system = hosted.draw(number, cycles=HOSTED_CYCLES)

@@ -333,7 +333,8 @@ class MessagesOut(wiring.Component):
         m.d.comb += [
             self.send_below.valid.eq(state == Transfer.RECORD),
             send.destination.eq(held.destination),
-            send.cls.eq(held.cls),
+            # The reserve of the NI looks at the class of what is offered, valid or not.
+            send.cls.eq(Mux(state == Transfer.RECORD, held.cls, 0)),
             send.length.eq(held.length + of.header_bytes),
             send.deadline.eq(held.deadline),
             send.retry_limit.eq(held.retry_limit),
