@@ -278,6 +278,8 @@ _BARE: dict[str, Any] = {
 
 @jit
 def _ready_from(k, ni, cycle):
+    if ni.rests:
+        return host_port.ready_from(ni)
     return cycle if site.shown_at(k, ni, k.services).ready else max(cycle + 1, host_port.ready_from(ni))
 
 

@@ -264,6 +264,9 @@ def idle(s):
 def rests(s):
     """Nothing is offered, the NI shows nothing, and flow has nothing to do before its next look."""
     flow, port = Flow(s.numbers), s.above.drives
+    # Hosts take a node that rests for one whose services are Ready.
+    if s.cycle < flow.ready_from:
+        return False
     if s.cycle >= flow.wake or port.send_valid or port.data_valid or port.cancel_valid or port.set_valid:
         return False
     return not site.ni_shows(s)
