@@ -11,7 +11,8 @@ QUEUED = ROUTER - {Event.DISCARD_UP.name} | {Event.DISCARD_FULL.name}
 LINK = {Event.LOST.name, Event.DEAD.name, Event.FLIP.name}
 NI = {event.name for event in Event if event and event < Event.FORWARD and event != Event.DROP}
 NI |= {f"DROP {drop.name}" for drop in Drop if drop}
-NI |= {f"GIVE_UP {cause.name}" for cause in Cause if cause}
+# Those after SILENT are of flow.
+NI |= {f"GIVE_UP {cause.name}" for cause in Cause if Cause.NONE < cause <= Cause.SILENT}
 #: A deadline that is reached to the cycle; an Ack that is right but for its source; a repeat that is granted when its
 #: slot holds a datagram which is sent once; messages of one flit that only their kind forbids; a quarantine with 3
 #: and with 5 places that comes round.
