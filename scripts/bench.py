@@ -45,6 +45,7 @@ from lethe.spec.events import Counter, Event, Kind
 from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
 from lethe.spec.sections.faults import Absence
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.sections.router import STAGES
 from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
@@ -393,11 +394,6 @@ def on_axi(quick: bool) -> Iterator[Figure]:
         yield from _sized(name, block.size(seeds=1 if quick else 3), section="axi")
 
 
-#: What flow needs of a NI.
-FLOW_NI = {
-    "slots": 16, "control_classes": 1, "control_slots": 4, "merge_bits": 16, "reject": True, "source_incarnation": True,
-    "acceptance": True, "sweep": True,
-}  # fmt: skip
 #: Cycles after which queues are filled, and in which goodput is counted.
 FILLED, COUNTED = 10_000, 40_000
 
@@ -441,7 +437,8 @@ def on_flow(quick: bool) -> Iterator[Figure]:
 
 def _with_flow(topology: dict, length: int, load: float) -> System:
     return System.make(
-        topology=topology, flow={"ports": 16}, ni=FLOW_NI, wire={"mtu": length + 8, "generation_bits": 16},
+        topology=topology, flow={"ports": 16}, ni=OF_NI | {"slots": 16},
+        wire={"mtu": length + 8, "generation_bits": 16},
         workload={"load": load, "min_length": length, "max_length": length, "count": 0},
     )  # fmt: skip
 

@@ -8,14 +8,12 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, Event, Status
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.trace import DETAIL, EVENT, EXTRA, PEER
 from lethe_sim.golden.model import Golden, Item, Script
 
-#: The options of the NI that flow needs.
-NI = {
-    "slots": 16, "control_classes": 1, "control_slots": 4, "merge_bits": 16, "reject": True,
-    "source_incarnation": True, "acceptance": True, "sweep": True,
-}  # fmt: skip
+#: A NI under flow.
+NI = OF_NI | {"slots": 16}
 NUMBER_BYTES = 4
 #: Cycles after which a run that has not drained never will.
 LIMIT = 3_000_000

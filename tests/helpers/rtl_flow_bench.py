@@ -14,6 +14,7 @@ from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.random import UNIT_NI, seed_for
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.services.flow import FLOW
 
 FLIT = ("valid", "first", "last", "data")
@@ -25,11 +26,8 @@ def flow_system(**sections) -> System:
         "topology": {"kind": "wire"},
         "flow": {"ports": 4, "cells": 4, "in_order": 2, "watch": 512},
         "wire": {"mtu": 40},
-        "ni": {
-            "slots": 8, "control_classes": 1, "control_slots": 2, "merge_bits": 16, "reject": True,
-            "source_incarnation": True, "acceptance": True, "sweep": True,
-        },
-    }  # fmt: skip
+        "ni": OF_NI | {"slots": 8, "control_slots": 2},
+    }
     merged = {name: given.get(name, {}) | sections.get(name, {}) for name in given | sections}
     return System.make(hosted=False, **merged)
 

@@ -7,6 +7,7 @@ import random
 
 from lethe.spec.config import ConfigError, System
 from lethe.spec.sections.faults import RESET_SCOPES, Absence, NodeDeath, ResetFault
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.sections.router import QUEUES
 
 TOPOLOGIES = (
@@ -112,10 +113,9 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
             "watch": chance.choice((64, 500, 4096)),
             "tries": chance.choice((2, 6, 12)),
         }
-        ni = {
+        ni = OF_NI | {
             "slots": max(system.ni.slots, chance.choice((5, 8, 16))),
             "control_classes": max(1, system.ni.control_classes), "control_slots": chance.choice((2, 4)),
-            "merge_bits": 16, "reject": True, "source_incarnation": True, "acceptance": True, "sweep": True,
             "control_records": 0, "control_flits": 0, "deliver_flits": 0,
         }  # fmt: skip
         resets = [

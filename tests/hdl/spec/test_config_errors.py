@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lethe.spec import config, sections, topology
 from lethe.spec.config import ConfigError, System, example, load, parse
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.sections.workload import KERNELS, PATTERNS, WORKLOADS
 from lethe.spec.toml import dump
 from lethe.spec.topology import KINDS
@@ -21,6 +22,7 @@ TREE = '[topology]\nkind = "tree"\n'
 PATTERN = '[workload]\nkind = "pattern"\n'
 CAPTURE = '[workload]\nkind = "capture"\npath = "x.pcap"\n'
 KERNEL = '[workload]\nkind = "kernel"\n'
+FLOW = f"{dump(System.make(topology={'kind': 'wire'}, ni=OF_NI))}\n[flow]\nports = "
 CREDITS = '[router]\nflow = "credits"\n'
 ERRORS = [
     ("[rnu]\nseed = 1", "rnu", "no such section", "did you mean run?"),
@@ -238,6 +240,16 @@ ERRORS = [
     ("[loop]\nslots = 65521", "loop.slots", "must be 2 to 65520, not 65521", "or 0 for no loop"),
     ("[loop]\nflits = 9", "loop.flits", "there is no loop", "set loop.slots"),
     ("[loop]\nslots = 2\nflits = 1", "loop.flits", "must hold one payload of 4 flits", "leave it at 0"),
+    (FLOW + "3", "flow.ports", "must be 2, 4, 8 or 16, not 3", "or 0 for no flow"),
+    (FLOW + "4\ncells = 1", "flow.cells", "must be 2 to 4096, not 1", "in that range"),
+    (FLOW + "4\nin_order = 0", "flow.in_order", "must be 1 to 23, not 0", "in that range"),
+    (FLOW + "4\nin_order = 24", "flow.in_order", "must be 1 to 23, not 24", "in that range"),
+    (FLOW + "4\ntries = 0", "flow.tries", "must be 1 to 255, not 0", "in that range"),
+    (FLOW + "4\nwatch = 63", "flow.watch", "must be 64 to 16777216, not 63", "in that range"),
+    (FLOW + "4\nquota = 17", "flow.quota", "must be 0 to 16, not 17", "in that range"),
+    (FLOW + "4\nsend_limit = 8", "flow.send_limit", "must be a multiple of 16, not 8", "round it"),
+    (FLOW + "4\n[loop]\nslots = 2", "loop.slots", "flow has its own way to the own node", "or flow.ports to 0"),
+    ("[flow]\nports = 4", "ni.control_classes", "flow needs it", "set it to 1, or flow.ports to 0"),
     ("[workload]\nretry_limit = 256", "workload.retry_limit", "must be 0 to 255", "in that range"),
 ]  # fmt: skip
 

@@ -8,28 +8,19 @@ from pathlib import Path
 
 import pytest
 
-FLOW = """\
-[topology]
-kind = "wire"
-[wire]
-mtu = 40
-[flow]
-ports = 16
-[ni]
-control_classes = 1
-control_slots = 4
-merge_bits = 16
-reject = true
-source_incarnation = true
-acceptance = true
-sweep = true
-"""
+from lethe.spec.config import System
+from lethe.spec.sections.faults import NodeDeath
+from lethe.spec.sections.flow import OF_NI
+from lethe.spec.toml import dump
+from lethe_sim.rds.stress import Running, Wrong
+
+SYSTEM = System.make(topology={"kind": "wire"}, wire={"mtu": 40}, flow={"ports": 16}, ni=OF_NI)
 
 
 @pytest.fixture
 def configured(tmp_path) -> Path:
     path = tmp_path / "my.toml"
-    path.write_text(FLOW)
+    path.write_text(dump(SYSTEM))
     return path
 
 
@@ -42,9 +33,9 @@ def test_a_ping_is_answered(lethe, configured):
 
 
 def test_a_peer_that_is_away_answers_no_ping(lethe, configured):
-    configured.write_text(
-        FLOW + "[timers]\nack_limit = 20\n[workload]\nretry_limit = 9\n[[faults.deaths]]\nnode = 1\nstart = 10\n"
-    )
+    deaths = (NodeDeath(node=1, start=10),)
+    system = SYSTEM.replace(timers={"ack_limit": 20}, workload={"retry_limit": 9}, faults={"deaths": deaths})
+    configured.write_text(dump(system))
     ended = lethe("rds", "ping", configured, "10.0.0.2", "--count", "2", "--patience", "500", "--interval", "10")
     assert (ended.code, ended.out) == (1, "   1: no answer\n   2: no answer\n0 of 2 pings answered\n")
 
@@ -55,7 +46,17 @@ def test_a_stress_tells_what_it_did(lethe, configured):
     )
     lines = ended.out.splitlines()
     assert ended.code == 0 and lines[0].split()[:3] == ["cycles", "requests", "acks"]
-    assert lines[-1].endswith("every one whole, once and in order")
+    assert lines[-1].endswith("every one whole, once and in order") and int(lines[-1].split()[0]) > 3
+
+
+def test_what_is_wrong_in_a_stress_is_told_and_exit_1(lethe, configured, monkeypatch):
+    def broken(self):
+        raise Wrong("10.0.0.1:1 to 10.0.0.2:2: message 3: one is lost")
+        yield
+
+    monkeypatch.setattr(Running, "run", broken)
+    ended = lethe("rds", "stress", configured, "--tasks", "2")
+    assert ended.code == 1 and ended.out.endswith("broken: 10.0.0.1:1 to 10.0.0.2:2: message 3: one is lost\n")
 
 
 @pytest.mark.parametrize(

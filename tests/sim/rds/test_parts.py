@@ -91,3 +91,10 @@ def test_what_256_missing_numbers_do(missing, short):
     counting = Counting()
     counting.extended(0)
     assert counting.extended((1 + missing) % 256) == 1 + missing - short
+
+
+def test_datagrams_to_the_own_node_are_counted():
+    """They bear no number; one from another node that says 0 again is 256 numbers later."""
+    own, other = Joiner(own=True), Joiner()
+    numbers = [[joiner.take(arrived(b"x", FIRST | LAST, 0)).number for _ in range(3)] for joiner in (own, other)]
+    assert numbers == [[0, 1, 2], [0, 256, 512]]

@@ -12,6 +12,11 @@ if typing.TYPE_CHECKING:
 WINDOW = 16
 #: Numbers of a stream, and how many of them, beyond two windows, may go by while a message is still in the network.
 NUMBERS = 256
+#: Keys of ``[ni]`` that flow needs; from 2 control slots and 1 control class on, other numbers do as well.
+OF_NI = {
+    "control_classes": 1, "control_slots": 4, "merge_bits": 16, "reject": True, "source_incarnation": True,
+    "acceptance": True, "sweep": True,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +49,11 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         within(f"flow.{name}", 0, 65535 * 16)
         if getattr(flow, name) % 16:
             fail(f"flow.{name}", f"must be a multiple of 16, not {getattr(flow, name)}", "round it")
-    needs = {
-        "control_classes": (ni.control_classes >= 1, 1), "control_slots": (ni.control_slots >= 2, 4),
-        "merge_bits": (ni.merge_bits == 16, 16), "reject": (ni.reject, "true"),
-        "source_incarnation": (ni.source_incarnation, "true"), "acceptance": (ni.acceptance, "true"),
-        "sweep": (ni.sweep, "true"),
-    }  # fmt: skip
-    for name, (met, cure) in needs.items():
-        if not met:
-            fail(f"ni.{name}", "flow needs it", f"set it to {cure}, or flow.ports to 0")
+    least = {"control_classes": 1, "control_slots": 2}
+    for name, value in OF_NI.items():
+        given = getattr(ni, name)
+        if given < least[name] if name in least else given != value:
+            fail(f"ni.{name}", "flow needs it", f"set it to {str(value).lower()}, or flow.ports to 0")
     if system.loop.slots:
         fail("loop.slots", "flow has its own way to the own node", "set it to 0, or flow.ports to 0")
     if system.wire.mtu < header_bytes(system) + 1:
