@@ -342,8 +342,7 @@ def axi_block() -> bytes:
                 picture.add(elements.Label().at((x_text, y + (0 if wide else -0.2))).label(
                     title, fontsize=10, halign=align, valign="bottom" if wide else "center", ofst=0))  # fmt: skip
                 if wide:
-                    most = 4 if prefix == "s_axil_" else 6
-                    lines = [", ".join(wide[at : at + most]) for at in range(0, len(wide), most)]
+                    lines = [", ".join(wide[at : at + 3]) for at in range(0, len(wide), 3)]
                     text = "\n".join(lines)
                     picture.add(elements.Label().at((x_text, y - 0.3)).label(
                         text, fontsize=8, halign=align, valign="top", ofst=0))  # fmt: skip
