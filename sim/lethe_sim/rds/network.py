@@ -46,7 +46,8 @@ class Wait:
 
     Parameters
     ----------
-    cycles : how long it may wait; None: for ever, 0: not at all
+    cycles : how long it may wait; None: for ever, 0: not at all, and what cannot be done takes a cycle, so that time
+        passes for a program that asks again and again
     now : the cycle in which it begins
 
     Attributes
@@ -59,7 +60,7 @@ class Wait:
         self.value: Any = None
         self.end: int | None = None
         self._call, self._cycles = call, cycles
-        self._last = None if cycles is None else now + cycles
+        self._last = None if cycles is None else now + max(1, cycles)
         self._reason = 0
 
     @property

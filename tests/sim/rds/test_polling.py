@@ -97,3 +97,16 @@ def test_what_a_selector_refuses(network):
         selector.select(0)
     with RdsNetwork(ReferenceTransport(2)) as other, pytest.raises(ValueError, match="is of another network"):
         selector.register(bound(other, 0), selectors.EVENT_READ)
+
+
+def test_time_passes_for_a_program_that_asks_again_and_again():
+    """POLLOUT says that the queue has room, but not for how much: a send may find too little again."""
+    with RdsNetwork(ReferenceTransport(2)) as network:
+        one = network.socket(0)
+        one.bind(("10.0.0.1", 4001))
+        one.setblocking(False)
+        before = network.cycle
+        for asked in range(1, 4):
+            with pytest.raises(BlockingIOError):
+                one.recv(9)
+            assert network.cycle == before + asked
