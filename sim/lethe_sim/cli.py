@@ -37,7 +37,7 @@ COMMANDS = {
     "compare": "find the first difference of two traces",
     "report": "make a web page of a trace or a sweep",
     "ladder": "draw a message ladder: the life of one datagram",
-    "rds": "sockets as RDS has them: ping, stress, info, and a network for programs",
+    "rds": "sockets as RDS has them: ping, stress, info, serve",
     "verilog": "write a system, a network interface or a router as Verilog",
     "fpga": "build a self-testing bitstream for a board",
 }
