@@ -9,9 +9,9 @@ from lethe.spec.events import ACCEPTANCE, Drop
 from lethe.spec.ports import REFUSAL_BITS
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
 
-__all__ = ["Acceptance", "passed"]
+__all__ = ["Acceptance", "passing"]
 
 
 class Judgement(enum.Enum, shape=3):
@@ -23,19 +23,25 @@ class Judgement(enum.Enum, shape=3):
     IGNORE = 5
 
 
-def passed(m: Module, bits) -> Value:
-    """The number of ones below the lowest 0, of bits whose number is a power of two."""
-    found = []
-    while len(bits) > 1:
-        half, kept = len(bits) // 2, Signal(len(bits))
-        low, rest = Signal(), Signal(half)
-        m.d.comb += [kept.eq(bits), low.eq(kept[:half].all()), rest.eq(Mux(low, kept[half:], kept[:half]))]
-        found.append(low)
-        bits = rest
-    # The halves that are all ones, from the largest on; the last bit tells a full number from one less.
-    count = Signal(len(found) + 1)
-    m.d.comb += count.eq(Cat(*reversed(found)) + bits)
-    return count
+def passing(m: Module, name: str, numbers, lowest) -> tuple[Value, Value]:
+    """What a stream passes over: the run of ones from number ``lowest`` on, and the number behind it.
+
+    ``numbers`` are 16 bits, each of a number mod 16.  A one that is added to two copies of them, at the lowest number,
+    is carried over the run, and comes to rest behind it.
+    """
+    start, twice, total = Signal(WINDOW, name=f"{name}_start"), Signal(2 * WINDOW), Signal(2 * WINDOW)
+    run, rest = Signal(WINDOW, name=f"{name}_run"), Signal(WINDOW, name=f"{name}_rest")
+    ones, stops = twice & ~total, ~twice & total
+    m.d.comb += [
+        start.eq(1 << lowest[:PLACE_BITS]),
+        twice.eq(Cat(numbers, numbers & ~start)),
+        total.eq(twice + start),
+        run.eq(ones[:WINDOW] | ones[WINDOW:]),
+        rest.eq(stops[:WINDOW] | stops[WINDOW:]),
+    ]
+    place = Cat(*(Cat(rest[i] for i in range(WINDOW) if i >> bit & 1).any() for bit in range(PLACE_BITS)))
+    # It stops in the copy above if the run goes beyond a multiple of 16.
+    return run, Cat(place, lowest[PLACE_BITS:] + stops[WINDOW:].any())
 
 
 class Acceptance(wiring.Component):
@@ -67,9 +73,7 @@ class Acceptance(wiring.Component):
     accept_takes, accept_port : Out
         In *c*: a cell of the port is promised.
     accept_marks : Out(1)
-        In *c*: WINDOW of the stream is to be told.  ``mark_stream`` names the stream in *c−2*, ``accept_at`` in *c*.
-    job_bits, job_passes, shifted : In, In, Out
-        Where no data message acts: what a job shifts, two times 16 bits, and by how many places to the right.
+        In *c*: WINDOW of the stream is to be told.  ``mark_stream`` names the stream in *c−1*, ``accept_at`` in *c*.
     shown_* : Out
         In *c*: for the trace.
     """
@@ -103,9 +107,6 @@ class Acceptance(wiring.Component):
                 "accept_takes": Out(1),
                 "accept_port": Out(of.port_bits),
                 "accept_marks": Out(1),
-                "job_bits": In(2 * WINDOW),
-                "job_passes": In(COUNT_BITS),
-                "shifted": Out(2 * WINDOW),
                 "shown_commit": Out(1),
                 "shown_ignored": Out(1),
                 "shown_seq": Out(8),
@@ -149,7 +150,7 @@ class Acceptance(wiring.Component):
             self.accept_soon.eq(one.valid),
             self.accept_now.eq(now.valid),
             self.accept_stream.eq(of.stream(three.source, three.dport)),
-            self.mark_stream.eq(of.stream(two.source, two.dport)),
+            self.mark_stream.eq(of.stream(one.source, one.dport)),
         ]
 
         # c−1: the verdict.
@@ -161,7 +162,7 @@ class Acceptance(wiring.Component):
             self.judged_port.eq(index),
             distance.eq(one.seq - stream.expected),
             inside.eq(distance < WINDOW),
-            known.eq(stream.present.bit_select(distance[:4], 1)),
+            known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
             bound.eq(self.bound.bit_select(index, 1) & (self.judged_number == one.dport)),
         ]
         with m.If(one.best_effort | ~one.known | ~self.opened.bit_select(one.source, 1)):
@@ -183,15 +184,15 @@ class Acceptance(wiring.Component):
 
         # c: what follows, if it is delivered.  Of an expected number the run behind it is counted a cycle before.
         given, word = Signal(Judgement), Signal(of.receiving)
-        place, expected_one, behind = Signal(4), Signal(), Signal(COUNT_BITS)
-        apart = Signal(NUMBER_BITS)
+        expected_one, run, beyond = Signal(), Signal(WINDOW), Signal(NUMBER_BITS)
+        there = stream.present | (1 << stream.expected[:PLACE_BITS])[:WINDOW]
+        passes, behind = passing(m, "accepted", there, stream.expected)
         m.d.sync += [
             given.eq(verdict),
             word.eq(stream),
-            place.eq(distance),
             expected_one.eq(distance == 0),
-            behind.eq(passed(m, stream.present | 1)),
-            apart.eq(stream.told - stream.expected),
+            run.eq(passes),
+            beyond.eq(behind),
         ]
         refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
         with m.Switch(given):
@@ -200,26 +201,23 @@ class Acceptance(wiring.Component):
                     m.d.comb += self.refusal.eq(ACCEPTANCE.index(drop))
 
         fresh, placed, goes = Signal(), Signal(), Signal()
+        gone, here = Signal(WINDOW), Signal(WINDOW)
+        expected, after = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         count = Signal(COUNT_BITS)
-        present, filled, here = Signal(16), Signal(16), Signal(16)
-        after = Signal(NUMBER_BITS)
-        shifts, places = Signal(2 * WINDOW), Signal(COUNT_BITS)
         m.d.comb += [
-            shifts.eq(Mux(now.valid, Cat(present, filled), self.job_bits)),
-            places.eq(Mux(now.valid, count, self.job_passes)),
-            self.shifted.eq(Cat(*(shifts.word_select(i, WINDOW) >> places for i in range(2)))),
             placed.eq(given == Judgement.PLACE),
             fresh.eq(placed | (given == Judgement.VACANT)),
             goes.eq(fresh & expected_one),
-            count.eq(Mux(goes, behind, 0)),
-            here.eq(1 << place),
-            present.eq(word.present | here),
-            filled.eq(word.filled | Mux(placed, here, 0)),
-            after.eq(apart - count),
+            gone.eq(Mux(goes, run, 0)),
+            expected.eq(Mux(goes, beyond, word.expected)),
+            count.eq(expected - word.expected),
+            here.eq(1 << now.seq[:PLACE_BITS]),
+            after.eq(word.told - expected),
             self.accept_writes.eq(self.delivered & fresh),
             self.accept_at.eq(of.stream(now.source, now.dport)),
-            self.accept_word.expected.eq(word.expected + count),
-            Cat(self.accept_word.present, self.accept_word.filled).eq(self.shifted),
+            self.accept_word.expected.eq(expected),
+            self.accept_word.present.eq((word.present | here) & ~gone),
+            self.accept_word.filled.eq(self.accept_entry.mask & ~gone),
             self.accept_word.told.eq(word.told),
             self.accept_enters.eq(self.delivered),
             self.accept_entry.kind.eq(Mux(placed, EntryKind.PLACE, Mux(fresh, EntryKind.VACANT, EntryKind.IGNORE))),
@@ -227,7 +225,7 @@ class Acceptance(wiring.Component):
             self.accept_entry.index.eq(now.dport),
             self.accept_entry.seq.eq(now.seq),
             self.accept_entry.count.eq(count),
-            self.accept_entry.mask.eq(filled),
+            self.accept_entry.mask.eq(word.filled | Mux(placed, here, 0)),
             self.accept_entry.q.eq(now.q),
             self.accept_entry.credit.eq(now.credit),
             self.accept_takes.eq(self.delivered & placed),

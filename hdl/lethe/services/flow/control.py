@@ -34,8 +34,8 @@ class ControlOut(wiring.Component):
 
     Members
     -------
-    tells, told_word, told_row, told_expect : In
-        A word is sent; what the row of its slot becomes; the incarnation that it expects.
+    tells, told_row, told_expect, told_word : In
+        A word is sent; what the row of its slot becomes; the incarnation that it expects; in the next cycle the word.
     send_control, send_control_data : Out(stream)
         Of the port below.
     told_forgets, job_peer : In
@@ -64,6 +64,7 @@ class ControlOut(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         state, word, row = Signal(Told), Signal(WORD_BITS), Signal(of.control_row)
+        fresh = Signal()
         expect, beat, carries = Signal(form.incarnation_bits), Signal(range(max(2, of.word_beats))), Signal()
         record, beats = self.send_control.payload, self.send_control_data
         m.d.comb += [
@@ -79,14 +80,17 @@ class ControlOut(wiring.Component):
             beats.valid.eq(state == Told.BEATS),
             beats.payload.eq(padded(word, max(WORD_BITS, form.flit_bits)).word_select(beat, form.flit_bits)),
         ]
-        m.d.sync += carries.eq(self.control_carries)
+        m.d.sync += [carries.eq(self.control_carries), fresh.eq(self.tells)]
+        with m.If(fresh):
+            m.d.sync += word.eq(self.told_word)
         with m.Switch(state):
-            with m.Case(Told.IDLE), m.If(self.tells):
+            with m.Case(Told.IDLE):
                 m.d.sync += [
-                    word.eq(self.told_word), row.eq(self.told_row),
-                    carries.eq(self.told_row.code == Code.WINDOW), expect.eq(self.told_expect), beat.eq(0),
-                    state.eq(Told.RECORD),
+                    row.eq(self.told_row), carries.eq(self.told_row.code == Code.WINDOW), expect.eq(self.told_expect),
+                    beat.eq(0),
                 ]  # fmt: skip
+                with m.If(self.tells):
+                    m.d.sync += state.eq(Told.RECORD)
             with m.Case(Told.RECORD), m.If(self.send_control.ready):
                 m.d.sync += state.eq(Told.BEATS)
             with m.Case(Told.BEATS), m.If(beats.ready):
@@ -170,16 +174,16 @@ class Notices(wiring.Component):
 
     Members
     -------
-    mark_soon, mark_stream : In
-        Two cycles before ``accept_marks``: of which in stream.
+    accept_soon, mark_stream : In
+        In the cycle before ``accept_marks``: of which in stream.
     accept_marks, accept_at : In
         WINDOW of the stream is marked.
     notice_stream : In
-        Two cycles before a job acts: the stream of the notice.
+        In the cycle before a job acts: the stream of the notice.
     operation, notice_code, job_peer, notice_index : In
         What a job does to a notice; never in a cycle with ``accept_marks``.
     tell_valid, tell, tell_pops : Out, Out, In
-        What waits longest; it is popped.
+        What waits longest; it is popped, and no longer there in the cycle after the next.
     nothing_to_tell : Out(1)
     clear, clear_addr : In
     """
@@ -189,7 +193,7 @@ class Notices(wiring.Component):
         of = layouts
         super().__init__(
             {
-                "mark_soon": In(1), "mark_stream": In(of.stream_bits), "accept_marks": In(1),
+                "accept_soon": In(1), "mark_stream": In(of.stream_bits), "accept_marks": In(1),
                 "accept_at": In(of.stream_bits), "notice_stream": In(of.stream_bits),
                 "operation": In(Operation), "notice_code": In(3), "job_peer": In(of.node_bits),
                 "notice_index": In(of.port_bits),
@@ -206,14 +210,20 @@ class Notices(wiring.Component):
         m.submodules.streams = streams = Table(by_stream, of.streams, ("now",))
         m.submodules.nodes = nodes = Words(by_node, of.nodes, ("now",))
         m.submodules.waiting = waiting = Queue(of.notice, of.nodes * (2 * of.ports + 3))
-        marks = self.accept_marks
-        operation, code = Signal(Operation), Signal(3)
+
+        # All is done in the cycle after it is asked for.
+        marks, operation, code = Signal(), Signal(Operation), Signal(3)
+        at = Signal(of.stream_bits)
+        m.d.sync += [
+            marks.eq(self.accept_marks),
+            operation.eq(Mux(self.accept_marks, Operation.MARK, self.operation)),
+            code.eq(Mux(self.accept_marks, Code.WINDOW, self.notice_code)),
+            at.eq(Mux(self.accept_marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
+        ]
         old, new, pushes = Signal(NoticeState), Signal(NoticeState), Signal()
         acts = Signal()
         m.d.comb += [
-            operation.eq(Mux(marks, Operation.MARK, self.operation)),
-            code.eq(Mux(marks, Code.WINDOW, self.notice_code)),
-            streams.now_addr.eq(Mux(self.mark_soon, self.mark_stream, self.notice_stream)),
+            streams.now_addr.eq(Mux(self.accept_soon, self.mark_stream, self.notice_stream)),
             nodes.now_addr.eq(self.job_peer),
             new.eq(old),
             acts.eq(operation != Operation.NOTHING),
@@ -223,7 +233,7 @@ class Notices(wiring.Component):
             Code.PING: (nodes, "ping"), Code.PONG: (nodes, "pong"), Code.MAP: (nodes, "map"),
         }  # fmt: skip
         for table, where in (
-            (streams, Mux(marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
+            (streams, at),
             (nodes, self.job_peer),
         ):
             m.d.comb += [
@@ -257,14 +267,25 @@ class Notices(wiring.Component):
                 ]
             with m.Case(Operation.REPEAT):
                 m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
-        window = Cat(waiting.i.payload.index, waiting.i.payload.node)
+        # What waits longest is kept before the queue: what finds it empty is there in the next cycle.
+        first, some, offered = Signal(of.notice), Signal(), Signal(of.notice)
+        window, takes, passes, popped = Cat(offered.index, offered.node), Signal(), Signal(), Signal()
         m.d.comb += [
-            waiting.i.valid.eq(pushes),
-            waiting.i.payload.code.eq(code),
-            window.eq(Mux(marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
-            self.tell_valid.eq(waiting.o.valid),
-            self.tell.eq(waiting.o.payload),
-            waiting.o.ready.eq(self.tell_pops),
-            self.nothing_to_tell.eq(waiting.empty),
+            offered.code.eq(code),
+            window.eq(at),
+            takes.eq(~some | popped),
+            passes.eq(takes & waiting.empty),
+            waiting.i.payload.eq(offered),
+            waiting.i.valid.eq(pushes & ~passes),
+            waiting.o.ready.eq(takes),
+            self.tell_valid.eq(some),
+            self.tell.eq(first),
+            self.nothing_to_tell.eq(waiting.empty & ~some & ~pushes),
         ]
+        m.d.sync += popped.eq(self.tell_pops)
+        with m.If(takes):
+            m.d.sync += [
+                some.eq(waiting.o.valid | (pushes & waiting.empty)),
+                first.eq(Mux(waiting.o.valid, waiting.o.payload, offered)),
+            ]
         return m

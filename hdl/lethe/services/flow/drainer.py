@@ -10,7 +10,7 @@ from lethe.lib.queue import Queue
 from lethe.spec.services.flow import WINDOW, Flag
 from lethe.traffic.payload import clipped
 
-from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
 from .table import Words
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
@@ -135,6 +135,7 @@ class Drainer(wiring.Component):
         )
         settles, places = Signal(), Signal()
         busy = Signal()  # the placer
+        entries = Signal(range(records + 6))
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
@@ -144,7 +145,8 @@ class Drainer(wiring.Component):
             journal.i.valid.eq(self.enters),
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
-            self.journal_high.eq(journal.level >= MOST_WAITING),
+            # Its level: but for what its output holds.
+            self.journal_high.eq(Mux(journal.o.valid, entries > MOST_WAITING, entries >= MOST_WAITING)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
             is_run.eq(head.kind == EntryKind.RUN),
             is_own.eq(head.kind == EntryKind.OWN),
@@ -159,7 +161,7 @@ class Drainer(wiring.Component):
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
-        m.d.sync += settles.eq(0)
+        m.d.sync += [settles.eq(0), entries.eq(entries + (self.enters & journal.i.ready) - pops)]
         with m.Switch(state):
             with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [
@@ -255,7 +257,7 @@ class Drainer(wiring.Component):
             *(first[name].eq(Mux(settles, entry[name], head[name])) for name in ("source", "index")),
             first["seq"].eq(Mux(settles, entry.seq + 1, head.seq)),
             first["count"].eq(Mux(settles, entry.count - 1, head.count)),
-            first["mask"].eq(Mux(settles, entry.mask >> 1, head.mask)),
+            first["mask"].eq(Mux(settles, entry.mask, head.mask)),
             acts.eq(busy & ~warm),
             parked.read_addr.eq(
                 Mux(
@@ -274,7 +276,6 @@ class Drainer(wiring.Component):
                 m.d.sync += [
                     left["seq"].eq(left["seq"] + 1),
                     left["count"].eq(left["count"] - 1),
-                    left["mask"].eq(left["mask"] >> 1),
                     busy.eq(left["count"] != 1),
                 ]
 
@@ -283,7 +284,7 @@ class Drainer(wiring.Component):
         m.d.comb += [
             appended_now.eq(goes & places),
             index.eq(Mux(acts, left["index"], entry.index)),
-            self.appends.eq(appended_now | (acts & left["mask"][0])),
+            self.appends.eq(appended_now | (acts & left["mask"].bit_select(left["seq"][:PLACE_BITS], 1))),
             self.append_port.eq(index),
             self.append_word.cell.eq(Mux(acts, parked.read_data, cell)),
             self.append_word.gap.eq(gap),

@@ -169,7 +169,7 @@ class Flow(ServiceUnit):
             late.eq(Mux(drainer.credit_soon, drainer.credit_stream, jobs.job_stream)),
             numbers.attempt_addr.eq(messages.attempt_stream),
             numbers.late_addr.eq(late),
-            ends.late_addr.eq(late),
+            ends.late_addr.eq(jobs.job_ends_at),
             numbers.write_en.eq(messages.attempt_writes | drainer.credit_raises | jobs.job_numbers_writes),
             ends.write_en.eq(jobs.job_ends_writes),
             ends.write_addr.eq(jobs.job_at),
@@ -186,12 +186,13 @@ class Flow(ServiceUnit):
             expected.write_addr.eq(receiving.write_addr),
             expected.write.eq(word.expected),
         ]
-        with m.If(messages.attempt_writes):
-            m.d.comb += [numbers.write_addr.eq(messages.attempt_stream), numbers.write.eq(messages.attempt_word)]
-        with m.Elif(drainer.credit_raises):
+        # Whose turn it is, is known before it is known whether it writes.
+        with m.If(drainer.credit_acts):
             m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(drainer.credit_word)]
-        with m.Else():
+        with m.Elif(jobs.job_steps):
             m.d.comb += [numbers.write_addr.eq(jobs.job_at), numbers.write.eq(jobs.job_numbers)]
+        with m.Else():
+            m.d.comb += [numbers.write_addr.eq(messages.attempt_stream), numbers.write.eq(messages.attempt_word)]
         return {
             "attempt_numbers": numbers.attempt, "numbers": numbers.late, "ends": ends.late,
             "accept_in": receiving.now, "merge_expected": expected.merge,

@@ -14,10 +14,10 @@ from lethe.spec.services.flow import In as Source
 from lethe.spec.services.flow import Out as Peer
 from lethe.spec.trace import WORD_BITS
 
-from .acceptance import passed
-from .layouts import COUNT_BITS, NUMBER_BITS, EntryKind, Layouts, Operation, ahead, control_fields
+from .acceptance import passing
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, Operation, ahead, control_fields
 from .ports import MOST_ROOM
-from .reader import first_of
+from .reader import first_of, lowest_of
 from .rows import LEAST_CREDIT
 
 __all__ = ["Jobs"]
@@ -70,14 +70,6 @@ def _turned(m: Module, bits, places) -> Value:
     return bits
 
 
-def length_of(bits):
-    """The number of the highest 1, counted from 1; 0 if there is none."""
-    found = Const(0, COUNT_BITS)
-    for i, bit in enumerate(bits):
-        found = Mux(bit, i + 1, found)
-    return found
-
-
 class Jobs(wiring.Component):
     """Begins one job after the other, and does each in the first cycle in which it may act.
 
@@ -94,8 +86,8 @@ class Jobs(wiring.Component):
     ready, silent : In(1)
     accept_reads, mark_soon, accept_now, credit_soon : In(1)
         A data message acts in three cycles, in two, in this; a credit in two.
-    job_acts : Out(1)
-        A job makes a step in this cycle.
+    job_acts, job_steps : Out(1)
+        A job makes a step in this cycle; so, one that may change peers, sockets and numbers.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -111,7 +103,7 @@ class Jobs(wiring.Component):
             {
                 "node": In(of.node_bits), "boot": In(32), "ready": In(1), "silent": In(1),
                 "accept_reads": In(1), "mark_soon": In(1), "accept_now": In(1), "credit_soon": In(1),
-                "job_acts": Out(1),
+                "job_acts": Out(1), "job_steps": Out(1),
                 "completion": In(stream.Signature(below["completion"])),
                 "set": In(stream.Signature(up["set"])), "answer": Out(up["answer"]),
                 "cancel": Out(stream.Signature(below["cancel"])),
@@ -123,15 +115,21 @@ class Jobs(wiring.Component):
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
                 "told_forgets": Out(1),
                 # Streams.
-                "job_stream": Out(of.stream_bits), "numbers": In(of.numbers), "ends": In(of.ends),
+                "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
+                "job_ends_at": Out(of.stream_bits), "ends": In(of.ends),
                 "job_numbers_writes": Out(1), "job_ends_writes": Out(1), "job_at": Out(of.stream_bits),
                 "job_numbers": Out(of.numbers), "job_ends_word": Out(of.ends),
                 "job_in_stream": Out(of.stream_bits), "accept_in": In(of.receiving),
                 "job_in_writes": Out(1), "job_in_at": Out(of.stream_bits), "job_in_word": Out(of.receiving),
                 # Peers.
                 "job_peer": Out(of.node_bits), "peer_out": In(of.out), "peer_in": In(of.in_), "peer_life": In(of.life),
-                "peer_lives": In(1), "out_writes": Out(1), "out_word": Out(of.out), "in_writes": Out(1),
-                "in_word": Out(of.in_), "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
+                "peer_lives": In(1), "was_sought": In(1), "was_moved": In(1),
+                "state_writes": Out(1), "state_word": Out(3), "wanted_writes": Out(1),
+                "wanted_word": Out(3), "kept_writes": Out(1), "kept_word": Out(of.kept), "map_writes": Out(1),
+                "map_word": Out(of.ports), "learns": Out(1), "learnt": Out(form.incarnation_bits), "unblocks": Out(1),
+                "leaves": Out(1), "resets": Out(1), "source_writes": Out(1), "source_word": Out(of.source),
+                "source_knows": Out(1), "source_known": Out(of.known),
+                "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
                 "lives_less": Out(1), "notices": Out(1), "seeks": In(of.nodes), "mute": In(of.nodes),
                 "fled": In(1), "looked_leaves": In(1), "troubled": In(1),
                 # Notices and control.
@@ -146,11 +144,10 @@ class Jobs(wiring.Component):
                 "job_q": Out(of.port_bits), "job_length": Out(of.length_bits), "send_limits": Out(1),
                 # Ports.
                 "binds": Out(1), "unbinds": Out(1), "limits": Out(1), "set_index": Out(of.port_bits),
-                "set_value": Out(16), "bound": In(of.ports), "readable": In(of.ports), "congested": In(of.ports),
+                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "empties": In(1),
+                "fetched_port": In(of.port_bits), "congested": In(of.ports),
                 "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
                 "job_room": In(range(MOST_ROOM + 1)),
-                # Acceptance.
-                "job_bits": Out(2 * WINDOW), "job_passes": Out(COUNT_BITS), "shifted": In(2 * WINDOW),
                 # Drainer.
                 "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
                 # What is seen.
@@ -165,26 +162,25 @@ class Jobs(wiring.Component):
         self._steps(m)
         self._walks(m)
         self._finishing(m)
-        self._defaults(m)
+        self._compares(m)
+        self._intents(m)
         self._words(m)
-        with m.If(self._act), m.Switch(self._job):
+        with m.If(self._plans), m.Switch(self._job):
             with m.Case(Job.COMPLETION):
                 self._completion(m)
             with m.Case(Job.CONTROL):
                 self._control(m)
-            with m.Case(Job.SET):
-                self._set(m)
             with m.Case(Job.TICK):
                 self._tick(m)
             with m.Case(Job.SEND):
                 self._send(m)
             with m.Case(Job.PROBE):
                 self._probe(m)
-            with m.Case(Job.CANCEL):
-                self._cancel(m)
             with m.Case(Job.TASK):
                 self._task_job(m)
-        self._changes(m)
+        self._common(m)
+        self._acts(m)
+        self._set(m)
         return m
 
     # b: the choice.
@@ -195,7 +191,8 @@ class Jobs(wiring.Component):
         self._peer, self._index, self._q = Signal(of.node_bits), Signal(of.port_bits), Signal(of.port_bits)
         self._code, self._seq, self._carried = Signal(3), Signal(NUMBER_BITS), Signal()
         self._map, self._length, self._credit = Signal(16), Signal(of.length_bits), Signal(NUMBER_BITS)
-        self._probed, self._of_control = Signal(), Signal()
+        self._probed, self._of_control, self._within_soon = Signal(), Signal(), Signal()
+        self._comes_up, self._hears_void = Signal(), Signal()
         self._ending = Signal(self._shapes[1]["completion"])
         # Tick: the walk.  Probe: what is under way.  Cancel: the pointer.  Task.
         self._walking, self._walk_node = Signal(), Signal(of.node_bits)
@@ -215,9 +212,11 @@ class Jobs(wiring.Component):
         self._task = Signal(task)
         self._has_task = self._phase != Phase.NONE
 
+        # b.  What a job may be about is kept as of this cycle.
         sends = ~self.silent & self.control_idle & self.control_open
-        sought, statements = first_of(self.seeks | self.mute, self._last_probed)
-        m.d.comb += statements
+        candidates = self.seeks | self.mute
+        paused = Signal()
+        m.d.comb += paused.eq(self._pause.any())
         ask = Signal(8)
         m.d.comb += ask.eq(
             Cat(
@@ -226,7 +225,7 @@ class Jobs(wiring.Component):
                 self.set.valid,
                 self._walking | self._asked.any(),
                 sends & self.tell_valid,
-                sends & ~self._probing & ~self._pause.any() & (self.seeks | self.mute).any(),
+                sends & ~self._probing & ~paused & candidates.any(),
                 ~self.cancel.valid & self.fled,
                 (self._phase == Phase.FLUSH) | (self._phase == Phase.ROWS) | (self._phase == Phase.LAST),
             )
@@ -234,7 +233,7 @@ class Jobs(wiring.Component):
         first, statements = first_of(ask, last)
         begins, chosen = Signal(), Signal(3)
         m.d.comb += [*statements, chosen.eq(first), begins.eq(self.ready & ~self._busy & ask.any())]
-        completion, tell, row, control = self.completion.payload, self.tell, self.ended_row, self.ended_control
+        completion = self.completion.payload
         self._begins, self._chosen = begins, chosen
         m.d.comb += [
             self.ended_slot.eq(completion.slot),
@@ -242,46 +241,64 @@ class Jobs(wiring.Component):
             self.row_ends.eq(self.completion.ready),
             self.tell_pops.eq(begins & (chosen == Job.SEND.value)),
         ]
-        peer, index = Signal(of.node_bits), Signal(of.port_bits)
-        of_control = completion.slot >= of.data_slots
-        with m.Switch(chosen):
+        row, control, tell = (Signal.like(member) for member in (self.ended_row, self.ended_control, self.tell))
+        sought, asked_for = Signal(of.nodes), Signal(NUMBER_BITS)
+        with m.If(~self._busy):
+            m.d.sync += [
+                self._job.eq(chosen),
+                row.eq(self.ended_row),
+                control.eq(self.ended_control),
+                tell.eq(self.tell),
+                asked_for.eq(self.ended_credit),
+                self._carried.eq(self.ended_carried),
+                *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
+                sought.eq(candidates),
+            ]
+        with m.If(begins):
+            m.d.sync += [self._busy.eq(1), last.eq(chosen)]
+
+        # b+1: of whom and what it is; from then on the tables of streams are asked for it.
+        chooses, probes, peer = Signal(), Signal(), Signal(of.node_bits)
+        self._peer_now, self._index_now, self._q_now = peer, Signal(of.port_bits), Signal(of.port_bits)
+        of_control = self._ending.slot >= of.data_slots
+        m.d.comb += self._q_now.eq(Mux((self._job == Job.COMPLETION) & ~of_control, row.q, self._index_now))
+        with m.Switch(self._job):
             with m.Case(Job.COMPLETION):
                 m.d.comb += [
                     peer.eq(Mux(of_control, control.node, row.node)),
-                    index.eq(Mux(of_control, control.index, row.index)),
+                    self._index_now.eq(Mux(of_control, control.index, row.index)),
                 ]
             with m.Case(Job.CONTROL):
-                m.d.comb += [peer.eq(self.heard_source), index.eq(self.word[CODE_BITS:])]
+                m.d.comb += [peer.eq(self.heard_source), self._index_now.eq(self.word[CODE_BITS:])]
             with m.Case(Job.SET):
-                m.d.comb += index.eq(self.set.payload.index)
+                m.d.comb += self._index_now.eq(self.set.payload.index)
             with m.Case(Job.TICK):
                 m.d.comb += peer.eq(self._walk_node)
             with m.Case(Job.SEND):
-                m.d.comb += [peer.eq(tell.node), index.eq(tell.index)]
-            with m.Case(Job.PROBE):
-                m.d.comb += peer.eq(sought)
+                m.d.comb += [peer.eq(tell.node), self._index_now.eq(tell.index)]
             with m.Case(Job.TASK):
-                m.d.comb += [peer.eq(self._task.node), index.eq(self._flushed)]
-        with m.If(begins):
+                m.d.comb += [peer.eq(self._task.node), self._index_now.eq(self._flushed)]
+        m.d.sync += [chooses.eq(begins), probes.eq(chooses & (self._job == Job.PROBE))]
+        with m.If(chooses):
             m.d.sync += [
-                self._busy.eq(1),
-                self._job.eq(chosen),
-                last.eq(chosen),
                 self._peer.eq(peer),
-                self._index.eq(index),
-                self._q.eq(Mux((chosen == Job.COMPLETION.value) & ~of_control, row.q, index)),
-                self._code.eq(Mux(chosen == Job.COMPLETION.value, control.code, tell.code)),
+                self._index.eq(self._index_now),
+                self._q.eq(self._q_now),
+                self._code.eq(Mux(self._job == Job.COMPLETION, control.code, tell.code)),
                 self._of_control.eq(of_control),
                 self._seq.eq(Mux(of_control, control.base, row.seq)),
                 self._map.eq(control.map),
                 self._length.eq(row.length),
-                self._credit.eq(Mux(of_control, control.credit, self.ended_credit)),
-                self._carried.eq(self.ended_carried),
+                self._credit.eq(Mux(of_control, control.credit, asked_for)),
                 self._probed.eq(control.probe),
-                *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
             ]
-            with m.If(chosen == Job.PROBE.value):
-                m.d.sync += self._last_probed.eq(sought)
+
+        # b+2, of a probe.
+        among, later = Signal(of.nodes), Signal(of.nodes)
+        m.d.comb += later.eq(sought & Cat(self._last_probed < i for i in range(of.nodes)))
+        m.d.sync += among.eq(Mux(later.any(), later, sought))
+        with m.If(probes):
+            m.d.sync += [self._peer.eq(lowest_of(among)[1]), self._last_probed.eq(lowest_of(among)[1])]
 
     # Steps.
 
@@ -293,18 +310,23 @@ class Jobs(wiring.Component):
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET)  # cycles after a data message
-        self._act, self._last, self._step = Signal(), Signal(), step
-        self._steps_left = Signal(range(most + 1))  # those after the first, as the first has found
-        self._resets_left, self._marks_map = Signal(range(of.ports + 1)), Signal()
+        self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
-        is_void = (self._job == Job.CONTROL) & self.heard_whole & (code == Code.VOID)
-        is_flush = (self._job == Job.TASK) & (self._phase == Phase.FLUSH)
+        is_void, is_flush, ends = Signal(), Signal(), Signal()
+        self._voiding, self._flushing, self._ends_job = is_void, is_flush, ends
+        m.d.sync += [
+            is_void.eq((self._job == Job.CONTROL) & self.heard_whole & (code == Code.VOID)),
+            is_flush.eq((self._job == Job.TASK) & (self._phase == Phase.FLUSH)),
+        ]
         goes = Signal()
         m.d.comb += [
             self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
             self.job_acts.eq(self._act),
+            self.job_steps.eq(now & ~is_void & ~is_flush),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
-            self.heard_done.eq((self._job == Job.CONTROL) & self._act & self._last),
+            ends.eq(self._act & self._last),
+            self.heard_done.eq((self._job == Job.CONTROL) & ends),
+            self._plans.eq(coming & ~ends & ~is_void & ~is_flush),
         ]
         m.d.sync += [
             coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
@@ -312,16 +334,17 @@ class Jobs(wiring.Component):
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
-        with m.If(self._act & self._last):
+        with m.If(ends):
             m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued.
         revived = Signal(of.port_bits)
         m.d.comb += [
-            revived.eq(issued - Mux(self._job == Job.CONTROL, 2, 1)),
+            revived.eq(coming_step - Mux(self._job == Job.CONTROL, 2, 1)),
+            self.job_ends_at.eq(of.stream(self._peer_now, self._index_now)),
             self.job_stream.eq(of.stream(self._peer, Mux(self._job == Job.TICK, issued - 1, self._index))),
-            self.job_in_stream.eq(of.stream(self._peer, self._q)),
-            self.notice_stream.eq(of.stream(self._peer, Mux(issued.any(), revived, self._index))),
+            self.job_in_stream.eq(of.stream(self._peer_now, self._q_now)),
+            self.notice_stream.eq(of.stream(self._peer, Mux(coming_step.any(), revived, self._index))),
             self.job_peer.eq(self._peer),
             self.job_port.eq(self._index),
             self.looked_slot.eq(Mux(self._job == Job.TASK, step, self._pointer)),
@@ -362,103 +385,151 @@ class Jobs(wiring.Component):
     def _finishing(self, m):
         """Numbers of an out stream that are finished or void, or of an in stream that will not come, and what passes.
 
-        ``here`` are those that a job names, counted from what is the lowest number of the stream.
+        All of this changes by jobs only, but for an in stream, to which nothing comes in the cycles before a VOID acts.
         """
-        of = self._layouts
-        heard = self._job == Job.CONTROL
+        self._heard = heard = self._job == Job.CONTROL
         single = ~heard & ~self._of_control
         void = control_fields(Code.VOID, self.word)
-        lowest, named, bits = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(16)
-        apart, below, here = Signal(NUMBER_BITS), Signal(WINDOW), Signal(WINDOW)
-        first, second = Signal(WINDOW), Signal(WINDOW)
-        self._within, behind = Signal(), Signal()
-        shifted = self.shifted.word_select(0, WINDOW), self.shifted.word_select(1, WINDOW)
-        m.d.comb += [
-            lowest.eq(Mux(heard, self.accept_in.expected, self.numbers.base)),
-            named.eq(Mux(heard, void["base"], self._seq)),
-            bits.eq(Mux(single, 1, Mux(heard, void["map"], self._map))),
-            apart.eq(named - lowest),
-            # Ahead of the lowest they move up by so many places, behind it down: turned, what is cut off differs.
-            self._within.eq(apart < WINDOW),
-            behind.eq(apart[4:].all() & apart[:4].any() & ~single),
-            below.eq((1 << apart[:4]) - 1),
-            here.eq(_turned(m, bits, apart[:4]) & Mux(self._within, ~below, Mux(behind, below, 0))),
-            first.eq(Mux(heard, self.accept_in.present, self.ends.done) | here),
-            second.eq(Mux(heard, self.accept_in.filled, self.ends.void & ~here)),
-        ]
-        self._passed, self._lowest, self._whole = Signal(COUNT_BITS), Signal(NUMBER_BITS), first[0]
-        m.d.comb += [
-            self._passed.eq(passed(m, first)),
-            self._lowest.eq(lowest + self._passed),
-            self.job_bits.eq(Cat(first, second)),
-            self.job_passes.eq(self._passed),
-        ]
-        self._finishes, self._voids, self._passes = Signal(), Signal(), Signal()
-        m.d.comb += [
-            self.job_at.eq(of.stream(self._peer, self._index)),
-            self.job_numbers.eq(self.numbers),
-            Cat(self.job_ends_word.done, self.job_ends_word.void).eq(Cat(*shifted)),
-            self.job_in_at.eq(of.stream(self._peer, self._q)),
-            self.job_in_word.eq(self.accept_in),
-        ]
-        with m.If(self._finishes):
-            m.d.comb += [
-                self.job_numbers_writes.eq(1),
-                self.job_ends_writes.eq(1),
-                self.job_numbers.base.eq(self._lowest),
-            ]
-        with m.Elif(self._voids):
-            m.d.comb += [
-                self.job_ends_writes.eq(self._within),
-                self.job_ends_word.done.eq(self.ends.done),
-                self.job_ends_word.void.eq(self.ends.void | here),
-            ]
-        with m.Elif(self._passes):
-            m.d.comb += [
-                self.job_in_writes.eq(1),
-                self.job_in_word.expected.eq(self._lowest),
-                self.job_in_word.present.eq(shifted[0]),
-                self.job_in_word.filled.eq(shifted[1]),
-            ]
 
-    def _defaults(self, m):
-        """What stays as it is, unless a job says otherwise."""
+        # x−3: bits of what is named, each at its number mod 16.  In x the same turns those that a VOID is to tell.
+        named, bits, turned = Signal(NUMBER_BITS), Signal(WINDOW), Signal(WINDOW)
         m.d.comb += [
-            self.out_word.eq(self.peer_out),
-            self.in_word.eq(self.peer_in),
-            self.life_word.eq(self.peer_life),
-            self.notice_index.eq(self._index),
-            self.notice_code.eq(self._code),
-            self._last.eq(1),
-            self.job_q.eq(self._q),
-            self.job_length.eq(self._length),
-            self.set_index.eq(self.set.payload.index),
-            self.set_value.eq(self.set.payload.value),
-            self.run_entry.kind.eq(EntryKind.RUN),
-            self.run_entry.source.eq(self._peer),
-            self.run_entry.index.eq(self._index),
-            self.told_row.node.eq(self._peer),
-            self.told_row.index.eq(self._index),
-            self.told_row.code.eq(self._code),
-            # A tick is no work, but for a map that is dirty.
-            self.jobs_idle.eq(
-                (~self._busy | (self._job == Job.TICK))
-                & ~self._asked[2]
-                & ~(self._walking & self._walk_for[2])
-                & ~self._has_task
-                & ~self._probing
+            named.eq(Mux(heard, void["base"], self._seq)),
+            turned.eq(
+                _turned(
+                    m,
+                    Mux(heard, void["map"], self.ends.void),
+                    Mux(heard, void["base"], -self.ends.base)[:PLACE_BITS],
+                )
             ),
         ]
-        # Intents: what several jobs have in common is done once, by `_changes`.
-        for name in ("up", "leaves", "tells_credit"):
-            setattr(self, f"_{name}", Signal(name=name))
-        self._begins_task, self._new_task = Signal(), Signal(self._task.shape())
-        self._ends_probe, self._probe_good = Signal(), Signal()
+        m.d.sync += bits.eq(Mux(single, 1 << named[:PLACE_BITS], Mux(heard, turned, self._map)))
+        self._void_told = turned
+
+        # x−2: those within the window, from the later of the two on, named and lowest, to the other.
+        lowest, apart = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        from_named, from_lowest, inside, here = (Signal(WINDOW) for _ in range(4))
+        ahead_, behind = Signal(), Signal()
+        low, start = lowest[:PLACE_BITS], named[:PLACE_BITS]
+        m.d.comb += [
+            lowest.eq(Mux(heard, self.accept_in.expected, self.ends.base)),
+            apart.eq(named - lowest),
+            ahead_.eq(apart[PLACE_BITS:] == 0),
+            behind.eq(apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any()),
+            from_named.eq((0xFFFF << start)[:WINDOW]),
+            from_lowest.eq((0xFFFF << low)[:WINDOW]),
+        ]
+        with m.If(ahead_):
+            m.d.comb += inside.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
+        with m.Elif(behind):
+            m.d.comb += inside.eq(Mux(low < start, from_lowest & ~from_named, from_lowest | ~from_named))
+        names, first, second, floor = Signal(WINDOW), Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS)
+        m.d.comb += here.eq(bits & inside)
+        m.d.sync += [
+            names.eq(here),
+            self._within_soon.eq(ahead_),
+            floor.eq(lowest),
+            first.eq(Mux(heard, self.accept_in.present, self.ends.done)),
+            second.eq(Mux(heard, self.accept_in.filled, self.ends.void)),
+        ]
+
+        # x−1: what passes.
+        done = Signal(WINDOW)
+        m.d.comb += done.eq(first | names)
+        run, behind = passing(m, "finished", done, floor)
+        self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
+        after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
+        m.d.sync += [
+            after.eq(done & ~run),
+            rest.eq(second & ~run & ~Mux(heard, 0, names)),
+            these.eq(names),
+            self._within.eq(self._within_soon),
+            self._lowest.eq(behind),
+            base.eq(floor),
+        ]
+
+        self._after, self._rest, self._these = after, rest, these
+        m.d.comb += self._passed.eq(self._lowest - base)
+
+    def _compares(self, m):
+        """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
+        out, in_, life, word = self.peer_out, self.peer_in, self.peer_life, self.word
+        # A FLUSH is of a source that is CLOSED: nothing comes to its streams.
+        filled, low = self.accept_in.filled, self.accept_in.expected[:PLACE_BITS]
+        wrapped, held, floor = Signal(WINDOW), Signal(WINDOW), Signal(PLACE_BITS)
+        # Those below the place of the lowest are the later ones.
+        m.d.comb += wrapped.eq(filled & Cat(low > i for i in range(WINDOW)))
+        m.d.sync += [held.eq(Mux(wrapped.any(), wrapped, filled)), floor.eq(low)]
+        some, below = lowest_of(held[::-1])
+        # One number more than those up to the last that is held.
+        self._reached = Mux(some, ((WINDOW - 1) - below - floor)[:PLACE_BITS] + 2, 1)
+        fields = {kind: control_fields(kind, word) for kind in CONTROL_WORDS}
+        ping, pong = fields[Code.PING], fields[Code.PONG]
+        code, same = word[:CODE_BITS], Signal()
+        m.d.comb += same.eq(in_.boot == ping["boot"])
+        named = {
+            "good": self.heard_whole & (code >= min(Code)) & (code <= max(Code)),
+            "newer": ~in_.known | (ping["boot"] > in_.boot) | (same & ahead(ping["round"], in_.round)),
+            "repeated": same & (ping["round"] == in_.round),
+            "reborn": life.known & (life.boot != ping["boot"][:15]),
+            "ours": (pong["boot"] == self.boot) & (pong["round"] == out.round),
+            "differs": life.boot != pong["own"],
+            "probes": self._probing & (self._probe_node == self._peer),
+            "some_void": self.ends.void.any(),
+            "maps": fields[Code.MAP]["map"][: self._layouts.ports] != out.map,
+        }
+        for name, value in named.items():
+            setattr(self, f"_{name}", register := Signal(name=name))
+            m.d.sync += register.eq(value)
+
+    # x−1: what a job is to do, of what none but jobs change.  It is in registers in x.
+
+    def _intents(self, m):
+        of, out, in_ = self._layouts, self.peer_out, self.peer_in
+        shapes = {
+            # Members of this block.
+            "state_writes": 1, "state_word": 3, "wanted_writes": 1, "wanted_word": 3, "kept_writes": 1,
+            "kept_word": of.kept, "map_writes": 1, "map_word": of.ports, "learns": 1, "unblocks": 1, "leaves": 1,
+            "resets": 1, "source_writes": 1, "source_word": of.source, "source_knows": 1, "life_writes": 1,
+            "lives_more": 1, "lives_less": 1, "notices": 1, "job_completes": 1, "told_forgets": 1, "tells": 1,
+            "control_ignored": 1, "shown_heard": 1,
+            # What is done in x.
+            "operation": Operation, "notice_code": 3, "notice_index": of.port_bits, "last": 1, "code": 3,
+            "finishes": 1, "voids": 1, "tells_credit": 1, "raises": 1, "clears": 1,
+            "begins_task": 1, "task": self._task.shape(), "ends_task": 1, "ends_rows": 1,
+            "ends_probe": 1, "probe_good": 1,
+            # What depends on what attempts and messages may change meanwhile.
+            "if_connecting": 1, "if_within": 1, "if_ahead": 1, "if_probed": 1, "surely": 1, "if_moved": 1,
+            "resets_streams": 1, "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
+        }  # fmt: skip
+        self._soon = {name: Signal(shape, name=f"{name}_soon") for name, shape in shapes.items()}
+        self._planned = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
+        soon = self._soon
+        m.d.sync += [self._planned[name].eq(soon[name]) for name in shapes]
+        self._is_up, self._connecting = out.state == Peer.UP, out.state == Peer.CONNECTING
+        self._first = self._step == 0
+        m.d.comb += [
+            *(soon["kept_word"][name].eq(out[name]) for name in of.kept.members),
+            *(soon["source_word"][name].eq(in_[name]) for name in of.source.members),
+            soon["notice_index"].eq(self._index),
+            soon["notice_code"].eq(self._code),
+            soon["last"].eq(1),
+            soon["task"].node.eq(self._peer),
+            soon["sets"].eq(self._plans & (self._job == Job.SET)),
+            soon["cancels"].eq(self._plans & (self._job == Job.CANCEL)),
+        ]
+
+    def _plan(self, m, **words):
+        """In x, unless a later plan says otherwise."""
+        m.d.comb += [self._soon[name].eq(word) for name, word in words.items()]
+
+    def _keeps(self, m, **words):
+        m.d.comb += [self._soon["kept_writes"].eq(1), *(self._soon["kept_word"][n].eq(w) for n, w in words.items())]
 
     def _mark(self, m, code, operation: ValueLike = Operation.MARK, index=None):
-        m.d.comb += [self.operation.eq(operation), self.notice_code.eq(code)]
+        self._plan(m, operation=operation, notice_code=code)
         if index is not None:
-            m.d.comb += self.notice_index.eq(index)
+            self._plan(m, notice_index=index)
 
     def _revives(self, m, first: int):
         """The steps of a source that is mute no more, from number ``first`` on: MAP, then WINDOW of each port."""
@@ -468,219 +539,475 @@ class Jobs(wiring.Component):
             self._mark(m, Code.WINDOW, Operation.REVIVE, self._step - (first + 1))
 
     def _open_in(self, m, state):
-        m.d.comb += [self.in_writes.eq(1), self.in_word.state.eq(state)]
+        m.d.comb += [self._soon["source_writes"].eq(1), self._soon["source_word"].state.eq(state)]
 
     def _aims(self, m, aim: Aim, sweep=0):
         """A task for this peer begins."""
-        task = self._new_task
-        m.d.comb += [self._begins_task.eq(1), task.aim.eq(aim), task.sweep.eq(sweep)]
+        self._plan(m, begins_task=1)
+        m.d.comb += [self._soon["task"].aim.eq(aim), self._soon["task"].sweep.eq(sweep)]
 
-    def _changes(self, m):
-        """What intents do."""
-        out = self.out_word
-        with m.If(self._up):
-            m.d.comb += [
-                self.out_writes.eq(1), out.state.eq(Peer.UP), out.heard.eq(1), out.wanted.eq(0),
-                self.notices.eq(1),
-            ]  # fmt: skip
-        with m.If(self._leaves):
-            m.d.comb += [
-                self.out_writes.eq(1), out.state.eq(Peer.LEAVING), out.map.eq(0), out.age.eq(0), self.notices.eq(1),
-            ]  # fmt: skip
-        # A source that is closed was told of a stream that is no more.
-        told, closed = self._credit, self.peer_in.state == Source.CLOSED
-        with m.If(self._tells_credit & ~closed & ahead(told, self.accept_in.told)):
-            m.d.comb += [self.job_in_writes.eq(1), self.job_in_word.told.eq(told)]
-        m.d.comb += self._new_task.node.eq(self._peer)
-        with m.If(self._begins_task):
-            flushes = self._new_task.aim != Aim.UP
-            m.d.sync += [
-                self._task.eq(self._new_task),
-                self._flushed.eq(0),
-                self._phase.eq(Mux(flushes, Phase.FLUSH, Mux(self._new_task.sweep, Phase.SWEEP, Phase.LAST))),
-            ]
-        with m.If(self._ends_probe):
-            m.d.sync += self._probing.eq(0)
-            good = self._up | self._probe_good
-            failures = Mux(self._failures == DOUBLINGS, DOUBLINGS, self._failures + 1)
-            silence = self._layouts.system.flow_silence
-            waits = Signal(len(self._pause))
-            m.d.comb += waits.eq(PAUSE << failures)
-            m.d.sync += [
-                self._failures.eq(Mux(good, 0, failures)),
-                self._pause.eq(Mux(good, 0, Mux(waits > silence, waits, silence))),
-            ]
-
-    # x: the jobs.
+    def _common(self, m):
+        """What several plans have in common."""
+        soon = self._soon
+        with m.If(self._comes_up):
+            self._plan(m, state_writes=1, state_word=Peer.UP, wanted_writes=1, wanted_word=0, notices=1)
+            self._keeps(m, heard=1)
+        with m.If(soon["leaves"]):
+            self._plan(m, state_writes=1, state_word=Peer.LEAVING, map_writes=1, map_word=0, notices=1)
+            self._keeps(m, age=0)
 
     def _completion(self, m):
         ending, out, in_ = self._ending, self.peer_out, self.peer_in
-        accepted = ending.status == Status.ACCEPTED
-        first = self._step == 0
-        is_up = out.state == Peer.UP
+        accepted, restarted = ending.status == Status.ACCEPTED, ending.cause == Cause.RESTARTED
         is_map, is_ping = self._code == Code.MAP, self._code == Code.PING
         watched = is_ping | (self._code == Code.VOID)  # what counts in live
         mute = in_.state == Source.MUTE
-        m.d.comb += self.job_completion.eq(ending)
+        carried = self._carried & (in_.state != Source.CLOSED)  # else it was told of a stream that is no more
         with m.If(~self._of_control):
-            m.d.comb += [
-                self.lives_less.eq(1), self.job_leaves.eq(1), self.job_completes.eq(1),
-            ]  # fmt: skip
+            self._plan(m, lives_less=1, job_completes=1)
             with m.If(accepted):
-                m.d.comb += [
-                    self._finishes.eq(1),
-                    self.out_writes.eq(1),
-                    self.out_word.heard.eq(1),
-                    self._tells_credit.eq(self._carried),
-                ]
-            with m.Elif(is_up):
-                m.d.comb += [self._voids.eq(1), self._leaves.eq(ending.cause == Cause.RESTARTED)]
-                with m.If(self._within):
-                    self._mark(m, Code.VOID)
-        with m.Elif(first):
-            m.d.comb += self.lives_less.eq(watched)
+                self._plan(m, finishes=1, tells_credit=carried)
+                self._keeps(m, heard=1)
+            with m.Elif(self._is_up):
+                self._plan(m, voids=1, if_within=1, leaves=restarted)
+                self._mark(m, Code.VOID)
+        with m.Elif(self._first):
+            self._plan(m, lives_less=watched)
             with m.If(accepted):
-                m.d.comb += [
-                    self._finishes.eq(self._code == Code.VOID),
-                    self._tells_credit.eq((self._code == Code.WINDOW) & self._carried),
-                ]
+                self._plan(m, finishes=self._code == Code.VOID, tells_credit=(self._code == Code.WINDOW) & carried)
                 with m.If(watched):
-                    m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(1)]
+                    self._keeps(m, heard=1)
             with m.Elif(ending.cause != Cause.CANCELLED):
-                m.d.comb += self._leaves.eq(watched & is_up)
+                self._plan(m, leaves=watched & self._is_up)
                 with m.If(~watched & (self._code != Code.PONG) & (in_.state == Source.OPEN)):
                     self._open_in(m, Source.MUTE)
-                    m.d.comb += self.in_word.age.eq(0)
+                    m.d.comb += self._soon["source_word"].age.eq(0)
             with m.If(~self._probed):
                 again = ~accepted & (is_map | (self._code == Code.WINDOW))
                 self._mark(m, self._code, Mux(again, Operation.REPEAT, Operation.ARRIVED))
             with m.Elif(is_ping):
-                m.d.comb += [
-                    self._ends_probe.eq(1),
-                    self._up.eq(out.pong & (out.state == Peer.CONNECTING)),
-                ]
+                # A peer that is DOWN has sent no PONG.
+                m.d.comb += self._comes_up.eq(out.pong & self._connecting)
+                self._plan(m, ends_probe=1, probe_good=self._comes_up)
             with m.Elif(is_map):
-                m.d.comb += [self._ends_probe.eq(1), self._probe_good.eq(accepted)]
+                self._plan(m, ends_probe=1, probe_good=accepted)
                 with m.If(mute & accepted):
                     self._open_in(m, Source.OPEN)
                     self._revives(m, 0)
-                    m.d.comb += self._last.eq(0)
-                with m.Elif(mute & (ending.cause == Cause.RESTARTED) & ~self._has_task):
+                    self._plan(m, last=0)
+                with m.Elif(mute & restarted & ~self._has_task):
                     self._open_in(m, Source.CLOSED)
                     self._aims(m, Aim.CLOSE)
         with m.Else():
             self._revives(m, 0)
-            m.d.comb += self._last.eq(self._step == self._layouts.ports)
+            self._plan(m, last=self._step == self._layouts.ports)
 
     def _control(self, m):
         of = self._layouts
         out, in_, life = self.peer_out, self.peer_in, self.peer_life
-        code, first = self.word[:CODE_BITS], self._step == 0
+        code, first = self.word[:CODE_BITS], self._first
         fields = {kind: control_fields(kind, self.word) for kind in CONTROL_WORDS}
-        is_up, connecting = out.state == Peer.UP, out.state == Peer.CONNECTING
-        hears = is_up | connecting
-        ours = (fields[Code.PONG]["boot"] == self.boot) & (fields[Code.PONG]["round"] == out.round)
-        index = fields[Code.WINDOW]["index"]
-        here = index < of.ports
-        good = self.heard_whole & (code >= min(Code)) & (code <= max(Code))
-        m.d.comb += [
-            self.shown_heard.eq(first),
-            self.control_shown.eq(Mux(good, code, 0)),
-            self.control_ignored.eq(first & ~good),
-            self._new_task.incarnation.eq(self.heard_incarnation),
-        ]
-        with m.Switch(Mux(good, code, 0)):
+        # One that is DOWN may be so no more in x.
+        down = out.state == Peer.DOWN
+        connecting = self._connecting | down
+        hears = self._is_up | connecting
+        here = fields[Code.WINDOW]["index"] < of.ports
+        good, task = self._good, self._soon["task"]
+        self._plan(m, shown_heard=first, code=Mux(good, code, 0), control_ignored=first & ~good)
+        m.d.comb += [task.incarnation.eq(self.heard_incarnation), task.round.eq(fields[Code.PING]["round"])]
+        with m.If(good), m.Switch(code[:3]):
             with m.Case(Code.PING):
-                boot, round_ = fields[Code.PING]["boot"], fields[Code.PING]["round"]
-                same = in_.boot == boot
-                newer = ~in_.known | (boot > in_.boot) | (same & ahead(round_, in_.round))
+                m.d.comb += task.boot.eq(fields[Code.PING]["boot"])
                 with m.If(~first):
                     self._revives(m, 1)
-                    m.d.comb += self._last.eq(self._step == of.ports + 1)
-                with m.Elif(newer), m.If(~self._has_task):
-                    self._aims(m, Aim.OPEN, life.known & (life.boot != boot[:15]))
-                    m.d.comb += [self._new_task.boot.eq(boot), self._new_task.round.eq(round_)]
+                    self._plan(m, last=self._step == of.ports + 1)
+                with m.Elif(self._newer), m.If(~self._has_task):
+                    self._aims(m, Aim.OPEN, self._reborn)
                     self._open_in(m, Source.CLOSED)
-                with m.Elif(same & (round_ == in_.round)):
+                with m.Elif(self._repeated):
                     self._mark(m, Code.PONG)
                     with m.If(in_.state == Source.MUTE):
                         self._open_in(m, Source.OPEN)
-                        m.d.comb += self._last.eq(0)
-            with m.Case(Code.PONG), m.If(ours):
-                theirs = fields[Code.PONG]["own"]
-                other = life.known & (life.boot != theirs)
-                with m.If(connecting & ~out.pong):
-                    with m.If(~other):
-                        self._ponged(m, self.heard_incarnation, theirs)
+                        self._plan(m, last=0)
+            with m.Case(Code.PONG):
+                m.d.comb += task.boot.eq(fields[Code.PONG]["own"])
+                self._plan(m, if_connecting=down)
+                with m.If(self._ours & connecting & ~out.pong):
+                    with m.If(~life.known | ~self._differs):
+                        self._ponged(m)
                     with m.Elif(~self._has_task):
                         self._aims(m, Aim.UP, 1)
-                        m.d.comb += self._new_task.boot.eq(theirs)
-                with m.Elif(is_up):
-                    m.d.comb += [
-                        self.out_writes.eq(1), self.out_word.heard.eq(1), self._leaves.eq(life.boot != theirs),
-                    ]  # fmt: skip
+                with m.Elif(self._ours & self._is_up):
+                    self._keeps(m, heard=1)
+                    self._plan(m, leaves=self._differs)
             with m.Case(Code.GONE):
-                m.d.comb += self._leaves.eq(ours & hears)
-            with m.Case(Code.MAP), m.If(hears):
+                self._plan(m, if_connecting=down, leaves=self._ours & hears)
+            with m.Case(Code.MAP):
                 bits = fields[Code.MAP]["map"][: of.ports]
-                m.d.comb += [
-                    self.out_writes.eq(1), self.out_word.map.eq(bits), self.notices.eq(bits != out.map),
-                ]  # fmt: skip
-            with m.Case(Code.WINDOW), m.If(hears & here):
-                credit, numbers = fields[Code.WINDOW]["credit"], self.numbers
-                step, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-                m.d.comb += [
-                    step.eq(credit - numbers.limit),
-                    beyond.eq(credit - numbers.next),
-                    self.window_raises.eq((step != 0) & (step <= WINDOW) & (beyond <= WINDOW)),
-                    self.job_numbers_writes.eq(self.window_raises),
-                    self.job_numbers.limit.eq(credit),
-                    self.job_numbers.asked.eq(0),
-                ]
-            with m.Case(Code.VOID), m.If((in_.state != Source.CLOSED) & here):
-                self._void(m)
+                self._plan(m, if_connecting=down, map_writes=hears, map_word=bits, notices=hears & self._maps)
+            with m.Case(Code.WINDOW):
+                self._plan(m, if_connecting=down, raises=hears & here)
 
-    def _ponged(self, m, incarnation, life):
+    def _ponged(self, m):
         """A PONG counts: the peer is UP, unless its PING is still under way."""
+        self._plan(m, learns=1, life_writes=1)
+        self._keeps(m, pong=1)
+        m.d.comb += self._comes_up.eq(~self._probes)
+
+    def _tick(self, m):
+        of = self._layouts
+        out, in_, first = self.peer_out, self.peer_in, self._first
+        ages, watches, maps = self._walk_for
+        mute = in_.state == Source.MUTE
+        map_due, resets = Signal(), Signal()
+        leaving, error = out.state == Peer.LEAVING, out.state == Peer.ERROR
+        kept_map, kept_resets = Signal(), Signal()  # of the first step, for the others
         m.d.comb += [
-            self.out_writes.eq(1),
-            self.out_word.incarnation.eq(incarnation),
-            self.out_word.pong.eq(1),
-            self.life_writes.eq(1),
-            self.life_word.known.eq(1),
-            self.life_word.boot.eq(life),
-            self._up.eq(~(self._probing & (self._probe_node == self._peer))),
+            map_due.eq(Mux(first, maps & (in_.state != Source.CLOSED), kept_map)),
+            resets.eq(Mux(first, ages & error & out.age, kept_resets)),
+        ]
+        m.d.sync += [kept_map.eq(map_due), kept_resets.eq(resets)]
+        with m.If(self._peer == self.node):
+            pass
+        with m.Elif(first):
+            with m.If(ages):
+                with m.If(leaving & ~self.peer_lives):
+                    self._plan(m, state_writes=1, state_word=Peer.ERROR)
+                    self._keeps(m, age=0)
+                with m.If(error & ~out.age):
+                    self._keeps(m, age=1)
+                with m.If(resets):
+                    self._plan(m, resets=1, state_writes=1, state_word=Peer.CONNECTING)
+                    self._keeps(m, round=out.round + 1, pong=0)
+            with m.If(watches):
+                self._plan(m, unblocks=1, ticks=self._is_up & ~out.heard, surely=self.peer_lives | out.blocked)
+                self._keeps(m, heard=0)
+                with m.If(mute & (in_.age != MOST_AGE)):
+                    m.d.comb += [self._soon["source_writes"].eq(1), self._soon["source_word"].age.eq(in_.age + 1)]
+                with m.Elif(mute & ~self._has_task):
+                    self._open_in(m, Source.CLOSED)
+                    self._aims(m, Aim.CLOSE)
+            with m.If(resets):
+                self._plan(m, last=0)
+            with m.Elif(map_due):
+                self._plan(m, marks_map=1)
+                self._mark(m, Code.MAP)
+        with m.Else():
+            # A map beside a PING, or out streams that are as after a reset, and behind them a map.
+            with m.If(resets & (self._step <= of.ports)):
+                self._plan(m, clears=1, wanted_word=MOST_WANTED, last=~map_due & (self._step == of.ports))
+            with m.Else():
+                self._mark(m, Code.MAP)
+        self._plan(m, walked=1)
+
+    def _send(self, m):
+        in_ = self.peer_in
+        is_open, mute = in_.state == Source.OPEN, in_.state == Source.MUTE
+        sends, waits = Signal(), Signal()
+        self._plan(
+            m, operation=Mux(sends, Operation.FLY, Mux(waits, Operation.WAIT, Operation.CLEAN)), tells=sends,
+            code=self._tellable,
+        )  # fmt: skip
+        with m.Switch(self._code):
+            with m.Case(Code.VOID):
+                m.d.comb += sends.eq(self._is_up & self._some_void)
+                self._plan(m, lives_more=sends)
+            with m.Case(Code.WINDOW):
+                m.d.comb += [sends.eq(is_open), waits.eq(mute)]
+                self._plan(m, if_ahead=is_open)
+            with m.Case(Code.MAP):
+                m.d.comb += [sends.eq(is_open), waits.eq(mute)]
+            with m.Case(Code.PONG):
+                m.d.comb += sends.eq(in_.known)
+            with m.Case(Code.PING):
+                m.d.comb += sends.eq(self._is_up)
+                self._plan(m, lives_more=sends)
+
+    def _probe(self, m):
+        out = self.peer_out
+        wanted = out.wanted.any()
+        self._plan(
+            m, if_probed=1, tells=self.peer_in.state == Source.MUTE, code=Code.MAP,
+            surely=self._connecting & wanted & ~out.pong,
+            # An attempt may make it wanted, or CONNECTING, meanwhile.
+            if_moved=~out.pong & ~(self._connecting & wanted), wanted_word=Mux(wanted, out.wanted - 1, 0),
+        )  # fmt: skip
+
+    def _task_job(self, m):
+        of, task = self._layouts, self._task
+        with m.If(self._phase == Phase.ROWS):
+            self._plan(
+                m, forgets=1, told_forgets=self._first, last=self._step == of.slots - 1,
+                ends_rows=self._step == of.slots - 1,
+            )  # fmt: skip
+        with m.Else():
+            with m.If((task.aim == Aim.OPEN) & self._first):
+                self._open_in(m, Source.OPEN)
+                self._mark(m, Code.PONG)
+                self._plan(m, source_knows=1, life_writes=1, last=0)
+            with m.Elif(task.aim == Aim.OPEN):
+                self._mark(m, Code.MAP)
+                self._plan(m, ends_task=1)
+            with m.Elif(task.aim == Aim.UP):
+                self._plan(m, life_writes=1, ends_task=1)
+                with m.If(self._connecting):
+                    self._ponged(m)
+            with m.Else():
+                self._plan(m, ends_task=1)
+
+    def _words(self, m):
+        """What would be told, whether it is or not; the word itself is there in x+1."""
+        in_, planned = self.peer_in, self._planned
+        stays, window, map_ = Signal(3), Signal(NUMBER_BITS), Signal(self._layouts.ports)
+        credit, ack, code = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(3)
+        opened = (in_.state == Source.OPEN) | (in_.state == Source.MUTE)
+        self._tellable = Mux((self._code == Code.PONG) & ~opened, Code.GONE, self._code)
+        self._pings = Signal()  # of a probe: a PING
+        m.d.comb += [
+            window.eq(self.accept_in.expected + (LEAST_CREDIT + self.job_room)),
+            self._pings.eq(planned["if_probed"] & (planned["surely"] | (planned["if_moved"] & self.was_sought))),
+            code.eq(Mux(self._pings, Code.PING, planned["code"])),
+        ]
+        m.d.sync += [stays.eq(code), credit.eq(window), ack.eq(self.accept_in.expected), map_.eq(self.congested)]
+        m.d.comb += [
+            self._word(m, self.told_word, stays, credit, ack, map_),
+            self.told_row.node.eq(self._peer),
+            self.told_row.index.eq(self._index),
+            self.told_row.code.eq(Mux(planned["if_probed"], code, self._code)),
+            self.told_row.base.eq(self.ends.base),
+            self.told_row.map.eq(self.ends.void),
+            self.told_row.credit.eq(window),
+            self.told_row.probe.eq(planned["if_probed"]),
+        ]
+        with m.Switch(code):
+            with m.Case(Code.MAP, Code.WINDOW):
+                m.d.comb += self.told_expect.eq(in_.incarnation)
+            with m.Case(Code.VOID):
+                m.d.comb += self.told_expect.eq(self.peer_out.incarnation)
+
+        # For the trace, in x.
+        shown, heard = Signal(WORD_BITS), Mux(planned["control_ignored"], 0, self.word[CODE_BITS:])
+        m.d.comb += [
+            self._word(m, shown, code, window, self.accept_in.expected, self.congested),
+            self.shown_told.eq(self.tells),
+            self.shown_heard.eq(planned["shown_heard"] | self._hears_void),
+            self.control_shown.eq(Mux(self._hears_void, Code.VOID, code)),
+            self.control_ignored.eq(planned["control_ignored"]),
+            self.extra_shown.eq(Mux(self.tells, shown[CODE_BITS:], heard)),
         ]
 
-    def _void(self, m):
-        """Numbers that will not come."""
-        stream_, after = self.accept_in, Signal(NUMBER_BITS)
+    def _word(self, m, word, code, credit, ack, map_):
+        """The word of a code."""
+        out, in_, pings = self.peer_out, self.peer_in, code == Code.PING
+        life = {"round": Mux(pings, out.round, in_.round), "boot": Mux(pings, self.boot, in_.boot), "paths": PATHS}
+        fields = {
+            Code.PING: life,
+            Code.PONG: life | {"own": self.boot[:15]},
+            Code.GONE: life,
+            Code.MAP: {"map": map_},
+            Code.WINDOW: {"index": self._index, "credit": credit, "ack": ack},
+            Code.VOID: {"index": self._index, "base": self.ends.base, "map": self._void_told},
+        }
+        found = Signal(WORD_BITS)
+        with m.Switch(code):
+            for kind, given in fields.items():
+                with m.Case(kind):
+                    parts = [padded(given[name], bits) for name, bits in CONTROL_WORDS[kind]]
+                    m.d.comb += found.eq(Cat(Const(kind, CODE_BITS), *parts))
+        return word.eq(found)
+
+    # x: it is done, as far as what attempts and messages have changed meanwhile lets it.
+
+    def _acts(self, m):
+        of, planned = self._layouts, self._planned
+        self._peers_change(m)
+        self._streams_change(m)
+        ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
+        void_acts, here = Signal(), control_fields(Code.VOID, self.word)["index"] < of.ports
+        told, beyond, after = self.accept_in.told, Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        known = Signal()
+        m.d.sync += known.eq((self.peer_in.state != Source.CLOSED) & here)
+        flush_acts = self._flushing & self._act
         m.d.comb += [
-            self._passes.eq(1),
-            self.run_enters.eq(self._whole),
-            self.run_entry.seq.eq(stream_.expected),
-            self.run_entry.count.eq(self._passed),
-            self.run_entry.mask.eq(stream_.filled),
-            after.eq(stream_.told - self._lowest),
+            self._hears_void.eq(self._voiding & self._act),
+            void_acts.eq(self._hears_void & known),
+            self._last.eq(Mux(ticks & planned["marks_map"], 0, planned["last"]) | self._voiding | self._flushing),
+            beyond.eq(self.accept_in.expected - told + (LEAST_CREDIT + self.job_room)),
+            after.eq(told - self._lowest),
+            # Notices.
+            self.operation.eq(planned["operation"]),
+            self.notice_code.eq(planned["notice_code"]),
+            self.notice_index.eq(planned["notice_index"]),
+            # A word that is sent.
+            self.tells.eq(planned["tells"] | self._pings),
+            self.told_forgets.eq(planned["told_forgets"]),
+            # A number that comes no more, and what is parked of a source that begins again.
+            self.job_in_at.eq(of.stream(self._peer, self._q)),
+            self.job_in_word.eq(self.accept_in),
+            self.run_enters.eq(flush_acts | (void_acts & self._passed.any())),
+            self.run_entry.kind.eq(EntryKind.RUN),
+            self.run_entry.source.eq(self._peer),
+            self.run_entry.index.eq(self._index),
+            self.run_entry.seq.eq(self.accept_in.expected),
+            self.run_entry.mask.eq(self.accept_in.filled),
+            self.run_entry.count.eq(Mux(self._flushing, self._reached, self._passed)),
         ]
-        with m.If((after < LEAST_CREDIT) | after[-1]):
-            self._mark(m, Code.WINDOW)
+        with m.If(ticks):
+            m.d.comb += [self.operation.eq(Operation.MARK), self.notice_code.eq(Code.PING)]
+        with m.If(planned["if_within"] & ~self._within):
+            m.d.comb += self.operation.eq(Operation.NOTHING)
+        with m.If(planned["if_ahead"] & ~(beyond.any() & ~beyond[-1])):
+            m.d.comb += [self.operation.eq(Operation.CLEAN), self.tells.eq(0)]
+        with m.If(self._voiding):
+            m.d.comb += [
+                self.notice_code.eq(Code.WINDOW),
+                self.job_in_writes.eq(void_acts),
+                self.job_in_word.expected.eq(self._lowest),
+                self.job_in_word.present.eq(self._after),
+                self.job_in_word.filled.eq(self._rest),
+            ]
+            with m.If(void_acts & ((after < LEAST_CREDIT) | after[-1])):
+                m.d.comb += self.operation.eq(Operation.MARK)
+        with m.Elif(self._flushing):
+            m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]
+        with m.Else():
+            m.d.comb += [
+                self.job_in_writes.eq(planned["tells_credit"] & ahead(self._credit, told)),
+                self.job_in_word.told.eq(self._credit),
+            ]
+
+        # A word that was asked for by the reader of notices: of a source that is not known nothing is marked.
+        self._tasks_change(m, flush_acts)
+        with m.If(planned["walked"] & self._last):
+            m.d.sync += self._walk_node.eq(self._walk_node + 1)
+            with m.If(self._walk_node == of.nodes - 1):
+                m.d.sync += [self._walk_node.eq(0), self._walking.eq(0)]
+        with m.If(planned["cancels"]):
+            m.d.sync += self._pointer.eq(Mux(self._pointer == of.slots - 1, 0, self._pointer + 1))
+            with m.If(self.looked_lives & self.looked_leaves):
+                m.d.sync += [self.cancel.valid.eq(1), self.cancel.payload.eq(self.looked_life)]
+        m.d.comb += [
+            self.row_forgets.eq(planned["forgets"] & (self.looked_node == self._task.node)),
+            self.job_completes.eq(planned["job_completes"]),
+            self.job_leaves.eq(planned["job_completes"]),
+            self.job_completion.eq(self._ending),
+            self.job_q.eq(self._q),
+            self.job_length.eq(self._length),
+            # A tick is no work, but for a map that is dirty.
+            self.jobs_idle.eq(
+                (~self._busy | (self._job == Job.TICK))
+                & ~self._asked[2]
+                & ~(self._walking & self._walk_for[2])
+                & ~self._has_task
+                & ~self._probing
+            ),
+        ]
+
+    def _peers_change(self, m):
+        planned, task = self._planned, self._task
+        goes = ~planned["if_connecting"] | self.was_sought
+        self._goes = goes
+        m.d.comb += [
+            *(
+                getattr(self, name).eq(planned[name] & goes)
+                for name in (
+                    "state_writes", "kept_writes", "map_writes", "learns", "unblocks", "leaves", "resets",
+                    "source_writes", "source_knows", "life_writes", "notices", "lives_less",
+                )
+            ),
+            *(
+                getattr(self, name).eq(planned[name])
+                for name in ("state_word", "wanted_word", "kept_word", "map_word", "source_word")
+            ),
+            self.wanted_writes.eq(
+                (planned["wanted_writes"] & goes)
+                | self._pings
+                | (planned["clears"] & (self.numbers.next != self.numbers.base))
+            ),
+            self.lives_more.eq(planned["lives_more"] | self._pings),
+            *(self.source_known[name].eq(task[name]) for name in ("boot", "round", "incarnation")),
+            self.source_known.known.eq(1),
+            self.life_word.known.eq(1),
+            self.life_word.boot.eq(Mux(self._heard, control_fields(Code.PONG, self.word)["own"], task.boot)),
+            self.learnt.eq(Mux(self._heard, self.heard_incarnation, task.incarnation)),
+        ]  # fmt: skip
+
+    def _streams_change(self, m):
+        of, planned, numbers = self._layouts, self._planned, self.numbers
+        credit = control_fields(Code.WINDOW, self.word)["credit"]
+        step, beyond, at = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(of.stream_bits)
+        m.d.sync += at.eq(of.stream(self._peer, Mux(self._job == Job.TICK, self._step - 1, self._index)))
+        m.d.comb += [
+            step.eq(credit - numbers.limit),
+            beyond.eq(credit - numbers.next),
+            self.window_raises.eq(planned["raises"] & self._goes & (step != 0) & (step <= WINDOW) & (beyond <= WINDOW)),
+            self.job_at.eq(at),
+            self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.window_raises),
+            self.job_numbers.eq(numbers),
+            self.job_ends_writes.eq(planned["finishes"] | planned["clears"] | (planned["voids"] & self._within)),
+            self.job_ends_word.done.eq(self._after),
+            self.job_ends_word.void.eq(self._rest),
+            self.job_ends_word.base.eq(self._lowest),
+        ]
+        with m.If(planned["clears"]):
+            m.d.comb += [self.job_numbers.eq(of.new_numbers), self.job_ends_word.eq(0)]
+        with m.Elif(planned["finishes"]):
+            m.d.comb += self.job_numbers.base.eq(self._lowest)
+        with m.Else():
+            m.d.comb += [self.job_numbers.limit.eq(credit), self.job_numbers.asked.eq(0)]
+        with m.If(planned["voids"]):
+            m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]
+
+    def _tasks_change(self, m, flush_acts):
+        of, planned = self._layouts, self._planned
+        with m.If(planned["begins_task"] & self._goes):
+            new = planned["task"]
+            m.d.sync += [
+                self._task.eq(new),
+                self._flushed.eq(0),
+                self._phase.eq(Mux(new.aim != Aim.UP, Phase.FLUSH, Mux(new.sweep, Phase.SWEEP, Phase.LAST))),
+            ]
+        with m.If(flush_acts):
+            m.d.sync += self._flushed.eq(self._flushed + 1)
+            with m.If(self._flushed == of.ports - 1):
+                m.d.sync += self._phase.eq(Phase.ROWS)
+        with m.If(planned["ends_rows"]):
+            m.d.sync += self._phase.eq(Mux(self._task.sweep, Phase.SWEEP, Phase.LAST))
+        with m.If(planned["ends_task"]):
+            m.d.sync += self._phase.eq(Phase.NONE)
+        with m.If(planned["if_probed"] & self.tells):
+            m.d.sync += [self._probing.eq(1), self._probe_node.eq(self._peer)]
+        with m.If(planned["ends_probe"]):
+            failures = Mux(self._failures == DOUBLINGS, DOUBLINGS, self._failures + 1)
+            silence, good = of.system.flow_silence, planned["probe_good"]
+            waits = Signal(len(self._pause))
+            m.d.comb += waits.eq(PAUSE << failures)
+            m.d.sync += [
+                self._probing.eq(0),
+                self._failures.eq(Mux(good, 0, failures)),
+                self._pause.eq(Mux(good, 0, Mux(waits > silence, waits, silence))),
+            ]
 
     def _set(self, m):
         given, of = self.set.payload, self._layouts
         here = (given.index < of.ports) if of.ports < WINDOW else Const(1)
         index = given.index[: of.port_bits]
-        bound = self.bound.bit_select(index, 1)
-        m.d.comb += [self.set.ready.eq(1), self.answer.valid.eq(1)]
-        with m.If(~here):
+        sets = self._planned["sets"]
+        m.d.comb += [
+            self.set.ready.eq(sets),
+            self.answer.valid.eq(sets),
+            self.set_index.eq(given.index),
+            self.set_value.eq(given.value),
+        ]
+        with m.If(sets & ~here):
             m.d.comb += self.answer.error.eq(3)
-        with m.Else(), m.Switch(given.code):
+        with m.Elif(sets), m.Switch(given.code):
             with m.Case(0):
                 m.d.comb += self.unbinds.eq(1)
             with m.Case(1):
-                with m.If(bound):
+                with m.If(self.bound.bit_select(index, 1)):
                     m.d.comb += self.answer.error.eq(1)
-                with m.Elif(self.readable.bit_select(index, 1)):
+                with m.Elif(self.listed.bit_select(index, 1) & ~(self.empties & (self.fetched_port == index))):
                     m.d.comb += self.answer.error.eq(2)
                 with m.Elif(given.value[: of.port_bits] != index):
                     m.d.comb += self.answer.error.eq(3)
@@ -690,213 +1017,3 @@ class Jobs(wiring.Component):
                 m.d.comb += self.limits.eq(1)
             with m.Case(3):
                 m.d.comb += self.send_limits.eq(1)
-
-    def _tick(self, m):
-        of = self._layouts
-        out, in_, first, last = self.peer_out, self.peer_in, self._step == 0, Signal()
-        ages, watches, maps = self._walk_for
-        other = self._peer != self.node
-        map_due, pings, resets = Signal(), Signal(), Signal()
-        mute = in_.state == Source.MUTE
-        m.d.comb += [
-            map_due.eq(maps & (in_.state != Source.CLOSED)),
-            pings.eq(watches & (out.state == Peer.UP) & (self.peer_lives | out.blocked) & ~out.heard),
-            resets.eq(ages & (out.state == Peer.ERROR) & out.age),
-        ]
-        left = Mux(resets, of.ports, 0) + (map_due & (resets | pings))
-        with m.If(other & first):
-            with m.If(ages):
-                with m.If((out.state == Peer.LEAVING) & ~self.peer_lives):
-                    m.d.comb += [self.out_writes.eq(1), self.out_word.state.eq(Peer.ERROR), self.out_word.age.eq(0)]
-                with m.If((out.state == Peer.ERROR) & ~out.age):
-                    m.d.comb += [self.out_writes.eq(1), self.out_word.age.eq(1)]
-                with m.If(resets):
-                    m.d.comb += [
-                        self.out_writes.eq(1),
-                        self.out_word.state.eq(Peer.CONNECTING),
-                        self.out_word.round.eq(out.round + 1),
-                        self.out_word.pong.eq(0),
-                    ]
-            with m.If(watches):
-                m.d.comb += [self.out_writes.eq(1), self.out_word.heard.eq(0), self.out_word.blocked.eq(0)]
-                with m.If(pings):
-                    self._mark(m, Code.PING)
-                with m.If(mute):
-                    with m.If(in_.age != MOST_AGE):
-                        m.d.comb += [self.in_writes.eq(1), self.in_word.age.eq(in_.age + 1)]
-                    with m.Elif(~self._has_task):
-                        self._open_in(m, Source.CLOSED)
-                        self._aims(m, Aim.CLOSE)
-            m.d.sync += [
-                self._steps_left.eq(left),
-                self._resets_left.eq(Mux(resets, of.ports, 0)),
-                self._marks_map.eq(map_due),
-            ]
-            m.d.comb += last.eq(left == 0)
-            with m.If(last & map_due):
-                self._mark(m, Code.MAP)
-        with m.Elif(other):
-            m.d.comb += last.eq(self._step == self._steps_left)
-            with m.If(self._step <= self._resets_left):
-                # Its out streams are as after a reset.
-                m.d.comb += [
-                    self.job_at.eq(of.stream(self._peer, self._step - 1)),
-                    self.job_numbers_writes.eq(1),
-                    self.job_numbers.eq(of.new_numbers),
-                    self.job_ends_writes.eq(1),
-                    self.job_ends_word.eq(0),
-                ]
-                with m.If(self.numbers.next != self.numbers.base):
-                    m.d.comb += [self.out_writes.eq(1), self.out_word.wanted.eq(MOST_WANTED)]
-            with m.If(last & self._marks_map):
-                self._mark(m, Code.MAP)
-        with m.Else():
-            m.d.comb += last.eq(1)
-        m.d.comb += self._last.eq(last)
-        with m.If(last):
-            m.d.sync += self._walk_node.eq(self._walk_node + 1)
-            with m.If(self._walk_node == of.nodes - 1):
-                m.d.sync += [self._walk_node.eq(0), self._walking.eq(0)]
-
-    def _tell(self, m, code):
-        """A word is sent."""
-        m.d.comb += [self.tells.eq(1), self.control_shown.eq(code)]
-
-    def _tell_ping(self, m):
-        self._tell(m, Code.PING)
-        m.d.comb += self.lives_more.eq(1)
-
-    def _words(self, m):
-        """The word of the code that is told, as of all that is known; it counts where one is sent."""
-        out, in_, code = self.peer_out, self.peer_in, self.control_shown
-        pings, window, void = code == Code.PING, Signal(NUMBER_BITS), self.ends.void
-        m.d.comb += window.eq(self.accept_in.expected + LEAST_CREDIT + self.job_room)
-        self._offer = window
-        life = {"round": Mux(pings, out.round, in_.round), "boot": Mux(pings, self.boot, in_.boot), "paths": PATHS}
-        fields = {
-            Code.PING: life,
-            Code.PONG: life | {"own": self.boot[:15]},
-            Code.GONE: life,
-            Code.MAP: {"map": self.congested},
-            Code.WINDOW: {"index": self._index, "credit": window, "ack": self.accept_in.expected},
-            Code.VOID: {"index": self._index, "base": self.numbers.base, "map": void},
-        }
-        with m.Switch(code):
-            for kind, given in fields.items():
-                with m.Case(kind):
-                    parts = [padded(given[name], bits) for name, bits in CONTROL_WORDS[kind]]
-                    m.d.comb += self.told_word.eq(Cat(Const(kind, CODE_BITS), *parts))
-        m.d.comb += [
-            self.shown_told.eq(self.tells),
-            self.extra_shown.eq(
-                Mux(self.tells, self.told_word[CODE_BITS:], Mux(self.control_ignored, 0, self.word[CODE_BITS:]))
-            ),
-        ]
-        with m.Switch(code):
-            with m.Case(Code.MAP, Code.WINDOW):
-                m.d.comb += self.told_expect.eq(in_.incarnation)
-            with m.Case(Code.VOID):
-                m.d.comb += self.told_expect.eq(out.incarnation)
-
-    def _send(self, m):
-        out, in_, stream_ = self.peer_out, self.peer_in, self.accept_in
-        is_open, mute = in_.state == Source.OPEN, in_.state == Source.MUTE
-        offer, sends, waits = self._offer, Signal(), Signal()
-        m.d.comb += [
-            self.told_row.base.eq(self.numbers.base),
-            self.told_row.map.eq(self.ends.void),
-            self.told_row.credit.eq(offer),
-            self.operation.eq(Mux(sends, Operation.FLY, Mux(waits, Operation.WAIT, Operation.CLEAN))),
-        ]
-        with m.Switch(self._code):
-            with m.Case(Code.VOID):
-                m.d.comb += sends.eq((out.state == Peer.UP) & self.ends.void.any())
-                with m.If(sends):
-                    self._tell(m, Code.VOID)
-                    m.d.comb += self.lives_more.eq(1)
-            with m.Case(Code.WINDOW):
-                m.d.comb += [sends.eq(is_open & ahead(offer, stream_.told)), waits.eq(mute)]
-                with m.If(sends):
-                    self._tell(m, Code.WINDOW)
-            with m.Case(Code.MAP):
-                m.d.comb += [sends.eq(is_open), waits.eq(mute)]
-                with m.If(sends):
-                    self._tell(m, Code.MAP)
-            with m.Case(Code.PONG):
-                m.d.comb += sends.eq(in_.known)
-                with m.If(in_.known & (is_open | mute)):
-                    self._tell(m, Code.PONG)
-                with m.Elif(in_.known):
-                    self._tell(m, Code.GONE)
-            with m.Case(Code.PING):
-                m.d.comb += sends.eq(out.state == Peer.UP)
-                with m.If(sends):
-                    self._tell_ping(m)
-
-    def _probe(self, m):
-        out, in_ = self.peer_out, self.peer_in
-        m.d.comb += self.told_row.probe.eq(1)
-        with m.If((out.state == Peer.CONNECTING) & out.wanted.any() & ~out.pong):
-            self._tell_ping(m)
-            m.d.comb += [
-                self.told_row.code.eq(Code.PING), self.out_writes.eq(1), self.out_word.wanted.eq(out.wanted - 1),
-            ]  # fmt: skip
-        with m.Elif(in_.state == Source.MUTE):
-            self._tell(m, Code.MAP)
-            m.d.comb += self.told_row.code.eq(Code.MAP)
-        with m.If(self.tells):
-            m.d.sync += [self._probing.eq(1), self._probe_node.eq(self._peer)]
-
-    def _cancel(self, m):
-        m.d.sync += self._pointer.eq(Mux(self._pointer == self._layouts.slots - 1, 0, self._pointer + 1))
-        with m.If(self.looked_lives & self.looked_leaves):
-            m.d.sync += [self.cancel.valid.eq(1), self.cancel.payload.eq(self.looked_life)]
-
-    def _task_job(self, m):
-        of, task, stream_ = self._layouts, self._task, self.accept_in
-        with m.Switch(self._phase):
-            with m.Case(Phase.FLUSH):
-                m.d.comb += [
-                    self.job_in_writes.eq(1),
-                    self.job_in_word.eq(of.new_receiving),
-                    # What is parked, and one number more that is void.
-                    self.run_enters.eq(1),
-                    self.run_entry.seq.eq(stream_.expected),
-                    self.run_entry.count.eq(1 + length_of(stream_.filled)),
-                    self.run_entry.mask.eq(stream_.filled),
-                ]
-                m.d.sync += self._flushed.eq(self._flushed + 1)
-                with m.If(self._flushed == of.ports - 1):
-                    m.d.sync += self._phase.eq(Phase.ROWS)
-            with m.Case(Phase.ROWS):
-                m.d.comb += [
-                    self.row_forgets.eq(self.looked_node == task.node),
-                    self.told_forgets.eq(self._step == 0),
-                    self._last.eq(self._step == of.slots - 1),
-                ]
-                with m.If(self._last):
-                    m.d.sync += self._phase.eq(Mux(task.sweep, Phase.SWEEP, Phase.LAST))
-            with m.Case(Phase.LAST):
-                with m.If((task.aim == Aim.OPEN) & (self._step == 0)):
-                    self._open_in(m, Source.OPEN)
-                    self._mark(m, Code.PONG)
-                    m.d.comb += [
-                        self.in_word.known.eq(1),
-                        *(self.in_word[name].eq(task[name]) for name in ("boot", "round", "incarnation")),
-                        self.life_writes.eq(1),
-                        self.life_word.known.eq(1),
-                        self.life_word.boot.eq(task.boot),
-                        self._last.eq(0),
-                    ]
-                with m.Elif(task.aim == Aim.OPEN):
-                    self._mark(m, Code.MAP)
-                with m.Elif(task.aim == Aim.UP):
-                    m.d.comb += [
-                        self.life_writes.eq(1),
-                        self.life_word.known.eq(1),
-                        self.life_word.boot.eq(task.boot),
-                    ]
-                    with m.If(self.peer_out.state == Peer.CONNECTING):
-                        self._ponged(m, task.incarnation, task.boot)
-                with m.If(self._last):
-                    m.d.sync += self._phase.eq(Phase.NONE)

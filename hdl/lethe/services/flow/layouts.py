@@ -9,13 +9,20 @@ from amaranth.utils import ceil_log2, exact_log2
 from lethe.ni.watch import padded
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort, cause_bits
+from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
 from lethe.spec.trace import WORD_BITS
 
-__all__ = ["COUNT_BITS", "NUMBER_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead", "control_fields"]
+__all__ = [
+    "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead",
+    "control_fields",
+]  # fmt: skip
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
+#: Bits of a number's place in a window: numbers that are kept as bits, `Layouts.ends`, `Layouts.receiving` and the mask
+#: of a run, stand at their number mod 16, so that nothing moves while the window does.
+PLACE_BITS = exact_log2(WINDOW)
 
 
 class EntryKind(enum.Enum, shape=3):
@@ -114,8 +121,8 @@ class Layouts:
 
     @cached_property
     def ends(self) -> data.StructLayout:
-        """Of an out stream."""
-        return data.StructLayout({"done": 16, "void": 16})
+        """Of an out stream, what only jobs change."""
+        return data.StructLayout({"done": WINDOW, "void": WINDOW, "base": NUMBER_BITS})
 
     @cached_property
     def receiving(self) -> data.StructLayout:
@@ -178,24 +185,35 @@ class Layouts:
         )  # fmt: skip
 
     @cached_property
+    def kept(self) -> data.StructLayout:
+        """What a peer is to its sender, and only jobs change."""
+        return data.StructLayout({"round": 8, "pong": 1, "age": 1, "heard": 1})
+
+    @cached_property
+    def sought(self) -> data.StructLayout:
+        """What an attempt asks of a peer."""
+        return data.StructLayout({"state": 3, "map": self.ports, "incarnation": self.system.format.incarnation_bits})
+
+    @cached_property
     def out(self) -> data.StructLayout:
         """What a peer is to its sender, but for live."""
+        return data.StructLayout(dict(self.kept.members) | dict(self.sought.members) | {"wanted": 3, "blocked": 1})
+
+    @cached_property
+    def source(self) -> data.StructLayout:
+        return data.StructLayout({"state": 2, "age": 3})
+
+    @cached_property
+    def known(self) -> data.StructLayout:
+        """What a source last told of itself."""
         return data.StructLayout(
-            {
-                "state": 3, "wanted": 3, "blocked": 1, "round": 8, "pong": 1,
-                "incarnation": self.system.format.incarnation_bits, "age": 1, "heard": 1, "map": self.ports,
-            }
-        )  # fmt: skip
+            {"known": 1, "boot": 32, "round": 8, "incarnation": self.system.format.incarnation_bits}
+        )
 
     @cached_property
     def in_(self) -> data.StructLayout:
-        """What a source is to its receiver, and the boot that it last told of."""
-        return data.StructLayout(
-            {
-                "state": 2, "known": 1, "boot": 32, "round": 8,
-                "incarnation": self.system.format.incarnation_bits, "age": 3,
-            }
-        )  # fmt: skip
+        """What a source is to its receiver."""
+        return data.StructLayout(dict(self.source.members) | dict(self.known.members))
 
     @cached_property
     def life(self) -> data.StructLayout:

@@ -60,7 +60,7 @@ class MessagesOut(wiring.Component):
     sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
         What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
     bound, congested : In(ports)
-    job_acts, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
+    job_acts, job_steps, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
         What no attempt may meet.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
@@ -107,11 +107,11 @@ class MessagesOut(wiring.Component):
                 "send_below": Out(stream.Signature(below["send"])),
                 "send_data_below": Out(stream.Signature(form.flit_bits)),
                 "attempt_stream": Out(of.stream_bits), "attempt_numbers": In(of.numbers),
-                "attempt_peer": Out(of.node_bits), "attempt_out": In(of.out),
+                "attempt_peer": Out(of.node_bits), "attempt_out": In(of.sought),
                 "sent_port": Out(of.port_bits), "sent_number": In(16),
                 "own_port": Out(of.port_bits), "own_number": In(16),
                 "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports),
-                "job_acts": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
+                "job_acts": In(1), "job_steps": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
@@ -177,27 +177,44 @@ class MessagesOut(wiring.Component):
         m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
         m.d.comb += here.eq(long | (there >= flits))
 
-        # e: an attempt.
+        # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.
         m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
         limit_init = system.flow_send_limit // UNIT
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
         q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
+        bytes_ = Signal(len(socket.bytes) + 1)
+        clears = self.clear & (self.clear_addr < of.ports)
+        refusal, unconnected, crowded, filled = Signal(Cause), Signal(), Signal(), Signal()
+        to_bound = Signal()
+        m.d.comb += bytes_.eq(socket.bytes + record.length)
+        m.d.sync += [
+            unconnected.eq(peer.state != Peer.UP),
+            crowded.eq(peer.map.bit_select(i, 1)),
+            filled.eq(_beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
+            to_bound.eq(self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+        ]
+        with m.If(fixed != Cause.NONE):
+            m.d.sync += refusal.eq(fixed)
+        with m.Elif(long | _beyond(record.length, limits.now)):
+            m.d.sync += refusal.eq(Cause.LENGTH)
+        with m.Elif(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)):
+            m.d.sync += refusal.eq(Cause.NOT_BOUND)
+        with m.Else():
+            m.d.sync += refusal.eq(Cause.NONE)
+
+        # e: an attempt.
         meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
         m.d.sync += met.eq(meets)
         may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
         refuses, admits, fatal = Signal(), Signal(), Signal()
-        to_bound, bytes_ = Signal(), Signal(len(socket.bytes) + 1)
-        clears = self.clear & (self.clear_addr < of.ports)
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
             self.sent_port.eq(q),
             self.own_port.eq(i),
-            sockets.now_addr.eq(Mux(self.job_leaves, self.job_q, q)),
+            sockets.now_addr.eq(Mux(self.job_steps, self.job_q, q)),
             limits.now_addr.eq(q),
-            to_bound.eq(self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
-            bytes_.eq(socket.bytes + record.length),
             may.eq(
                 records.o.valid
                 & (wait == 0)
@@ -207,31 +224,26 @@ class MessagesOut(wiring.Component):
                 & ~met
                 & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
             ),
+            fatal.eq(refusal != Cause.NONE),
         ]
-        with m.If(fixed != Cause.NONE):
-            m.d.comb += [cause.eq(fixed), fatal.eq(1)]
-        with m.Elif(long | _beyond(record.length, limits.now)):
-            m.d.comb += [cause.eq(Cause.LENGTH), fatal.eq(1)]
-        with m.Elif(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)):
-            m.d.comb += [cause.eq(Cause.NOT_BOUND), fatal.eq(1)]
-        with m.Elif(~own & (self.silent | (peer.state != Peer.UP))):
+        with m.If(fatal):
+            m.d.comb += cause.eq(refusal)
+        with m.Elif(~own & (self.silent | unconnected)):
             m.d.comb += cause.eq(Cause.NOT_CONNECTED)
-        with m.Elif(Mux(own, self.congested, peer.map).bit_select(i, 1)):
+        with m.Elif(Mux(own, self.congested.bit_select(i, 1), crowded)):
             m.d.comb += cause.eq(Cause.CONGESTED)
-        with m.Elif(
-            _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota) | (own & to_bound & self.own_full)
-        ):
+        with m.Elif(filled | (own & to_bound & self.own_full)):
             m.d.comb += cause.eq(Cause.BUFFER)
         with m.Elif(~own & ((numbers.next == numbers.limit) | ((numbers.next - numbers.base)[:8] >= WINDOW))):
             m.d.comb += cause.eq(Cause.WINDOW)
-        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))  # waited: since it is at the output
+        # Cycles in which it has been at the output, when it will be in the next cycle.
+        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline), init=1)
         m.d.comb += [
-            late.eq(record.deadline.any() & (waited >= record.deadline)),
             refuses.eq(may & (cause != Cause.NONE) & (fatal | nowait | late)),
             admits.eq(may & (cause == Cause.NONE)),
             records.o.ready.eq(refuses | admits),
             asks.eq(((numbers.limit - numbers.next)[:8] <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & (peer.state != Peer.UP)),
+            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & unconnected),
             self.attempt_blocked.eq(may & ~own & ((cause == Cause.CONGESTED) | (cause == Cause.WINDOW))),
             self.attempt_writes.eq(admits & ~own),
             self.attempt_lives.eq(admits & ~own),
@@ -244,10 +256,11 @@ class MessagesOut(wiring.Component):
             self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
             self.seq_shown.eq(Mux(own, 0, numbers.next)),
         ]
+        m.d.sync += late.eq(record.deadline.any() & (waited >= record.deadline))
         with m.If(~waited.all()):
             m.d.sync += waited.eq(waited + 1)
         with m.If(~records.o.valid | records.o.ready):
-            m.d.sync += [wait.eq(FIRST), waited.eq(0)]
+            m.d.sync += [wait.eq(FIRST), waited.eq(1)]
         with m.Elif(may):
             m.d.sync += wait.eq(AGAIN - 1)
         with m.Elif(wait != 0):

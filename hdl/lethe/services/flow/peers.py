@@ -1,6 +1,6 @@
 """Peers and sources: what every node is to this one (contract of flow, section 4)."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,12 +27,25 @@ class Peers(wiring.Component):
     Members
     -------
     job_peer, peer_out, peer_in, peer_life, peer_lives : In, Out
-        A node, and in this very cycle its out, in and life, and, while a job acts, whether live is not 0.
-    job_acts : In(1)
-    out_writes, out_word, in_writes, in_word, life_writes, life_word, lives_more, lives_less : In
-        What a job changes of it.
+        A node, and in the next cycle its out, in and life, and whether live is not 0, as of the start of that cycle.
+    was_sought, was_moved : Out(1)
+        In the cycle before, an attempt made the job's peer wanted, or CONNECTING; made it blocked, or sent to it.
+    job_steps : In(1)
+        A job acts that may change any of this.
+    state_writes, wanted_writes, kept_writes, map_writes, learns : In
+    state_word, wanted_word, kept_word, map_word, learnt : In
+        What a job changes of its out; ``learns``: the incarnation.
+    unblocks : In(1)
+        It is blocked no more.
+    leaves, resets : In(1)
+        Beside ``state_writes``: it becomes LEAVING; it is no more ERROR.
+    source_writes, source_word, source_knows, source_known, life_writes, life_word : In
+        What a job changes of its in, and of its life.
+    lives_more, lives_less : In(1)
+        Of live.
     attempt_peer, attempt_out, attempt_connects, attempt_blocked, attempt_lives : In, Out, In, In, In
-        The same of a record that waits: it is wanted, and no more DOWN; it is blocked; a datagram more.
+        The peer of a record that waits, and in this very cycle state, map and incarnation of its out; it is wanted, and
+        no more DOWN; it is blocked; a datagram more.
     notices : In(1)
         The host is to be noticed of ``job_peer``.
     notice : Out(stream)
@@ -56,10 +69,16 @@ class Peers(wiring.Component):
         super().__init__(
             {
                 "job_peer": In(of.node_bits), "peer_out": Out(of.out), "peer_in": Out(of.in_),
-                "peer_life": Out(of.life), "peer_lives": Out(1), "job_acts": In(1),
-                "out_writes": In(1), "out_word": In(of.out), "in_writes": In(1), "in_word": In(of.in_),
+                "peer_life": Out(of.life), "peer_lives": Out(1), "was_sought": Out(1), "was_moved": Out(1),
+                "job_steps": In(1),
+                "state_writes": In(1), "state_word": In(3), "wanted_writes": In(1), "wanted_word": In(3),
+                "kept_writes": In(1), "kept_word": In(of.kept), "map_writes": In(1), "map_word": In(of.ports),
+                "learns": In(1), "learnt": In(of.system.format.incarnation_bits),
+                "unblocks": In(1), "leaves": In(1), "resets": In(1),
+                "source_writes": In(1), "source_word": In(of.source), "source_knows": In(1),
+                "source_known": In(of.known),
                 "life_writes": In(1), "life_word": In(of.life), "lives_more": In(1), "lives_less": In(1),
-                "attempt_peer": In(of.node_bits), "attempt_out": Out(of.out), "attempt_connects": In(1),
+                "attempt_peer": In(of.node_bits), "attempt_out": Out(of.sought), "attempt_connects": In(1),
                 "attempt_blocked": In(1),
                 "attempt_lives": In(1), "notices": In(1), "notice": Out(stream.Signature(notice)),
                 **dict.fromkeys(("opened", "hears", "seeks", "mute"), Out(of.nodes)),
@@ -73,119 +92,162 @@ class Peers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of = self._layouts
-        m.submodules.outs = outs = Words(of.out, of.nodes, ("job", "attempt", "notice"))
-        m.submodules.ins = ins = Words(of.in_, of.nodes, ("job",))
-        m.submodules.lives_of = lives_of = Words(of.life, of.nodes, ("job",))
-        m.submodules.live = live = Words((of.slots + 3).bit_length(), of.nodes, ("now",))
-        for table in (outs, ins, lives_of, live):
-            m.d.comb += [
-                table.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-                table.clear_addr.eq(self.clear_addr),
-            ]
-        who, out_word = Signal(of.node_bits), Signal(of.out)
-        writes = self.out_writes | self.attempt_connects | self.attempt_blocked
+        self._m, self._same = m, Signal()
+        attempt = self.attempt_out
+        connects = Signal()  # an attempt, to a peer that is DOWN
+        who = Signal(of.node_bits)
         m.d.comb += [
-            who.eq(Mux(self.job_acts, self.job_peer, self.attempt_peer)),
-            out_word.eq(Mux(self.out_writes, self.out_word, outs.attempt)),
-            outs.job_addr.eq(self.job_peer),
-            outs.attempt_addr.eq(self.attempt_peer),
-            self.peer_out.eq(outs.job),
-            self.attempt_out.eq(outs.attempt),
-            outs.write_en.eq(writes),
-            outs.write_addr.eq(who),
-            outs.write.eq(out_word),
-            ins.job_addr.eq(self.job_peer),
-            self.peer_in.eq(ins.job),
-            ins.write_en.eq(self.in_writes),
-            ins.write_addr.eq(self.job_peer),
-            ins.write.eq(self.in_word),
-            lives_of.job_addr.eq(self.job_peer),
-            self.peer_life.eq(lives_of.job),
-            lives_of.write_en.eq(self.life_writes),
-            lives_of.write_addr.eq(self.job_peer),
-            lives_of.write.eq(self.life_word),
+            who.eq(Mux(self.job_steps, self.job_peer, self.attempt_peer)),
+            connects.eq(self.attempt_connects & (attempt.state == Peer.DOWN)),
+        ]
+        # A record that waits is there for two cycles before the first attempt.
+        m.d.sync += [
+            self._same.eq(self.attempt_peer == self.job_peer),
+            self.was_sought.eq(self.attempt_connects & self._same),
+            self.was_moved.eq((self.attempt_lives | self.attempt_blocked) & self._same),
+        ]
+
+        # What only jobs change.
+        self._kept("kept", of.kept, self.kept_writes, self.kept_word, [self.peer_out[name] for name in of.kept.members])
+        maps = self._kept("maps", of.ports, self.map_writes, self.map_word, self.peer_out.map, ("attempt", "notice"))
+        lives = self._kept(
+            "incarnations", of.system.format.incarnation_bits, self.learns, self.learnt, self.peer_out.incarnation,
+            ("attempt",),
+        )  # fmt: skip
+        sources = [self.peer_in[name] for name in of.source.members]
+        self._kept("sources", of.source, self.source_writes, self.source_word, sources)
+        known = [self.peer_in[name] for name in of.known.members]
+        self._kept("known", of.known, self.source_knows, self.source_known, known)
+        self._kept("lives_of", of.life, self.life_writes, self.life_word, self.peer_life)
+
+        # What attempts change, too.
+        state, state_writes = Signal(3), Signal()
+        m.d.comb += [
+            state.eq(Mux(self.state_writes, self.state_word, Peer.CONNECTING)),
+            state_writes.eq(self.state_writes | connects),
+        ]
+        states = self._shared("states", 3, state_writes, state, who, self.peer_out.state, ("attempt", "notice"))
+        wanted = Signal(3)
+        # One that is wanted already stays so.
+        keeps = Signal()
+        m.d.comb += wanted.eq(Mux(self.wanted_writes, self.wanted_word, 1))
+        wants = self._shared(
+            "wants", 3, self.wanted_writes | (self.attempt_connects & ~keeps), wanted, who, self.peer_out.wanted,
+            ("attempt",),
+        )  # fmt: skip
+        self._shared(
+            "blocks", 1, self.unblocks | self.attempt_blocked, self.attempt_blocked, who, self.peer_out.blocked
+        )
+        m.d.comb += [
+            keeps.eq(wants.attempt.any()),
+            *(table.attempt_addr.eq(self.attempt_peer) for table in (maps, lives, states, wants)),
+            attempt.state.eq(states.attempt),
+            attempt.map.eq(maps.attempt),
+            attempt.incarnation.eq(lives.attempt),
+        ]
+
+        # Live, and how many peers are LEAVING with something under way, and how many are LEAVING or ERROR.
+        m.submodules.live = live = Words((of.slots + 3).bit_length(), of.nodes, ("now", "job"))
+        now, one, alive = Signal.like(live.now), Signal(), Signal()
+        last, hit = Signal(), Signal()
+        m.d.comb += [
+            live.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            live.clear_addr.eq(self.clear_addr),
             live.now_addr.eq(who),
+            live.job_addr.eq(self.job_peer),
             live.write_en.eq(self.lives_more | self.lives_less | self.attempt_lives),
             live.write_addr.eq(who),
-            live.write.eq(Mux(self.lives_less, live.now - 1, live.now + 1)),
-            self.peer_lives.eq(live.now.any()),
+            live.write.eq(live.now + Mux(self.lives_less, -1, 1)),
+            hit.eq(live.write_en & (self.job_steps | self._same)),
+            now.eq(Mux(hit, live.write, live.job)),
+            last.eq(self.lives_less & one),
+            self.peer_lives.eq(alive),
         ]
-        with m.If(self.attempt_connects):
-            with m.If(~outs.attempt.wanted.any()):
-                m.d.comb += out_word.wanted.eq(1)
-            with m.If(outs.attempt.state == Peer.DOWN):
-                m.d.comb += out_word.state.eq(Peer.CONNECTING)
-        with m.If(self.attempt_blocked):
-            m.d.comb += out_word.blocked.eq(1)
+        m.d.sync += [one.eq(now == 1), alive.eq(now.any())]
+        leaving = self.peer_out.state == Peer.LEAVING
+        fled, troubled = Signal(range(of.nodes + 1)), Signal(range(of.nodes + 1))
+        m.d.sync += [
+            fled.eq(fled + (self.leaves & alive & ~last) - (leaving & last)),
+            troubled.eq(troubled + self.leaves - self.resets),
+        ]
+        m.d.comb += [self.fled.eq(fled.any()), self.troubled.eq(troubled.any())]
 
         # What is asked of all nodes at once.
         here, source = Signal(of.nodes), Signal(of.nodes)
         m.d.comb += [here.eq(1 << who), source.eq(1 << self.job_peer)]
 
-        def kept(bits, condition, now, where):
+        def kept(name, condition, now, where):
+            bits = Signal(of.nodes, name=name)
             with m.If(condition):
                 m.d.sync += bits.eq((bits & ~where) | Mux(now, where, 0))
+            return bits
 
-        state, before, after = out_word.state, Signal(3), Signal(3)
+        connecting = kept("connecting", state_writes, state == Peer.CONNECTING, here)
+        up = kept("up", self.state_writes, self.state_word == Peer.UP, source)
+        needed = kept("needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | wanted.any(), here)
+        ponged = kept("ponged", self.kept_writes, self.kept_word.pong, source)
+        opened = kept("open", self.source_writes, self.source_word.state != Source.CLOSED, source)
+        mute = kept("muted", self.source_writes, self.source_word.state == Source.MUTE, source)
         m.d.comb += [
-            before.eq(Mux(self.job_acts, outs.job.state, outs.attempt.state)),
-            after.eq(Mux(writes, state, before)),
-        ]
-        hears, seeks, opened, mute = (Signal(of.nodes, name=name) for name in ("heard", "sought", "open", "muted"))
-        connecting = state == Peer.CONNECTING
-        kept(hears, writes, connecting | (state == Peer.UP), here)
-        kept(seeks, writes, connecting & out_word.wanted.any() & ~out_word.pong, here)
-        kept(opened, self.in_writes, self.in_word.state != Source.CLOSED, source)
-        kept(mute, self.in_writes, self.in_word.state == Source.MUTE, source)
-        m.d.comb += [
-            self.hears.eq(hears), self.seeks.eq(seeks), self.opened.eq(opened), self.mute.eq(mute),
-            self.changes.eq(writes & (state != before)),
+            self.hears.eq(connecting | up),
+            self.seeks.eq(connecting & needed & ~ponged),
+            self.opened.eq(opened),
+            self.mute.eq(mute),
+            self.changes.eq(state_writes & (state != Mux(self.job_steps, self.peer_out.state, attempt.state))),
             self.changed.eq(who),
             self.changed_state.eq(state),
-        ]  # fmt: skip
-
-        # How many peers are so, as the one that changes was and will be.
-        def counted(name: str, was, will_be):
-            count = Signal(range(of.nodes + 1), name=f"{name}_peers")
-            m.d.sync += count.eq(count + (will_be & ~was) - (was & ~will_be))
-            return count.any()
-
-        lived, lives = live.now.any(), Mux(live.write_en, live.write.any(), live.now.any())
-        m.d.comb += [
-            self.fled.eq(counted("fled", (before == Peer.LEAVING) & lived, (after == Peer.LEAVING) & lives)),
-            self.troubled.eq(counted("troubled", _troubled(before), _troubled(after))),
         ]
-        m.submodules.leaving = leaving = Words(1, of.nodes, ("looked",))
+        m.submodules.leaving = away = Words(1, of.nodes, ("looked",))
         m.d.comb += [
-            leaving.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-            leaving.clear_addr.eq(self.clear_addr),
-            leaving.write_en.eq(writes),
-            leaving.write_addr.eq(who),
-            leaving.write.eq(state == Peer.LEAVING),
-            leaving.looked_addr.eq(self.looked_node),
-            self.looked_leaves.eq(leaving.looked),
+            away.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            away.clear_addr.eq(self.clear_addr),
+            away.write_en.eq(self.state_writes),
+            away.write_addr.eq(self.job_peer),
+            away.write.eq(self.leaves),
+            away.looked_addr.eq(self.looked_node),
+            self.looked_leaves.eq(away.looked),
         ]
 
         # The host is told of a node once, as it is when it looks.
         m.submodules.waiting = waiting = Queue(of.node_bits, of.nodes)
         told, first = Signal(of.nodes), waiting.o.payload
+        there = Signal()
         taken, gone = Signal(), Signal(of.nodes)
         m.d.comb += [
-            outs.notice_addr.eq(first),
+            maps.notice_addr.eq(first),
+            states.notice_addr.eq(first),
             self.notice.valid.eq(waiting.o.valid),
             self.notice.payload.peer.eq(first),
-            self.notice.payload.up.eq(outs.notice.state == Peer.UP),
-            self.notice.payload.map.eq(outs.notice.map),
+            self.notice.payload.up.eq(states.notice == Peer.UP),
+            self.notice.payload.map.eq(maps.notice),
             taken.eq(self.notice.valid & self.notice.ready),
             gone.eq(Mux(taken, 1 << first, 0)),
             waiting.o.ready.eq(taken),
             waiting.i.payload.eq(self.job_peer),
-            waiting.i.valid.eq(self.notices & ~(told & ~gone & source).any()),
+            waiting.i.valid.eq(self.notices & ~there),
             self.no_notices.eq(waiting.empty),
+            there.eq(told.bit_select(self.job_peer, 1) & ~(taken & (first == self.job_peer))),
         ]
         m.d.sync += told.eq((told & ~gone) | Mux(self.notices, source, 0))
         return m
 
+    def _kept(self, name: str, shape, writes, word, shown, readers=()):
+        """A table that only jobs write, of the job's node; what it holds of that is ``shown``."""
+        return self._shared(name, shape, writes, word, self.job_peer, shown, readers, jobs_only=True)
 
-def _troubled(state):
-    return (state == Peer.LEAVING) | (state == Peer.ERROR)
+    def _shared(self, name: str, shape, writes, word, who, shown, readers=(), *, jobs_only: bool = False):
+        """A table whose word of the job's node is ``shown`` in a register, with what is being written."""
+        m, of = self._m, self._layouts
+        m.submodules[name] = table = Words(shape, of.nodes, ("job", *readers))
+        hits = writes if jobs_only else writes & (self.job_steps | self._same)
+        register = Cat(*shown) if isinstance(shown, list) else Value.cast(shown)
+        m.d.comb += [
+            table.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            table.clear_addr.eq(self.clear_addr),
+            table.job_addr.eq(self.job_peer),
+            table.write_en.eq(writes),
+            table.write_addr.eq(who),
+            table.write.eq(word),
+        ]
+        m.d.sync += register.eq(Mux(hits, word, table.job))
+        return table

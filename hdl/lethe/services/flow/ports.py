@@ -29,12 +29,16 @@ class Ports(wiring.Component):
     binds, unbinds, limits, set_index, set_value : In
         What the host sets; ``limits``: the receive limit, in units of 16 bytes.
     bound, congested : Out(ports)
-    judged_full, judged_crowded, own_full : Out(1)
-        ``judged_port`` or ``own_port`` has no free cell, or but those for expected numbers, in this very cycle.
+    judged_full, judged_crowded : Out(1)
+        ``judged_port`` has no free cell, or but those for expected numbers, in this very cycle.
+    own_full : Out(1)
+        ``own_port`` of the cycle before has no free cell.
     NAME_port, NAME_number : In, Out(16)
         The number of a port, for those who ask: judged, fetched, sent, own.
-    offer_port, offer_room, job_port, job_room : In, Out
+    offer_port, offer_room : In, Out
         Half of the free cells of a port, at most 14.
+    job_port, job_room : In, Out
+        A port, and in the next cycle the same of it as of the start of that cycle.
     accept_takes, accept_port, own_takes, own_port : In
         A cell of a port is promised.
     frees, freed_port, freed_cell, freed_length : In
@@ -129,17 +133,25 @@ class Ports(wiring.Component):
                 table.write.eq(table.now + 1),
                 *(getattr(table, f"{name}_addr").eq(asked) for name, asked in readers.items()),
             ]
+        late = ("job", "own")
         used = {name: Signal(bits, name=f"{name}_used") for name in readers}
         for name, count in used.items():
-            m.d.comb += count.eq(getattr(promised, name) - getattr(freed, name))
+            counts = [getattr(promised, name), getattr(freed, name)]
+            if name in late:  # with what moves in this cycle
+                hits = [table.write_en & (table.write_addr == readers[name]) for table in (promised, freed)]
+                counts = [found + hit for found, hit in zip(counts, hits, strict=True)]
+            m.d.comb += count.eq(counts[0] - counts[1])
+        m.d.sync += self.own_full.eq(used["own"] == of.cells)
         m.d.comb += [
             self.judged_full.eq(used["judged"] == of.cells),
             self.judged_crowded.eq(used["judged"] >= of.cells - system.flow.in_order),
-            self.own_full.eq(used["own"] == of.cells),
         ]
         for name, room in (("offer", self.offer_room), ("job", self.job_room)):
             half = Signal(range(of.cells // 2 + 1), name=f"{name}_half")
-            m.d.comb += [half.eq((of.cells - used[name]) >> 1), room.eq(Mux(half > MOST_ROOM, MOST_ROOM, half))]
+            most = Mux(half > MOST_ROOM, MOST_ROOM, half) if of.cells // 2 > MOST_ROOM else half
+            m.d.comb += half.eq((of.cells - used[name]) >> 1)
+            domain = m.d.sync if name in late else m.d.comb
+            domain += room.eq(most)
         total = Signal(range(of.ports * of.cells + 1))
         m.d.sync += total.eq(total + takes - self.frees)
         m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total), self.used_moves.eq(takes | self.frees)]

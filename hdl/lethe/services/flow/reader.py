@@ -1,6 +1,6 @@
 """The reader: from the lists of the ports to the host (contract of flow, section 7)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,7 +12,7 @@ from lethe.spec.ports import HostPort
 from .layouts import Layouts
 from .table import Words
 
-__all__ = ["PortReader", "first_of"]
+__all__ = ["PortReader", "first_of", "lowest_of"]
 
 #: Beats in the beat output, or on their way to it.
 AHEAD = 8
@@ -22,12 +22,22 @@ def first_of(bits, last):
     """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
     behind, among = Signal(len(bits), name="behind"), Signal(len(bits), name="among")
     found = Signal(len(last), name="found")
-    mask = ~((2 << last) - 1)[: len(bits)]
-    value = 0
-    for i in reversed(range(len(bits))):
-        value = Mux(among[i], i, value)
-    statements = [behind.eq(bits & mask), among.eq(bits & (mask | ~behind.any().replicate(len(bits)))), found.eq(value)]
+    later = Cat(last < i for i in range(len(bits)))
+    statements = [
+        behind.eq(bits & later),
+        among.eq(Mux(behind.any(), behind, bits)),
+        found.eq(lowest_of(among)[1]),
+    ]
     return found, statements
+
+
+def lowest_of(bits):
+    """Whether there is a 1, and the number of the first: of halves, of these again, and so on."""
+    if len(bits) == 1:
+        return bits[0], Const(0, 0)
+    half = 1 << ((len(bits) - 1).bit_length() - 1)
+    (low, first), (high, second) = lowest_of(bits[:half]), lowest_of(bits[half:])
+    return low | high, Cat(Mux(low, first, second), ~low)
 
 
 class PortReader(wiring.Component):
@@ -48,6 +58,8 @@ class PortReader(wiring.Component):
         Of what ports the host takes messages; those that are bound.
     readable : Out(ports)
         The ports whose lists are not empty.
+    listed, empties : Out
+        The same, but for ``fetched_port``, whose list is seen to be empty.
     fetched_port, fetched_number : Out, In(16)
         What a port is bound to, in this very cycle.
     deliver, deliver_data : Out(stream)
@@ -71,6 +83,7 @@ class PortReader(wiring.Component):
                 "store_writes": In(1), "store_at": In(of.port_bits + of.cell_bits + of.beat_bits),
                 "store_data": In(of.system.format.flit_bits),
                 "receive_mask": In(of.ports), "bound": In(of.ports), "readable": Out(of.ports),
+                "listed": Out(of.ports), "empties": Out(1),
                 "fetched_port": Out(of.port_bits), "fetched_number": In(16),
                 "deliver": Out(stream.Signature(records["received"])),
                 "deliver_data": Out(stream.Signature(records["beat"])),
@@ -120,6 +133,8 @@ class PortReader(wiring.Component):
             emptied.eq(Mux(leaving & last, 1 << port, 0)),
             arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
             self.readable.eq(filled & ~emptied),
+            self.listed.eq(filled),
+            self.empties.eq(leaving & last),
         ]
         m.d.sync += filled.eq(self.readable | arrives)
 
@@ -127,7 +142,8 @@ class PortReader(wiring.Component):
         fetching, age = Signal(), Signal(5)
         wanted = Signal(of.ports)
         chosen, statements = first_of(wanted, port)
-        m.d.comb += [wanted.eq(self.readable & (self.receive_mask | ~self.bound)), *statements]
+        # In the cycle in which it is seen that a list is empty, none is chosen.
+        m.d.comb += [wanted.eq(filled & (self.receive_mask | ~self.bound)), *statements]
         cell, gap = Signal(of.cell_bits), Signal()
         m.d.sync += [leaving.eq(0), age.eq(age << 1)]
         with m.If(~fetching & wanted.any()):
