@@ -203,7 +203,7 @@ class Peers(wiring.Component):
             away.clear_addr.eq(self.clear_addr),
             away.write_en.eq(self.state_writes),
             away.write_addr.eq(self.job_peer),
-            away.write.eq(self.leaves),
+            away.write.eq(self.state_word == Peer.LEAVING),
             away.looked_addr.eq(self.looked_node),
             self.looked_leaves.eq(away.looked),
         ]

@@ -21,6 +21,16 @@ def simulated(block, test) -> None:
     simulator.run()
 
 
+def placed(bits: int, lowest: int) -> int:
+    """16 bits that are counted from number ``lowest`` on, each at its number mod 16."""
+    return sum(1 << (lowest + k) % 16 for k in range(16) if bits >> k & 1)
+
+
+def counted(bits: int, lowest: int) -> int:
+    """The other way round."""
+    return sum((bits >> (lowest + k) % 16 & 1) << k for k in range(16))
+
+
 async def walked(ctx, block, words: int) -> None:
     """The walk after a reset."""
     for address in range(words):

@@ -7,7 +7,7 @@ import pytest
 from lethe.services.flow.acceptance import Acceptance
 from lethe.services.flow.layouts import EntryKind
 from lethe.spec.events import ACCEPTANCE, Drop
-from tests.hdl.services.flow.blocks import layouts, simulated
+from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated
 
 EXPECTED, TOLD = 250, 254  # numbers wrap
 
@@ -22,6 +22,8 @@ class Bench:
     def __init__(self, **stream):
         self.block = Acceptance(layouts())
         self.stream = {"expected": EXPECTED, "present": 0, "filled": 0, "told": TOLD, **stream}
+        for name in ("present", "filled"):
+            self.stream[name] = placed(self.stream[name], self.stream["expected"])
         self.ports = {"opened": 0b01, "bound": 0b1111, "judged_full": 0, "judged_crowded": 0}
         self.arrival = {"source": 0, "length": 20, "best_effort": 0}
         self.number = 1
@@ -59,8 +61,11 @@ class Bench:
             seen.update(
                 {name: ctx.get(getattr(block, f"accept_{name}")) for name in ("enters", "writes", "takes", "marks")}
             )
-            seen.update(kind=entry.kind, count=entry.count, mask=entry.mask, entry=entry)
-            seen["after"] = tuple(after[name] for name in ("expected", "present", "filled", "told"))
+            seen.update(kind=entry.kind, count=entry.count, mask=counted(entry.mask, EXPECTED), entry=entry)
+            first = after.expected
+            seen["after"] = (
+                first, counted(after.present, first), counted(after.filled, first), after.told,
+            )  # fmt: skip
             seen["shown"] = ctx.get(block.shown_commit), ctx.get(block.shown_ignored)
             await ctx.tick()
             assert not ctx.get(block.accept_now)

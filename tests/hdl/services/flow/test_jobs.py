@@ -8,7 +8,7 @@ from lethe.services.flow.jobs import PAUSE, Jobs
 from lethe.services.flow.layouts import EntryKind, Operation
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
-from tests.hdl.services.flow.blocks import layouts, simulated
+from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated
 
 PORTS, FIRST = 4, 5
 UP, CONNECTING = {"state": Out.UP, "round": 2}, {"state": Out.CONNECTING, "round": 2}
@@ -38,6 +38,13 @@ class Bench:
         self.of = layouts()
         self.block = Jobs(self.of, self.of.system.top_port)
         self.inputs: dict = {"ready": 1, "node": 0, "boot": BOOT, "control_idle": 1, "control_open": 1} | inputs
+        base = self.inputs.get("numbers", {}).get("base", 0)
+        ends = self.inputs.get("ends", {})
+        self.inputs["ends"] = {"base": base, **{name: placed(ends.get(name, 0), base) for name in ("done", "void")}}
+        if stream := dict(self.inputs.get("accept_in", {})):
+            first = stream.get("expected", 0)
+            kept = {name: placed(stream.get(name, 0), first) for name in ("present", "filled")}
+            self.inputs["accept_in"] = stream | kept
         self.seen: list[dict] = []
         self.shown = [
             name
@@ -53,8 +60,6 @@ class Bench:
             self.set(**self.inputs)
             for cycle in range(cycles):
                 self.set(**dict(events).get(cycle, {}))
-                bits, by = ctx.get(self.block.job_bits), ctx.get(self.block.job_passes)
-                self.set(shifted=(bits & 0xFFFF) >> by | bits >> 16 >> by << 16)
                 self.seen.append(self._outputs(ctx))
                 await ctx.tick()
 
@@ -64,6 +69,27 @@ class Bench:
     def _outputs(self, ctx) -> dict:
         block = self.block
         found = {name: ctx.get(getattr(block, name)) for name in self.shown}
+        # What a peer's out and in are after it, as far as it writes them.
+        out, in_ = block.peer_out.shape().members, block.peer_in.shape().members
+        found["out_word"] = dict.fromkeys(out, 0) | {name: ctx.get(block.peer_out)[name] for name in out}
+        found["in_word"] = {name: ctx.get(block.peer_in)[name] for name in in_}
+        for name in ("state", "wanted", "map"):
+            if found[f"{name}_writes"]:
+                found["out_word"][name] = found[f"{name}_word"]
+        if found["kept_writes"]:
+            found["out_word"] |= {name: found["kept_word"][name] for name in block.kept_word.shape().members}
+        if found["learns"]:
+            found["out_word"]["incarnation"] = found["learnt"]
+        if found["unblocks"]:
+            found["out_word"]["blocked"] = 0
+        if found["source_writes"]:
+            found["in_word"] |= {name: found["source_word"][name] for name in block.source_word.shape().members}
+        if found["source_knows"]:
+            found["in_word"] |= {name: found["source_known"][name] for name in block.source_known.shape().members}
+        found["out_writes"] = any(
+            found[name] for name in ("state_writes", "wanted_writes", "kept_writes", "map_writes", "learns", "unblocks")
+        )
+        found["in_writes"] = found["source_writes"] or found["source_knows"]
         for name in ("completion", "set"):
             found[f"{name}.ready"] = ctx.get(getattr(block, name).ready)
         for name in ("cancel", "sweep"):
@@ -132,7 +158,7 @@ def test_jobs_begin_in_turn():
     ("code", "index", "value", "state", "error", "does"),
     [
         (0, 2, 0, {}, 0, "unbinds"), (1, 2, 6, {"bound": 0b1011}, 0, "binds"), (1, 2, 6, {"bound": 0b0100}, 1, ""),
-        (1, 2, 6, {"readable": 0b0100}, 2, ""), (1, 2, 5, {}, 3, ""), (2, 3, 7, {}, 0, "limits"),
+        (1, 2, 6, {"listed": 0b0100}, 2, ""), (1, 2, 5, {}, 3, ""), (2, 3, 7, {}, 0, "limits"),
         (3, 3, 7, {}, 0, "send_limits"), (0, 4, 0, {}, 3, ""), (3, 15, 0, {}, 3, ""),
     ],
 )  # fmt: skip
@@ -141,6 +167,11 @@ def test_set(code, index, value, state, error, does):
     found = bench.seen[FIRST]
     assert found["set.ready"] and found["answer"].valid and found["answer"].error == error
     assert [name for name in ("binds", "unbinds", "limits", "send_limits") if found[name]] == [does] * bool(does)
+
+
+def _ends(found: dict) -> tuple[int, int]:
+    word = found["job_ends_word"]
+    return counted(word.done, word.base), counted(word.void, word.base)
 
 
 def completed(status=Status.ACCEPTED, cause=Cause.NONE, slot: int = 1, cycles: int = 16, **state) -> Bench:
@@ -163,8 +194,8 @@ def test_a_message_is_finished():
     assert found["job_completes"] and found["job_leaves"] and found["lives_less"]
     assert (found["job_q"], found["job_length"], found["job_completion"].tag) == (3, 20, 5)
     assert found["job_numbers_writes"] and found["job_numbers"].base == 255 and found["job_numbers"].next == 4
-    assert found["job_ends_writes"] and (found["job_ends_word"].done, found["job_ends_word"].void) == (0, 1)
-    assert found["out_writes"] and found["out_word"].heard and found["out_word"].state == Out.UP
+    assert found["job_ends_writes"] and _ends(found) == (0, 1)
+    assert found["out_writes"] and found["out_word"]["heard"] and found["out_word"]["state"] == Out.UP
     assert found["job_in_writes"] and found["job_in_word"].told == 7 and found["job_in_at"] == 1 << 2 | 3
     assert "notice" not in found
 
@@ -181,26 +212,26 @@ def test_a_message_is_void():
     """VOID of its stream is marked; the peer leaves if it has restarted; of another peer nothing is kept."""
     found = completed(Status.UNKNOWN, Cause.CANCELLED, numbers={"base": 250}, ends={"done": 2}).seen[FIRST]
     assert found["job_ends_writes"] and not found["job_numbers_writes"]
-    assert (found["job_ends_word"].done, found["job_ends_word"].void) == (2, 4)
+    assert _ends(found) == (2, 4)
     assert found["notice"] == (Operation.MARK, Code.VOID, 2) and not found["out_writes"]
     found = completed(Status.UNKNOWN, Cause.CANCELLED, numbers={"base": 236}).seen[FIRST]
     assert not found["job_ends_writes"] and "notice" not in found
     found = completed(Status.REJECTED, Cause.RESTARTED, numbers={"base": 252}).seen[FIRST]
-    assert found["out_word"].state == Out.LEAVING and found["notices"]
+    assert found["out_word"]["state"] == Out.LEAVING and found["notices"]
     found = completed(Status.UNKNOWN, Cause.CANCELLED, peer_out={"state": Out.LEAVING}).seen[FIRST]
     assert not found["job_ends_writes"] and "notice" not in found and not found["out_writes"]
 
 
 def controlled(code: Code, status=Status.ACCEPTED, cause=Cause.NONE, probe: int = 0, **state) -> Bench:
-    row = {"code": code, "node": 1, "index": 2, "base": 252, "map": 0b101, "credit": 7, "probe": probe}
+    row = {"code": code, "node": 1, "index": 2, "base": 252, "map": placed(0b101, 252), "credit": 7, "probe": probe}
     return completed(status, cause, slot=7, ended_control=row, **state)
 
 
 def test_control_that_arrived():
     found = controlled(Code.VOID, numbers={"base": 252}, ends={"void": 0b111}).seen[FIRST]
-    assert found["notice"] == (Operation.ARRIVED, Code.VOID, 2) and found["lives_less"] and found["out_word"].heard
+    assert found["notice"] == (Operation.ARRIVED, Code.VOID, 2) and found["lives_less"] and found["out_word"]["heard"]
     assert found["job_numbers"].base == 253
-    assert (found["job_ends_word"].done, found["job_ends_word"].void) == (0b10, 0b01)
+    assert _ends(found) == (0b10, 0b01)
     found = controlled(Code.WINDOW, ended_carried=1).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.WINDOW, 2)
     assert found["job_in_word"].told == 7 and found["job_in_writes"] and not found["lives_less"]
@@ -219,9 +250,9 @@ def test_control_that_ended_otherwise(code, operation, leaves, mutes):
     """A peer that does not answer leaves, a source that does not becomes mute; but not if it was cancelled."""
     found = controlled(code, Status.UNKNOWN, Cause.RETRY_LIMIT, peer_in=OPEN).seen[FIRST]
     assert found["notice"][:2] == (operation, code)
-    assert (found["out_writes"] and found["out_word"].state == Out.LEAVING, found["in_writes"]) == (leaves, mutes)
+    assert (found["out_writes"] and found["out_word"]["state"] == Out.LEAVING, found["in_writes"]) == (leaves, mutes)
     if mutes:
-        assert found["in_word"].state == In.MUTE
+        assert found["in_word"]["state"] == In.MUTE
     found = controlled(code, Status.UNKNOWN, Cause.CANCELLED, peer_in=OPEN).seen[FIRST]
     assert found["notice"][:2] == (operation, code) and not found["out_writes"] and not found["in_writes"]
 
@@ -263,8 +294,8 @@ def test_a_pong_of_another_life_begins_a_sweep():
     assert bench.when("sweep.valid") == [6, 7, 8, 9] and bench.when("run_enters") == []
     (cycle,) = bench.when("life_writes")
     found = bench.seen[cycle]
-    assert cycle == 10 + FIRST and found["life_word"].boot == 6 and found["out_word"].incarnation == 3
-    assert found["out_word"].state == Out.UP and found["notices"]
+    assert cycle == 10 + FIRST and found["life_word"].boot == 6 and found["out_word"]["incarnation"] == 3
+    assert found["out_word"]["state"] == Out.UP and found["notices"]
 
 
 def test_a_window_raises_a_limit():
@@ -296,14 +327,42 @@ def test_numbers_that_will_not_come(base):
         passed += 1
     after = (expected + passed) % 256
     word = found["job_in_word"]
-    assert found["job_in_writes"] and (word.expected, word.filled) == (after, filled >> passed)
-    assert word.present == sum(1 << k for k in range(16) if (after + k) % 256 in all_of_them)
+    assert found["job_in_writes"] and (word.expected, counted(word.filled, after)) == (after, filled >> passed)
+    assert counted(word.present, after) == sum(1 << k for k in range(16) if (after + k) % 256 in all_of_them)
     assert bool(found["run_enters"]) == (passed > 0)
     if passed:
         entry = found["run_entry"]
         assert (entry.kind, entry.index, entry.seq, entry.count) == (EntryKind.RUN, 3, expected, passed)
-        assert entry.mask == filled
+        assert counted(entry.mask, expected) == filled
     assert ("notice" in found) == ((5 - after) % 256 not in range(2, 128))
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (heard(Code.PONG, round=2, boot=BOOT, own=6), ("state_writes", "learns", "life_writes", "notices")),
+        (heard(Code.GONE, round=2, boot=BOOT), ("state_writes", "leaves", "notices")),
+        (heard(Code.MAP, map=0b1010), ("map_writes", "notices")),
+        (heard(Code.WINDOW, credit=3, index=1), ("job_numbers_writes", "window_raises")),
+    ],
+)
+def test_a_peer_that_an_attempt_connects_to_in_the_cycle_before(given, changes):
+    """It was DOWN when it was looked at, and hears by now; otherwise nothing changes."""
+    state = {"peer_out": {"state": Out.DOWN, "round": 2}, "numbers": {"limit": 2}}
+    for sought in (0, 1):
+        events = {FIRST: {"was_sought": sought}, FIRST + 1: {"was_sought": 0}}
+        found = Bench(**given, **state).play(7, events).seen[FIRST]
+        assert [bool(found[name]) for name in changes] == [bool(sought)] * len(changes)
+        assert found["heard_done"]
+
+
+def test_a_probe_finds_what_an_attempt_has_changed_in_the_cycle_before():
+    """A source that is mute, whose peer is CONNECTING by now: a PING."""
+    for sought, code in ((0, Code.MAP), (1, Code.PING)):
+        events = {FIRST: {"was_sought": sought}, FIRST + 1: {"was_sought": 0}}
+        *_, found, later = Bench(peer_in=MUTE, mute=0b10).play(7, events).seen
+        assert found["tells"] and bool(found["lives_more"]) == bool(found["wanted_writes"]) == bool(sought)
+        assert found["told_row"].code == code and later["told_word"] & 0x1F == code
 
 
 @pytest.mark.parametrize(
@@ -321,12 +380,13 @@ def test_a_task_opens_a_source():
     given = heard(Code.PING, round=1, boot=10) | {"peer_in": OPEN, "peer_life": {"known": 1, "boot": 9}}
     stream = {"expected": 7, "present": 0b10110, "filled": 0b10100, "told": 9}
     bench = Bench(**given, accept_in=stream, looked_node=1).play(70, {6: {"heard": 0}, 55: {"sweep.ready": 1}})
-    assert bench.seen[FIRST]["in_word"].state == In.CLOSED and bench.seen[FIRST]["in_writes"]
+    assert bench.seen[FIRST]["in_word"]["state"] == In.CLOSED and bench.seen[FIRST]["in_writes"]
     every, flushed = FIRST + 1, bench.when("run_enters")
     assert flushed == [FIRST + every * (1 + i) for i in range(PORTS)]
     for i, cycle in enumerate(flushed):
         entry, new = bench.seen[cycle]["run_entry"], bench.seen[cycle]["job_in_word"]
-        assert (entry.source, entry.index, entry.seq, entry.count, entry.mask) == (1, i, 7, 6, 0b10100)
+        mask = counted(entry.mask, 7)
+        assert (entry.source, entry.index, entry.seq, entry.count, mask) == (1, i, 7, 6, 0b10100)
         assert bench.seen[cycle]["job_in_writes"] and (new.expected, new.present, new.filled, new.told) == (0, 0, 0, 2)
     rows = bench.when("row_forgets")
     assert rows == list(range(flushed[-1] + every, flushed[-1] + every + bench.of.slots))
@@ -342,7 +402,8 @@ def test_a_task_opens_a_source():
     opened = bench.seen[first]
     assert opened["in_writes"] and opened["life_writes"] and opened["life_word"].boot == 10
     word = opened["in_word"]
-    assert (word.state, word.boot, word.round, word.incarnation, word.known) == (In.OPEN, 10, 1, 3, 1)
+    names = ("state", "boot", "round", "incarnation", "known")
+    assert tuple(word[name] for name in names) == (In.OPEN, 10, 1, 3, 1)
 
 
 def test_a_ping_once_more():
@@ -352,7 +413,7 @@ def test_a_ping_once_more():
         (5, Operation.MARK, Code.PONG, bench.notices()[0][3]), (6, Operation.MARK, Code.MAP, bench.notices()[1][3]),
         *((7 + i, Operation.REVIVE, Code.WINDOW, i) for i in range(PORTS)),
     ]  # fmt: skip
-    assert bench.seen[FIRST]["in_word"].state == In.OPEN and bench.when("heard_done") == [10]
+    assert bench.seen[FIRST]["in_word"]["state"] == In.OPEN and bench.when("heard_done") == [10]
     bench = Bench(**heard(Code.PING, round=3, boot=9), peer_in=MUTE).play(8)
     assert bench.notices() == [] and bench.when("in_writes") == []
 
@@ -368,11 +429,11 @@ def test_a_probe_fails_and_is_made_again_after_a_pause():
     bench = Bench(**state, ended_control=row).play(200, {20: ending, 21: {"completion.valid": 0}})
     first, second = bench.when("tells")
     assert first == FIRST and second == 20 + FIRST + 2 * PAUSE + 1 + FIRST
-    assert bench.seen[first]["out_word"].wanted == 4 and bench.seen[first]["lives_more"]
+    assert bench.seen[first]["out_word"]["wanted"] == 4 and bench.seen[first]["lives_more"]
     assert bench.seen[first]["told_row"].probe and bench.seen[first]["told_row"].node == 1
-    assert bench.seen[first]["told_word"] == control(Code.PING, round=2, boot=BOOT, paths=1)
-    found = Bench(peer_in=MUTE, mute=0b10, congested=0b110).play(6).seen[FIRST]
-    assert found["told_word"] == control(Code.MAP, map=0b110) and not found["lives_more"]
+    assert bench.seen[first + 1]["told_word"] == control(Code.PING, round=2, boot=BOOT, paths=1)
+    *_, found, later = Bench(peer_in=MUTE, mute=0b10, congested=0b110).play(7).seen
+    assert later["told_word"] == control(Code.MAP, map=0b110) and found["tells"] and not found["lives_more"]
 
 
 def test_nothing_is_told_while_the_node_is_silent():
@@ -422,13 +483,13 @@ def test_nothing_is_told_while_the_node_is_silent():
 )
 def test_send(code, state, sends, otherwise):
     tell = {"tell_valid": 1, "tell": {"code": code, "node": 1, "index": 2}}
-    bench = Bench(**state, **tell).play(6)
+    bench = Bench(**state, **tell).play(7, {1: {"tell_valid": 0, "tell": {}}})
     found = bench.seen[FIRST]
     assert bench.when("tell_pops") == [0]
     assert found["notice"][:2] == (otherwise if sends is None else Operation.FLY, code)
     assert bool(found["tells"]) == (sends is not None)
     if sends is not None:
-        assert found["told_word"] == sends
+        assert bench.seen[FIRST + 1]["told_word"] == sends
     assert bool(found["lives_more"]) == (sends is not None and code in (Code.VOID, Code.PING))
 
 
@@ -462,23 +523,37 @@ def test_a_watch(out, lives, marks):
     assert bench.when("job_acts") == [5, 11]
     assert [cycle for cycle, *_ in bench.notices()] == [11] * marks
     found = bench.seen[11]
-    assert found["out_writes"] and not found["out_word"].heard and not found["out_word"].blocked
+    assert found["out_writes"] and not found["out_word"]["heard"] and not found["out_word"]["blocked"]
     assert not bench.seen[5]["out_writes"]
+
+
+def test_a_watch_finds_what_an_attempt_has_changed_in_the_cycle_before():
+    """A PING after all, and the map in a step of its own."""
+    for moved in (0, 1):
+        of = layouts()
+        wraps = of.system.flow.watch - 1
+        events = {
+            wraps: {"turns": 1}, wraps + 1: {"turns": 0},
+            wraps + 12: {"was_moved": moved}, wraps + 13: {"was_moved": 0},
+        }  # fmt: skip
+        bench = Bench(peer_out=UP, peer_in=OPEN).play(wraps + 20, events)
+        codes = [(cycle - wraps - 1, code) for cycle, _, code, _ in bench.notices()]
+        assert codes == ([(11, Code.PING), (12, Code.MAP)] if moved else [(11, Code.MAP)])
 
 
 def test_a_source_that_stays_mute_is_closed():
     found = walk({"peer_in": MUTE | {"age": 6}}).seen[11]
-    assert found["in_word"].age == 7 and found["in_word"].state == In.MUTE
+    assert found["in_word"]["age"] == 7 and found["in_word"]["state"] == In.MUTE
     bench = walk({"peer_in": MUTE | {"age": 7}})
-    assert bench.seen[11]["in_word"].state == In.CLOSED and len(bench.when("run_enters")) == PORTS
+    assert bench.seen[11]["in_word"]["state"] == In.CLOSED and len(bench.when("run_enters")) == PORTS
 
 
 def test_what_ages():
     found = walk({"peer_out": {"state": Out.LEAVING}}, ages=True).seen[11]
-    assert found["out_word"].state == Out.ERROR
+    assert found["out_word"]["state"] == Out.ERROR
     assert not walk({"peer_out": {"state": Out.LEAVING}, "peer_lives": 1}, ages=True).seen[11]["out_writes"]
     found = walk({"peer_out": {"state": Out.ERROR}}, ages=True).seen[11]
-    assert found["out_word"].state == Out.ERROR and found["out_word"].age
+    assert found["out_word"]["state"] == Out.ERROR and found["out_word"]["age"]
 
 
 @pytest.mark.parametrize("dirty", [False, True])
@@ -499,7 +574,7 @@ def test_a_peer_is_connected_to_again(dirty):
     )  # fmt: skip
     first = wraps + 1 + 11
     found = bench.seen[first]["out_word"]
-    assert (found.state, found.round, found.pong) == (Out.CONNECTING, 0, 0)
+    assert (found["state"], found["round"], found["pong"]) == (Out.CONNECTING, 0, 0)
     writes = bench.when("job_numbers_writes")
     assert writes == list(range(first + 1, first + 1 + PORTS)) == bench.when("job_ends_writes")
     assert [bench.seen[cycle]["job_at"] for cycle in writes] == [1 << 2 | i for i in range(PORTS)]
@@ -507,7 +582,7 @@ def test_a_peer_is_connected_to_again(dirty):
     # Two cycles before each step its stream is asked for.
     assert [bench.seen[cycle - 2]["job_stream"] for cycle in writes] == [1 << 2 | i for i in range(PORTS)]
     assert [cycle for cycle in bench.when("out_writes") if cycle > first] == [step - 1]
-    assert bench.seen[step - 1]["out_word"].wanted == 7
+    assert bench.seen[step - 1]["out_word"]["wanted"] == 7
     assert [(cycle, code) for cycle, _, code, _ in bench.notices()] == [(first + 1 + PORTS, Code.MAP)] * dirty
 
 

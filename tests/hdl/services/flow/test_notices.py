@@ -59,26 +59,26 @@ def test_what_waits_is_told_when_the_source_revives_or_it_is_marked():
 
 
 def test_an_acceptance_marks_window():
-    """Of the stream that it asked for two cycles before; its neighbours are untouched."""
+    """Of the stream that it asked for in the cycle before; its neighbours are untouched."""
     of = layouts()
     block = Notices(of)
 
     async def test(ctx):
         await walked(ctx, block, of.initial)
-        ctx.set(block.mark_soon, 1)
+        ctx.set(block.accept_soon, 1)
         ctx.set(block.mark_stream, 1 << 2 | 1)
         await ctx.tick()
-        ctx.set(block.mark_soon, 0)
-        await ctx.tick()
+        ctx.set(block.accept_soon, 0)
         ctx.set(block.accept_marks, 1)
         ctx.set(block.accept_at, 1 << 2 | 1)
         await ctx.tick()
         ctx.set(block.accept_marks, 0)
+        assert not ctx.get(block.tell_valid) and not ctx.get(block.nothing_to_tell)
         await ctx.tick()
         told = ctx.get(block.tell)
         assert ctx.get(block.tell_valid) and (told.code, told.node, told.index) == (Code.WINDOW, 1, 1)
         ctx.set(block.tell_pops, 1)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         assert ctx.get(block.nothing_to_tell)
 
     simulated(block, test)

@@ -11,6 +11,14 @@ from lethe.spec.services.flow import In, Out
 from tests.hdl.services.flow.blocks import layouts, simulated, walked
 
 NODES = 4
+#: What a peer may be after a job.
+NEXT = {
+    Out.DOWN: (Out.DOWN, Out.CONNECTING),
+    Out.CONNECTING: (Out.CONNECTING, Out.UP, Out.LEAVING),
+    Out.UP: (Out.UP, Out.LEAVING),
+    Out.LEAVING: (Out.LEAVING, Out.ERROR),
+    Out.ERROR: (Out.ERROR, Out.CONNECTING),
+}
 
 
 def played(test) -> None:
@@ -26,17 +34,23 @@ def played(test) -> None:
 
 
 async def job(ctx, block, peer: int, *, out=None, in_=None, **names) -> None:
-    """A job changes something of a peer."""
-    ctx.set(block.job_acts, 1)
+    """A job changes something of a peer: names of its out and in, and other inputs that are 1."""
+    given = {}
+    for name, value in (out or {}).items():
+        if name in block.kept_word.shape().members:
+            given |= {"kept_writes": 1, "kept_word": given.get("kept_word", {}) | {name: value}}
+        else:
+            given |= {f"{name}_writes": 1, f"{name}_word": value}
+    if in_ is not None:
+        given |= {"source_writes": 1, "source_word": in_}
+    given |= dict.fromkeys(names, 1)
     ctx.set(block.job_peer, peer)
-    for name, value in (("out", out), ("in", in_)):
-        ctx.set(getattr(block, f"{name}_writes"), value is not None)
-        if value is not None:
-            ctx.set(getattr(block, f"{name}_word"), value)
-    for name in names:
-        ctx.set(getattr(block, name), 1)
     await ctx.tick()
-    for name in ("job_acts", "out_writes", "in_writes", *names):
+    ctx.set(block.job_steps, 1)
+    for name, value in given.items():
+        ctx.set(getattr(block, name), value)
+    await ctx.tick()
+    for name in ("job_steps", *(name for name in given if not name.endswith("word"))):
         ctx.set(getattr(block, name), 0)
 
 
@@ -54,9 +68,10 @@ def bits(of_nodes) -> int:
     return sum(holds << node for node, holds in enumerate(of_nodes))
 
 
-def out_of(ctx, block, peer: int):
-    ctx.set(block.attempt_peer, peer)
-    return ctx.get(block.attempt_out)
+async def out_of(ctx, block, peer: int):
+    ctx.set(block.job_peer, peer)
+    await ctx.tick()
+    return ctx.get(block.peer_out)
 
 
 def test_an_attempt_that_finds_no_peer_wants_it():
@@ -67,17 +82,20 @@ def test_an_attempt_that_finds_no_peer_wants_it():
         ctx.set(block.attempt_connects, 1)
         assert ctx.get(block.changes) and (ctx.get(block.changed), ctx.get(block.changed_state)) == (2, Out.CONNECTING)
         await attempt(ctx, block, 2, "attempt_connects")
-        found = out_of(ctx, block, 2)
+        found = await out_of(ctx, block, 2)
         assert (found.state, found.wanted, found.blocked) == (Out.CONNECTING, 1, 0)
         assert ctx.get(block.seeks) == 0b100 == ctx.get(block.hears)
         for state in (Out.LEAVING, Out.ERROR):
-            await job(ctx, block, 1, out={"state": state, "wanted": 5})
+            await job(
+                ctx, block, 1, out={"state": state, "wanted": 5}, **({"leaves": 1} if state == Out.LEAVING else {})
+            )
             await attempt(ctx, block, 1, "attempt_connects")
-            found = out_of(ctx, block, 1)
+            found = await out_of(ctx, block, 1)
             assert (found.state, found.wanted) == (state, 5)
             assert ctx.get(block.seeks) == 0b100 and ctx.get(block.troubled)
         await attempt(ctx, block, 3, "attempt_blocked")
-        assert out_of(ctx, block, 3).blocked and out_of(ctx, block, 3).state == Out.DOWN
+        found = await out_of(ctx, block, 3)
+        assert found.blocked and found.state == Out.DOWN
 
     played(test)
 
@@ -93,17 +111,22 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
         for _ in range(120):
             peer, what = chance.randrange(NODES), chance.randrange(5)
             if what == 0:
+                before = outs[peer]["state"]
+                if before == Out.LEAVING and lives[peer]:
+                    continue
+                after = chance.choice(NEXT[before])
                 outs[peer] = {
-                    "state": chance.randrange(5), "wanted": chance.choice((0, 0, 1, 4)), "pong": chance.randrange(2),
+                    "state": after, "wanted": chance.choice((0, 0, 1, 4)), "pong": chance.randrange(2),
                 }  # fmt: skip
-                await job(ctx, block, peer, out=outs[peer])
+                also = {"leaves": after == Out.LEAVING != before, "resets": before == Out.ERROR != after}
+                await job(ctx, block, peer, out=outs[peer], **{name: 1 for name, is_so in also.items() if is_so})
             elif what == 1:
                 ins[peer] = chance.randrange(3)
                 await job(ctx, block, peer, in_={"state": ins[peer]})
             elif what == 2 and lives[peer]:
                 lives[peer] -= 1
                 await job(ctx, block, peer, lives_less=1)
-            elif what == 3 and lives[peer] < 4:
+            elif what == 3 and lives[peer] < 4 and outs[peer]["state"] not in (Out.LEAVING, Out.ERROR):
                 lives[peer] += 1
                 if chance.random() < 0.5:
                     await job(ctx, block, peer, lives_more=1)
@@ -124,11 +147,10 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
             assert bool(ctx.get(block.looked_leaves)) == (states[peer] == Out.LEAVING)
             assert bool(ctx.get(block.troubled)) == bool({Out.LEAVING, Out.ERROR} & set(states))
             ctx.set(block.job_peer, peer)
-            ctx.set(block.job_acts, 1)
+            await ctx.tick()
             found = ctx.get(block.peer_out)
             assert {name: found[name] for name in outs[peer]} == outs[peer]
             assert ctx.get(block.peer_in).state == ins[peer] and bool(ctx.get(block.peer_lives)) == (lives[peer] > 0)
-            ctx.set(block.job_acts, 0)
 
     played(test)
 
@@ -157,11 +179,38 @@ def test_notices():
         assert ctx.get(block.no_notices) and not ctx.get(block.notice.valid)
         await job(ctx, block, 3, notices=1)
         await ctx.tick().repeat(2)
+        ctx.set(block.job_peer, 3)
         ctx.set(block.notice.ready, 1)
-        await job(ctx, block, 3, notices=1)  # in the cycle in which it is taken
+        ctx.set(block.notices, 1)  # in the cycle in which it is taken
+        await ctx.tick()
+        ctx.set(block.notices, 0)
         ctx.set(block.notice.ready, 0)
         await ctx.tick().repeat(2)
         assert await taken() == (3, 0, 0)
         assert ctx.get(block.no_notices)
+
+    played(test)
+
+
+def test_an_attempt_beside_the_job_s_peer():
+    """What it changes is seen in the next cycle, and that it did; of another peer nothing is."""
+
+    async def test(ctx, block):
+        ctx.set(block.job_peer, 2)
+        ctx.set(block.attempt_peer, 2)
+        await ctx.tick().repeat(2)
+        await attempt(ctx, block, 2, "attempt_connects")
+        found = ctx.get(block.peer_out)
+        assert (found.state, found.wanted) == (Out.CONNECTING, 1) and ctx.get(block.was_sought)
+        await attempt(ctx, block, 2, "attempt_blocked")
+        assert ctx.get(block.peer_out).blocked and ctx.get(block.was_moved) and not ctx.get(block.was_sought)
+        await attempt(ctx, block, 2, "attempt_lives")
+        assert ctx.get(block.peer_lives) and ctx.get(block.was_moved)
+        ctx.set(block.attempt_peer, 1)
+        await ctx.tick().repeat(2)
+        for what in ("attempt_connects", "attempt_blocked", "attempt_lives"):
+            await attempt(ctx, block, 1, what)
+            assert not ctx.get(block.was_sought) and not ctx.get(block.was_moved)
+        assert ctx.get(block.peer_out).state == Out.CONNECTING
 
     played(test)
