@@ -11,7 +11,7 @@ from lethe.spec.services.flow import WINDOW, Flag
 
 from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
 
-__all__ = ["Acceptance", "passing"]
+__all__ = ["Acceptance", "behind", "passing"]
 
 
 class Judgement(enum.Enum, shape=3):
@@ -23,8 +23,8 @@ class Judgement(enum.Enum, shape=3):
     IGNORE = 5
 
 
-def passing(m: Module, name: str, numbers, lowest) -> tuple[Value, Value]:
-    """What a stream passes over: the run of ones from number ``lowest`` on, and the number behind it.
+def passing(m: Module, name: str, numbers, lowest) -> tuple[Value, Value, Value]:
+    """What a stream passes over: the run of ones from number ``lowest`` on; for `behind`: where it ends, and how.
 
     ``numbers`` are 16 bits, each of a number mod 16.  A one that is added to two copies of them, at the lowest number,
     is carried over the run, and comes to rest behind it.
@@ -39,9 +39,14 @@ def passing(m: Module, name: str, numbers, lowest) -> tuple[Value, Value]:
         run.eq(ones[:WINDOW] | ones[WINDOW:]),
         rest.eq(stops[:WINDOW] | stops[WINDOW:]),
     ]
-    place = Cat(*(Cat(rest[i] for i in range(WINDOW) if i >> bit & 1).any() for bit in range(PLACE_BITS)))
     # It stops in the copy above if the run goes beyond a multiple of 16.
-    return run, Cat(place, lowest[PLACE_BITS:] + stops[WINDOW:].any())
+    return run, rest, stops[WINDOW:].any()
+
+
+def behind(lowest, rest, beyond) -> Value:
+    """The number behind a run of ones that begins at ``lowest``."""
+    place = (Cat(rest[i] for i in range(WINDOW) if i >> bit & 1).any() for bit in range(PLACE_BITS))
+    return Cat(*place, lowest[PLACE_BITS:] + beyond)
 
 
 class Acceptance(wiring.Component):
@@ -184,15 +189,16 @@ class Acceptance(wiring.Component):
 
         # c: what follows, if it is delivered.  Of an expected number the run behind it is counted a cycle before.
         given, word = Signal(Judgement), Signal(of.receiving)
-        expected_one, run, beyond = Signal(), Signal(WINDOW), Signal(NUMBER_BITS)
+        expected_one, run, rest, beyond = Signal(), Signal(WINDOW), Signal(WINDOW), Signal()
         there = stream.present | (1 << stream.expected[:PLACE_BITS])[:WINDOW]
-        passes, behind = passing(m, "accepted", there, stream.expected)
+        passes, stop, wraps = passing(m, "accepted", there, stream.expected)
         m.d.sync += [
             given.eq(verdict),
             word.eq(stream),
             expected_one.eq(distance == 0),
             run.eq(passes),
-            beyond.eq(behind),
+            rest.eq(stop),
+            beyond.eq(wraps),
         ]
         refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
         with m.Switch(given):
@@ -209,7 +215,7 @@ class Acceptance(wiring.Component):
             fresh.eq(placed | (given == Judgement.VACANT)),
             goes.eq(fresh & expected_one),
             gone.eq(Mux(goes, run, 0)),
-            expected.eq(Mux(goes, beyond, word.expected)),
+            expected.eq(Mux(goes, behind(word.expected, rest, beyond), word.expected)),
             count.eq(expected - word.expected),
             here.eq(1 << now.seq[:PLACE_BITS]),
             after.eq(word.told - expected),

@@ -270,22 +270,23 @@ class Notices(wiring.Component):
         # What waits longest is kept before the queue: what finds it empty is there in the next cycle.
         first, some, offered = Signal(of.notice), Signal(), Signal(of.notice)
         window, takes, passes, popped = Cat(offered.index, offered.node), Signal(), Signal(), Signal()
+        pending, late = Signal(of.notice), Signal()  # for the queue
         m.d.comb += [
             offered.code.eq(code),
             window.eq(at),
             takes.eq(~some | popped),
-            passes.eq(takes & waiting.empty),
-            waiting.i.payload.eq(offered),
-            waiting.i.valid.eq(pushes & ~passes),
+            passes.eq(takes & waiting.empty & ~late),
+            waiting.i.payload.eq(pending),
+            waiting.i.valid.eq(late),
             waiting.o.ready.eq(takes),
             self.tell_valid.eq(some),
             self.tell.eq(first),
-            self.nothing_to_tell.eq(waiting.empty & ~some & ~pushes),
+            self.nothing_to_tell.eq(waiting.empty & ~some & ~late & ~pushes),
         ]
-        m.d.sync += popped.eq(self.tell_pops)
+        m.d.sync += [popped.eq(self.tell_pops), pending.eq(offered), late.eq(pushes & ~passes)]
         with m.If(takes):
             m.d.sync += [
-                some.eq(waiting.o.valid | (pushes & waiting.empty)),
+                some.eq(waiting.o.valid | (pushes & waiting.empty & ~late)),
                 first.eq(Mux(waiting.o.valid, waiting.o.payload, offered)),
             ]
         return m

@@ -10,7 +10,7 @@ from lethe.lib.queue import Queue
 from lethe.spec.services.flow import WINDOW, Flag
 from lethe.traffic.payload import clipped
 
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, raised
 from .table import Words
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
@@ -135,7 +135,8 @@ class Drainer(wiring.Component):
         )
         settles, places = Signal(), Signal()
         busy = Signal()  # the placer
-        entries = Signal(range(records + 6))
+        # Entries of the journal and its output, and whether they are as many as those for which runs wait, or more.
+        entries, some, many = Signal(range(records + 6)), Signal(), Signal()
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
@@ -146,7 +147,7 @@ class Drainer(wiring.Component):
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
             # Its level: but for what its output holds.
-            self.journal_high.eq(Mux(journal.o.valid, entries > MOST_WAITING, entries >= MOST_WAITING)),
+            self.journal_high.eq(Mux(journal.o.valid, many, some)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
             is_run.eq(head.kind == EntryKind.RUN),
             is_own.eq(head.kind == EntryKind.OWN),
@@ -161,7 +162,12 @@ class Drainer(wiring.Component):
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
-        m.d.sync += [settles.eq(0), entries.eq(entries + (self.enters & journal.i.ready) - pops)]
+        m.d.sync += [settles.eq(0), entries.eq(entries + self.enters - pops)]
+        with m.If(self.enters != pops):
+            m.d.sync += [
+                flag.eq(Mux(pops, entries > least, entries >= least - 1))
+                for flag, least in ((some, MOST_WAITING), (many, MOST_WAITING + 1))
+            ]
         with m.Switch(state):
             with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [
@@ -295,7 +301,7 @@ class Drainer(wiring.Component):
 
         # The credit of a message's header.
         numbers = self.numbers
-        ahead, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        beyond = Signal(NUMBER_BITS)
         if header_beats == 1:
             soon, whose = pops & ~is_run & ~popped_own & is_long, head
         else:
@@ -304,16 +310,13 @@ class Drainer(wiring.Component):
             self.credit_soon.eq(soon),
             self.credit_stream.eq(of.stream(whose.source, whose.q)),
             self.credit_acts.eq(settles & ~is_own),
-            ahead.eq(entry.credit - numbers.limit),
             beyond.eq(entry.credit - numbers.next),
             self.credit_at.eq(of.stream(entry.source, entry.q)),
             self.credit_word.eq(numbers),
-            self.credit_word.limit.eq(entry.credit),
+            self.credit_word.left.eq(beyond),
             self.credit_word.asked.eq(0),
             self.credit_raises.eq(
-                self.credit_acts
-                & self.hears.bit_select(entry.source, 1)
-                & (ahead != 0) & (ahead <= WINDOW) & (beyond <= WINDOW)
+                self.credit_acts & self.hears.bit_select(entry.source, 1) & raised(beyond, numbers.left)
             ),
         ]  # fmt: skip
         return m

@@ -14,8 +14,8 @@ from lethe.spec.services.flow import In as Source
 from lethe.spec.services.flow import Out as Peer
 from lethe.spec.trace import WORD_BITS
 
-from .acceptance import passing
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, Operation, ahead, control_fields
+from .acceptance import behind, passing
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, Operation, ahead, control_fields, raised
 from .ports import MOST_ROOM
 from .reader import first_of, lowest_of
 from .rows import LEAST_CREDIT
@@ -326,7 +326,7 @@ class Jobs(wiring.Component):
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             ends.eq(self._act & self._last),
             self.heard_done.eq((self._job == Job.CONTROL) & ends),
-            self._plans.eq(coming & ~ends & ~is_void & ~is_flush),
+            self._plans.eq(coming & ~is_void & ~is_flush),
         ]
         m.d.sync += [
             coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
@@ -409,19 +409,19 @@ class Jobs(wiring.Component):
         # x−2: those within the window, from the later of the two on, named and lowest, to the other.
         lowest, apart = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         from_named, from_lowest, inside, here = (Signal(WINDOW) for _ in range(4))
-        ahead_, behind = Signal(), Signal()
+        ahead_, before = Signal(), Signal()
         low, start = lowest[:PLACE_BITS], named[:PLACE_BITS]
         m.d.comb += [
             lowest.eq(Mux(heard, self.accept_in.expected, self.ends.base)),
             apart.eq(named - lowest),
             ahead_.eq(apart[PLACE_BITS:] == 0),
-            behind.eq(apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any()),
+            before.eq(apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any()),
             from_named.eq((0xFFFF << start)[:WINDOW]),
             from_lowest.eq((0xFFFF << low)[:WINDOW]),
         ]
         with m.If(ahead_):
             m.d.comb += inside.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
-        with m.Elif(behind):
+        with m.Elif(before):
             m.d.comb += inside.eq(Mux(low < start, from_lowest & ~from_named, from_lowest | ~from_named))
         names, first, second, floor = Signal(WINDOW), Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS)
         m.d.comb += here.eq(bits & inside)
@@ -436,7 +436,7 @@ class Jobs(wiring.Component):
         # x−1: what passes.
         done = Signal(WINDOW)
         m.d.comb += done.eq(first | names)
-        run, behind = passing(m, "finished", done, floor)
+        run, *stop = passing(m, "finished", done, floor)
         self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
         after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
         m.d.sync += [
@@ -444,7 +444,7 @@ class Jobs(wiring.Component):
             rest.eq(second & ~run & ~Mux(heard, 0, names)),
             these.eq(names),
             self._within.eq(self._within_soon),
-            self._lowest.eq(behind),
+            self._lowest.eq(behind(floor, *stop)),
             base.eq(floor),
         ]
 
@@ -465,12 +465,13 @@ class Jobs(wiring.Component):
         self._reached = Mux(some, ((WINDOW - 1) - below - floor)[:PLACE_BITS] + 2, 1)
         fields = {kind: control_fields(kind, word) for kind in CONTROL_WORDS}
         ping, pong = fields[Code.PING], fields[Code.PONG]
-        code, same = word[:CODE_BITS], Signal()
-        m.d.comb += same.eq(in_.boot == ping["boot"])
+        code = word[:CODE_BITS]
         named = {
             "good": self.heard_whole & (code >= min(Code)) & (code <= max(Code)),
-            "newer": ~in_.known | (ping["boot"] > in_.boot) | (same & ahead(ping["round"], in_.round)),
-            "repeated": same & (ping["round"] == in_.round),
+            "later": ping["boot"] > in_.boot,
+            "same": in_.boot == ping["boot"],
+            "goes_on": ahead(ping["round"], in_.round),
+            "repeats": ping["round"] == in_.round,
             "reborn": life.known & (life.boot != ping["boot"][:15]),
             "ours": (pong["boot"] == self.boot) & (pong["round"] == out.round),
             "differs": life.boot != pong["own"],
@@ -506,6 +507,10 @@ class Jobs(wiring.Component):
         self._planned = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
         soon = self._soon
         m.d.sync += [self._planned[name].eq(soon[name]) for name in shapes]
+        # What is issued behind the last step does nothing.
+        words = ("state_word", "wanted_word", "kept_word", "map_word", "source_word", "notice_code", "notice_index")
+        with m.If(self._ends_job):
+            m.d.sync += [self._planned[name].eq(0) for name in shapes if name not in (*words, "code", "task")]
         self._is_up, self._connecting = out.state == Peer.UP, out.state == Peer.CONNECTING
         self._first = self._step == 0
         m.d.comb += [
@@ -621,10 +626,10 @@ class Jobs(wiring.Component):
                 with m.If(~first):
                     self._revives(m, 1)
                     self._plan(m, last=self._step == of.ports + 1)
-                with m.Elif(self._newer), m.If(~self._has_task):
+                with m.Elif(~in_.known | self._later | (self._same & self._goes_on)), m.If(~self._has_task):
                     self._aims(m, Aim.OPEN, self._reborn)
                     self._open_in(m, Source.CLOSED)
-                with m.Elif(self._repeated):
+                with m.Elif(self._same & self._repeats):
                     self._mark(m, Code.PONG)
                     with m.If(in_.state == Source.MUTE):
                         self._open_in(m, Source.OPEN)
@@ -922,7 +927,7 @@ class Jobs(wiring.Component):
             self.wanted_writes.eq(
                 (planned["wanted_writes"] & goes)
                 | self._pings
-                | (planned["clears"] & (self.numbers.next != self.numbers.base))
+                | (planned["clears"] & self.numbers.open.any())
             ),
             self.lives_more.eq(planned["lives_more"] | self._pings),
             *(self.source_known[name].eq(task[name]) for name in ("boot", "round", "incarnation")),
@@ -935,12 +940,11 @@ class Jobs(wiring.Component):
     def _streams_change(self, m):
         of, planned, numbers = self._layouts, self._planned, self.numbers
         credit = control_fields(Code.WINDOW, self.word)["credit"]
-        step, beyond, at = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(of.stream_bits)
+        beyond, at = Signal(NUMBER_BITS), Signal(of.stream_bits)
         m.d.sync += at.eq(of.stream(self._peer, Mux(self._job == Job.TICK, self._step - 1, self._index)))
         m.d.comb += [
-            step.eq(credit - numbers.limit),
             beyond.eq(credit - numbers.next),
-            self.window_raises.eq(planned["raises"] & self._goes & (step != 0) & (step <= WINDOW) & (beyond <= WINDOW)),
+            self.window_raises.eq(planned["raises"] & self._goes & raised(beyond, numbers.left)),
             self.job_at.eq(at),
             self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.window_raises),
             self.job_numbers.eq(numbers),
@@ -952,9 +956,9 @@ class Jobs(wiring.Component):
         with m.If(planned["clears"]):
             m.d.comb += [self.job_numbers.eq(of.new_numbers), self.job_ends_word.eq(0)]
         with m.Elif(planned["finishes"]):
-            m.d.comb += self.job_numbers.base.eq(self._lowest)
+            m.d.comb += self.job_numbers.open.eq(numbers.open - self._passed)
         with m.Else():
-            m.d.comb += [self.job_numbers.limit.eq(credit), self.job_numbers.asked.eq(0)]
+            m.d.comb += [self.job_numbers.left.eq(beyond), self.job_numbers.asked.eq(0)]
         with m.If(planned["voids"]):
             m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]
 

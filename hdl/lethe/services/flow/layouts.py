@@ -15,7 +15,7 @@ from lethe.spec.trace import WORD_BITS
 
 __all__ = [
     "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead",
-    "control_fields",
+    "control_fields", "raised",
 ]  # fmt: skip
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
@@ -62,6 +62,11 @@ def ahead(a, b) -> Value:
     """Whether number a is ahead of b: a − b is 1 … 127."""
     difference = (Value.cast(a) - Value.cast(b))[:NUMBER_BITS]
     return difference.any() & ~difference[NUMBER_BITS - 1]
+
+
+def raised(beyond, left) -> Value:
+    """Whether a credit that is so far ``beyond`` the next number raises a limit that is ``left`` beyond it."""
+    return (beyond <= WINDOW) & (beyond[:COUNT_BITS] > left)
 
 
 def control_fields(code: Code, word) -> dict[str, Value]:
@@ -116,8 +121,8 @@ class Layouts:
 
     @cached_property
     def numbers(self) -> data.StructLayout:
-        """Of an out stream."""
-        return data.StructLayout({"next": NUMBER_BITS, "limit": NUMBER_BITS, "base": NUMBER_BITS, "asked": 1})
+        """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most."""
+        return data.StructLayout({"next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "asked": 1})
 
     @cached_property
     def ends(self) -> data.StructLayout:
@@ -132,7 +137,7 @@ class Layouts:
     @property
     def new_numbers(self):
         """Of an out stream after a reset."""
-        return self.numbers.const({"limit": 2})
+        return self.numbers.const({"left": 2})
 
     @property
     def new_receiving(self):

@@ -9,7 +9,6 @@ from lethe.lib.queue import Queue
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
-from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import Flag
 from lethe.spec.services.flow import Out as Peer
 
@@ -226,29 +225,38 @@ class MessagesOut(wiring.Component):
             ),
             fatal.eq(refusal != Cause.NONE),
         ]
+        # What stands against it, the first of which is the cause.
+        against = {
+            Cause.NOT_CONNECTED: ~own & (self.silent | unconnected),
+            Cause.CONGESTED: Mux(own, self.congested.bit_select(i, 1), crowded),
+            Cause.BUFFER: filled | (own & to_bound & self.own_full),
+            Cause.WINDOW: ~own & ((numbers.left == 0) | numbers.open[-1]),
+        }
+        finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
+        m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
+        stopped = Cat(fatal, *finds.values()).any()
         with m.If(fatal):
             m.d.comb += cause.eq(refusal)
-        with m.Elif(~own & (self.silent | unconnected)):
-            m.d.comb += cause.eq(Cause.NOT_CONNECTED)
-        with m.Elif(Mux(own, self.congested.bit_select(i, 1), crowded)):
-            m.d.comb += cause.eq(Cause.CONGESTED)
-        with m.Elif(filled | (own & to_bound & self.own_full)):
-            m.d.comb += cause.eq(Cause.BUFFER)
-        with m.Elif(~own & ((numbers.next == numbers.limit) | ((numbers.next - numbers.base)[:8] >= WINDOW))):
-            m.d.comb += cause.eq(Cause.WINDOW)
+        for found in against:
+            with m.Elif(finds[found]):
+                m.d.comb += cause.eq(found)
+        first_two = fatal | finds[Cause.NOT_CONNECTED]
+        blocked = finds[Cause.CONGESTED] | (finds[Cause.WINDOW] & ~finds[Cause.BUFFER])
         # Cycles in which it has been at the output, when it will be in the next cycle.
         asks, late, waited = Signal(), Signal(), Signal(len(record.deadline), init=1)
         m.d.comb += [
-            refuses.eq(may & (cause != Cause.NONE) & (fatal | nowait | late)),
-            admits.eq(may & (cause == Cause.NONE)),
+            refuses.eq(may & stopped & (fatal | nowait | late)),
+            admits.eq(may & ~stopped),
             records.o.ready.eq(refuses | admits),
-            asks.eq(((numbers.limit - numbers.next)[:8] <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & (cause == Cause.NOT_CONNECTED) & unconnected),
-            self.attempt_blocked.eq(may & ~own & ((cause == Cause.CONGESTED) | (cause == Cause.WINDOW))),
+            asks.eq((numbers.left <= NEAR) & ~numbers.asked),
+            self.attempt_connects.eq(may & ~fatal & ~own & unconnected),
+            self.attempt_blocked.eq(may & ~own & ~first_two & blocked),
             self.attempt_writes.eq(admits & ~own),
             self.attempt_lives.eq(admits & ~own),
             self.attempt_word.eq(numbers),
             self.attempt_word.next.eq(numbers.next + 1),
+            self.attempt_word.left.eq(numbers.left - 1),
+            self.attempt_word.open.eq(numbers.open + 1),
             self.attempt_word.asked.eq(numbers.asked | asks),
             self.admitted.eq(admits),
             self.refused.eq(refuses),

@@ -133,25 +133,30 @@ class Ports(wiring.Component):
                 table.write.eq(table.now + 1),
                 *(getattr(table, f"{name}_addr").eq(asked) for name, asked in readers.items()),
             ]
-        late = ("job", "own")
         used = {name: Signal(bits, name=f"{name}_used") for name in readers}
         for name, count in used.items():
-            counts = [getattr(promised, name), getattr(freed, name)]
-            if name in late:  # with what moves in this cycle
-                hits = [table.write_en & (table.write_addr == readers[name]) for table in (promised, freed)]
-                counts = [found + hit for found, hit in zip(counts, hits, strict=True)]
-            m.d.comb += count.eq(counts[0] - counts[1])
-        m.d.sync += self.own_full.eq(used["own"] == of.cells)
+            m.d.comb += count.eq(getattr(promised, name) - getattr(freed, name))
+
+        def late(name, value_of):
+            """A value in the next cycle: of what is used now, of one more, or of one less."""
+            more, less = (table.write_en & (table.write_addr == readers[name]) for table in (promised, freed))
+            count = used[name]
+            values = [value_of((count + moved)[:bits]) for moved in (0, 1, -1)]
+            return Mux(more == less, values[0], Mux(more, values[1], values[2]))
+
+        m.d.sync += self.own_full.eq(late("own", lambda count: count == of.cells))
         m.d.comb += [
             self.judged_full.eq(used["judged"] == of.cells),
             self.judged_crowded.eq(used["judged"] >= of.cells - system.flow.in_order),
         ]
-        for name, room in (("offer", self.offer_room), ("job", self.job_room)):
-            half = Signal(range(of.cells // 2 + 1), name=f"{name}_half")
-            most = Mux(half > MOST_ROOM, MOST_ROOM, half) if of.cells // 2 > MOST_ROOM else half
-            m.d.comb += half.eq((of.cells - used[name]) >> 1)
-            domain = m.d.sync if name in late else m.d.comb
-            domain += room.eq(most)
+
+        def room(count):
+            half = Signal(range(of.cells // 2 + 1))
+            m.d.comb += half.eq((of.cells - count)[: bits + 1] >> 1)
+            return Mux(half > MOST_ROOM, MOST_ROOM, half) if of.cells // 2 > MOST_ROOM else half
+
+        m.d.comb += self.offer_room.eq(room(used["offer"]))
+        m.d.sync += self.job_room.eq(late("job", room))
         total = Signal(range(of.ports * of.cells + 1))
         m.d.sync += total.eq(total + takes - self.frees)
         m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total), self.used_moves.eq(takes | self.frees)]

@@ -20,13 +20,11 @@ AHEAD = 8
 
 def first_of(bits, last):
     """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
-    behind, among = Signal(len(bits), name="behind"), Signal(len(bits), name="among")
-    found = Signal(len(last), name="found")
+    behind, found = Signal(len(bits), name="behind"), Signal(len(last), name="found")
     later = Cat(last < i for i in range(len(bits)))
     statements = [
         behind.eq(bits & later),
-        among.eq(Mux(behind.any(), behind, bits)),
-        found.eq(lowest_of(among)[1]),
+        found.eq(Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])),
     ]
     return found, statements
 
@@ -104,13 +102,13 @@ class PortReader(wiring.Component):
         m.submodules.cells = cells = Ram(of.cell, deep)
         m.submodules.store = store = Ram(of.system.format.flit_bits, deep << of.beat_bits)
         m.submodules.heads = heads = Words(of.cell_bits, of.ports, ("now",))
+        m.submodules.nexts = nexts = Words(of.cell_bits, of.ports, ("now",), init=1 % of.cells)  # behind the heads
         m.submodules.tails = tails = Words(of.cell_bits, of.ports, ("now", "left"))
 
         # The lists.  In x+1 it is seen whether the message that left in x was the last.
         filled, leaving, port = Signal(of.ports), Signal(), Signal(of.port_bits, init=of.ports - 1)
         last, emptied, arrives = Signal(), Signal(of.ports), Signal(of.ports)
-        after = step(heads.now, of.cells)
-        for pointers in (heads, tails):
+        for pointers in (heads, nexts, tails):
             m.d.comb += [
                 pointers.clear.eq(self.clear & (self.clear_addr < of.ports)),
                 pointers.clear_addr.eq(self.clear_addr),
@@ -124,12 +122,16 @@ class PortReader(wiring.Component):
             heads.now_addr.eq(port),
             heads.write_en.eq(leaving),
             heads.write_addr.eq(port),
-            heads.write.eq(after),
+            heads.write.eq(nexts.now),
+            nexts.now_addr.eq(port),
+            nexts.write_en.eq(leaving),
+            nexts.write_addr.eq(port),
+            nexts.write.eq(step(nexts.now, of.cells)),
             lists.write_en.eq(self.appends),
             lists.write_addr.eq(Cat(tails.now, self.append_port)),
             lists.write_data.eq(self.append_word),
             lists.read_addr.eq(Cat(heads.now, port)),
-            last.eq(after == tails.left),
+            last.eq(nexts.now == tails.left),
             emptied.eq(Mux(leaving & last, 1 << port, 0)),
             arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
             self.readable.eq(filled & ~emptied),

@@ -31,6 +31,11 @@ def counted(bits: int, lowest: int) -> int:
     return sum((bits >> (lowest + k) % 16 & 1) << k for k in range(16))
 
 
+def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> dict:
+    """The numbers of an out stream."""
+    return {"next": next, "left": (limit - next) % 256, "open": (next - base) % 256, "asked": asked}
+
+
 async def walked(ctx, block, words: int) -> None:
     """The walk after a reset."""
     for address in range(words):

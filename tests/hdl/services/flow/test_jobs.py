@@ -8,7 +8,7 @@ from lethe.services.flow.jobs import PAUSE, Jobs
 from lethe.services.flow.layouts import EntryKind, Operation
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
-from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated
+from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated, stream
 
 PORTS, FIRST = 4, 5
 UP, CONNECTING = {"state": Out.UP, "round": 2}, {"state": Out.CONNECTING, "round": 2}
@@ -38,13 +38,15 @@ class Bench:
         self.of = layouts()
         self.block = Jobs(self.of, self.of.system.top_port)
         self.inputs: dict = {"ready": 1, "node": 0, "boot": BOOT, "control_idle": 1, "control_open": 1} | inputs
-        base = self.inputs.get("numbers", {}).get("base", 0)
+        numbers = self.inputs.get("numbers", {})
+        base = numbers.get("base", 0)
+        self.inputs["numbers"] = stream(**{"next": base, "limit": base} | numbers)
         ends = self.inputs.get("ends", {})
         self.inputs["ends"] = {"base": base, **{name: placed(ends.get(name, 0), base) for name in ("done", "void")}}
-        if stream := dict(self.inputs.get("accept_in", {})):
-            first = stream.get("expected", 0)
-            kept = {name: placed(stream.get(name, 0), first) for name in ("present", "filled")}
-            self.inputs["accept_in"] = stream | kept
+        if found := self.inputs.get("accept_in", {}):
+            first = found.get("expected", 0)
+            kept = {name: placed(found.get(name, 0), first) for name in ("present", "filled")}
+            self.inputs["accept_in"] = found | kept
         self.seen: list[dict] = []
         self.shown = [
             name
@@ -193,7 +195,8 @@ def test_a_message_is_finished():
     found = completed(**state).seen[FIRST]
     assert found["job_completes"] and found["job_leaves"] and found["lives_less"]
     assert (found["job_q"], found["job_length"], found["job_completion"].tag) == (3, 20, 5)
-    assert found["job_numbers_writes"] and found["job_numbers"].base == 255 and found["job_numbers"].next == 4
+    assert found["job_numbers_writes"] and found["job_numbers"].open == 5 and found["job_numbers"].next == 4
+    assert found["job_ends_word"].base == 255 and found["job_numbers"].left == 5
     assert found["job_ends_writes"] and _ends(found) == (0, 1)
     assert found["out_writes"] and found["out_word"]["heard"] and found["out_word"]["state"] == Out.UP
     assert found["job_in_writes"] and found["job_in_word"].told == 7 and found["job_in_at"] == 1 << 2 | 3
@@ -228,9 +231,9 @@ def controlled(code: Code, status=Status.ACCEPTED, cause=Cause.NONE, probe: int 
 
 
 def test_control_that_arrived():
-    found = controlled(Code.VOID, numbers={"base": 252}, ends={"void": 0b111}).seen[FIRST]
+    found = controlled(Code.VOID, numbers={"base": 252, "next": 255, "limit": 255}, ends={"void": 0b111}).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.VOID, 2) and found["lives_less"] and found["out_word"]["heard"]
-    assert found["job_numbers"].base == 253
+    assert found["job_numbers"].open == 2 and found["job_ends_word"].base == 253
     assert _ends(found) == (0b10, 0b01)
     found = controlled(Code.WINDOW, ended_carried=1).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.WINDOW, 2)
@@ -301,7 +304,7 @@ def test_a_pong_of_another_life_begins_a_sweep():
 def test_a_window_raises_a_limit():
     """By 1 … 16, at most 16 beyond the next number, of a port that there is and a peer that hears."""
     for credit, limit, nearest, state, index, raises in (
-        (12, 11, 5, UP, 1, True), (21, 5, 5, UP, 1, True), (22, 5, 6, UP, 1, False), (22, 12, 5, UP, 1, False),
+        (12, 11, 5, UP, 1, True), (21, 5, 5, UP, 1, True), (22, 6, 6, UP, 1, True), (22, 12, 5, UP, 1, False),
         (11, 11, 5, UP, 1, False), (10, 11, 5, UP, 1, False), (12, 11, 5, CONNECTING, 1, True),
         (12, 11, 5, {"state": Out.LEAVING}, 1, False), (12, 11, 5, UP, 4, False),
     ):  # fmt: skip
@@ -310,7 +313,8 @@ def test_a_window_raises_a_limit():
         found = bench.seen[FIRST]
         assert bool(found["job_numbers_writes"]) == bool(found["window_raises"]) == raises
         if raises:
-            assert (found["job_numbers"].limit, found["job_numbers"].asked, found["job_numbers"].base) == (credit, 0, 4)
+            word = found["job_numbers"]
+            assert (word.next + word.left, word.asked, word.open) == (credit, 0, nearest - 4)
 
 
 @pytest.mark.parametrize("base", [254, 255, 0, 1, 14, 15, 239, 240])
@@ -569,7 +573,7 @@ def test_a_peer_is_connected_to_again(dirty):
         wraps + 24,
         {
             wraps: {"troubled": 1, "turns": int(dirty)}, wraps + 1: {"troubled": 0, "turns": 0},
-            step - 1: {"numbers": {"next": 6, "base": 5}}, step: {"numbers": {"next": 5, "base": 5}},
+            step - 1: {"numbers": stream(next=6, base=5)}, step: {"numbers": stream(next=5, base=5)},
         },
     )  # fmt: skip
     first = wraps + 1 + 11
@@ -578,7 +582,7 @@ def test_a_peer_is_connected_to_again(dirty):
     writes = bench.when("job_numbers_writes")
     assert writes == list(range(first + 1, first + 1 + PORTS)) == bench.when("job_ends_writes")
     assert [bench.seen[cycle]["job_at"] for cycle in writes] == [1 << 2 | i for i in range(PORTS)]
-    assert all(bench.seen[cycle]["job_numbers"].limit == 2 for cycle in writes)
+    assert all(bench.seen[cycle]["job_numbers"].left == 2 for cycle in writes)
     # Two cycles before each step its stream is asked for.
     assert [bench.seen[cycle - 2]["job_stream"] for cycle in writes] == [1 << 2 | i for i in range(PORTS)]
     assert [cycle for cycle in bench.when("out_writes") if cycle > first] == [step - 1]

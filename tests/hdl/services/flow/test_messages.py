@@ -7,10 +7,10 @@ import pytest
 from lethe.services.flow.messages import MessagesOut
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import Flag, Out
-from tests.hdl.services.flow.blocks import layouts, simulated, walked
+from tests.hdl.services.flow.blocks import layouts, simulated, stream, walked
 
 UP = {"state": Out.UP, "incarnation": 3}
-OPEN = {"next": 250, "limit": 10, "base": 250}
+OPEN = stream(next=250, limit=10, base=250)
 NOWAIT, CONTROL = 1 << Flag.NOWAIT, 0xFF
 
 
@@ -94,8 +94,8 @@ def ended(given: dict, record: dict) -> tuple:
         ({"silent": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.CONNECTING}}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {"flags": NOWAIT}, Cause.CONGESTED),
-        ({"attempt_numbers": {"next": 9, "limit": 9}}, {"flags": NOWAIT}, Cause.WINDOW),
-        ({"attempt_numbers": {"next": 9, "limit": 12, "base": 249}}, {"flags": NOWAIT}, Cause.WINDOW),
+        ({"attempt_numbers": stream(next=9, limit=9)}, {"flags": NOWAIT}, Cause.WINDOW),
+        ({"attempt_numbers": stream(next=9, limit=12, base=249)}, {"flags": NOWAIT}, Cause.WINDOW),
         ({"own_full": 1}, {"destination": 0, "length": 0, "flags": NOWAIT}, Cause.BUFFER),
         ({"attempt_out": {"state": Out.LEAVING}}, {"deadline": 2}, Cause.DEADLINE),
     ],
@@ -110,7 +110,7 @@ def test_refusals(given, record, cause):
     [
         ({"attempt_out": {"state": Out.LEAVING}}, {}),
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {}),
-        ({"attempt_numbers": {"next": 9, "limit": 9}}, {}),
+        ({"attempt_numbers": stream(next=9, limit=9)}, {}),
         ({"own_full": 1}, {"destination": 0, "length": 0}),
         ({"job_acts": 1}, {"mode": 1}),
         ({"credit_acts": 1}, {}),
@@ -148,7 +148,7 @@ def test_attempts_come_every_four_cycles():
 def test_a_message_to_the_ni(flit_bits):
     """Record, header and beats; the numbers go on, and the receiver is asked if the limit is near."""
     bench = Bench(wire={"flit_bits": flit_bits, "mtu": 40})
-    bench.inputs["attempt_numbers"] = {"next": 250, "limit": 2, "base": 249}
+    bench.inputs["attempt_numbers"] = stream(next=250, limit=2, base=249)
 
     async def test(b):
         await b.offer(flags=3, tag=6, length=9, cls=1, retry_limit=4)
@@ -156,7 +156,7 @@ def test_a_message_to_the_ni(flit_bits):
         await b.ctx.tick().repeat(2)
         assert b.get("admitted") and b.get("attempt_writes") and b.get("attempt_lives")
         word = b.get("attempt_word")
-        assert (word.next, word.limit, word.base, word.asked) == (251, 2, 249, 1)
+        assert (word.next, word.left, word.open, word.asked) == (251, 7, 2, 1)
         beats = []
         for cycle in range(16):
             await b.ctx.tick()
