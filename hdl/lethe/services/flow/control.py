@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.lib.queue import Queue
-from lethe.ni.watch import padded
 from lethe.spec.services.flow import Code
 from lethe.spec.trace import WORD_BITS
 
@@ -78,7 +77,7 @@ class ControlOut(wiring.Component):
             record.retry_limit.eq(of.system.flow.tries),
             record.expect.eq(expect),
             beats.valid.eq(state == Told.BEATS),
-            beats.payload.eq(padded(word, max(WORD_BITS, form.flit_bits)).word_select(beat, form.flit_bits)),
+            beats.payload.eq(word if of.word_beats == 1 else word.word_select(beat, form.flit_bits)),
         ]
         m.d.sync += [carries.eq(self.control_carries), fresh.eq(self.tells)]
         with m.If(fresh):

@@ -8,7 +8,6 @@ from lethe.host import host_records
 from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue
 from lethe.spec.services.flow import WINDOW, Flag
-from lethe.traffic.payload import clipped
 
 from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, raised
 from .table import Words
@@ -212,20 +211,18 @@ class Drainer(wiring.Component):
 
         # Beats to the cell.
         own_beat, own_body = self.own_beat, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
-        last = beats_left == 1
+        last, from_ni = beats_left == 1, self.deliver_data.payload.data
+        # Bytes of an own beat that lie within the length.
+        size = form.flit_bytes
+        within = length[: of.byte_bits]
+        kept = [~last | (within == 0) | (within > i) for i in range(size)]
         m.d.comb += [
             places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
             self.own_pops.eq(own_body),
             self.own_ends.eq((own_body & last) | (pops & is_own & ~beats.any())),
             self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
             self.store_at.eq(Cat(beat[: of.beat_bits], cell, entry.index)),
-            self.store_data.eq(
-                Mux(
-                    own_body,
-                    Mux(last, clipped(own_beat, length, form.flit_bytes), own_beat),
-                    self.deliver_data.payload.data,
-                )
-            ),
+            self.store_data.eq(Mux(own_body, own_beat & Cat(*(byte.replicate(8) for byte in kept)), from_ni)),
         ]
 
         # k+1, of an own message r+1: it settles.

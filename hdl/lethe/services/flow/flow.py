@@ -126,15 +126,14 @@ class Flow(ServiceUnit):
                 & ~jobs.cancel.valid
             ),
         ]
-        with m.If(messages.own_accepted):
-            m.d.comb += [
-                above.accepted.valid.eq(1),
-                *(above.accepted[name].eq(messages.own_life[name]) for name in ("slot", "generation", "tag")),
-            ]
-        with m.Elif(~below.accepted.control):
-            m.d.comb += [
-                above.accepted[name].eq(below.accepted[name]) for name in ("valid", "slot", "generation", "tag")
-            ]
+        own, accepted = messages.own_accepted, below.accepted
+        m.d.comb += [
+            above.accepted.valid.eq(own | (accepted.valid & ~accepted.control)),
+            *(
+                above.accepted[name].eq(Mux(own, messages.own_life[name], accepted[name]))
+                for name in ("slot", "generation", "tag")
+            ),
+        ]
         with m.If(jobs.cancel.valid):
             m.d.comb += [
                 below.cancel.valid.eq(1),

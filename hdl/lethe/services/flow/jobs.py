@@ -1,5 +1,7 @@
 """Jobs: everything that is done one after the other (contract of flow, section 9)."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -503,8 +505,8 @@ class Jobs(wiring.Component):
             "if_connecting": 1, "if_within": 1, "if_ahead": 1, "if_probed": 1, "surely": 1, "if_moved": 1,
             "resets_streams": 1, "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
         }  # fmt: skip
-        self._soon = {name: Signal(shape, name=f"{name}_soon") for name, shape in shapes.items()}
-        self._planned = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
+        self._soon: dict[str, Any] = {name: Signal(shape, name=f"{name}_soon") for name, shape in shapes.items()}
+        self._planned: dict[str, Any] = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
         soon = self._soon
         m.d.sync += [self._planned[name].eq(soon[name]) for name in shapes]
         # What is issued behind the last step does nothing.

@@ -351,6 +351,7 @@ class MessagesOut(wiring.Component):
                 row.length.eq(record.length),
             ]
         header_goes = self.send_data_below.valid & self.send_data_below.ready
+        part = wide if of.header_beats == 1 else wide.word_select(header_at, form.flit_bits)
         m.d.comb += [
             self.send_below.valid.eq(state == Transfer.RECORD),
             send.destination.eq(held.destination),
@@ -368,6 +369,7 @@ class MessagesOut(wiring.Component):
             self.own_length.eq(held.length),
             self.own_header.eq(header),
             self.own_beat.eq(beats.o.payload),
+            self.send_data_below.payload.eq(Mux(state == Transfer.HEADER, part, beats.o.payload)),
         ]
         with m.Switch(state):
             with m.Case(Transfer.IDLE):
@@ -378,10 +380,7 @@ class MessagesOut(wiring.Component):
             with m.Case(Transfer.RECORD), m.If(self.send_below.ready):
                 m.d.sync += state.eq(Transfer.HEADER)
             with m.Case(Transfer.HEADER):
-                m.d.comb += [
-                    self.send_data_below.valid.eq(1),
-                    self.send_data_below.payload.eq(wide.word_select(header_at, form.flit_bits)),
-                ]
+                m.d.comb += self.send_data_below.valid.eq(1)
                 with m.If(header_goes):
                     m.d.sync += header_at.eq(header_at + 1)
                     with m.If(header_at == of.header_beats - 1):
@@ -389,7 +388,6 @@ class MessagesOut(wiring.Component):
             with m.Case(Transfer.BODY):
                 m.d.comb += [
                     self.send_data_below.valid.eq(beats.o.valid),
-                    self.send_data_below.payload.eq(beats.o.payload),
                     beats.o.ready.eq(self.send_data_below.ready),
                 ]
                 with m.If(header_goes):

@@ -12,7 +12,7 @@ from tests.hdl.services.flow.blocks import layouts, simulated, walked
 
 NODES = 4
 #: What a peer may be after a job.
-NEXT = {
+NEXT: dict[int, tuple[int, ...]] = {
     Out.DOWN: (Out.DOWN, Out.CONNECTING),
     Out.CONNECTING: (Out.CONNECTING, Out.UP, Out.LEAVING),
     Out.UP: (Out.UP, Out.LEAVING),
