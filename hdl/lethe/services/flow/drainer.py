@@ -311,6 +311,7 @@ class Drainer(wiring.Component):
             self.credit_at.eq(of.stream(entry.source, entry.q)),
             self.credit_word.eq(numbers),
             self.credit_word.left.eq(beyond),
+            self.credit_word.stuck.eq(numbers.open[-1]),
             self.credit_word.asked.eq(0),
             self.credit_raises.eq(
                 self.credit_acts & self.hears.bit_select(entry.source, 1) & raised(beyond, numbers.left)

@@ -75,7 +75,10 @@ def _turned(m: Module, bits, places) -> Value:
 class Jobs(wiring.Component):
     """Begins one job after the other, and does each in the first cycle in which it may act.
 
-    A step is *issued* two cycles before it acts: then it asks the tables.
+    In *b* a job is chosen, and what it may be about is kept; in *b+1* it is known of which peer and stream, and their
+    tables are asked.  A step that acts in *x* is *issued* in *x−2*.  In *x−1* it is *planned*, by what none but jobs
+    change (`_intents`); in *x* the plan is in registers, and is done as far as attempts, messages and credits, of which
+    some may act in *x−1*, let it (`_acts`).  A VOID and a FLUSH, which may have to wait, are not planned.  The bits of numbers take three cycles (`_finishing`).
 
     Parameters
     ----------
@@ -503,7 +506,7 @@ class Jobs(wiring.Component):
             "ends_probe": 1, "probe_good": 1,
             # What depends on what attempts and messages may change meanwhile.
             "if_connecting": 1, "if_within": 1, "if_ahead": 1, "if_probed": 1, "surely": 1, "if_moved": 1,
-            "resets_streams": 1, "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
+            "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
         }  # fmt: skip
         self._soon: dict[str, Any] = {name: Signal(shape, name=f"{name}_soon") for name, shape in shapes.items()}
         self._planned: dict[str, Any] = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
@@ -737,7 +740,7 @@ class Jobs(wiring.Component):
             m, if_probed=1, tells=self.peer_in.state == Source.MUTE, code=Code.MAP,
             surely=self._connecting & wanted & ~out.pong,
             # An attempt may make it wanted, or CONNECTING, meanwhile.
-            if_moved=~out.pong & ~(self._connecting & wanted), wanted_word=Mux(wanted, out.wanted - 1, 0),
+            if_moved=~out.pong & ((out.state == Peer.DOWN) | (self._connecting & ~wanted)), wanted_word=Mux(wanted, out.wanted - 1, 0),
         )  # fmt: skip
 
     def _task_job(self, m):
@@ -883,7 +886,6 @@ class Jobs(wiring.Component):
                 self.job_in_word.told.eq(self._credit),
             ]
 
-        # A word that was asked for by the reader of notices: of a source that is not known nothing is marked.
         self._tasks_change(m, flush_acts)
         with m.If(planned["walked"] & self._last):
             m.d.sync += self._walk_node.eq(self._walk_node + 1)
@@ -958,9 +960,16 @@ class Jobs(wiring.Component):
         with m.If(planned["clears"]):
             m.d.comb += [self.job_numbers.eq(of.new_numbers), self.job_ends_word.eq(0)]
         with m.Elif(planned["finishes"]):
-            m.d.comb += self.job_numbers.open.eq(numbers.open - self._passed)
+            m.d.comb += [
+                self.job_numbers.open.eq(numbers.open - self._passed),
+                self.job_numbers.stuck.eq((numbers.left == 0) | self.job_numbers.open[-1]),
+            ]
         with m.Else():
-            m.d.comb += [self.job_numbers.left.eq(beyond), self.job_numbers.asked.eq(0)]
+            m.d.comb += [
+                self.job_numbers.left.eq(beyond),
+                self.job_numbers.asked.eq(0),
+                self.job_numbers.stuck.eq(numbers.open[-1]),
+            ]
         with m.If(planned["voids"]):
             m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]
 

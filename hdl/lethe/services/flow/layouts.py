@@ -121,8 +121,11 @@ class Layouts:
 
     @cached_property
     def numbers(self) -> data.StructLayout:
-        """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most."""
-        return data.StructLayout({"next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "asked": 1})
+        """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most.
+
+        ``stuck``: nothing is left, or the window is full.
+        """
+        return data.StructLayout({"next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "asked": 1, "stuck": 1})
 
     @cached_property
     def ends(self) -> data.StructLayout:

@@ -9,6 +9,7 @@ from lethe.lib.queue import Queue
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
+from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import Flag
 from lethe.spec.services.flow import Out as Peer
 
@@ -230,7 +231,7 @@ class MessagesOut(wiring.Component):
             Cause.NOT_CONNECTED: ~own & (self.silent | unconnected),
             Cause.CONGESTED: Mux(own, self.congested.bit_select(i, 1), crowded),
             Cause.BUFFER: filled | (own & to_bound & self.own_full),
-            Cause.WINDOW: ~own & ((numbers.left == 0) | numbers.open[-1]),
+            Cause.WINDOW: ~own & numbers.stuck,
         }
         finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
         m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
@@ -257,6 +258,7 @@ class MessagesOut(wiring.Component):
             self.attempt_word.next.eq(numbers.next + 1),
             self.attempt_word.left.eq(numbers.left - 1),
             self.attempt_word.open.eq(numbers.open + 1),
+            self.attempt_word.stuck.eq((numbers.left == 1) | (numbers.open == WINDOW - 1)),
             self.attempt_word.asked.eq(numbers.asked | asks),
             self.admitted.eq(admits),
             self.refused.eq(refuses),

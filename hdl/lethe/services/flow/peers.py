@@ -100,9 +100,8 @@ class Peers(wiring.Component):
             who.eq(Mux(self.job_steps, self.job_peer, self.attempt_peer)),
             connects.eq(self.attempt_connects & (attempt.state == Peer.DOWN)),
         ]
-        # A record that waits is there for two cycles before the first attempt.
+        m.d.comb += self._same.eq(self.attempt_peer == self.job_peer)
         m.d.sync += [
-            self._same.eq(self.attempt_peer == self.job_peer),
             self.was_sought.eq(self.attempt_connects & self._same),
             self.was_moved.eq((self.attempt_lives | self.attempt_blocked) & self._same),
         ]

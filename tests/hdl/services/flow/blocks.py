@@ -33,7 +33,8 @@ def counted(bits: int, lowest: int) -> int:
 
 def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> dict:
     """The numbers of an out stream."""
-    return {"next": next, "left": (limit - next) % 256, "open": (next - base) % 256, "asked": asked}
+    left, opened = (limit - next) % 256, (next - base) % 256
+    return {"next": next, "left": left, "open": opened, "asked": asked, "stuck": left == 0 or opened > 15}
 
 
 async def walked(ctx, block, words: int) -> None:

@@ -361,11 +361,14 @@ def test_a_peer_that_an_attempt_connects_to_in_the_cycle_before(given, changes):
 
 
 def test_a_probe_finds_what_an_attempt_has_changed_in_the_cycle_before():
-    """A source that is mute, whose peer is CONNECTING by now: a PING."""
-    for sought, code in ((0, Code.MAP), (1, Code.PING)):
+    """Of a source that is mute: a PING, if its peer is CONNECTING and wanted by now, and has sent no PONG."""
+    for sought, out, code in (
+        (0, {}, Code.MAP), (1, {}, Code.PING), (1, CONNECTING, Code.PING), (1, CONNECTING | {"pong": 1}, Code.MAP),
+        (1, {"state": Out.LEAVING}, Code.MAP), (1, {"state": Out.ERROR}, Code.MAP),
+    ):  # fmt: skip
         events = {FIRST: {"was_sought": sought}, FIRST + 1: {"was_sought": 0}}
-        *_, found, later = Bench(peer_in=MUTE, mute=0b10).play(7, events).seen
-        assert found["tells"] and bool(found["lives_more"]) == bool(found["wanted_writes"]) == bool(sought)
+        *_, found, later = Bench(peer_in=MUTE, mute=0b10, peer_out=out).play(7, events).seen
+        assert found["tells"] and bool(found["lives_more"]) == bool(found["wanted_writes"]) == (code == Code.PING)
         assert found["told_row"].code == code and later["told_word"] & 0x1F == code
 
 

@@ -156,7 +156,7 @@ def test_a_message_to_the_ni(flit_bits):
         await b.ctx.tick().repeat(2)
         assert b.get("admitted") and b.get("attempt_writes") and b.get("attempt_lives")
         word = b.get("attempt_word")
-        assert (word.next, word.left, word.open, word.asked) == (251, 7, 2, 1)
+        assert (word.next, word.left, word.open, word.asked, word.stuck) == (251, 7, 2, 1, 0)
         beats = []
         for cycle in range(16):
             await b.ctx.tick()
