@@ -84,6 +84,7 @@ class ControlOut(wiring.Component):
             m.d.sync += word.eq(self.told_word)
         with m.Switch(state):
             with m.Case(Told.IDLE):
+                # The NI has accepted the last datagram with its last beat.
                 m.d.sync += [
                     row.eq(self.told_row), carries.eq(self.told_row.code == Code.WINDOW), expect.eq(self.told_expect),
                     beat.eq(0),

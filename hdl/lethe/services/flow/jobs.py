@@ -78,7 +78,8 @@ class Jobs(wiring.Component):
     In *b* a job is chosen, and what it may be about is kept; in *b+1* it is known of which peer and stream, and their
     tables are asked.  A step that acts in *x* is *issued* in *x−2*.  In *x−1* it is *planned*, by what none but jobs
     change (`_intents`); in *x* the plan is in registers, and is done as far as attempts, messages and credits, of which
-    some may act in *x−1*, let it (`_acts`).  A VOID and a FLUSH, which may have to wait, are not planned.  The bits of numbers take three cycles (`_finishing`).
+    some may act in *x−1*, let it (`_acts`).  A VOID and a FLUSH, which may have to wait, are not planned.  The bits of
+    numbers take three cycles (`_finishing`).
 
     Parameters
     ----------
@@ -740,7 +741,8 @@ class Jobs(wiring.Component):
             m, if_probed=1, tells=self.peer_in.state == Source.MUTE, code=Code.MAP,
             surely=self._connecting & wanted & ~out.pong,
             # An attempt may make it wanted, or CONNECTING, meanwhile.
-            if_moved=~out.pong & ((out.state == Peer.DOWN) | (self._connecting & ~wanted)), wanted_word=Mux(wanted, out.wanted - 1, 0),
+            if_moved=~out.pong & ((out.state == Peer.DOWN) | (self._connecting & ~wanted)),
+            wanted_word=Mux(wanted, out.wanted - 1, 0),
         )  # fmt: skip
 
     def _task_job(self, m):
