@@ -2,6 +2,8 @@
 
 # pyright: reportAttributeAccessIssue=false
 
+import random
+
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
@@ -261,5 +263,29 @@ def test_own_messages():
         await b.enter({"kind": EntryKind.OWN, "index": 1, "count": 0})
         await b.tick(8)
         assert [found[1:] for found in b.shown] == [("own_ends",)]
+
+    bench.run(test)
+
+
+def test_runs_wait_while_the_journal_holds_two_entries():
+    """Beside the one at its output, whatever enters and leaves meanwhile."""
+    chance, bench = random.Random(1), Bench()
+
+    async def test(b):
+        ctx, block = b.ctx, b.block
+        held, shown, seen = 0, False, set()
+        ctx.set(block.entry, {"kind": EntryKind.IGNORE})
+        for cycle in range(400):
+            often = 0.8 if cycle // 40 % 2 else 0.3
+            offers, enters = chance.random() < 1 - often, held < 4 and chance.random() < often
+            ctx.set(block.deliver.valid, offers)
+            ctx.set(block.enters, enters)
+            assert ctx.get(block.journal_high) == (held >= 2), cycle
+            seen.add((held, shown))
+            leaves = shown and offers
+            refills = held > 0 and (not shown or leaves)
+            held, shown = held + enters - refills, refills or (shown and not leaves)
+            await ctx.tick()
+        assert {at for at, _ in seen} >= {0, 1, 2, 3, 4}
 
     bench.run(test)
