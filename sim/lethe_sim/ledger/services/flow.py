@@ -98,7 +98,7 @@ def _met(keys: np.ndarray, ranks: np.ndarray, other: np.ndarray, others: np.ndar
 
 def findings(rows: ServiceRows) -> Iterator[pa.Table]:
     """What breaks a rule of flow at a node."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     yield from _of_lists(rows, flow)
     yield from _of_commits(rows, flow)
     yield from _of_order(rows, flow)
@@ -277,7 +277,7 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
 
 def streams(rows: ServiceRows) -> Columns:
     """`STREAMS` of some nodes."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     placed = rows.peer[flow.places] != rows.node[flow.places]
     places, outcome = flow.places[placed], flow.outcome[placed]
     taken = outcome != NULL
@@ -346,7 +346,7 @@ def followed(run: Run, rows: Columns) -> Iterator[pa.Table]:
 
 def sums(rows: ServiceRows) -> Multiset:
     """How many messages were sent, refused, taken, flushed, lost in resets; and how many waited how long for hosts."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     counted = {
         name: len(rows.of(event))
         for name, event in (
