@@ -11,7 +11,7 @@ _HEIGHT = 200
 #: Of a legend, and of a bar with its name beside it.
 _ROW, _BAR = 16, 22
 #: Width of a letter in pixels, and of a legend's symbol.
-_LETTER, _SYMBOL = 7, 32
+_LETTER, _SYMBOL = 7, 48
 #: Lines that can be told apart.
 MOST_LINES = 8
 
@@ -46,7 +46,7 @@ def steps(
     names = list(lines)
     scale = {"domain": names, "range": [f"var(--s{(colour + at) % MOST_LINES})" for at in range(len(names))]}
     fitting = max(1, int(WIDTH / (_SYMBOL + _LETTER * max(map(len, names)))))
-    legend = {"title": None, "columns": fitting} if len(names) > 1 else None
+    legend = {"title": None, "columns": fitting, "columnPadding": 18} if len(names) > 1 else None
     x, y = _cycles(end), number("y")
     behind = [{"x": span.start, "to": span.end, "told": span.told} for span in spans]
     layers = [
