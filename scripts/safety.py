@@ -48,13 +48,14 @@ class Judged:
 
     Attributes
     ----------
-    events : of flow, by name
+    stuck : parts without a death that had not drained at the end
     found : findings by name
     cases : some of them, in words
     """
 
     parts: int = 0
     drained: int = 0
+    stuck: int = 0
     cycles: int = 0
     messages: int = 0
     placed: int = 0
@@ -67,7 +68,18 @@ class Judged:
 
     def add(self, other: "Judged") -> None:
         """Take in other parts."""
-        for name in ("parts", "drained", "cycles", "messages", "placed", "resets", "deaths", "absences", "wrong"):
+        for name in (
+            "parts",
+            "drained",
+            "stuck",
+            "cycles",
+            "messages",
+            "placed",
+            "resets",
+            "deaths",
+            "absences",
+            "wrong",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.found += other.found
         self.cases = (self.cases + other.cases)[:20]
@@ -152,7 +164,8 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
     assert audited.streams is not None
     count = Counter(columns["event"].tolist())
     result = Judged(
-        parts=1, drained=int(golden.drained), cycles=golden.cycle, messages=count[Event.FLOW_SEND],
+        parts=1, drained=int(golden.drained),
+        stuck=int(not golden.drained and not system.faults.deaths), cycles=golden.cycle, messages=count[Event.FLOW_SEND],
         placed=count[Event.FLOW_PLACE], resets=len(system.faults.resets), deaths=len(system.faults.deaths),
         absences=len(system.faults.absences), wrong=int(golden.sums["wrong"].sum()),
     )  # fmt: skip
@@ -176,6 +189,8 @@ def report(all_of: Judged, seconds: float) -> str:
         f"cycles and {seconds:,.0f} s: {all_of.placed:,} placed",
         f"{all_of.resets:,} resets, {all_of.deaths:,} deaths, {all_of.absences:,} absences; each link loses {LOSS}",
     ]
+    if all_of.stuck:
+        lines.append(f"{all_of.stuck:,} systems in which no node died had not drained after {LIMIT:,} cycles")
     if not all_of.found:
         rules = "out of order, twice within a boot, to the wrong port, over-run, with a wrong bit"
         return "\n".join([*lines, f"0 {rules}"])

@@ -128,7 +128,8 @@ class FlowCourse:
     def _append(self, rows: dict[str, np.ndarray]) -> None:
         event, column = rows["event"], rows["cycle"] // self.width
         node, peer, detail, extra = (rows[name].astype(np.int64) for name in ("node", "peer", "detail", "tag"))
-        others = node != peer
+        # 0 is no cell of a trace where a column is not always there.
+        others, extra = node != peer, np.maximum(extra, 0)
         for name, counted in COUNTED.items():
             np.add.at(self.counts[name], column[event == counted], 1)
         refused, told = event == Event.FLOW_REFUSED, event == Event.FLOW_TOLD

@@ -136,3 +136,13 @@ def test_time_ends_a_campaign(safety, part, monkeypatch, capsys):
     monkeypatch.setattr(safety, "played", lambda system: part)
     assert safety.main(["--seconds", "100"]) == 0
     assert " systems (" in capsys.readouterr().out
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a receiver's reset that its sender learns from a PING: docs/use/limits.md, Flow"
+)
+def test_a_reset_of_a_receiver_that_has_no_data_under_way(script):
+    """Its sender has no credit left, so that nothing is rejected: the streams must begin again all the same."""
+    whole = script("safety")
+    result = whole.judged(*whole.played(whole.drawn(53)))
+    assert not result.stuck
