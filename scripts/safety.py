@@ -101,7 +101,7 @@ def drawn(seed: int) -> System:
         {"node": chance.randrange(nodes), "start": chance.randrange(SENDING), "cycles": chance.randrange(1, 9)}
         for _ in range(chance.randrange(3))
     ]
-    faults = {"loss": LOSS, "flip": chance.choice((0.0001, 0.001))}
+    faults: dict = {"loss": LOSS, "flip": chance.choice((0.0001, 0.001))}
     others = [node for node in range(nodes) if node != victim]
     if chance.random() < 0.5:
         start = chance.randrange(SENDING // 2)
@@ -163,11 +163,11 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
     mine = ServiceRows(run, 0, columns)
     assert audited.streams is not None
     count = Counter(columns["event"].tolist())
+    faults = system.faults
     result = Judged(
-        parts=1, drained=int(golden.drained),
-        stuck=int(not golden.drained and not system.faults.deaths), cycles=golden.cycle, messages=count[Event.FLOW_SEND],
-        placed=count[Event.FLOW_PLACE], resets=len(system.faults.resets), deaths=len(system.faults.deaths),
-        absences=len(system.faults.absences), wrong=int(golden.sums["wrong"].sum()),
+        parts=1, drained=int(golden.drained), stuck=int(not golden.drained and not faults.deaths), cycles=golden.cycle,
+        messages=count[Event.FLOW_SEND], placed=count[Event.FLOW_PLACE], resets=len(faults.resets),
+        deaths=len(faults.deaths), absences=len(faults.absences), wrong=int(golden.sums["wrong"].sum()),
     )  # fmt: skip
     if which is not None:
         result.found["garbled"] += int((~which).sum())
