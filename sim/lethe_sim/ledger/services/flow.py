@@ -19,6 +19,7 @@ from lethe_sim.ledger.findings import found
 from lethe_sim.ledger.group import Run, source_of
 from lethe_sim.ledger.sums import histogram, percentiles, rounded
 
+from .flow_answers import answers
 from .service import Audited, ServiceRows
 
 #: Numbers of a stream.
@@ -72,6 +73,17 @@ class _Flow:
         """A number for each stream and epoch."""
         return self.port(places) << 16 | self.rows.peer[places] & 0xFFFF
 
+    def indices(self) -> np.ndarray:
+        """Of each of `sends` the index of its port, `NULL` if no datagram of it was stored."""
+        sends, carries = self.others(self.sends), self.carries
+        carried, _ = _met(
+            self.rows.epoch[sends], _rank(self.rows.epoch[sends]), self.rows.epoch[carries],
+            _rank(self.rows.epoch[carries]),
+        )  # fmt: skip
+        found = np.full(len(self.rows.cycle), NULL)
+        found[sends] = np.append(self.index(carries), NULL)[carried]
+        return found[self.sends]
+
     def others(self, places: np.ndarray) -> np.ndarray:
         """Those rows that are about another node."""
         return places[self.rows.peer[places] != self.rows.node[places]]
@@ -105,6 +117,7 @@ def findings(rows: ServiceRows) -> Iterator[pa.Table]:
     yield from _of_cells(rows, flow)
     yield from _of_numbers(rows, flow)
     yield from _of_ends(rows, flow)
+    yield from answers(rows, flow.sends, flow.indices(), flow.refused, flow.ends)
 
 
 def _drained(rows: ServiceRows, places: np.ndarray) -> np.ndarray:
