@@ -207,7 +207,7 @@ class Relay:
                 yield Move(receiver, "NO BUFFER", hop, hop.stream, hop.index, FREELY)
             if late and self.setting.fifo:
                 yield Move(receiver, "LOST", hop, hop.stream, hop.index, PERHAPS)
-            if state.left[2] and hop.kind != DATA:
+            if state.left[2]:
                 yield Move(receiver, "DROP", hop, hop.stream, hop.index, FREELY)
 
     # What each move does.

@@ -91,7 +91,7 @@ class Setting:
     mortal, deaths : nodes that may die, and how many may
     suspects, suspicions : nodes that live and may be taken for dead, and how many may
     restarts : origins that may lose everything once and begin with the next incarnation
-    drops : control messages that may be dropped (a full queue)
+    drops : messages of hops that may be lost between two that live (a full queue; a hop that ends by its deadline)
     evict : relays may forget data at any time
     expire : relays may forget records at any time
     buffers : whether relays always have a buffer
