@@ -616,7 +616,7 @@ class Rules:
         """What follows from other routes."""
         died = (work.views[node] ^ before).bit_length() - 1
         change = self.trees.tree(before).change([died])
-        promoted = node in change.promoted
+        promoted = node in change.promoted and self.keeps("M26 all")
         for stream, (origin, target) in enumerate(self.setting.streams):
             now = work.streams[stream]
             if node == origin and died == target:  # M29: what is live ends as UNKNOWN
@@ -636,5 +636,7 @@ class Rules:
             if self.keeps("M26"):
                 self._links(work, node, stream, lambda down, was=was: promoted or down != was)
         if self.keeps("M27"):
+            known = () if self.keeps("M27 all") else change.before.neighbours(node)
             for other in change.new_neighbours(node):
-                self.send(work, Hop(PULL, node, other))
+                if other not in known:
+                    self.send(work, Hop(PULL, node, other))

@@ -14,6 +14,7 @@ _RELAY_FORGETS = Setting(nodes=6, streams=((0, 3),), mortal=(1,), deaths=1, expi
 _RELAY_FIFO = Setting(nodes=6, streams=((0, 3),), mortal=(1,), deaths=1, watch=False, fifo=True)
 #: Two relays in a row.
 _ROW_ALONE = Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1,), deaths=1, watch=False)
+_ROW_DOWN = Setting(nodes=4, radix=1, streams=((0, 3),), mortal=(1,), deaths=1, watch=False)
 _ROW_SUSPECTED = Setting(nodes=4, radix=1, streams=((0, 3),), suspects=(1,), suspicions=1, watch=False)
 _ROW_FIFO = Setting(nodes=4, radix=1, streams=((0, 3),), mortal=(1, 2), deaths=2, watch=False, fifo=True)
 _TWO = Setting(messages=2)
@@ -89,6 +90,9 @@ FULL: dict[str, tuple[Setting, int, int]] = {
     ),
     "two relays in a row, both die, without a watch": (
         Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1, 2), deaths=2, watch=False), 33532, 175587,
+    ),
+    "… and notices are walked": (
+        Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1, 2), deaths=2, watch=False, walk=True), 80450, 425759,
     ),
     "two relays in a row, one dies, everything forgotten at any time": (
         Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1,), deaths=1, expire=True, evict=True), 148156, 945068,
@@ -179,9 +183,24 @@ TRIALS = (
         _RELAY_ALONE,
         reason="ends are hard; a LINK of an old tree costs messages only",
     ),
+    Trial(
+        "M24",
+        "… and nothing but new neighbours and new ways counts after a promotion",
+        ("M24", "M26 all", "M27 all"),
+        _ROW_DOWN,
+        reason="what a promoted node does for all (M26, M27) only makes up for this rule",
+    ),
     Trial("M25", "records do not end by time", ("M25",), _RELAY_ALONE, "L2", 13),
     Trial("M26", "a notice sends no LINK", ("M26",), _RELAY_ALONE, "L1", 4),
+    Trial(
+        "M26",
+        "a promoted node sends LINKs only for what goes another way",
+        ("M26 all",),
+        _ROW_DOWN,
+        reason="its neighbours ask for them by PULL",
+    ),
     Trial("M27", "a notice sends no PULL", ("M27",), _RELAY_ALONE, "L1", 4),
+    Trial("M27", "a promoted node sends PULLs only to neighbours it did not have", ("M27 all",), _ROW_DOWN, "L1", 7),
     Trial("M28", "records off their path stay", ("M28",), _ROW_ALONE, reason="records end by time (M25)"),
     Trial("M29", "messages to a dead destination stay", ("M29",), Setting(mortal=(2,), deaths=1), "L2", 2),
 )
@@ -204,5 +223,6 @@ SHOWN = {
         ("M23",),
         ("M25",),
         ("M27",),
+        ("M27 all",),
     )
 }

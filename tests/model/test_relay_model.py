@@ -4,11 +4,13 @@
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.model.graph import explore
+from tests.model.relay_ladder import ladder
 from tests.model.relay_network import Relay, State
 from tests.model.relay_rules import DATA, LINK, Rules, Setting, Stream
 from tests.model.relay_settings import FULL, QUICK, SHOWN, TRIALS
@@ -26,6 +28,15 @@ def test_relay_holds(name):
 @pytest.mark.parametrize("name", FULL)
 def test_relay_holds_on_larger_systems(name):
     RELAY.holds(name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [*QUICK, *FULL])
+def test_relay_holds_without_depths(name):
+    """Nor with what M26 and M27 do for all records and neighbours of a promoted node; a trial is the short form."""
+    setting, _, _ = (QUICK | FULL)[name]
+    result = search(replace(setting, without=frozenset(("M24", "M26 all", "M27 all"))))
+    assert result.violation is None, ladder(result.path, result.violation, setting)
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
