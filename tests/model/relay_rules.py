@@ -1,8 +1,8 @@
 """Messages that outlive the nodes they pass, as a machine that can be searched: what each node does, rule by rule.
 
-`Ends` is what origin and Post do, `Relays` what the nodes between them do, and what a notice of a death changes.  Each
-function changes a `Work`: the state of the whole while a step is made.  What may happen when is in `relay_network`.
-The comments name the rules of `docs/design/relay-model.md`; each can be taken away (`Setting.without`).
+`Rules` is what origin, Post and the nodes between them do, and what a notice of a death changes.  Each function changes
+a `Work`: the state of the whole while a step is made.  What may happen when is in `relay_network`.  The comments name
+the rules of `docs/design/relay-model.md`; each can be taken away (`Setting.without`).
 """
 
 from dataclasses import dataclass, field
@@ -84,8 +84,8 @@ class Setting:
     streams : (origin, destination) of each stream
     messages : of each stream
     window : messages of a stream that may be unacknowledged; the slots of the origin
-    modulus, stride, first : of uids: of each stream they are first, first + stride, … mod modulus (the uids between
-        them went to other destinations)
+    modulus, stride : of uids: of each stream they are 0, stride, 2 stride, … mod modulus (the uids between them went
+        to other destinations)
     cells : of a Post, messages that wait and parked ones together; 0: any number, and its host takes at once
     reader : whether hosts take; else never
     mortal, deaths : nodes that may die, and how many may
@@ -109,7 +109,6 @@ class Setting:
     window: int = 2
     modulus: int = 64
     stride: int = 1
-    first: int = 0
     cells: int = 0
     reader: bool = True
     mortal: tuple[int, ...] = ()
@@ -227,7 +226,7 @@ class Rules:
     def uid(self, now: Stream, index: int) -> int:
         """M1: the uid of a message of its incarnation."""
         begin = now.restart if self.incarnation(now, index) else 0
-        return (self.setting.first + (index - begin) * self.setting.stride) % self.setting.modulus
+        return (index - begin) * self.setting.stride % self.setting.modulus
 
     def before(self, now: Stream, index: int) -> int:
         """M1: the uid of the message before; NONE of the first."""
@@ -420,10 +419,13 @@ class Rules:
         """M9: its predecessor is the last one posted."""
         if not self.keeps("M9 mark"):
             return not self.below(now, index)
+        return self._next(now, index)
+
+    def _next(self, now: Stream, index: int) -> bool:
         return self.before(now, index) == self.posted(now)
 
     def _post(self, work: Work, stream: int, index: int) -> None:
-        """M11: with it go those that are parked behind it, and those at or below it."""
+        """M11: with it go those that are parked behind it."""
         waits = int(self.setting.cells > 0)
         while True:
             now = work.streams[stream]
@@ -437,13 +439,10 @@ class Rules:
                 records=0 if self.keeps("M9") else now.records | 1 << index,
             )
             work.streams[stream] = now
-            behind = [other for other in _bits(now.parked) if self._before_it(now, other)]
+            behind = [other for other in _bits(now.parked) if self._next(now, other)]
             if not behind:
                 return
             index = behind[0]
-
-    def _before_it(self, now: Stream, index: int) -> bool:
-        return self.before(now, index) == self.posted(now)
 
     def _recorded(self, work: Work, target: int, hop: Hop) -> None:
         """Instead of M9, as the source document has it: the destination remembers by a record until the ACKACKED."""
@@ -506,9 +505,7 @@ class Rules:
     def data(self, work: Work, node: int, hop: Hop, buffer: bool) -> None:
         """M17: taken only from the next hop towards the origin; held, and passed on."""
         stream, index = hop.stream, hop.index
-        view = work.views[node]
-        origin, target = self.setting.streams[stream]
-        up, down = self.trees.route(view, node, origin), self.trees.route(view, node, target)
+        up, down = self._ways(work, node, stream)
         if (
             NOWHERE in (up, down)
             or (hop.sender != up and self.keeps("M17"))
@@ -582,6 +579,7 @@ class Rules:
             self._links(work, node, stream, lambda down: down == puller)
 
     def _links(self, work: Work, node: int, stream: int, meant) -> None:
+        """LINK for all that is not ACKED and has a next hop that is ``meant``."""
         origin, target = self.setting.streams[stream]
         up, down = self._ways(work, node, stream)
         if down == NOWHERE or node == target or not meant(down):
