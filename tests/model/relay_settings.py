@@ -85,6 +85,9 @@ FULL: dict[str, tuple[Setting, int, int]] = {
     "a relay dies, and the one that takes its place, without a watch": (
         Setting(nodes=6, streams=((0, 3),), mortal=(1, 5), deaths=2, watch=False), 25985, 135596,
     ),
+    "three relays over the root, which dies, without a watch": (
+        Setting(nodes=5, streams=((3, 4),), mortal=(0,), deaths=1, watch=False), 55028, 275554,
+    ),
     "two relays in a row, one is suspected": (
         Setting(nodes=4, radix=1, streams=((3, 0),), suspects=(1,), suspicions=1), 77414, 386734,
     ),
