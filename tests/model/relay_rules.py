@@ -331,7 +331,8 @@ class Rules:
             if known[0] >= now.expected:
                 raise Broken("S2", "a slot is freed whose message is not posted")
             now = work.streams[hop.stream] = now._replace(freed=known[0] + 1)
-        if hop.index >= 0 and (not known or now.freed == now.given):  # M4: unknown, or the stream is drained
+        drained = known and now.freed == now.given
+        if hop.index >= 0 and (drained or (not known and self.keeps("M4 unknown"))):  # M4
             self.down(work, origin, RELEASE, hop.stream, hop.index)
         again = (now.again or hop.flag) and now.freed < now.given and self.keeps("M5")
         if again and (hop.flag or known):

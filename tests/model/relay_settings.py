@@ -114,6 +114,13 @@ TRIALS = (
         reason="the mark (M9) protects; the ACKED is lost, so the watch or a later LINK must ask again",
     ),
     Trial("M4", "… and the destination remembers by records", ("M4 relay", "M9"), _RELAY_FIFO, "S1", 19),
+    Trial(
+        "M4",
+        "only an ACKED that leaves nothing live is answered",
+        ("M4 unknown",),
+        _RELAY,
+        reason="records end by time (M25); without it each ACKED that was overtaken costs an ACKACKED",
+    ),
     Trial("M5", "*more* means nothing to the origin", ("M5",), _FULL_ALONE, "L1", 4),
     Trial("M5", "*more* asks for the head once", ("M5 until drained",), _FULL_ALONE, "L1", 7),
     Trial("M6", "the origin does not answer a REQUESTED", ("M6",), _ROOT, "L1", 2),
