@@ -399,7 +399,7 @@ FILLED, COUNTED = 10_000, 40_000
 
 
 def on_flow(quick: bool) -> Iterator[Figure]:
-    """What flow costs in cells, in goodput, and in time of the golden model."""
+    """What flow costs in cells, in goodput, and in time of the golden model; what its users get (`flow_bench`)."""
     crossed = _with_flow({"kind": "crossbar", "nodes": 16}, 32, 1.0)
     block = Block(make=lambda: Flow(crossed, HostPort.of_ni(crossed), watch=False), registered="", without=())
     name = "flow, 16 nodes, 16 ports"
@@ -425,6 +425,11 @@ def on_flow(quick: bool) -> Iterator[Figure]:
             section="flow", quantity=f"16 nodes saturated, {length} bytes: goodput beside that without flow",
             measured=f"{ratio:.2f}", target=f"≥ {least}", met=ratio >= least,
         )  # fmt: skip
+    import flow_bench
+
+    say("flow: latency, control, isolation, fairness, credits (golden model)")
+    for row in flow_bench.figures(quick):
+        yield Figure(section="flow", **row._asdict())
     many = _with_flow({"kind": "tree", "arity": 4, "levels": 2 if quick else 3}, 32, 0.05)
     say("flow: speed (golden model)")
     _golden_seconds(many)

@@ -162,36 +162,47 @@ class Statistics(wiring.Component):
         for i in range(self._counters):
             if i not in self._on_lanes:
                 pulse, count = Signal(size, name=f"beside_pulse{i}"), Signal(self._since, name=f"beside{i}")
-                m.d.sync += [pulse.eq(self.pulse.word_select(i, size)), count.eq(Mux(self.walk, count + pulse, 0))]
-                parts.append(Mux(self.address == i, count, 0))
+                shown = Signal(self._since, name=f"beside_shown{i}")
+                m.d.sync += [
+                    pulse.eq(self.pulse.word_select(i, size)),
+                    count.eq(Mux(self.walk, count + pulse, 0)),
+                    shown.eq(Mux(self.address == i, count, 0)),
+                ]
+                parts.append(shown)
+        address, walk = Signal.like(self.address), Signal()
+        m.d.sync += [address.eq(self.address), walk.eq(self.walk)]
         for n, members in enumerate(self._lane_counters):
-            event, place = Signal(self.lanes[n].shape(), name=f"beside_event{n}"), Signal(len(self.address))
             m.submodules[f"beside_lane{n}"] = memory = Memory(
                 shape=self._since, depth=1 << max(members).bit_length(), init=[]
             )
-            before, shown, write = memory.read_port(domain="comb"), memory.read_port(domain="comb"), memory.write_port()
-            # A count is written a cycle after it is made; until then it stands in for the memory's.
-            made, to, writes = Signal(self._since), Signal.like(place), Signal()
-            old = Mux(writes & (to == event.counter), made, before.data)
+            before, read, write = memory.read_port(domain="comb"), memory.read_port(domain="comb"), memory.write_port()
+            # A count is read in one cycle, made in the next, written in the third.  What two events before have not
+            # written yet stands in for the memory's.
+            event, counted = Signal(self.lanes[n].shape(), name=f"beside_event{n}"), Signal()
+            place, to, changes, writes = Signal.like(address), Signal.like(address), Signal(), Signal()
+            old, made, again = Signal(self._since), Signal(self._since), Signal()
+            m.d.comb += changes.eq(counted | ~walk)
             m.d.sync += [
                 event.eq(self.lanes[n]),
-                made.eq(Mux(self.walk, _one_more(old), 0)),
+                counted.eq(event.valid),
+                place.eq(Mux(self.walk, event.counter, self.address)),
+                again.eq(changes & (place == event.counter)),
+                old.eq(Mux(writes & (to == event.counter), made, before.data)),
+                made.eq(Mux(walk, Mux(again, _one_more(made), _one_more(old)), 0)),
                 to.eq(place),
-                writes.eq(event.valid | ~self.walk),
+                writes.eq(changes),
             ]
             m.d.comb += [
-                place.eq(Mux(self.walk, event.counter, self.address)),
                 before.addr.eq(event.counter),
-                shown.addr.eq(self.address),
+                read.addr.eq(address),
                 write.addr.eq(to),
                 write.data.eq(made),
                 write.en.eq(writes),
             ]
-            now = Mux(writes & (to == self.address), made, shown.data)
-            parts.append(Mux(self.address <= max(members), now, 0))
+            now = Mux(writes & (to == address), made, read.data)
+            parts.append(Mux(address <= max(members), now, 0))
         kept = [Signal(self._since, name=f"beside_kept{i}") for i in range(len(parts))]
-        found = [Signal(self._since, name=f"since{cycles}") for cycles in range(2, LATENCY)]
-        m.d.sync += [Cat(kept).eq(Cat(parts)), Cat(*found, self.since).eq(Cat(_any(kept), *found))]
+        m.d.sync += [Cat(kept).eq(Cat(parts)), self.since.eq(_any(kept))]
 
     def _in_flip_flops(self, m, low_bits: int):
         """(counters, reader, when it reads 0) of the counters without a lane."""

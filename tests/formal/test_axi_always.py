@@ -130,6 +130,9 @@ class SendSpecification(wiring.Component):
             Assert(~(full & outside) | (first.tag == Cat((number - 1)[:COUNT], 1))),
             Assert(~(full & outside) | (first.length <= 6)),
             Assert(~full | (inner.empty == (first.length == 0))),
+            Assert(send.valid == (state["Record"] & full)),
+            Assert(beats.valid == ((state["Beats"] & full) | state["Padding"])),
+            Assert(~(state["Beats"] | state["Padding"]) | (inner.final == (left == 1))),
             Assert(left == Mux(state["Beats"] | state["Padding"], inner.left + inner.partial, 0)),
             Assert((left != 0) | state["Record"] | state["Empty"] | state["Surplus"]),
             Assert(~state["Empty"] | full),
@@ -185,6 +188,7 @@ class DeliverSpecification(wiring.Component):
             beats.valid.eq(AnySeq(1) & ~reset),
             beats.payload.data.eq(number),
             beats.payload.last.eq(at + 1 == flits),
+            adapter.empty.eq(record.length == 0),
             axis.tready.eq(AnySeq(1)),
         ]
         since = Signal()
@@ -485,9 +489,9 @@ WRONG = {
     "a reset leaves the rest of a datagram": (
         *_SEND,
         """with m.If(self.node_reset):
-                    m.next = "Surplus\"""",
+                    m.d.comb += [gives""",
         """with m.If(0):
-                    pass""",
+                    m.d.comb += [gives""",
     ),
     "surplus beats are a datagram": (
         *_SEND,

@@ -64,7 +64,7 @@ SYSTEMS = {
     "wire": {"topology": {"kind": "wire"}, "wire": {"flit_bits": 16}},
     "crossbar": {"topology": {"kind": "crossbar", "nodes": 3}, "wire": {"flit_bits": 128}},
     "fly": {"topology": {"kind": "fly", "arity": 2, "levels": 2}, "wire": {"flit_bits": 32}},
-    "tree": {"topology": {"kind": "tree", "arity": 3, "levels": 2}, "router": {"latency": 3}},
+    "tree": {"topology": {"kind": "tree", "arity": 2, "levels": 2}, "router": {"latency": 3}},
     "mesh": {"topology": {"kind": "mesh", "columns": 3, "rows": 2}, "wire": {"flit_bits": 16}},
 }
 

@@ -5,8 +5,9 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-#: Kinds of moves that need not happen: those of the environment, and those that a configuration may rule out.
-FREELY, PERHAPS = -2, -1
+#: Kinds of moves that need not happen: those of the environment, those that a configuration may rule out, those of a
+#: long time that is over, and those of a clock that asks again.
+FREELY, PERHAPS, TIMED, ASKED = -4, -3, -2, -1
 
 
 class Violation(NamedTuple):
@@ -17,19 +18,21 @@ class Violation(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """A set of states that every fair run must leave.
+    """A set of states that must be left.
 
     Attributes
     ----------
     broken, text : the property that breaks otherwise
     inside : whether a state is in the set
     least : moves of a kind below it do not happen: PERHAPS (nothing that is free happens) or FREELY (everything may)
+    possible : that the set can be left from each of its states is enough; else every fair run must leave it
     """
 
     broken: str
     text: str
     inside: Callable[[tuple], bool]
     least: int
+    possible: bool = False
 
 
 class System(Protocol):
@@ -44,7 +47,7 @@ class System(Protocol):
         ...
 
     def kind(self, move: Any) -> Hashable:
-        """The kind of a move: moves of one kind are in the same fairness classes; FREELY or PERHAPS: in none."""
+        """The kind of a move: moves of one kind are in the same fairness classes; a negative one: in none."""
         ...
 
     def classes(self, kind: Hashable) -> tuple[set, set]:
@@ -138,7 +141,7 @@ class Graph:
 
     def _kind_of(self, move: Any) -> int:
         kind = self.system.kind(move)
-        if kind in (FREELY, PERHAPS):
+        if kind in (FREELY, PERHAPS, TIMED, ASKED):
             return kind  # type: ignore[return-value]
         number = self.kinds.get(kind)
         if number is None:
@@ -152,10 +155,28 @@ class Graph:
     def stuck(self) -> tuple[Violation | None, list]:
         """Whether some fair run misses a goal."""
         for goal in self.system.goals(self.states[0]):
-            at = self._endless(goal.inside, goal.least)
+            at = (self._trapped if goal.possible else self._endless)(goal.inside, goal.least)
             if at is not None:
                 return Violation(goal.broken, goal.text), self.path(at)
         return None, []
+
+    def _trapped(self, wanted, least: int) -> int | None:
+        """The first of the wanted states from which no other can be reached; moves below ``least`` do not happen."""
+        first, target, kind = self._first, self._target, self._kind
+        inside = array("b", (wanted(state) for state in self.states))
+        origins: list[list[int]] = [[] for _ in self.states]
+        for at in range(len(self.states)):
+            if inside[at]:
+                for e in range(first[at], first[at + 1]):
+                    if kind[e] >= least:
+                        origins[target[e]].append(at)
+        free = [at for at in range(len(self.states)) if not inside[at]]
+        while free:
+            for at in origins[free.pop()]:
+                if inside[at]:
+                    inside[at] = 0
+                    free.append(at)
+        return next((at for at in range(len(self.states)) if inside[at]), None)
 
     def _endless(self, wanted, least: int) -> int | None:
         """Where a fair run begins that stays among the wanted states: the one with fewest moves from the start.

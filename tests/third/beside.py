@@ -176,6 +176,8 @@ def drawn(seed: int) -> System:
         }
         more = hostile.beside(chance)  # later than the others: the draws of those stay
         sections["ni"] |= {name: more.choice((False, True)) for name in ("acceptance", "sweep")}
+        if not sections["router"]["queue"]:
+            sections["router"]["pool"] = more.choice((0, 1, 5))
         try:
             return System.make(source=f"third seed {seed}", **sections)
         except ConfigError:

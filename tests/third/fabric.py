@@ -14,6 +14,9 @@ from tests.third.ni import ACK, Flit, Queue
 FORWARD, DISCARD_BUSY, DISCARD_CONTENTION, DISCARD_UP, DISCARD_ROUTE = 32, 33, 34, 35, 36
 STRAY, FRAGMENT, OVERLONG, LOST, DEAD, FLIP, DISCARD_FULL = 37, 38, 39, 40, 41, 42, 43
 
+#: Cycles from when a worm is stored in a pool until it may leave (3.2).
+WAITS = 2
+
 UP = -1
 GAP = Flit()
 
@@ -194,8 +197,8 @@ class Router:
         """What a head asks for."""
         return self.shape.route(self.number, i, self.n.fields([head.data])["destination"])
 
-    def _stays(self, i: int, event: int) -> bool:
-        """Whether a head that got no output stays (3.1)."""
+    def _stays(self, i: int, event: int, head: Flit) -> bool:
+        """Whether a head that got no output stays in its queue (3.1), or goes to a buffer (3.2)."""
         return False
 
     def _forward(self, flits: list[Flit]) -> list[int]:
@@ -225,7 +228,7 @@ class Router:
                 words[i] = STRAY
         for i, (event, o) in self._decide(asked).items():
             flit = flits[i]
-            if event != FORWARD and self._stays(i, event):
+            if event != FORWARD and self._stays(i, event, flit):
                 self.inputs[i] = Input()
                 continue
             words[i] = of_head(event, flit, o or 0)
@@ -264,6 +267,29 @@ class Router:
         return fate | {i: (DISCARD_ROUTE, None) for i, route in asked.items() if route is None}
 
 
+class PinnedRouter(Router):
+    """A router in which worms can wait: an up-port is one for each pair of nodes and slot (3.1)."""
+
+    def __init__(self, numbers: Numbers, shape: Shape, number: int):
+        super().__init__(numbers, shape, number)
+        self.salt = derived.seed_for(numbers.section["run"]["seed"], 7, 0) & 0xFFFF
+
+    def _asks(self, i: int, head: Flit) -> int | None:
+        route = super()._asks(i, head)
+        if route != UP:
+            return route
+        fields, widths = self.n.fields([head.data]), dict(self.n.common)
+        a, b = fields["source"], fields["destination"]
+        if fields["kind"] == ACK:
+            a, b = b, a
+        node_bits, slot_bits = widths["destination"], widths["slot"]
+        key = a | b << node_bits | fields["slot"] << 2 * node_bits
+        crc = derived.CRC16.of_bits(key, 2 * node_bits + slot_bits, self.salt)
+        turn = 5 * (self.number // self.shape.across) % 16
+        h = (crc >> turn | crc << 16 - turn) & 0xFF
+        return self.ports - self.up_ports + scale(h, 8, self.up_ports)
+
+
 class Back:
     """The half of an input that takes what arrives, and the queue behind it (3.1)."""
 
@@ -277,7 +303,7 @@ class Back:
         return bool(flit.valid) and self.queue.empty and (flit.first == 1 or self.state == "DIRECT")
 
 
-class QueuedRouter(Router):
+class QueuedRouter(PinnedRouter):
     """Section 3.1: every input has a queue for worms."""
 
     def __init__(self, numbers: Numbers, shape: Shape, number: int):
@@ -285,7 +311,6 @@ class QueuedRouter(Router):
         router = numbers.section["router"]
         self.worms, self.max_wait = router["queue"], router["max_wait"]
         self.backs = [Back(self.worms * self.max_flits) for _ in range(self.ports)]
-        self.salt = derived.seed_for(numbers.section["run"]["seed"], 7, 0) & 0xFFFF
 
     @property
     def lanes(self) -> int:
@@ -303,22 +328,7 @@ class QueuedRouter(Router):
             back.queue.tick()
         return words
 
-    def _asks(self, i: int, head: Flit) -> int | None:
-        route = super()._asks(i, head)
-        if route != UP:
-            return route
-        fields, widths = self.n.fields([head.data]), dict(self.n.common)
-        a, b = fields["source"], fields["destination"]
-        if fields["kind"] == ACK:
-            a, b = b, a
-        node_bits, slot_bits = widths["destination"], widths["slot"]
-        key = a | b << node_bits | fields["slot"] << 2 * node_bits
-        crc = derived.CRC16.of_bits(key, 2 * node_bits + slot_bits, self.salt)
-        turn = 5 * (self.number // self.shape.across) % 16
-        h = (crc >> turn | crc << 16 - turn) & 0xFF
-        return self.ports - self.up_ports + scale(h, 8, self.up_ports)
-
-    def _stays(self, i: int, event: int) -> bool:
+    def _stays(self, i: int, event: int, head: Flit) -> bool:
         back = self.backs[i]
         stays = event != DISCARD_ROUTE and (back.queue.output is None or back.refused < self.max_wait)
         if stays:
@@ -353,3 +363,128 @@ class QueuedRouter(Router):
         if flit.last:
             back.state = "NONE"
         return word
+
+
+class Buffer:
+    """A buffer of a pool (3.2), with a worm in it unless it is FREE."""
+
+    def __init__(self, number: int):
+        self.number = number
+        self.free()
+
+    def free(self) -> None:
+        self.state, self.output, self.stored, self.left = "FREE", 0, 0, 0
+        self.flits: list[Flit] = []
+
+    def take(self, head: Flit, output: int, cycle: int) -> None:
+        self.state, self.output, self.stored, self.flits = "WAITING", output, cycle, [head]
+
+
+class PooledRouter(PinnedRouter):
+    """Section 3.2: the inputs share buffers for worms."""
+
+    def __init__(self, numbers: Numbers, shape: Shape, number: int):
+        super().__init__(numbers, shape, number)
+        self.buffers = [Buffer(b) for b in range(numbers.section["router"]["pool"])]
+        #: The buffer of each input in STORE.
+        self.storing: dict[int, Buffer] = {}
+        self.cycle = 0
+
+    @property
+    def lanes(self) -> int:
+        return 2 * self.ports
+
+    def step(self, flits: list[Flit]) -> list[int]:
+        # What leaves is decided on the start of the cycle.
+        self.taken = [held or self._first(o) is not None for o, held in enumerate(self.held)]
+        self.unused = self._free()
+        leaving = [self._leaves(o) for o in range(self.ports)]
+        words = self._forward([self._store(i, flit) for i, flit in enumerate(flits)])
+        for i, buffer in list(self.storing.items()):
+            if buffer.flits[-1].last or len(buffer.flits) == self.max_flits:
+                self.inputs[i] = Input(swallow=not buffer.flits[-1].last)
+                del self.storing[i]
+        words += [self._leave(buffer) if buffer else 0 for buffer in leaving]
+        self.cycle += 1
+        return words
+
+    def _free(self) -> list[Buffer]:
+        """The buffers that refused heads take, in this order."""
+        return [buffer for buffer in self.buffers if buffer.state == "FREE"]
+
+    def _first(self, o: int) -> Buffer | None:
+        """The worm that an output goes to next, of those WAITING."""
+        waiting = [buffer for buffer in self.buffers if buffer.state == "WAITING" and buffer.output == o]
+        return min(waiting, key=lambda buffer: (buffer.stored, buffer.number), default=None)
+
+    def _leaves(self, o: int) -> Buffer | None:
+        """The buffer whose next flit passes to an output in this cycle, or whose worm ends for want of one."""
+        for buffer in self.buffers:
+            if buffer.state == "LEAVING" and buffer.output == o:
+                return buffer
+        first = self._first(o)
+        return None if self.held[o] or first is None or self.cycle < first.stored + WAITS else first
+
+    def _store(self, i: int, flit: Flit) -> Flit:
+        """What the rules of section 3 have to do with a flit: nothing if it goes behind a worm that is stored."""
+        if i not in self.storing:
+            return flit
+        if flit.valid and not flit.first:
+            self.storing[i].flits.append(flit)
+            return GAP
+        del self.storing[i]
+        return flit
+
+    def _decide(self, asked: dict[int, int | None]) -> dict[int, tuple[int, int | None]]:
+        self.chance = derived.draw(self.chance)
+        w = cut(self.chance & 0xFF, self.ports)
+        fate: dict[int, tuple[int, int | None]] = {}
+        given, unused = set(), list(self.unused)
+        refused: list[tuple[int, int]] = []
+        for i in sorted(asked, key=lambda i: i ^ w):
+            o = asked[i]
+            if o is None:
+                fate[i] = DISCARD_ROUTE, None
+            elif self.taken[o] or o in given:
+                refused.append((i, o))
+            else:
+                fate[i] = FORWARD, o
+                given.add(o)
+        self.kept: dict[int, tuple[Buffer, int]] = {}
+        for i, o in refused:
+            fate[i] = DISCARD_FULL, None
+            if unused:
+                self.kept[i] = unused.pop(0), o
+        return fate
+
+    def _stays(self, i: int, event: int, head: Flit) -> bool:
+        if i not in self.kept:
+            return False
+        buffer, o = self.kept[i]
+        buffer.take(head, o, self.cycle)
+        self.storing[i] = buffer
+        return True
+
+    def _leave(self, buffer: Buffer) -> int:
+        """The next flit of a buffer; returns the trace word of its output."""
+        o, number = buffer.output, buffer.left
+        if number == len(buffer.flits):
+            self.held[o] = False
+            buffer.free()
+            return FRAGMENT
+        flit = buffer.flits[number]
+        self.pipeline[-1][o] = flit
+        buffer.state, buffer.left = "LEAVING", number + 1
+        word = of_head(FORWARD, flit, o) if number == 0 else 0
+        over = not flit.last and buffer.left == self.max_flits
+        self.held[o] = not flit.last and not over
+        if not self.held[o]:
+            buffer.free()
+        return word or (OVERLONG if over else 0)
+
+
+def router(numbers: Numbers, shape: Shape, number: int) -> Router:
+    """The router of a configuration."""
+    settings = numbers.section["router"]
+    made = QueuedRouter if settings["queue"] else PooledRouter if settings["pool"] else Router
+    return made(numbers, shape, number)

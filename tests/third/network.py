@@ -7,7 +7,7 @@ import abc
 import math
 
 from tests.third import derived
-from tests.third.fabric import Link, QueuedRouter, Router, Shape
+from tests.third.fabric import Link, Shape, router
 from tests.third.ni import (
     LANES,
     PORTS,
@@ -143,8 +143,7 @@ class Network:
             ScriptNode(self.n, node, scripts[node]) if scripts else GeneratorNode(self.n, node)
             for node in range(self.n.nodes)
         ]
-        made = QueuedRouter if self.n.section["router"]["queue"] else Router
-        self.routers = [made(self.n, self.shape, r) for r in range(self.shape.routers)]
+        self.routers = [router(self.n, self.shape, r) for r in range(self.shape.routers)]
         self.links = []
         for number, out in enumerate(self.shape.links):
             ends = [self.nodes[n] for where, n in (out, self.shape.joins[out]) if where == "node"]
@@ -167,8 +166,8 @@ class Network:
             lanes = [*said[:ports], *said[ports + len(PORTS) :]]
             for lane in range(len(lanes) // 2):
                 self._add(n, lane, lanes[2 * lane], lanes[2 * lane + 1])
-        for r, router in enumerate(self.routers):
-            said = router.step([heard.get((r, i), Flit()) for i in range(router.ports)])
+        for r, unit in enumerate(self.routers):
+            said = unit.step([heard.get((r, i), Flit()) for i in range(unit.ports)])
             words += said
             for lane, word in enumerate(said):
                 self._add(len(self.nodes) + r, lane, word)
@@ -188,8 +187,8 @@ class Network:
         """What each trace word of the system shows."""
         of_ni = word_names(self.n.section["ni"]["control_classes"])
         names = [f"ni {node}, {name}" for node in range(len(self.nodes)) for name in of_ni]
-        for r, router in enumerate(self.routers):
-            names += [f"router {r}, lane {lane}" for lane in range(router.lanes)]
+        for r, unit in enumerate(self.routers):
+            names += [f"router {r}, lane {lane}" for lane in range(unit.lanes)]
         return names + [f"links from {at}" for at in range(0, len(self.links), 8)]
 
     @property

@@ -105,6 +105,13 @@ def test_derived_numbers(seed):
     assert numbers.gaps() == list(system.gaps)
 
 
+@pytest.mark.parametrize("router", [{}, {"queue": 1}, {"pool": 1}, {"flow": "credits", "queue": 1}])
+def test_the_ceiling_where_worms_can_wait(router):
+    system = System.make(router=router)
+    assert derived.read(dump(system)).ceiling == system.ceiling
+    assert (system.ceiling > 0) == bool(router)
+
+
 # Under hostile stimuli
 
 

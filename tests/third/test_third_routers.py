@@ -51,8 +51,7 @@ def run(group: str, name: str, cycles: int, seed: int) -> Run:
 def difference(golden: Run) -> str:
     """Where the third router first differs, for a reader; empty if nowhere."""
     numbers = derived.read(golden.text)
-    made = fabric.QueuedRouter if numbers.section["router"]["queue"] else fabric.Router
-    router = made(numbers, fabric.Shape(numbers), golden.number)
+    router = fabric.router(numbers, fabric.Shape(numbers), golden.number)
     for cycle, (flits, shown) in enumerate(zip(golden.inputs, golden.shown, strict=True)):
         third = router.outputs, router.step(flits)
         if third != shown:
@@ -95,6 +94,10 @@ def test_links(name):
     assert events == {0, fabric.DEAD} | {{"loss": fabric.LOST, "flip": fabric.FLIP}[fault] for fault in faults}
 
 
+def _waiting(router: fabric.PooledRouter, o: int) -> list[fabric.Buffer]:
+    return [buffer for buffer in router.buffers if buffer.state == "WAITING" and buffer.output == o]
+
+
 #: An error → where it is planted, and what takes the place of what is there.
 ERRORS = {
     "the first of the contenders wins": (fabric, "cut", lambda x, n: 0),
@@ -104,12 +107,44 @@ ERRORS = {
     "up-ports are pinned without salt": (fabric.QueuedRouter, "salt", property(lambda self: 0, lambda self, to: None)),
     "no worm is too long": (fabric.Router, "max_flits", property(lambda self: 999, lambda self, to: None)),
     "a head may turn back": (fabric.Shape, "route", lambda self, r, i, destination: 0),
+    "a head overtakes one that waits in a pool": (
+        fabric.PooledRouter, "taken", property(lambda self: self.held, lambda self, to: None),
+    ),
+    "what comes last into a pool leaves first": (
+        fabric.PooledRouter, "_first",
+        lambda self, o: max(_waiting(self, o), key=lambda buffer: (buffer.stored, -buffer.number), default=None),
+    ),
+    "of what comes in one cycle the greatest buffer leaves first": (
+        fabric.PooledRouter, "_first",
+        lambda self, o: min(_waiting(self, o), key=lambda buffer: (buffer.stored, -buffer.number), default=None),
+    ),
+    "a worm leaves a pool only when all of it is there": (
+        fabric.PooledRouter, "_first",
+        lambda self, o: min(
+            (buffer for buffer in _waiting(self, o) if buffer not in self.storing.values()),
+            key=lambda buffer: (buffer.stored, buffer.number), default=None,
+        ),
+    ),
+    "a worm leaves a pool a cycle early": (fabric, "WAITS", 1),
+    "a worm leaves a pool a cycle late": (fabric, "WAITS", 3),
+    "the free buffers are taken from the last on": (
+        fabric.PooledRouter, "_free", lambda self, free=fabric.PooledRouter._free: free(self)[::-1],
+    ),
+    "one buffer of a pool is never used": (
+        fabric.PooledRouter, "_free", lambda self, free=fabric.PooledRouter._free: [b for b in free(self) if b.number],
+    ),
+    "pools pin up-ports without salt": (fabric.PooledRouter, "salt", property(lambda self: 0, lambda self, to: None)),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
-    names = [("routers", "tree level 0"), ("queued routers", "tree level 0, queue of 1")]
+    names = [
+        ("routers", "tree level 0"),
+        ("queued routers", "tree level 0, queue of 1"),
+        ("queued routers", "tree level 0, pool of 2"),
+        ("queued routers", "crossbar of 9, pool of 8"),
+    ]
     return [run(group, name, 1000, 2) for group, name in names]
 
 

@@ -67,10 +67,11 @@ class SendAdapter(wiring.Component):
         axis, record = self.axis, self.send.payload
         byte_bits = exact_log2(self._form.flit_bytes)
         held = {name: Signal.like(getattr(axis, name)) for name in ("tdata", "tdest", "tuser", "tlast")}
-        full, leaves = Signal(), Signal()
-        m.d.comb += axis.tready.eq(~full | leaves)
+        full, leaves, fills = Signal(), Signal(), Signal()
+        m.d.comb += [axis.tready.eq(~full | leaves), fills.eq(Mux(axis.tready, axis.tvalid, full))]
+        m.d.sync += full.eq(fills)
         with m.If(axis.tready):
-            m.d.sync += [full.eq(axis.tvalid), *(kept.eq(getattr(axis, name)) for name, kept in held.items())]
+            m.d.sync += [kept.eq(getattr(axis, name)) for name, kept in held.items()]
 
         # Seen when it comes: a datagram without bytes.
         empty = Signal()
@@ -81,49 +82,57 @@ class SendAdapter(wiring.Component):
             record.destination.eq(held["tdest"]),
             *(record[name].eq(told[name]) for name, _ in self._stream.user),
         ]
-        # Beats that are whole, and whether there is one more in part.
+        # Beats that are whole, whether there is one more in part, and whether the present one is the last.
         left, partial = Signal(16 - byte_bits), Signal()
-        final, padding = Signal(), Signal()
-        m.d.comb += [
-            final.eq(Mux(partial, left == 0, left == 1)),
-            self.send_data.payload.eq(Mux(padding, 0, held["tdata"])),
-        ]
+        final, counts, padding = Signal(), Signal(), Signal()
+        m.d.comb += self.send_data.payload.eq(Mux(padding, 0, held["tdata"]))
+        with m.If(counts):
+            m.d.sync += [left.eq(left - 1), final.eq(Mux(partial, left == 1, left == 2))]
 
+        # What is offered comes from registers: what the NI does with it is path enough.  In the next cycle: a record if
+        # there is one, a beat if there is one, or a beat of zeros.
+        asks, gives, pads = Signal(), Signal(), Signal()
+        m.d.sync += [self.send.valid.eq(asks & fills), self.send_data.valid.eq((gives & fills) | pads)]
         with m.FSM() as fsm:
             with m.State("Record"):
-                m.d.comb += self.send.valid.eq(full)
-                m.d.sync += [left.eq(record.length[byte_bits:]), partial.eq(record.length[:byte_bits].any())]
-                with m.If(full & self.send.ready):
+                whole, some = record.length[byte_bits:], record.length[:byte_bits].any()
+                m.d.sync += [left.eq(whole), partial.eq(some), final.eq(Mux(some, whole == 0, whole == 1))]
+                m.d.comb += asks.eq(1)
+                with m.If(self.send.valid & self.send.ready):
+                    m.d.comb += [asks.eq(0), gives.eq(~empty)]
                     m.next = "Beats"
                     with m.If(empty):
                         m.next = "Empty"
             with m.State("Empty"):
-                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"])]
+                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"]), asks.eq(held["tlast"])]
                 m.next = "Record"
                 with m.If(~held["tlast"]):
                     m.next = "Surplus"
             with m.State("Beats"):
-                m.d.comb += self.send_data.valid.eq(full)
-                with m.If(full & self.send_data.ready):
-                    m.d.comb += [leaves.eq(1), self.malformed.eq(final ^ held["tlast"])]
-                    m.d.sync += left.eq(left - 1)
+                m.d.comb += gives.eq(1)
+                with m.If(self.send_data.valid & self.send_data.ready):
+                    m.d.comb += [leaves.eq(1), counts.eq(1), self.malformed.eq(final ^ held["tlast"])]
                     with m.If(final):
+                        m.d.comb += [gives.eq(0), asks.eq(held["tlast"])]
                         m.next = "Record"
                         with m.If(~held["tlast"]):
                             m.next = "Surplus"
                     with m.Elif(held["tlast"]):
+                        m.d.comb += [gives.eq(0), pads.eq(1)]
                         m.next = "Padding"
                 with m.If(self.node_reset):
+                    m.d.comb += [gives.eq(0), asks.eq(0), pads.eq(0)]
                     m.next = "Surplus"
             with m.State("Padding"):
-                m.d.comb += self.send_data.valid.eq(1)
-                with m.If(self.send_data.ready):
-                    m.d.sync += left.eq(left - 1)
+                m.d.comb += pads.eq(1)
+                m.d.comb += counts.eq(self.send_data.ready)
                 with m.If(self.node_reset | (self.send_data.ready & final)):
+                    m.d.comb += [pads.eq(0), asks.eq(1)]
                     m.next = "Record"
             with m.State("Surplus"):
                 m.d.comb += leaves.eq(full)
                 with m.If(full & held["tlast"]):
+                    m.d.comb += asks.eq(1)
                     m.next = "Record"
         m.d.comb += padding.eq(fsm.ongoing("Padding"))
         return m
@@ -148,6 +157,8 @@ class DeliverAdapter(wiring.Component):
     -------
     deliver, deliver_data : In(stream)
         As of `lethe.host.host_signature`; not valid while ``node_reset``.
+    empty : In(1)
+        What ``deliver`` offers has no bytes.
     node_reset : In(1)
         What is delivered is lost.
     axis : Out(`signature_of`)
@@ -160,6 +171,7 @@ class DeliverAdapter(wiring.Component):
             {
                 "deliver": In(stream.Signature(layouts["deliver"])),
                 "deliver_data": In(stream.Signature(layouts["beat"])),
+                "empty": In(1),
                 "node_reset": In(1),
                 "axis": Out(signature_of(axis)),
             }
@@ -169,12 +181,11 @@ class DeliverAdapter(wiring.Component):
         m = Module()
         axis, record, beat = self.axis, self.deliver.payload, self.deliver_data.payload
         byte_bits = exact_log2(self._form.flit_bytes)
-        empty, last, over = Signal(), Signal(), Signal(byte_bits)
+        empty, last, over = self.empty, Signal(), Signal(byte_bits)
         takes, free = Signal(), Signal()
         # What was loaded last is not a datagram's last beat; the rest of it will not come.
         inside, aborting = Signal(), Signal()
         m.d.comb += [
-            empty.eq(record.length == 0),
             last.eq(empty | beat.last),
             over.eq(record.length[:byte_bits]),
             free.eq(~axis.tvalid | axis.tready),
@@ -337,12 +348,21 @@ class Streams(wiring.Component):
                 continue
             for name, inner in ((port, "deliver"), (f"{port}_data", "deliver_data")):
                 below, above = getattr(self, name), getattr(adapter, inner)
-                m.submodules[f"{name}_skid"] = skid = ResetInserter(resets)(Skid(below.payload.shape()))
-                wiring.connect(m, wiring.flipped(below), skid.i)
+                kept = data.StructLayout({"payload": below.payload.shape(), "empty": 1 if name == port else 0})
+                m.submodules[f"{name}_skid"] = skid = ResetInserter(resets)(Skid(kept))
                 m.d.comb += [
+                    skid.i.valid.eq(below.valid),
+                    skid.i.payload.payload.eq(below.payload),
+                    below.ready.eq(skid.i.ready),
                     above.valid.eq(skid.o.valid & ~resets),
-                    above.payload.eq(skid.o.payload),
+                    above.payload.eq(skid.o.payload.payload),
                     skid.o.ready.eq(above.ready),
                 ]
+                # Seen before the skid: behind it the way is long.
+                if name == port:
+                    m.d.comb += [
+                        skid.i.payload.empty.eq(below.payload.length == 0),
+                        adapter.empty.eq(skid.o.payload.empty),
+                    ]
         m.d.comb += self.malformed.eq(Cat(malformed).any())
         return m

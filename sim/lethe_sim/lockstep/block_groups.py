@@ -235,7 +235,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
 
 
 #: Seeds of a quick test, and cycles of each.
-SEEDS = {group: 4 for group in GROUPS} | {"wide routers": 2}
+SEEDS = {group: 4 for group in GROUPS} | {"queued routers": 2, "wide routers": 2}
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
 PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2

@@ -68,20 +68,21 @@ class GoldenFlow:
     Parameters
     ----------
     system : with ``[flow]``; its workload does not run, its faults do
+    record : keep events for ``golden.take_events``
 
     Raises
     ------
     ValueError : the system has no flow
     """
 
-    def __init__(self, system: System):
+    def __init__(self, system: System, *, record: bool = False):
         if not system.flow.ports:
             raise ValueError("flow.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16")
         self.system = system
         self.nodes, self.ports, self.mtu = system.nodes, system.flow.ports, system.flow_mtu
         self.tags = 1 << system.wire.tag_bits
         self.receive_limit = system.flow_receive_limit
-        self.golden = Golden(system, external=True)
+        self.golden = Golden(system, external=True, record=record)
         layout, level = system.layout, system.services.index(FLOW)
         self._places = np.array([layout.service_place(node, level) + FLOW.flags for node in range(system.nodes)])
         self._words = np.zeros((_AT_ONCE, layout.words), np.uint64)

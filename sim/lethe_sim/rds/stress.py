@@ -97,7 +97,7 @@ def content(seed: int, kind: int, sender: int, receiver: int, number: int, lengt
 
 
 class StressSocket:
-    """A socket, and what it has sent and received."""
+    """A socket, and what it has sent and received; ``answered``: requests of it that were answered."""
 
     def __init__(self, socket: Socket, number: int):
         self.socket, self.number = socket, number
@@ -107,6 +107,7 @@ class StressSocket:
         self.unanswered: dict[tuple[int, int], int] = {}
         self.owed: list[tuple[int, int]] = []
         self.turn = number
+        self.answered = 0
         self.stuck = False
 
 
@@ -241,6 +242,7 @@ class Running:
             task.owed.append((by, number))
         else:
             self.tallied.acks += 1
+            task.answered += 1
             self.tallied.round_trips.append(self.sockets.cycle - task.unanswered.pop((by, number)))
 
 

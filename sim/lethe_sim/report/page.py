@@ -17,6 +17,7 @@ from lethe_sim.trace import Meta, TraceError, open_trace
 from lethe_sim.trace import ladder as ladders
 
 from . import charts, fabric
+from . import flow as flow_pictures
 from . import ladder as ladder_picture
 from .html import csv_uri, data_uri, environment
 
@@ -80,7 +81,7 @@ def report(
     audit = jobs.audit_trace(path, spark=spark)
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
     unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
-    slow, rows = None, []
+    slow, rows, flow = None, [], None
     # What the audit found broken may be past drawing, and past counting.
     with contextlib.suppress(TraceError):
         ledger = read_ledger(trace)
@@ -91,12 +92,14 @@ def report(
             drained=trace.meta.drained,
             wrong=trace.meta.counters.get("sums", {}).get("wrong"),
         )
+        flow = flow_pictures.course(trace)
     page = render(
         audit,
         trace.meta,
         ladder=_ladder(path, unlucky),
         slowest=_ladder(path, slow),
         rows=rows,
+        flow=flow,
         compare=compare,
         name=Path(path).name,
     )
@@ -117,6 +120,7 @@ def render(
     ladder: ladders.MessageLadder | None = None,
     slowest: ladders.MessageLadder | None = None,
     rows: Sequence[Metric] = (),
+    flow: flow_pictures.FlowCourse | None = None,
     compare: CompareResult | None = None,
     name: str = "run.parquet",
 ) -> str:
@@ -127,6 +131,7 @@ def render(
     audit, meta : what was found in a trace, and what the trace says of itself
     ladder, slowest : the lives of the datagram sent most often, and of the slowest; shown if given
     rows : the metrics of the run; shown if given
+    flow : what the trace says of flow over time; shown if given
     compare : the comparison with the other side's trace; shown if given
     name : file name of the trace, for the commands that reproduce the page
     """
@@ -160,6 +165,8 @@ def render(
                 if life
             ],
             rows=[(row, about_metric(row.metric)) for row in rows],
+            pictures={"flow": flow_pictures.pictures(flow)} if flow else {},
+            streams=flow_pictures.streams(flow) if flow else [],
             rows_csv=csv_uri(("metric", "value", "unit"), rows),
             compare=compare,
             rules=[

@@ -105,6 +105,7 @@ def test_a_beat_is_delivered_in_every_cycle():
             count = -(-length // STEP)
             for beat in range(max(1, count)):
                 ctx.set(adapter.deliver.payload.length, length)
+                ctx.set(adapter.empty, length == 0)
                 ctx.set(adapter.deliver.payload.source, 1)
                 ctx.set(adapter.deliver.valid, 1)
                 ctx.set(adapter.deliver_data.valid, count > 0)
@@ -152,6 +153,7 @@ def test_a_reset_ends_what_is_delivered_with_a_beat_that_says_so():
         await ctx.tick()
         assert shown() == (1, 0xFF, 0, 0, 24)  # until it is taken
         ctx.set(adapter.deliver.payload, {"length": 0, "source": 1})
+        ctx.set(adapter.empty, 1)
         ctx.set(adapter.deliver.valid, 1)
         await ctx.tick().repeat(2)
         assert not ctx.get(adapter.deliver.ready)

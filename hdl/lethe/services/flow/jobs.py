@@ -756,7 +756,9 @@ class Jobs(wiring.Component):
             with m.If((task.aim == Aim.OPEN) & self._first):
                 self._open_in(m, Source.OPEN)
                 self._mark(m, Code.PONG)
-                self._plan(m, source_knows=1, life_writes=1, last=0)
+                self._plan(m, source_knows=1, life_writes=1, last=0, leaves=task.sweep & self._is_up)
+                with m.If(task.sweep & self._connecting):
+                    self._keeps(m, pong=0)
             with m.Elif(task.aim == Aim.OPEN):
                 self._mark(m, Code.MAP)
                 self._plan(m, ends_task=1)

@@ -19,6 +19,7 @@ from lethe_sim.ledger.findings import found
 from lethe_sim.ledger.group import Run, source_of
 from lethe_sim.ledger.sums import histogram, percentiles, rounded
 
+from .flow_answers import answers
 from .service import Audited, ServiceRows
 
 #: Numbers of a stream.
@@ -72,6 +73,17 @@ class _Flow:
         """A number for each stream and epoch."""
         return self.port(places) << 16 | self.rows.peer[places] & 0xFFFF
 
+    def indices(self) -> np.ndarray:
+        """Of each of `sends` the index of its port, `NULL` if no datagram of it was stored."""
+        sends, carries = self.others(self.sends), self.carries
+        carried, _ = _met(
+            self.rows.epoch[sends], _rank(self.rows.epoch[sends]), self.rows.epoch[carries],
+            _rank(self.rows.epoch[carries]),
+        )  # fmt: skip
+        found = np.full(len(self.rows.cycle), NULL)
+        found[sends] = np.append(self.index(carries), NULL)[carried]
+        return found[self.sends]
+
     def others(self, places: np.ndarray) -> np.ndarray:
         """Those rows that are about another node."""
         return places[self.rows.peer[places] != self.rows.node[places]]
@@ -98,13 +110,14 @@ def _met(keys: np.ndarray, ranks: np.ndarray, other: np.ndarray, others: np.ndar
 
 def findings(rows: ServiceRows) -> Iterator[pa.Table]:
     """What breaks a rule of flow at a node."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     yield from _of_lists(rows, flow)
     yield from _of_commits(rows, flow)
     yield from _of_order(rows, flow)
     yield from _of_cells(rows, flow)
     yield from _of_numbers(rows, flow)
     yield from _of_ends(rows, flow)
+    yield from answers(rows, flow.sends, flow.indices(), flow.refused, flow.ends)
 
 
 def _drained(rows: ServiceRows, places: np.ndarray) -> np.ndarray:
@@ -277,7 +290,7 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
 
 def streams(rows: ServiceRows) -> Columns:
     """`STREAMS` of some nodes."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     placed = rows.peer[flow.places] != rows.node[flow.places]
     places, outcome = flow.places[placed], flow.outcome[placed]
     taken = outcome != NULL
@@ -346,7 +359,7 @@ def followed(run: Run, rows: Columns) -> Iterator[pa.Table]:
 
 def sums(rows: ServiceRows) -> Multiset:
     """How many messages were sent, refused, taken, flushed, lost in resets; and how many waited how long for hosts."""
-    flow = _Flow(rows)
+    flow = rows.once(_Flow)
     counted = {
         name: len(rows.of(event))
         for name, event in (

@@ -4,6 +4,7 @@ from collections import Counter as Multiset
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ from lethe_sim.trace.check import MOST_CYCLES, scheduled_resets
 
 #: Columns of the events of services: `NULL` stands for null.
 COLUMNS = group.COLUMNS | {"tag": np.int32}
+
+Made = TypeVar("Made")
 
 
 class ServiceRows:
@@ -47,6 +50,13 @@ class ServiceRows:
         begins = reset[order]
         begins[starts_of(self.unit)] = True
         self.epoch = np.cumsum(begins) - 1
+        self._made: dict[type, Any] = {}
+
+    def once(self, kind: type[Made]) -> Made:
+        """A ``kind`` of these rows, the same one for all rules that ask."""
+        if kind not in self._made:
+            self._made[kind] = kind(self)  # pyright: ignore[reportCallIssue]
+        return self._made[kind]
 
     def of(self, event: int) -> np.ndarray:
         """The places of an event's rows."""

@@ -1,6 +1,6 @@
 """Tasks (section 9.7): a source opens or closes, a peer comes up with another life."""
 
-from lethe.spec.services.flow import Code, In
+from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 
 from . import control, hear, peers
@@ -102,6 +102,10 @@ def finish(s, flow):
         peer = peer_at(flow, node)
         peer.source_known, peer.source_boot, peer.source_round = 1, flow.task_boot, flow.task_round
         peer.source_incarnation, peer.life, peer.life_known = flow.task_incarnation, flow.task_life, 1
+        if flow.task_sweep and peer.out == Out.UP:
+            peers.leave(s, flow, node)
+        elif flow.task_sweep and peer.out == Out.CONNECTING:
+            peer.pong = 0
         peers.become_source(flow, node, In.OPEN)
         control.mark(flow, s.cycle, Code.PONG, node, 0)
         flow.job_node, flow.job_map = node, 1
