@@ -18,7 +18,7 @@ from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
 from lethe_sim.report.sweep import Kept
 
-SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter", "pool")
+SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter", "pool", "channels")
 TITLES = {
     "load": "Over load",
     "payload": "Payloads of all lengths",
@@ -28,6 +28,7 @@ TITLES = {
     "timeouts": "Time-outs under credits",
     "matter": "What mattered",
     "pool": "Pools",
+    "channels": "Credits at their best",
 }
 #: What the page draws of each.
 DRAWN = {
@@ -42,6 +43,7 @@ TABLED = {
     "timeouts": "Credits throw nothing away, so what is repeated early is in the way of what was not.",
     "matter": "A network that discards, one thing turned at a time.",
     "pool": "Buffers that all inputs of a router share, beside credits.",
+    "channels": "Credits with virtual channels and adaptive paths, beside pools.",
 }
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -194,6 +196,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("timeouts", "timeouts", "buffers", {"payload": "32 flits"}, rates | costs),
         ("matter", "change", "traffic", {}, rates | slow | costs),
         ("pool", "network", "workload.load", {}, rates | slow | costs),
+        ("channels", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
+        ("channels", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
     ):
         if name in swept:
             at = "".join(f", {axis} = {value}" for axis, value in fixed.items())

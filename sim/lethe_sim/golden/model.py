@@ -77,6 +77,10 @@ class Golden:
         if script is None and not external and system.workload.kind != "generator":
             raise GoldenError(f"workload.kind is {system.workload.kind!r}: it needs a script; build one first")
         host = EXTERNAL if external else GENERATOR if script is None else SCRIPT
+        if len(tapped) and system.credits and system.router.credit_channels > 1:
+            raise GoldenError(
+                "router.credit_channels: worms of several channels mix on a link; a capture needs one channel"
+            )
         self.system, self.record = system, record
         services = memory(system)
         self.k = parameters(system, host, [(len(numbers), words) for numbers, words in services])

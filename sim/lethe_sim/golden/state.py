@@ -219,6 +219,8 @@ class Parameters(Record):
     max_wait: int
     salt: int
     credit_flits: int
+    channels: int  # credits: of a link between routers
+    adaptive: int  # credits: a head takes any up-port and channel
     credit_delay: int
     source_incarnation: int
     reject: int
@@ -730,18 +732,30 @@ class Stored(Record):
 
 
 class Buffer(Record):
-    """Credits: an input's buffer, from when what is in front of it may act, and where its credits go; of the output of
-    that number its credits, the number of the input that it prefers, and the best that asks for it or has it.
-    A source queue has a buffer too, and the most flits it has held.
+    """Credits: a virtual channel of an input and of the output with its number; those of a port follow one another.
+
+    Of an input channel: its buffer, from when what is in front of it may act, the output channel that its credits go
+    to, the output that its worm asks for, the one channel there that is pinned, and the output channel that it holds.
+    Of an output channel: its credits, from when it is free, and the input channel that holds it.  Of a port's first
+    channel, for the port: the input channel that it prefers, the best that asks for it, the channel that is next, and
+    when its input last let a flit out.  A source queue has channels too, the first of them its flits, and the most
+    that it has held.
     """
 
     head: int
     level: int
     switch_from: int
     upstream: int
+    asks: int
+    only: int
+    holds: int
     credits: int
+    free_from: int
+    holder: int
     turn: int
     best: int
+    next: int
+    passed: int
     deepest: int
 
 
@@ -837,8 +851,10 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
         "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1, "pool": system.pool,
         "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
-        "credit_flits": system.credits, "credit_delay": system.router.credit_delay, "source_ring": SOURCE_FLITS,
-        "pinned": 1, "counters": system.counter_addresses,
+        "credit_flits": system.credits, "channels": system.router.credit_channels,
+        "adaptive": system.router.credit_path == "adaptive", "credit_delay": system.router.credit_delay,
+        "source_ring": SOURCE_FLITS,
+        "pinned": system.router.credit_path == "pinned", "counters": system.counter_addresses,
         "stimulus_words": layout.stimulus_words, "stimulus_merge": layout.stimulus_merge if port.merge_bits else NONE,
         "stimulus_refusal": layout.stimulus_refusal if port.acceptance else NONE,
         "stimulus_sweep": layout.stimulus_sweep if port.sweep else NONE,

@@ -30,6 +30,7 @@ from .state import (
     FIRST,
     LAST,
     NEVER,
+    NONE,
     TAG_FLITS,
     TAG_FLITS_MASK,
     TAG_NODE,
@@ -237,7 +238,9 @@ def carry(p, f, cycle):
             if k.tapped:
                 tap.flipped(p.tapped, p.taps, number, flags, low, high)
         target = f.links[number].target
-        if target < 0:
+        if target < 0 and k.channels > 1:
+            credits.arrive(k, f, cycle, k.port_count - 1 - target, flags, low, high)
+        elif target < 0:
             hear(p, cycle, -1 - target, flags, low, high)
         elif k.credit_flits:
             credits.arrive(k, f, cycle, target, flags, low, high)
@@ -245,10 +248,21 @@ def carry(p, f, cycle):
             router.arrive(k, f, ev, cycle, target, flags, low, high)
     f.lists[count] = 0
     if k.credit_flits:
+        if k.channels > 1:
+            hear_sinks(p, f, cycle)
         credits.step(k, f, ev, cycle)
     else:
         router.gaps(k, f, ev, cycle)
         router.decide_all(k, f, ev, cycle)
+
+
+@apart
+def hear_sinks(p, f, cycle):
+    """Under credits with several channels a NI hears one worm at a time."""
+    for node in range(p.k.nodes):
+        place = credits.drain(p.k, f, cycle, node)
+        if place != NONE:
+            hear(p, cycle, node, f.buffer_flags[place], f.buffer_flits[2 * place], f.buffer_flits[2 * place + 1])
 
 
 @jit

@@ -141,3 +141,45 @@ def test_a_pool_needs_what_queues_need():
 def test_packet_life_counts_the_wait_in_a_pool():
     plain, pooled = (System.make(topology=TREE, router={"pool": pool}) for pool in (0, 8))
     assert pooled.packet_life - plain.packet_life == 3 * (8 * (plain.format.max_flits + 1) + 3)
+
+
+@pytest.mark.parametrize(
+    ("topology", "router", "said"),
+    [
+        (
+            TREE,
+            {"flow": "credits", "credit_channels": 3},
+            "router.credit_channels: must be 1, 2 or 4, not 3; choose one of these",
+        ),
+        (
+            TREE,
+            {"flow": "credits", "credit_path": "free"},
+            "router.credit_path: no such choice 'free'; choose pinned or adaptive",
+        ),
+        (
+            {"kind": "mesh"},
+            {"flow": "credits", "credit_path": "adaptive"},
+            'router.credit_path: a mesh with one channel has no choice; set it to "pinned"',
+        ),
+        *(
+            (
+                TREE,
+                router,
+                f"router.{next(iter(router))}: a network that discards has no virtual channels; leave it out, or set "
+                'flow = "credits"',
+            )
+            for router in ({"credit_channels": 2}, {"credit_path": "adaptive"})
+        ),
+    ],
+)
+def test_channels(topology, router, said):
+    assert f"(configuration): {said}" in refused(topology=topology, router=router)
+
+
+def test_a_pinned_channel_needs_the_key_in_the_first_flit_and_a_free_one_does_not():
+    sections = {"wire": {"flit_bits": 16}, "ni": {"slots": 64}}
+    for topology in (TREE, {"kind": "mesh"}):
+        router = {"flow": "credits", "credit_channels": 2}
+        said = refused(**sections, topology=topology, router=router)
+        assert "router.flow: kind, destination, source and slot must fit the first flit, but take 17 bits" in said
+        System.make(**sections, topology=topology, router=router | {"credit_path": "adaptive"})

@@ -36,6 +36,10 @@ SWEEPS = {
     "pool": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
     "'pool of 8 worms' = { router = { pool = 8 } }\n"
     "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n[axes]\nworkload.load = [0.05, 1.0]\n",
+    "channels": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
+    "'pool of 8 worms' = { router = { pool = 8 } }\n"
+    "'4 channels of 1 worm' = { router = { flow = 'credits', queue = 1, credit_channels = 4 } }\n"
+    "[axes]\nni.slots = [16, 8]\nworkload.load = [0.05, 1.0]\n",
     "matter": BASE + "[axes.change]\nas-it-comes = { workload = { count = 3 } }\n"
     "[axes.traffic]\nuniform = { workload = { load = 0.5 } }\n",
 }  # fmt: skip

@@ -18,6 +18,9 @@ QUEUES = (0, 1, 2, 4)
 MOST_POOL = 64
 #: What happens to a worm that cannot go on.
 FLOWS = ("discard", "credits")
+#: Virtual channels of a router input, and who chooses among them and among up-ports.
+CHANNELS = (1, 2, 4)
+CREDIT_PATHS = ("pinned", "adaptive")
 #: A trace numbers the lanes of a router, two for each input, with 8 bits.
 MOST_QUEUES = 128
 #: The first fields of a header: kind, destination, source and slot.
@@ -41,7 +44,14 @@ class RouterSection:
     pool: int = key(0, "worms that all inputs of a router share buffers for, 0 to 64; not with router.queue")
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
-        4, "credits: flits that a router input buffers, 1 to 4096; router.queue, if not 0, says it in worms"
+        4,
+        "credits: flits that a channel of a router input buffers, 1 to 4096; router.queue, if not 0, says it in worms",
+    )
+    credit_channels: int = key(
+        1, "credits: virtual channels of a router input, 1, 2 or 4, each with a buffer of its own"
+    )
+    credit_path: str = key(
+        "pinned", "credits: pinned: up-port and channel follow from pair and slot; or adaptive: those with most credits"
     )
     credit_delay: int = key(1, "credits: cycles from a flit's departure until its place can be used again, 1 to 8")
     max_wait: int = key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
@@ -61,21 +71,40 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         fail("router.flow", f"no such flow control {router.flow!r}", f"choose {' or '.join(FLOWS)}")
     within("router.credit_flits", 1, 4096)
     within("router.credit_delay", 1, 8)
+    if router.credit_channels not in CHANNELS:
+        fail("router.credit_channels", f"must be 1, 2 or 4, not {router.credit_channels}", "choose one of these")
+    if router.credit_path not in CREDIT_PATHS:
+        fail("router.credit_path", f"no such choice {router.credit_path!r}", f"choose {' or '.join(CREDIT_PATHS)}")
     if system.credits:
         _credits(system, fail)
-    elif not system.stores:
-        return
+    else:
+        _without_credits(system, fail)
+        if not system.stores:
+            return
     store = "router.queue" if system.queue else "router.pool"
     if system.stores and graph.max_ports > MOST_QUEUES:
         fail(store, f"needs routers of at most {MOST_QUEUES} ports, not {graph.max_ports}", "leave it at 0")
     key_fits(system, store if system.stores else "router.flow", fail)
 
 
+def _without_credits(system: "System", fail: Fail) -> None:
+    """What chooses for credits chooses nothing elsewhere."""
+    router = system.router
+    for name, given in (
+        ("router.credit_channels", router.credit_channels != 1),
+        ("router.credit_path", router.credit_path != "pinned"),
+    ):
+        if given:
+            fail(name, "a network that discards has no virtual channels", 'leave it out, or set flow = "credits"')
+
+
 def key_fits(system: "System", where: str, fail: Fail) -> None:
     """Where paths are pinned a router reads kind, destination, source and slot from a first flit."""
-    form = system.format
+    form, router = system.format, system.router
     key = form.common[FIELDS_OF_KEY - 1]
-    if system.graph.up_ports(0) and key.offset + key.width > form.flit_bits:
+    if system.credits and router.credit_path == "adaptive":
+        return
+    if (system.graph.up_ports(0) or router.credit_channels > 1) and key.offset + key.width > form.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
         fail(
             where,
@@ -100,6 +129,8 @@ def _credits(system: "System", fail: Fail) -> None:
     for name, given in torn:
         if given:
             fail(name, "credits that are lost with a flit never come back", "leave it out")
+    if system.router.credit_path == "adaptive" and system.router.credit_channels == 1 and not system.graph.up_ports(0):
+        fail("router.credit_path", f"a {system.graph.kind} with one channel has no choice", 'set it to "pinned"')
     if system.timers.ack_limit:
         fail("timers.ack_limit", "with credits nothing bounds how long a worm is under way", "leave it at 0")
 

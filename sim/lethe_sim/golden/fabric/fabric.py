@@ -34,7 +34,7 @@ class Fabric(NamedTuple):
     pool: Any  # per router: its buffers
     pool_flags: np.ndarray  # per flit in a pool: its flags
     pool_flits: np.ndarray  # per flit in a pool: its words
-    buffers: Any  # credits: per port, then per source queue
+    buffers: Any  # credits: per channel of a port, a sink, a source queue
     buffer_flags: np.ndarray  # per flit in a buffer: its flags
     buffer_flits: np.ndarray  # per flit in a buffer: its words
     returning: np.ndarray  # the most flits in a source queue; per phase: how many credits come back, and where to
@@ -104,8 +104,8 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
     queues = count if k.input_worms else 0
     stored = len(sizes) * int(k.pool)
     sources = int(k.nodes) if k.credit_flits else 0
-    buffers = count if k.credit_flits else 0
-    places = buffers * int(k.credit_flits) + sources * int(k.source_ring)
+    buffers = count * int(k.channels) if k.credit_flits else 0
+    places = (buffers + sources * int(k.channels)) * int(k.credit_flits) + sources * int(k.source_ring)
     return Fabric(
         routers=routers.reshape(-1),
         ports=inputs.reshape(-1),
@@ -121,10 +121,10 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
         pool=np.zeros(stored * Stored.size, np.int64),
         pool_flags=np.zeros(stored * int(k.max_flits), np.int64),
         pool_flits=np.zeros(2 * stored * int(k.max_flits), np.uint64),
-        buffers=np.zeros((buffers + sources) * Buffer.size, np.int64),
+        buffers=np.zeros((buffers + 2 * sources * int(k.channels)) * Buffer.size, np.int64),
         buffer_flags=np.zeros(places, np.int64),
         buffer_flits=np.zeros(2 * places, np.uint64),
-        returning=np.zeros(1 + int(k.return_phases) * (buffers + 1), np.int64),
+        returning=np.zeros(1 + int(k.return_phases) * (count + sources + 1), np.int64),
         leaps=leaps(),
     )
 

@@ -1,4 +1,4 @@
-"""Pinned up-ports: which one a message takes through a fat tree whose inputs have queues (section 3.1)."""
+"""Pinned up-ports, where worms wait in a fat tree: which one a message takes (section 3.1); and pinned channels."""
 
 import numpy as np
 
@@ -8,6 +8,9 @@ from lethe_sim.golden.lib.bits import mask
 from lethe_sim.golden.lib.random import scale
 from lethe_sim.golden.link.crc import update16_bits
 from lethe_sim.golden.state import Field
+
+#: The channel is from bits that no up-port of the first three levels is from.
+CHANNEL_TURN = 3
 
 
 @jit
@@ -28,11 +31,21 @@ def key_hash(k, low):
 
 
 @jit
+def turned(hashed, turn):
+    """The low 8 of 16 bits that are rotated right."""
+    return (hashed >> turn | hashed << 16 - turn) & 0xFF
+
+
+@jit
 def pinned(k, low, level, ups):
     """Which of ``ups`` up-ports a head takes at a level of the tree."""
-    turn = 5 * level % 16
-    hashed = key_hash(k, low)
-    return scale((hashed >> turn | hashed << 16 - turn) & 0xFF, 8, ups)
+    return scale(turned(key_hash(k, low), 5 * level % 16), 8, ups)
+
+
+@jit
+def pinned_channel(k, low):
+    """Which virtual channel the messages between two nodes on one slot have all the way."""
+    return scale(turned(key_hash(k, low), CHANNEL_TURN), 8, k.channels)
 
 
 @jit

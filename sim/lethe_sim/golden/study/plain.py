@@ -15,7 +15,7 @@ from lethe_sim.golden.fabric import fabric
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.lib.random import advance, scale
 from lethe_sim.golden.record import Record, table
-from lethe_sim.golden.state import EXTERNAL, FIRST, LAST, VALID, parameters
+from lethe_sim.golden.state import EXTERNAL, FIRST, LAST, NONE, VALID, parameters
 from lethe_sim.golden.study import credits
 
 
@@ -59,11 +59,12 @@ def _next_birth(seed, born, threshold):
 @jit
 def _feed(k, f, cycle, node, source, seeds, threshold, size):
     """A source with a packet and a credit sends a flit; it only looks at births that it has come to."""
-    held = f.buffers[k.port_count + node]
-    if source.born > cycle or held.credits == 0:
+    if source.born > cycle:
         return
-    held.credits -= 1
     left = source.left
+    channel = credits.source_channel(k, f, node, U0)
+    if channel == NONE:
+        return
     low, flags = U0, VALID
     if left == 0:
         seeds[node] = advance(seeds[node])
@@ -72,7 +73,7 @@ def _feed(k, f, cycle, node, source, seeds, threshold, size):
         flags |= FIRST
     if left == size - 1:
         flags |= LAST
-    fabric.fly(k, f, cycle + k.latency, node, flags, low, np.uint64(source.born))
+    credits.launch(k, f, cycle + k.latency, node, channel, flags, low, np.uint64(source.born))
     if left == size - 1:
         source.left = 0
         seeds[node], source.born = _next_birth(seeds[node], source.born, threshold)
@@ -97,7 +98,11 @@ def _run(tables, k, events, sources, seeds, threshold, size, warm_up, cycles, me
             target, flags = f.links[f.flight[row]].target, f.flight[row + 1]
             if target >= 0:
                 credits.arrive(k, f, cycle, target, flags, f.flight_data[row], f.flight_data[row + 1])
-            elif cycle >= warm_up:
+                continue
+            if k.channels > 1:  # a node takes a flit at once
+                sink = credits.sink_of(k, -1 - target) + (flags >> credits.CHANNEL)
+                credits.give_back(k, f, cycle + k.credit_delay, f.buffers[sink].upstream)
+            if cycle >= warm_up:
                 measured.flits += 1
                 if flags & LAST:
                     measured.packets += 1
@@ -118,7 +123,8 @@ def plain_packets(
 ) -> Plain:
     """Packets of ``size`` flits from all nodes to uniformly random others, ``load`` flits per node and cycle.
 
-    They are born by chance in each cycle and wait at their source without limit; heads climb a tree by random ports.
+    They are born by chance in each cycle and wait at their source without limit; heads climb a tree by random ports, or
+    as ``router.credit_path = "adaptive"`` says, and take any free channel.
     Sources are a link away from their routers, as routers are from each other.
 
     Parameters
