@@ -80,6 +80,9 @@ ERRORS = [
     ('[router]\nflow = "deflect"', "router.flow", "no such flow control 'deflect'", "choose discard or credits"),
     ("[router]\ncredit_flits = 0", "router.credit_flits", "must be 1 to 4096, not 0", "in that range"),
     ("[router]\ncredit_delay = 9", "router.credit_delay", "must be 1 to 8, not 9", "in that range"),
+    ("[router]\ncredit_channels = 3", "router.credit_channels", "must be 1, 2 or 4, not 3", "choose one of these"),
+    ("[router]\ncredit_channels = 2", "router.credit_channels", "has no virtual channels", 'set flow = "credits"'),
+    ('[router]\ncredit_path = "xy"', "router.credit_path", "no such choice 'xy'", "choose pinned or adaptive"),
     (CREDITS + '[topology]\nkind = "wire"', "router.flow", "a wire has no routers", 'set flow = "discard"'),
     (
         CREDITS + "[ni]\nslots = 64\n[wire]\nflit_bits = 16",

@@ -45,13 +45,13 @@ class RouterSection:
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
         4,
-        "credits: flits that a channel of a router input buffers, 1 to 4096; router.queue, if not 0, says it in worms",
+        "credits: flits that a channel of an input buffers, 1 to 4096; router.queue, if not 0, says it in worms",
     )
     credit_channels: int = key(
         1, "credits: virtual channels of a router input, 1, 2 or 4, each with a buffer of its own"
     )
     credit_path: str = key(
-        "pinned", "credits: pinned: up-port and channel follow from pair and slot; or adaptive: those with most credits"
+        "pinned", "credits: up-port and channel by pair and slot (pinned), or those with most credits (adaptive)"
     )
     credit_delay: int = key(1, "credits: cycles from a flit's departure until its place can be used again, 1 to 8")
     max_wait: int = key(64, "queue: cycles a head waits for its output before it is discarded, 1 to 65535")
