@@ -45,7 +45,7 @@ class RouterSection:
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
         4,
-        "credits: flits that a channel of an input buffers, 1 to 4096; router.queue, if not 0, says it in worms",
+        "credits: flits that each channel buffers, 1 to 4096; router.queue, if not 0, says it in worms",
     )
     credit_channels: int = key(
         1, "credits: virtual channels of a router input, 1, 2 or 4, each with a buffer of its own"
