@@ -89,8 +89,8 @@ class SendAdapter(wiring.Component):
         with m.If(counts):
             m.d.sync += [left.eq(left - 1), final.eq(Mux(partial, left == 1, left == 2))]
 
-        # What is offered comes from registers: what the NI does with it is path enough.  In the next cycle: a record if
-        # there is one, a beat if there is one, or a beat of zeros.
+        # `valid` of both streams comes from registers, because the NI's logic behind it is deep.  The next cycle may
+        # offer a record (`asks`), a beat of the host's (`gives`), or a beat of zeros (`pads`).
         asks, gives, pads = Signal(), Signal(), Signal()
         m.d.sync += [self.send.valid.eq(asks & fills), self.send_data.valid.eq((gives & fills) | pads)]
         with m.FSM() as fsm:
@@ -124,8 +124,7 @@ class SendAdapter(wiring.Component):
                     m.d.comb += [gives.eq(0), asks.eq(0), pads.eq(0)]
                     m.next = "Surplus"
             with m.State("Padding"):
-                m.d.comb += pads.eq(1)
-                m.d.comb += counts.eq(self.send_data.ready)
+                m.d.comb += [pads.eq(1), counts.eq(self.send_data.ready)]
                 with m.If(self.node_reset | (self.send_data.ready & final)):
                     m.d.comb += [pads.eq(0), asks.eq(1)]
                     m.next = "Record"
@@ -358,7 +357,7 @@ class Streams(wiring.Component):
                     above.payload.eq(skid.o.payload.payload),
                     skid.o.ready.eq(above.ready),
                 ]
-                # Seen before the skid: behind it the way is long.
+                # Compared before the skid, because the adapter's logic behind the skid is deep.
                 if name == port:
                     m.d.comb += [
                         skid.i.payload.empty.eq(below.payload.length == 0),

@@ -50,13 +50,13 @@ class ServiceRows:
         begins = reset[order]
         begins[starts_of(self.unit)] = True
         self.epoch = np.cumsum(begins) - 1
-        self._made: dict[type, Any] = {}
+        self._made: dict[Callable, Any] = {}
 
-    def once(self, kind: type[Made]) -> Made:
-        """A ``kind`` of these rows, the same one for all rules that ask."""
-        if kind not in self._made:
-            self._made[kind] = kind(self)  # pyright: ignore[reportCallIssue]
-        return self._made[kind]
+    def once(self, make: Callable[["ServiceRows"], Made]) -> Made:
+        """``make`` of these rows, made once for all rules that ask."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
 
     def of(self, event: int) -> np.ndarray:
         """The places of an event's rows."""
