@@ -413,6 +413,27 @@ def test_a_task_opens_a_source():
     assert tuple(word[name] for name in names) == (In.OPEN, 10, 1, 3, 1)
 
 
+@pytest.mark.parametrize(
+    ("out", "life", "leaves", "pong"),
+    [
+        (UP, 9, True, None), (UP, 10, False, None), (CONNECTING | {"pong": 1}, 9, False, 0),
+        (CONNECTING | {"pong": 1}, 10, False, None), ({"state": Out.LEAVING}, 9, False, None),
+    ],
+)  # fmt: skip
+def test_a_source_that_opens_in_another_life_is_no_peer_of_before(out, life, leaves, pong):
+    """What this node had with the peer as a sender is over: it leaves UP, and a PONG of before does not count."""
+    given = heard(Code.PING, round=1, boot=10) | {"peer_in": OPEN, "peer_life": {"known": 1, "boot": life}}
+    bench = Bench(**given, peer_out=out).play(70, {6: {"heard": 0, "sweep.ready": 1}})
+    opened = next(found for found in bench.seen if found["life_writes"])
+    assert bool(opened["leaves"]) == leaves and opened["in_word"]["state"] == In.OPEN
+    if leaves:
+        assert opened["out_word"]["state"] == Out.LEAVING and opened["notices"]
+    else:
+        assert not opened["state_writes"] and bool(opened["kept_writes"]) == (pong is not None)
+    if pong is not None:
+        assert opened["out_word"]["pong"] == pong and opened["out_word"]["state"] == Out.CONNECTING
+
+
 def test_a_ping_once_more():
     """PONG is marked; a source that was mute revives, with MAP and each WINDOW that waits; an older one is ignored."""
     bench = Bench(**heard(Code.PING, round=4, boot=9), peer_in=MUTE).play(14, {11: {"heard": 0}})

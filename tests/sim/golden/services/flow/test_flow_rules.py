@@ -273,6 +273,27 @@ def test_a_source_that_is_closed_is_told_nothing():
         assert stream.told == told, (source, carried)
 
 
+@pytest.mark.parametrize(
+    ("before", "known", "after"),
+    [
+        ((Out.UP, 0), 1, (Out.LEAVING, 0)), ((Out.CONNECTING, 1), 1, (Out.CONNECTING, 0)),
+        ((Out.UP, 0), 0, (Out.UP, 0)), ((Out.CONNECTING, 1), 0, (Out.CONNECTING, 1)),
+    ],
+)  # fmt: skip
+def test_a_source_that_opens_in_another_life_is_no_peer_of_before(before, known, after):
+    """A PING of another boot ends what this node had with its sender; the first PING of a node does not."""
+    bench = FlowBench()
+    peer = Peer(bench.flow(), int(bench.flow().at_peers), 1)
+    peer.life_known, peer.life = known, 5
+    peer.out, peer.pong = before
+    bench.send(1, 0, 4)
+    for _ in range(300):
+        bench.step()
+        if peer.source == In.OPEN:
+            break
+    assert peer.source == In.OPEN and peer.life != 5 and (peer.out, peer.pong) == after
+
+
 def test_cancels():
     """Of slot 16 and beyond nothing is below."""
     bench = FlowBench()
