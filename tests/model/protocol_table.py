@@ -5,7 +5,7 @@ With ``--run`` it prints a search of every system, and every counter-example, in
 
 from tests.helpers import ROOT
 from tests.model.protocol_ladder import ladder
-from tests.model.protocol_search import search
+from tests.model.protocol_progress import Fair
 from tests.model.protocol_settings import FULL, QUICK, TRIALS
 from tests.model.trials import Model
 
@@ -16,7 +16,7 @@ PROTOCOL = Model(
     full=FULL,
     trials=TRIALS,
     shown=lambda trial: trial.rule in ("R22", "R27", "E1") or trial.broken == "S7",
-    search=search,
+    system=Fair,
     ladder=ladder,
 )
 

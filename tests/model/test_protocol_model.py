@@ -10,7 +10,6 @@ import pytest
 
 from tests.helpers import ROOT
 from tests.model.protocol_rules import Setting
-from tests.model.protocol_search import search
 from tests.model.protocol_settings import FULL, QUICK, TRIALS
 from tests.model.protocol_table import PROTOCOL
 
@@ -36,7 +35,7 @@ def test_without_a_rule(trial):
 @pytest.mark.parametrize("setting", PROTOCOL.others(), ids=range(len(PROTOCOL.others())))
 def test_with_all_rules_the_same_system_holds(setting):
     """What breaks is the rule's doing, not the system's."""
-    assert search(setting, progress=False).violation is None
+    assert PROTOCOL.search(setting, progress=False).violation is None
 
 
 def test_every_rule_has_its_row_and_its_place_in_the_code():
@@ -45,14 +44,13 @@ def test_every_rule_has_its_row_and_its_place_in_the_code():
     assert rules == {trial.rule for trial in TRIALS}
     assert len(rules) == 27 + 5 + 2
     code = "".join(
-        (Path(__file__).parent / f"protocol_{part}.py").read_text() for part in ("rules", "network", "search")
+        (Path(__file__).parent / f"protocol_{part}.py").read_text() for part in ("rules", "network", "progress")
     )
     assert rules <= set(RULE.findall(code))
 
 
 def test_the_page_is_fresh():
-    text = PROTOCOL.page.read_text(encoding="utf-8")
-    assert PROTOCOL.refreshed(text) == text, "the page is stale; run python -m tests.model.protocol_table"
+    PROTOCOL.is_fresh()
 
 
 def test_a_ladder_names_what_happened():
@@ -67,4 +65,4 @@ def test_a_ladder_names_what_happened():
 
 def test_a_system_too_large_is_refused():
     with pytest.raises(MemoryError, match="more than 50 states; make the setting smaller"):
-        search(Setting(), limit=50)
+        PROTOCOL.search(Setting(), limit=50)

@@ -4,10 +4,11 @@ import argparse
 import dataclasses
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.model.graph import Result, Violation
+from tests.model.graph import Result, System, Violation, explore
 
 
 class Trial(NamedTuple):
@@ -52,7 +53,7 @@ class Model:
     quick, full : name → (setting, states, moves) of the systems that are always searched, and of the large ones
     trials : a rule taken away in each
     shown : whether the page shows a trial's counter-example
-    search : of a setting
+    system : of a setting
     ladder : a path and its violation, as people read them
     """
 
@@ -62,8 +63,12 @@ class Model:
     full: dict[str, tuple[Any, int, int]]
     trials: tuple[Trial, ...]
     shown: Callable[[Trial], bool]
-    search: Callable[..., Result]
+    system: Callable[[Any], System]
     ladder: Callable[[list, Violation | None, Any], str]
+
+    def search(self, setting: Any, *, progress: bool = True, limit: int = 5_000_000) -> Result:
+        """Every state of a system; with ``progress`` every goal is then looked at.  Nothing is searched twice."""
+        return _searched(self.system, setting, progress, limit)
 
     def systems(self) -> str:
         """Every system that is searched, with its states."""
@@ -117,6 +122,16 @@ class Model:
         assert (broken, len(result.path)) == (trial.broken, trial.steps), shown
         assert trial.broken or trial.reason, "it must be said why nothing breaks"
 
+    def every_property_breaks(self, *others: str) -> None:
+        """Assert that each property of the page breaks in a trial, or in another test if it is one of ``others``."""
+        named = set(re.findall(r"^\| ([SL]\d+) \|", self.page.read_text(encoding="utf-8"), re.MULTILINE))
+        assert named - set(others) == {trial.broken for trial in self.trials if trial.broken}
+
+    def is_fresh(self) -> None:
+        """Assert that the page has the tables of today."""
+        text = self.page.read_text(encoding="utf-8")
+        assert self.refreshed(text) == text, f"{self.page.name} is stale; python -m tests.model.…_table writes it"
+
     def others(self) -> list:
         """The systems that break without a rule and are not in `quick`, each once, in the order of the trials."""
         searched = {setting for setting, _, _ in self.quick.values()}
@@ -150,3 +165,8 @@ class Model:
             self.run(chosen.full)
         else:
             self.page.write_text(self.refreshed(self.page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+@cache
+def _searched(system: Callable[[Any], System], setting: Any, progress: bool, limit: int) -> Result:
+    return explore(system(setting), progress=progress, limit=limit)

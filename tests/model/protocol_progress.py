@@ -1,15 +1,10 @@
-"""Search of the protocol's model, and the progress that is demanded of it."""
+"""The progress that is demanded of the protocol's model."""
 
 from collections.abc import Hashable, Iterable
 
-from tests.model.graph import FREELY, PERHAPS, Goal, Result, explore
+from tests.model.graph import FREELY, PERHAPS, Goal
 from tests.model.protocol_network import FREE_WILL, Move, Network
-from tests.model.protocol_rules import LIVE, Setting
-
-
-def search(setting: Setting, *, progress: bool = True, limit: int = 5_000_000) -> Result:
-    """Every state of a system; with ``progress`` every state is then asked whether a fair run from it drains."""
-    return explore(Fair(setting), progress=progress, limit=limit)
+from tests.model.protocol_rules import LIVE
 
 
 class Fair(Network):
