@@ -10,7 +10,7 @@ from pathlib import Path
 from lethe.spec.config import load
 from lethe_sim.rds import RdsNetwork
 from lethe_sim.rds.golden import GoldenFlow
-from lethe_sim.rds.stress import Running, Stress, Wrong, head, told, verdict
+from lethe_sim.rds.stress import Running, Stress, Wrong
 
 NETWORK = Path(__file__).with_name("network.toml")
 SOCKETS = 64
@@ -30,16 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
     with RdsNetwork(GoldenFlow(load(str(NETWORK)))) as network:
         addresses = [network.addresses.of(node) for node in range(len(network.nodes))]
         running = Running(network, addresses, asked)
-        intervals = []
-        print(head())
         try:
-            for interval in running.run():
-                print(told(interval), flush=True)
-                intervals.append(interval)
+            for line in running.lines():
+                print(line, flush=True)
         except Wrong as wrong:
             print(f"broken: {wrong}")
             return 1
-        print(verdict(asked, intervals))
         answered = sorted(task.answered for task in running.tasks)
         print(
             f"answered requests of a socket: least {answered[0]}, median {answered[SOCKETS // 2]}, most {answered[-1]}"

@@ -149,7 +149,7 @@ def _ping(args: argparse.Namespace) -> int:
 
 def _stress(args: argparse.Namespace) -> int:
     from lethe_sim.rds.addresses import Addresses
-    from lethe_sim.rds.stress import Running, Stress, Wrong, head, told, verdict
+    from lethe_sim.rds.stress import Running, Stress, Wrong
 
     names = ("tasks", "depth", "request", "ack", "cycles", "interval", "patience", "seed")
     try:
@@ -164,18 +164,14 @@ def _stress(args: argparse.Namespace) -> int:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise Mistake(f"--tasks: a node has not so many ports free ({error.strerror}); ask for fewer") from None
-        print(head(), flush=True)
-        intervals = []
         try:
-            for interval in running.run():
-                print(told(interval), flush=True)
-                intervals.append(interval)
+            for line in running.lines():
+                print(line, flush=True)
         except Wrong as wrong:
             print(f"broken: {wrong}")
             return 1
         finally:
             running.close()
-        print(verdict(asked, intervals))
     return 0
 
 

@@ -19,7 +19,7 @@ from .socket import Socket
 if TYPE_CHECKING:
     from .network import Sockets
 
-__all__ = ["HEADER", "Interval", "Running", "Stress", "Wrong", "head", "told", "verdict"]
+__all__ = ["HEADER", "Interval", "Running", "Stress", "Wrong"]
 
 #: Bytes of a message at least: kind, sender, receiver, number.
 HEADER = struct.Struct("<HHHQ")
@@ -130,7 +130,10 @@ class Running:
         self.moved = sockets.cycle
 
     def run(self) -> Iterator[Interval]:
-        """Send, receive and check until the time is over and everything is answered."""
+        """Send, receive and check until the time is over and everything is answered.
+
+        Raises `Wrong` for a message that is not as it must be, and if nothing arrives any more.
+        """
         start = self.sockets.cycle
         end, poll, moved = start + self.stress.cycles, Poll(), self.tasks
         of = {task.socket: task for task in self.tasks}
@@ -156,6 +159,15 @@ class Running:
                 yield self._tally()
         if self.sockets.cycle > self.tallied.start:
             yield self._tally()
+
+    def lines(self) -> Iterator[str]:
+        """The same as text: a head, a line for each interval, and at the end what was found."""
+        intervals = []
+        yield _head()
+        for interval in self.run():
+            intervals.append(interval)
+            yield _line(interval)
+        yield _verdict(self.stress, intervals)
 
     def close(self) -> None:
         """Close the sockets."""
@@ -249,12 +261,12 @@ class Running:
 _HEAD = ("cycles", "requests", "acks", "bytes/kcycle", "round trip", "most", "ENOBUFS", "again")
 
 
-def head() -> str:
+def _head() -> str:
     """The line above those of the intervals."""
     return "  ".join(name.rjust(_width(name)) for name in _HEAD)
 
 
-def told(interval: Interval) -> str:
+def _line(interval: Interval) -> str:
     """An interval's line; rates are per 1,000 cycles, the round trip is the median."""
     trips = sorted(interval.round_trips)
     cells = (
@@ -266,7 +278,7 @@ def told(interval: Interval) -> str:
     return "  ".join(cell.rjust(_width(name)) for name, cell in zip(_HEAD, cells, strict=True))
 
 
-def verdict(stress: Stress, intervals: list[Interval]) -> str:
+def _verdict(stress: Stress, intervals: list[Interval]) -> str:
     """What is said at the end of a run that found nothing wrong."""
     requests, cycles = sum(i.requests for i in intervals), intervals[-1].end - intervals[0].start if intervals else 0
     acks = sum(interval.acks for interval in intervals)
