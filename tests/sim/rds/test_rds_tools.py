@@ -77,12 +77,13 @@ def test_a_stress_checks_every_message():
 def test_a_stress_tells_its_intervals():
     with RdsNetwork(ReferenceTransport(4, seed=2)) as network:
         running = stress.Running(network, addresses(network), stress.Stress(tasks=4, cycles=6000, interval=2000))
+        started = network.cycle
         head, *lines, found = running.lines()
         assert len(lines) >= 3 and {len(line) for line in lines} == {len(head)}
         requests = sum(int(line.split()[1].replace(",", "")) for line in lines)
         acks = sum(task.answered for task in running.tasks)
         assert requests == acks > 0
-        cycles = running.tallied.start
+        cycles = network.cycle - started
         told = f"{requests:,} requests and {acks:,} acks of 4 sockets in {cycles:,} cycles: "
         assert found == told + "every one whole, once and in order"
         running.close()
