@@ -54,7 +54,7 @@ class Absence:
 @dataclass(frozen=True, kw_only=True)
 class Notice:
     node: int = key(0, "node that is told")
-    died: int = key(0, "node that is said to be dead, whether or not it is")
+    died: int = key(1, "node that is said to be dead, whether or not it is")
     start: int = key(0, "cycle of the notice")
 
 

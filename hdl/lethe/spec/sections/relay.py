@@ -147,7 +147,7 @@ def first_overlay(system: "System") -> Overlay:
 
 
 def notices(system: "System") -> tuple[tuple[tuple[int, int], ...], ...]:
-    """For each node (cycle, dead node) of its notices, in their order; of a node that is told twice the first counts."""
+    """For each node (cycle, dead node) of its notices, in their order; if a node is told twice, the first counts."""
     found: list[dict[int, int]] = [{} for _ in range(system.nodes)]
     given: list[dict[int, int]] = [{} for _ in range(system.nodes)]
     for row in system.faults.notices:

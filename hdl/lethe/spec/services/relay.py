@@ -12,7 +12,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["HEADER", "MODE", "RELAY", "State", "Type", "detail"]
+__all__ = ["HEADER", "MODE", "RELAY", "RecordState", "Type", "detail"]
 
 #: The mode of a record on `send` that is a message for relay.
 MODE = 2
@@ -34,7 +34,7 @@ class Type(enum.IntEnum):
     PULL = 6  # what goes my way?
 
 
-class State(enum.IntEnum):
+class RecordState(enum.IntEnum):
     """What a relay knows of a message."""
 
     SENDING = 1  # a hop with its data is under way, or waits
