@@ -66,6 +66,7 @@ def act(s, relay):
         else:
             park(s, relay)
     elif relay.phase == Phase.STORE:
+        tell.entry_event(s, Event.RELAY_EVICT, entry_at(relay, relay.job_number))
         store(s, relay)
     elif relay.phase == Phase.RELEASE:
         release(s, relay)
@@ -77,7 +78,7 @@ def act(s, relay):
 def first(s, relay):
     """The first step: where is the message?"""
     register, heard = relay.registers[1], relay.heard[0]
-    tell.read(s, DATA_IN, heard)
+    tell.read(s, DATA_IN, heard, relay.uid_mask)
     heard.hop = register.source
     sound = register.length >= tell.HEADER_BYTES and register.cls == relay.data_class and heard.type == Type.DATA
     sound = sound and hear.names_nodes(relay, heard)
@@ -128,7 +129,7 @@ def judge(s, relay):
     heard = relay.heard[0]
     row = from_at(relay, heard.source)
     if heard.prev == row.mark:
-        if relay.free_cells == 0:
+        if relay.free_cells == relay.fresh_cells:
             go_hungry(s, relay, heard)
             return
         take_cell(s, relay, heard, 1)
@@ -147,7 +148,7 @@ def judge(s, relay):
 def park(s, relay):
     """A message before its turn is parked, if a cell is left for another (M12)."""
     heard = relay.heard[0]
-    if relay.free_cells < 2:
+    if relay.free_cells - relay.fresh_cells < 2:
         go_hungry(s, relay, heard)
         return
     take_cell(s, relay, heard, 0)
@@ -242,9 +243,7 @@ def pass_on(s, relay, heard):
     if number != NONE:
         entry = entry_at(relay, number)
         if entry.state == RecordState.ACKED:
-            out = tell.of_entry(relay, Type.ACKED, entry)
-            out.prev, out.cls = 0, 0
-            tell.told_up(s, relay)
+            hear.answer_acked(s, relay)
             beats(s, relay, Beats.DROP)
             return
         if entry.buffer != NONE:
@@ -253,7 +252,7 @@ def pass_on(s, relay, heard):
             return
     else:
         number = records.way(relay, heard.source, heard.uid)
-    if number != NONE and relay.free_buffers == 0 and relay.held > 0:
+    if number != NONE and relay.free_buffers == relay.fresh_buffers and relay.held > 0:
         evict(s, relay)
         relay.phase = Phase.STORE
         return
@@ -264,9 +263,8 @@ def pass_on(s, relay, heard):
 def evict(s, relay):
     """The oldest held data go."""
     oldest = number_at(relay, relay.at_held)[0]
-    entry = entry_at(relay, buffer_at(relay, oldest).record)
-    tell.entry_event(s, Event.RELAY_EVICT, entry)
-    entry.buffer = NONE
+    relay.job_number = buffer_at(relay, oldest).record
+    entry_at(relay, relay.job_number).buffer = NONE
     unhold(relay, oldest)
     give_free_buffer(relay, oldest)
 
@@ -288,7 +286,7 @@ def store(s, relay):
         records.make(s, relay, number, heard, length(relay))
     entry = entry_at(relay, number)
     records.fill(entry, heard, length(relay))
-    if relay.free_buffers == 0:
+    if relay.free_buffers == relay.fresh_buffers:
         records.become(relay, entry, RecordState.OWED)
         tell.relay_event(s, Event.RELAY_OWED, heard, length(relay))
         beats(s, relay, Beats.DROP)

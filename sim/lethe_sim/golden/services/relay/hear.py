@@ -89,7 +89,7 @@ def names_nodes(relay, header):
 def act(s, relay):
     """The job's first step."""
     register, heard = relay.registers[0], relay.heard[0]
-    tell.read(s, CONTROL_IN, heard)
+    tell.read(s, CONTROL_IN, heard, relay.uid_mask)
     heard.hop = register.source
     sound = register.length == tell.HEADER_BYTES and register.cls == relay.control_class
     sound = sound and Type.ACKED <= heard.type <= Type.PULL and names_nodes(relay, heard)
@@ -124,7 +124,6 @@ def act(s, relay):
         way = relation(relay, heard.hop)
         if way > 0:
             relay.pulled |= 1 << way
-            relay.pull_wanted = 1
 
 
 @jit
@@ -328,15 +327,21 @@ def answer(s, relay, source, more):
 
 
 @jit
+def answer_acked(s, relay):
+    """ACKED is told for a message that a record says is ACKED."""
+    out = tell.of_heard(relay, Type.ACKED)
+    out.prev, out.cls = 0, 0
+    tell.told_up(s, relay)
+
+
+@jit
 def link(s, relay, heard):
     """LINK at a relay (M23)."""
     number = records.find(relay, heard.source, heard.incarnation, heard.uid)
     if number != NONE:
         entry = entry_at(relay, number)
         if entry.state == RecordState.ACKED:
-            out = tell.of_entry(relay, Type.ACKED, entry)
-            out.prev, out.cls = 0, 0
-            tell.told_up(s, relay)
+            answer_acked(s, relay)
             return
         if entry.buffer != NONE and not heard.thru:
             return

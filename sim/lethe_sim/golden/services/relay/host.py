@@ -41,7 +41,8 @@ def offer(s, relay):
     above, below = s.above.drives, s.below.drives
     site.withdraw_record(s.below)
     site.withdraw_beat(s.below)
-    below.cls = relay.data_class
+    if relay.job == RelayJob.DATA:
+        below.cls = relay.data_class
     if above.send_valid and above.mode != 2 and passes(s, relay):
         below.send_valid, below.destination, below.cls, below.mode = 1, above.destination, above.cls, above.mode
         below.length, below.tag, below.deadline = above.length, above.tag, above.deadline
@@ -55,7 +56,7 @@ def offer(s, relay):
 def record_ready(s, relay):
     """Whether a record is taken from above."""
     if work.takes_message(s):
-        return relay.job == RelayJob.HOST and s.cycle == relay.job_at
+        return relay.job == RelayJob.HOST and s.cycle == relay.job_at and not work.waits(s, relay)
     return passes(s, relay) and s.below.shows.send_ready
 
 

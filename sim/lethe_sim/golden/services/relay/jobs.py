@@ -15,7 +15,7 @@ SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 @jit
 def is_long(job):
     """Whether a job reads rows that name other rows."""
-    return job in (RelayJob.COMPLETION, RelayJob.LAUNCH) or RelayJob.CANCEL <= job <= RelayJob.WALK
+    return job in (RelayJob.COMPLETION, RelayJob.LAUNCH) or RelayJob.FEED <= job <= RelayJob.WALK
 
 
 @jit
@@ -97,7 +97,7 @@ def acts(s, relay):
     """Whether the job that is under way makes a step."""
     if relay.job == RelayJob.NONE or relay.phase == Phase.STREAM or s.cycle < relay.job_at:
         return False
-    return relay.job != RelayJob.GIVEN or not s.below.shows.accepted_valid
+    return relay.job != RelayJob.GIVEN or relay.phase == Phase.FREE or not s.below.shows.accepted_valid
 
 
 @apart

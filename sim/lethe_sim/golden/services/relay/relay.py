@@ -13,7 +13,7 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
 from lethe_sim.golden.state import NONE, Delivery
 
-from . import data, hear, host, jobs, transfer, walk, work
+from . import data, hear, host, jobs, transfer, walk
 from .state import HostIn, Moving, Phase, Relay, RelayJob, give_free_cell, slot_at, start
 from .state import begin as begin_again
 
@@ -67,7 +67,7 @@ def show(s):
         if not below.accepted_control and relay.moving == Moving.IDLE:
             shown.accepted_valid, shown.accepted_slot = 1, below.accepted_slot
             shown.accepted_generation, shown.accepted_tag = below.accepted_generation, below.accepted_tag
-    elif relay.job == RelayJob.GIVEN and s.cycle >= relay.job_at and not work.is_void(relay):
+    elif relay.job == RelayJob.GIVEN and s.cycle >= relay.job_at and relay.phase == Phase.FIRST:
         slot = slot_at(relay, relay.host_slot)
         shown.accepted_valid, shown.accepted_slot = 1, relay.ni_slots + relay.host_slot
         shown.accepted_generation, shown.accepted_tag = slot.generation, slot.tag
@@ -116,23 +116,29 @@ def step(s):
         relay.cancelling = 0
     if job != RelayJob.NONE:
         jobs.begin(s, relay, job)
-    if acts:
-        jobs.act(s, relay)
+    ends = moving != Moving.IDLE and transfer.step(s, relay, moving)
     if freed != NONE:
         give_free_cell(relay, freed)
+        relay.fresh_cells = 1
+    early = ends and transfer.end_early(relay)
+    if acts:
+        jobs.act(s, relay)
+    relay.fresh_slots = relay.fresh_cells = relay.fresh_buffers = 0
     if s.below.shows.accepted_valid:
         transfer.accepted(s, relay, moving)
     if control != Moving.IDLE:
         transfer.step_control(s, relay)
     if streams:
         jobs.step_beats(s, relay)
-    if moving != Moving.IDLE and transfer.step(s, relay, moving):
-        transfer.end(s, relay)
+    if ends:
+        relay.moving = Moving.IDLE
+        if not early:
+            transfer.end(s, relay)
         jobs.through_over(s, relay)
     host.step(s, relay, passing)
     hear.step(s, relay, 0)
     hear.step(s, relay, 1)
-    if wants:
+    if wants and job != RelayJob.LOOK:
         relay.look_wanted = 1
     relay.stepped = s.cycle
 

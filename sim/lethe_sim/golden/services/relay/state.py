@@ -304,6 +304,9 @@ class Relay(Record):
     known: int  # records
     owing: int  # records that are OWED
     parked: int
+    fresh_slots: int  # that became free in this cycle, and count from the next on; likewise cells and buffers
+    fresh_cells: int
+    fresh_buffers: int
     free_slots: int
     free_slots_head: int
     free_cells: int
@@ -354,7 +357,6 @@ class Relay(Record):
     look: int
     owed_row: int
     pulled: int
-    pull_wanted: int
     notice_wanted: int
     walking: int  # 0, or 1: for a PULL, 2: for a notice
     asking: int

@@ -23,7 +23,7 @@ _SIZE = RelayHeader.size
 
 
 @jit
-def read(s, base, header):
+def read(s, base, header, uid_mask):
     """The header among the words."""
     words = s.words
     header.type = get(words, base, _TYPE.shift, _TYPE.bits)
@@ -34,10 +34,10 @@ def read(s, base, header):
     header.depth = get(words, base, _DEPTH.shift, _DEPTH.bits)
     header.source = get(words, base, _SOURCE.shift, _SOURCE.bits)
     header.target = get(words, base, _TARGET.shift, _TARGET.bits)
-    header.incarnation = get(words, base, _INCARNATION.shift, _INCARNATION.bits)
+    header.incarnation = get(words, base, _INCARNATION.shift, _INCARNATION.bits) & s.k.incarnation_mask
     header.slot = get(words, base, _SLOT.shift, _SLOT.bits)
-    header.prev = get(words, base, _PREV.shift, _PREV.bits)
-    header.uid = get(words, base, _UID.shift, _UID.bits)
+    header.prev = get(words, base, _PREV.shift, _PREV.bits) & uid_mask
+    header.uid = get(words, base, _UID.shift, _UID.bits) & uid_mask
 
 
 @jit

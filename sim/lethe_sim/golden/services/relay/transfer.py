@@ -175,19 +175,36 @@ def read(s, relay):
     relay.read_way |= 1
 
 
+@jit
+def end_early(relay):
+    """The transfer ends in this cycle: what was let go before is free again; it is the first to be appended."""
+    number = relay.moving_number
+    if relay.moving_of == Of.SLOT:
+        if slot_at(relay, number).live:
+            return False
+        give_free_slot(relay, number)
+        relay.fresh_slots = 1
+        return True
+    if number == NONE:
+        return True
+    if buffer_at(relay, number).record != NONE:
+        return False
+    give_free_buffer(relay, number)
+    relay.fresh_buffers = 1
+    return True
+
+
 @apart
 def end(s, relay):
-    """The transfer has ended; what a job does in this cycle counts."""
-    relay.moving = Moving.IDLE
+    """The transfer has ended; what a job did in this cycle counts."""
     number = relay.moving_number
     if relay.moving_of == Of.SLOT:
         if not slot_at(relay, number).live:
             give_free_slot(relay, number)
-    elif number != NONE:
-        if buffer_at(relay, number).record == NONE:
-            give_free_buffer(relay, number)
-        else:
-            hold(relay, number, s.cycle)
+    elif buffer_at(relay, number).record == NONE:
+        give_free_buffer(relay, number)
+    else:
+        hold(relay, number, s.cycle)
 
 
 @jit

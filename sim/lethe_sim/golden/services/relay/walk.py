@@ -29,7 +29,7 @@ SLOTS, RECORDS, CELLS, NODES = 1, 2, 3, 4
 @jit
 def wanted(relay):
     """Whether a walk is under way or wanted."""
-    return relay.walking or relay.notice_wanted or relay.pull_wanted
+    return relay.walking or relay.notice_wanted or relay.pulled
 
 
 @jit
@@ -39,7 +39,7 @@ def begin(relay):
         return
     relay.walking = FOR_NOTICE if relay.notice_wanted else FOR_PULL
     relay.asking, relay.pulled = relay.pulled, 0
-    relay.notice_wanted = relay.pull_wanted = 0
+    relay.notice_wanted = 0
     relay.walk_phase, relay.walk_row = SLOTS, 0
 
 
@@ -151,10 +151,9 @@ def node(s, relay):
 @jit
 def may_begin(relay, offered):
     """Whether what is offered on `tree` can be taken."""
-    noticed = relay.walking == FOR_NOTICE or relay.notice_wanted
-    if offered.tree_code == 0:
-        return not noticed
-    return not (noticed or relay.walking or relay.cancel_walk)
+    if relay.walking == FOR_NOTICE or relay.notice_wanted:
+        return False
+    return offered.tree_code == 0 or not relay.cancel_walk
 
 
 @jit

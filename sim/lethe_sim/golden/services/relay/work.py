@@ -1,4 +1,4 @@
-"""The shorter jobs (7.3 to 7.11): completions, what is launched and told, the host's messages, and what time asks for."""
+"""Jobs 7.3 to 7.11: completions, what is launched and told, the host's messages, and what time asks for."""
 
 from lethe.spec.events import RELAY_MESSAGE, Cause, Event, Status
 from lethe.spec.services.relay import RecordState, Type
@@ -10,7 +10,7 @@ from lethe_sim.golden.ni.layouts import pack_uid
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
-from . import hear, records, tell, transfer
+from . import hear, records, tell, transfer, walk
 from .state import (
     Held,
     HostIn,
@@ -22,7 +22,6 @@ from .state import (
     entry_at,
     from_at,
     give_free_buffer,
-    give_free_slot,
     hold,
     number_at,
     route_at,
@@ -120,14 +119,21 @@ def refusal(s, relay, offered):
         return Cause.SILENT
     if row.live >= relay.window:
         return Cause.WINDOW
-    return Cause.NONE if relay.free_slots > 0 else Cause.BUFFER
+    return Cause.NONE if relay.free_slots > relay.fresh_slots else Cause.BUFFER
+
+
+@jit
+def waits(s, relay):
+    """Whether the record that is offered has to wait for room."""
+    offered = s.above.drives
+    return offered.deadline & s.k.deadline_mask == 0 and refusal(s, relay, offered) in (Cause.WINDOW, Cause.BUFFER)
 
 
 @apart
 def host(s, relay):
     """The host's record is taken; it is refused, or has a slot."""
     offered = s.above.drives
-    if not takes_message(s):
+    if not takes_message(s) or waits(s, relay):
         return
     cause, left, tag = refusal(s, relay, offered), payload_flits(s.k, offered.length), offered.tag & s.k.tag_mask
     relay.owed += 1
@@ -155,35 +161,16 @@ def takes_message(s):
     return s.above.drives.send_valid and s.above.drives.mode == 2
 
 
-@jit
-def is_void(relay):
-    """Whether the message that is whole goes to a node that has died meanwhile."""
-    return to_at(relay, slot_at(relay, relay.host_slot).target).dead
-
-
-@jit
-def refuse_given(s, relay, number):
-    """The destination died while the message was stored."""
-    slot = slot_at(relay, number)
-    records.push_completion(
-        s, relay, relay.ni_slots + number, slot.generation, slot.target, slot.tag, Status.REJECTED, Cause.SILENT
-    )
-    word = event_word(Event.RELAY_REFUSED, Cause.SILENT, slot.target, slot.length)
-    site.tell(s, RELAY_MESSAGE, word, extra(slot.tag), 0)
-    slot.generation = slot.generation + 1 & s.k.generation_mask
-    give_free_slot(relay, number)
-
-
 @apart
 def given(s, relay):
-    """A message is whole: it is live, and waits to be sent (M1)."""
+    """A message is whole: it is live, and waits to be sent (M1); if its destination died meanwhile it ends."""
+    if relay.phase == Phase.FREE:
+        walk.end_next(s, relay)
+        return
     number = relay.host_slot
     slot = slot_at(relay, number)
     row = to_at(relay, slot.target)
     relay.host = HostIn.IDLE
-    if is_void(relay):
-        refuse_given(s, relay, number)
-        return
     slot.uid, slot.prev, slot.stamp, slot.live = relay.next_uid, row.last, stamp(relay, s.cycle), 1
     relay.next_uid = 0 if relay.next_uid >= relay.uid_last else relay.next_uid + 1
     row.last = slot.uid
@@ -199,6 +186,8 @@ def given(s, relay):
     site.tell(
         s, RELAY_MESSAGE, event_word(Event.RELAY_SEND, 0, slot.target, slot.length), extra(slot.uid & 0xFFFF), uid
     )
+    if row.dead:
+        relay.phase, relay.job_number = Phase.FREE, slot.target
 
 
 @jit
@@ -242,10 +231,11 @@ def owe(s, relay):
 def look(s, relay):
     """A slot and a record are looked at; in a further step, what is held longest."""
     if relay.phase == Phase.DUE:
-        due(s, relay)
+        if relay.job_number != NONE and buffer_at(relay, relay.job_number).state == Held.HELD:
+            let_go(relay, relay.job_number)
         relay.phase = Phase.FIRST
         return
-    number = relay.look
+    number, oldest = relay.look, due(s, relay)
     last = max(relay.slots, relay.entries) - 1
     relay.look = 0 if number == last else number + 1
     if number < relay.slots:
@@ -254,7 +244,7 @@ def look(s, relay):
         entry = entry_at(relay, number)
         if entry.valid and age(relay, s.cycle, entry.stamp) >= relay.entry and not moves(relay, entry):
             records.end(s, relay, entry, Event.RELAY_EXPIRE)
-    relay.phase = Phase.DUE
+    relay.phase, relay.job_number = Phase.DUE, oldest
 
 
 @jit
@@ -277,11 +267,17 @@ def watch(s, relay, number):
 
 @jit
 def due(s, relay):
-    """Data are held no longer."""
-    if relay.held == 0:
-        return
-    number = number_at(relay, relay.at_held)[0]
-    if age(relay, s.cycle, buffer_at(relay, number).stamp) >= relay.cache:
-        entry_at(relay, buffer_at(relay, number).record).buffer = NONE
-        unhold(relay, number)
-        give_free_buffer(relay, number)
+    """The oldest held buffer, if its data are held no longer; else `NONE`."""
+    if relay.held > 0:
+        number = number_at(relay, relay.at_held)[0]
+        if age(relay, s.cycle, buffer_at(relay, number).stamp) >= relay.cache:
+            return number
+    return NONE
+
+
+@jit
+def let_go(relay, number):
+    """The data of a buffer are held no longer."""
+    entry_at(relay, buffer_at(relay, number).record).buffer = NONE
+    unhold(relay, number)
+    give_free_buffer(relay, number)
