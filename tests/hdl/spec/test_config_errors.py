@@ -258,6 +258,10 @@ ERRORS = [
     (RELAY + "4\nentry_cycles = 8200", "relay.entry_cycles", "must be a multiple of 64, not 8200", "round it"),
     (RELAY + "4\nentry_cycles = 8192", "relay.cache_cycles", "held longer than their record lasts", "lower it"),
     (RELAY + "4\nhop_cycles = 0", "relay.hop_cycles", "must be 1 to", "in that range"),
+    (
+        RELAY + "4\n[timers]\nack_limit = 12\n[workload]\nretry_limit = 2",
+        "relay.hop_cycles", "but a hop may be repeated for", "or raise timers.ack_limit",
+    ),
     (RELAY + "4\nuid_bits = 7", "relay.uid_bits", "must be 8 to 32, not 7", "in that range"),
     (RELAY + "4\nuid_bits = 12", "relay.uid_bits", "half a turn of uids can take 10,240 cycles", "raise it"),
     (RELAY + "4\nuid_bits = 8\nuid_first = 253", "relay.uid_first", "must be 0 to 252, not 253", "in that range"),

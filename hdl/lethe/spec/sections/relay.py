@@ -112,9 +112,18 @@ def check(system: "System", fail: Fail, within: Within) -> None:
 
 
 def promises(system: "System", fail: Fail) -> None:
-    """A uid does not come round while something bears it (M8)."""
+    """An orphan outlives its hop (T12); a uid does not come round while something bears it (M8)."""
     relay = system.relay
-    if not relay.slots or relay.wrap:
+    if not relay.slots:
+        return
+    needed = relay.hop_cycles + system.packet_life
+    if system.timers.ack_limit and system.orphan_time <= needed:
+        fail(
+            "relay.hop_cycles",
+            f"entries are reclaimed after {system.orphan_time} cycles, but a hop may be repeated for {needed}",
+            "lower it, or raise timers.ack_limit",
+        )
+    if relay.wrap:
         return
     turn = (1 << relay.uid_bits - 1) * (3 + header_beats(system))
     life = 2 * system.nodes * (relay.entry_cycles + relay.hop_cycles + system.packet_life)

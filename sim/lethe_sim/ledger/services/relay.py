@@ -79,7 +79,7 @@ class _Relay:
         return (self.rows.epoch[places] << 16 | slot) << 16 | self.rows.tag[places].astype(np.int64) & 0xFFFF
 
     def received(self, places: np.ndarray) -> np.ndarray:
-        """A number for each message and epoch, of rows at its destination."""
+        """A number for each message and epoch, of rows at its destination; two calls give different ones."""
         epoch, uid, tag = self.rows.epoch[places], self.rows.uid[places], self.rows.tag[places]
         return np.unique(np.stack([epoch, uid, tag], 1), axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -171,7 +171,7 @@ def _of_takes(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
 def _of_cells(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
     """A Post holds at most its cells.  (What is parked and what is posted are told apart by their rows alone.)"""
     parks = rows.of(Event.RELAY_PARK)
-    key, other = (relay.received(places) for places in (relay.posts, parks))
+    key, other = np.split(relay.received(np.concatenate([relay.posts, parks])), [len(relay.posts)])
     parked, _ = met(key, rank(key), other, rank(other))
     fresh = relay.posts[(parked == NULL) | (rows.cycle[relay.posts] <= rows.cycle[np.append(parks, NULL)[parked]])]
     places = np.concatenate([fresh, parks, relay.takes])
@@ -302,14 +302,13 @@ def replayed(run: Run, rows: Columns) -> Iterator[pa.Table]:
     own = rows["sender"][out] == node[out]
     wrong = number >= due + np.where(own, rows["acked"][out], 0)
 
-    # A relay has what it sends again since its last hop with it.
-    asked = np.flatnonzero(rows["kind"] == _ASKED)
+    # A relay that sends more often than the data came to it has held them since its last hop with them.
+    asked, came = np.flatnonzero(rows["kind"] == _ASKED), np.flatnonzero(rows["kind"] == _CAUSE)
     ask = _before(message, cycle, asked, out)
-    same = np.append(False, message[out][1:] == message[out][:-1])[: len(out)]
+    held = number >= since(message[came], cycle[came], message[out], cycle[out])
     last = np.append(0, cycle[out][:-1])[: len(out)]
-    again = same & ~own & (rows["replay"][out] == 1) & (ask != NULL)
-    held = last + run.system.relay.cache_cycles + _lag(run.system)
-    late = again & (cycle[np.append(asked, 0)[ask]] > held)
+    until = last + run.system.relay.cache_cycles + _lag(run.system)
+    late = held & ~own & (ask != NULL) & (cycle[np.append(asked, 0)[ask]] > until)
     for name, which, note in (
         ("late", late, "was held longer than relay.cache_cycles"), ("unasked", wrong, "was sent on, and nobody asked")
     ):  # fmt: skip
