@@ -28,7 +28,7 @@ def has_room(s, relay):
 def can_begin(s, relay, job):
     """Whether a job has something to do."""
     if job == RelayJob.TREE:
-        return s.above.drives.tree_valid and walk.may_begin(relay, s.above.drives)
+        return s.above.drives.tree_valid
     if job == RelayJob.WALK:
         return walk.wanted(relay) and has_room(s, relay)
     if not relay.told:
@@ -122,7 +122,7 @@ def act(s, relay):
     elif job == RelayJob.FEED:
         work.feed(s, relay)
     elif job == RelayJob.CANCEL:
-        work.cancel(relay)
+        work.cancel(s, relay)
     elif job == RelayJob.OWED:
         work.owe(s, relay)
     elif job == RelayJob.LOOK:

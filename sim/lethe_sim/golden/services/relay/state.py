@@ -296,8 +296,7 @@ class Relay(Record):
     bank: int
     told: int  # the first notice has come
     depth: int
-    promoted: int
-    died: int
+    for_all: int  # the walk for a notice
     next_uid: int
     generation: int  # of the slot of refused messages
     live: int  # messages
@@ -450,7 +449,7 @@ def start(relay, cycle, ready_from):
         number_at(relay, place)[0] = 0
     for place in range(relay.at_slots, relay.at_routes):
         number_at(relay, place)[0] = 0
-    relay.died = relay.show_cell = NONE
+    relay.show_cell = NONE
     relay.next_uid = relay.uid_first
     relay.last_job = RelayJob.TREE
     none = relay.uid_mask

@@ -53,7 +53,7 @@ def act(s, relay):
     elif relay.walk_phase == RECORDS:
         record(s, relay, entry_at(relay, relay.walk_row))
     elif relay.walk_phase == CELLS:
-        cell(relay)
+        cell(s, relay)
     else:
         node(s, relay)
     if relay.phase == Phase.FIRST:
@@ -72,7 +72,7 @@ def go_on(relay):
     last = RECORDS if relay.walking == FOR_PULL else NODES if relay.radix > 0 else CELLS
     if relay.walk_phase > last:
         if relay.walking == FOR_NOTICE:
-            relay.cancel_walk, relay.cancel_row = 1, 0
+            relay.for_all = 0
         relay.walking = 0
 
 
@@ -82,7 +82,7 @@ def moved(relay, target):
     route = route_at(relay, target)
     if relay.asking >> route.way & 1:
         return True
-    return relay.walking == FOR_NOTICE and (relay.promoted or route.hop != other_route_at(relay, target).hop)
+    return relay.walking == FOR_NOTICE and (relay.for_all or route.hop != other_route_at(relay, target).hop)
 
 
 @jit
@@ -90,7 +90,7 @@ def slot(s, relay, slot):
     """An own message (M26, M29)."""
     if not slot.live:
         return
-    if to_at(relay, slot.target).dead:
+    if route_at(relay, slot.target).hop == s.node:
         relay.job_number = slot.target
         end_next(s, relay)
     elif moved(relay, slot.target):
@@ -113,8 +113,7 @@ def record(s, relay, entry):
         return
     up, down = route_at(relay, entry.source).hop, route_at(relay, entry.target).hop
     if relay.walking == FOR_NOTICE:
-        dead = relay.died in (entry.source, entry.target)
-        if dead or s.node in (up, down) or up == down:
+        if s.node in (up, down) or up == down:
             records.end(s, relay, entry, Event.RELAY_FORGOT)
             return
     if entry.state != RecordState.ACKED and moved(relay, entry.target):
@@ -124,10 +123,10 @@ def record(s, relay, entry):
 
 
 @jit
-def cell(relay):
+def cell(s, relay):
     """A message that is parked (M16)."""
     cell = cell_at(relay, relay.walk_row)
-    if cell.parked and cell.source == relay.died:
+    if cell.parked and route_at(relay, cell.source).hop == s.node:
         cell.parked = 0
         relay.parked -= 1
         give_free_cell(relay, relay.walk_row)
@@ -139,21 +138,13 @@ def node(s, relay):
     node = relay.walk_row
     before = other_route_at(relay, node)
     knew = before.hop == node and before.way > 0
-    if relation(relay, node) > 0 and (relay.promoted or not knew):
+    if relation(relay, node) > 0 and (relay.for_all or not knew):
         out = tell.blank(relay, Type.PULL)
         out.source = out.target = s.node
         tell.told(s, relay, node)
 
 
 # The tree
-
-
-@jit
-def may_begin(relay, offered):
-    """Whether what is offered on `tree` can be taken."""
-    if relay.walking == FOR_NOTICE or relay.notice_wanted:
-        return False
-    return offered.tree_code == 0 or not relay.cancel_walk
 
 
 @jit
@@ -170,14 +161,20 @@ def tree(s, relay):
     word = relay.key[0]
     if word.target >= relay.nodes:
         return
+    if relay.walking == FOR_NOTICE or relay.notice_wanted:
+        relay.for_all = 1
     if word.type == 0:
         route = other_route_at(relay, word.target)
         sound = word.hop < relay.nodes
         route.hop, route.way = word.hop if sound else s.node, word.cls if sound else 0
         return
     relay.bank = 1 - relay.bank
-    relay.told, relay.depth, relay.promoted = 1, word.depth, word.more
+    relay.told, relay.depth = 1, word.depth
     if word.target != s.node:
         to_at(relay, word.target).dead = 1
-        relay.died, relay.notice_wanted = word.target, 1
+        if word.more:
+            relay.for_all = 1
+        if relay.walking == FOR_NOTICE:
+            relay.walking = 0
+        relay.notice_wanted, relay.cancel_walk, relay.cancel_row = 1, 1, 0
     site.tell(s, RELAY_RELAYS, event_word(Event.RELAY_NOTICE, word.more, word.target, 0), U0, 0)

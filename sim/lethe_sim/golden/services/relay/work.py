@@ -206,10 +206,10 @@ def feed(s, relay):
 
 
 @jit
-def cancel(relay):
+def cancel(s, relay):
     """A job for each slot of the NI: what goes to the dead is cancelled."""
     row = row_at(relay, relay.cancel_row)
-    if row.mine and row.destination == relay.died:
+    if row.mine and route_at(relay, row.destination).hop == s.node:
         relay.cancelling, relay.cancel_name, relay.cancel_generation = 1, relay.cancel_row, row.generation
     relay.cancel_row += 1
     if relay.cancel_row == relay.ni_slots:
