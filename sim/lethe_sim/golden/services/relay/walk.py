@@ -112,10 +112,9 @@ def record(s, relay, entry):
     if not entry.valid:
         return
     up, down = route_at(relay, entry.source).hop, route_at(relay, entry.target).hop
-    if relay.walking == FOR_NOTICE:
-        if s.node in (up, down) or up == down:
-            records.end(s, relay, entry, Event.RELAY_FORGOT)
-            return
+    if relay.walking == FOR_NOTICE and (s.node in (up, down) or up == down):
+        records.end(s, relay, entry, Event.RELAY_FORGOT)
+        return
     if entry.state != RecordState.ACKED and moved(relay, entry.target):
         out = tell.of_entry(relay, Type.LINK, entry)
         out.depth = relay.depth
