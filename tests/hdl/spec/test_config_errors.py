@@ -246,6 +246,10 @@ ERRORS = [
     ("[loop]\nflits = 9", "loop.flits", "there is no loop", "set loop.slots"),
     ("[loop]\nslots = 2\nflits = 1", "loop.flits", "must hold one payload of 4 flits", "leave it at 0"),
     (RELAY + "257", "relay.slots", "must be 1 to 256, not 257", "in that range"),
+    (
+        RELAY.replace('kind = "wire"', 'kind = "tree"\narity = 2\nlevels = 11') + "4",
+        "relay.slots", "at most 1,024 nodes, not 2,048", "set it to 0",
+    ),
     (RELAY + "4\nradix = 15", "relay.radix", "must be 0 to 14, not 15", "in that range"),
     (RELAY + "4\nwindow = 5", "relay.window", "must be 0 to 4, not 5", "in that range"),
     (RELAY + "4\ncells = 1", "relay.cells", "must be 2 to 256, not 1", "in that range"),

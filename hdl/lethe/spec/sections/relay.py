@@ -16,6 +16,8 @@ if typing.TYPE_CHECKING:
 HEADER_BYTES = 16
 #: The most children of a node: a way has 4 bits, and two numbers are for none and for the parent.
 MOST_RADIX = 14
+#: Nodes at most.
+MOST_NODES = 1024
 #: Unit of stamps, in cycles.
 STAMP_CYCLES = 64
 _LONGEST = 1 << 21
@@ -85,6 +87,8 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("relay.uid_first", 0, (1 << relay.uid_bits) - 4)
     within("relay.notice", 0, 1 << 40)
     within("relay.spread", 0, (1 << 16) - 1)
+    if system.nodes > MOST_NODES:
+        fail("relay.slots", f"relay knows at most {MOST_NODES:,} nodes, not {system.nodes:,}", "set it to 0")
     if system.flow.ports:
         fail("relay.slots", "relay and flow want the same control class", "set it to 0, or flow.ports to 0")
     for name, good, value in (

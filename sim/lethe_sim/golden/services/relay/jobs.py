@@ -30,7 +30,7 @@ def can_begin(s, relay, job):
     if job == RelayJob.TREE:
         return s.above.drives.tree_valid
     if job == RelayJob.WALK:
-        return walk.wanted(relay) and has_room(s, relay)
+        return relay.walking and walk.used(relay) and has_room(s, relay)
     if not relay.told:
         return False
     if job == RelayJob.CONTROL:
@@ -86,8 +86,6 @@ def begin(s, relay, job):
         work.begin_feed(s, relay)
     elif job == RelayJob.LOOK:
         relay.look_wanted = 0
-    elif job == RelayJob.WALK:
-        walk.begin(relay)
     elif job == RelayJob.TREE:
         walk.begin_tree(s, relay)
 

@@ -108,6 +108,8 @@ def step(s):
     own, passing = host.shows_own(s, relay), host.passes(s, relay)
     control, moving, streams = relay.control, relay.moving, relay.phase == Phase.STREAM
     wants = s.cycle >= relay.ready_from and jobs.wants_look(relay, s.cycle)
+    begins = walk.wanted(relay) and not relay.walking and relay.job != RelayJob.TREE
+    passes, pulled = relay.walking and relay.job != RelayJob.WALK and not walk.used(relay), relay.pulled
     # A look ahead comes only if the host does not look sooner.
     relay.wake = s.cycle + 1
     host.step_completion(s, relay, own)
@@ -123,6 +125,11 @@ def step(s):
     early = ends and transfer.end_early(relay)
     if acts:
         jobs.act(s, relay)
+    if begins:
+        walk.begin(relay)
+        relay.asking, relay.pulled = pulled, relay.pulled & ~pulled
+    elif passes and relay.walking:
+        walk.go_on(relay)
     relay.fresh_slots = relay.fresh_cells = relay.fresh_buffers = 0
     if s.below.shows.accepted_valid:
         transfer.accepted(s, relay, moving)

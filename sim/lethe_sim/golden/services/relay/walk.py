@@ -33,14 +33,22 @@ def wanted(relay):
 
 
 @jit
+def used(relay):
+    """Whether the row whose turn it is needs a job."""
+    if relay.walk_phase == SLOTS:
+        return slot_at(relay, relay.walk_row).live != 0
+    if relay.walk_phase == RECORDS:
+        return entry_at(relay, relay.walk_row).valid != 0
+    if relay.walk_phase == CELLS:
+        return cell_at(relay, relay.walk_row).parked != 0
+    return relation(relay, relay.walk_row) > 0
+
+
+@jit
 def begin(relay):
-    """A walk begins with its first job."""
-    if relay.walking:
-        return
+    """A walk begins, from the next cycle on."""
     relay.walking = FOR_NOTICE if relay.notice_wanted else FOR_PULL
-    relay.asking, relay.pulled = relay.pulled, 0
-    relay.notice_wanted = 0
-    relay.walk_phase, relay.walk_row = SLOTS, 0
+    relay.notice_wanted, relay.walk_phase, relay.walk_row = 0, SLOTS, 0
 
 
 @apart
