@@ -30,7 +30,12 @@ def passes(s, relay):
     """Whether a record that is not a message is shown below."""
     if relay.passing:
         return True
-    if relay.host != HostIn.IDLE or relay.moving != Moving.IDLE or queue.shows(relay.sending[0], s.cycle):
+    if (
+        s.cycle < relay.ready_from
+        or relay.host != HostIn.IDLE
+        or relay.moving != Moving.IDLE
+        or queue.shows(relay.sending[0], s.cycle)
+    ):
         return False
     return relay.job not in (RelayJob.DATA, RelayJob.LAUNCH)
 

@@ -59,7 +59,7 @@ def show(s):
     relay, shown, below = Relay(s.numbers), s.above.shows, s.below.shows
     transfer.pass_beat(s, relay)
     shown.ready = s.cycle >= relay.ready_from
-    shown.send_ready = shown.ready and host.record_ready(s, relay)
+    shown.send_ready = host.record_ready(s, relay)
     shown.data_ready = host.beat_ready(s, relay)
     shown.cancel_ready = not relay.cancelling and (names_none(relay, s.above.drives) or below.cancel_ready)
     shown.accepted_valid, shown.accepted_control = 0, 0
