@@ -25,7 +25,6 @@ from lethe_sim.report.html import environment
 from lethe_sim.trace import TraceWriter, open_trace, summed_counters
 
 NETWORK = Path(__file__).with_name("network.toml")
-README = NETWORK.parents[2] / "README.md"
 SOURCE, TARGET = 63, 62
 #: Cycles between two looks at whether the file is there, and after it has come until all is told.
 STEP, AFTER = 500, 2000
@@ -121,7 +120,7 @@ def sha256(data: bytes) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", default=README, help="what is sent (default: README.md)")
+    parser.add_argument("file", type=Path, nargs="?", default=Path(__file__), help="what is sent (default: this file)")
     parser.add_argument("-o", "--output", type=Path, default=Path("file.html"), help="the page (default: file.html)")
     chosen = parser.parse_args(arguments)
     files = Files()

@@ -263,7 +263,8 @@ ERRORS = [
     (RELAY + "4\nentry_cycles = 8192", "relay.cache_cycles", "held longer than their record lasts", "lower it"),
     (RELAY + "4\nhop_cycles = 0", "relay.hop_cycles", "must be 1 to", "in that range"),
     (
-        RELAY.replace('"generator"', '"generator"\nretry_limit = 2') + "4\n[timers]\nack_limit = 12",
+        RELAY.replace('"generator"', '"generator"\nretry_limit = 2')
+        + "4\nhop_cycles = 60000\n[timers]\nack_limit = 12",
         "relay.hop_cycles", "but a hop may be repeated for", "or raise timers.ack_limit",
     ),
     (RELAY + "4\nuid_bits = 7", "relay.uid_bits", "must be 8 to 32, not 7", "in that range"),

@@ -166,8 +166,8 @@ def notices(system: "System") -> tuple[tuple[tuple[int, int], ...], ...]:
     for row in system.faults.notices:
         told = given[row.node]
         told[row.died] = min(row.start, told.get(row.died, row.start))
-    died = {fault.node: system.death(fault.node) for fault in system.faults.deaths}
-    for dead, start in died.items():
+    for dead in dict.fromkeys(fault.node for fault in system.faults.deaths):
+        start = system.death(dead) or 0
         for node in range(system.nodes):
             if node != dead:
                 draw = advance(seed_for(system.run.seed, UNIT_NOTICE, node * system.nodes + dead))

@@ -13,7 +13,7 @@ from . import hear, records, tell, transfer
 from .state import (
     DATA_IN,
     Beats,
-    Held,
+    Keeping,
     Of,
     Phase,
     below,
@@ -296,11 +296,11 @@ def store(s, relay):
     records.become(relay, entry, RecordState.SENDING)
     relay.job_number = entry.buffer
     if transfer.at_once(s, relay):
-        buffer_at(relay, entry.buffer).state = Held.MOVING
+        buffer_at(relay, entry.buffer).state = Keeping.MOVING
         give_through(s, relay, heard, entry.buffer, number)
     else:
         # It waits from the last beat on; until then nothing else may take it.
-        buffer_at(relay, entry.buffer).state = Held.MOVING
+        buffer_at(relay, entry.buffer).state = Keeping.MOVING
         beats(s, relay, Beats.BUFFER)
 
 

@@ -12,7 +12,7 @@ from . import records, tell
 from .state import (
     CONTROL_IN,
     DATA_IN,
-    Held,
+    Keeping,
     Phase,
     below,
     buffer_at,
@@ -246,7 +246,7 @@ def own_requested(s, relay, heard):
 @jit
 def send_held(s, relay, entry):
     """Data that are held are sent once more."""
-    if buffer_at(relay, entry.buffer).state == Held.HELD:
+    if buffer_at(relay, entry.buffer).state == Keeping.HELD:
         unhold(relay, entry.buffer)
         wait_buffer(relay, entry.buffer, s.cycle)
         records.become(relay, entry, RecordState.SENDING)

@@ -11,7 +11,7 @@ from lethe_sim.golden.state import NONE
 
 from . import tell
 from .state import (
-    Held,
+    Keeping,
     Moving,
     Of,
     RelayEnded,
@@ -96,7 +96,7 @@ def drop_buffer(relay, entry):
         return
     number = entry.buffer
     entry.buffer = NONE
-    if buffer_at(relay, number).state == Held.HELD:
+    if buffer_at(relay, number).state == Keeping.HELD:
         unhold(relay, number)
         give_free_buffer(relay, number)
     else:

@@ -48,7 +48,7 @@ class Of(IntEnum):
     BUFFER = 2
 
 
-class Held(IntEnum):
+class Keeping(IntEnum):
     """States of a buffer."""
 
     FREE = 0
@@ -629,7 +629,7 @@ def take_free_buffer(relay):
 def give_free_buffer(relay, number):
     """A buffer is free."""
     buffer = buffer_at(relay, number)
-    buffer.state, buffer.record, buffer.kept = Held.FREE, NONE, 0
+    buffer.state, buffer.record, buffer.kept = Keeping.FREE, NONE, 0
     place = relay.free_buffers_head + relay.free_buffers
     number_at(relay, relay.at_free_buffers)[place - relay.buffers if place >= relay.buffers else place] = number
     relay.free_buffers += 1
@@ -642,7 +642,7 @@ def give_free_buffer(relay, number):
 def hold(relay, number, cycle):
     """A buffer is held."""
     buffer = buffer_at(relay, number)
-    buffer.state, buffer.stamp, buffer.kept = Held.HELD, stamp(relay, cycle), 1
+    buffer.state, buffer.stamp, buffer.kept = Keeping.HELD, stamp(relay, cycle), 1
     number_at(relay, relay.at_held)[relay.held] = number
     relay.held += 1
 
@@ -672,7 +672,7 @@ def wait_slot(relay, number, cycle):
 @jit
 def wait_buffer(relay, number, cycle):
     """A buffer waits to be sent."""
-    buffer_at(relay, number).state = Held.WAITING
+    buffer_at(relay, number).state = Keeping.WAITING
     push_sending(relay, relay.slots + number, cycle)
 
 

@@ -12,8 +12,8 @@ from lethe_sim.golden.state import NONE
 
 from . import hear, records, tell, transfer, walk
 from .state import (
-    Held,
     HostIn,
+    Keeping,
     Of,
     Phase,
     RelayHeader,
@@ -87,7 +87,7 @@ def launch(s, relay):
         return
     out = tell.of_entry(relay, Type.DATA, entry)
     out.replay, out.hop = buffer.kept, hop
-    buffer.state = Held.MOVING
+    buffer.state = Keeping.MOVING
     transfer.give(s, relay, Of.BUFFER, number, buffer.record, entry.length)
 
 
@@ -231,7 +231,7 @@ def owe(s, relay):
 def look(s, relay):
     """A slot and a record are looked at; in a further step, what is held longest."""
     if relay.phase == Phase.DUE:
-        if relay.job_number != NONE and buffer_at(relay, relay.job_number).state == Held.HELD:
+        if relay.job_number != NONE and buffer_at(relay, relay.job_number).state == Keeping.HELD:
             let_go(relay, relay.job_number)
         relay.phase = Phase.FIRST
         return
@@ -250,7 +250,7 @@ def look(s, relay):
 @jit
 def moves(relay, entry):
     """Whether the data of a record wait or move."""
-    return entry.buffer != NONE and buffer_at(relay, entry.buffer).state != Held.HELD
+    return entry.buffer != NONE and buffer_at(relay, entry.buffer).state != Keeping.HELD
 
 
 @jit
