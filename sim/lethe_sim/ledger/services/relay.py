@@ -43,8 +43,14 @@ _TYPE = 3
 
 
 def _lag(system: System) -> int:
-    """Cycles beyond `relay.cache_cycles` until data that are not asked for are gone: each look frees one buffer."""
-    return STAMP_CYCLES + 32 * (system.relay.buffers + 2) + 8 * system.format.max_flits
+    """Cycles beyond `relay.cache_cycles` until data that are not asked for are gone.
+
+    Each look frees one buffer, but none begins while the queue of control is more than half full.  The other half may
+    be for nodes that do not answer: each control slot of the NI then gets one away in `relay.hop_cycles`.
+    """
+    relay = system.relay
+    blocked = relay.hop_cycles * -(-relay.control // (2 * system.ni.control_slots))
+    return STAMP_CYCLES + 32 * (relay.buffers + 2) + 8 * system.format.max_flits + blocked
 
 
 class _Relay:
