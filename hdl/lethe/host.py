@@ -4,7 +4,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.spec.config import System
-from lethe.spec.ports import REFUSAL_BITS, HostPort, records
+from lethe.spec.ports import REFUSAL_BITS, HostPort, deliver_record, records
 
 __all__ = ["deliver_streams", "host_records", "host_signature"]
 
@@ -61,9 +61,12 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
         how it went.
     notice : Out(stream {peer, up, map}), with ``port.ports``
         A peer came up, or is no more, or its congested ports are others.
+    tree : In(stream {code, target, hop, way, depth, promoted}), with ``port.tree``
+        Code 0 writes a route of the overlay, code 1 puts the written ones in use and tells of a death.
     deliver, deliver_data : Out(stream)
         {source, cls, length}, then {data, last} beats; for control classes FIFO i also ``deliver_controli`` and
         ``deliver_controli_data``.  With ``ni.source_incarnation`` also {incarnation}, of the source.
+        ``deliver_relay``: {source, cls, length, uid}.
     """
     port = port or HostPort.of_ni(system)
     layouts = host_records(system, port)
@@ -94,9 +97,10 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
             "answer": Out(layouts["answer"]),
             "notice": Out(stream.Signature(layouts["notice"])),
         }
+    if port.tree:
+        members["tree"] = In(stream.Signature(layouts["tree"]))
     for name in port.delivers:
-        record = "received" if port.ports and name == "deliver" else "deliver"
-        members[name] = Out(stream.Signature(layouts[record]))
+        members[name] = Out(stream.Signature(layouts[deliver_record(port, name)]))
         members[f"{name}_data"] = Out(stream.Signature(layouts["beat"]))
     return wiring.Signature(members)
 

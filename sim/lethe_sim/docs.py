@@ -266,7 +266,8 @@ def stimulus() -> str:
         (f"{trace.CONTROL_BEAT}, {trace.CONTROL_BEAT_HIGH}", "with control slots: the beat, low half first"),
         ("next two", "with a merge port: `merge_word`, `merge_mask`"),
         ("next", "with an acceptance port: " + fields(*trace.STIMULUS_REFUSAL)),
-        ("last", "with a sweep: " + fields(*((f"sweep.{name}", bits) for name, bits in trace.STIMULUS_SWEEP))),
+        ("next", "with a sweep: " + fields(*((f"sweep.{name}", bits) for name, bits in trace.STIMULUS_SWEEP))),
+        ("last", "with relay: " + fields(*((f"tree.{name}", bits) for name, bits in trace.STIMULUS_TREE))),
     )
     return table(("word", "fields and their bits"), iter(rows))
 

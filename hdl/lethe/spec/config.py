@@ -26,6 +26,7 @@ from .sections import (
     FlowSection,
     LoopSection,
     NiSection,
+    RelaySection,
     RouterSection,
     RunSection,
     StudySection,
@@ -35,6 +36,8 @@ from .sections import (
     WorkloadSection,
 )
 from .sections.flow import header_bytes_of
+from .sections.relay import HEADER_BYTES
+from .sections.workload import RELAYED
 from .trace import Layout
 
 
@@ -63,6 +66,7 @@ class System:
     faults: FaultsSection = FaultsSection()
     workload: WorkloadSection = WorkloadSection()
     loop: LoopSection = LoopSection()
+    relay: RelaySection = RelaySection()
     flow: FlowSection = FlowSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
@@ -151,6 +155,12 @@ class System:
     flow_send_limit = cached_property(sections.flow.send_limit)
     flow_silence = cached_property(sections.flow.silence)
 
+    relay_header_beats = cached_property(sections.relay.header_beats)
+    relay_mtu = cached_property(sections.relay.mtu)
+    relay_window = cached_property(sections.relay.window)
+    relay_notices = cached_property(sections.relay.notices)
+    relay_words = sections.relay.words
+
     loop_flits = cached_property(sections.loop.flits)
 
     top_port = cached_property(services.top_port)
@@ -174,7 +184,7 @@ class System:
 
         None if there is RTL of the system.
         """
-        keys = [("router", "flow"), *(("study", f.name) for f in dataclasses.fields(StudySection))]
+        keys = [("router", "flow"), ("relay", "slots"), *(("study", f.name) for f in dataclasses.fields(StudySection))]
         for section, name in keys:
             value, default = getattr(getattr(self, section), name), getattr(SECTIONS[section](), name)
             if value != default:
@@ -281,8 +291,11 @@ def _over_preset(tables: dict, source: str) -> dict:
 def _fitted(tables: dict, sections: dict) -> dict:
     """A workload whose lengths, if nobody gave them, are those of a small MTU."""
     load, wire = sections.get("workload", WorkloadSection()), sections.get("wire", WireSection())
-    flow = sections.get("flow", FlowSection()).ports
-    mtu = wire.mtu - (header_bytes_of(wire.flit_bits) if flow else 0)
+    mtu = wire.mtu
+    if sections.get("flow", FlowSection()).ports:
+        mtu -= header_bytes_of(wire.flit_bits)
+    elif load.mode == RELAYED:
+        mtu -= HEADER_BYTES
     given = tables.get("workload", {})
     lengths = {key: mtu for key in ("min_length", "max_length") if key not in given and getattr(load, key) > mtu}
     return {"workload": dataclasses.replace(load, **lengths)} if lengths else {}

@@ -49,12 +49,12 @@ class Cause(enum.IntEnum):
     MODE = 7  # the mode is not defined
     CLASS = 8  # a data class, where only control is taken
     RESTARTED = 9  # the receiver is not the incarnation that it expects
-    SILENT = 10  # its destination answers nothing any more
+    SILENT = 10  # its destination answers nothing any more, or is said to be dead
     NOT_BOUND = 11  # flow: the port that it is sent from is not bound to that number
     NOT_CONNECTED = 12  # flow: its peer is not up yet, or no more
     CONGESTED = 13  # flow: the port that it is sent to is congested
-    BUFFER = 14  # flow: the socket has as many bytes or messages under way as it may
-    WINDOW = 15  # flow: its stream has no number or no credit for it now
+    BUFFER = 14  # flow: the socket has as many bytes or messages under way as it may; relay: no slot is free
+    WINDOW = 15  # flow: its stream has no number or no credit for it now; relay: too many live messages of its stream
 
 
 class Drop(enum.IntEnum):
@@ -142,6 +142,27 @@ class Event(enum.IntEnum):
     FLOW_CONGESTED = 75  # a port is congested (detail 1), or no more (0)
     FLOW_PEER = 76  # a peer has another state; detail: the state
     FLOW_RESET = 77  # flow was reset; length: number of messages lost
+    # Relay.
+    RELAY_SEND = 80  # a message has its uid, and is live at its origin
+    RELAY_REFUSED = 81  # a message is refused; detail: Cause
+    RELAY_HOP = 82  # a message's data go to the next hop; detail: 1 if not for the first time from here
+    RELAY_POST = 83  # a message is posted: it waits for its host
+    RELAY_PARK = 84  # a message waits for its predecessor
+    RELAY_HUNGRY = 85  # a message finds no cell, and is dropped
+    RELAY_TAKE = 86  # the host took a message's record
+    RELAY_END = 87  # a message ended for its origin; detail: Status << 4 | Cause
+    RELAY_TOLD = 88  # control goes to a hop; detail: its type and flags
+    RELAY_DROPPED = 89  # control found its queue full; detail as of RELAY_TOLD
+    RELAY_HEARD = 90  # control acts; detail as of RELAY_TOLD
+    RELAY_IGNORED = 91  # a datagram of relay that says nothing that is taken
+    RELAY_STALE = 92  # data from a node that is not on the way, or of a life that is over
+    RELAY_NOTICE = 93  # the node was told of a death; detail: 1 if it has been promoted
+    RELAY_OWED = 94  # a relay without a buffer drops data, and will ask for them
+    RELAY_UNTRACKED = 95  # a relay has no room for a record of a message
+    RELAY_EVICT = 96  # data are dropped for those of another message
+    RELAY_EXPIRE = 97  # a record ends by its time
+    RELAY_FORGOT = 98  # a record ends
+    RELAY_RESET = 99  # relay was reset; length: number of messages lost at the Post
 
 
 #: Lanes of a loop.
@@ -153,6 +174,12 @@ FLOW_LANES = ("message", "carry", "arrive", "place", "take", "end", "control", "
 (
     FLOW_MESSAGE, FLOW_CARRIED, FLOW_ARRIVE, FLOW_PLACED, FLOW_TAKEN, FLOW_ENDED, FLOW_CONTROL, FLOW_PEERS,
 ) = range(len(FLOW_LANES))  # fmt: skip
+
+#: Lanes of relay.
+RELAY_LANES = ("message", "hop", "post", "take", "end", "told", "heard", "relay")
+(
+    RELAY_MESSAGE, RELAY_HOPS, RELAY_POSTS, RELAY_TAKEN, RELAY_ENDED, RELAY_TELLS, RELAY_HEARS, RELAY_RELAYS,
+) = range(len(RELAY_LANES))  # fmt: skip
 
 #: Columns of a trace: name, Arrow/Spark type, nullable, meaning.
 TRACE_COLUMNS = (
@@ -174,7 +201,7 @@ TRACE_COLUMNS = (
         "tag",
         "int32",
         True,
-        "ACCEPT, COMPLETE and those of a loop: the host's tag; flow: tag, port or index; else null",
+        "ACCEPT, COMPLETE, a loop: the host's tag; flow: tag, port or index; relay: tag or uid; else null",
     ),
     ("head", "int64", True, "router: low 48 bits of the head flit, 0 if none is shown; else null"),
 )
@@ -272,6 +299,30 @@ class FlowCounter(enum.IntEnum):
     RAISED = 14
 
 
+class RelayCounter(enum.IntEnum):
+    """Counters of relay; the index is the address in its statistics block."""
+
+    SENT = 0
+    REFUSED = 1
+    HOPS = 2
+    POSTED = 3
+    PARKED = 4
+    HUNGRY = 5
+    TAKEN = 6
+    ENDED = 7
+    TOLD = 8
+    DROPPED = 9
+    HEARD = 10
+    IGNORED = 11
+    STALE = 12
+    NOTICES = 13
+    OWED = 14
+    UNTRACKED = 15
+    EVICTED = 16
+    EXPIRED = 17
+    FORGOTTEN = 18
+
+
 class LinkCounter(enum.IntEnum):
     """What is counted of a link, in the golden model and in a trace's metadata."""
 
@@ -291,6 +342,7 @@ class Unit(enum.IntEnum):
     LINK = 2
     LOOP = 3
     FLOW = 4
+    RELAY = 5
 
 
 class Column(enum.Flag):
@@ -334,7 +386,7 @@ class Facts(NamedTuple):
     lane: int | None = None
     worm: Kind | None = None
     detail: type[enum.IntEnum] | None = None
-    counters: tuple[Counter | RouterCounter | LinkCounter | LoopCounter | FlowCounter, ...] = ()
+    counters: tuple[Counter | RouterCounter | LinkCounter | LoopCounter | FlowCounter | RelayCounter, ...] = ()
 
 
 def _ni(lane: int, columns: Column, role: Role = Role.NONE, *, counter: Counter | None = None, **more) -> Facts:
@@ -355,6 +407,10 @@ def _loop(lane: int, columns: Column, role: Role = Role.NONE, *, counter: LoopCo
 
 def _flow(lane: int, columns: Column, role: Role = Role.NONE, *, counter: FlowCounter | None = None, **more) -> Facts:
     return Facts((Unit.FLOW,), columns, role, lane, counters=() if counter is None else (counter,), **more)
+
+
+def _relay(lane: int, columns: Column, role: Role = Role.NONE, *, counter: RelayCounter | None = None, **more) -> Facts:
+    return Facts((Unit.RELAY,), columns, role, lane, counters=() if counter is None else (counter,), **more)
 
 
 _PEER, _LENGTH, _HEAD = Column.PEER, Column.LENGTH, Column.HEAD
@@ -419,6 +475,28 @@ EVENTS: dict[Event, Facts] = {
     Event.FLOW_CONGESTED: _flow(FLOW_PEERS, Column.TAG, counter=FlowCounter.CONGESTIONS),
     Event.FLOW_PEER: _flow(FLOW_PEERS, _PEER, counter=FlowCounter.PEER_CHANGES),
     Event.FLOW_RESET: _flow(FLOW_MESSAGE, _LENGTH, Role.RESET),
+    Event.RELAY_SEND: _relay(RELAY_MESSAGE, _PAYLOAD | Column.TAG, counter=RelayCounter.SENT),
+    Event.RELAY_REFUSED: _relay(
+        RELAY_MESSAGE, _PEER | _LENGTH | Column.TAG, detail=Cause, counter=RelayCounter.REFUSED
+    ),
+    Event.RELAY_HOP: _relay(RELAY_HOPS, _PAYLOAD | Column.TAG, counter=RelayCounter.HOPS),
+    Event.RELAY_POST: _relay(RELAY_POSTS, _PAYLOAD | Column.TAG, counter=RelayCounter.POSTED),
+    Event.RELAY_PARK: _relay(RELAY_POSTS, _PAYLOAD | Column.TAG, counter=RelayCounter.PARKED),
+    Event.RELAY_HUNGRY: _relay(RELAY_POSTS, _PAYLOAD | Column.TAG, counter=RelayCounter.HUNGRY),
+    Event.RELAY_TAKE: _relay(RELAY_TAKEN, _PEER | _LENGTH | Column.TAG, counter=RelayCounter.TAKEN),
+    Event.RELAY_END: _relay(RELAY_ENDED, _NAMED | Column.TAG, counter=RelayCounter.ENDED),
+    Event.RELAY_TOLD: _relay(RELAY_TELLS, _NAMED | Column.TAG, counter=RelayCounter.TOLD),
+    Event.RELAY_DROPPED: _relay(RELAY_TELLS, _NAMED | Column.TAG, counter=RelayCounter.DROPPED),
+    Event.RELAY_HEARD: _relay(RELAY_HEARS, _NAMED | Column.TAG, counter=RelayCounter.HEARD),
+    Event.RELAY_IGNORED: _relay(RELAY_HEARS, _PEER, counter=RelayCounter.IGNORED),
+    Event.RELAY_STALE: _relay(RELAY_HEARS, _PEER, counter=RelayCounter.STALE),
+    Event.RELAY_NOTICE: _relay(RELAY_RELAYS, _PEER, counter=RelayCounter.NOTICES),
+    Event.RELAY_OWED: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.OWED),
+    Event.RELAY_UNTRACKED: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.UNTRACKED),
+    Event.RELAY_EVICT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EVICTED),
+    Event.RELAY_EXPIRE: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EXPIRED),
+    Event.RELAY_FORGOT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.FORGOTTEN),
+    Event.RELAY_RESET: _relay(RELAY_MESSAGE, _LENGTH, Role.RESET),
 }
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Record",
     "cause_bits",
     "counter_bits",
+    "deliver_record",
     "ni_ports",
     "records",
     "since_bits",
@@ -45,6 +46,7 @@ class HostPort:
     acceptance : whether there are `arrival`, `refusal` and `delivered`
     sweep : whether there is `sweep`
     ports : ports of flow, each with a bit of `receive_mask`, `readable` and `congested`; 0: there is nothing of flow
+    tree : whether there is `tree`, by which relay is told of routes and deaths
 
     What a service uses by itself, the port above it lacks: ``replace(below, sweep=False)``.
     """
@@ -56,6 +58,7 @@ class HostPort:
     acceptance: bool = False
     sweep: bool = False
     ports: int = 0
+    tree: bool = False
 
     @classmethod
     def of_ni(cls, system: "System") -> "HostPort":
@@ -74,9 +77,8 @@ def cause_bits(system: "System") -> int:
         Cause.CLASS: system.ni.control_slots > 0,
         Cause.RESTARTED: system.ni.reject or system.loop.slots > 0,
         Cause.SILENT: system.timers.silent_after > 0,
-        **dict.fromkeys(
-            (Cause.NOT_BOUND, Cause.NOT_CONNECTED, Cause.CONGESTED, Cause.BUFFER, Cause.WINDOW), system.flow.ports > 0
-        ),
+        **dict.fromkeys((Cause.NOT_BOUND, Cause.NOT_CONNECTED, Cause.CONGESTED), system.flow.ports > 0),
+        **dict.fromkeys((Cause.BUFFER, Cause.WINDOW), system.flow.ports > 0 or system.relay.slots > 0),
     }
     return max(cause for cause in Cause if options.get(cause, True)).bit_length()
 
@@ -105,6 +107,10 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
         "answer": (("valid", 1), ("error", 2)),
         "notice": (("peer", form.node_bits), ("up", 1), ("map", port.ports)),
     }  # fmt: skip
+    relay = {
+        "relayed": (node, ("cls", form.class_bits), length, ("uid", 32)),
+        "tree": (("code", 1), ("target", 16), ("hop", 16), ("way", 4), ("depth", 6), ("promoted", 1)),
+    }
     ends = (("sport", 16), ("dport", 16), ("flags", 8)) if port.ports else ()
     tag, peer = ("tag", system.wire.tag_bits), ("peer_incarnation", form.incarnation_bits)
     return {
@@ -140,7 +146,15 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
         **(acceptance if port.acceptance else {}),
         **({"sweep": (node,)} if port.sweep else {}),
         **(flow if port.ports else {}),
+        **(relay if port.tree else {}),
     }
+
+
+def deliver_record(port: HostPort, stream: str) -> str:
+    """Which of `records` the record of a deliver stream is."""
+    if stream == "deliver_relay":
+        return "relayed"
+    return "received" if port.ports and stream == "deliver" else "deliver"
 
 
 def index_bits(count: int) -> int:
@@ -196,10 +210,12 @@ def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict
         ports |= {**dict(stream("set", host["set"])), **dict(fields("answer", host["answer"]))}
         ports |= {**dict(stream("notice", host["notice"])), "boot": 32}
         ports |= dict.fromkeys(("receive_mask", "readable", "congested"), top.ports)
+    if top.tree:
+        ports |= dict(stream("tree", host["tree"]))
     if system.services:
         ports["service_reset"] = 1
     for fifo in top.delivers:
-        record = host["received" if top.ports and fifo == "deliver" else "deliver"]
+        record = host[deliver_record(top, fifo)]
         ports |= {**dict(stream(fifo, record)), **dict(stream(f"{fifo}_data", host["beat"]))}
     if dump:
         ports |= dict(stream("dump", (("payload", index_bits(max(system.ni.slots, system.ni.sets))),)))

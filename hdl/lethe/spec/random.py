@@ -10,6 +10,7 @@ UNIT_LINK_FLIP = 4
 UNIT_GENERATOR = 5
 UNIT_STALL = 6
 UNIT_SALT = 7  # not a generator: the salt of pinned up-ports
+UNIT_NOTICE = 8  # not a generator: when a node is told of a death
 
 
 def advance(state: int) -> int:

@@ -76,6 +76,11 @@ STIMULUS_SWEEP = (("valid", 1), ("source", 16))
 STIMULUS_PORTS = (("sport", 16), ("dport", 16), ("flags", 8), ("receive_mask", 16))
 STIMULUS_SET = (("valid", 1), ("code", 2), ("index", 4), ("value", 16), ("notice_stall", 1))
 
+#: Fields of the word behind those, with relay.
+STIMULUS_TREE = (
+    ("valid", 1), ("code", 1), ("target", 16), ("hop", 16), ("way", 4), ("depth", 6), ("promoted", 1),
+)  # fmt: skip
+
 
 def fields(table: tuple[tuple[str, int], ...]) -> dict[str, Bits]:
     """The fields of a word by name, from (name, bits), the first lowest."""
@@ -189,9 +194,14 @@ class Layout:
         return self.stimulus_sweep + (1 if self.port and self.port.sweep else 0)
 
     @property
+    def stimulus_tree(self) -> int:
+        """The word of `tree`, behind those."""
+        return self.stimulus_ports + (2 if self.port and self.port.ports else 0)
+
+    @property
     def stimulus_words(self) -> int:
         """Stimulus words of one node."""
-        return self.stimulus_ports + (2 if self.port and self.port.ports else 0)
+        return self.stimulus_tree + (1 if self.port and self.port.tree else 0)
 
     @property
     def fabric_base(self) -> int:

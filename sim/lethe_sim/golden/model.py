@@ -31,6 +31,7 @@ from .state import (
     Stream,
     parameters,
 )
+from .traffic import tree_player
 
 __all__ = [
     "EVENT",
@@ -108,6 +109,7 @@ class Golden:
             link_counters=np.zeros(links * LINK_COUNTERS, np.uint64),
             service_counters=np.zeros(system.nodes * len(system.services) * int(self.k.service_counters), np.uint64),
             tapped=tap.chosen(links, tapped),
+            trees=tree_player.words(system),
             **given,
         )
         self._hosts[:, Host.node] = np.arange(system.nodes)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lethe.spec.config import System
+from lethe.spec.sections.workload import RELAYED
+from lethe.spec.services.relay import MODE
 from lethe.spec.trace import STIMULUS_LIMITS, STIMULUS_RECORD, Bits, fields
 
 from .state import Planned
@@ -173,13 +175,15 @@ class Script:
         form, count = system.format, len(node)
         limits = {
             "node": system.nodes, "destination": 1 << 16, "not_before": 1 << 60, "cls": 1 << form.class_bits,
-            "mode": 1 << form.mode_bits, "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
+            "mode": max(1 << form.mode_bits, MODE + 1), "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
             "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits, "length": 1 << 16,
         }  # fmt: skip
         given = {"node": node, "destination": destination, "length": length, **others}
         columns = {}
         for name, limit in limits.items():
             column = np.broadcast_to(np.asarray(given.pop(name, 0)), count)
+            if name == "mode" and system.workload.mode == RELAYED:
+                column = np.where(column == 0, MODE, column)
             bad = np.flatnonzero((column < 0) | (column >= limit))
             if len(bad):
                 raise GoldenError(f"item {bad[0]}: {name} must be 0 to {limit - 1}, not {column[bad[0]]}")

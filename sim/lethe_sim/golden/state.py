@@ -18,6 +18,8 @@ from lethe.spec.config import System
 from lethe.spec.ports import HostPort as HostShape
 from lethe.spec.random import UNIT_SALT, seed_for
 from lethe.spec.sections.study import PATHS
+from lethe.spec.sections.workload import RELAYED
+from lethe.spec.services import relay
 from lethe.spec.topology import KINDS
 
 from .record import Record, numbers, records
@@ -237,7 +239,11 @@ class Parameters(Record):
     stimulus_refusal: int
     stimulus_sweep: int
     stimulus_ports: int  # likewise of what a record says of ports, and of what is set
+    stimulus_tree: int  # likewise of `tree`
     flow_ports: int
+    trees: int  # whether there are tree players
+    mode_given: int
+    check_stream: int  # the deliver stream that the checker takes
     source_ring: int
     route_delay: int
     grant_delay: int
@@ -542,6 +548,13 @@ class HostPort(Record):
     set_index: int
     set_value: int
     notice_ready: int
+    tree_valid: int
+    tree_code: int
+    tree_target: int
+    tree_hop: int
+    tree_way: int
+    tree_depth: int
+    tree_promoted: int
 
 
 class ShownPort(Record):
@@ -591,6 +604,7 @@ class ShownPort(Record):
     notice_map: int
     readable: int
     congested: int
+    tree_ready: int
 
 
 class Delivery(Record):
@@ -608,6 +622,7 @@ class Delivery(Record):
     flags: int
     seq: int
     gap: int
+    uid: int  # with relay
 
 
 class Host(Record):
@@ -633,6 +648,7 @@ class Host(Record):
     received: int
     received_sum: int
     wrong: int
+    words: int  # of the tree that its player has offered
 
 
 class Planned(Record):
@@ -796,6 +812,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     """
     form, graph, ni, timers, load = system.format, system.graph, system.ni, system.timers, system.workload
     study = system.study
+    relayed = bool(rooms) and load.mode == RELAYED
     port = system.top_port if rooms else HostShape.of_ni(system)
     layout = dataclasses.replace(system.layout, port=port)
 
@@ -859,6 +876,9 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "stimulus_refusal": layout.stimulus_refusal if port.acceptance else NONE,
         "stimulus_sweep": layout.stimulus_sweep if port.sweep else NONE,
         "stimulus_ports": layout.stimulus_ports if port.ports else NONE,
+        "stimulus_tree": layout.stimulus_tree if port.tree else NONE, "trees": port.tree,
+        "mode_given": relay.MODE if relayed else 0,
+        "check_stream": port.delivers.index("deliver_relay") if relayed else 0,
         "return_phases": _power(system.router.credit_delay + 1), "ceiling": system.ceiling,
         "slack": system.slack, "time_mask": (1 << system.time_bits) - 1, "per_destination": study.per_destination,
         "replies_last": study.replies == "last", "path": PATHS.index(study.path), "dilation": graph.dilation,

@@ -23,6 +23,7 @@ from .ni import host_port, receiver, transmitter
 from .ni import ni as interface
 from .ni.host_port import Flow
 from .record import Record, table
+from .services.site import shown_at
 from .services.stack import stack_of
 from .state import (
     AHEAD,
@@ -44,6 +45,7 @@ from .state import (
     Registers,
 )
 from .traffic import host as hosts
+from .traffic import tree_player
 
 
 class Clock(Record):
@@ -96,6 +98,7 @@ class Plant(NamedTuple):
     service_counters: np.ndarray
     tapped: np.ndarray  # per link: whether its flits are noted
     taps: np.ndarray  # how many flits are noted; then those (`fabric.tap`)
+    trees: np.ndarray  # of the tree players (`traffic.tree_player`)
 
 
 LINK_DIES, NODE_STALLS, NODE_RESETS, NI_RESETS, NODE_AWAY = range(5)
@@ -112,6 +115,7 @@ def pointers(p):
         pointer(p.item_data), pointer(p.letters), pointer(p.letter_data), _faults(pointer(p.schedule)), p.clock,
         p.stack, pointer(p.events), pointer(p.digest), pointer(p.counters), pointer(p.router_counters),
         pointer(p.link_counters), pointer(p.service_counters), pointer(p.tapped), pointer(p.taps),
+        pointer(p.trees),
     )  # fmt: skip
 
 
@@ -321,19 +325,26 @@ def step_node(p, cycle, node):
         interface.reset(k, ni, cycle + 1)
         stack.reset(k, ni, data, p.events, cycle)
         hosts.reset(k, ni, host, cycle)
+        host.words = 0
         p.look[node] = NEVER if cycle >= ni.dead_from else cycle + 1
         return
     hosts.present(k, host, port, beat_of(p, node), p.items, p.item_data, cycle)
+    if k.trees:
+        tree_player.present(k, host, port, p.trees, cycle)
     stack.arrange(k, ni, data, p.events, cycle)
     hosts.take(stack, k, ni, data, host, port, p.letters, p.letter_data, cycle)
     done = stack.step(k, ni, data, p.events, cycle)
     if done & Flow.SHOWING:
         enlist(p, BEGINNING + (ni.tx_first & AHEAD - 1), node)
+    if k.trees:
+        tree_player.follow(k, host, p.trees, cycle, port.tree_valid and shown_at(k, ni, k.services).tree_ready)
     if k.host == EXTERNAL:
         p.look[node] = cycle + 1
         return
     hosts.follow(stack, k, ni, host, port, p.items, cycle, done)
     own = hosts.next_offer(stack, k, ni, host, p.items, cycle)
+    if k.trees:
+        own = min(own, tree_player.next_offer(k, host, p.trees, cycle))
     p.look[node] = own if own == cycle + 1 else min(own, stack.next_look(k, ni, data, p.events, cycle))
 
 
@@ -383,6 +394,8 @@ def offer(p, cycle, stimulus):
                 hosts.drive(p.k, host, port, beat, words)
             else:
                 host_port.write_words(p.k, port, beat, words)
+        if p.k.trees:
+            tree_player.present(p.k, host, port, p.trees, cycle)
 
 
 @jit
@@ -469,6 +482,7 @@ def fresh(
         "service_counters": np.zeros(1, np.uint64),
         "tapped": np.zeros(1, np.uint8),
         "taps": np.zeros(1, np.uint64),
+        "trees": np.zeros(1, np.int64),
     }
     return Plant(k=k, ni=ni, data=data, clock=clock, stack=stack, **(parts | given))
 

@@ -32,6 +32,7 @@ FINDINGS = {
     "misnamed": "a datagram to the own node whose UID is not the next one of its loop, or while too many are under way",
     "misnumbered": "a message whose number is not the next one of its stream",
     "overrun": "a message came to a port that has no room for it",
+    "unasked": "a relay's data were sent again although nobody asked for them",
     "untaken": "what the receiving host took is not what was delivered to it",
     "outside": "an event outside the run's cycles, units or ports",
     "miscounted": "the counters or sums of the run contradict its events",

@@ -27,8 +27,9 @@ from .datagrams import Ledger, achieved, ledger_of, table_of
 from .findings import about_datagrams, remembered
 from .group import COLUMNS, Group, Run, source_of, usable
 from .pairs import FACTS, JOURNEYS, Pairs, handed, overtaken, untaken
-from .services import AUDITED, STREAMS, ServiceRows, followed
+from .services import AUDITED, ServiceRows, followed, posted, replayed
 from .services import COLUMNS as SERVICE_COLUMNS
+from .services import FACTS as OF_SERVICES
 from .silence import attempts, unsilent
 from .sums import Sums, bin_width
 from .worms import overtaking, passages, unmatched
@@ -41,6 +42,8 @@ PAIR_KERNELS: tuple[Callable[[Pairs], Iterator[pa.Table]], ...] = (
     lambda pairs: overtaking(pairs.run, pairs.passages),
     lambda pairs: unsilent(pairs.run, pairs.attempts),
     lambda pairs: followed(pairs.run, pairs.streams),
+    lambda pairs: posted(pairs.run, pairs.posts),
+    lambda pairs: replayed(pairs.run, pairs.hops),
 )
 #: Cases of a finding that are shown.
 EXAMPLES = 20
@@ -188,7 +191,7 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
         for findings in kernel(group, ledger):
             found.put(findings, whole=whole)
     served = joined([piece["services"] for piece in pieces if "services" in piece], SERVICE_COLUMNS)
-    streams = _judge_services(run, served, found, whole=whole)
+    services = _judge_services(run, served, found, whole=whole)
     rows = achieved(ledger, run.system.format.flit_bytes)
     found.sums = Sums.of(rows, bin_width(run.cycles))
     touched = np.flatnonzero(rows["by_reset"])
@@ -208,7 +211,7 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
         "journeys": {name: rows[column][travelled].astype(JOURNEYS[name]) for name, column in names.items()},
         "passages": passages(group),
         "attempts": attempts(group, ledger),
-        "streams": streams,
+        **services,
     }
     after: Pieces = {}
     for piece in pieces:
@@ -222,9 +225,9 @@ def judge_slots(run: Run, pieces: list[dict[str, Columns]], groups: int, *, whol
     return found, after
 
 
-def _judge_services(run: Run, columns: Columns, found: Summary, *, whole: bool) -> Columns:
-    """Judge the rows of all services of some nodes; what they had with each other, as `STREAMS`."""
-    layout, streams = run.system.layout, []
+def _judge_services(run: Run, columns: Columns, found: Summary, *, whole: bool) -> dict[str, Columns]:
+    """Judge the rows of all services of some nodes; what they had with each other, as `services.FACTS`."""
+    layout, facts = run.system.layout, {name: [] for name in OF_SERVICES}
     for level, service in enumerate(layout.services):
         rows = np.flatnonzero((columns["unit"] - layout.first_service) % len(layout.services) == level)
         if len(rows) and (audited := AUDITED.get(service.unit)):
@@ -232,9 +235,9 @@ def _judge_services(run: Run, columns: Columns, found: Summary, *, whole: bool) 
             for findings in audited.findings(mine):
                 found.put(findings, whole=whole)
             found.add(Summary(services={service.name: audited.sums(mine)}))
-            if audited.streams is not None:
-                streams.append(audited.streams(mine))
-    return joined(streams, STREAMS)
+            for name, some in audited.facts(mine).items():
+                facts[name].append(some)
+    return {name: joined(some, OF_SERVICES[name]) for name, some in facts.items()}
 
 
 def judge_pairs(run: Run, pieces: list[dict[str, Columns]], *, whole: bool) -> Summary:

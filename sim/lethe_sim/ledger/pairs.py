@@ -13,7 +13,7 @@ from .columns import NULL, Columns, most_before, runs, starts_of, text
 from .datagrams import DELIVERS
 from .findings import found
 from .group import Run, incarnation_of
-from .services import STREAMS
+from .services import FACTS as OF_SERVICES
 from .silence import ATTEMPTS
 from .worms import PASSAGES
 
@@ -28,7 +28,7 @@ JOURNEYS = {"sender": np.int32, "receiver": np.int32, "accepted_at": np.int64, "
 #: The tables about a pair of nodes: name → columns.
 FACTS: Mapping[str, Mapping[str, type]] = {
     "handed": HANDED, "journeys": JOURNEYS, "passages": PASSAGES, "attempts": ATTEMPTS,
-    "streams": STREAMS,
+    **OF_SERVICES,
 }  # fmt: skip
 
 
@@ -42,6 +42,8 @@ class Pairs:
     passages: Columns
     attempts: Columns
     streams: Columns
+    posts: Columns
+    hops: Columns
 
 
 def handed(events: Columns, system: System) -> dict[str, np.ndarray]:

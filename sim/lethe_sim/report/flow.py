@@ -1,12 +1,10 @@
 """What a trace says of flow over time: messages, ports, credits, congestion, peers; and the charts of it."""
 
 from collections import Counter as Multiset
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, Cause, Event, Status
@@ -14,16 +12,14 @@ from lethe.spec.services import FLOW
 from lethe.spec.services.flow import WINDOW, Code, Out
 from lethe_sim.ledger.columns import NULL, starts_of
 from lethe_sim.trace import TraceReader
-from lethe_sim.trace.events import filled
 
+from .course import Course, Levels, Picture, service_rows
 from .curves import Cell, heat_map
 from .html import csv_uri
 from .timeline import MOST_LINES, Steps, Stretch, bars, steps
 
-__all__ = ["FlowCourse", "FlowPicture", "course", "pictures", "streams"]
+__all__ = ["FlowCourse", "course", "pictures", "streams"]
 
-#: Columns of a run, over its cycles, at most.
-MOST_COLUMNS = 120
 #: Ports and streams that are shown one by one.
 _PORTS, _BARS, _STREAMS = 6, 12, 10
 #: Nodes whose pairs a heat map has room for.
@@ -32,7 +28,7 @@ _NODES = 32
 _STRETCHES = 20_000
 #: In the lowest 16 bits of a WINDOW behind its code: the index, the credit, and of the ack the lowest 4.
 _INDEX_BITS, _CREDIT_BITS = 4, 8
-_COLUMNS = ("cycle", "unit", "event", "peer", "detail", "tag")
+_COLUMNS = ("cycle", "event", "peer", "detail", "tag")
 #: What is counted, by the name of its line.
 COUNTED = {"admitted": Event.FLOW_SEND, "placed": Event.FLOW_PLACE, "taken": Event.FLOW_TAKE}
 
@@ -46,8 +42,7 @@ class Congestion(NamedTuple):
     end: int
 
 
-@dataclass(eq=False)
-class FlowCourse:
+class FlowCourse(Course):
     """Flow of a run, in columns of ``width`` cycles.
 
     Attributes
@@ -64,22 +59,16 @@ class FlowCourse:
     streams : messages placed, by (source, destination, index)
     """
 
-    system: System
-    cycles: int
-    width: int = 1
-    counts: dict[str, np.ndarray] = field(default_factory=dict)
-    refused: dict[Cause, np.ndarray] = field(default_factory=dict)
-    told: dict[Code, np.ndarray] = field(default_factory=dict)
-    congestions: list[Congestion] = field(default_factory=list)
-    more: int = 0
-    streams: Multiset[tuple[int, int, int]] = field(default_factory=Multiset)
-
-    def __post_init__(self):
-        nodes, ports = self.system.nodes, self.system.flow.ports
-        self.width = max(1, -(-self.cycles // MOST_COLUMNS))
-        self.columns = max(1, -(-self.cycles // self.width))
-        self.counts = {name: self._zeros() for name in COUNTED}
-        self.windows, self.credits, self.least = self._zeros(), self._zeros(), np.full(self.columns, WINDOW + 1)
+    def __init__(self, system: System, cycles: int):
+        super().__init__(system, cycles)
+        nodes, ports = system.nodes, system.flow.ports
+        self.counts = {name: self.zeros for name in COUNTED}
+        self.refused: dict[Cause, np.ndarray] = {}
+        self.told: dict[Code, np.ndarray] = {}
+        self.congestions: list[Congestion] = []
+        self.more = 0
+        self.streams: Multiset[tuple[int, int, int]] = Multiset()
+        self.windows, self.credits, self.least = self.zeros, self.zeros, np.full(self.columns, WINDOW + 1)
         self.held = np.zeros((nodes * ports, self.columns), np.int64)
         self._under_way, self._up = Levels(nodes, self.columns), Levels(nodes, self.columns)
         self._cells = np.zeros(nodes * ports, np.int64)
@@ -95,18 +84,10 @@ class FlowCourse:
     def up(self) -> np.ndarray:
         return self._up.sums()
 
-    @property
-    def marks(self) -> list[int]:
-        """The first cycle of each column."""
-        return [column * self.width for column in range(self.columns)]
-
-    def _zeros(self) -> np.ndarray:
-        return np.zeros(self.columns, np.int64)
-
     # What is read
 
     def append(self, rows: dict[str, np.ndarray]) -> None:
-        """More rows of flow, after all that came before: node, and what `_COLUMNS` has but the unit."""
+        """More rows of flow, after all that came before: node, and the columns `_COLUMNS`."""
         resets = np.flatnonzero(rows["event"] == Event.FLOW_RESET)
         # What a reset takes away is known when all before it is.
         for part in np.split(np.arange(len(rows["event"])), resets):
@@ -134,9 +115,9 @@ class FlowCourse:
             np.add.at(self.counts[name], column[event == counted], 1)
         refused, told = event == Event.FLOW_REFUSED, event == Event.FLOW_TOLD
         for value in np.unique(detail[refused]).tolist():
-            np.add.at(self.refused.setdefault(Cause(value), self._zeros()), column[refused & (detail == value)], 1)
+            np.add.at(self.refused.setdefault(Cause(value), self.zeros), column[refused & (detail == value)], 1)
         for value in np.unique(detail[told]).tolist():
-            np.add.at(self.told.setdefault(Code(value), self._zeros()), column[told & (detail == value)], 1)
+            np.add.at(self.told.setdefault(Code(value), self.zeros), column[told & (detail == value)], 1)
         self._windows(column, extra, told & (detail == Code.WINDOW))
         placed = event == Event.FLOW_PLACE
         nodes, ports = self.system.nodes, self.system.flow.ports
@@ -213,38 +194,14 @@ class FlowCourse:
             self._keep(Congestion(*key, self._congested.pop(key), cycle))
 
 
-class Levels:
-    """A number for each node that goes up and down, and their sum at the end of each column."""
-
-    def __init__(self, nodes: int, columns: int):
-        self._now, self._changes = np.zeros(nodes, np.int64), np.zeros(columns, np.int64)
-
-    def add(self, node: np.ndarray, column: np.ndarray, change: np.ndarray) -> None:
-        """Changes at nodes."""
-        np.add.at(self._now, node, change)
-        np.add.at(self._changes, column, change)
-
-    def clear(self, node: int, column: int) -> None:
-        """A node's number is 0 again."""
-        self._changes[column] -= self._now[node]
-        self._now[node] = 0
-
-    def sums(self) -> np.ndarray:
-        return np.cumsum(self._changes)
-
-
 def course(trace: TraceReader) -> FlowCourse | None:
     """What a trace says of flow; None if its system has none.  Its rows must be sound (`TraceReader.sound_batches`)."""
     system = trace.meta.system
     if FLOW not in system.services:
         return None
-    found, layout, level = FlowCourse(system, trace.meta.cycles), system.layout, system.services.index(FLOW)
-    first, stride = layout.service_unit(0, level), len(layout.services)
-    for batch in trace.batches(list(_COLUMNS)):
-        columns = {name: filled(batch[name], NULL)[0] for name in _COLUMNS}
-        unit = columns.pop("unit").astype(np.int64) - first
-        rows = np.flatnonzero((unit >= 0) & (unit % stride == 0))
-        found.append({"node": unit[rows] // stride, **{name: values[rows] for name, values in columns.items()}})
+    found = FlowCourse(system, trace.meta.cycles)
+    for rows in service_rows(trace, FLOW, _COLUMNS):
+        found.append(rows)
     found.finish()
     return found
 
@@ -252,17 +209,7 @@ def course(trace: TraceReader) -> FlowCourse | None:
 # Pictures
 
 
-class FlowPicture(NamedTuple):
-    """A chart of a page with its words, and its numbers as the address of a download."""
-
-    name: str
-    title: str
-    about: str
-    drawn: Markup
-    csv: Markup
-
-
-def pictures(found: FlowCourse) -> list[FlowPicture]:
+def pictures(found: FlowCourse) -> list[Picture]:
     """The charts that a run has something to show in."""
     drawn = [_messages(found), _under_way(found), _ports(found), _congestion(found), _credits(found)]
     drawn += [_by_kind(found), _refused(found), _pairs(found)]
@@ -274,33 +221,16 @@ def streams(found: FlowCourse) -> list[tuple[int, int, int, int]]:
     return [(*stream, count) for stream, count in found.streams.most_common(_STREAMS)]
 
 
-def _lines(
-    found: FlowCourse, name: str, title: str, about: str, unit: str, lines: dict[str, np.ndarray], **more
-) -> FlowPicture:
-    points: dict[str, Steps] = {
-        line: list(zip(found.marks, values.tolist(), strict=True)) for line, values in lines.items()
-    }
-    rows = [(line, *point) for line, some in points.items() for point in some]
-    return FlowPicture(
-        name, title, about, steps(points, found.cycles, title=unit, label=title, **more),
-        csv_uri(("line", "cycle_from", name), rows),
+def _messages(found: FlowCourse) -> Picture:
+    return found.lines(
+        "messages", "Messages", "Admitted by flow with a number, placed in a port in their order, and taken by "
+        "the hosts.", found.each("messages"), found.counts,
     )  # fmt: skip
 
 
-def _messages(found: FlowCourse) -> FlowPicture:
-    return _lines(
-        found, "messages", "Messages", "Admitted by flow with a number, placed in a port in their order, and taken by "
-        "the hosts.", _each(found, "messages"), found.counts,
-    )  # fmt: skip
-
-
-def _each(found: FlowCourse, what: str) -> str:
-    return f"{what} in {found.width:,} cycles" if found.width > 1 else f"{what} in each cycle"
-
-
-def _under_way(found: FlowCourse) -> FlowPicture:
-    return _lines(
-        found, "open", "Under way, and peers", "Messages to other nodes that have not ended, and peers that are UP, of "
+def _under_way(found: FlowCourse) -> Picture:
+    return found.lines(
+        "open", "Under way, and peers", "Messages to other nodes that have not ended, and peers that are UP, of "
         "all nodes together.", "messages, peers", {"messages under way": found.under_way, "peers UP": found.up},
     )  # fmt: skip
 
@@ -310,7 +240,7 @@ def _port(found: FlowCourse, number: int) -> str:
     return f"{number // ports}:{number % ports}"
 
 
-def _ports(found: FlowCourse) -> FlowPicture | None:
+def _ports(found: FlowCourse) -> Picture | None:
     most = found.held.max(axis=1)
     # The fullest; of those that are as full, the longest.
     order = np.lexsort((-found.held.sum(axis=1), -most))
@@ -318,13 +248,13 @@ def _ports(found: FlowCourse) -> FlowPicture | None:
     if not chosen:
         return None
     cells = found.system.flow.cells
-    return _lines(
-        found, "cells", "The fullest ports", f"Cells that hold a message, of {cells:,} in each port, by node and "
+    return found.lines(
+        "cells", "The fullest ports", f"Cells that hold a message, of {cells:,} in each port, by node and "
         "index; the most in each column.", "cells", {_port(found, number): found.held[number] for number in chosen},
     )  # fmt: skip
 
 
-def _congestion(found: FlowCourse) -> FlowPicture | None:
+def _congestion(found: FlowCourse) -> Picture | None:
     if not found.congestions:
         return None
     by_port: dict[tuple[int, int], list[Congestion]] = {}
@@ -343,13 +273,13 @@ def _congestion(found: FlowCourse) -> FlowPicture | None:
     about += f"; {hidden:,} further ports are in the numbers only." if hidden else "."
     if found.more:
         about += f" {found.more:,} later times are left out."
-    return FlowPicture(
+    return Picture(
         "congestion", "Congested ports", about, bars(rows, found.cycles, label="Congested ports"),
         csv_uri(Congestion._fields, sorted(found.congestions, key=attrgetter("start"))),
     )  # fmt: skip
 
 
-def _credits(found: FlowCourse) -> FlowPicture | None:
+def _credits(found: FlowCourse) -> Picture | None:
     """Steps hold from a column with words to the next."""
     told = np.flatnonzero(found.windows)
     if not len(told):
@@ -360,7 +290,7 @@ def _credits(found: FlowCourse) -> FlowPicture | None:
         "mean": list(zip(marks, mean, strict=True)),
         "least": list(zip(marks, least, strict=True)),
     }
-    return FlowPicture(
+    return Picture(
         "credits", "Credits that WINDOW words told", "Messages that a stream may have beyond the one its receiver "
         "expects: 2 to 16. Most credits travel in the headers of messages, which a trace does not have.",
         steps(lines, found.cycles, title="messages", label="Credits"),
@@ -371,27 +301,27 @@ def _credits(found: FlowCourse) -> FlowPicture | None:
     )  # fmt: skip
 
 
-def _by_kind(found: FlowCourse) -> FlowPicture | None:
+def _by_kind(found: FlowCourse) -> Picture | None:
     if not found.told:
         return None
-    return _lines(
-        found, "control", "Control words", "Sent to other nodes: PING and PONG open, MAP says which ports are "
-        "congested, WINDOW gives credit, VOID gives numbers up.", _each(found, "words"),
+    return found.lines(
+        "control", "Control words", "Sent to other nodes: PING and PONG open, MAP says which ports are "
+        "congested, WINDOW gives credit, VOID gives numbers up.", found.each("words"),
         {code.name: found.told[code] for code in sorted(found.told)},
     )  # fmt: skip
 
 
-def _refused(found: FlowCourse) -> FlowPicture | None:
+def _refused(found: FlowCourse) -> Picture | None:
     if not found.refused:
         return None
     most = sorted(found.refused, key=lambda cause: (-int(found.refused[cause].sum()), cause))[:MOST_LINES]
-    return _lines(
-        found, "refused", "Refused records", "By cause; their hosts were told so, and nothing was sent.",
-        _each(found, "records"), {cause.name: found.refused[cause] for cause in most},
+    return found.lines(
+        "refused", "Refused records", "By cause; their hosts were told so, and nothing was sent.",
+        found.each("records"), {cause.name: found.refused[cause] for cause in most},
     )  # fmt: skip
 
 
-def _pairs(found: FlowCourse) -> FlowPicture | None:
+def _pairs(found: FlowCourse) -> Picture | None:
     nodes = found.system.nodes
     if nodes > _NODES or not found.streams:
         return None
@@ -400,7 +330,7 @@ def _pairs(found: FlowCourse) -> FlowPicture | None:
         pairs[source, destination] += count
     names = [str(node) for node in range(nodes)]
     shown = [Cell(destination, source, pairs[source, destination]) for source, destination in sorted(pairs)]
-    return FlowPicture(
+    return Picture(
         "streams", "Messages by source and destination", "All streams of a pair together, as they were placed.",
         heat_map(shown, names, names, x_label="destination", y_label="source", unit="messages"),
         csv_uri(

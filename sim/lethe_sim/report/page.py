@@ -19,6 +19,8 @@ from lethe_sim.trace import ladder as ladders
 from . import charts, fabric
 from . import flow as flow_pictures
 from . import ladder as ladder_picture
+from . import relay as relay_pictures
+from .course import Picture
 from .html import csv_uri, data_uri, environment
 
 _REASONS = {
@@ -81,7 +83,7 @@ def report(
     audit = jobs.audit_trace(path, spark=spark)
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
     unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
-    slow, rows, flow = None, [], None
+    slow, rows, flow, relay = None, [], None, None
     # What the audit found broken may be past drawing, and past counting.
     with contextlib.suppress(TraceError):
         ledger = read_ledger(trace)
@@ -92,7 +94,7 @@ def report(
             drained=trace.meta.drained,
             wrong=trace.meta.counters.get("sums", {}).get("wrong"),
         )
-        flow = flow_pictures.course(trace)
+        flow, relay = flow_pictures.course(trace), relay_pictures.course(trace)
     page = render(
         audit,
         trace.meta,
@@ -100,6 +102,7 @@ def report(
         slowest=_ladder(path, slow),
         rows=rows,
         flow=flow,
+        relay=relay,
         compare=compare,
         name=Path(path).name,
     )
@@ -121,6 +124,7 @@ def render(
     slowest: ladders.MessageLadder | None = None,
     rows: Sequence[Metric] = (),
     flow: flow_pictures.FlowCourse | None = None,
+    relay: relay_pictures.RelayCourse | None = None,
     compare: CompareResult | None = None,
     name: str = "run.parquet",
 ) -> str:
@@ -131,7 +135,7 @@ def render(
     audit, meta : what was found in a trace, and what the trace says of itself
     ladder, slowest : the lives of the datagram sent most often, and of the slowest; shown if given
     rows : the metrics of the run; shown if given
-    flow : what the trace says of flow over time; shown if given
+    flow, relay : what the trace says of these services over time; shown if given
     compare : the comparison with the other side's trace; shown if given
     name : file name of the trace, for the commands that reproduce the page
     """
@@ -165,7 +169,7 @@ def render(
                 if life
             ],
             rows=[(row, about_metric(row.metric)) for row in rows],
-            pictures={"flow": flow_pictures.pictures(flow)} if flow else {},
+            pictures=_pictures(flow, relay),
             streams=flow_pictures.streams(flow) if flow else [],
             rows_csv=csv_uri(("metric", "value", "unit"), rows),
             compare=compare,
@@ -181,6 +185,14 @@ def render(
             name=name,
         )
     )
+
+
+def _pictures(
+    flow: flow_pictures.FlowCourse | None, relay: relay_pictures.RelayCourse | None
+) -> dict[str, list[Picture]]:
+    """By service, the charts of what it did over time."""
+    drawn = {"flow": flow_pictures.pictures(flow)} if flow else {}
+    return drawn | ({"relay": relay_pictures.pictures(relay)} if relay else {})
 
 
 def _undelivered(audit: AuditResult) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lethe.spec import config, sections, topology
 from lethe.spec.config import ConfigError, System, example, load, parse
 from lethe.spec.sections.flow import OF_NI
+from lethe.spec.sections.relay import OF_NI as RELAY_NI
 from lethe.spec.sections.workload import KERNELS, PATTERNS, WORKLOADS
 from lethe.spec.toml import dump
 from lethe.spec.topology import KINDS
@@ -23,6 +24,7 @@ PATTERN = '[workload]\nkind = "pattern"\n'
 CAPTURE = '[workload]\nkind = "capture"\npath = "x.pcap"\n'
 KERNEL = '[workload]\nkind = "kernel"\n'
 FLOW = f"{dump(System.make(topology={'kind': 'wire'}, ni=OF_NI))}\n[flow]\nports = "
+RELAY = f"{dump(System.make(topology={'kind': 'wire'}, ni=RELAY_NI))}\n[relay]\nslots = "
 CREDITS = '[router]\nflow = "credits"\n'
 ERRORS = [
     ("[rnu]\nseed = 1", "rnu", "no such section", "did you mean run?"),
@@ -243,6 +245,46 @@ ERRORS = [
     ("[loop]\nslots = 65521", "loop.slots", "must be 2 to 65520, not 65521", "or 0 for no loop"),
     ("[loop]\nflits = 9", "loop.flits", "there is no loop", "set loop.slots"),
     ("[loop]\nslots = 2\nflits = 1", "loop.flits", "must hold one payload of 4 flits", "leave it at 0"),
+    (RELAY + "257", "relay.slots", "must be 1 to 256, not 257", "in that range"),
+    (
+        RELAY.replace('kind = "wire"', 'kind = "tree"\narity = 2\nlevels = 11') + "4",
+        "relay.slots", "at most 1,024 nodes, not 2,048", "set it to 0",
+    ),
+    (RELAY + "4\nradix = 15", "relay.radix", "must be 0 to 14, not 15", "in that range"),
+    (RELAY + "4\nwindow = 5", "relay.window", "must be 0 to 4, not 5", "in that range"),
+    (RELAY + "4\ncells = 1", "relay.cells", "must be 2 to 256, not 1", "in that range"),
+    (RELAY + "4\nbuffers = 0", "relay.buffers", "must be 1 to 64, not 0", "in that range"),
+    (RELAY + "4\nrecords = 2", "relay.records", "must be 4 to 1024, not 2", "in that range"),
+    (RELAY + "4\nrecords = 20", "relay.records", "must be a power of two, not 20", "take 32"),
+    (RELAY + "4\ncontrol = 9", "relay.control", "must be a power of two, not 9", "take 16"),
+    (RELAY + "4\nwatch_cycles = 0", "relay.watch_cycles", "must be 64 to 2097152, not 0", "in that range"),
+    (RELAY + "4\nwatch_cycles = 64", "relay.watch_cycles", "is less than", "raise it"),
+    (RELAY + "4\nentry_cycles = 8200", "relay.entry_cycles", "must be a multiple of 64, not 8200", "round it"),
+    (RELAY + "4\nentry_cycles = 8192", "relay.cache_cycles", "held longer than their record lasts", "lower it"),
+    (RELAY + "4\nhop_cycles = 0", "relay.hop_cycles", "must be 1 to", "in that range"),
+    (
+        RELAY.replace('"generator"', '"generator"\nretry_limit = 2')
+        + "4\nhop_cycles = 60000\n[timers]\nack_limit = 12",
+        "relay.hop_cycles", "but a hop may be repeated for", "or raise timers.ack_limit",
+    ),
+    (RELAY + "4\nuid_bits = 7", "relay.uid_bits", "must be 8 to 32, not 7", "in that range"),
+    (RELAY + "4\nuid_bits = 12", "relay.uid_bits", "half a turn of uids can take 10,240 cycles", "raise it"),
+    (RELAY + "4\nuid_bits = 8\nuid_first = 253", "relay.uid_first", "must be 0 to 252, not 253", "in that range"),
+    (RELAY + "4\nnotice = -1", "relay.notice", "must be 0 to", "in that range"),
+    (RELAY + "4\nspread = 65536", "relay.spread", "must be 0 to 65535, not 65536", "in that range"),
+    (RELAY + "4\n[flow]\nports = 4", "relay.slots", "want the same control class", "or flow.ports to 0"),
+    (
+        RELAY.replace("control_classes = 2", "control_classes = 1") + "4",
+        "ni.control_classes", "does not go with relay", "set it to 2, or relay.slots to 0",
+    ),
+    (RELAY + "4\n[wire]\nclass_bits = 2", "wire.class_bits", "at least 3 with relay", "raise it"),
+    (RELAY + "4\n[wire]\nmtu = 16", "wire.mtu", "leaves no byte beside relay's header", "raise it"),
+    ('[workload]\nmode = "twice"', "workload.mode", "no such mode 'twice'", "choose exactly_once or relay"),
+    ('[workload]\nmode = "relay"', "workload.mode", "there is no relay", "set relay.slots"),
+    ("[[faults.notices]]", "faults.notices[0]", "there is no relay to be told", "set relay.slots"),
+    (RELAY + "4\n[[faults.notices]]\nnode = 2", "faults.notices[0].node", "no node 2", "has 0 to 1"),
+    (RELAY + "4\n[[faults.notices]]\ndied = 0", "faults.notices[0].died", "of its own death", "name another"),
+    (RELAY + "4\n[[faults.notices]]\nstart = -1", "faults.notices[0].start", "must be 0 to 2^62", "choose one"),
     (FLOW + "3", "flow.ports", "must be 2, 4, 8 or 16, not 3", "or 0 for no flow"),
     (FLOW + "4\ncells = 1", "flow.cells", "must be 2 to 4096, not 1", "in that range"),
     (FLOW + "4\nin_order = 0", "flow.in_order", "must be 1 to 23, not 0", "in that range"),
@@ -335,7 +377,7 @@ def test_the_example_is_valid_and_says_the_defaults(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_examples_of_faults_are_valid_when_uncommented(kind):
-    """Only the example's faults are comments that are TOML.  A death needs limits."""
+    """Only the example's faults are comments that are TOML.  A death needs limits, a notice needs relay."""
     lines = []
     for line in example(kind).splitlines():
         bare = line.removeprefix("# ")
@@ -345,6 +387,8 @@ def test_the_examples_of_faults_are_valid_when_uncommented(kind):
         .replace("\nack_limit = 0", "\nack_limit = 12")
         .replace("\nretry_limit = 0", "\nretry_limit = 2")
     )
+    text, _, rest = text.partition("[[faults.notices]]")
+    text += rest[rest.index("\n\n") :]
     faults = parse(text).faults
     assert [len(getattr(faults, name)) for name in ("links", "stalls", "resets", "deaths", "absences")] == [1] * 5
 

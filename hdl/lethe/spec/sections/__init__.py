@@ -6,12 +6,13 @@ on, where exactly-once rests on it ``promises(system, fail)``, and functions of 
 
 import typing
 
-from . import faults, flow, loop, ni, router, run, study, timers, topology, wire, workload
+from . import faults, flow, loop, ni, relay, router, run, study, timers, topology, wire, workload
 from .faults import FaultsSection
 from .flow import FlowSection
 from .key import Fail
 from .loop import LoopSection
 from .ni import NiSection
+from .relay import RelaySection
 from .router import RouterSection
 from .run import RunSection
 from .study import StudySection
@@ -34,11 +35,12 @@ SECTIONS = {
     "faults": FaultsSection,
     "workload": WorkloadSection,
     "loop": LoopSection,
+    "relay": RelaySection,
     "flow": FlowSection,
     "study": StudySection,
 }
 #: Their files, in the order of the checks: a section comes after the sections whose sizes it depends on.
-_CHECKED = (topology, wire, router, ni, timers, loop, flow, study, faults, workload, run)
+_CHECKED = (topology, wire, router, ni, timers, loop, relay, flow, study, faults, workload, run)
 
 
 def ranges(system: "System", fail: Fail) -> None:
@@ -57,5 +59,5 @@ def ranges(system: "System", fail: Fail) -> None:
 def promises(system: "System", fail: Fail) -> None:
     """What exactly-once rests on: generations that do not recur too soon (T1), orphans that outlive
     their senders (T12), and paths that exist."""
-    for section in (wire, timers, faults, flow):
+    for section in (wire, timers, faults, relay, flow):
         section.promises(system, fail)

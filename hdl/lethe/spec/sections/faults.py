@@ -52,6 +52,13 @@ class Absence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Notice:
+    node: int = key(0, "node that is told")
+    died: int = key(1, "node that is said to be dead, whether or not it is")
+    start: int = key(0, "cycle of the notice")
+
+
+@dataclass(frozen=True, kw_only=True)
 class FaultsSection:
     about = "What goes wrong, and when."
 
@@ -62,6 +69,7 @@ class FaultsSection:
     resets: tuple[ResetFault, ...] = key((), "[[faults.resets]]: nodes that are reset")
     deaths: tuple[NodeDeath, ...] = key((), "[[faults.deaths]]: nodes that die")
     absences: tuple[Absence, ...] = key((), "[[faults.absences]]: nodes that are away, and come back as they were")
+    notices: tuple[Notice, ...] = key((), "[[faults.notices]]: when a node's relay is told of a death, true or false")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
@@ -90,6 +98,17 @@ def check(system: "System", fail: Fail, within: Within) -> None:
             fail(f"faults.resets[{i}].cycles", "must be at least 1, from a cycle ≥ 0 and up to 2^62", "mend both")
         if reset.scope not in RESET_SCOPES:
             fail(f"faults.resets[{i}].scope", f"no such scope {reset.scope!r}", f"choose {' or '.join(RESET_SCOPES)}")
+    for i, notice in enumerate(faults.notices):
+        where = f"faults.notices[{i}]"
+        if not system.relay.slots:
+            fail(where, "there is no relay to be told", "set relay.slots, or leave the notice out")
+        for name, node in (("node", notice.node), ("died", notice.died)):
+            if not 0 <= node < system.nodes:
+                fail(f"{where}.{name}", f"no node {node}", f"the topology has 0 to {system.nodes - 1}")
+        if notice.node == notice.died:
+            fail(f"{where}.died", "a node is not told of its own death", "name another")
+        if not 0 <= notice.start <= LAST_CYCLE:
+            fail(f"{where}.start", f"must be 0 to 2^62, not {notice.start}", "choose one of these")
     for i, death in enumerate(faults.deaths):
         if not 0 <= death.start <= LAST_CYCLE:
             fail(f"faults.deaths[{i}].start", f"must be 0 to 2^62, not {death.start}", "choose one of these")

@@ -3,7 +3,9 @@
 import typing
 from dataclasses import dataclass
 
+from . import relay
 from .key import Fail, Within, key
+from .workload import RELAYED
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
@@ -97,7 +99,9 @@ def mtu(system: "System") -> int:
 
 
 def host_mtu(system: "System") -> int:
-    """The longest payload in bytes that a host may send: with flow the longest message."""
+    """The longest payload in bytes that the hosts of ``[workload]`` send: with flow or by relay the longest message."""
+    if system.workload.mode == RELAYED:
+        return relay.mtu(system)
     return mtu(system) if system.flow.ports else system.wire.mtu
 
 

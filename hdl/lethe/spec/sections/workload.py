@@ -15,6 +15,9 @@ PATTERNS = ("uniform", "hotspot", "transpose", "bit-reverse", "neighbour", "inca
 ARRIVALS = ("bernoulli", "bursty")
 TIMINGS = ("kept", "compressed")
 HOSTS = ("wrap", "refuse")
+MODES = ("exactly_once", "relay")
+#: Messages of relay.
+RELAYED = "relay"
 KERNELS = ("sort", "fft", "halo", "reduce", "bfs")
 #: The most datagrams of a script: that many take some gigabytes of memory.
 MOST_DATAGRAMS = 1 << 25
@@ -27,6 +30,7 @@ class WorkloadSection:
     about = "What the hosts send, and when."
 
     kind: str = key("generator", "generator (in hardware), pattern, file, capture, trace or kernel")
+    mode: str = key("exactly_once", "exactly_once: datagrams of the NI; relay: messages of relay")
     load: float = key(
         0.05, "generator, pattern: payload flits offered by each sending node per cycle; 1 or more: without a pause"
     )
@@ -78,13 +82,17 @@ def _hosted(system: "System", fail: Fail, within: Within) -> None:
     one_of("timing", TIMINGS, "timing")
     one_of("hosts", HOSTS, "rule")
     one_of("kernel", KERNELS, "kernel")
+    one_of("mode", MODES, "mode")
+    if load.mode == RELAYED and not system.relay.slots:
+        fail("workload.mode", "there is no relay", "set relay.slots, or leave workload.mode out")
     if load.kind in ("file", "capture", "trace") and not load.path:
         fail("workload.path", f"a {load.kind} workload needs a file", "name it")
     if load.kind in ("generator", "pattern"):
         mtu = system.host_mtu
         if mtu < 4:
             fail("wire.mtu", f"the {load.kind} needs payloads of at least 4 bytes", "raise it")
-        less = f" without the {system.wire.mtu - mtu} of flow's header" if system.flow.ports else ""
+        service = "flow" if system.flow.ports else "relay"
+        less = f" without the {system.wire.mtu - mtu} of {service}'s header" if mtu < system.wire.mtu else ""
         for key, low in (("min_length", 4), ("max_length", load.min_length)):
             if not low <= getattr(load, key) <= mtu:
                 fail(

@@ -8,15 +8,16 @@ from lethe.spec.ports import HostPort
 
 from .flow import FLOW
 from .loop import LOOP
+from .relay import RELAY
 from .service import Service
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["FLOW", "LOOP", "SERVICES", "Service", "counter_step", "stack", "top_port"]
+__all__ = ["FLOW", "LOOP", "RELAY", "SERVICES", "Service", "counter_step", "stack", "top_port"]
 
 #: From the NI upwards.
-SERVICES = (LOOP, FLOW)
+SERVICES = (RELAY, LOOP, FLOW)
 
 
 def stack(system: "System") -> tuple[Service, ...]:

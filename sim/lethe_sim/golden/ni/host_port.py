@@ -46,6 +46,7 @@ from lethe.spec.trace import (
     STIMULUS_REFUSAL,
     STIMULUS_SET,
     STIMULUS_SWEEP,
+    STIMULUS_TREE,
     STREAMS_STALL,
     fields,
 )
@@ -64,6 +65,7 @@ _SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
 _SWEEPS, _SOURCE = fields(STIMULUS_SWEEP).values()
 _SPORT, _DPORT, _FLAGS, _RECEIVE_MASK = fields(STIMULUS_PORTS).values()
 _SETS, _CODE, _INDEX, _VALUE, _NOTICE_STALL = fields(STIMULUS_SET).values()
+_TREES, _TREE_CODE, _TARGET, _HOP, _WAY, _DEPTH, _PROMOTED = fields(STIMULUS_TREE).values()
 #: The flags of a message that has one part.
 _WHOLE = 1 << Flag.FIRST | 1 << Flag.LAST
 
@@ -306,7 +308,17 @@ def read_words(k, port, beat, words):
         port.sweep_valid, port.sweep_source = part(sweep, _SWEEPS), part(sweep, _SOURCE)
     if k.stimulus_ports != NONE:
         read_ports(k, port, words[k.stimulus_ports], words[k.stimulus_ports + 1])
+    if k.stimulus_tree != NONE:
+        read_tree(port, words[k.stimulus_tree])
     return flags
+
+
+@jit
+def read_tree(port, word):
+    """Offer on `tree` what a stimulus word says."""
+    port.tree_valid, port.tree_code = part(word, _TREES), part(word, _TREE_CODE)
+    port.tree_target, port.tree_hop, port.tree_way = part(word, _TARGET), part(word, _HOP), part(word, _WAY)
+    port.tree_depth, port.tree_promoted = part(word, _DEPTH), part(word, _PROMOTED)
 
 
 @jit

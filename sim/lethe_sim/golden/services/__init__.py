@@ -37,7 +37,7 @@ Beside these, ``numbers(system, below)`` is an int64 array, what each node's ser
 
 from typing import Any
 
-from . import flow, loop
+from . import flow, loop, relay
 
 #: The model of each service, by its name in `lethe.spec.services`.
-MODELS: dict[str, Any] = {"loop": loop, "flow": flow}
+MODELS: dict[str, Any] = {"relay": relay, "loop": loop, "flow": flow}

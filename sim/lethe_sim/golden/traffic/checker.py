@@ -20,14 +20,15 @@ class Checker(IntEnum):
 @jit
 def take(stack, k, ni, data, host, port, cycle):
     """Take the record or the beat that is offered; without one, ready stays 0, and nothing else is done."""
+    stream = k.check_stream
     if host.check_state == Checker.HEAD:
-        if stack.deliver_valid(k, ni, cycle, 0):
-            port.deliver_ready = 1
-            _, _, _, length = stack.deliver_record(k, ni, 0)
+        if stack.deliver_valid(k, ni, cycle, stream):
+            port.deliver_ready = 1 << stream
+            _, _, _, length = stack.deliver_record(k, ni, stream)
             take_record(host, length)
-    elif stack.deliver_data_valid(k, ni, cycle, 0):
-        port.deliver_data_ready = 1
-        low, high, last = stack.deliver_beat(k, ni, data, 0)
+    elif stack.deliver_data_valid(k, ni, cycle, stream):
+        port.deliver_data_ready = 1 << stream
+        low, high, last = stack.deliver_beat(k, ni, data, stream)
         take_beat(k, host, low, high, last)
 
 

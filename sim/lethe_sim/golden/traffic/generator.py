@@ -38,7 +38,7 @@ def present(k, host, port, beat):
     elif not port.send_valid:  # it holds until it is taken
         port.send_valid = 1
         port.destination, port.length, port.tag = host.destination, host.length, host.number & k.tag_mask
-        port.deadline, port.retry_limit = k.deadline_given, k.retry_given
+        port.mode, port.deadline, port.retry_limit = k.mode_given, k.deadline_given, k.retry_given
         host_port.name_ports(k, port)
 
 

@@ -20,6 +20,7 @@ from lethe_sim.ledger.group import Run, source_of
 from lethe_sim.ledger.sums import histogram, percentiles, rounded
 
 from .flow_answers import answers
+from .meeting import met, rank, since
 from .service import Audited, ServiceRows
 
 #: Numbers of a stream.
@@ -56,8 +57,8 @@ class _Flow:
             )
         )  # fmt: skip
         self.leaves = np.sort(np.concatenate([rows.of(Event.FLOW_TAKE), rows.of(Event.FLOW_FLUSHED)]))
-        into, out = (_rank(self.port(places)) for places in (self.places, self.leaves))
-        self.outcome, self.placement = _met(self.port(self.places), into, self.port(self.leaves), out)
+        into, out = (rank(self.port(places)) for places in (self.places, self.leaves))
+        self.outcome, self.placement = met(self.port(self.places), into, self.port(self.leaves), out)
         self.outcome = np.append(self.leaves, NULL)[self.outcome]
         self.placement = np.append(self.places, NULL)[self.placement]
 
@@ -76,9 +77,9 @@ class _Flow:
     def indices(self) -> np.ndarray:
         """Of each of `sends` the index of its port, `NULL` if no datagram of it was stored."""
         sends, carries = self.others(self.sends), self.carries
-        carried, _ = _met(
-            self.rows.epoch[sends], _rank(self.rows.epoch[sends]), self.rows.epoch[carries],
-            _rank(self.rows.epoch[carries]),
+        carried, _ = met(
+            self.rows.epoch[sends], rank(self.rows.epoch[sends]), self.rows.epoch[carries],
+            rank(self.rows.epoch[carries]),
         )  # fmt: skip
         found = np.full(len(self.rows.cycle), NULL)
         found[sends] = np.append(self.index(carries), NULL)[carried]
@@ -87,25 +88,6 @@ class _Flow:
     def others(self, places: np.ndarray) -> np.ndarray:
         """Those rows that are about another node."""
         return places[self.rows.peer[places] != self.rows.node[places]]
-
-
-def _rank(keys: np.ndarray) -> np.ndarray:
-    """How many equal keys are before each."""
-    order = np.argsort(keys, kind="stable")
-    starts = starts_of(keys[order])
-    ranks = np.empty(len(keys), np.int64)
-    ranks[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    return ranks
-
-
-def _met(keys: np.ndarray, ranks: np.ndarray, other: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each of two sets of (key, rank) the place of the equal one in the other set, `NULL` if there is none."""
-    size = 1 + max((int(r.max()) for r in (ranks, others) if len(r)), default=0)
-    mine, theirs = keys * size + ranks, other * size + others
-    _, here, there = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
-    found_here, found_there = np.full(len(mine), NULL), np.full(len(theirs), NULL)
-    found_here[here], found_there[there] = there, here
-    return found_here, found_there
 
 
 def findings(rows: ServiceRows) -> Iterator[pa.Table]:
@@ -149,7 +131,7 @@ def _of_commits(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
     """What is committed is placed once."""
     commits, places = flow.others(flow.commits), flow.others(flow.places)
     key, other = (flow.stream(some) * _NUMBERS + rows.detail[some] for some in (commits, places))
-    placed, committed = _met(key, _rank(key), other, _rank(other))
+    placed, committed = met(key, rank(key), other, rank(other))
     wrong = (committed == NULL) | (rows.cycle[places] <= rows.cycle[np.append(commits, NULL)[committed]])
     if wrong.any():
         at = places[wrong]
@@ -172,17 +154,17 @@ def _of_order(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
     back = ~first & ((rows.detail[places].astype(int) - rows.detail[before] - 1) % _NUMBERS >= _BACK - 1)
     if not back.any():
         return
-    at, since = places[back], before[back]
+    at, last = places[back], before[back]
     heard = rows.of(Event.FLOW_HEARD)
     pings, voids = (_times(rows, heard[rows.detail[heard] == code], at) for code in (Code.PING, Code.VOID))
     # How often the stream went back so far: each time, a PING had come before.
-    times = _rank(stream[back]) + 1
-    passed = voids - _times(rows, heard[rows.detail[heard] == Code.VOID], since, of=at)
+    times = rank(stream[back]) + 1
+    passed = voids - _times(rows, heard[rows.detail[heard] == Code.VOID], last, of=at)
     wrong = (pings <= times) & (passed < _VOIDS)
     if wrong.any():
-        at, since = at[wrong], since[wrong]
+        at, last = at[wrong], last[wrong]
         yield rows.found(
-            "disordered", at, text("number", rows.detail[at], "was placed after number", rows.detail[since])
+            "disordered", at, text("number", rows.detail[at], "was placed after number", rows.detail[last])
         )
 
 
@@ -193,12 +175,7 @@ def _times(rows: ServiceRows, heard: np.ndarray, until: np.ndarray, of: np.ndarr
     def key(places: np.ndarray) -> np.ndarray:
         return rows.epoch[places] << 16 | rows.peer[places] & 0xFFFF
 
-    order = np.lexsort((rows.cycle[heard], key(heard)))
-    shift = int(rows.cycle.max(initial=0)) + 2
-    known = key(heard)[order] * shift + rows.cycle[heard][order]
-    return np.searchsorted(known, key(of) * shift + rows.cycle[until], "right") - np.searchsorted(
-        known, key(of) * shift
-    )
+    return since(key(heard), rows.cycle[heard], key(of), rows.cycle[until])
 
 
 def _of_cells(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
@@ -223,8 +200,8 @@ def _of_cells(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
 def _of_numbers(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
     """Each message to another node is carried by a datagram, in order; its number is the next one of its stream."""
     sends, carries = flow.others(flow.sends), flow.carries
-    carried, sent = _met(
-        rows.epoch[sends], _rank(rows.epoch[sends]), rows.epoch[carries], _rank(rows.epoch[carries])
+    carried, sent = met(
+        rows.epoch[sends], rank(rows.epoch[sends]), rows.epoch[carries], rank(rows.epoch[carries])
     )  # fmt: skip
     of = np.append(sends, NULL)[sent]
     wrong = (of == NULL) | (rows.cycle[carries] <= rows.cycle[of])
@@ -275,7 +252,7 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
     order = np.argsort(records)
     records, causes = records[order], causes[order]
     begun, ended = key(records, causes), key(ends, detail)
-    end, record = _met(begun, _rank(begun), ended, _rank(ended))
+    end, record = met(begun, rank(begun), ended, rank(ended))
     of = np.append(records, NULL)[record]
     wrong = (of == NULL) | (rows.cycle[ends] <= rows.cycle[of])
     if wrong.any():
@@ -288,7 +265,7 @@ def _of_ends(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
         yield rows.found("held", records[held], "no completion was taken")
 
 
-def streams(rows: ServiceRows) -> Columns:
+def facts(rows: ServiceRows) -> dict[str, Columns]:
     """`STREAMS` of some nodes."""
     flow = rows.once(_Flow)
     placed = rows.peer[flow.places] != rows.node[flow.places]
@@ -307,7 +284,7 @@ def streams(rows: ServiceRows) -> Columns:
         "length": both(rows.length[carries], np.where(taken, rows.length[outcome], NULL)),
         "dport": both(rows.tag[carries], np.where(taken, rows.tag[outcome], NULL)),
     }  # fmt: skip
-    return {name: columns[name].astype(kind) for name, kind in STREAMS.items()}
+    return {"streams": {name: columns[name].astype(kind) for name, kind in STREAMS.items()}}
 
 
 def followed(run: Run, rows: Columns) -> Iterator[pa.Table]:
@@ -399,4 +376,4 @@ def numbers(found: Multiset) -> tuple[Number, ...]:
     )
 
 
-FLOW = Audited(findings=findings, sums=sums, numbers=numbers, streams=streams)
+FLOW = Audited(findings=findings, sums=sums, numbers=numbers, facts=facts)

@@ -98,10 +98,10 @@ class Audited:
     findings : what breaks its rules, as tables with the columns `findings.FOUND`
     sums : what rows come to; sums of pieces add up to the run's
     numbers : what the sums of a run say of it
-    streams : what its nodes had with each other (`flow.STREAMS`), if it has rules about that
+    facts : what its nodes had with each other, by name, for its rules about that
     """
 
     findings: Callable[[ServiceRows], Iterator[pa.Table]]
     sums: Callable[[ServiceRows], Multiset]
     numbers: Callable[[Multiset], tuple[Number, ...]]
-    streams: Callable[[ServiceRows], Columns] | None = None
+    facts: Callable[[ServiceRows], dict[str, Columns]] = lambda rows: {}

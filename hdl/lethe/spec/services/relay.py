@@ -1,0 +1,88 @@
+"""Relay: messages that outlive the nodes they pass (its cycle contract is a page of its own)."""
+
+import enum
+import typing
+from dataclasses import replace
+
+from lethe.spec.events import RELAY_LANES, RelayCounter, Unit
+from lethe.spec.ports import HostPort
+
+from .service import Service
+
+if typing.TYPE_CHECKING:
+    from lethe.spec.config import System
+
+__all__ = ["HEADER", "MODE", "RELAY", "RecordState", "Type", "detail"]
+
+#: The mode of a record on `send` that is a message for relay.
+MODE = 2
+#: The header before a message, alone in control: (name, bits), the lowest first.
+HEADER = (
+    ("type", 3), ("replay", 1), ("more", 1), ("thru", 1), ("cls", 3), ("depth", 6), ("reserved", 1),
+    ("source", 16), ("target", 16), ("incarnation", 8), ("slot", 8), ("prev", 32), ("uid", 32),
+)  # fmt: skip
+
+
+class Type(enum.IntEnum):
+    """What a datagram of relay says."""
+
+    DATA = 1  # here is the message
+    ACKED = 2  # it has been posted, and all before it
+    REQUESTED = 3  # its data are wanted
+    LINK = 4  # it goes your way
+    ACKACKED = 5  # its origin knows that it has been posted
+    PULL = 6  # what goes my way?
+
+
+class RecordState(enum.IntEnum):
+    """What a relay knows of a message."""
+
+    SENDING = 1  # a hop with its data is under way, or waits
+    SENT = 2  # that hop has ended
+    REQUESTED = 3  # its data were asked for
+    OWED = 4  # its data have to be asked for, when there is a buffer
+    ACKED = 5  # it has been posted
+
+
+def detail(kind: int, *, replay: int = 0, more: int = 0, thru: int = 0) -> int:
+    """The detail of RELAY_TOLD and RELAY_HEARD."""
+    return kind << 3 | thru << 2 | more << 1 | replay
+
+
+def _named(system: "System") -> bool:
+    return system.relay.slots > 0
+
+
+def _above(system: "System", below: HostPort) -> HostPort:
+    delivers = tuple(name for name in below.delivers if not name.startswith("deliver_control"))
+    return replace(
+        below,
+        slots=below.slots + system.relay.slots + 1,
+        delivers=(*delivers, "deliver_relay"),
+        control=False,
+        tree=True,
+    )
+
+
+def _size(system: "System") -> str:
+    relay, mtu = system.relay, system.relay_mtu
+    return (
+        f"{relay.slots:,} slots, {relay.cells:,} cells and {relay.buffers:,} buffers of {mtu:,} bytes; "
+        f"{relay.records:,} records"
+    )
+
+
+RELAY = Service(
+    name="relay",
+    unit=Unit.RELAY,
+    lanes=RELAY_LANES,
+    counters=RelayCounter,
+    flag_bits=(
+        "send.ready", "send_data.ready", "completion.valid", "deliver_relay.valid", "deliver_relay_data.valid",
+        "deliver_relay_data.last", "cancel.ready", "tree.ready", "idle",
+    ),
+    named=_named,
+    above=_above,
+    size=_size,
+    reset_with_ni=True,
+)  # fmt: skip

@@ -1,0 +1,202 @@
+"""Jobs (section 7): one unit does all but to move beats, one job after the other."""
+
+from lethe_sim.golden.compile import apart, jit
+from lethe_sim.golden.lib import queue
+from lethe_sim.golden.state import NEVER
+
+from . import data, hear, transfer, walk, work
+from .state import Beats, HostIn, Moving, Phase, RelayJob, now, row_at
+
+_LAST = len(RelayJob) - 1
+#: Cycles from its beginning until a job acts, short and long; between steps; of a search, beside one for each cell.
+SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
+
+
+@jit
+def is_long(job):
+    """Whether a job reads rows that name other rows."""
+    return job in (RelayJob.COMPLETION, RelayJob.LAUNCH) or RelayJob.FEED <= job <= RelayJob.WALK
+
+
+@jit
+def has_room(s, relay):
+    """Whether the queue of control has room beside that for answers."""
+    return queue.memory_level(relay.telling[0], s.cycle) <= relay.control_depth >> 1
+
+
+@jit
+def can_begin(s, relay, job):
+    """Whether a job has something to do."""
+    if job == RelayJob.TREE:
+        return s.above.drives.tree_valid
+    if job == RelayJob.WALK:
+        return relay.walking and walk.used(relay) and has_room(s, relay)
+    if not relay.told:
+        return False
+    if job == RelayJob.CONTROL:
+        return relay.registers[0].state == hear.FULL
+    if job == RelayJob.DATA:
+        return relay.registers[1].state == hear.FULL
+    if job == RelayJob.COMPLETION:
+        return s.below.shows.completion_valid and row_at(relay, s.below.shows.slot).mine
+    if job == RelayJob.LAUNCH:
+        return queue.shows(relay.sending[0], s.cycle) and not transfer.busy(relay)
+    if job == RelayJob.TELL:
+        return queue.shows(relay.telling[0], s.cycle) and relay.control == Moving.IDLE
+    if job == RelayJob.HOST:
+        if relay.host != HostIn.IDLE or relay.passing or s.above.drives.quiesce:
+            return False
+        return work.takes_message(s) and relay.owed < relay.slots + 4
+    if job == RelayJob.GIVEN:
+        return relay.host == HostIn.STORED
+    if job == RelayJob.FEED:
+        return relay.free_cells > 0 and queue.shows(relay.hungry[0], s.cycle) and has_room(s, relay)
+    if job == RelayJob.CANCEL:
+        return relay.cancel_walk and not relay.cancelling
+    if job == RelayJob.OWED:
+        return relay.owing > 0 and relay.free_buffers + relay.held > 0 and has_room(s, relay)
+    return relay.look_wanted and has_room(s, relay)
+
+
+@jit
+def chosen(s, relay):
+    """The job that begins in this cycle, or 0."""
+    if relay.job != RelayJob.NONE or s.cycle < relay.free_from:
+        return 0
+    job = relay.last_job
+    for _ in range(_LAST):
+        job = 1 if job == _LAST else job + 1
+        if can_begin(s, relay, job):
+            return job
+    return 0
+
+
+@apart
+def begin(s, relay, job):
+    """A job begins."""
+    relay.job, relay.last_job, relay.phase = job, job, Phase.FIRST
+    relay.job_at = s.cycle + (LONG if is_long(job) else SHORT)
+    if job == RelayJob.COMPLETION:
+        work.begin_completion(s, relay)
+    elif job == RelayJob.LAUNCH:
+        work.begin_launch(s, relay)
+    elif job == RelayJob.TELL:
+        work.begin_tell(s, relay)
+    elif job == RelayJob.FEED:
+        work.begin_feed(s, relay)
+    elif job == RelayJob.LOOK:
+        relay.look_wanted = 0
+    elif job == RelayJob.TREE:
+        walk.begin_tree(s, relay)
+
+
+@jit
+def acts(s, relay):
+    """Whether the job that is under way makes a step."""
+    if relay.job == RelayJob.NONE or relay.phase == Phase.STREAM or s.cycle < relay.job_at:
+        return False
+    return relay.job != RelayJob.GIVEN or relay.phase == Phase.FREE or not s.below.shows.accepted_valid
+
+
+@apart
+def act(s, relay):
+    """A step."""
+    job, before = relay.job, relay.phase
+    if job == RelayJob.CONTROL:
+        control(s, relay)
+    elif job == RelayJob.DATA:
+        relay.phase = before
+        data.act(s, relay)
+    elif job == RelayJob.COMPLETION:
+        work.completion(relay)
+    elif job == RelayJob.LAUNCH:
+        work.launch(s, relay)
+    elif job == RelayJob.TELL:
+        work.tell_queued(s, relay)
+    elif job == RelayJob.HOST:
+        work.host(s, relay)
+    elif job == RelayJob.GIVEN:
+        work.given(s, relay)
+    elif job == RelayJob.FEED:
+        work.feed(s, relay)
+    elif job == RelayJob.CANCEL:
+        work.cancel(s, relay)
+    elif job == RelayJob.OWED:
+        work.owe(s, relay)
+    elif job == RelayJob.LOOK:
+        work.look(s, relay)
+    elif job == RelayJob.WALK:
+        walk.act(s, relay)
+    else:
+        walk.tree(s, relay)
+    settle(s, relay)
+
+
+@jit
+def control(s, relay):
+    """A step of control in."""
+    phase = relay.phase
+    if phase == Phase.FIRST:
+        hear.act(s, relay)
+    elif phase == Phase.FREE:
+        hear.free_next(s, relay)
+    elif phase == Phase.ACK:
+        hear.ack_before(s, relay)
+    elif phase == Phase.FORGET:
+        hear.forget_before(s, relay)
+    else:
+        relay.phase = Phase.FIRST
+        hear.search(s, relay)
+
+
+@jit
+def settle(s, relay):
+    """When the next step is made; or the job is over."""
+    if relay.phase == Phase.FIRST:
+        over(s, relay)
+    elif relay.phase in (Phase.SEARCH, Phase.RELEASE):
+        relay.job_at = s.cycle + relay.cells + SEARCH
+    else:
+        relay.job_at = s.cycle + STEP
+
+
+@jit
+def over(s, relay):
+    """The job is over."""
+    if relay.job == RelayJob.CONTROL:
+        relay.registers[0].state = hear.EMPTY
+    elif relay.job == RelayJob.DATA:
+        relay.registers[1].state = hear.EMPTY
+    relay.job, relay.free_from = RelayJob.NONE, s.cycle + 1
+
+
+@jit
+def step_beats(s, relay):
+    """The beats of data in."""
+    if relay.job == RelayJob.DATA and relay.phase == Phase.STREAM:
+        data.step(s, relay)
+        if relay.phase != Phase.STREAM:
+            settle(s, relay)
+
+
+@jit
+def through_over(s, relay):
+    """What went through has gone."""
+    if relay.job == RelayJob.DATA and relay.phase == Phase.STREAM and relay.job_beats == Beats.THROUGH:
+        relay.phase = Phase.FIRST
+        over(s, relay)
+
+
+@jit
+def wants_look(relay, cycle):
+    """Whether a look is wanted from the next cycle on."""
+    return now(relay, cycle) % work.LOOK == 0 and relay.live + relay.known + relay.held > 0
+
+
+@jit
+def next_wanted(relay, cycle):
+    """The next cycle that wants a look, or `NEVER`."""
+    if relay.live + relay.known + relay.held == 0:
+        return NEVER
+    ahead = work.LOOK - (cycle - relay.ready_from) % work.LOOK
+    return cycle + ahead

@@ -1,0 +1,131 @@
+"""Relay in a trace: what is sound, and what is found when a row is altered."""
+
+import pytest
+
+from lethe.spec.events import Event
+from lethe_sim.golden.model import Golden
+from lethe_sim.ledger.audit import BROKEN
+from lethe_sim.ledger.here import audit as audit_trace
+from lethe_sim.trace import TraceWriter, open_trace
+from tests.helpers.make_trace import tamper
+from tests.helpers.relay_systems import deaths, relay_system
+
+_SEND, _END, _POST, _TAKE, _HOP = (
+    Event.RELAY_SEND, Event.RELAY_END, Event.RELAY_POST, Event.RELAY_TAKE, Event.RELAY_HOP,
+)  # fmt: skip
+SYSTEMS = {
+    "plain": {"faults": {"loss": 0.05}},
+    "deaths": {"faults": deaths((1, 800), (6, 1500)) | {"loss": 0.02}},
+    "small": {"faults": {"loss": 0.1}, "relay": {"cells": 2, "buffers": 1, "records": 8}},
+}
+
+
+def system_of(name: str):
+    return relay_system(**SYSTEMS[name], run={"cycles": 60_000})
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """name → the trace of a run of the golden model."""
+    root = tmp_path_factory.mktemp("relay")
+    for name in SYSTEMS:
+        golden = Golden(system_of(name), record=True)
+        golden.run(30_000, until_drained=True)
+        with TraceWriter(root / f"{name}.parquet", golden.system) as writer:
+            writer.append(golden.take_events())
+            writer.finish(cycles=golden.cycle, drained=golden.drained)
+    return lambda name: root / f"{name}.parquet"
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_what_is_sound_has_no_finding(traces, name):
+    result = audit_trace(traces(name))
+    assert not result.findings, result.text()
+    rows = open_trace(traces(name)).table().to_pylist()
+    events = [row["event"] for row in rows]
+    ((service, numbers),) = result.services
+    told = {number.name: number.value for number in numbers}
+    assert service == "relay" and told["messages"] == events.count(_SEND) > 60
+    assert told["posted"] == events.count(_POST) and told["hops"] == events.count(_HOP)
+    again = sum(row["event"] == _HOP and row["detail"] == 1 for row in rows)
+    assert told["replays by relays"] + told["replays by origins"] == again
+    assert f"relay: {told['messages']:,} messages" in result.text()
+
+
+def of(event: Event, which: int = 4, /, **change):
+    """One row of an event with other values."""
+
+    def alter(rows):
+        row = [row for row in rows if row["event"] == event][which]
+        for name, by in change.items():
+            row[name] += by
+
+    return alter
+
+
+def without(event: Event, which: int = 4):
+    def remove(rows):
+        rows.remove([row for row in rows if row["event"] == event][which])
+
+    return remove
+
+
+def again(event: Event, later: int, which: int = 4):
+    """A row comes a second time, some cycles later."""
+
+    def double(rows):
+        row = [row for row in rows if row["event"] == event][which]
+        taken = {(other["cycle"], other["unit"], other["port"]) for other in rows}
+        cycle = next(c for c in range(row["cycle"] + later, 1 << 20) if (c, row["unit"], row["port"]) not in taken)
+        rows.append(dict(row, cycle=cycle))
+
+    return double
+
+
+def exchanged(event: Event):
+    """Two messages of a stream change places."""
+
+    def swap(rows):
+        some = [row for row in rows if row["event"] == event]
+        one, other = next(
+            (a, b)
+            for i, a in enumerate(some)
+            for b in some[i + 1 :]
+            if (a["unit"], a["peer"]) == (b["unit"], b["peer"])
+        )
+        for column in ("uid", "tag", "length"):
+            one[column], other[column] = other[column], one[column]
+
+    return swap
+
+
+def relay_sends_again(later: int):
+    """A hop of a relay comes again, some cycles later."""
+
+    def double(rows):
+        first = system_of("plain").layout.service_unit(0, 0)
+        hops = [row for row in rows if row["event"] == _HOP and row["uid"] >> 44 != row["unit"] - first]
+        row = hops[0]
+        rows.append(dict(row, cycle=row["cycle"] + later, detail=1))
+
+    return double
+
+
+#: Alterations of rows, with a digest that fits, and what must be found.
+ALTERED = [
+    (again(_POST, 40), "doubled"), (without(_POST), "disordered"), (without(_POST, -1), "lost"),
+    (of(_POST, tag=1), "invented"), (of(_POST, length=1), "altered"), (exchanged(_POST), "disordered"),
+    (without(_TAKE), "untaken"), (of(_TAKE, length=1), "untaken"), (of(_TAKE, tag=1), "untaken"),
+    (of(_SEND, tag=1), "misnumbered"), (without(_SEND), "misnumbered"), (of(_END, detail=26), "misreported"),
+    (of(_END, peer=1), "misreported"), (without(_SEND, -1), "misreported"), (again(_SEND, 0), "misnumbered"),
+    (relay_sends_again(300), "unasked"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "name"), ALTERED, ids=[f"{n}-{name}" for n, (_, name) in enumerate(ALTERED)])
+def test_what_is_altered_is_found(traces, tmp_path, change, name):
+    path = tmp_path / "altered.parquet"
+    tamper(path, traces("plain"), change, counters={})
+    result = audit_trace(path)
+    assert result.verdict == BROKEN
+    assert name in {finding.name for finding in result.findings}, result.text()
