@@ -161,7 +161,6 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
     run = Run(name=system.run.name, system=system, cycles=golden.cycle, drained=golden.drained)
     audited = AUDITED[system.services[0].unit]
     mine = ServiceRows(run, 0, columns)
-    assert audited.streams is not None
     count = Counter(columns["event"].tolist())
     faults = system.faults
     result = Judged(
@@ -173,7 +172,7 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
         result.found["garbled"] += int((~which).sum())
     if result.wrong:
         result.found["wrong bits"] += result.wrong
-    for table in (*audited.findings(mine), *followed(run, audited.streams(mine))):
+    for table in (*audited.findings(mine), *followed(run, audited.facts(mine)["streams"])):
         for case in table.to_pylist():
             result.found[case["finding"]] += 1
             if result.found[case["finding"]] <= 2:

@@ -237,6 +237,8 @@ def posted(run: Run, rows: Columns) -> Iterator[pa.Table]:
 
     A message is the last one with its slot, incarnation and 16 bits of uid that was sent before.
     """
+    if not len(rows["sender"]):
+        return
     stream = rows["sender"].astype(np.int64) << 16 | rows["receiver"]
     sent, came, accepted = (_in_order(rows, stream, kind) for kind in (_SENT, _POSTED, _ACCEPTED))
     message = np.unique(np.stack([stream, rows["uid"], rows["tag"]], 1), axis=0, return_inverse=True)[1].reshape(-1)
@@ -298,6 +300,8 @@ def replayed(run: Run, rows: Columns) -> Iterator[pa.Table]:
     Each hop needs a cause of its own: the message was given, or came, or was asked for.  Its origin also sends the
     first message of a stream again when an ACKED says so, which may be about any.
     """
+    if not len(rows["sender"]):
+        return
     node = rows["receiver"].astype(np.int64)
     message = np.unique(np.stack([node, rows["uid"], rows["tag"]], 1), axis=0, return_inverse=True)[1].reshape(-1)
     out = np.flatnonzero(rows["kind"] == _OUT)
