@@ -22,6 +22,7 @@ from lethe.spec.trace import PORT_WORDS, WORD_BITS
 from lethe.statistics import LATENCY, Statistics
 from lethe.traffic.host import Traffic
 from lethe.traffic.script import Script
+from lethe.traffic.tree_player import CYCLE_BITS, TreePlayer
 from lethe.verilog import shared
 
 __all__ = ["HOSTS", "FabricTop", "SystemTop"]
@@ -118,6 +119,8 @@ class SystemTop(wiring.Component):
             m.d.comb += [unit.boot.eq(schedule.boot.word_select(node, BOOT_BITS)) for unit in booted(units)]
             stacks.append(units)
             ports.append(units[-1].above if units else ni.host)
+        if system.top_port.tree:
+            ports = self._trees(m, ports, schedule)
         m.d.comb += self.idle.eq(_all(port.idle | died for port, died in zip(ports, schedule.died, strict=True)))
         if self._watch:
             self._trace(m, nis, stacks, fabric)
@@ -159,6 +162,19 @@ class SystemTop(wiring.Component):
                 watched += [words[first : first + WORD_BITS] for first in range(0, len(words), WORD_BITS)]
         for part, name in enumerate(layout.watch_ports):
             m.d.comb += getattr(self, name).eq(Cat(*watched[part * PORT_WORDS : (part + 1) * PORT_WORDS]))
+
+    def _trees(self, m, ports, schedule):
+        """The ports above the tree players."""
+        cycle = Signal(CYCLE_BITS)
+        with m.If(~cycle.all()):
+            m.d.sync += cycle.eq(cycle + 1)
+        found = []
+        for node, port in enumerate(ports):
+            m.submodules[f"tree{node}"] = player = TreePlayer(self._system, node)
+            wiring.connect(m, port, player.below)
+            m.d.comb += [player.cycle.eq(cycle), player.node_reset.eq(schedule.reset[node])]
+            found.append(player.above)
+        return found
 
     def _generate(self, m, platform, nis, ports, schedule):
         """A generator and a checker for every node, and what they have seen."""
@@ -208,7 +224,8 @@ def count(m, platform, system, top, nis, fabric, stacks=()):
         ]
         units.append(statistics.data)
     for node, services in enumerate(stacks):
-        found = service_counters(m, platform, system, services, top.counter_address, number=str(node))
+        first = len(units) * step
+        found = service_counters(m, platform, system, services, top.counter_address, first, number=str(node))
         units += [statistics.data for statistics in found]
     unit = [Signal(range(len(units)), name=f"unit{cycles}") for cycles in range(LATENCY)]
     m.d.sync += [

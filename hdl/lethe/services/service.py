@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value, ValueLike
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_signature
 from lethe.ni.watch import event_word, padded
+from lethe.ports import passed
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.ports import HostPort
@@ -110,7 +111,7 @@ class ServiceUnit(wiring.Component, abc.ABC):
         m, inner = Module(), Module()
         reset = self.node_reset if self.resets_with_ni else self.service_reset
         m.submodules.core = ResetInserter(reset)(inner)
-        _pass(inner, self.below, self.above, self.made)
+        passed(inner, self.below, self.above, made=self.made)
         shown = self.serve(inner)
         with inner.If(self.node_reset):
             _silence(inner, self.above.signature.members, self.above)
@@ -128,30 +129,6 @@ class ServiceUnit(wiring.Component, abc.ABC):
                 with m.If(reset & ~resetting):
                     m.d.comb += self.watch.eq(event_word(Const(shown.reset, 8), length=shown.lost))
         return m
-
-
-def _pass(m: Module, below, above, made: Sequence[str] = ()) -> None:
-    """Everything that both ports have, but what is made, is at ``below`` what it is at ``above``."""
-    for name, member in above.signature.members.items():
-        if name in made or not hasattr(below, name):
-            continue
-        up, down = getattr(above, name), getattr(below, name)
-        source, sink = (down, up) if member.flow == Out else (up, down)
-        if member.is_port:
-            m.d.comb += _assigned(sink, source)
-        else:
-            m.d.comb += [
-                sink.valid.eq(source.valid),
-                *_assigned(sink.payload, source.payload),
-                source.ready.eq(sink.ready),
-            ]
-
-
-def _assigned(sink, source) -> list:
-    """Assignments of a value, or of each field of a record, whose width may differ."""
-    if isinstance(sink, data.View):
-        return [sink[name].eq(source[name]) for name, _ in sink.shape()]
-    return [sink.eq(source)]
 
 
 def _silence(m: Module, members: wiring.SignatureMembers, above) -> None:

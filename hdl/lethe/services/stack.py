@@ -18,12 +18,13 @@ from lethe.verilog import shared
 
 from .flow import Flow
 from .loop import Loop
+from .relay import Relay
 from .service import ServiceUnit
 
 __all__ = ["UNITS", "Node", "booted", "service_counters", "stacked"]
 
 #: The component of each service of `lethe.spec.services.SERVICES`, by its name.
-UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop, Flow)}
+UNITS: dict[str, type[ServiceUnit]] = {unit.service.name: unit for unit in (Loop, Relay, Flow)}
 
 
 def booted(units: list) -> list:
@@ -53,15 +54,22 @@ def stacked(m: Module, platform, system: System, ni, *, number: str = "", watch:
 
 
 def service_counters(
-    m: Module, platform, system: System, units: list, address, *, number: str = "", since: int = 0
+    m: Module, platform, system: System, units: list, address, first: int, *, number: str = "", since: int = 0
 ) -> list:
-    """The `Statistics` of a node's services, by `ROUTER_COUNTER_STEP` addresses, with ``since`` bits of theirs."""
-    found = []
+    """The `Statistics` of a node's services, by `ROUTER_COUNTER_STEP` addresses from ``first`` on.
+
+    They have ``since`` bits of theirs.
+    """
+    found: list = []
     for service, unit in zip(system.services, units, strict=True):
         statistics, m.submodules[f"statistics_{service.name}{number}"] = shared(
             platform, f"statistics_{service.name}", partial(Statistics, since=since), 32, len(service.counters)
         )
-        m.d.comb += [statistics.pulse.eq(unit.counts), statistics.address.eq(address)]
+        start = (first + len(found) * ROUTER_COUNTER_STEP) % (1 << len(statistics.address))
+        m.d.comb += [
+            statistics.pulse.eq(unit.counts),
+            statistics.address.eq(address - start if start else address),
+        ]
         found += [statistics] * (system.service_counter_step // ROUTER_COUNTER_STEP)
     return found
 
@@ -126,7 +134,7 @@ class Node(wiring.Component):
             address = self.counter_address
             own = system.counter_step // ROUTER_COUNTER_STEP
             since = since_bits(system) if self._snapshot else 0
-            others = service_counters(m, None, system, units, address, since=since)
+            others = service_counters(m, None, system, units, address, system.counter_step, since=since)
             banks = [ni.counter_data] * own + [statistics.data for statistics in others]
             bank = [Signal(range(len(banks)), name=f"bank{cycles}") for cycles in range(LATENCY)]
             m.d.comb += [ni.counter_address.eq(address), self.counter_data.eq(Array(banks)[bank[-1]])]

@@ -184,7 +184,7 @@ class System:
 
         None if there is RTL of the system.
         """
-        keys = [("router", "flow"), ("relay", "slots"), *(("study", f.name) for f in dataclasses.fields(StudySection))]
+        keys = [("router", "flow"), *(("study", f.name) for f in dataclasses.fields(StudySection))]
         for section, name in keys:
             value, default = getattr(getattr(self, section), name), getattr(SECTIONS[section](), name)
             if value != default:

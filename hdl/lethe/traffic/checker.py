@@ -6,10 +6,17 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.spec.config import System
+from lethe.spec.ports import deliver_record
+from lethe.spec.sections.workload import RELAYED
 
 from .payload import KEY_BITS, beat, clipped, last_beat
 
-__all__ = ["Checker"]
+__all__ = ["Checker", "checked"]
+
+
+def checked(system: System) -> str:
+    """The deliver stream that a checker takes."""
+    return "deliver_relay" if system.workload.mode == RELAYED and system.relay.slots else "deliver"
 
 
 class Checker(wiring.Component):
@@ -35,7 +42,7 @@ class Checker(wiring.Component):
     def __init__(self, system: System):
         self._system = system
         layouts = host_records(system, system.top_port)
-        record = "received" if system.flow.ports else "deliver"
+        record = deliver_record(system.top_port, checked(system))
         super().__init__(
             {
                 "stalled": In(1),

@@ -9,7 +9,9 @@ from amaranth.utils import exact_log2
 from lethe.host import host_records
 from lethe.lib.random import Draws, scale
 from lethe.spec.config import System
+from lethe.spec.sections.workload import RELAYED
 from lethe.spec.services.flow import WHOLE
+from lethe.spec.services.relay import MODE
 
 from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
 
@@ -34,7 +36,7 @@ class Generator(wiring.Component):
     stopped : In(1)
         No new datagram from this cycle on.
     send, send_data : Out(stream)
-        The record (class and mode are 0, the limits come from the configuration; with flow from and to the port tag mod
+        The record (class and mode are 0, with ``workload.mode`` "relay" the mode is relay's; the limits come from the configuration; with flow from and to the port tag mod
         ports), then its payload, one beat each.
     done : Out(1)
         Nothing more will be offered.
@@ -100,6 +102,7 @@ class Generator(wiring.Component):
             record.tag.eq(number),
             record.deadline.eq(load.deadline),
             record.retry_limit.eq(load.retry_limit),
+            record.mode.eq(MODE if load.mode == RELAYED else 0),
             plain.eq(beat(key, index, form.flit_bits)),
             self.send_data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),
         ]

@@ -4,10 +4,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from lethe.host import deliver_streams, host_signature
+from lethe.host import host_signature
 from lethe.spec.config import System
 
-from .checker import Checker
+from .checker import Checker, checked
 from .generator import Generator
 from .payload import KEY_BITS
 
@@ -60,16 +60,21 @@ class Traffic(wiring.Component):
             generator.stopped.eq(self.stopped),
             checker.stalled.eq(self.stalled),
             *(unit.node_reset.eq(self.node_reset) for unit in (generator, checker)),
-            *(port.ready.eq(~self.stalled) for port in deliver_streams(system.top_port, host)[2:]),
             host.completion.ready.eq(1),
             self.done.eq(generator.done),
             *(getattr(self, name).eq(getattr(generator, name)) for name in ("sent", "sent_sum")),
             *(getattr(self, name).eq(getattr(checker, name)) for name in ("received", "received_sum", "wrong")),
         ]
+        seen = checked(system)
+        for name in system.top_port.delivers:
+            if name != seen:
+                m.d.comb += [
+                    port.ready.eq(~self.stalled) for port in (getattr(host, name), getattr(host, f"{name}_data"))
+                ]
         if system.top_port.ports:
             m.d.comb += [host.receive_mask.eq(-1), host.notice.ready.eq(1)]
         for name, unit in (
             ("send", generator), ("send_data", generator), ("deliver", checker), ("deliver_data", checker),
         ):  # fmt: skip
-            wiring.connect(m, getattr(unit, name), wiring.flipped(getattr(host, name)))
+            wiring.connect(m, getattr(unit, name), wiring.flipped(getattr(host, name.replace("deliver", seen))))
         return m

@@ -23,6 +23,7 @@ from lethe.spec.trace import (
     STIMULUS_REFUSAL,
     STIMULUS_SET,
     STIMULUS_SWEEP,
+    STIMULUS_TREE,
     STREAMS_STALL,
     WORD_BITS,
     fields,
@@ -119,4 +120,8 @@ class Script(wiring.Component):
                 *(host.set.payload[name].eq(given[name]) for name in ("code", "index", "value")),
                 host.notice.ready.eq(~given["notice_stall"]),
             ]
+        if port.tree:
+            tree = taken(word[layout.stimulus_tree], STIMULUS_TREE)
+            m.d.comb += host.tree.valid.eq(tree.pop("valid"))
+            m.d.comb += [host.tree.payload[name].eq(value) for name, value in tree.items()]
         return m

@@ -6,11 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.lib.queue import Queue
+from lethe.lib.table import Table, Words
 from lethe.spec.services.flow import Code
 from lethe.spec.trace import WORD_BITS
 
 from .layouts import Layouts, NoticeState, Operation
-from .table import Table, Words
 
 __all__ = ["ControlIn", "ControlOut", "Notices"]
 

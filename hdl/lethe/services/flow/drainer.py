@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from lethe.host import host_records
 from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue
+from lethe.lib.table import Words
 from lethe.spec.services.flow import WINDOW, Flag
 
 from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, raised
-from .table import Words
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
 

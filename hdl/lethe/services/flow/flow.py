@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Out
 
+from lethe.lib.table import Table
 from lethe.ni.watch import event_word, padded, uid_word, when
 from lethe.services.service import ServiceTrace, ServiceUnit
 from lethe.spec.events import CAUSE_BITS, Event
@@ -19,7 +20,6 @@ from .peers import Peers
 from .ports import Ports
 from .reader import PortReader
 from .rows import Rows
-from .table import Table
 
 __all__ = ["Flow"]
 

@@ -7,6 +7,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
+from lethe.lib.first import first_of, lowest_of
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
@@ -19,7 +20,6 @@ from lethe.spec.trace import WORD_BITS
 from .acceptance import behind, passing
 from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, Operation, ahead, control_fields, raised
 from .ports import MOST_ROOM
-from .reader import first_of, lowest_of
 from .rows import LEAST_CREDIT
 
 __all__ = ["Jobs"]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.lib.queue import Queue
+from lethe.lib.table import Words
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
@@ -16,7 +17,6 @@ from lethe.spec.services.flow import Out as Peer
 from .drainer import SHOWN_FLAGS
 from .layouts import EntryKind, Layouts
 from .ports import UNIT
-from .table import Words
 
 __all__ = ["MessagesOut"]
 

@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.lib.queue import Queue
+from lethe.lib.table import Words
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import In as Source
 from lethe.spec.services.flow import Out as Peer
 
 from .layouts import Layouts
-from .table import Words
 
 __all__ = ["Peers"]
 

@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.lib.queue import step
+from lethe.lib.table import Words
 
 from .layouts import Layouts
-from .table import Words
 
 __all__ = ["Ports"]
 

@@ -1,41 +1,22 @@
 """The reader: from the lists of the ports to the host (contract of flow, section 7)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
+from lethe.lib.first import first_of
 from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue, step
+from lethe.lib.table import Words
 from lethe.spec.ports import HostPort
 
 from .layouts import Layouts
-from .table import Words
 
-__all__ = ["PortReader", "first_of", "lowest_of"]
+__all__ = ["PortReader"]
 
 #: Beats in the beat output, or on their way to it.
 AHEAD = 8
-
-
-def first_of(bits, last):
-    """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
-    behind, found = Signal(len(bits), name="behind"), Signal(len(last), name="found")
-    later = Cat(last < i for i in range(len(bits)))
-    statements = [
-        behind.eq(bits & later),
-        found.eq(Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])),
-    ]
-    return found, statements
-
-
-def lowest_of(bits):
-    """Whether there is a 1, and the number of the first: of halves, of these again, and so on."""
-    if len(bits) == 1:
-        return bits[0], Const(0, 0)
-    half = 1 << ((len(bits) - 1).bit_length() - 1)
-    (low, first), (high, second) = lowest_of(bits[:half]), lowest_of(bits[half:])
-    return low | high, Cat(Mux(low, first, second), ~low)
 
 
 class PortReader(wiring.Component):

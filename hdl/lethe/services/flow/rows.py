@@ -5,11 +5,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
+from lethe.lib.table import Words
 from lethe.spec.services.flow import MERGED, Code
 
 from .layouts import NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
-from .table import Words
 
 __all__ = ["LEAST_CREDIT", "Rows"]
 

@@ -191,28 +191,27 @@ def passing_acked(s, relay, heard):
     if number != NONE and entry_at(relay, number).state != RecordState.ACKED:
         entry = entry_at(relay, number)
         records.acked(relay, entry)
-        seek_before(relay, heard, Phase.ACK, entry.prev)
+        seek_before(relay, Phase.ACK, entry)
     tell.copied(relay.out[0], heard)
     tell.passed_to(s, relay, heard.source)
 
 
 @jit
-def seek_before(relay, heard, phase, prev):
-    """Whether there is a record of the message before, and a further step for it."""
-    number = records.find(relay, heard.source, heard.incarnation, prev)
-    relay.phase = Phase.FIRST
-    if number == NONE or (phase == Phase.ACK and entry_at(relay, number).state == RecordState.ACKED):
-        return
-    relay.phase, relay.job_number = phase, prev
+def seek_before(relay, phase, entry):
+    """A further step looks for the record of the message before."""
+    relay.phase, relay.job_number = phase, entry.prev
 
 
 @jit
 def ack_before(s, relay):
-    """A step: the record before is ACKED, too."""
+    """A step: the record before is ACKED, too; without one this is the last."""
     heard = relay.heard[0]
-    entry = entry_at(relay, records.find(relay, heard.source, heard.incarnation, relay.job_number))
-    records.acked(relay, entry)
-    seek_before(relay, heard, Phase.ACK, entry.prev)
+    number = records.find(relay, heard.source, heard.incarnation, relay.job_number)
+    relay.phase = Phase.FIRST
+    if number != NONE and entry_at(relay, number).state != RecordState.ACKED:
+        entry = entry_at(relay, number)
+        records.acked(relay, entry)
+        seek_before(relay, Phase.ACK, entry)
 
 
 @jit
@@ -224,16 +223,19 @@ def ackacked(s, relay, heard):
     if number != NONE:
         entry = entry_at(relay, number)
         records.end(s, relay, entry, Event.RELAY_FORGOT)
-        seek_before(relay, heard, Phase.FORGET, entry.prev)
+        seek_before(relay, Phase.FORGET, entry)
 
 
 @jit
 def forget_before(s, relay):
-    """A step: the record before ends, too."""
+    """A step: the record before ends, too; without one this is the last."""
     heard = relay.heard[0]
-    entry = entry_at(relay, records.find(relay, heard.source, heard.incarnation, relay.job_number))
-    records.end(s, relay, entry, Event.RELAY_FORGOT)
-    seek_before(relay, heard, Phase.FORGET, entry.prev)
+    number = records.find(relay, heard.source, heard.incarnation, relay.job_number)
+    relay.phase = Phase.FIRST
+    if number != NONE:
+        entry = entry_at(relay, number)
+        records.end(s, relay, entry, Event.RELAY_FORGOT)
+        seek_before(relay, Phase.FORGET, entry)
 
 
 @jit

@@ -61,7 +61,7 @@ def offer(s, relay):
 def record_ready(s, relay):
     """Whether a record is taken from above."""
     if work.takes_message(s):
-        return relay.job == RelayJob.HOST and s.cycle == relay.job_at and not work.waits(s, relay)
+        return relay.job == RelayJob.HOST and s.cycle == relay.job_at and work.takes(s, relay)
     return passes(s, relay) and s.below.shows.send_ready
 
 

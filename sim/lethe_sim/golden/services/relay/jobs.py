@@ -82,8 +82,12 @@ def begin(s, relay, job):
         work.begin_launch(s, relay)
     elif job == RelayJob.TELL:
         work.begin_tell(s, relay)
+    elif job == RelayJob.HOST:
+        relay.job_number = s.above.drives.destination
     elif job == RelayJob.FEED:
         work.begin_feed(s, relay)
+    elif job == RelayJob.CANCEL:
+        work.begin_cancel(relay)
     elif job == RelayJob.LOOK:
         relay.look_wanted = 0
     elif job == RelayJob.TREE:

@@ -345,13 +345,13 @@ class Relay(Record):
     job_at: int
     phase: int
     job_number: int
+    job_uid: int
     job_beats: int  # `Beats`, of data in
     job_left: int
     job_from: int  # beats are taken from this cycle on
     job_beat: int
     job_cell: int
     job_posts: int  # the cell is posted, and not parked
-    ended_slot: int
     look_wanted: int
     look: int
     owed_row: int

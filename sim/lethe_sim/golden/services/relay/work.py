@@ -40,19 +40,19 @@ LOOK = 32
 
 @jit
 def begin_completion(s, relay):
-    """The completion is taken."""
-    relay.ended_slot = s.below.shows.slot
-    row_at(relay, relay.ended_slot).mine = 0
+    """The completion is taken; what the slot is about is of now, since it is free."""
+    row = row_at(relay, s.below.shows.slot)
+    relay.job_number, relay.job_uid = row.record, row.uid
+    row.mine = 0
 
 
 @jit
 def completion(relay):
     """A hop with data has ended (RELM-18)."""
-    row = row_at(relay, relay.ended_slot)
-    if row.record == NONE:
+    if relay.job_number == NONE:
         return
-    entry = entry_at(relay, row.record)
-    if entry.valid and entry.uid == row.uid and entry.state == RecordState.SENDING:
+    entry = entry_at(relay, relay.job_number)
+    if entry.valid and entry.uid == relay.job_uid and entry.state == RecordState.SENDING:
         records.become(relay, entry, RecordState.SENT)
 
 
@@ -129,11 +129,17 @@ def waits(s, relay):
     return offered.deadline & s.k.deadline_mask == 0 and refusal(s, relay, offered) in (Cause.WINDOW, Cause.BUFFER)
 
 
+@jit
+def takes(s, relay):
+    """Whether the message that was offered as the job began is still offered, to the same node, and has not to wait."""
+    return takes_message(s) and s.above.drives.destination == relay.job_number and not waits(s, relay)
+
+
 @apart
 def host(s, relay):
     """The host's record is taken; it is refused, or has a slot."""
     offered = s.above.drives
-    if not takes_message(s) or waits(s, relay):
+    if not takes(s, relay):
         return
     cause, left, tag = refusal(s, relay, offered), payload_flits(s.k, offered.length), offered.tag & s.k.tag_mask
     relay.owed += 1
@@ -206,10 +212,16 @@ def feed(s, relay):
 
 
 @jit
+def begin_cancel(relay):
+    """Whether the slot is relay's, as of now."""
+    relay.job_number = row_at(relay, relay.cancel_row).mine
+
+
+@jit
 def cancel(s, relay):
     """A job for each slot of the NI: what goes to the dead is cancelled."""
     row = row_at(relay, relay.cancel_row)
-    if row.mine and route_at(relay, row.destination).hop == s.node:
+    if relay.job_number and route_at(relay, row.destination).hop == s.node:
         relay.cancelling, relay.cancel_name, relay.cancel_generation = 1, relay.cancel_row, row.generation
     relay.cancel_row += 1
     if relay.cancel_row == relay.ni_slots:

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from lethe.lib.memory import Ram, style_of
+from .memory import Ram, style_of
 
 __all__ = ["Table", "Words"]
 

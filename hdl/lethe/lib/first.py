@@ -1,0 +1,25 @@
+"""The number of the first 1 of some bits."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+__all__ = ["first_of", "lowest_of"]
+
+
+def first_of(bits, last):
+    """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
+    behind, found = Signal(len(bits), name="behind"), Signal(len(last), name="found")
+    later = Cat(last < i for i in range(len(bits)))
+    statements = [
+        behind.eq(bits & later),
+        found.eq(Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])),
+    ]
+    return found, statements
+
+
+def lowest_of(bits):
+    """Whether there is a 1, and the number of the first: of halves, of these again, and so on."""
+    if len(bits) == 1:
+        return bits[0], Const(0, 0)
+    half = 1 << ((len(bits) - 1).bit_length() - 1)
+    (low, first), (high, second) = lowest_of(bits[:half]), lowest_of(bits[half:])
+    return low | high, Cat(Mux(low, first, second), ~low)

@@ -1,0 +1,96 @@
+"""Headers of what comes: of control all of it, of data what stands before the message (contract of relay, 7)."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+
+from .layouts import HEADER_BITS, RelayLayouts
+
+__all__ = ["HeaderRegister"]
+
+
+class Filling(enum.Enum, shape=2):
+    """States of a header register."""
+
+    EMPTY = 0
+    FILLING = 1
+    FULL = 2
+
+
+class HeaderRegister(wiring.Component):
+    """Takes the record of a datagram and its first beats.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+    whole : all further beats are taken, too, before it is full; else they stay
+
+    Members
+    -------
+    deliver, deliver_data : In(stream)
+        Of the NI.
+    rest : In(1)
+        A beat behind the header is taken in this cycle, if there is one; for a register that is full.
+    full : Out(1)
+    bits : Out(128)
+        The header.
+    source, cls, length : Out
+        What the record said.
+    done : In(1)
+        It is empty from the next cycle on.
+    empty : Out(1)
+    """
+
+    def __init__(self, layouts: RelayLayouts, *, whole: bool):
+        self._layouts, self._whole = layouts, whole
+        of, records = layouts, host_records(layouts.system, layouts.below)
+        super().__init__(
+            {
+                "deliver": In(stream.Signature(records["deliver"])),
+                "deliver_data": In(stream.Signature(records["beat"])),
+                "rest": In(1), "full": Out(1), "empty": Out(1), "done": In(1), "bits": Out(HEADER_BITS),
+                "source": Out(of.node_bits), "cls": Out(of.class_bits), "length": Out(of.length_bits),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        state, beat = Signal(Filling), Signal(range(of.header_beats + 1))
+        record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.deliver.ready.eq(state == Filling.EMPTY),
+            begins.eq(self.deliver.valid & self.deliver.ready),
+            some.eq(record.length.any()),
+            self.deliver_data.ready.eq(
+                (state == Filling.FILLING) | (begins & some) | ((state == Filling.FULL) & self.rest)
+            ),
+            takes.eq(self.deliver_data.valid & self.deliver_data.ready),
+            self.full.eq(state == Filling.FULL),
+            self.empty.eq(state == Filling.EMPTY),
+        ]
+        with m.If(begins):
+            m.d.sync += [
+                self.bits.eq(0), beat.eq(0), self.source.eq(record.source), self.cls.eq(record.cls),
+                self.length.eq(record.length), state.eq(Filling.FILLING),
+            ]  # fmt: skip
+            with m.If(~some):
+                m.d.sync += state.eq(Filling.FULL)
+        number = Signal.like(beat)
+        with m.If(~begins):
+            m.d.comb += number.eq(beat)
+        last = self.deliver_data.payload.last
+        with m.If(takes & (state != Filling.FULL)):
+            for i in range(of.header_beats):
+                with m.If(number == i):
+                    m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)
+            with m.If(number != of.header_beats):
+                m.d.sync += beat.eq(number + 1)
+            ends = last if self._whole else last | (number == of.header_beats - 1)
+            with m.If(ends):
+                m.d.sync += state.eq(Filling.FULL)
+        with m.If(self.done):
+            m.d.sync += state.eq(Filling.EMPTY)
+        return m

@@ -1,0 +1,274 @@
+"""Data in: a message is posted or parked at its destination, and goes on everywhere else (contract of relay, 7.2)."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
+
+from lethe.lib.memory import Ram
+from lethe.spec.services.relay import RecordState
+from lethe.traffic.payload import clipped
+
+from .control import answer, answer_acked, fill, is_below, is_newer, send_held
+from .layouts import Of
+from .unit import Fate, Job, Phase, Unit
+
+__all__ = ["add_data"]
+
+
+class _Arrived:
+    """What data in keeps."""
+
+    def __init__(self, u: Unit):
+        of = u.of
+        self.fate, self.left, self.beat = (
+            Signal(Fate),
+            Signal(range(of.beats + of.header_beats + 1)),
+            Signal(of.beat_bits),
+        )
+        self.cell, self.posts, self.buffer = Signal(of.cell_bits), Signal(), Signal(of.buffer_bits)
+        self.stores = Signal()  # there is a buffer
+        self.cell_now, self.posts_now, self.buffer_now, self.stores_now = (
+            Signal.like(signal) for signal in (self.cell, self.posts, self.buffer, self.stores)
+        )  # as it is decided
+        self.place, self.stamp, self.found, self.owing = Signal(of.record_bits), Signal(16), Signal(), Signal()
+        #: What becomes of the beats is decided in this cycle.
+        self.decides, self.decided, self.beats = Signal(), Signal(Fate), Signal.like(self.left)
+        #: The last beat, or there is none.
+        self.whole = Signal()
+
+    def becomes(self, fate: Fate) -> list:
+        return [self.decides.eq(1), self.decided.eq(fate)]
+
+
+def add_data(u: Unit) -> None:
+    """Steps of data in, and its beats."""
+    m, of = u.m, u.of
+    a = _Arrived(u)
+    with m.If(u.at(Job.DATA)), m.Switch(u.phase):
+        with m.Case(Phase.FIRST):
+            _first(u, a)
+        with m.Case(Phase.CLEAR):
+            with m.If(u.is_parked.row & (u.cell.source == u.heard.source)):
+                m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.clear_row)]
+            m.d.comb += [u.further.eq(1), u.then.eq(Mux(u.clear_row == of.cells - 1, Phase.JUDGE, Phase.CLEAR))]
+            m.d.sync += u.clear_row.eq(u.clear_row + 1)
+        with m.Case(Phase.JUDGE):
+            _judge(u, a, u.from_, u.from_.mark)
+        with m.Case(Phase.SEARCH):
+            with m.If(u.parked_found):
+                m.d.comb += a.becomes(Fate.DROP)
+            with m.Else():
+                _park(u, a, u.from_)
+        with m.Case(Phase.STORE):
+            m.d.comb += u.evicts.eq(1)
+            _store(u, a, Const(1, 1), a.place, a.found, a.stamp, a.owing)
+        with m.Case(Phase.RELEASE):
+            with m.If(u.parked_found):
+                _release(u)
+            with m.Else():
+                m.d.comb += answer(u, u.from_)
+        with m.Case(Phase.ANSWER):
+            m.d.comb += answer(u, u.from_)
+    _beats(u, a)
+
+
+def _first(u: Unit, a: _Arrived) -> None:
+    m, h, row = u.m, u.heard, u.from_
+    m.d.sync += u.clear_row.eq(0)
+    with m.If(~u.sound_data | u.own):
+        m.d.comb += [u.ignores.eq(1), *a.becomes(Fate.DROP)]
+    with m.Elif(~u.here):
+        _pass_on(u, a)
+    with m.Elif(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))):
+        m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
+    with m.Else():
+        fresh, known = Signal(), Signal.like(row)
+        m.d.comb += [fresh.eq(~row.known | is_newer(h.incarnation, row.incarnation)), known.eq(row)]
+        with m.If(fresh):
+            m.d.comb += [
+                known.known.eq(1), known.incarnation.eq(h.incarnation), known.mark.eq(u.of.none), known.slot.eq(0),
+                u.from_writes.eq(1), u.from_word.eq(known),
+            ]  # fmt: skip
+        with m.If(fresh & u.parked.any()):
+            m.d.comb += u.goes_on(Phase.CLEAR)
+        with m.Else():
+            _judge(u, a, known, known.mark)
+
+
+def _judge(u: Unit, a: _Arrived, row, mark) -> None:
+    """Is it its turn?"""
+    m, h = u.m, u.heard
+    with m.If(h.prev == mark):
+        with m.If(u.free_cells.count.any()):
+            _take_cell(u, a, posts=1)
+            m.d.comb += [
+                u.from_writes.eq(1), u.from_word.eq(row), u.from_word.mark.eq(h.uid), u.from_word.slot.eq(h.slot),
+            ]  # fmt: skip
+        with m.Else():
+            _hunger(u, a, row)
+    with m.Elif((mark != u.of.none) & is_below(h.uid, mark)):
+        m.d.comb += [*answer(u, row), *a.becomes(Fate.DROP)]
+    with m.Elif(u.parked.any()):
+        m.d.comb += u.goes_on(Phase.SEARCH)
+    with m.Else():
+        _park(u, a, row)
+
+
+def _park(u: Unit, a: _Arrived, row) -> None:
+    """A message before its turn is parked, if a cell is left for another."""
+    with u.m.If(u.free_cells.count >= 2):
+        _take_cell(u, a, posts=0)
+    with u.m.Else():
+        _hunger(u, a, row)
+
+
+def _take_cell(u: Unit, a: _Arrived, posts: int) -> None:
+    m, h = u.m, u.heard
+    names = ("source", "incarnation", "cls", "uid", "prev", "slot")
+    m.d.comb += [
+        u.takes_cell.eq(1), u.cell_writes.eq(1), u.cell_at.eq(u.free_cells.oldest),
+        *(u.cell_word[name].eq(h[name]) for name in names), u.cell_word.length.eq(u.message_length),
+        a.cell_now.eq(u.free_cells.oldest), a.posts_now.eq(posts), *a.becomes(Fate.CELL),
+    ]  # fmt: skip
+
+
+def _hunger(u: Unit, a: _Arrived, row) -> None:
+    """There is no cell."""
+    u.m.d.comb += [
+        u.starves.eq(1), u.hungers.eq(~row.hungry), u.from_writes.eq(1), u.from_word.eq(row), u.from_word.hungry.eq(1),
+        *a.becomes(Fate.DROP),
+    ]  # fmt: skip
+
+
+def _release(u: Unit) -> None:
+    """A parked message whose turn it is is posted."""
+    m, cell = u.m, u.parked_cell
+    m.d.comb += [
+        u.unparks.eq(1), u.given_cell.eq(u.parked_at), u.posts.eq(1), u.posted.eq(u.parked_at), u.releases.eq(1),
+        u.from_writes.eq(1), u.from_word.eq(u.from_), u.from_word.mark.eq(cell.uid), u.from_word.slot.eq(cell.slot),
+        u.further.eq(1), u.then.eq(Mux(u.parked == 1, Phase.ANSWER, Phase.RELEASE)),
+    ]  # fmt: skip
+
+
+def _pass_on(u: Unit, a: _Arrived) -> None:
+    m = u.m
+    place, known = Signal(), Signal()
+    m.d.comb += [place.eq(u.found | u.has_way), known.eq(u.found)]
+    with m.If((u.up != u.sender) | (u.down.hop == u.node) | (u.down.hop == u.sender)):
+        m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
+    with m.Elif(known & (u.entry.state == RecordState.ACKED)):
+        m.d.comb += [*answer_acked(u), *a.becomes(Fate.DROP)]
+    with m.Elif(known & u.has_data):
+        send_held(u)
+        m.d.comb += a.becomes(Fate.DROP)
+    with m.Elif(place & ~u.free_buffers.count.any() & u.held.some):
+        # The oldest held data go.
+        m.d.comb += [
+            u.buffer.eq(u.held.oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1),
+            *u.goes_on(Phase.STORE),
+        ]  # fmt: skip
+        m.d.sync += [
+            u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known), a.stamp.eq(u.entry.stamp),
+            a.owing.eq(known & (u.entry.state == RecordState.OWED)),
+        ]  # fmt: skip
+    with m.Else():
+        owing = known & (u.entry.state == RecordState.OWED)
+        _store(u, a, place, u.place, known, u.entry.stamp, owing)
+
+
+def _store(u: Unit, a: _Arrived, some, place, known, stamp, owing) -> None:
+    """Record and buffer; at once, or as its turn comes."""
+    m, h, word = u.m, u.heard, u.record_word
+    free, through = u.free_buffers.count.any(), u.at_once
+    sent = u.sent
+    with m.If(some):
+        m.d.comb += [
+            u.makes.eq(~known), u.record_writes.eq(1), u.record_at.eq(place), word.valid.eq(1), *fill(u),
+            word.length.eq(u.message_length), word.stamp.eq(Mux(known, stamp, u.now)),
+            word.state.eq(Mux(free, RecordState.SENDING, RecordState.OWED)),
+            word.has.eq(free), word.buffer.eq(u.free_buffers.oldest), u.takes_buffer.eq(free), u.taker.eq(place),
+            u.more_owing.eq(~free & ~owing), u.less_owing.eq(free & owing), u.owes.eq(~free),
+        ]  # fmt: skip
+    with m.Else():
+        m.d.comb += u.untracked.eq(1)
+    with m.If(through & (free | ~some)):
+        m.d.comb += [
+            u.sends.eq(1), sent.hop.eq(u.down.hop), sent.header.eq(h), sent.of.eq(Of.THROUGH),
+            sent.length.eq(u.message_length), sent.number.eq(u.free_buffers.oldest), sent.stored.eq(some),
+            sent.carried.valid.eq(some), sent.carried.record.eq(place), sent.carried.uid.eq(h.uid),
+            *a.becomes(Fate.THROUGH),
+        ]  # fmt: skip
+    with m.Else():
+        m.d.comb += a.becomes(Fate.DROP)
+        with m.If(some & free):
+            m.d.comb += a.decided.eq(Fate.BUFFER)
+    m.d.comb += [a.buffer_now.eq(u.free_buffers.oldest), a.stores_now.eq(some & free)]
+
+
+def _beats(u: Unit, a: _Arrived) -> None:
+    m, of = u.m, u.of
+    streams, takes, last, kept = Signal(), Signal(), Signal(), Signal(of.system.format.flit_bits)
+    deliver, form = u.below.deliver_control2_data, of.system.format
+    through = a.fate == Fate.THROUGH
+    length = u.data_in.length
+    flits = of.payload_flits(length)
+    m.d.comb += [
+        a.beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0)),
+        streams.eq(u.doing(Job.DATA) & (u.phase == Phase.STREAM)),
+        u.data_in.rest.eq(streams & a.left.any() & (~through | u.hop.through.ready)),
+        takes.eq(u.data_in.rest & deliver.valid),
+        last.eq(takes & (a.left == 1) & ~through),
+        kept.eq(
+            Mux(
+                a.left == 1,
+                clipped(deliver.payload.data, u.message_length, form.flit_bytes),
+                deliver.payload.data,
+            )
+        ),
+        u.hop.through.valid.eq(deliver.valid),
+        u.hop.through.payload.eq(deliver.payload.data),
+        u.post.store_writes.eq(takes & (a.fate == Fate.CELL)),
+        u.post.store_at.eq(Cat(a.beat, a.cell)),
+        u.post.store_data.eq(kept),
+    ]
+    with m.If(takes):
+        m.d.sync += [a.left.eq(a.left - 1), a.beat.eq(a.beat + 1)]
+    ends_now = a.decides & ~a.beats.any() & (a.decided != Fate.THROUGH)
+    fate, cell, posts, buffer = (
+        Mux(a.decides, new, old)
+        for new, old in (
+            (Value.cast(a.decided), Value.cast(a.fate)), (a.cell_now, a.cell), (a.posts_now, a.posts),
+            (a.buffer_now, a.buffer),
+        )
+    )  # fmt: skip
+    with m.If(a.decides):
+        m.d.sync += [
+            a.fate.eq(a.decided), a.left.eq(a.beats), a.beat.eq(0), a.cell.eq(a.cell_now), a.posts.eq(a.posts_now),
+            a.buffer.eq(a.buffer_now), a.stores.eq(a.stores_now),
+        ]  # fmt: skip
+        with m.If(~ends_now):
+            m.d.comb += u.goes_on(Phase.STREAM)
+    m.d.comb += a.whole.eq(last | ends_now)
+    with m.If(a.whole), m.Switch(fate):
+        with m.Case(Fate.CELL):
+            with m.If(posts):
+                m.d.comb += [
+                    u.posts.eq(1), u.posted.eq(cell), u.further.eq(1),
+                    u.then.eq(Mux(u.parked.any(), Phase.RELEASE, Phase.ANSWER)),
+                ]  # fmt: skip
+            with m.Else():
+                m.d.comb += [u.parks.eq(1), u.given_cell.eq(cell)]
+        with m.Case(Fate.BUFFER):
+            m.d.comb += [u.buffer_waits.eq(1), u.buffer.eq(buffer)]
+    m.d.comb += u.ends_job.eq((last & ~u.further) | (u.hop.ends & streams & through))
+
+    # Beats of slots and buffers.
+    m.submodules.slot_store = slots = Ram(form.flit_bits, of.slots << of.beat_bits)
+    m.submodules.buffer_store = buffers = Ram(form.flit_bits, of.buffers << of.beat_bits)
+    now = u.hop.now
+    m.d.comb += [
+        slots.write_en.eq(u.host.store_writes), slots.write_addr.eq(u.host.store_at),
+        slots.write_data.eq(u.host.store_data), slots.read_addr.eq(Cat(u.hop.read_at, now.number[: of.slot_bits])),
+        buffers.write_en.eq(takes & a.stores & (a.fate != Fate.DROP) & (a.fate != Fate.CELL)),
+        buffers.write_addr.eq(Cat(a.beat, a.buffer)), buffers.write_data.eq(kept),
+        buffers.read_addr.eq(Cat(u.hop.read_at, now.number[: of.buffer_bits])),
+        u.hop.read.eq(Mux(now.of == Of.SLOT, slots.read_data, buffers.read_data)),
+    ]  # fmt: skip

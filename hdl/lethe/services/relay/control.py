@@ -1,0 +1,251 @@
+"""Control in: what a hop tells (contract of relay, 7.1)."""
+
+from amaranth.hdl import Signal
+
+from lethe.spec.events import Cause, Status
+from lethe.spec.services.relay import RecordState, Type
+
+from .unit import Job, Phase, Unit
+
+__all__ = ["add_control", "answer", "ask", "is_below", "is_newer"]
+
+
+def is_below(uid, mark):
+    """Whether a uid is at or below another."""
+    return ~(mark - uid)[: len(mark)][-1]
+
+
+def is_newer(incarnation, known):
+    """Whether an incarnation is newer than another."""
+    ahead = (incarnation - known)[: len(known)]
+    return ahead.any() & ~ahead[-1] if len(known) > 1 else 0
+
+
+def answer(u: Unit, row, more=0) -> list:
+    """ACKED is told for a source: what is posted."""
+    return u.tell(
+        u.up, type=Type.ACKED, more=more, source=u.from_node, target=u.node, incarnation=row.incarnation,
+        slot=row.slot, uid=row.mark,
+    )  # fmt: skip
+
+
+def of_heard(u: Unit, kind: Type, *, blank: bool = False) -> dict:
+    """One of this type about the message that was heard of."""
+    h = u.heard
+    named = {"type": kind, "source": h.source, "target": h.target, "incarnation": h.incarnation, "slot": h.slot}
+    named |= {"uid": h.uid}
+    return named if blank else named | {"cls": h.cls, "prev": h.prev}
+
+
+def ask(u: Unit) -> list:
+    """The data of the message that was heard of are asked for."""
+    return u.tell(u.up, **of_heard(u, Type.REQUESTED))
+
+
+def answer_acked(u: Unit) -> list:
+    """ACKED is told for a message that a record says is ACKED."""
+    return u.tell(u.up, **of_heard(u, Type.ACKED, blank=True))
+
+
+def send_held(u: Unit) -> None:
+    """Data that are held are sent once more; others are in any case."""
+    with u.m.If(u.data_held):
+        u.m.d.comb += [
+            u.buffer.eq(u.entry.buffer), u.leaves.eq(1), u.buffer_waits.eq(1),
+            *change(u, RecordState.SENDING),
+        ]  # fmt: skip
+
+
+def change(u: Unit, state: RecordState) -> list:
+    """The record that was found has another state."""
+    return [
+        u.record_writes.eq(1),
+        u.record_at.eq(u.entry_at),
+        u.record_word.eq(u.entry),
+        u.record_word.state.eq(state),
+        u.less_owing.eq(u.entry.state == RecordState.OWED),
+    ]
+
+
+def end(u: Unit) -> list:
+    """The record that was found ends."""
+    return [
+        u.ends.eq(1),
+        u.drops.eq(1),
+        u.record_writes.eq(1),
+        u.record_at.eq(u.entry_at),
+        u.record_word.eq(u.entry),
+        u.record_word.valid.eq(0),
+        u.less_owing.eq(u.entry.state == RecordState.OWED),
+    ]
+
+
+def make(u: Unit, state: RecordState) -> list:
+    """A record of the message that was heard of is made."""
+    return [
+        u.makes.eq(1),
+        u.record_writes.eq(1),
+        u.record_at.eq(u.place),
+        u.record_word.valid.eq(1),
+        *fill(u),
+        u.record_word.length.eq(0),
+        u.record_word.stamp.eq(u.now),
+        u.record_word.state.eq(state),
+        u.more_owing.eq(state == RecordState.OWED),
+    ]
+
+
+def fill(u: Unit) -> list:
+    """A record has what the header has."""
+    names = ("source", "incarnation", "uid", "prev", "target", "slot", "cls")
+    return [u.record_word[name].eq(u.heard[name]) for name in names]
+
+
+def add_control(u: Unit) -> None:
+    """Steps of control in."""
+    m, h = u.m, u.heard
+    state, found = u.entry.state, u.found
+    with m.If(u.at(Job.CONTROL)), m.Switch(u.phase):
+        with m.Case(Phase.FIRST):
+            _first(u)
+        with m.Case(Phase.FREE):
+            _free_next(u)
+        with m.Case(Phase.ACK), m.If(found & (state != RecordState.ACKED)):
+            _ack(u)
+        with m.Case(Phase.FORGET), m.If(found):
+            _forget(u)
+        with m.Case(Phase.SEARCH), m.If(~u.parked_found):
+            m.d.comb += ask(u)
+    # The record of the message before is looked for in further steps.
+    with m.If(u.at(Job.CONTROL)):
+        m.d.sync += [u.chained.eq(u.entry.prev), u.chaining.eq((u.then == Phase.ACK) | (u.then == Phase.FORGET))]
+    # The slot that is meant, and whether it is.
+    slots = u.of.slots
+    named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
+    m.d.comb += u.meant.eq(u.lives.row & named & (u.slot.uid == h.uid) & (u.slot.target == h.target))
+
+
+def _ack(u: Unit) -> None:
+    u.m.d.comb += [*change(u, RecordState.ACKED), u.record_word.has.eq(0), u.drops.eq(1), *u.goes_on(Phase.ACK)]
+
+
+def _forget(u: Unit) -> None:
+    u.m.d.comb += [*end(u), *u.goes_on(Phase.FORGET)]
+
+
+def _first(u: Unit) -> None:
+    m, h = u.m, u.heard
+    fits = Signal()
+    m.d.comb += fits.eq(1)
+    if u.system.relay.radix:
+        with m.If(u.relation == 1):
+            m.d.comb += fits.eq(h.depth == (u.depth - 1)[: len(u.depth) + 1])
+        with m.Else():
+            m.d.comb += fits.eq((u.relation >= 2) & (h.depth == u.depth + 1))
+    is_link = h.type == Type.LINK
+    with m.If(~u.sound_control | ((h.type != Type.PULL) & u.to_itself) | (is_link & ~fits)):
+        m.d.comb += u.ignores.eq(1)
+    with m.Else():
+        m.d.comb += u.hears.eq(1)
+        alive = h.incarnation == u.incarnation
+        with m.Switch(h.type):
+            with m.Case(Type.ACKED):
+                with m.If(~u.own):
+                    m.d.comb += u.tell(u.up, back=u.sender, header=h)
+                    with m.If(u.found & (u.entry.state != RecordState.ACKED)):
+                        _ack(u)
+                with m.Elif(alive & u.meant):
+                    _free_next(u)
+                with m.Elif(alive):
+                    _conclude(u, freed=False)
+            with m.Case(Type.ACKACKED), m.If(~u.own & ~u.here):
+                m.d.comb += u.tell(u.down.hop, back=u.sender, header=h)
+                with m.If(u.found):
+                    _forget(u)
+            with m.Case(Type.REQUESTED):
+                with m.If(u.own), m.If(alive & u.meant):
+                    m.d.comb += [u.slot_waits.eq(1), u.waiting_slot.eq(h.slot)]
+                with m.Elif(~u.here):
+                    _requested(u)
+            with m.Case(Type.LINK):
+                with m.If(u.here):
+                    _link_here(u)
+                with m.Elif(~u.own):
+                    _link(u)
+            with m.Case(Type.PULL), m.If(u.relation.any()):
+                m.d.comb += u.pulls.eq(1 << u.relation)
+
+
+def _free_next(u: Unit) -> None:
+    """The first message of the stream is posted; after the one that was named, what follows."""
+    m = u.m
+    m.d.comb += [u.frees_head.eq(1), u.status.eq(Status.ACCEPTED), u.cause.eq(Cause.NONE)]
+    m.d.comb += [
+        u.to_writes.eq(1),
+        u.to_word.eq(u.to),
+        u.to_word.head.eq(u.next_head),
+        u.to_word.live.eq(u.to.live - 1),
+    ]
+    with m.If(u.to.head == u.heard.slot):
+        _conclude(u, freed=True)
+    with m.Else():
+        m.d.comb += u.goes_on(Phase.FREE)
+
+
+def _conclude(u: Unit, *, freed: bool) -> None:
+    """The stream goes on, or is drained."""
+    m, h = u.m, u.heard
+    again, left = u.to.again | h.more, (u.to.live != 1) if freed else u.to.live.any()
+    m.d.comb += u.to_writes.eq(1)
+    if not freed:
+        m.d.comb += u.to_word.eq(u.to)
+    with m.If(left):
+        m.d.comb += [
+            u.to_word.again.eq(again), u.slot_waits.eq(again & (1 if freed else h.more)),
+            u.waiting_slot.eq(u.next_head if freed else u.to.head),
+        ]  # fmt: skip
+    with m.Else():
+        m.d.comb += u.to_word.again.eq(0)
+        with m.If(h.uid != u.of.none):
+            m.d.comb += u.tell(
+                u.down.hop, type=Type.ACKACKED, source=h.source, target=h.target, incarnation=h.incarnation, uid=h.uid
+            )
+
+
+def _requested(u: Unit) -> None:
+    m = u.m
+    acked = u.found & (u.entry.state == RecordState.ACKED)
+    with m.If(u.found & u.has_data):
+        send_held(u)
+    with m.Elif(~acked):
+        m.d.comb += u.tell(u.up, back=u.sender, header=u.heard)
+        with m.If(u.found):
+            m.d.comb += change(u, RecordState.REQUESTED)
+        with m.Elif(u.has_way):
+            m.d.comb += make(u, RecordState.REQUESTED)
+
+
+def _link_here(u: Unit) -> None:
+    m, h, row = u.m, u.heard, u.from_
+    with m.If(~u.dead & ~(row.known & is_newer(row.incarnation, h.incarnation))):
+        with m.If(~row.known | is_newer(h.incarnation, row.incarnation)):
+            m.d.comb += ask(u)
+        with m.Elif(h.prev == row.mark), m.If(~row.hungry):
+            m.d.comb += ask(u)
+        with m.Elif((row.mark != u.of.none) & is_below(h.uid, row.mark)):
+            m.d.comb += answer(u, row)
+        with m.Elif(~row.hungry):
+            with m.If(u.parked.any()):
+                m.d.comb += u.goes_on(Phase.SEARCH)
+            with m.Else():
+                m.d.comb += ask(u)
+
+
+def _link(u: Unit) -> None:
+    m, h = u.m, u.heard
+    with m.If(u.found & (u.entry.state == RecordState.ACKED)):
+        m.d.comb += answer_acked(u)
+    with m.Elif(~(u.found & u.has_data & ~h.thru)):
+        m.d.comb += [*u.tell(u.down.hop, back=u.sender, header=h), u.out.depth.eq(u.depth)]
+        with m.If(~u.found & u.has_way):
+            m.d.comb += make(u, RecordState.SENT)

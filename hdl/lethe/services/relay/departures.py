@@ -1,0 +1,171 @@
+"""What goes to the next hop: control, and messages (contract of relay, 6)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.host import host_records
+from lethe.lib.queue import Queue
+
+from .layouts import HEADER_BITS, Of, RelayLayouts
+
+__all__ = ["HopControl", "HopData"]
+
+#: Beats of a message that are read ahead.
+AHEAD = 4
+
+
+class Moving(enum.Enum, shape=2):
+    """States of a transfer."""
+
+    IDLE = 0
+    RECORD = 1
+    HEADER = 2
+    BODY = 3
+
+
+class HopControl(wiring.Component):
+    """Sends headers on their own.
+
+    Members
+    -------
+    gives, given : In
+        A header for a hop, while idle.
+    idle : Out(1)
+    destination : Out
+        The hop of the header that is on its way.
+    send, send_data : Out(stream)
+    """
+
+    def __init__(self, layouts: RelayLayouts):
+        self._layouts = layouts
+        of, records = layouts, host_records(layouts.system, layouts.below)
+        super().__init__(
+            {
+                "gives": In(1), "given": In(of.told), "idle": Out(1), "destination": Out(of.node_bits),
+                "send": Out(stream.Signature(records["send"])),
+                "send_data": Out(stream.Signature(of.system.format.flit_bits)),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        state, header, beat = Signal(Moving), Signal(of.told), Signal(range(max(2, of.header_beats)))
+        bits, record = Signal(HEADER_BITS), self.send.payload
+        m.d.comb += [
+            bits.eq(of.wire_bits(header.header)),
+            self.idle.eq(state == Moving.IDLE),
+            self.destination.eq(header.hop),
+            self.send.valid.eq(state == Moving.RECORD),
+            record.destination.eq(header.hop),
+            record.cls.eq(of.control_class),
+            record.length.eq(HEADER_BITS // 8),
+            record.deadline.eq(of.system.relay.hop_cycles),
+            self.send_data.valid.eq(state == Moving.BODY),
+            self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
+        ]
+        with m.If(self.gives):
+            m.d.sync += [state.eq(Moving.RECORD), header.eq(self.given), beat.eq(0)]
+        with m.If(self.send.valid & self.send.ready):
+            m.d.sync += state.eq(Moving.BODY)
+        with m.If(self.send_data.valid & self.send_data.ready):
+            m.d.sync += beat.eq(beat + 1)
+            with m.If(beat == of.header_beats - 1):
+                m.d.sync += state.eq(Moving.IDLE)
+        return m
+
+
+class HopData(wiring.Component):
+    """Sends messages, one after the other: header, then the beats that come in, or those of a slot or a buffer.
+
+    Members
+    -------
+    gives, given : In
+        A message, while idle.
+    idle : Out(1)
+    now : Out
+        The message that is on its way.
+    begins, ends : Out(1)
+        In this cycle its record is taken; its last beat.
+    send, send_data : Out(stream)
+    through : In(stream)
+        The beats that come in.
+    read_at, read : Out, In
+        The number of a beat within its slot or buffer; its data two cycles later.
+    """
+
+    def __init__(self, layouts: RelayLayouts):
+        self._layouts = layouts
+        of, records = layouts, host_records(layouts.system, layouts.below)
+        flit = of.system.format.flit_bits
+        super().__init__(
+            {
+                "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
+                "begins": Out(1), "ends": Out(1),
+                "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
+                "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(flit),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        of, form = self._layouts, self._layouts.system.format
+        state, beat = Signal(Moving), Signal(range(max(2, of.header_beats)))
+        left, unread = Signal(range(of.beats + 1)), Signal(range(of.beats + 1))
+        now, bits, record = self.now, Signal(HEADER_BITS), self.send.payload
+        m.submodules.output = output = Queue(form.flit_bits, AHEAD)
+        there, coming, reads, takes, through = Signal(range(AHEAD + 1)), Signal(2), Signal(), Signal(), Signal()
+        m.d.comb += [
+            bits.eq(of.wire_bits(now.header)),
+            self.idle.eq(state == Moving.IDLE),
+            through.eq(now.of == Of.THROUGH),
+            self.send.valid.eq(state == Moving.RECORD),
+            record.destination.eq(now.hop),
+            record.cls.eq(of.data_class),
+            record.length.eq(now.length + HEADER_BITS // 8),
+            record.deadline.eq(of.system.relay.hop_cycles),
+            self.begins.eq(self.send.valid & self.send.ready),
+            takes.eq(self.send_data.valid & self.send_data.ready),
+            reads.eq(unread.any() & (there != AHEAD)),
+            output.i.valid.eq(coming[1]),
+            output.i.payload.eq(self.read),
+        ]
+        with m.If(state == Moving.HEADER):
+            m.d.comb += [
+                self.send_data.valid.eq(1),
+                self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
+                self.ends.eq(takes & (beat == of.header_beats - 1) & (left == 0)),
+            ]
+        with m.If(state == Moving.BODY):
+            m.d.comb += [
+                self.send_data.valid.eq(Mux(through, self.through.valid, output.o.valid)),
+                self.send_data.payload.eq(Mux(through, self.through.payload, output.o.payload)),
+                self.through.ready.eq(through & self.send_data.ready),
+                output.o.ready.eq(~through & self.send_data.ready),
+                self.ends.eq(takes & (left == 1)),
+            ]
+        with m.If(self.begins):
+            m.d.sync += state.eq(Moving.HEADER)
+        with m.If(takes & (state == Moving.HEADER)):
+            m.d.sync += beat.eq(beat + 1)
+            with m.If(beat == of.header_beats - 1):
+                m.d.sync += state.eq(Moving.BODY)
+        with m.If(takes & (state == Moving.BODY)):
+            m.d.sync += left.eq(left - 1)
+        with m.If(self.ends):
+            m.d.sync += state.eq(Moving.IDLE)
+        m.d.sync += [
+            coming.eq(Cat(reads, coming)),
+            there.eq(there + reads - (output.o.valid & output.o.ready)),
+        ]
+        with m.If(reads):
+            m.d.sync += [self.read_at.eq(self.read_at + 1), unread.eq(unread - 1)]
+        beats = Signal.like(left)
+        m.d.comb += beats.eq(of.payload_flits(self.given.length))
+        with m.If(self.gives):
+            m.d.sync += [
+                state.eq(Moving.RECORD), now.eq(self.given), beat.eq(0), left.eq(beats), self.read_at.eq(0),
+                unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
+            ]  # fmt: skip
+        return m

@@ -1,0 +1,129 @@
+"""Lists of numbers: of what is free, in the order in which it became so, and of buffers that are held."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from lethe.lib.queue import step
+from lethe.lib.table import Words
+
+__all__ = ["FreeList", "HeldList"]
+
+
+class FreeList(wiring.Component):
+    """The numbers below ``depth`` that are free, the oldest first; at first all, in their order.
+
+    Whatever ends at the end of a transfer does so seldom: never in two cycles, one after the other.
+
+    Parameters
+    ----------
+    depth : numbers, at least 1
+
+    Members
+    -------
+    ends, ended : In
+        The number becomes free in this cycle; for transfers.
+    gives, given : In
+        So does this, behind it; for steps.
+    takes, oldest : In, Out
+        The oldest is free no more.
+    count : Out
+        So many are free.
+    clear, clear_addr : In
+        The walk after a reset.
+    """
+
+    def __init__(self, depth: int):
+        self.depth = depth
+        number = ceil_log2(max(2, depth))
+        super().__init__(
+            {
+                "ends": In(1), "ended": In(number), "gives": In(1), "given": In(number),
+                "takes": In(1), "oldest": Out(number), "count": Out(range(depth + 1)),
+                "clear": In(1), "clear_addr": In(number),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        depth, number = self.depth, len(self.oldest)
+        m.submodules.numbers = numbers = Words(number, depth, ("oldest",))
+        head, tail, count = Signal(number), Signal(number), Signal(range(depth + 1), init=depth)
+        # What a step gives in the cycle of an end is written in the next.
+        late, later, lately = Signal(), Signal(), Signal(number)
+        writes = Signal()
+        m.d.comb += [
+            late.eq(self.ends & self.gives),
+            writes.eq(self.ends | self.gives | later),
+            numbers.write_en.eq(writes | self.clear),
+            numbers.write_addr.eq(Mux(self.clear, self.clear_addr, tail)),
+            numbers.write.eq(
+                Mux(self.clear, self.clear_addr, Mux(later, lately, Mux(self.ends, self.ended, self.given)))
+            ),
+            numbers.oldest_addr.eq(head),
+            self.oldest.eq(numbers.oldest),
+            self.count.eq(count),
+        ]
+        m.d.sync += [later.eq(late), lately.eq(self.given), count.eq(count + self.ends + self.gives - self.takes)]
+        with m.If(writes):
+            m.d.sync += tail.eq(step(tail, depth))
+        with m.If(self.takes):
+            m.d.sync += head.eq(step(head, depth))
+        return m
+
+
+class HeldList(wiring.Component):
+    """The buffers that are held, the oldest first.
+
+    Parameters
+    ----------
+    depth : buffers, at least 1
+
+    Members
+    -------
+    holds, held : In
+        The buffer is held from the next cycle on.
+    leaves, left : In
+        This one is not.
+    oldest, some : Out
+        The oldest, if there is one.
+    bits : Out(depth)
+        Of each buffer whether it is held.
+    """
+
+    def __init__(self, depth: int):
+        self._depth = depth
+        number = ceil_log2(max(2, depth))
+        super().__init__(
+            {
+                "holds": In(1), "held": In(number), "leaves": In(1), "left": In(number),
+                "oldest": Out(number), "some": Out(1), "bits": Out(depth),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self._depth
+        places = [Signal.like(self.oldest, name=f"place{i}") for i in range(depth)]
+        used = Signal(depth)  # the lowest are
+        bits = Signal(depth)
+        # From the place on that leaves, all move down by one; what is held comes to the first place behind them.
+        at = Signal(depth)
+        m.d.comb += at.eq(Cat(used[i] & (places[i] == self.left) for i in range(depth)))
+        moves = Cat(self.leaves & at[: i + 1].any() for i in range(depth))
+        after = Signal(depth)
+        m.d.comb += [
+            after.eq(Mux(self.leaves, used >> 1, used)),
+            self.oldest.eq(places[0]),
+            self.some.eq(used[0]),
+            self.bits.eq(bits),
+        ]
+        for i, place in enumerate(places):
+            behind = places[i + 1] if i + 1 < depth else place
+            m.d.sync += place.eq(Mux(self.holds & ~after[i], self.held, Mux(moves[i], behind, place)))
+        m.d.sync += [
+            used.eq(Mux(self.holds, Cat(1, after), after)),
+            bits.eq((bits & ~Mux(self.leaves, 1 << self.left, 0)) | Mux(self.holds, 1 << self.held, 0)),
+        ]
+        return m

@@ -1,0 +1,103 @@
+"""Walks (7.12) and the tree (7.13): what a notice of a death, or a neighbour's PULL, has to be done for."""
+
+from amaranth.hdl import Mux, Signal
+
+from lethe.spec.services.relay import RecordState, Type
+
+from .control import end
+from .unit import Job, Phase, Unit, Walk
+from .work import end_dead, of_entry, of_slot
+
+__all__ = ["add_walk"]
+
+
+def add_walk(u: Unit) -> None:
+    """When a walk is under way, its steps, and those of the tree."""
+    m = u.m
+    wanted = u.notice_wanted | u.pulled.any()
+    begins, passes, stopped, goes_on = Signal(), Signal(), Signal(), Signal()
+    m.d.comb += [
+        begins.eq(wanted & ~u.walking & ~u.doing(Job.TREE)),
+        passes.eq(u.walking & ~u.doing(Job.WALK) & ~u.used),
+        goes_on.eq((passes & ~stopped) | (u.at(Job.WALK) & ~u.further)),
+        u.walks.eq(wanted | u.walking),
+    ]
+    m.d.sync += u.pulled.eq(Mux(begins, 0, u.pulled) | u.pulls)
+    with m.If(begins):
+        m.d.sync += [
+            u.walking.eq(1), u.for_notice.eq(u.notice_wanted), u.notice_wanted.eq(0), u.asking.eq(u.pulled),
+            u.walk.eq(Walk.SLOTS), u.walk_row.eq(0),
+        ]  # fmt: skip
+    _tree(u, stopped)
+    _next_row(u, goes_on)
+    with m.If(u.at(Job.WALK)):
+        with m.If(u.phase == Phase.FREE):
+            end_dead(u)
+        with m.Else():
+            _row(u)
+
+
+def _next_row(u: Unit, goes_on) -> None:
+    """The next row, or the end."""
+    m, of = u.m, u.of
+    sizes = {Walk.SLOTS: of.slots, Walk.RECORDS: of.records, Walk.CELLS: of.cells, Walk.NODES: of.nodes}
+    with m.If(goes_on):
+        m.d.sync += u.walk_row.eq(u.walk_row + 1)
+        with m.Switch(u.walk):
+            for rows, size in sizes.items():
+                with m.Case(rows), m.If(u.walk_row == size - 1):
+                    m.d.sync += u.walk_row.eq(0)
+                    last = {Walk.SLOTS: 0, Walk.RECORDS: ~u.for_notice, Walk.CELLS: int(not u.system.relay.radix)}
+                    with m.If(last.get(rows, 1)):
+                        m.d.sync += u.walking.eq(0)
+                        with m.If(u.for_notice):
+                            m.d.sync += u.for_all.eq(0)
+                    if rows != Walk.NODES:
+                        m.d.sync += u.walk.eq(Walk(rows.value + 1))
+
+
+def _row(u: Unit) -> None:
+    """A row is looked at."""
+    m, entry, nobody = u.m, u.entry, u.down.hop == u.node
+    moved = Signal()
+    m.d.comb += moved.eq(
+        u.asking.bit_select(u.down.way, 1) | (u.for_notice & (u.for_all | (u.down.hop != u.before.hop)))
+    )
+    with m.Switch(u.walk):
+        with m.Case(Walk.SLOTS):
+            with m.If(nobody):
+                end_dead(u)
+            with m.Elif(moved):
+                m.d.comb += u.tell(u.down.hop, **of_slot(u, Type.LINK, u.slot_row), depth=u.depth)
+        with m.Case(Walk.RECORDS):
+            with m.If(u.for_notice & (nobody | (u.up == u.node) | (u.up == u.down.hop))):
+                m.d.comb += end(u)
+            with m.Elif(moved & (entry.state != RecordState.ACKED)):
+                m.d.comb += u.tell(u.down.hop, **of_entry(u, Type.LINK), depth=u.depth)
+        with m.Case(Walk.CELLS), m.If(u.up == u.node):
+            m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
+        with m.Case(Walk.NODES), m.If(u.for_all | ~u.relation.any()):
+            m.d.comb += [
+                u.tells.eq(1), u.out_hop.eq(u.walk_row), u.out.type.eq(Type.PULL), u.out.source.eq(u.node),
+                u.out.target.eq(u.node),
+            ]  # fmt: skip
+
+
+def _tree(u: Unit, stopped) -> None:
+    """A route is written, or a death told of."""
+    m, word = u.m, u.tree_word
+    with m.If(u.at(Job.TREE) & (word.target < u.of.nodes)):
+        with m.If((u.walking & u.for_notice) | u.notice_wanted):
+            m.d.sync += u.for_all.eq(1)
+        with m.If(~word.code):
+            m.d.comb += u.routes.eq(1)
+        with m.Else():
+            m.d.comb += u.notices.eq(1)
+            m.d.sync += [u.bank.eq(~u.bank), u.noticed.eq(1), u.depth.eq(word.depth)]
+            with m.If(word.target != u.node):
+                m.d.comb += [u.kills.eq(1), stopped.eq(u.walking & u.for_notice)]
+                with m.If(word.promoted):
+                    m.d.sync += u.for_all.eq(1)
+                with m.If(u.for_notice):
+                    m.d.sync += u.walking.eq(0)
+                m.d.sync += [u.notice_wanted.eq(1), u.cancel_walk.eq(1), u.cancel_row.eq(0)]
