@@ -36,8 +36,8 @@ class Generator(wiring.Component):
     stopped : In(1)
         No new datagram from this cycle on.
     send, send_data : Out(stream)
-        The record (class and mode are 0, with ``workload.mode`` "relay" the mode is relay's; the limits come from the configuration; with flow from and to the port tag mod
-        ports), then its payload, one beat each.
+        The record (class 0, mode 0, or relay's if that is the workload's; the limits come from the configuration; with
+        flow from and to the port tag mod ports), then its payload, one beat each.
     done : Out(1)
         Nothing more will be offered.
     sent, sent_sum : Out(32)

@@ -1,5 +1,7 @@
 """Tree player: it tells a node's relay of routes and deaths, word by word (`System.relay_words`)."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -43,8 +45,8 @@ class TreePlayer(wiring.Component):
         passed(m, below, above, made=("tree",))
         tree = below.tree.payload
         layout = data.StructLayout({"cycle": CYCLE_BITS} | dict(tree.shape().members))
-        rows = [word._asdict() for word in words]
-        m.submodules.words = memory = Memory(shape=layout, depth=len(words) + 1, init=[*rows, {}])
+        rows: list[Any] = [*(word._asdict() for word in words), {}]
+        m.submodules.words = memory = Memory(shape=layout, depth=len(words) + 1, init=rows)
         read, number, offers = memory.read_port(domain="comb"), Signal(range(len(words) + 1)), Signal()
         m.d.comb += [
             read.addr.eq(number),

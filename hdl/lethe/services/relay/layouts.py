@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from amaranth.hdl import Cat, Mux, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -214,10 +214,12 @@ class RelayLayouts:
     def set_of(self, source, uid) -> Value:
         """The set of a message among the records."""
         bits = self.record_bits - exact_log2(WAYS)
+        if not bits:
+            return Const(0, 1)
         key = Cat(padded(uid, self.uid_bits), source)
         key = padded(key, 32)
         spread = key ^ (key >> 7) ^ (key >> 15)
         found = spread[:bits]
-        for first in range(bits, 32, max(1, bits)):
+        for first in range(bits, 32, bits):
             found = found ^ spread[first : first + bits]
         return found

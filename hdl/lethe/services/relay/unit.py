@@ -726,7 +726,7 @@ class Unit:
     # Rows of the slots of the NI.
 
     def _rows(self):
-        m, of, accepted = self.m, self.of, self.below.accepted
+        m, accepted = self.m, self.below.accepted
         moving, control = self.hop.now, accepted.control
         takes = accepted.valid & (control | ~self.hop.idle)
         m.d.comb += [

@@ -41,9 +41,9 @@ def add_work(u: Unit) -> None:
     """Steps of these jobs."""
     m = u.m
     entry = u.entry
-    with m.If(u.at(Job.COMPLETION) & u.ended.valid):
-        with m.If(entry.valid & (entry.uid == u.ended.uid) & (entry.state == RecordState.SENDING)):
-            m.d.comb += change(u, RecordState.SENT)
+    ended = u.ended.valid & entry.valid & (entry.uid == u.ended.uid)
+    with m.If(u.at(Job.COMPLETION) & ended & (entry.state == RecordState.SENDING)):
+        m.d.comb += change(u, RecordState.SENT)
     with m.If(u.at(Job.LAUNCH)):
         _launch(u)
     with m.If(u.at(Job.FEED)):
