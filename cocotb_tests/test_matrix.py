@@ -10,7 +10,7 @@ from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
-from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_services
+from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_relay, with_services
 from lethe_sim.lockstep.simulators import has_icarus
 
 CYCLES = 20_000
@@ -106,6 +106,34 @@ def test_hostile_hosts_of_flow(number, request):
     result = hosted.hold(system, request.config.getoption("--seeds") or 2, HOSTED_CYCLES, reproduce=again)
     assert not result.report, result.report
     assert result.seen.keys() >= {"FLOW_REFUSED", "FLOW_END", "FLOW_TOLD", "FLOW_HEARD", "FLOW_PEER", "FLOW_RESET"}
+
+
+def _of_relay(number: int) -> System:
+    system = draw(number, cycles=HOSTED_CYCLES)
+    return with_relay(system, random.Random(f"lethe relay {number}"), HOSTED_CYCLES)
+
+
+@pytest.mark.parametrize("number", [*range(5), *(pytest.param(n, marks=pytest.mark.full) for n in range(5, 100))])
+def test_system_with_relay(number):
+    """Generators that send messages of relay; nodes die, some are said to be dead and live, some are reset."""
+    system = _of_relay(number)
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_relay[{number}]' --full"
+    result = cosim(system, cycles=HOSTED_CYCLES, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
+
+
+@pytest.mark.parametrize("number", [2, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 3, 4, 6, 7, 8))])
+def test_hostile_hosts_of_relay(number, request):
+    """Hosts that tell relay of routes to anywhere and of deaths of anybody, and send messages good and bad."""
+    system = with_relay(
+        hosted.draw(number, cycles=HOSTED_CYCLES), random.Random(f"lethe relay {number}"), HOSTED_CYCLES
+    )
+    system = system.replace(workload={"mode": "exactly_once"}, faults={"deaths": (), "notices": ()})
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_hostile_hosts_of_relay[{number}]' --full --seeds {{seeds}}"
+    result = hosted.hold(system, request.config.getoption("--seeds") or 2, HOSTED_CYCLES, reproduce=again)
+    assert not result.report, result.report
+    assert result.seen.keys() >= {"RELAY_REFUSED", "RELAY_SEND", "RELAY_NOTICE", "RELAY_END", "RELAY_HEARD"}
 
 
 def test_options_come_up():

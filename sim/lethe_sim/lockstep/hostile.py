@@ -8,6 +8,7 @@ from typing import NamedTuple
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, LANE_RX, LANE_TX, Cause, Event, Kind
+from lethe.spec.services.relay import MODE
 from lethe.spec.wire import CRC16, KIND_BITS, Wire, unpack_uid
 from lethe_sim.golden.blocks import Flit
 
@@ -333,6 +334,57 @@ class PortOffers:
         return [1, code, index, min(most // 16, 0xFFFF)]
 
 
+class TreeOffers:
+    """What a hostile host tells relay: routes to anywhere, by ways of its own, and deaths of anybody or nobody.
+
+    It begins when the tree player has ended, whose only words must be those of the first tree, and writes all routes
+    once: what was never written is unknown.
+    """
+
+    def __init__(self, chance: random.Random, system: System, node: int):
+        self._chance, self._nodes, self._node = chance, system.nodes, node
+        self._pending: deque[dict[str, int]] = deque()
+        self._first = self._unplayed = len(system.relay_words(node))
+        self._written = False
+
+    def next(self) -> list[int]:
+        """The word of the next cycle."""
+        if not self._unplayed and not self._pending and self._chance.random() < 0.002:
+            self._pending.extend(self._told())
+        nothing = {name: 0 for name, _ in trace.STIMULUS_TREE}
+        return [_packed(nothing | (self._pending[0] if self._pending else {}), trace.STIMULUS_TREE)]
+
+    def hear(self, ready: dict[str, int]) -> None:
+        """What became of it."""
+        if not ready["tree.ready"]:
+            return
+        if self._unplayed:
+            self._unplayed -= 1
+        elif self._pending.popleft().get("code"):
+            self._written = True
+
+    def reset(self) -> None:
+        """The node is in reset."""
+        self._unplayed = self._first
+        self._pending.clear()
+
+    def _told(self) -> list[dict[str, int]]:
+        chance, nodes = self._chance, range(self._nodes)
+        routes = [self._route(target) for target in nodes if not self._written or chance.random() < 0.8]
+        died = chance.choice((*nodes, self._node, self._node, self._node, chance.getrandbits(16)))
+        if not self._written:
+            died = self._node
+        notice = {"code": 1, "target": died, "depth": chance.randrange(5), "promoted": int(chance.random() < 0.2)}
+        return [{"valid": 1} | word for word in (*routes, notice)]
+
+    def _route(self, target: int) -> dict[str, int]:
+        chance, nodes = self._chance, range(self._nodes)
+        hop = chance.choice((target, target, self._node, *nodes, chance.getrandbits(16)))
+        way = chance.choice((0, 1, 2, 3, chance.getrandbits(4)))
+        stray = self._written and chance.random() < 0.05
+        return {"target": chance.getrandbits(16) if stray else target, "hop": hop, "way": way}
+
+
 class HostileHost:
     """The stimulus words of section 8: sends good and bad, cancels, and episodes of everything that can be held.
 
@@ -352,6 +404,8 @@ class HostileHost:
         self._beside = beside(chance)
         self._control = ControlOffers(self._beside, system, node) if system.top_port.control else None
         self._ports = PortOffers(random.Random(f"{self._beside.random()}"), system) if system.flow.ports else None
+        relay = random.Random(f"{self._beside.random()}") if system.relay.slots else None
+        self._tree, self._relay = (TreeOffers(relay, system, node), relay) if relay else (None, None)
         self._stalled = [0] * (1 + 2 * len(system.top_port.delivers)) if stalls else []
         self._record: list[int] | None = None
         self._refuses, self._sweeps, self._swept = 0.0, 0, 0
@@ -411,6 +465,8 @@ class HostileHost:
             words.append(self._sweep())
         if self._ports:
             words += self._ports.next()
+        if self._tree:
+            words += self._tree.next()
         completion, streams = self._stalls()
         bits["completion_stall"] = completion
         word = sum(bits.get(name, False) << i for i, name in enumerate(trace.STIMULUS_BITS))
@@ -453,6 +509,8 @@ class HostileHost:
             self._born.clear()
             if self._control:
                 self._control.reset()
+            if self._tree:
+                self._tree.reset()
             return
         ready = self._flags(words)
         if self._beats:
@@ -466,6 +524,8 @@ class HostileHost:
             self._control.hear(offered, ready)
         if self._ports:
             self._ports.hear(offered[self.system.layout.stimulus_ports + 1], ready)
+        if self._tree:
+            self._tree.hear(ready)
         accepted, uid = trace.at_lane(words, LANE_ACCEPT)
         if accepted:
             _, _, slot, generation = unpack_uid(uid)
@@ -539,6 +599,13 @@ class HostileHost:
             record["mode"] = chance.getrandbits(8)
         if chance.random() < 0.05:
             record["length"] = mtu + chance.randrange(1, 40)
+        if self._relay and self._relay.random() < 0.7:
+            record |= {
+                "mode": MODE,
+                "class": record["class"] & 3,
+                "destination": self._relay.randrange(self.system.nodes),
+            }
+            record["length"] = self._relay.choice((0, self._relay.randrange(mtu + 1)))
         if self._recurring:
             peers = [n for n in range(self.system.nodes) if n != self.node]
             record |= {"destination": chance.choice(peers), "mode": 1, "length": 0}

@@ -6,9 +6,11 @@ Tables are small because coverage is best there; every topology, flit width and 
 import random
 
 from lethe.spec.config import ConfigError, System
-from lethe.spec.sections.faults import RESET_SCOPES, Absence, NodeDeath, ResetFault
+from lethe.spec.sections.faults import RESET_SCOPES, Absence, NodeDeath, Notice, ResetFault
 from lethe.spec.sections.flow import OF_NI
+from lethe.spec.sections.relay import OF_NI as RELAY_NI
 from lethe.spec.sections.router import QUEUES
+from lethe.spec.sections.workload import RELAYED
 
 TOPOLOGIES = (
     {"kind": "wire"},
@@ -145,6 +147,65 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
             )
         except ConfigError:
             continue  # a reset that overlaps another, or a limit below the longest message; draw on
+
+
+def with_relay(system: System, chance: random.Random, cycles: int) -> System:
+    """The system with relay, with tables that are large or too small; nodes die, and some are said to be dead and live.
+
+    Its generators send messages.
+    """
+    while True:
+        nodes = range(system.nodes)
+        died = chance.sample(nodes, chance.choice((0, 1, 1, 2)) if len(nodes) > 2 else 0)
+        alive = [node for node in nodes if node not in died]
+        small = chance.random() < 0.4
+        bits = chance.choice((8, 9, 16)) if small else 32
+        relay = {
+            "slots": chance.choice((1, 3, 4, 16, 40)), "radix": chance.choice((2, 2, 0, 1, 3)),
+            "cells": chance.choice((2, 3, 5, 16)), "records": chance.choice((4, 8, 32, 64)),
+            "buffers": chance.choice((1, 2, 3, 16)), "control": chance.choice((4, 8, 32)),
+            "cache_cycles": chance.choice((256, 1024, 4096)), "entry_cycles": chance.choice((4096, 16384)),
+            "watch_cycles": 1 << 16, "hop_cycles": chance.choice((1024, 4096)),
+            "uid_bits": bits, "uid_first": (1 << bits) - 6 if small else 0, "wrap": True,
+            "notice": chance.choice((50, 800)), "spread": chance.choice((0, 500)),
+        }  # fmt: skip
+        notices: tuple[Notice, ...] = ()
+        if len(alive) > 1 and chance.random() < 0.4:
+            told, suspected = chance.sample(alive, 2)
+            notices = (Notice(node=told, died=suspected, start=chance.randrange(cycles)),)
+        resets = tuple(
+            ResetFault(
+                node=chance.choice(alive), start=chance.randrange(cycles), cycles=chance.choice((1, 2, 20)), scope=scope
+            )
+            for scope in RESET_SCOPES[: chance.randrange(3)]
+        )
+        mtu = max(system.wire.mtu, 4) + 16
+        faults = {
+            "deaths": tuple(NodeDeath(node=node, start=chance.randrange(cycles // 2)) for node in died),
+            "notices": notices, "loss": chance.choice((0.0, 0.02, 0.3)), "flip": 0.0, "resets": resets,
+        }  # fmt: skip
+        ni = RELAY_NI | {
+            "slots": max(system.ni.slots, chance.choice((8, 16))), "control_slots": chance.choice((2, 4)),
+            "acceptance": False, "sweep": False, "merge_bits": 0, "reserved_classes": chance.choice((0, 2)),
+            "deliver_flits": 0, "control_flits": 0, "control_records": 0,
+        }  # fmt: skip
+        wire = {
+            "mtu": mtu, "class_bits": 3, "generation_bits": max(4, system.wire.generation_bits), "incarnation_bits": 4
+        }  # fmt: skip
+        load = {
+            "mode": RELAYED, "min_length": 4, "max_length": mtu - 16, "retry_limit": 2,
+            "deadline": chance.choice((0, 0, 500)), "load": chance.choice((0.05, 0.3, 1.0)),
+        }  # fmt: skip
+        router = {"queue": system.router.queue and 1, "max_wait": min(system.router.max_wait, 5)}
+        timers = {
+            "ack_limit": 255, "backoff_steps": min(system.timers.backoff_steps, 2), "ceiling": 0, "quarantine": 0
+        }  # fmt: skip
+        try:
+            return system.replace(
+                relay=relay, ni=ni, wire=wire, faults=faults, workload=load, router=router, timers=timers
+            )
+        except ConfigError:
+            continue
 
 
 def _queue(seed: int) -> dict:
