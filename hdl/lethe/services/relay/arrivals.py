@@ -35,7 +35,7 @@ class HeaderRegister(wiring.Component):
         A beat behind the header is taken in this cycle, if there is one; for a register that is full.
     full : Out(1)
     bits : Out(128)
-        The header.
+        The header; of a datagram that has not as many bits it means nothing.
     source, cls, length : Out
         What the record said.
     done : In(1)
@@ -73,7 +73,7 @@ class HeaderRegister(wiring.Component):
         ]
         with m.If(begins):
             m.d.sync += [
-                self.bits.eq(0), beat.eq(0), self.source.eq(record.source), self.cls.eq(record.cls),
+                beat.eq(0), self.source.eq(record.source), self.cls.eq(record.cls),
                 self.length.eq(record.length), state.eq(Filling.FILLING),
             ]  # fmt: skip
             with m.If(~some):

@@ -6,9 +6,9 @@ from lethe.lib.memory import Ram
 from lethe.spec.services.relay import RecordState
 from lethe.traffic.payload import clipped
 
-from .control import answer, answer_acked, fill, is_below, is_newer, send_held
+from .control import answer, answer_acked, is_below, is_newer, send_held
 from .layouts import Of
-from .unit import Fate, Job, Phase, Unit
+from .unit import About, Fate, Job, Phase, Unit
 
 __all__ = ["add_data"]
 
@@ -28,7 +28,7 @@ class _Arrived:
         self.cell_now, self.posts_now, self.buffer_now, self.stores_now = (
             Signal.like(signal) for signal in (self.cell, self.posts, self.buffer, self.stores)
         )  # as it is decided
-        self.place, self.stamp, self.found, self.owing = Signal(of.record_bits), Signal(16), Signal(), Signal()
+        self.place, self.found, self.owing = Signal(of.record_bits), Signal(), Signal()
         #: What becomes of the beats is decided in this cycle.
         self.decides, self.decided, self.beats = Signal(), Signal(Fate), Signal.like(self.left)
         #: The last beat, or there is none.
@@ -51,22 +51,22 @@ def add_data(u: Unit) -> None:
             m.d.comb += [u.further.eq(1), u.then.eq(Mux(u.clear_row == of.cells - 1, Phase.JUDGE, Phase.CLEAR))]
             m.d.sync += u.clear_row.eq(u.clear_row + 1)
         with m.Case(Phase.JUDGE):
-            _judge(u, a, u.from_, u.from_.mark)
+            _judge(u, a, u.from_.mark)
         with m.Case(Phase.SEARCH):
             with m.If(u.parked_found):
                 m.d.comb += a.becomes(Fate.DROP)
             with m.Else():
-                _park(u, a, u.from_)
+                _park(u, a)
         with m.Case(Phase.STORE):
             m.d.comb += u.evicts.eq(1)
-            _store(u, a, Const(1, 1), a.place, a.found, a.stamp, a.owing)
+            _store(u, a, Const(1, 1), a.place, a.found, a.owing)
         with m.Case(Phase.RELEASE):
             with m.If(u.parked_found):
                 _release(u)
             with m.Else():
-                m.d.comb += answer(u, u.from_)
+                m.d.comb += answer(u)
         with m.Case(Phase.ANSWER):
-            m.d.comb += answer(u, u.from_)
+            m.d.comb += answer(u)
     _beats(u, a)
 
 
@@ -80,70 +80,57 @@ def _first(u: Unit, a: _Arrived) -> None:
     with m.Elif(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))):
         m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
     with m.Else():
-        fresh, known = Signal(), Signal.like(row)
-        m.d.comb += [fresh.eq(~row.known | is_newer(h.incarnation, row.incarnation)), known.eq(row)]
-        with m.If(fresh):
-            m.d.comb += [
-                known.known.eq(1), known.incarnation.eq(h.incarnation), known.mark.eq(u.of.none), known.slot.eq(0),
-                u.from_writes.eq(1), u.from_word.eq(known),
-            ]  # fmt: skip
-        with m.If(fresh & u.parked.any()):
+        mark = Signal.like(row.mark)
+        m.d.comb += [
+            u.renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
+            mark.eq(Mux(u.renews, u.of.none, row.mark)),
+        ]
+        with m.If(u.renews & u.parked.any()):
             m.d.comb += u.goes_on(Phase.CLEAR)
         with m.Else():
-            _judge(u, a, known, known.mark)
+            _judge(u, a, mark)
 
 
-def _judge(u: Unit, a: _Arrived, row, mark) -> None:
+def _judge(u: Unit, a: _Arrived, mark) -> None:
     """Is it its turn?"""
     m, h = u.m, u.heard
     with m.If(h.prev == mark):
         with m.If(u.free_cells.count.any()):
             _take_cell(u, a, posts=1)
-            m.d.comb += [
-                u.from_writes.eq(1), u.from_word.eq(row), u.from_word.mark.eq(h.uid), u.from_word.slot.eq(h.slot),
-            ]  # fmt: skip
+            m.d.comb += u.marks.eq(1)
         with m.Else():
-            _hunger(u, a, row)
+            _hunger(u, a)
     with m.Elif((mark != u.of.none) & is_below(h.uid, mark)):
-        m.d.comb += [*answer(u, row), *a.becomes(Fate.DROP)]
+        m.d.comb += [*answer(u), *a.becomes(Fate.DROP)]
     with m.Elif(u.parked.any()):
         m.d.comb += u.goes_on(Phase.SEARCH)
     with m.Else():
-        _park(u, a, row)
+        _park(u, a)
 
 
-def _park(u: Unit, a: _Arrived, row) -> None:
+def _park(u: Unit, a: _Arrived) -> None:
     """A message before its turn is parked, if a cell is left for another."""
     with u.m.If(u.free_cells.count >= 2):
         _take_cell(u, a, posts=0)
     with u.m.Else():
-        _hunger(u, a, row)
+        _hunger(u, a)
 
 
 def _take_cell(u: Unit, a: _Arrived, posts: int) -> None:
-    m, h = u.m, u.heard
-    names = ("source", "incarnation", "cls", "uid", "prev", "slot")
-    m.d.comb += [
-        u.takes_cell.eq(1), u.cell_writes.eq(1), u.cell_at.eq(u.free_cells.oldest),
-        *(u.cell_word[name].eq(h[name]) for name in names), u.cell_word.length.eq(u.message_length),
-        a.cell_now.eq(u.free_cells.oldest), a.posts_now.eq(posts), *a.becomes(Fate.CELL),
-    ]  # fmt: skip
-
-
-def _hunger(u: Unit, a: _Arrived, row) -> None:
-    """There is no cell."""
     u.m.d.comb += [
-        u.starves.eq(1), u.hungers.eq(~row.hungry), u.from_writes.eq(1), u.from_word.eq(row), u.from_word.hungry.eq(1),
-        *a.becomes(Fate.DROP),
+        u.takes_cell.eq(1), a.cell_now.eq(u.free_cells.oldest), a.posts_now.eq(posts), *a.becomes(Fate.CELL),
     ]  # fmt: skip
+
+
+def _hunger(u: Unit, a: _Arrived) -> None:
+    """There is no cell."""
+    u.m.d.comb += [u.starves.eq(1), *a.becomes(Fate.DROP)]
 
 
 def _release(u: Unit) -> None:
     """A parked message whose turn it is is posted."""
-    m, cell = u.m, u.parked_cell
-    m.d.comb += [
+    u.m.d.comb += [
         u.unparks.eq(1), u.given_cell.eq(u.parked_at), u.posts.eq(1), u.posted.eq(u.parked_at), u.releases.eq(1),
-        u.from_writes.eq(1), u.from_word.eq(u.from_), u.from_word.mark.eq(cell.uid), u.from_word.slot.eq(cell.slot),
         u.further.eq(1), u.then.eq(Mux(u.parked == 1, Phase.ANSWER, Phase.RELEASE)),
     ]  # fmt: skip
 
@@ -154,7 +141,7 @@ def _pass_on(u: Unit, a: _Arrived) -> None:
     m.d.comb += [place.eq(u.found | u.has_way), known.eq(u.found)]
     with m.If((u.up != u.sender) | (u.down.hop == u.node) | (u.down.hop == u.sender)):
         m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
-    with m.Elif(known & (u.entry.state == RecordState.ACKED)):
+    with m.Elif(known & (u.status_now.state == RecordState.ACKED)):
         m.d.comb += [*answer_acked(u), *a.becomes(Fate.DROP)]
     with m.Elif(known & u.has_data):
         send_held(u)
@@ -166,34 +153,31 @@ def _pass_on(u: Unit, a: _Arrived) -> None:
             *u.goes_on(Phase.STORE),
         ]  # fmt: skip
         m.d.sync += [
-            u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known), a.stamp.eq(u.entry.stamp),
-            a.owing.eq(known & (u.entry.state == RecordState.OWED)),
+            u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known),
+            a.owing.eq(known & (u.status_now.state == RecordState.OWED)),
         ]  # fmt: skip
     with m.Else():
-        owing = known & (u.entry.state == RecordState.OWED)
-        _store(u, a, place, u.place, known, u.entry.stamp, owing)
+        owing = known & (u.status_now.state == RecordState.OWED)
+        _store(u, a, place, u.place, known, owing)
 
 
-def _store(u: Unit, a: _Arrived, some, place, known, stamp, owing) -> None:
+def _store(u: Unit, a: _Arrived, some, place, known, owing) -> None:
     """Record and buffer; at once, or as its turn comes."""
-    m, h, word = u.m, u.heard, u.record_word
-    free, through = u.free_buffers.count.any(), u.at_once
-    sent = u.sent
+    m, sent = u.m, u.sent
+    free = u.free_buffers.count.any()
     with m.If(some):
         m.d.comb += [
-            u.makes.eq(~known), u.record_writes.eq(1), u.record_at.eq(place), word.valid.eq(1), *fill(u),
-            word.length.eq(u.message_length), word.stamp.eq(Mux(known, stamp, u.now)),
-            word.state.eq(Mux(free, RecordState.SENDING, RecordState.OWED)),
-            word.has.eq(free), word.buffer.eq(u.free_buffers.oldest), u.takes_buffer.eq(free), u.taker.eq(place),
-            u.more_owing.eq(~free & ~owing), u.less_owing.eq(free & owing), u.owes.eq(~free),
+            u.fills.eq(1), u.makes.eq(~known), u.place_filled.eq(place), u.filled_length.eq(u.message_length),
+            u.takes_buffer.eq(free), u.owes.eq(~free),
+            u.state.eq(Mux(free, RecordState.SENDING, RecordState.OWED)), u.was_owing.eq(owing),
         ]  # fmt: skip
     with m.Else():
         m.d.comb += u.untracked.eq(1)
-    with m.If(through & (free | ~some)):
+    with m.If(u.at_once & (free | ~some)):
         m.d.comb += [
-            u.sends.eq(1), sent.hop.eq(u.down.hop), sent.header.eq(h), sent.of.eq(Of.THROUGH),
+            u.sends.eq(1), u.about.eq(About.HEARD), u.as_it_came.eq(1), sent.of.eq(Of.THROUGH),
             sent.length.eq(u.message_length), sent.number.eq(u.free_buffers.oldest), sent.stored.eq(some),
-            sent.carried.valid.eq(some), sent.carried.record.eq(place), sent.carried.uid.eq(h.uid),
+            sent.carried.valid.eq(some), sent.carried.record.eq(place),
             *a.becomes(Fate.THROUGH),
         ]  # fmt: skip
     with m.Else():

@@ -5,9 +5,9 @@ from amaranth.hdl import Signal
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, Type
 
-from .unit import Job, Phase, Unit
+from .unit import About, Job, Phase, To, Unit
 
-__all__ = ["add_control", "answer", "ask", "is_below", "is_newer"]
+__all__ = ["add_control", "answer", "answer_acked", "is_below", "is_newer", "send_held"]
 
 
 def is_below(uid, mark):
@@ -21,90 +21,45 @@ def is_newer(incarnation, known):
     return ahead.any() & ~ahead[-1] if len(known) > 1 else 0
 
 
-def answer(u: Unit, row, more=0) -> list:
+def answer(u: Unit, *flags: Signal) -> list:
     """ACKED is told for a source: what is posted."""
-    return u.tell(
-        u.up, type=Type.ACKED, more=more, source=u.from_node, target=u.node, incarnation=row.incarnation,
-        slot=row.slot, uid=row.mark,
-    )  # fmt: skip
-
-
-def of_heard(u: Unit, kind: Type, *, blank: bool = False) -> dict:
-    """One of this type about the message that was heard of."""
-    h = u.heard
-    named = {"type": kind, "source": h.source, "target": h.target, "incarnation": h.incarnation, "slot": h.slot}
-    named |= {"uid": h.uid}
-    return named if blank else named | {"cls": h.cls, "prev": h.prev}
+    return u.tell(Type.ACKED, About.POSTED, To.UP, *flags)
 
 
 def ask(u: Unit) -> list:
     """The data of the message that was heard of are asked for."""
-    return u.tell(u.up, **of_heard(u, Type.REQUESTED))
+    return u.tell(Type.REQUESTED, About.HEARD, To.UP)
 
 
 def answer_acked(u: Unit) -> list:
     """ACKED is told for a message that a record says is ACKED."""
-    return u.tell(u.up, **of_heard(u, Type.ACKED, blank=True))
+    return u.tell(Type.ACKED, About.HEARD, To.UP, u.bare)
 
 
 def send_held(u: Unit) -> None:
     """Data that are held are sent once more; others are in any case."""
     with u.m.If(u.data_held):
         u.m.d.comb += [
-            u.buffer.eq(u.entry.buffer), u.leaves.eq(1), u.buffer_waits.eq(1),
-            *change(u, RecordState.SENDING),
+            u.buffer.eq(u.status_now.buffer), u.leaves.eq(1), u.buffer_waits.eq(1), *u.change(RecordState.SENDING),
         ]  # fmt: skip
 
 
-def change(u: Unit, state: RecordState) -> list:
-    """The record that was found has another state."""
+def _pass(u: Unit, way: To, *flags: Signal) -> list:
+    """What was heard goes on as it came."""
     return [
-        u.record_writes.eq(1),
-        u.record_at.eq(u.entry_at),
-        u.record_word.eq(u.entry),
-        u.record_word.state.eq(state),
-        u.less_owing.eq(u.entry.state == RecordState.OWED),
+        u.told.eq(1),
+        u.about.eq(About.HEARD),
+        u.as_it_came.eq(1),
+        u.passes.eq(1),
+        u.way.eq(way),
+        *(flag.eq(1) for flag in flags),
     ]
-
-
-def end(u: Unit) -> list:
-    """The record that was found ends."""
-    return [
-        u.ends.eq(1),
-        u.drops.eq(1),
-        u.record_writes.eq(1),
-        u.record_at.eq(u.entry_at),
-        u.record_word.eq(u.entry),
-        u.record_word.valid.eq(0),
-        u.less_owing.eq(u.entry.state == RecordState.OWED),
-    ]
-
-
-def make(u: Unit, state: RecordState) -> list:
-    """A record of the message that was heard of is made."""
-    return [
-        u.makes.eq(1),
-        u.record_writes.eq(1),
-        u.record_at.eq(u.place),
-        u.record_word.valid.eq(1),
-        *fill(u),
-        u.record_word.length.eq(0),
-        u.record_word.stamp.eq(u.now),
-        u.record_word.state.eq(state),
-        u.more_owing.eq(state == RecordState.OWED),
-    ]
-
-
-def fill(u: Unit) -> list:
-    """A record has what the header has."""
-    names = ("source", "incarnation", "uid", "prev", "target", "slot", "cls")
-    return [u.record_word[name].eq(u.heard[name]) for name in names]
 
 
 def add_control(u: Unit) -> None:
     """Steps of control in."""
     m, h = u.m, u.heard
-    state, found = u.entry.state, u.found
+    state, found = u.status_now.state, u.found
     with m.If(u.at(Job.CONTROL)), m.Switch(u.phase):
         with m.Case(Phase.FIRST):
             _first(u)
@@ -126,11 +81,11 @@ def add_control(u: Unit) -> None:
 
 
 def _ack(u: Unit) -> None:
-    u.m.d.comb += [*change(u, RecordState.ACKED), u.record_word.has.eq(0), u.drops.eq(1), *u.goes_on(Phase.ACK)]
+    u.m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.goes_on(Phase.ACK)]
 
 
 def _forget(u: Unit) -> None:
-    u.m.d.comb += [*end(u), *u.goes_on(Phase.FORGET)]
+    u.m.d.comb += [*u.end(), *u.goes_on(Phase.FORGET)]
 
 
 def _first(u: Unit) -> None:
@@ -151,15 +106,15 @@ def _first(u: Unit) -> None:
         with m.Switch(h.type):
             with m.Case(Type.ACKED):
                 with m.If(~u.own):
-                    m.d.comb += u.tell(u.up, back=u.sender, header=h)
-                    with m.If(u.found & (u.entry.state != RecordState.ACKED)):
+                    m.d.comb += _pass(u, To.UP)
+                    with m.If(u.found & (u.status_now.state != RecordState.ACKED)):
                         _ack(u)
                 with m.Elif(alive & u.meant):
                     _free_next(u)
                 with m.Elif(alive):
                     _conclude(u, freed=False)
             with m.Case(Type.ACKACKED), m.If(~u.own & ~u.here):
-                m.d.comb += u.tell(u.down.hop, back=u.sender, header=h)
+                m.d.comb += _pass(u, To.DOWN)
                 with m.If(u.found):
                     _forget(u)
             with m.Case(Type.REQUESTED):
@@ -179,13 +134,7 @@ def _first(u: Unit) -> None:
 def _free_next(u: Unit) -> None:
     """The first message of the stream is posted; after the one that was named, what follows."""
     m = u.m
-    m.d.comb += [u.frees_head.eq(1), u.status.eq(Status.ACCEPTED), u.cause.eq(Cause.NONE)]
-    m.d.comb += [
-        u.to_writes.eq(1),
-        u.to_word.eq(u.to),
-        u.to_word.head.eq(u.next_head),
-        u.to_word.live.eq(u.to.live - 1),
-    ]
+    m.d.comb += u.free_head(Status.ACCEPTED, Cause.NONE)
     with m.If(u.to.head == u.heard.slot):
         _conclude(u, freed=True)
     with m.Else():
@@ -196,33 +145,27 @@ def _conclude(u: Unit, *, freed: bool) -> None:
     """The stream goes on, or is drained."""
     m, h = u.m, u.heard
     again, left = u.to.again | h.more, (u.to.live != 1) if freed else u.to.live.any()
-    m.d.comb += u.to_writes.eq(1)
-    if not freed:
-        m.d.comb += u.to_word.eq(u.to)
+    m.d.comb += u.decides_again.eq(1)
     with m.If(left):
         m.d.comb += [
-            u.to_word.again.eq(again), u.slot_waits.eq(again & (1 if freed else h.more)),
+            u.again.eq(again), u.slot_waits.eq(again & (1 if freed else h.more)),
             u.waiting_slot.eq(u.next_head if freed else u.to.head),
         ]  # fmt: skip
-    with m.Else():
-        m.d.comb += u.to_word.again.eq(0)
-        with m.If(h.uid != u.of.none):
-            m.d.comb += u.tell(
-                u.down.hop, type=Type.ACKACKED, source=h.source, target=h.target, incarnation=h.incarnation, uid=h.uid
-            )
+    with m.Elif(h.uid != u.of.none):
+        m.d.comb += u.tell(Type.ACKACKED, About.HEARD, To.DOWN, u.bare)
 
 
 def _requested(u: Unit) -> None:
     m = u.m
-    acked = u.found & (u.entry.state == RecordState.ACKED)
+    acked = u.found & (u.status_now.state == RecordState.ACKED)
     with m.If(u.found & u.has_data):
         send_held(u)
     with m.Elif(~acked):
-        m.d.comb += u.tell(u.up, back=u.sender, header=u.heard)
+        m.d.comb += _pass(u, To.UP)
         with m.If(u.found):
-            m.d.comb += change(u, RecordState.REQUESTED)
+            m.d.comb += u.change(RecordState.REQUESTED)
         with m.Elif(u.has_way):
-            m.d.comb += make(u, RecordState.REQUESTED)
+            m.d.comb += u.make(RecordState.REQUESTED)
 
 
 def _link_here(u: Unit) -> None:
@@ -233,7 +176,7 @@ def _link_here(u: Unit) -> None:
         with m.Elif(h.prev == row.mark), m.If(~row.hungry):
             m.d.comb += ask(u)
         with m.Elif((row.mark != u.of.none) & is_below(h.uid, row.mark)):
-            m.d.comb += answer(u, row)
+            m.d.comb += answer(u)
         with m.Elif(~row.hungry):
             with m.If(u.parked.any()):
                 m.d.comb += u.goes_on(Phase.SEARCH)
@@ -243,9 +186,9 @@ def _link_here(u: Unit) -> None:
 
 def _link(u: Unit) -> None:
     m, h = u.m, u.heard
-    with m.If(u.found & (u.entry.state == RecordState.ACKED)):
+    with m.If(u.found & (u.status_now.state == RecordState.ACKED)):
         m.d.comb += answer_acked(u)
     with m.Elif(~(u.found & u.has_data & ~h.thru)):
-        m.d.comb += [*u.tell(u.down.hop, back=u.sender, header=h), u.out.depth.eq(u.depth)]
+        m.d.comb += _pass(u, To.DOWN, u.own_depth)
         with m.If(~u.found & u.has_way):
-            m.d.comb += make(u, RecordState.SENT)
+            m.d.comb += u.make(RecordState.SENT)

@@ -126,15 +126,25 @@ class RelayLayouts:
         )  # fmt: skip
 
     @cached_property
+    def parked(self) -> data.StructLayout:
+        """What of a parked message is needed as it is posted."""
+        names = ("incarnation", "length", "uid", "slot")
+        return data.StructLayout({name: self.cell[name].shape for name in names})
+
+    @cached_property
     def record(self) -> data.StructLayout:
-        """A message that passes.  It has the buffer that it names, if that names it, too."""
+        """A message that passes, but for its status and its stamp."""
         return data.StructLayout(
             {
-                "valid": 1, "source": self.node_bits, "incarnation": self.system.format.incarnation_bits,
-                "uid": self.uid_bits, "prev": self.uid_bits, "target": self.node_bits, "slot": _SLOT, "cls": 3,
-                "length": self.length_bits, "state": 3, "has": 1, "buffer": self.buffer_bits, "stamp": STAMP_BITS,
+                "source": self.node_bits, "incarnation": self.system.format.incarnation_bits, "uid": self.uid_bits,
+                "prev": self.uid_bits, "target": self.node_bits, "slot": _SLOT, "cls": 3, "length": self.length_bits,
             }
         )  # fmt: skip
+
+    @cached_property
+    def status(self) -> data.StructLayout:
+        """What changes of a record.  It has the buffer that it names, if that names it, too."""
+        return data.StructLayout({"valid": 1, "state": 3, "has": 1, "buffer": self.buffer_bits})
 
     @cached_property
     def owner(self) -> data.StructLayout:

@@ -65,6 +65,9 @@ class Relay(ServiceUnit):
             u.at_once.eq(hop.idle & ~host.holds_send & u.sending.empty & below.send.ready),
             hop.gives.eq(u.sends),
             hop.given.eq(u.sent),
+            hop.given.hop.eq(u.down.hop),
+            hop.given.header.eq(u.out),
+            hop.given.carried.uid.eq(u.out.uid),
             host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(Job.DATA, Job.LAUNCH)),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),
@@ -134,8 +137,7 @@ class Relay(ServiceUnit):
     def _trace(self, m, u: Unit) -> ServiceTrace:
         above, of = self.above, u.of
         offered, kept, now = above.send.payload, u.host.kept, u.hop.now
-        given = u.at(Job.GIVEN, Phase.FIRST)
-        sends, refuses = given, u.refuses
+        sends, refuses = u.given, u.refuses
         took = above.deliver_relay.valid & above.deliver_relay.ready
         got, cell, entry = above.deliver_relay.payload, u.parked_cell, u.entry
 

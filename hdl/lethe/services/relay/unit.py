@@ -8,6 +8,8 @@ from lethe.lib.first import first_of, lowest_of
 from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue
 from lethe.lib.table import Words
+from lethe.spec.events import Cause, Status
+from lethe.spec.services.relay import RecordState, Type
 
 from .arrivals import HeaderRegister
 from .departures import HopControl, HopData
@@ -16,7 +18,7 @@ from .layouts import STAMP_BITS, STAMP_SHIFT, WAYS, Of, RelayLayouts
 from .lists import FreeList, HeldList
 from .post import Post
 
-__all__ = ["Fate", "Job", "Phase", "Unit", "Walk"]
+__all__ = ["About", "Fate", "Job", "Phase", "To", "Unit", "Walk"]
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
 SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
@@ -68,6 +70,23 @@ class Fate(enum.Enum, shape=2):
     CELL = 1
     BUFFER = 2
     THROUGH = 3
+
+
+class About(enum.Enum, shape=2):
+    """What a header is about: what was heard of, the message of the slot or record looked at, what is posted."""
+
+    HEARD = 0
+    SLOT = 1
+    RECORD = 2
+    POSTED = 3
+
+
+class To(enum.Enum, shape=2):
+    """Where a header goes."""
+
+    UP = 0
+    DOWN = 1
+    NEIGHBOUR = 2
 
 
 class Walk(enum.Enum, shape=2):
@@ -127,6 +146,7 @@ class Unit:
         self._routes()
         self._rows()
         self._search()
+        self._told()
 
     # What is known beside the tables.
 
@@ -162,35 +182,43 @@ class Unit:
         of = self.of
         #: The job goes on, with this phase.
         self.further, self.then = Signal(), Signal(Phase)
-        #: Control is told: this header to this hop.
-        self.tells, self.out, self.out_hop = Signal(), Signal(of.header), Signal(of.node_bits)
-        #: Tables are written.
-        self.to_writes, self.to_word = Signal(), Signal(of.to)
-        self.from_writes, self.from_word = Signal(), Signal(of.from_)
-        self.slot_writes, self.slot_at, self.slot_word = Signal(), Signal(of.slot_bits), Signal(of.slot)
-        self.cell_writes, self.cell_at, self.cell_word = Signal(), Signal(of.cell_bits), Signal(of.cell)
-        self.record_writes, self.record_at, self.record_word = Signal(), Signal(of.record_bits), Signal(of.record)
-        #: A record is made; it ends; it becomes OWED, or was.
-        self.makes, self.ends, self.more_owing, self.less_owing = Signal(), Signal(), Signal(), Signal()
-        #: A buffer has no record any more; it leaves the held list, comes to it, is free; it is a record's.
+        #: A header goes to a hop, unless that is nobody, or, if it ``passes``, the node it came from.
+        self.told, self.passes, self.way = Signal(), Signal(), Signal(To)
+        #: What it is about; its type, or as it came; with these flags, with the own depth, without class and prev.
+        self.about, self.kind, self.as_it_came = Signal(About), Signal(3), Signal()
+        self.replay, self.more, self.thru, self.own_depth, self.bare = (
+            Signal(), Signal(), Signal(), Signal(), Signal(),
+        )  # fmt: skip
+        #: Row `to`: the first message to ``to_node`` ends with this; `again` is written.
+        self.frees_head, self.status, self.cause = Signal(), Signal(2), Signal(of.completion["cause"].shape)
+        self.decides_again, self.again = Signal(), Signal()
+        #: Row `from`: a new life, its mark is that of the message that came or of one that was parked, it is hungry.
+        self.renews, self.marks, self.releases, self.starves, self.feeds = (
+            Signal(), Signal(), Signal(), Signal(), Signal(),
+        )  # fmt: skip
+        #: The stamp of the slot that is looked at is new.
+        self.stamps_slot = Signal()
+        #: A record changes: that which was found, to this state, without its data, or to none at all.
+        self.changes, self.state, self.drops, self.ends = Signal(), Signal(3), Signal(), Signal()
+        #: A record has what was heard; it is made; with this length, and data or not.
+        self.fills, self.makes, self.place_filled = Signal(), Signal(), Signal(of.record_bits)
+        self.filled_length, self.takes_buffer = Signal(of.length_bits), Signal()
+        self.was_owing = Signal()
+        #: A buffer has no record any more; it leaves the held list, comes to it, is free.
         self.disowns, self.leaves, self.holds, self.gives_buffer = Signal(), Signal(), Signal(), Signal()
         self.buffer = Signal(of.buffer_bits)
-        self.takes_buffer, self.taker = Signal(), Signal(of.record_bits)
         #: A slot or buffer waits.
         self.slot_waits, self.waiting_slot = Signal(), Signal(of.slot_bits)
         self.buffer_waits = Signal()
-        #: The first message to ``to_node`` ends; with this.
-        self.frees_head, self.status, self.cause = Signal(), Signal(2), Signal(of.completion["cause"].shape)
-        #: A cell is taken, free; it is parked, or no more.
+        #: A cell is taken, free; it is parked, or no more; it is posted.
         self.takes_cell, self.gives_cell, self.given_cell = Signal(), Signal(), Signal(of.cell_bits)
         self.parks, self.unparks = Signal(), Signal()
         self.posts, self.posted = Signal(), Signal(of.cell_bits)
-        self.hungers, self.hungry_node = Signal(), Signal(of.node_bits)
-        #: A message goes to the next hop.
+        #: A message goes to the next hop, with the header that is not told.
         self.sends, self.sent = Signal(), Signal(of.hop)
         #: Events that are shown and counted, and nothing else.
         self.hears, self.ignores, self.stale = Signal(), Signal(), Signal()
-        self.starves, self.releases, self.dropped, self.refuses = Signal(), Signal(), Signal(), Signal()
+        self.dropped, self.refuses = Signal(), Signal()
         self.owes, self.untracked, self.evicts = Signal(), Signal(), Signal()
         self.expires, self.notices = Signal(), Signal()
         #: Ways that are asked for.
@@ -200,17 +228,35 @@ class Unit:
         #: A walk is under way, or wanted.
         self.walks = Signal()
 
-    def tell(self, hop, *, back=None, header=None, **named) -> list:
-        """A header goes to a hop, unless that is nobody, or ``back``: where it came from."""
-        goes = hop != self.node
-        if back is not None:
-            goes = goes & (hop != back)
-        told = [self.out.eq(header)] if header is not None else []
-        return [self.tells.eq(goes), self.out_hop.eq(hop), *told, *(self.out[n].eq(v) for n, v in named.items())]
+    def tell(self, kind: Type, about: About, way: To, *flags: Signal) -> list:
+        """A header of this type, about that, goes up, down, or to a neighbour, with these flags."""
+        return [self.told.eq(1), *self.header(kind, about), self.way.eq(way), *(flag.eq(1) for flag in flags)]
+
+    def header(self, kind: Type, about: About) -> list:
+        """A header of this type."""
+        return [self.kind.eq(kind), self.about.eq(about)]
 
     def goes_on(self, phase: Phase) -> list:
         """The job has a further step."""
         return [self.further.eq(1), self.then.eq(phase)]
+
+    def change(self, state: RecordState) -> list:
+        """The record that was found has another state."""
+        return [self.changes.eq(1), self.state.eq(state)]
+
+    def end(self) -> list:
+        """The record that was found ends."""
+        return [self.changes.eq(1), self.ends.eq(1), self.drops.eq(1)]
+
+    def make(self, state: RecordState) -> list:
+        """A record of the message that was heard of is made, without data."""
+        return [
+            self.fills.eq(1), self.makes.eq(1), self.state.eq(state), self.place_filled.eq(self.place),
+        ]  # fmt: skip
+
+    def free_head(self, status: Status, cause: Cause) -> list:
+        """The first message to ``to_node`` ends."""
+        return [self.frees_head.eq(1), self.status.eq(status), self.cause.eq(cause)]
 
     # Headers.
 
@@ -255,6 +301,7 @@ class Unit:
 
     def _choice(self):
         m, of, below, above = self.m, self.of, self.below, self.above
+        self.acts, self.step = Signal(), Signal()
         self.room, self.mine = Signal(), Signal(of.ni_slots)
         self.used, launch = Signal(), self.sending.o
         m.d.comb += self.room.eq(self.telling.level <= of.system.relay.control // 2)
@@ -286,28 +333,27 @@ class Unit:
             self.begins.eq(self.ready & ~self.busy & begun.any()),
             Value.cast(self.chosen).eq(first + 1),
             self.completions.takes_below.eq(self.starts(Job.COMPLETION)),
-            self.telling.o.ready.eq(self.starts(Job.TELL)),
-            launch.ready.eq(self.starts(Job.LAUNCH)),
-            self.hungry.o.ready.eq(self.starts(Job.FEED)),
+            # What a queue shows stays until the job acts: nothing looks at it in between.
+            self.telling.o.ready.eq(self.at(Job.TELL)),
+            launch.ready.eq(self.at(Job.LAUNCH)),
+            self.hungry.o.ready.eq(self.at(Job.FEED)),
             above.tree.ready.eq(self.starts(Job.TREE)),
         ]
 
         # What a job is about, as of b.
-        self.launched, self.fed = Signal(of.sending), Signal(of.node_bits)
-        self.tell_word, self.tree_word = Signal(of.told), Signal.like(above.tree.payload)
+        self.launched, self.fed, self.waited = launch.payload, self.hungry.o.payload, self.telling.o.payload
+        self.tree_word = Signal.like(above.tree.payload)
         self.host_target, self.row_mine = Signal(16), Signal()
         self.ended, carried = Signal(of.carried), Words(of.carried, of.ni_slots, ("ended",))
         m.submodules.carried = self.carried = carried
         m.d.comb += carried.ended_addr.eq(completion.payload.slot)
         with m.If(~self.busy):
             m.d.sync += [
-                self.job.eq(self.chosen), self.phase.eq(Phase.FIRST), self.launched.eq(launch.payload),
-                self.fed.eq(self.hungry.o.payload), self.tell_word.eq(self.telling.o.payload),
+                self.job.eq(self.chosen), self.phase.eq(Phase.FIRST),
                 self.tree_word.eq(above.tree.payload), self.host_target.eq(above.send.payload.destination),
                 self.ended.eq(carried.ended), self.row_mine.eq(self.mine.bit_select(self.cancel_row, 1)),
             ]  # fmt: skip
         long = Cat(self.chosen == job for job in _LONG).any()
-        self.acts, self.step = Signal(), Signal()
         accepts = (self.job == Job.GIVEN) & (self.phase == Phase.FIRST) & below.accepted.valid
         m.d.comb += [
             self.step.eq(self.busy & (self.phase != Phase.STREAM) & (self.count == 0)),
@@ -371,6 +417,9 @@ class Unit:
     def _tables(self):
         m, of = self.m, self.of
         nodes = of.nodes
+        self.next_head, self.parked_cell = Signal(of.slot_bits), Signal(of.parked)
+        self.given = Signal()  # a message has its uid
+        m.d.comb += self.given.eq(self.at(Job.GIVEN, Phase.FIRST))
         # By node: whom a job is about.
         self.to_node, self.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
         slot_node = Signal(of.node_bits)  # of the slot that is looked at
@@ -385,20 +434,39 @@ class Unit:
             m.d.comb += self.from_node.eq(self.fed)
         m.d.comb += dead_node.eq(Mux(self.doing(Job.HOST, Job.GIVEN), self.to_node, self.from_node))
         with m.If(self.doing(Job.TELL)):
-            m.d.comb += dead_node.eq(self.tell_word.hop)
+            m.d.comb += dead_node.eq(self.waited.hop)
         new_to, new_from = Signal(of.to), Signal(of.from_)
         m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
         m.submodules.to = to = Ram(of.to, nodes)
         m.submodules.from_ = from_ = Ram(of.from_, nodes)
         m.submodules.dead = dead = Ram(1, nodes)
-        self._cleared(to, nodes, new_to, self.to_writes, self.to_node, self.to_word)
-        self._cleared(from_, nodes, new_from, self.from_writes, self.from_node, self.from_word)
+        given, to_word, from_word = self.given, Signal(of.to), Signal(of.from_)
+        self._cleared(to, nodes, new_to, given | self.frees_head | self.decides_again, self.to_node, to_word)
+        writes = self.renews | self.marks | self.releases | self.starves | self.feeds
+        self._cleared(from_, nodes, new_from, writes, self.from_node, from_word)
         self.kills = Signal()
         self._cleared(dead, nodes, 0, self.kills, self.tree_word.target, 1)
         m.d.comb += [
             to.read_addr.eq(self.to_node), from_.read_addr.eq(self.from_node), dead.read_addr.eq(dead_node),
         ]  # fmt: skip
         self.to, self.from_, self.dead = to.read_data, from_.read_data, dead.read_data
+        row, mine, kept_slot = self.to, self.from_, self.host.kept_slot
+        m.d.comb += [
+            to_word.last.eq(Mux(given, self.next_uid, row.last)),
+            to_word.head.eq(Mux(self.frees_head, self.next_head, Mux(given & ~row.live.any(), kept_slot, row.head))),
+            to_word.tail.eq(Mux(given, kept_slot, row.tail)),
+            to_word.live.eq(row.live + given - self.frees_head),
+            to_word.again.eq(Mux(self.decides_again, self.again, row.again)),
+            from_word.known.eq(1),  # of a source that is hungry, too
+            from_word.incarnation.eq(Mux(self.renews, self.heard.incarnation, mine.incarnation)),
+            from_word.mark.eq(Mux(self.renews, of.none, mine.mark)),
+            from_word.slot.eq(Mux(self.renews, 0, mine.slot)),
+            from_word.hungry.eq((mine.hungry | self.starves) & ~self.feeds),
+        ]
+        with m.If(self.marks):
+            m.d.comb += [from_word.mark.eq(self.heard.uid), from_word.slot.eq(self.heard.slot)]
+        with m.If(self.releases):
+            m.d.comb += [from_word.mark.eq(self.parked_cell.uid), from_word.slot.eq(self.parked_cell.slot)]
 
         # By slot.
         m.submodules.slots = slots = Ram(of.slot, of.slots)
@@ -406,11 +474,17 @@ class Unit:
         m.d.comb += [
             self.slot_row.eq(self.heard.slot),
             slot_node.eq(self.slot.target),
-            slots.write_en.eq(self.slot_writes),
-            slots.write_addr.eq(self.slot_at),
-            slots.write_data.eq(self.slot_word),
+            slots.write_en.eq(given | self.stamps_slot),
+            slots.write_addr.eq(Mux(given, kept_slot, self.slot_row)),
+            slots.write_data.eq(self.slot),
+            slots.write_data.stamp.eq(self.now),
             slots.read_addr.eq(self.slot_row),
         ]
+        with m.If(given):
+            m.d.comb += [
+                *(slots.write_data[name].eq(self.host.kept[name]) for name in self.host.kept.shape().members),
+                slots.write_data.uid.eq(self.next_uid), slots.write_data.prev.eq(row.last),
+            ]  # fmt: skip
         with m.If(self.doing(Job.LAUNCH)):
             m.d.comb += self.slot_row.eq(self.launched.number)
         with m.If(self.doing(Job.LOOK)):
@@ -423,9 +497,8 @@ class Unit:
         generations = self._words("generations", of.system.format.generation_bits, of.slots, "head", "host")
         followers = self._words("followers", of.slot_bits, of.slots, "head")
         endings = self._words("endings", of.ending, of.slots, "head")
-        head, given, moving = self.to.head, Signal(), self.hop.now
+        head, moving = self.to.head, self.hop.now
         m.d.comb += [
-            given.eq(self.at(Job.GIVEN, Phase.FIRST)),
             self.lives.walk_addr.eq(self.walk_row),
             self.lives.row_addr.eq(self.slot_row),
             self.lives.moving_addr.eq(moving.number),
@@ -449,7 +522,8 @@ class Unit:
             endings.write.tag.eq(self.host.kept_tag),
             endings.write.uid.eq(self.next_uid),
         ]
-        self.next_head, self.ending, self.host_generation = followers.head, endings.head, generations.host
+        m.d.comb += self.next_head.eq(followers.head)
+        self.ending, self.host_generation = endings.head, generations.host
 
         # A slot waits; one that is launched does no more.
         launches = self.at(Job.LAUNCH) & ~self.launched.buffered
@@ -483,18 +557,19 @@ class Unit:
             ]  # fmt: skip
         m.d.sync += self.live.eq(self.live + given - self.frees_head)
 
-        # By cell.
+        # By cell: what is written is what came, to the oldest that is free.
         m.submodules.cells = cells = Ram(of.cell, of.cells)
         self.cell, self.cell_row = cells.read_data, Signal(of.cell_bits)
         self.is_parked = self._words("is_parked", 1, of.cells, "walk", "search", "row")
         m.d.comb += [
-            cells.write_en.eq(self.cell_writes),
-            cells.write_addr.eq(self.cell_at),
-            cells.write_data.eq(self.cell_word),
+            cells.write_en.eq(self.takes_cell),
+            cells.write_addr.eq(self.free_cells.oldest),
+            *(cells.write_data[name].eq(self.heard[name]) for name in of.cell.members if name != "length"),
+            cells.write_data.length.eq(self.message_length),
             cells.read_addr.eq(self.cell_row),
-            self.post.writes.eq(self.cell_writes),
-            self.post.at.eq(self.cell_at),
-            self.post.word.eq(self.cell_word),
+            self.post.writes.eq(self.takes_cell),
+            self.post.at.eq(self.free_cells.oldest),
+            self.post.word.eq(cells.write_data),
             self.post.posts.eq(self.posts),
             self.post.posted.eq(self.posted),
             self.is_parked.walk_addr.eq(self.walk_row),
@@ -507,7 +582,7 @@ class Unit:
             self.free_cells.given.eq(self.given_cell),
             self.free_cells.ends.eq(self.post.frees),
             self.free_cells.ended.eq(self.post.freed),
-            self.hungry.i.valid.eq(self.hungers),
+            self.hungry.i.valid.eq(self.starves & ~mine.hungry),
             self.hungry.i.payload.eq(self.from_node),
         ]
         m.d.sync += self.parked.eq(self.parked + self.parks - self.unparks)
@@ -541,51 +616,81 @@ class Unit:
             uid.eq(Mux(self.chaining, chained, self.heard.uid)),
             at.eq(Mux(self.direct, number[way_bits:], of.set_of(self.heard.source, uid))),
         ]
+        # By ways, for a search: what was heard of the message, and its status.  By their number, for jobs that have
+        # time: what was heard, and the stamp.
+        self.entry_at, self.place = Signal(of.record_bits), Signal(of.record_bits)
+        m.submodules.messages = messages = Ram(of.record, of.records)
+        m.submodules.ages = ages = Ram(STAMP_BITS, of.records)
+        heard, status, write_at, fills = Signal(of.record), Signal(of.status), Signal(of.record_bits), self.fills
+        writes = self.changes | fills
+        m.d.comb += [
+            *(heard[name].eq(self.heard[name]) for name in of.record.members if name != "length"),
+            heard.length.eq(self.filled_length),
+            write_at.eq(Mux(fills, self.place_filled, self.entry_at)),
+        ]
+        for ram, enable, word in ((messages, fills, heard), (ages, self.makes, self.now)):
+            m.d.comb += [
+                ram.write_en.eq(enable), ram.write_addr.eq(self.place_filled), ram.write_data.eq(word),
+                ram.read_addr.eq(number),
+            ]  # fmt: skip
+        self.message, self.stamp = messages.read_data, ages.read_data
         words = []
         for way in range(WAYS):
             m.submodules[f"records{way}"] = ram = Ram(of.record, sets)
-            enable = self.record_writes & (self.record_at[:way_bits] == way)
-            self._cleared(ram, sets, 0, enable, self.record_at[way_bits:], self.record_word)
-            m.d.comb += ram.read_addr.eq(at)
-            words.append(ram.read_data)
+            m.submodules[f"status{way}"] = states = Ram(of.status, sets)
+            here = write_at[:way_bits] == way
+            m.d.comb += [
+                ram.write_en.eq(fills & here), ram.write_addr.eq(write_at[way_bits:]), ram.write_data.eq(heard),
+                ram.read_addr.eq(at), states.read_addr.eq(at),
+            ]  # fmt: skip
+            self._cleared(states, sets, 0, writes & here, write_at[way_bits:], status)
+            words.append((ram.read_data, states.read_data))
         self.valid = self._words("valid", 1, of.records, "walk")
         m.d.comb += [
-            self.valid.write_en.eq(self.record_writes), self.valid.write_addr.eq(self.record_at),
-            self.valid.write.eq(self.record_word.valid), self.valid.walk_addr.eq(self.walk_row),
+            self.valid.write_en.eq(writes), self.valid.write_addr.eq(write_at),
+            self.valid.write.eq(~self.ends), self.valid.walk_addr.eq(self.walk_row),
         ]  # fmt: skip
 
         # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
         hits, ways = Signal(WAYS), Signal(WAYS)
         m.d.comb += hits.eq(
             Cat(
-                word.valid
+                state.valid
                 & (word.uid == uid)
                 & (word.source == self.heard.source)
                 & (word.incarnation == self.heard.incarnation)
-                for word in words
+                for word, state in words
             )
         )
         for way in range(WAYS):
             m.d.comb += ways[way].eq(Mux(self.direct, number[:way_bits] == way, hits[way]))
-        self.entry, self.found, way = Signal(of.record), Signal(), Signal(way_bits)
-        self.has_way, free_way, free = Signal(), Signal(way_bits), Signal(WAYS)
-        m.d.comb += free.eq(~Cat(word.valid for word in words))
+        self.entry, self.status_now, self.found = Signal(of.record), Signal(of.status), Signal()
+        self.has_way, free_way, free, way = Signal(), Signal(way_bits), Signal(WAYS), Signal(way_bits)
+        m.d.comb += free.eq(~Cat(state.valid for _, state in words))
         chosen = Const(0, 1)
-        for word, this in zip(words, ways, strict=True):
-            chosen = chosen | Mux(this, Value.cast(word), 0)
+        for (word, state), this in zip(words, ways, strict=True):
+            chosen = chosen | Mux(this, Cat(word, state), 0)
         m.d.sync += [
-            Value.cast(self.entry).eq(chosen), self.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
+            Cat(self.entry, self.status_now).eq(chosen), self.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
             self.has_way.eq(free.any()), free_way.eq(lowest_of(free)[1]),
         ]  # fmt: skip
         # The record, or the one that is to be made.
-        self.entry_at, self.place, sets_at = Signal(of.record_bits), Signal(of.record_bits), at
         m.d.comb += [
-            self.entry_at.eq(Cat(way, sets_at)),
-            self.place.eq(Cat(Mux(self.found, way, free_way), sets_at)),
+            self.entry_at.eq(Cat(way, at)),
+            self.place.eq(Cat(Mux(self.found, way, free_way), at)),
         ]
+        now, owing = self.status_now, Signal()
+        m.d.comb += [
+            status.valid.eq(~self.ends),
+            status.state.eq(self.state),
+            status.has.eq(Mux(fills, self.takes_buffer, now.has & ~self.drops)),
+            status.buffer.eq(Mux(fills, self.free_buffers.oldest, now.buffer)),
+            owing.eq(Mux(fills, self.was_owing, now.state == RecordState.OWED)),
+        ]
+        more = writes & ~self.ends & (self.state == RecordState.OWED)
         m.d.sync += [
             self.known.eq(self.known + self.makes - self.ends),
-            self.owing.eq(self.owing + self.more_owing - self.less_owing),
+            self.owing.eq(self.owing + more - (writes & owing)),
         ]
 
         # Its buffer.
@@ -593,16 +698,16 @@ class Unit:
         owner = owners.entry
         moving = self.hop.now
         m.d.comb += [
-            owners.entry_addr.eq(self.entry.buffer),
+            owners.entry_addr.eq(self.status_now.buffer),
             owners.launched_addr.eq(self.launched.number),
             owners.oldest_addr.eq(self.held.oldest),
             owners.moving_addr.eq(moving.number),
-            self.has_data.eq(self.entry.has & owner.valid & (owner.record == self.entry_at)),
-            self.data_held.eq(self.has_data & self.held.bits.bit_select(self.entry.buffer, 1)),
+            self.has_data.eq(self.status_now.has & owner.valid & (owner.record == self.entry_at)),
+            self.data_held.eq(self.has_data & self.held.bits.bit_select(self.status_now.buffer, 1)),
             owners.write_en.eq(self.disowns | self.takes_buffer),
             owners.write_addr.eq(Mux(self.takes_buffer, self.free_buffers.oldest, self.buffer)),
             owners.write.valid.eq(self.takes_buffer),
-            owners.write.record.eq(self.taker),
+            owners.write.record.eq(self.place_filled),
             self.free_buffers.takes.eq(self.takes_buffer),
             self.free_buffers.gives.eq(self.gives_buffer),
             self.free_buffers.given.eq(self.buffer),
@@ -611,7 +716,7 @@ class Unit:
         ]
         with m.If(self.drops & self.has_data):
             m.d.comb += [
-                self.buffer.eq(self.entry.buffer), self.disowns.eq(1), self.leaves.eq(self.data_held),
+                self.buffer.eq(self.status_now.buffer), self.disowns.eq(1), self.leaves.eq(self.data_held),
                 self.gives_buffer.eq(self.data_held),
             ]  # fmt: skip
         # What has been sent is held, unless it has no record any more.
@@ -687,14 +792,14 @@ class Unit:
         with m.If(self.doing(Job.CANCEL)):
             m.d.comb += up_node.eq(self.life.cancelled.destination)
         with m.If(self.doing(Job.OWED, Job.WALK)):
-            m.d.comb += up_node.eq(self.entry.source)
+            m.d.comb += up_node.eq(self.message.source)
             with m.If(self.doing(Job.WALK) & (self.walk == Walk.CELLS)):
                 m.d.comb += up_node.eq(self.cell.source)
         with m.If(self.doing(Job.LAUNCH, Job.LOOK, Job.WALK)):
             m.d.comb += down_node.eq(self.slot.target)
             recorded = Mux(self.job == Job.LAUNCH, self.launched.buffered, self.walk == Walk.RECORDS)
             with m.If((self.job != Job.LOOK) & recorded):
-                m.d.comb += down_node.eq(self.entry.target)
+                m.d.comb += down_node.eq(self.message.target)
         # In a walk the route of the other bank is asked for a cycle later.
         with m.If(self.doing(Job.WALK) & (self.count == 3)):
             m.d.comb += down_bank.eq(~self.bank)
@@ -753,7 +858,7 @@ class Unit:
         near, rows = Signal(2), Signal(of.cell_bits)
         self.search_begins = self.further & self.searches
         release = Signal()
-        self.parked_found, self.parked_cell, self.parked_at = Signal(), Signal(of.cell), Signal(of.cell_bits)
+        self.parked_found, self.parked_at = Signal(), Signal(of.cell_bits)
         before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
         self.clear_row = Signal(of.cell_bits)
         m.d.comb += self.cell_row.eq(Mux(searching, row, Mux(self.doing(Job.WALK), self.walk_row, self.clear_row)))
@@ -770,8 +875,73 @@ class Unit:
             with m.If(row == of.cells - 1):
                 m.d.sync += searching.eq(0)
         with m.If(hit & ~self.parked_found):
-            m.d.sync += [self.parked_found.eq(1), self.parked_cell.eq(self.cell), self.parked_at.eq(rows)]
+            m.d.sync += [
+                self.parked_found.eq(1), self.parked_at.eq(rows),
+                *(self.parked_cell[name].eq(self.cell[name]) for name in of.parked.members),
+            ]  # fmt: skip
         with m.If(self.search_begins):
             m.d.sync += [
                 searching.eq(1), row.eq(0), release.eq(self.then == Phase.RELEASE), self.parked_found.eq(0),
             ]  # fmt: skip
+
+    # What is told.
+
+    def _told(self):
+        m, of, heard, slot, entry = self.m, self.of, self.heard, self.slot, self.message
+        self.out, self.out_hop, self.tells = Signal(of.header), Signal(of.node_bits), Signal()
+        out, row = self.out, self.from_
+        with m.Switch(self.about):
+            with m.Case(About.HEARD):
+                m.d.comb += out.eq(heard)
+            with m.Case(About.SLOT):
+                m.d.comb += [
+                    *(out[name].eq(slot[name]) for name in ("cls", "target", "prev", "uid")), out.source.eq(self.node),
+                    out.incarnation.eq(self.incarnation), out.slot.eq(self.slot_row),
+                ]  # fmt: skip
+            with m.Case(About.RECORD):
+                names = ("cls", "source", "target", "incarnation", "slot", "prev", "uid")
+                m.d.comb += [out[name].eq(entry[name]) for name in names]
+            with m.Case(About.POSTED):
+                m.d.comb += [
+                    out.source.eq(self.from_node), out.target.eq(self.node), out.incarnation.eq(row.incarnation),
+                    out.slot.eq(row.slot), out.uid.eq(row.mark),
+                ]  # fmt: skip
+        with m.If(~self.as_it_came):
+            m.d.comb += [
+                out.type.eq(self.kind), out.replay.eq(self.replay), out.more.eq(self.more), out.thru.eq(self.thru),
+                out.depth.eq(0),
+            ]  # fmt: skip
+        with m.If(self.own_depth):
+            m.d.comb += out.depth.eq(self.depth)
+        with m.If(self.bare):
+            m.d.comb += [out.cls.eq(0), out.prev.eq(0)]
+        drained, pull = self.kind == Type.ACKACKED, self.kind == Type.PULL
+        with m.If(~self.as_it_came & (drained | pull)):
+            m.d.comb += out.slot.eq(0)
+        with m.If(~self.as_it_came & pull):
+            m.d.comb += [
+                out.cls.eq(0), out.prev.eq(0), out.uid.eq(0), out.incarnation.eq(0), out.source.eq(self.node),
+                out.target.eq(self.node),
+            ]  # fmt: skip
+        hop = self.out_hop
+        with m.Switch(self.way):
+            with m.Case(To.UP):
+                m.d.comb += hop.eq(self.up)
+            with m.Case(To.DOWN):
+                m.d.comb += hop.eq(self.down.hop)
+            with m.Case(To.NEIGHBOUR):
+                m.d.comb += hop.eq(self.walk_row)
+        goes = (hop != self.node) | (self.way == To.NEIGHBOUR)
+        m.d.comb += self.tells.eq(self.told & goes & ~(self.passes & (hop == self.sender)))
+        # At once if nothing waits; else behind what does.
+        control, telling, queued = self.control, self.telling, Signal()
+        at_once = control.idle & telling.empty
+        m.d.comb += [
+            queued.eq(self.at(Job.TELL)),
+            control.gives.eq((self.tells & at_once) | (queued & ~self.dead)),
+            telling.i.valid.eq(self.tells & ~at_once),
+            telling.i.payload.hop.eq(hop),
+            telling.i.payload.header.eq(out),
+            control.given.eq(Mux(queued, self.waited, telling.i.payload)),
+            self.dropped.eq(self.tells & ~at_once & ~telling.i.ready),
+        ]

@@ -4,9 +4,8 @@ from amaranth.hdl import Mux, Signal
 
 from lethe.spec.services.relay import RecordState, Type
 
-from .control import end
-from .unit import Job, Phase, Unit, Walk
-from .work import end_dead, of_entry, of_slot
+from .unit import About, Job, Phase, To, Unit, Walk
+from .work import end_dead
 
 __all__ = ["add_walk"]
 
@@ -58,7 +57,7 @@ def _next_row(u: Unit, goes_on) -> None:
 
 def _row(u: Unit) -> None:
     """A row is looked at."""
-    m, entry, nobody = u.m, u.entry, u.down.hop == u.node
+    m, nobody = u.m, u.down.hop == u.node
     moved = Signal()
     m.d.comb += moved.eq(
         u.asking.bit_select(u.down.way, 1) | (u.for_notice & (u.for_all | (u.down.hop != u.before.hop)))
@@ -68,19 +67,16 @@ def _row(u: Unit) -> None:
             with m.If(nobody):
                 end_dead(u)
             with m.Elif(moved):
-                m.d.comb += u.tell(u.down.hop, **of_slot(u, Type.LINK, u.slot_row), depth=u.depth)
+                m.d.comb += u.tell(Type.LINK, About.SLOT, To.DOWN, u.own_depth)
         with m.Case(Walk.RECORDS):
             with m.If(u.for_notice & (nobody | (u.up == u.node) | (u.up == u.down.hop))):
-                m.d.comb += end(u)
-            with m.Elif(moved & (entry.state != RecordState.ACKED)):
-                m.d.comb += u.tell(u.down.hop, **of_entry(u, Type.LINK), depth=u.depth)
+                m.d.comb += u.end()
+            with m.Elif(moved & (u.status_now.state != RecordState.ACKED)):
+                m.d.comb += u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth)
         with m.Case(Walk.CELLS), m.If(u.up == u.node):
             m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
         with m.Case(Walk.NODES), m.If(u.for_all | ~u.relation.any()):
-            m.d.comb += [
-                u.tells.eq(1), u.out_hop.eq(u.walk_row), u.out.type.eq(Type.PULL), u.out.source.eq(u.node),
-                u.out.target.eq(u.node),
-            ]  # fmt: skip
+            m.d.comb += u.tell(Type.PULL, About.HEARD, To.NEIGHBOUR)
 
 
 def _tree(u: Unit, stopped) -> None:

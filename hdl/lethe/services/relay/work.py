@@ -5,34 +5,16 @@ from amaranth.hdl import Mux, Signal, Value
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, Type
 
-from .control import answer, change, end
+from .control import answer
 from .layouts import Of
-from .unit import Job, Phase, Unit
+from .unit import About, Job, Phase, To, Unit
 
 __all__ = ["add_work", "end_dead"]
 
 
-def of_slot(u: Unit, kind: Type, number) -> dict:
-    """A header about an own message: that of the slot that is looked at."""
-    slot = u.slot
-    return {
-        "type": kind, "cls": slot.cls, "source": u.node, "target": slot.target, "incarnation": u.incarnation,
-        "slot": number, "prev": slot.prev, "uid": slot.uid,
-    }  # fmt: skip
-
-
-def of_entry(u: Unit, kind: Type) -> dict:
-    """One about a record's message."""
-    names = ("cls", "source", "target", "incarnation", "slot", "prev", "uid")
-    return {"type": kind} | {name: u.entry[name] for name in names}
-
-
 def end_dead(u: Unit) -> None:
     """The first message to the dead ends; the others in further steps."""
-    u.m.d.comb += [
-        u.frees_head.eq(1), u.status.eq(Status.UNKNOWN), u.cause.eq(Cause.SILENT), u.to_writes.eq(1),
-        u.to_word.eq(u.to), u.to_word.head.eq(u.next_head), u.to_word.live.eq(u.to.live - 1),
-    ]  # fmt: skip
+    u.m.d.comb += u.free_head(Status.UNKNOWN, Cause.SILENT)
     with u.m.If(u.to.live != 1):
         u.m.d.comb += u.goes_on(Phase.FREE)
 
@@ -40,25 +22,24 @@ def end_dead(u: Unit) -> None:
 def add_work(u: Unit) -> None:
     """Steps of these jobs."""
     m = u.m
-    entry = u.entry
-    ended = u.ended.valid & entry.valid & (entry.uid == u.ended.uid)
-    with m.If(u.at(Job.COMPLETION) & ended & (entry.state == RecordState.SENDING)):
-        m.d.comb += change(u, RecordState.SENT)
+    status = u.status_now
+    ended = u.ended.valid & status.valid & (u.message.uid == u.ended.uid)
+    with m.If(u.at(Job.COMPLETION) & ended & (status.state == RecordState.SENDING)):
+        m.d.comb += u.change(RecordState.SENT)
     with m.If(u.at(Job.LAUNCH)):
         _launch(u)
     with m.If(u.at(Job.FEED)):
-        m.d.comb += [u.from_writes.eq(1), u.from_word.eq(u.from_), u.from_word.hungry.eq(0)]
+        m.d.comb += u.feeds.eq(1)
         with m.If(~u.dead):
-            m.d.comb += answer(u, u.from_, more=1)
+            m.d.comb += answer(u, u.more)
     with m.If(u.at(Job.OWED)):
         m.d.sync += u.owed_row.eq(u.owed_row + 1)
-        with m.If(entry.valid & (entry.state == RecordState.OWED)):
-            m.d.comb += [*change(u, RecordState.REQUESTED), *u.tell(u.up, **of_entry(u, Type.REQUESTED))]
+        with m.If(status.valid & (status.state == RecordState.OWED)):
+            m.d.comb += [*u.change(RecordState.REQUESTED), *u.tell(Type.REQUESTED, About.RECORD, To.UP)]
     _host(u)
     _given(u)
     _cancel(u)
     _look(u)
-    _tell(u)
 
 
 def _launch(u: Unit) -> None:
@@ -67,13 +48,13 @@ def _launch(u: Unit) -> None:
     goes = u.down.hop != u.node
     with m.If(~u.launched.buffered):
         m.d.comb += [
-            u.sends.eq(u.lives.row & goes), *_header(u, of_slot(u, Type.DATA, u.launched.number)),
-            sent.header.replay.eq(u.was_sent.row), sent.of.eq(Of.SLOT), sent.length.eq(u.slot.length),
+            u.sends.eq(u.lives.row & goes), *u.header(Type.DATA, About.SLOT), u.replay.eq(u.was_sent.row),
+            sent.of.eq(Of.SLOT), sent.length.eq(u.slot.length),
         ]  # fmt: skip
     with m.Else():
         m.d.comb += [
-            *_header(u, of_entry(u, Type.DATA)), sent.header.replay.eq(u.kept.launched), sent.of.eq(Of.BUFFER),
-            sent.length.eq(u.entry.length), sent.carried.valid.eq(1), sent.carried.record.eq(owner.record),
+            *u.header(Type.DATA, About.RECORD), u.replay.eq(u.kept.launched), sent.of.eq(Of.BUFFER),
+            sent.length.eq(u.message.length), sent.carried.valid.eq(1), sent.carried.record.eq(owner.record),
             u.buffer.eq(u.launched.number),
         ]  # fmt: skip
         with m.If(~owner.valid):
@@ -82,32 +63,7 @@ def _launch(u: Unit) -> None:
             m.d.comb += u.sends.eq(1)
         with m.Else():
             m.d.comb += u.holds.eq(1)
-    m.d.comb += [
-        sent.hop.eq(u.down.hop), sent.number.eq(u.launched.number), sent.stored.eq(1),
-        sent.carried.uid.eq(sent.header.uid),
-    ]  # fmt: skip
-
-
-def _header(u: Unit, named: dict) -> list:
-    return [u.sent.header[name].eq(value) for name, value in named.items()]
-
-
-def _tell(u: Unit) -> None:
-    """What steps tell, and what has waited, goes to the transfer, or waits."""
-    m, control, telling = u.m, u.control, u.telling
-    now, queued = Signal(), Signal()
-    m.d.comb += [
-        now.eq(control.idle & telling.empty),
-        queued.eq(u.at(Job.TELL) & ~u.dead),
-        control.gives.eq((u.tells & now) | queued),
-        control.given.eq(u.tell_word),
-        telling.i.valid.eq(u.tells & ~now),
-        telling.i.payload.hop.eq(u.out_hop),
-        telling.i.payload.header.eq(u.out),
-        u.dropped.eq(u.tells & ~now & ~telling.i.ready),
-    ]
-    with m.If(~queued):
-        m.d.comb += [control.given.hop.eq(u.out_hop), control.given.header.eq(u.out)]
+    m.d.comb += [sent.number.eq(u.launched.number), sent.stored.eq(1)]
 
 
 def _host(u: Unit) -> None:
@@ -147,17 +103,9 @@ def _host(u: Unit) -> None:
 
 def _given(u: Unit) -> None:
     """A message is whole: it is live, and waits to be sent; if its destination died meanwhile it ends."""
-    m, kept, number = u.m, u.host.kept, u.host.kept_slot
-    with m.If(u.at(Job.GIVEN, Phase.FIRST)):
-        m.d.comb += [
-            u.host.given.eq(1),
-            u.slot_writes.eq(1), u.slot_at.eq(number), *(u.slot_word[n].eq(kept[n]) for n in kept.shape().members),
-            u.slot_word.uid.eq(u.next_uid), u.slot_word.prev.eq(u.to.last), u.slot_word.stamp.eq(u.now),
-            u.to_writes.eq(1), u.to_word.eq(u.to), u.to_word.last.eq(u.next_uid), u.to_word.tail.eq(number),
-            u.to_word.live.eq(u.to.live + 1), u.slot_waits.eq(1), u.waiting_slot.eq(number),
-        ]  # fmt: skip
-        with m.If(~u.to.live.any()):
-            m.d.comb += u.to_word.head.eq(number)
+    m = u.m
+    with m.If(u.given):
+        m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1), u.waiting_slot.eq(u.host.kept_slot)]
         with m.If(u.dead):
             m.d.comb += u.goes_on(Phase.FREE)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
@@ -196,13 +144,10 @@ def _look(u: Unit) -> None:
             u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1)),
         ]  # fmt: skip
         with m.If((u.look < of.slots) & u.lives.row & u.aged(u.slot.stamp, relay.watch_cycles)):
-            m.d.comb += [
-                u.slot_writes.eq(1), u.slot_at.eq(u.slot_row), u.slot_word.eq(u.slot), u.slot_word.stamp.eq(u.now),
-                *u.tell(u.down.hop, **of_slot(u, Type.LINK, u.slot_row), thru=1, depth=u.depth),
-            ]  # fmt: skip
+            m.d.comb += [u.stamps_slot.eq(1), *u.tell(Type.LINK, About.SLOT, To.DOWN, u.thru, u.own_depth)]
         moves = u.has_data & ~u.data_held
-        old = u.entry.valid & u.aged(u.entry.stamp, relay.entry_cycles)
+        old = u.status_now.valid & u.aged(u.stamp, relay.entry_cycles)
         with m.If((u.look < of.records) & old & ~moves):
-            m.d.comb += [u.expires.eq(1), *end(u)]
+            m.d.comb += [u.expires.eq(1), *u.end()]
     with m.If(u.at(Job.LOOK, Phase.DUE) & due):
         m.d.comb += [u.buffer.eq(oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1)]
