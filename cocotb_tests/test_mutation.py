@@ -16,6 +16,8 @@ BLOCKS = {name: (rf".*\.block0\.core\.{name}\b.*", 2) for name in NI_BLOCKS} | {
     "router": (r".*\.block1\b.*", 12),
 }
 
+RELAY = {"jobs": (r"lethe_relay\.core", 24), "parts": (r"lethe_relay\.core\..*", 24), "service": (r"lethe_relay", 2)}
+
 #: The share of changes that may survive unproved.  Fitted: a draw depends on the netlist, so every change of the RTL
 #: draws anew, and three such draws left 2, 15 and 10 %.  Some need more cycles than a test has (high bits of the time).
 SURVIVE = 0.2
@@ -34,6 +36,15 @@ def test_lockstep_kills_mutants(tmp_path, record_property):
     assert len(alive(mutants)) <= SURVIVE * len(mutants), summary(mutants)
     dead = [mutant for mutant in mutants if mutant.killed is not None]
     assert not any(is_equivalent(tmp_path, mutant) for mutant in dead[:8])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", (1, 2))
+def test_mutants_of_relay(tmp_path, seed, record_property):
+    """Of the job unit and of the blocks around it, in a system whose hosts agree on nothing."""
+    mutants = hunt(tmp_path, RELAY, subject="relay", seed=seed, seeds=4)
+    record_property("told", summary(mutants))
+    assert len(alive(mutants)) <= RELAY_SURVIVE * len(mutants), summary(mutants)
 
 
 @pytest.mark.full

@@ -8,11 +8,13 @@ from pathlib import Path
 from lethe import verilog
 from lethe.spec import stages
 from lethe.spec.config import System
+from lethe.spec.sections.relay import OF_NI
 from lethe.spec.sections.router import STAGES
 
 from . import simulators
 from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
 from .host_blocks import CheckerBlock, GeneratorBlock
+from .system_block import SystemBlock
 
 TOP = "lethe_blocks"
 BENCH = "lethe_sim.lockstep.block_bench"
@@ -193,9 +195,31 @@ def hostile_router() -> Block:
     return RouterBlock(_system("tree", 16), 1)
 
 
+def hostile_relay() -> Block:
+    """Three nodes with relay and with little room, one of which is reset, and no two hosts that agree on the tree."""
+    system = _system(
+        "crossbar",
+        64,
+        wire={"mtu": 40, "class_bits": 3, "incarnation_bits": 4},
+        ni=OF_NI | {"slots": 8, "control_slots": 2, "sets": 2},
+        timers={"ack_limit": 255, "slack": 0},
+        relay={
+            "slots": 6, "window": 4, "cells": 3, "records": 8, "buffers": 2, "control": 4, "cache_cycles": 256,
+            "entry_cycles": 512, "watch_cycles": 4096, "hop_cycles": 256, "uid_bits": 8, "uid_first": 250, "wrap": True,
+        },
+        faults={
+            "loss": 0.02,
+            "resets": [{"node": 1, "start": 1500, "cycles": 3}, {"node": 2, "start": 2200, "cycles": 1, "scope": "ni"}],
+        },
+        workload={"retry_limit": 2},
+    )  # fmt: skip
+    return SystemBlock(system)
+
+
 #: A group is one design; its blocks by name.
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "small": lambda: _links() | _queues() | _ladders() | _hosts(),
+    "relay": lambda: {"relay": hostile_relay()},
     "routers": _routers,
     "queued routers": _queued_routers,
     "wide routers": _wide_routers,

@@ -371,7 +371,7 @@ class TreeOffers:
     def _told(self) -> list[dict[str, int]]:
         chance, nodes = self._chance, range(self._nodes)
         routes = [self._route(target) for target in nodes if not self._written or chance.random() < 0.8]
-        died = chance.choice((*nodes, self._node, self._node, self._node, chance.getrandbits(16)))
+        died = chance.choice((*[self._node] * 20, *nodes, chance.getrandbits(16)))
         if not self._written:
             died = self._node
         notice = {"code": 1, "target": died, "depth": chance.randrange(5), "promoted": int(chance.random() < 0.2)}
@@ -379,7 +379,7 @@ class TreeOffers:
 
     def _route(self, target: int) -> dict[str, int]:
         chance, nodes = self._chance, range(self._nodes)
-        hop = chance.choice((target, target, self._node, *nodes, chance.getrandbits(16)))
+        hop = chance.choice((*[target] * 8, self._node, *nodes, chance.getrandbits(16)))
         way = chance.choice((0, 1, 2, 3, chance.getrandbits(4)))
         stray = self._written and chance.random() < 0.05
         return {"target": chance.getrandbits(16) if stray else target, "hop": hop, "way": way}
@@ -605,7 +605,7 @@ class HostileHost:
                 "class": record["class"] & 3,
                 "destination": self._relay.randrange(self.system.nodes),
             }
-            record["length"] = self._relay.choice((0, self._relay.randrange(mtu + 1)))
+            record["length"] = self._relay.choice((0, self._relay.randrange(mtu - 15), mtu))
         if self._recurring:
             peers = [n for n in range(self.system.nodes) if n != self.node]
             record |= {"destination": chance.choice(peers), "mode": 1, "length": 0}

@@ -7,13 +7,14 @@ Yosys, register by register: what it proves is that no stimulus can tell the two
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lethe import verilog
 
 from . import simulators
-from .block_groups import TOP, hostile_ni, hostile_router
+from .block_groups import TOP, hostile_ni, hostile_relay, hostile_router
 from .blocks import Block, BlockGroup
 
 BENCH = "lethe_sim.lockstep.mutation_bench"
@@ -29,9 +30,11 @@ _READ = (
 _STEPS = 4
 
 
-def subjects() -> dict[str, Block]:
-    """What is changed: a small NI with everything it can have, and a router."""
-    return {"ni": hostile_ni(), "router": hostile_router()}
+#: What is changed, by a name: a small NI with everything it can have, and a router; a system with relay.
+SUBJECTS: dict[str, Callable[[], dict[str, Block]]] = {
+    "blocks": lambda: {"ni": hostile_ni(), "router": hostile_router()},
+    "relay": lambda: {"relay": hostile_relay()},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,16 +129,22 @@ def is_equivalent(directory: Path, mutant: Mutant) -> bool:
 
 
 def hunt(
-    workspace: Path, blocks: dict[str, tuple[str, int]], *, seed: int = 1, seeds: int = 8, cycles: int = 3000
+    workspace: Path,
+    blocks: dict[str, tuple[str, int]],
+    *,
+    subject: str = "blocks",
+    seed: int = 1,
+    seeds: int = 8,
+    cycles: int = 3000,
 ) -> list[Mutant]:
-    """Draw mutants of `subjects` and run each against the golden models: ``cycles`` cycles of each of ``seeds`` seeds.
+    """Draw mutants of one of `SUBJECTS` and run each against the golden models, ``cycles`` cycles of each seed.
 
     ``workspace`` is an empty directory, which keeps the netlist.  The unchanged RTL runs first and must agree.  Raises
     `ToolError` if it does not, or a tool fails.
     """
-    text, drawn = mutate(workspace, verilog.emit(BlockGroup(subjects()), TOP), blocks, seed)
+    text, drawn = mutate(workspace, verilog.emit(BlockGroup(SUBJECTS[subject]()), TOP), blocks, seed)
     directory = simulators.build(text, TOP)
-    job = {"seeds": seeds, "cycles": cycles, "mutants": len(drawn)}
+    job = {"subject": subject, "seeds": seeds, "cycles": cycles, "mutants": len(drawn)}
     fates = simulators.outcome(directory, TOP, BENCH, workspace, job)
     if fates[0] is not None:
         raise simulators.ToolError(f"the unchanged RTL already parts from the golden model in cycle {fates[0]}")

@@ -10,7 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from .block_bench import restart, side_by_side
-from .mutation import subjects
+from .mutation import SUBJECTS
 
 
 @cocotb.test()
@@ -19,6 +19,7 @@ async def hunt(dut):
     job_path = Path(os.environ["LETHE_JOB"])
     job = json.loads(job_path.read_text())
     # What the models say does not depend on the mutant.
+    subjects = SUBJECTS[job["subject"]]
     plays = [
         [(given, expected) for given, expected, _ in itertools.islice(side_by_side(subjects(), seed), job["cycles"])]
         for seed in range(job["seeds"])
