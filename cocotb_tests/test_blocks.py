@@ -24,6 +24,9 @@ CONTENTION = {f"{heads} of {ports}" for ports in (8, 16) for heads in range(1, p
 NI |= {"REPEAT 255", "ACK_REPEAT 255"}
 #: Payloads whose words come round; generators that have stopped; datagrams whose `last` is wrong in every way.
 HOSTS = {"WORDS COME ROUND", "DONE", "GOOD", "BIT", "EARLY", "LATE", "TWICE", "ENDLESS"}
+#: What hosts that agree on no tree bring about in few cycles; in the systems of the matrix there is the rest.
+RELAYS = {event.name for event in Event if Event.RELAY_SEND <= event <= Event.RELAY_RESET}
+RELAYS -= {"RELAY_DROPPED", "RELAY_OWED", "RELAY_UNTRACKED"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 
@@ -62,8 +65,9 @@ def test_block(group, held):
         (["queued routers"], QUEUED),
         (["wide routers"], CONTENTION),
         (NIS, NI),
+        (["relay"], RELAYS),
     ],
-    ids=["links and hosts", "routers", "queued routers", "wide routers", "nis"],
+    ids=["links and hosts", "routers", "queued routers", "wide routers", "nis", "relay"],
 )
 def test_nothing_is_missed(groups, wanted, held):
     """The input reaches every event, every reason for a drop and every corner named above.

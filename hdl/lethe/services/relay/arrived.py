@@ -8,7 +8,7 @@ from lethe.traffic.payload import clipped
 
 from .control import answer, answer_acked, is_below, is_newer, send_held
 from .layouts import Of
-from .unit import About, Fate, Job, Phase, Unit
+from .unit import About, Fate, JobUnit, RelayJob, RelayPhase
 
 __all__ = ["add_data"]
 
@@ -16,7 +16,7 @@ __all__ = ["add_data"]
 class _Arrived:
     """What data in keeps."""
 
-    def __init__(self, u: Unit):
+    def __init__(self, u: JobUnit):
         of = u.of
         self.fate, self.left, self.beat = (
             Signal(Fate),
@@ -38,39 +38,42 @@ class _Arrived:
         return [self.decides.eq(1), self.decided.eq(fate)]
 
 
-def add_data(u: Unit) -> None:
+def add_data(u: JobUnit) -> None:
     """Steps of data in, and its beats."""
     m, of = u.m, u.of
     a = _Arrived(u)
-    with m.If(u.at(Job.DATA)), m.Switch(u.phase):
-        with m.Case(Phase.FIRST):
+    with m.If(u.at(RelayJob.DATA)), m.Switch(u.phase):
+        with m.Case(RelayPhase.FIRST):
             _first(u, a)
-        with m.Case(Phase.CLEAR):
+        with m.Case(RelayPhase.CLEAR):
             with m.If(u.is_parked.row & (u.cell.source == u.heard.source)):
                 m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.clear_row)]
-            m.d.comb += [u.further.eq(1), u.then.eq(Mux(u.clear_row == of.cells - 1, Phase.JUDGE, Phase.CLEAR))]
+            m.d.comb += [
+                u.further.eq(1),
+                u.then.eq(Mux(u.clear_row == of.cells - 1, RelayPhase.JUDGE, RelayPhase.CLEAR)),
+            ]
             m.d.sync += u.clear_row.eq(u.clear_row + 1)
-        with m.Case(Phase.JUDGE):
+        with m.Case(RelayPhase.JUDGE):
             _judge(u, a, u.from_.mark)
-        with m.Case(Phase.SEARCH):
+        with m.Case(RelayPhase.SEARCH):
             with m.If(u.parked_found):
                 m.d.comb += a.becomes(Fate.DROP)
             with m.Else():
                 _park(u, a)
-        with m.Case(Phase.STORE):
+        with m.Case(RelayPhase.STORE):
             m.d.comb += u.evicts.eq(1)
             _store(u, a, Const(1, 1), a.place, a.found, a.owing)
-        with m.Case(Phase.RELEASE):
+        with m.Case(RelayPhase.RELEASE):
             with m.If(u.parked_found):
                 _release(u)
             with m.Else():
                 m.d.comb += answer(u)
-        with m.Case(Phase.ANSWER):
+        with m.Case(RelayPhase.ANSWER):
             m.d.comb += answer(u)
     _beats(u, a)
 
 
-def _first(u: Unit, a: _Arrived) -> None:
+def _first(u: JobUnit, a: _Arrived) -> None:
     m, h, row = u.m, u.heard, u.from_
     m.d.sync += u.clear_row.eq(0)
     with m.If(~u.sound_data | u.own):
@@ -86,12 +89,12 @@ def _first(u: Unit, a: _Arrived) -> None:
             mark.eq(Mux(u.renews, u.of.none, row.mark)),
         ]
         with m.If(u.renews & u.parked.any()):
-            m.d.comb += u.goes_on(Phase.CLEAR)
+            m.d.comb += u.goes_on(RelayPhase.CLEAR)
         with m.Else():
             _judge(u, a, mark)
 
 
-def _judge(u: Unit, a: _Arrived, mark) -> None:
+def _judge(u: JobUnit, a: _Arrived, mark) -> None:
     """Is it its turn?"""
     m, h = u.m, u.heard
     with m.If(h.prev == mark):
@@ -103,12 +106,12 @@ def _judge(u: Unit, a: _Arrived, mark) -> None:
     with m.Elif((mark != u.of.none) & is_below(h.uid, mark)):
         m.d.comb += [*answer(u), *a.becomes(Fate.DROP)]
     with m.Elif(u.parked.any()):
-        m.d.comb += u.goes_on(Phase.SEARCH)
+        m.d.comb += u.goes_on(RelayPhase.SEARCH)
     with m.Else():
         _park(u, a)
 
 
-def _park(u: Unit, a: _Arrived) -> None:
+def _park(u: JobUnit, a: _Arrived) -> None:
     """A message before its turn is parked, if a cell is left for another."""
     with u.m.If(u.free_cells.count >= 2):
         _take_cell(u, a, posts=0)
@@ -116,26 +119,26 @@ def _park(u: Unit, a: _Arrived) -> None:
         _hunger(u, a)
 
 
-def _take_cell(u: Unit, a: _Arrived, posts: int) -> None:
+def _take_cell(u: JobUnit, a: _Arrived, posts: int) -> None:
     u.m.d.comb += [
         u.takes_cell.eq(1), a.cell_now.eq(u.free_cells.oldest), a.posts_now.eq(posts), *a.becomes(Fate.CELL),
     ]  # fmt: skip
 
 
-def _hunger(u: Unit, a: _Arrived) -> None:
+def _hunger(u: JobUnit, a: _Arrived) -> None:
     """There is no cell."""
     u.m.d.comb += [u.starves.eq(1), *a.becomes(Fate.DROP)]
 
 
-def _release(u: Unit) -> None:
+def _release(u: JobUnit) -> None:
     """A parked message whose turn it is is posted."""
     u.m.d.comb += [
         u.unparks.eq(1), u.given_cell.eq(u.parked_at), u.posts.eq(1), u.posted.eq(u.parked_at), u.releases.eq(1),
-        u.further.eq(1), u.then.eq(Mux(u.parked == 1, Phase.ANSWER, Phase.RELEASE)),
+        u.further.eq(1), u.then.eq(Mux(u.parked == 1, RelayPhase.ANSWER, RelayPhase.RELEASE)),
     ]  # fmt: skip
 
 
-def _pass_on(u: Unit, a: _Arrived) -> None:
+def _pass_on(u: JobUnit, a: _Arrived) -> None:
     m = u.m
     place, known = Signal(), Signal()
     m.d.comb += [place.eq(u.found | u.has_way), known.eq(u.found)]
@@ -150,7 +153,7 @@ def _pass_on(u: Unit, a: _Arrived) -> None:
         # The oldest held data go.
         m.d.comb += [
             u.buffer.eq(u.held.oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1),
-            *u.goes_on(Phase.STORE),
+            *u.goes_on(RelayPhase.STORE),
         ]  # fmt: skip
         m.d.sync += [
             u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known),
@@ -161,7 +164,7 @@ def _pass_on(u: Unit, a: _Arrived) -> None:
         _store(u, a, place, u.place, known, owing)
 
 
-def _store(u: Unit, a: _Arrived, some, place, known, owing) -> None:
+def _store(u: JobUnit, a: _Arrived, some, place, known, owing) -> None:
     """Record and buffer; at once, or as its turn comes."""
     m, sent = u.m, u.sent
     free = u.free_buffers.count.any()
@@ -187,7 +190,7 @@ def _store(u: Unit, a: _Arrived, some, place, known, owing) -> None:
     m.d.comb += [a.buffer_now.eq(u.free_buffers.oldest), a.stores_now.eq(some & free)]
 
 
-def _beats(u: Unit, a: _Arrived) -> None:
+def _beats(u: JobUnit, a: _Arrived) -> None:
     m, of = u.m, u.of
     streams, takes, last, kept = Signal(), Signal(), Signal(), Signal(of.system.format.flit_bits)
     deliver, form = u.below.deliver_control2_data, of.system.format
@@ -196,7 +199,7 @@ def _beats(u: Unit, a: _Arrived) -> None:
     flits = of.payload_flits(length)
     m.d.comb += [
         a.beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0)),
-        streams.eq(u.doing(Job.DATA) & (u.phase == Phase.STREAM)),
+        streams.eq(u.doing(RelayJob.DATA) & (u.phase == RelayPhase.STREAM)),
         u.data_in.rest.eq(streams & a.left.any() & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
         last.eq(takes & (a.left == 1) & ~through),
@@ -229,14 +232,14 @@ def _beats(u: Unit, a: _Arrived) -> None:
             a.buffer.eq(a.buffer_now), a.stores.eq(a.stores_now),
         ]  # fmt: skip
         with m.If(~ends_now):
-            m.d.comb += u.goes_on(Phase.STREAM)
+            m.d.comb += u.goes_on(RelayPhase.STREAM)
     m.d.comb += a.whole.eq(last | ends_now)
     with m.If(a.whole), m.Switch(fate):
         with m.Case(Fate.CELL):
             with m.If(posts):
                 m.d.comb += [
                     u.posts.eq(1), u.posted.eq(cell), u.further.eq(1),
-                    u.then.eq(Mux(u.parked.any(), Phase.RELEASE, Phase.ANSWER)),
+                    u.then.eq(Mux(u.parked.any(), RelayPhase.RELEASE, RelayPhase.ANSWER)),
                 ]  # fmt: skip
             with m.Else():
                 m.d.comb += [u.parks.eq(1), u.given_cell.eq(cell)]

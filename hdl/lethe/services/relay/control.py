@@ -5,7 +5,7 @@ from amaranth.hdl import Signal
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, Type
 
-from .unit import About, Job, Phase, To, Unit
+from .unit import About, JobUnit, RelayJob, RelayPhase, To
 
 __all__ = ["add_control", "answer", "answer_acked", "is_below", "is_newer", "send_held"]
 
@@ -21,22 +21,22 @@ def is_newer(incarnation, known):
     return ahead.any() & ~ahead[-1] if len(known) > 1 else 0
 
 
-def answer(u: Unit, *flags: Signal) -> list:
+def answer(u: JobUnit, *flags: Signal) -> list:
     """ACKED is told for a source: what is posted."""
     return u.tell(Type.ACKED, About.POSTED, To.UP, *flags)
 
 
-def ask(u: Unit) -> list:
+def ask(u: JobUnit) -> list:
     """The data of the message that was heard of are asked for."""
     return u.tell(Type.REQUESTED, About.HEARD, To.UP)
 
 
-def answer_acked(u: Unit) -> list:
+def answer_acked(u: JobUnit) -> list:
     """ACKED is told for a message that a record says is ACKED."""
     return u.tell(Type.ACKED, About.HEARD, To.UP, u.bare)
 
 
-def send_held(u: Unit) -> None:
+def send_held(u: JobUnit) -> None:
     """Data that are held are sent once more; others are in any case."""
     with u.m.If(u.data_held):
         u.m.d.comb += [
@@ -44,7 +44,7 @@ def send_held(u: Unit) -> None:
         ]  # fmt: skip
 
 
-def _pass(u: Unit, way: To, *flags: Signal) -> list:
+def _pass(u: JobUnit, way: To, *flags: Signal) -> list:
     """What was heard goes on as it came."""
     return [
         u.told.eq(1),
@@ -56,39 +56,42 @@ def _pass(u: Unit, way: To, *flags: Signal) -> list:
     ]
 
 
-def add_control(u: Unit) -> None:
+def add_control(u: JobUnit) -> None:
     """Steps of control in."""
     m, h = u.m, u.heard
     state, found = u.status_now.state, u.found
-    with m.If(u.at(Job.CONTROL)), m.Switch(u.phase):
-        with m.Case(Phase.FIRST):
+    with m.If(u.at(RelayJob.CONTROL)), m.Switch(u.phase):
+        with m.Case(RelayPhase.FIRST):
             _first(u)
-        with m.Case(Phase.FREE):
+        with m.Case(RelayPhase.FREE):
             _free_next(u)
-        with m.Case(Phase.ACK), m.If(found & (state != RecordState.ACKED)):
+        with m.Case(RelayPhase.ACK), m.If(found & (state != RecordState.ACKED)):
             _ack(u)
-        with m.Case(Phase.FORGET), m.If(found):
+        with m.Case(RelayPhase.FORGET), m.If(found):
             _forget(u)
-        with m.Case(Phase.SEARCH), m.If(~u.parked_found):
+        with m.Case(RelayPhase.SEARCH), m.If(~u.parked_found):
             m.d.comb += ask(u)
     # The record of the message before is looked for in further steps.
-    with m.If(u.at(Job.CONTROL)):
-        m.d.sync += [u.chained.eq(u.entry.prev), u.chaining.eq((u.then == Phase.ACK) | (u.then == Phase.FORGET))]
+    with m.If(u.at(RelayJob.CONTROL)):
+        m.d.sync += [
+            u.chained.eq(u.entry.prev),
+            u.chaining.eq((u.then == RelayPhase.ACK) | (u.then == RelayPhase.FORGET)),
+        ]
     # The slot that is meant, and whether it is.
     slots = u.of.slots
     named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
     m.d.comb += u.meant.eq(u.lives.row & named & (u.slot.uid == h.uid) & (u.slot.target == h.target))
 
 
-def _ack(u: Unit) -> None:
-    u.m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.goes_on(Phase.ACK)]
+def _ack(u: JobUnit) -> None:
+    u.m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.goes_on(RelayPhase.ACK)]
 
 
-def _forget(u: Unit) -> None:
-    u.m.d.comb += [*u.end(), *u.goes_on(Phase.FORGET)]
+def _forget(u: JobUnit) -> None:
+    u.m.d.comb += [*u.end(), *u.goes_on(RelayPhase.FORGET)]
 
 
-def _first(u: Unit) -> None:
+def _first(u: JobUnit) -> None:
     m, h = u.m, u.heard
     fits = Signal()
     m.d.comb += fits.eq(1)
@@ -131,17 +134,17 @@ def _first(u: Unit) -> None:
                 m.d.comb += u.pulls.eq(1 << u.relation)
 
 
-def _free_next(u: Unit) -> None:
+def _free_next(u: JobUnit) -> None:
     """The first message of the stream is posted; after the one that was named, what follows."""
     m = u.m
     m.d.comb += u.free_head(Status.ACCEPTED, Cause.NONE)
     with m.If(u.to.head == u.heard.slot):
         _conclude(u, freed=True)
     with m.Else():
-        m.d.comb += u.goes_on(Phase.FREE)
+        m.d.comb += u.goes_on(RelayPhase.FREE)
 
 
-def _conclude(u: Unit, *, freed: bool) -> None:
+def _conclude(u: JobUnit, *, freed: bool) -> None:
     """The stream goes on, or is drained."""
     m, h = u.m, u.heard
     again, left = u.to.again | h.more, (u.to.live != 1) if freed else u.to.live.any()
@@ -155,7 +158,7 @@ def _conclude(u: Unit, *, freed: bool) -> None:
         m.d.comb += u.tell(Type.ACKACKED, About.HEARD, To.DOWN, u.bare)
 
 
-def _requested(u: Unit) -> None:
+def _requested(u: JobUnit) -> None:
     m = u.m
     acked = u.found & (u.status_now.state == RecordState.ACKED)
     with m.If(u.found & u.has_data):
@@ -168,7 +171,7 @@ def _requested(u: Unit) -> None:
             m.d.comb += u.make(RecordState.REQUESTED)
 
 
-def _link_here(u: Unit) -> None:
+def _link_here(u: JobUnit) -> None:
     m, h, row = u.m, u.heard, u.from_
     with m.If(~u.dead & ~(row.known & is_newer(row.incarnation, h.incarnation))):
         with m.If(~row.known | is_newer(h.incarnation, row.incarnation)):
@@ -179,12 +182,12 @@ def _link_here(u: Unit) -> None:
             m.d.comb += answer(u)
         with m.Elif(~row.hungry):
             with m.If(u.parked.any()):
-                m.d.comb += u.goes_on(Phase.SEARCH)
+                m.d.comb += u.goes_on(RelayPhase.SEARCH)
             with m.Else():
                 m.d.comb += ask(u)
 
 
-def _link(u: Unit) -> None:
+def _link(u: JobUnit) -> None:
     m, h = u.m, u.heard
     with m.If(u.found & (u.status_now.state == RecordState.ACKED)):
         m.d.comb += answer_acked(u)

@@ -11,7 +11,7 @@ from lethe.spec.trace import WORD_BITS
 from .arrived import add_data
 from .control import add_control
 from .layouts import RelayLayouts
-from .unit import Job, Phase, Unit
+from .unit import JobUnit, RelayJob, RelayPhase
 from .walk import add_walk
 from .work import add_work
 
@@ -34,7 +34,7 @@ class Relay(ServiceUnit):
 
     def serve(self, m: Module) -> ServiceTrace:
         of = RelayLayouts(self.system, self.port)
-        u = Unit(m, of, self)
+        u = JobUnit(m, of, self)
         walk, walked = Signal(range(of.initial)), Signal()
         m.d.comb += [u.ready.eq(walked & self.below.ready), u.clear.eq(~walked), u.clear_addr.eq(walk)]
         with m.If(~walked):
@@ -47,7 +47,7 @@ class Relay(ServiceUnit):
         self._above(m, u)
         return self._trace(m, u)
 
-    def _below(self, m, u: Unit) -> None:
+    def _below(self, m, u: JobUnit) -> None:
         below = self.below
         for source, sink in (
             (below.deliver_control1, u.control_in.deliver),
@@ -68,7 +68,7 @@ class Relay(ServiceUnit):
             hop.given.hop.eq(u.down.hop),
             hop.given.header.eq(u.out),
             hop.given.carried.uid.eq(u.out.uid),
-            host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(Job.DATA, Job.LAUNCH)),
+            host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(RelayJob.DATA, RelayJob.LAUNCH)),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),
             host.send_below.ready.eq(below.send.ready),
@@ -82,9 +82,9 @@ class Relay(ServiceUnit):
         with m.Elif(host.send_below.valid):
             m.d.comb += below.send.payload.eq(host.send_below.payload)
         with m.Else():
-            m.d.comb += below.send.payload.cls.eq(Mux(u.doing(Job.DATA), u.of.data_class, 0))
+            m.d.comb += below.send.payload.cls.eq(Mux(u.doing(RelayJob.DATA), u.of.data_class, 0))
 
-    def _above(self, m, u: Unit) -> None:
+    def _above(self, m, u: JobUnit) -> None:
         below, above, port = self.below, self.above, self.port
         for source, sink in (
             (above.send, u.host.send),
@@ -94,7 +94,7 @@ class Relay(ServiceUnit):
             (u.post.deliver_data, above.deliver_relay_data),
         ):
             m.d.comb += [sink.valid.eq(source.valid), sink.payload.eq(source.payload), source.ready.eq(sink.ready)]
-        given = u.step & (u.job == Job.GIVEN) & (u.phase == Phase.FIRST) & ~below.accepted.valid
+        given = u.step & (u.job == RelayJob.GIVEN) & (u.phase == RelayPhase.FIRST) & ~below.accepted.valid
         accepted, passes = above.accepted, Signal()
         m.d.comb += [
             passes.eq(below.accepted.valid & ~below.accepted.control & u.hop.idle),
@@ -112,7 +112,7 @@ class Relay(ServiceUnit):
             above.cancel.ready.eq(~u.cancelling & (nobody | below.cancel.ready)),
             above.ready.eq(u.ready),
         ]
-        works = u.busy & (u.job != Job.LOOK) & (u.job != Job.TREE)
+        works = u.busy & (u.job != RelayJob.LOOK) & (u.job != RelayJob.TREE)
         m.d.comb += above.idle.eq(
             below.idle
             & u.ready
@@ -134,7 +134,7 @@ class Relay(ServiceUnit):
             & u.completions.empty
         )
 
-    def _trace(self, m, u: Unit) -> ServiceTrace:
+    def _trace(self, m, u: JobUnit) -> ServiceTrace:
         above, of = self.above, u.of
         offered, kept, now = above.send.payload, u.host.kept, u.hop.now
         sends, refuses = u.given, u.refuses

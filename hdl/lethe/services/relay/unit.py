@@ -18,13 +18,13 @@ from .layouts import STAMP_BITS, STAMP_SHIFT, WAYS, Of, RelayLayouts
 from .lists import FreeList, HeldList
 from .post import Post
 
-__all__ = ["About", "Fate", "Job", "Phase", "To", "Unit", "Walk"]
+__all__ = ["About", "Fate", "JobUnit", "RelayJob", "RelayPhase", "To", "WalkRows"]
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
 SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 
 
-class Job(enum.Enum, shape=4):
+class RelayJob(enum.Enum, shape=4):
     """The jobs, in the order in which they are asked."""
 
     NONE = 0
@@ -43,10 +43,22 @@ class Job(enum.Enum, shape=4):
     TREE = 13
 
 
-_LONG = (Job.COMPLETION, Job.LAUNCH, Job.FEED, Job.CANCEL, Job.OWED, Job.LOOK, Job.WALK)
+_LONG = (
+    RelayJob.COMPLETION,
+    RelayJob.LAUNCH,
+    RelayJob.FEED,
+    RelayJob.CANCEL,
+    RelayJob.OWED,
+    RelayJob.LOOK,
+    RelayJob.WALK,
+)
 
 
-class Phase(enum.Enum, shape=4):
+#: Jobs about a record by its number.
+_NUMBERED = (RelayJob.COMPLETION, RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
+
+
+class RelayPhase(enum.Enum, shape=4):
     """What the next step of a job is for."""
 
     FIRST = 0
@@ -89,7 +101,7 @@ class To(enum.Enum, shape=2):
     NEIGHBOUR = 2
 
 
-class Walk(enum.Enum, shape=2):
+class WalkRows(enum.Enum, shape=2):
     """The rows of a walk."""
 
     SLOTS = 0
@@ -98,7 +110,7 @@ class Walk(enum.Enum, shape=2):
     NODES = 3
 
 
-class Unit:
+class JobUnit:
     """What all jobs share.
 
     Steps, which are in other files, set *intents* in their cycle: signals that are 0 unless a step sets them.  This
@@ -152,8 +164,8 @@ class Unit:
 
     def _state(self):
         of = self.of
-        self.busy, self.job, self.last = Signal(), Signal(Job), Signal(Job, init=Job.TREE)
-        self.phase, self.count = Signal(Phase), Signal(range(max(LONG, of.cells + SEARCH)))
+        self.busy, self.job, self.last = Signal(), Signal(RelayJob), Signal(RelayJob, init=RelayJob.TREE)
+        self.phase, self.count = Signal(RelayPhase), Signal(range(max(LONG, of.cells + SEARCH)))
         self.live, self.known = Signal(range(of.slots + 1)), Signal(range(of.records + 1))
         self.owing, self.parked = Signal(range(of.records + 1)), Signal(range(of.cells + 1))
         self.bank, self.noticed, self.depth = Signal(), Signal(), Signal(6)
@@ -165,7 +177,7 @@ class Unit:
         self.owed_row = Signal(of.record_bits)
         self.pulled, self.asking = Signal(16), Signal(16)
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
-        self.walk, self.walk_row = Signal(Walk), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
+        self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
         self.cancelling, self.cancel_name = Signal(), Signal(of.row_bits)
         self.cancel_generation = Signal(of.system.format.generation_bits)
@@ -181,7 +193,7 @@ class Unit:
     def _intents(self):
         of = self.of
         #: The job goes on, with this phase.
-        self.further, self.then = Signal(), Signal(Phase)
+        self.further, self.then = Signal(), Signal(RelayPhase)
         #: A header goes to a hop, unless that is nobody, or, if it ``passes``, the node it came from.
         self.told, self.passes, self.way = Signal(), Signal(), Signal(To)
         #: What it is about; its type, or as it came; with these flags, with the own depth, without class and prev.
@@ -236,7 +248,7 @@ class Unit:
         """A header of this type."""
         return [self.kind.eq(kind), self.about.eq(about)]
 
-    def goes_on(self, phase: Phase) -> list:
+    def goes_on(self, phase: RelayPhase) -> list:
         """The job has a further step."""
         return [self.further.eq(1), self.then.eq(phase)]
 
@@ -269,8 +281,8 @@ class Unit:
             self.of_data.eq(
                 Mux(
                     self.busy,
-                    self.job == Job.DATA,
-                    self.data_in.full & (~self.control_in.full | (self.last == Job.CONTROL)),
+                    self.job == RelayJob.DATA,
+                    self.data_in.full & (~self.control_in.full | (self.last == RelayJob.CONTROL)),
                 )
             ),
             self.sender.eq(Mux(self.of_data, self.data_in.source, self.control_in.source)),
@@ -328,16 +340,16 @@ class Unit:
         m.d.comb += [begun.eq(asks), last.eq(Value.cast(self.last) - 1)]
         chosen, statements = first_of(begun, last)
         m.d.comb += [*statements, first.eq(chosen)]
-        self.begins, self.chosen = Signal(), Signal(Job)
+        self.begins, self.chosen = Signal(), Signal(RelayJob)
         m.d.comb += [
             self.begins.eq(self.ready & ~self.busy & begun.any()),
             Value.cast(self.chosen).eq(first + 1),
-            self.completions.takes_below.eq(self.starts(Job.COMPLETION)),
+            self.completions.takes_below.eq(self.starts(RelayJob.COMPLETION)),
             # What a queue shows stays until the job acts: nothing looks at it in between.
-            self.telling.o.ready.eq(self.at(Job.TELL)),
-            launch.ready.eq(self.at(Job.LAUNCH)),
-            self.hungry.o.ready.eq(self.at(Job.FEED)),
-            above.tree.ready.eq(self.starts(Job.TREE)),
+            self.telling.o.ready.eq(self.at(RelayJob.TELL)),
+            launch.ready.eq(self.at(RelayJob.LAUNCH)),
+            self.hungry.o.ready.eq(self.at(RelayJob.FEED)),
+            above.tree.ready.eq(self.starts(RelayJob.TREE)),
         ]
 
         # What a job is about, as of b.
@@ -349,14 +361,14 @@ class Unit:
         m.d.comb += carried.ended_addr.eq(completion.payload.slot)
         with m.If(~self.busy):
             m.d.sync += [
-                self.job.eq(self.chosen), self.phase.eq(Phase.FIRST),
+                self.job.eq(self.chosen), self.phase.eq(RelayPhase.FIRST),
                 self.tree_word.eq(above.tree.payload), self.host_target.eq(above.send.payload.destination),
                 self.ended.eq(carried.ended), self.row_mine.eq(self.mine.bit_select(self.cancel_row, 1)),
             ]  # fmt: skip
         long = Cat(self.chosen == job for job in _LONG).any()
-        accepts = (self.job == Job.GIVEN) & (self.phase == Phase.FIRST) & below.accepted.valid
+        accepts = (self.job == RelayJob.GIVEN) & (self.phase == RelayPhase.FIRST) & below.accepted.valid
         m.d.comb += [
-            self.step.eq(self.busy & (self.phase != Phase.STREAM) & (self.count == 0)),
+            self.step.eq(self.busy & (self.phase != RelayPhase.STREAM) & (self.count == 0)),
             self.acts.eq(self.step & ~accepts),
         ]
         with m.If(self.begins):
@@ -370,26 +382,26 @@ class Unit:
                 self.phase.eq(self.then), self.count.eq(Mux(self.searches, of.cells + SEARCH, STEP) - 1),
                 self.busy.eq(self.further),
             ]  # fmt: skip
-        m.d.comb += self.searches.eq((self.then == Phase.SEARCH) | (self.then == Phase.RELEASE))
+        m.d.comb += self.searches.eq((self.then == RelayPhase.SEARCH) | (self.then == RelayPhase.RELEASE))
         self.ends_job = Signal()  # with the last beat
         with m.If(self.ends_job):
             m.d.sync += self.busy.eq(0)
         m.d.comb += [
             self.over.eq((self.acts & ~self.further) | self.ends_job),
-            self.control_in.done.eq(self.over & (self.job == Job.CONTROL)),
-            self.data_in.done.eq(self.over & (self.job == Job.DATA)),
+            self.control_in.done.eq(self.over & (self.job == RelayJob.CONTROL)),
+            self.data_in.done.eq(self.over & (self.job == RelayJob.DATA)),
         ]
 
-    def starts(self, job: Job) -> Value:
+    def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
         return self.begins & (self.chosen == job)
 
-    def at(self, job: Job, phase: Phase | None = None) -> Value:
+    def at(self, job: RelayJob, phase: RelayPhase | None = None) -> Value:
         """A step of this job is made."""
         here = self.acts & (self.job == job)
         return here if phase is None else here & (self.phase == phase)
 
-    def doing(self, *jobs: Job) -> Value:
+    def doing(self, *jobs: RelayJob) -> Value:
         """One of these is under way."""
         return self.busy & Cat(self.job == job for job in jobs).any()
 
@@ -419,21 +431,21 @@ class Unit:
         nodes = of.nodes
         self.next_head, self.parked_cell = Signal(of.slot_bits), Signal(of.parked)
         self.given = Signal()  # a message has its uid
-        m.d.comb += self.given.eq(self.at(Job.GIVEN, Phase.FIRST))
+        m.d.comb += self.given.eq(self.at(RelayJob.GIVEN, RelayPhase.FIRST))
         # By node: whom a job is about.
         self.to_node, self.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
         slot_node = Signal(of.node_bits)  # of the slot that is looked at
         m.d.comb += [self.to_node.eq(self.heard.target), self.from_node.eq(self.heard.source)]
-        with m.If(self.doing(Job.HOST)):
+        with m.If(self.doing(RelayJob.HOST)):
             m.d.comb += self.to_node.eq(self.host_target)
-        with m.If(self.doing(Job.GIVEN)):
+        with m.If(self.doing(RelayJob.GIVEN)):
             m.d.comb += self.to_node.eq(self.host.kept.target)
-        with m.If(self.doing(Job.WALK)):
+        with m.If(self.doing(RelayJob.WALK)):
             m.d.comb += self.to_node.eq(slot_node)
-        with m.If(self.doing(Job.FEED)):
+        with m.If(self.doing(RelayJob.FEED)):
             m.d.comb += self.from_node.eq(self.fed)
-        m.d.comb += dead_node.eq(Mux(self.doing(Job.HOST, Job.GIVEN), self.to_node, self.from_node))
-        with m.If(self.doing(Job.TELL)):
+        m.d.comb += dead_node.eq(Mux(self.doing(RelayJob.HOST, RelayJob.GIVEN), self.to_node, self.from_node))
+        with m.If(self.doing(RelayJob.TELL)):
             m.d.comb += dead_node.eq(self.waited.hop)
         new_to, new_from = Signal(of.to), Signal(of.from_)
         m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
@@ -485,11 +497,11 @@ class Unit:
                 *(slots.write_data[name].eq(self.host.kept[name]) for name in self.host.kept.shape().members),
                 slots.write_data.uid.eq(self.next_uid), slots.write_data.prev.eq(row.last),
             ]  # fmt: skip
-        with m.If(self.doing(Job.LAUNCH)):
+        with m.If(self.doing(RelayJob.LAUNCH)):
             m.d.comb += self.slot_row.eq(self.launched.number)
-        with m.If(self.doing(Job.LOOK)):
+        with m.If(self.doing(RelayJob.LOOK)):
             m.d.comb += self.slot_row.eq(self.look)
-        with m.If(self.doing(Job.WALK)):
+        with m.If(self.doing(RelayJob.WALK)):
             m.d.comb += self.slot_row.eq(self.walk_row)
         self.lives = self._words("lives", 1, of.slots, "walk", "row", "moving")
         self.waiting = self._words("waiting", 1, of.slots, "slot")
@@ -526,7 +538,7 @@ class Unit:
         self.ending, self.host_generation = endings.head, generations.host
 
         # A slot waits; one that is launched does no more.
-        launches = self.at(Job.LAUNCH) & ~self.launched.buffered
+        launches = self.at(RelayJob.LAUNCH) & ~self.launched.buffered
         pushes = self.slot_waits & ~self.waiting.slot
         m.d.comb += [
             self.waiting.write_en.eq(pushes | launches),
@@ -598,15 +610,13 @@ class Unit:
         owners = self._words("owners", of.owner, of.buffers, "entry", "launched", "oldest", "moving")
         self.owners = owners
         m.d.comb += [
-            self.direct.eq(
-                self.doing(Job.COMPLETION, Job.LAUNCH, Job.OWED, Job.LOOK, Job.WALK) | (self.phase == Phase.STORE)
-            ),
+            self.direct.eq(self.doing(*_NUMBERED) | (self.phase == RelayPhase.STORE)),
             number.eq(self.evicted),
         ]
         with m.Switch(self.job):
             for job, row in (
-                (Job.COMPLETION, self.ended.record), (Job.LAUNCH, owners.launched.record),
-                (Job.OWED, self.owed_row), (Job.LOOK, self.look), (Job.WALK, self.walk_row),
+                (RelayJob.COMPLETION, self.ended.record), (RelayJob.LAUNCH, owners.launched.record),
+                (RelayJob.OWED, self.owed_row), (RelayJob.LOOK, self.look), (RelayJob.WALK, self.walk_row),
             ):  # fmt: skip
                 with m.Case(job):
                     m.d.comb += number.eq(row)
@@ -787,27 +797,27 @@ class Unit:
         self.life = Words(of.life, of.ni_slots, ("cancelled",))
         m.submodules.life = self.life
         m.d.comb += self.life.cancelled_addr.eq(self.cancel_row)
-        with m.If(self.doing(Job.FEED)):
+        with m.If(self.doing(RelayJob.FEED)):
             m.d.comb += up_node.eq(self.fed)
-        with m.If(self.doing(Job.CANCEL)):
+        with m.If(self.doing(RelayJob.CANCEL)):
             m.d.comb += up_node.eq(self.life.cancelled.destination)
-        with m.If(self.doing(Job.OWED, Job.WALK)):
+        with m.If(self.doing(RelayJob.OWED, RelayJob.WALK)):
             m.d.comb += up_node.eq(self.message.source)
-            with m.If(self.doing(Job.WALK) & (self.walk == Walk.CELLS)):
+            with m.If(self.doing(RelayJob.WALK) & (self.walk == WalkRows.CELLS)):
                 m.d.comb += up_node.eq(self.cell.source)
-        with m.If(self.doing(Job.LAUNCH, Job.LOOK, Job.WALK)):
+        with m.If(self.doing(RelayJob.LAUNCH, RelayJob.LOOK, RelayJob.WALK)):
             m.d.comb += down_node.eq(self.slot.target)
-            recorded = Mux(self.job == Job.LAUNCH, self.launched.buffered, self.walk == Walk.RECORDS)
-            with m.If((self.job != Job.LOOK) & recorded):
+            recorded = Mux(self.job == RelayJob.LAUNCH, self.launched.buffered, self.walk == WalkRows.RECORDS)
+            with m.If((self.job != RelayJob.LOOK) & recorded):
                 m.d.comb += down_node.eq(self.message.target)
         # In a walk the route of the other bank is asked for a cycle later.
-        with m.If(self.doing(Job.WALK) & (self.count == 3)):
+        with m.If(self.doing(RelayJob.WALK) & (self.count == 3)):
             m.d.comb += down_bank.eq(~self.bank)
         relation_bank = Signal()
         relation_node = Signal(of.node_bits)
         m.d.comb += [
-            relation_bank.eq(Mux(self.doing(Job.WALK), ~self.bank, self.bank)),
-            relation_node.eq(Mux(self.doing(Job.WALK), self.walk_row, self.sender)),
+            relation_bank.eq(Mux(self.doing(RelayJob.WALK), ~self.bank, self.bank)),
+            relation_node.eq(Mux(self.doing(RelayJob.WALK), self.walk_row, self.sender)),
             ups.read_addr.eq(Cat(up_node[:bits], self.bank)),
             downs.read_addr.eq(Cat(down_node[:bits], down_bank)),
             relations.read_addr.eq(Cat(relation_node[:bits], relation_bank)),
@@ -819,11 +829,11 @@ class Unit:
             m.d.sync += before.eq(downs.read_data)
         self.up, self.relation, self.before = ups.read_data, relations.read_data, before
         self.down = Signal(of.down)
-        m.d.comb += self.down.eq(Mux(self.doing(Job.WALK), now, downs.read_data))
+        m.d.comb += self.down.eq(Mux(self.doing(RelayJob.WALK), now, downs.read_data))
         with m.Switch(self.walk):
             for rows, used in (
-                (Walk.SLOTS, self.lives.walk), (Walk.RECORDS, self.valid.walk), (Walk.CELLS, self.is_parked.walk),
-                (Walk.NODES, related.walk),
+                (WalkRows.SLOTS, self.lives.walk), (WalkRows.RECORDS, self.valid.walk),
+                (WalkRows.CELLS, self.is_parked.walk), (WalkRows.NODES, related.walk),
             ):  # fmt: skip
                 with m.Case(rows):
                     m.d.comb += self.used.eq(used)
@@ -861,7 +871,7 @@ class Unit:
         self.parked_found, self.parked_at = Signal(), Signal(of.cell_bits)
         before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
         self.clear_row = Signal(of.cell_bits)
-        m.d.comb += self.cell_row.eq(Mux(searching, row, Mux(self.doing(Job.WALK), self.walk_row, self.clear_row)))
+        m.d.comb += self.cell_row.eq(Mux(searching, row, Mux(self.doing(RelayJob.WALK), self.walk_row, self.clear_row)))
         hit, same = Signal(), Signal()
         m.d.comb += [
             rows.eq(before[1]),
@@ -881,7 +891,7 @@ class Unit:
             ]  # fmt: skip
         with m.If(self.search_begins):
             m.d.sync += [
-                searching.eq(1), row.eq(0), release.eq(self.then == Phase.RELEASE), self.parked_found.eq(0),
+                searching.eq(1), row.eq(0), release.eq(self.then == RelayPhase.RELEASE), self.parked_found.eq(0),
             ]  # fmt: skip
 
     # What is told.
@@ -937,7 +947,7 @@ class Unit:
         control, telling, queued = self.control, self.telling, Signal()
         at_once = control.idle & telling.empty
         m.d.comb += [
-            queued.eq(self.at(Job.TELL)),
+            queued.eq(self.at(RelayJob.TELL)),
             control.gives.eq((self.tells & at_once) | (queued & ~self.dead)),
             telling.i.valid.eq(self.tells & ~at_once),
             telling.i.payload.hop.eq(hop),

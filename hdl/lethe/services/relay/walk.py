@@ -4,58 +4,66 @@ from amaranth.hdl import Mux, Signal
 
 from lethe.spec.services.relay import RecordState, Type
 
-from .unit import About, Job, Phase, To, Unit, Walk
+from .unit import About, JobUnit, RelayJob, RelayPhase, To, WalkRows
 from .work import end_dead
 
 __all__ = ["add_walk"]
 
 
-def add_walk(u: Unit) -> None:
+def add_walk(u: JobUnit) -> None:
     """When a walk is under way, its steps, and those of the tree."""
     m = u.m
     wanted = u.notice_wanted | u.pulled.any()
     begins, passes, stopped, goes_on = Signal(), Signal(), Signal(), Signal()
     m.d.comb += [
-        begins.eq(wanted & ~u.walking & ~u.doing(Job.TREE)),
-        passes.eq(u.walking & ~u.doing(Job.WALK) & ~u.used),
-        goes_on.eq((passes & ~stopped) | (u.at(Job.WALK) & ~u.further)),
+        begins.eq(wanted & ~u.walking & ~u.doing(RelayJob.TREE)),
+        passes.eq(u.walking & ~u.doing(RelayJob.WALK) & ~u.used),
+        goes_on.eq((passes & ~stopped) | (u.at(RelayJob.WALK) & ~u.further)),
         u.walks.eq(wanted | u.walking),
     ]
     m.d.sync += u.pulled.eq(Mux(begins, 0, u.pulled) | u.pulls)
     with m.If(begins):
         m.d.sync += [
             u.walking.eq(1), u.for_notice.eq(u.notice_wanted), u.notice_wanted.eq(0), u.asking.eq(u.pulled),
-            u.walk.eq(Walk.SLOTS), u.walk_row.eq(0),
+            u.walk.eq(WalkRows.SLOTS), u.walk_row.eq(0),
         ]  # fmt: skip
     _tree(u, stopped)
     _next_row(u, goes_on)
-    with m.If(u.at(Job.WALK)):
-        with m.If(u.phase == Phase.FREE):
+    with m.If(u.at(RelayJob.WALK)):
+        with m.If(u.phase == RelayPhase.FREE):
             end_dead(u)
         with m.Else():
             _row(u)
 
 
-def _next_row(u: Unit, goes_on) -> None:
+def _next_row(u: JobUnit, goes_on) -> None:
     """The next row, or the end."""
     m, of = u.m, u.of
-    sizes = {Walk.SLOTS: of.slots, Walk.RECORDS: of.records, Walk.CELLS: of.cells, Walk.NODES: of.nodes}
+    last = {
+        WalkRows.SLOTS: 0, WalkRows.RECORDS: ~u.for_notice,
+        WalkRows.CELLS: int(not u.system.relay.radix), WalkRows.NODES: 1,
+    }  # fmt: skip
+    sizes = {WalkRows.SLOTS: of.slots, WalkRows.RECORDS: of.records, WalkRows.CELLS: of.cells, WalkRows.NODES: of.nodes}
     with m.If(goes_on):
         m.d.sync += u.walk_row.eq(u.walk_row + 1)
         with m.Switch(u.walk):
             for rows, size in sizes.items():
                 with m.Case(rows), m.If(u.walk_row == size - 1):
                     m.d.sync += u.walk_row.eq(0)
-                    last = {Walk.SLOTS: 0, Walk.RECORDS: ~u.for_notice, Walk.CELLS: int(not u.system.relay.radix)}
+                    last = {
+                        WalkRows.SLOTS: 0,
+                        WalkRows.RECORDS: ~u.for_notice,
+                        WalkRows.CELLS: int(not u.system.relay.radix),
+                    }
                     with m.If(last.get(rows, 1)):
                         m.d.sync += u.walking.eq(0)
                         with m.If(u.for_notice):
                             m.d.sync += u.for_all.eq(0)
-                    if rows != Walk.NODES:
-                        m.d.sync += u.walk.eq(Walk(rows.value + 1))
+                    if rows != WalkRows.NODES:
+                        m.d.sync += u.walk.eq(WalkRows(rows.value + 1))
 
 
-def _row(u: Unit) -> None:
+def _row(u: JobUnit) -> None:
     """A row is looked at."""
     m, nobody = u.m, u.down.hop == u.node
     moved = Signal()
@@ -63,26 +71,26 @@ def _row(u: Unit) -> None:
         u.asking.bit_select(u.down.way, 1) | (u.for_notice & (u.for_all | (u.down.hop != u.before.hop)))
     )
     with m.Switch(u.walk):
-        with m.Case(Walk.SLOTS):
+        with m.Case(WalkRows.SLOTS):
             with m.If(nobody):
                 end_dead(u)
             with m.Elif(moved):
                 m.d.comb += u.tell(Type.LINK, About.SLOT, To.DOWN, u.own_depth)
-        with m.Case(Walk.RECORDS):
+        with m.Case(WalkRows.RECORDS):
             with m.If(u.for_notice & (nobody | (u.up == u.node) | (u.up == u.down.hop))):
                 m.d.comb += u.end()
             with m.Elif(moved & (u.status_now.state != RecordState.ACKED)):
                 m.d.comb += u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth)
-        with m.Case(Walk.CELLS), m.If(u.up == u.node):
+        with m.Case(WalkRows.CELLS), m.If(u.up == u.node):
             m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
-        with m.Case(Walk.NODES), m.If(u.for_all | ~u.relation.any()):
+        with m.Case(WalkRows.NODES), m.If(u.for_all | ~u.relation.any()):
             m.d.comb += u.tell(Type.PULL, About.HEARD, To.NEIGHBOUR)
 
 
-def _tree(u: Unit, stopped) -> None:
+def _tree(u: JobUnit, stopped) -> None:
     """A route is written, or a death told of."""
     m, word = u.m, u.tree_word
-    with m.If(u.at(Job.TREE) & (word.target < u.of.nodes)):
+    with m.If(u.at(RelayJob.TREE) & (word.target < u.of.nodes)):
         with m.If((u.walking & u.for_notice) | u.notice_wanted):
             m.d.sync += u.for_all.eq(1)
         with m.If(~word.code):

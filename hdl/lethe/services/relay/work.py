@@ -7,32 +7,32 @@ from lethe.spec.services.relay import RecordState, Type
 
 from .control import answer
 from .layouts import Of
-from .unit import About, Job, Phase, To, Unit
+from .unit import About, JobUnit, RelayJob, RelayPhase, To
 
 __all__ = ["add_work", "end_dead"]
 
 
-def end_dead(u: Unit) -> None:
+def end_dead(u: JobUnit) -> None:
     """The first message to the dead ends; the others in further steps."""
     u.m.d.comb += u.free_head(Status.UNKNOWN, Cause.SILENT)
     with u.m.If(u.to.live != 1):
-        u.m.d.comb += u.goes_on(Phase.FREE)
+        u.m.d.comb += u.goes_on(RelayPhase.FREE)
 
 
-def add_work(u: Unit) -> None:
+def add_work(u: JobUnit) -> None:
     """Steps of these jobs."""
     m = u.m
     status = u.status_now
     ended = u.ended.valid & status.valid & (u.message.uid == u.ended.uid)
-    with m.If(u.at(Job.COMPLETION) & ended & (status.state == RecordState.SENDING)):
+    with m.If(u.at(RelayJob.COMPLETION) & ended & (status.state == RecordState.SENDING)):
         m.d.comb += u.change(RecordState.SENT)
-    with m.If(u.at(Job.LAUNCH)):
+    with m.If(u.at(RelayJob.LAUNCH)):
         _launch(u)
-    with m.If(u.at(Job.FEED)):
+    with m.If(u.at(RelayJob.FEED)):
         m.d.comb += u.feeds.eq(1)
         with m.If(~u.dead):
             m.d.comb += answer(u, u.more)
-    with m.If(u.at(Job.OWED)):
+    with m.If(u.at(RelayJob.OWED)):
         m.d.sync += u.owed_row.eq(u.owed_row + 1)
         with m.If(status.valid & (status.state == RecordState.OWED)):
             m.d.comb += [*u.change(RecordState.REQUESTED), *u.tell(Type.REQUESTED, About.RECORD, To.UP)]
@@ -42,7 +42,7 @@ def add_work(u: Unit) -> None:
     _look(u)
 
 
-def _launch(u: Unit) -> None:
+def _launch(u: JobUnit) -> None:
     """Data of a slot or buffer go to the next hop."""
     m, sent, owner = u.m, u.sent, u.owners.launched
     goes = u.down.hop != u.node
@@ -66,7 +66,7 @@ def _launch(u: Unit) -> None:
     m.d.comb += [sent.number.eq(u.launched.number), sent.stored.eq(1)]
 
 
-def _host(u: Unit) -> None:
+def _host(u: JobUnit) -> None:
     """The host's record is taken; it is refused, or has a slot."""
     m, of, offered = u.m, u.of, u.above.send.payload
     waits, still = Signal(), Signal()
@@ -85,7 +85,7 @@ def _host(u: Unit) -> None:
     m.d.comb += [
         waits.eq((offered.deadline == 0) & ((cause == Cause.WINDOW) | (cause == Cause.BUFFER))),
         still.eq(u.host.offers & (offered.destination == u.host_target)),
-        u.host.takes.eq(u.at(Job.HOST) & still & ~waits),
+        u.host.takes.eq(u.at(RelayJob.HOST) & still & ~waits),
         u.host.refused.eq(cause != Cause.NONE),
         u.host.slot.eq(u.free_slots.oldest),
         u.completions.takes.eq(u.host.takes),
@@ -101,24 +101,24 @@ def _host(u: Unit) -> None:
         m.d.sync += u.refused_generation.eq(u.refused_generation + 1)
 
 
-def _given(u: Unit) -> None:
+def _given(u: JobUnit) -> None:
     """A message is whole: it is live, and waits to be sent; if its destination died meanwhile it ends."""
     m = u.m
     with m.If(u.given):
         m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1), u.waiting_slot.eq(u.host.kept_slot)]
         with m.If(u.dead):
-            m.d.comb += u.goes_on(Phase.FREE)
+            m.d.comb += u.goes_on(RelayPhase.FREE)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
-    with m.If(u.at(Job.GIVEN, Phase.FREE)):
+    with m.If(u.at(RelayJob.GIVEN, RelayPhase.FREE)):
         end_dead(u)
 
 
-def _cancel(u: Unit) -> None:
+def _cancel(u: JobUnit) -> None:
     """What goes to the dead is cancelled."""
     m, life = u.m, u.life.cancelled
     with m.If(u.cancelling & u.below.cancel.ready):
         m.d.sync += u.cancelling.eq(0)
-    with m.If(u.at(Job.CANCEL)):
+    with m.If(u.at(RelayJob.CANCEL)):
         with m.If(u.row_mine & (u.up == u.node)):
             m.d.sync += [
                 u.cancelling.eq(1), u.cancel_name.eq(u.cancel_row), u.cancel_generation.eq(life.generation),
@@ -128,17 +128,17 @@ def _cancel(u: Unit) -> None:
             m.d.sync += [u.cancel_walk.eq(0), u.cancel_row.eq(0)]
 
 
-def _look(u: Unit) -> None:
+def _look(u: JobUnit) -> None:
     """A slot and a record are looked at; in a further step, what is held longest."""
     m, of, relay = u.m, u.of, u.system.relay
     some = u.live.any() | u.known.any() | u.held.some
     with m.If(u.ready & (u.clock[:5] == 0) & some):
         m.d.sync += u.look_wanted.eq(1)
-    with m.If(u.starts(Job.LOOK)):
+    with m.If(u.starts(RelayJob.LOOK)):
         m.d.sync += u.look_wanted.eq(0)
     due, oldest = Signal(), Signal(of.buffer_bits)
-    with m.If(u.at(Job.LOOK, Phase.FIRST)):
-        m.d.comb += u.goes_on(Phase.DUE)
+    with m.If(u.at(RelayJob.LOOK, RelayPhase.FIRST)):
+        m.d.comb += u.goes_on(RelayPhase.DUE)
         m.d.sync += [
             due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)), oldest.eq(u.held.oldest),
             u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1)),
@@ -149,5 +149,5 @@ def _look(u: Unit) -> None:
         old = u.status_now.valid & u.aged(u.stamp, relay.entry_cycles)
         with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
-    with m.If(u.at(Job.LOOK, Phase.DUE) & due):
+    with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE) & due):
         m.d.comb += [u.buffer.eq(oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1)]

@@ -6,8 +6,8 @@ import random
 
 import pytest
 from amaranth.hdl import Const
-from lethe.services.flow.table import Table, Words
 
+from lethe.lib.table import Table, Words
 from tests.hdl.services.flow.blocks import simulated, walked
 
 DEPTH = 40
