@@ -10,28 +10,24 @@ are good, 1 if one is not, 2 for a wrong argument, 130 if it was interrupted.
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from campaign import a_file, a_seed, natural, positive, service_rows, write, write_sums
 
 from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, Cause, Event, RelayCounter, Status
 from lethe.spec.sections.relay import OF_NI
 from lethe.spec.toml import dump
 from lethe_sim.golden.model import Golden
-from lethe_sim.ledger.columns import NULL
-from lethe_sim.ledger.group import Run, usable
 from lethe_sim.ledger.services import AUDITED, ServiceRows, posted, replayed
-from lethe_sim.trace import decode
-from lethe_sim.trace.events import filled
 
 NODES, RADIX = 15, 2
 #: Messages of each node, the first cycle in which nobody dies any more, cycles after which a run is stuck.
@@ -106,8 +102,8 @@ def drawn(kill: Kill) -> System:
 def judge(system: System) -> Judged:
     """Run a system until nothing that was given is live, and judge it."""
     golden = Golden(system, record=True)
-    last = max((end.start for end in system.faults.deaths), default=0)
-    last += system.relay.notice + system.relay.spread + 1
+    (death,) = system.faults.deaths
+    last = death.start + system.relay.notice + system.relay.spread + 1
     golden.run(min(last, system.run.cycles))
     while golden.cycle < system.run.cycles and not _over(golden):
         golden.run(min(500, system.run.cycles - golden.cycle))
@@ -128,33 +124,24 @@ def _over(golden: Golden) -> bool:
 def judged(golden: Golden, events: np.ndarray) -> Judged:
     """What is found in what a run has shown."""
     system, name = golden.system, golden.system.run.name
-    rows = decode(events[events["unit"] >= system.layout.first_service], system)
-    columns, which = usable(rows, system, golden.cycle)
-    tag = filled(rows["tag"], NULL)[0]
-    columns["tag"] = tag if which is None else tag[which]
+    mine, garbled = service_rows(golden, events[events["unit"] >= system.layout.first_service])
     result = Judged(runs=1, cycles=golden.cycle)
-    if which is not None:
-        result.miss(name, "garbled", f"{int((~which).sum())} rows")
+    if garbled:
+        result.miss(name, "garbled", f"{garbled} rows")
     if (wrong := int(golden.sums["wrong"].sum())) > 0:
         result.miss(name, "wrong bits", f"in {wrong} payloads")
-    run = Run(name=name, system=system, cycles=golden.cycle, drained=golden.drained)
     audited = AUDITED[system.services[0].unit]
-    mine = ServiceRows(run, 0, columns)
     facts = audited.facts(mine)
-    tables = (*audited.findings(mine), *posted(run, facts["posts"]), *replayed(run, facts["hops"]))
+    tables = (*audited.findings(mine), *posted(mine.run, facts["posts"]), *replayed(mine.run, facts["hops"]))
     for table in tables:
         for case in table.to_pylist():
             note = f"cycle {case['cycle']}, unit {case['unit']}, peer {case['peer']}: {case['note']}"
             result.miss(name, case["finding"], note)
     _living(system, mine, result)
     if result.found:
-        result.bad.append(_kill(system))
+        (death,) = system.faults.deaths
+        result.bad.append(Kill(death.node, death.start, system.run.seed))
     return result
-
-
-def _kill(system: System) -> Kill:
-    (death,) = system.faults.deaths or (None,)
-    return Kill(death.node, death.start, system.run.seed) if death else Kill(-1, 0, system.run.seed)
 
 
 def _living(system: System, rows: ServiceRows, result: Judged) -> None:
@@ -234,19 +221,6 @@ def report(all_of: Judged, seconds: float) -> str:
     return "\n".join([*lines, *all_of.cases])
 
 
-def natural(text: str) -> int:
-    value = int(text.replace("_", ""))
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, not {value}")
-    return value
-
-
-def positive(text: str) -> int:
-    if not (value := natural(text)):
-        raise argparse.ArgumentTypeError("must be at least 1, not 0")
-    return value
-
-
 def a_node(text: str) -> int:
     if (value := natural(text)) >= NODES:
         raise argparse.ArgumentTypeError(f"must be 0 to {NODES - 1}, not {value}")
@@ -259,25 +233,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=natural, default=0, metavar="CYCLE", help="of the first deaths (default: 0)")
     parser.add_argument("--until", type=positive, default=UNTIL, metavar="CYCLE", help=f"the end (default: {UNTIL:,})")
     parser.add_argument("--node", type=a_node, action="append", help="only this one dies (may be given again)")
-    parser.add_argument("--seed", type=natural, default=1, help="of all runs (default: 1)")
+    parser.add_argument("--seed", type=a_seed, default=1, help="of all runs (default: 1)")
     parser.add_argument("--processes", type=positive, default=2, help="at a time (default: 2)")
     parser.add_argument("--toml", type=Path, metavar="DIRECTORY", help="write the systems of bad runs there")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the sums there, too")
+    parser.add_argument("--json", type=a_file, metavar="FILE", help="write the sums there, too")
     chosen = parser.parse_args(arguments)
     cycles = range(chosen.first, chosen.until, chosen.step)
     if not cycles:
         parser.error("--first must be below --until")
+    if chosen.toml:
+        try:
+            chosen.toml.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--toml: {chosen.toml}: cannot be a directory: {error.strerror}")
     nodes = sorted(set(chosen.node or range(NODES)))
     kills = [Kill(node, cycle, chosen.seed) for cycle, node in itertools.product(cycles, nodes)]
     begin = time.monotonic()
     all_of = swept(kills, chosen.processes)
     print(report(all_of, time.monotonic() - begin))
     for kill in all_of.bad if chosen.toml else ():
-        chosen.toml.mkdir(parents=True, exist_ok=True)
         path = chosen.toml / f"node{kill.node}-cycle{kill.cycle}-seed{kill.seed}.toml"
-        path.write_text(dump(drawn(kill)), encoding="utf-8")
+        write(parser, path, dump(drawn(kill)))
     if chosen.json:
-        chosen.json.write_text(json.dumps(asdict(all_of), indent=2) + "\n", encoding="utf-8")
+        write_sums(parser, chosen.json, all_of)
     if all_of.runs < len(kills):
         return 130
     return int(bool(all_of.found))

@@ -9,25 +9,20 @@ The exit code is 0 if nothing was found, 1 if something was, 2 for a wrong argum
 """
 
 import argparse
-import json
 import random
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
+from campaign import a_file, natural, service_rows, write_sums
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.sections.flow import OF_NI
 from lethe_sim.golden.model import Golden
-from lethe_sim.ledger.columns import NULL
-from lethe_sim.ledger.group import Run, usable
-from lethe_sim.ledger.services import AUDITED, ServiceRows, followed
-from lethe_sim.trace import decode
-from lethe_sim.trace.events import filled
+from lethe_sim.ledger.services import AUDITED, followed
 
 #: Cycles in which messages are sent, and after which a part ends even if it has not drained.
 SENDING, LIMIT = 60_000, 200_000
@@ -154,30 +149,25 @@ def played(system: System) -> tuple[Golden, np.ndarray]:
 def judged(golden: Golden, events: np.ndarray) -> Judged:
     """What the rules of flow find in what was shown."""
     system = golden.system
-    rows = decode(events, system)
-    columns, which = usable(rows, system, golden.cycle)
-    tag = filled(rows["tag"], NULL)[0]
-    columns["tag"] = tag if which is None else tag[which]
-    run = Run(name=system.run.name, system=system, cycles=golden.cycle, drained=golden.drained)
+    mine, garbled = service_rows(golden, events)
     audited = AUDITED[system.services[0].unit]
-    mine = ServiceRows(run, 0, columns)
-    count = Counter(columns["event"].tolist())
+    count = Counter(mine.event.tolist())
     faults = system.faults
     result = Judged(
         parts=1, drained=int(golden.drained), stuck=int(not golden.drained and not faults.deaths), cycles=golden.cycle,
         messages=count[Event.FLOW_SEND], placed=count[Event.FLOW_PLACE], resets=len(faults.resets),
         deaths=len(faults.deaths), absences=len(faults.absences), wrong=int(golden.sums["wrong"].sum()),
     )  # fmt: skip
-    if which is not None:
-        result.found["garbled"] += int((~which).sum())
+    if garbled:
+        result.found["garbled"] += garbled
     if result.wrong:
         result.found["wrong bits"] += result.wrong
-    for table in (*audited.findings(mine), *followed(run, audited.facts(mine)["streams"])):
+    for table in (*audited.findings(mine), *followed(mine.run, audited.facts(mine)["streams"])):
         for case in table.to_pylist():
             result.found[case["finding"]] += 1
             if result.found[case["finding"]] <= 2:
                 where = f"cycle {case['cycle']}, unit {case['unit']}, peer {case['peer']}"
-                result.cases.append(f"{run.name}: {case['finding']}: {where}: {case['note']}")
+                result.cases.append(f"{system.run.name}: {case['finding']}: {where}: {case['note']}")
     return result
 
 
@@ -197,19 +187,12 @@ def report(all_of: Judged, seconds: float) -> str:
     return "\n".join([*lines, *all_of.cases])
 
 
-def natural(text: str) -> int:
-    value = int(text.replace("_", ""))
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, not {value}")
-    return value
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=natural, default=10_000_000, help="how many are judged (default: 10⁷)")
     parser.add_argument("--seconds", type=natural, default=0, help="no new part begins after so long; 0: no limit")
     parser.add_argument("--first", type=natural, default=0, metavar="SEED", help="of the first part (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the sums there, too")
+    parser.add_argument("--json", type=a_file, metavar="FILE", help="write the sums there, too")
     chosen = parser.parse_args(arguments)
     all_of, begin, seed, code, said = Judged(), time.monotonic(), chosen.first, 0, 0.0
     try:
@@ -229,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = 130
     print(report(all_of, time.monotonic() - begin))
     if chosen.json:
-        chosen.json.write_text(json.dumps(asdict(all_of), indent=2) + "\n", encoding="utf-8")
+        write_sums(parser, chosen.json, all_of)
     return code or int(bool(all_of.found))
 
 

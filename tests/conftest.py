@@ -29,7 +29,9 @@ def script() -> Iterator[Callable[[str], ModuleType]]:
         # Dataclasses look their module up.
         sys.modules[spec.name] = module
         loaded.append(spec.name)
-        spec.loader.exec_module(module)
+        with pytest.MonkeyPatch.context() as patch:  # what it shares with others lies beside it
+            patch.syspath_prepend(SCRIPTS)
+            spec.loader.exec_module(module)
         return module
 
     yield load

@@ -26,13 +26,16 @@ FINDINGS = {
     "misreported": "its completion contradicts what happened",
     # T6
     "late": "sent again after it had ended",
-    "disordered": "a worm arrived where and when none was launched for it, so the fabric did not keep order",
+    "disordered": "a worm arrived where and when none was launched for it, or relay posted a message before one that "
+    "was sent earlier: order was not kept",
     "held": "its slot was never given back",
     "remembered": "the receiver still remembers it at the end",
-    "misnamed": "a datagram to the own node whose UID is not the next one of its loop, or while too many are under way",
-    "misnumbered": "a message whose number is not the next one of its stream",
-    "overrun": "a message came to a port that has no room for it",
+    "misnamed": "a datagram to the own node whose UID is not the next one of its loop, or while too many are under "
+    "way, or a message of relay in a slot that another still has",
+    "misnumbered": "a message whose number is not the next one: of its stream, in relay of its origin",
+    "overrun": "a message came to a port, or to a Post of relay, that has no room for it",
     "unasked": "a relay's data were sent again although nobody asked for them",
+    "kept": "a relay sent data again that it had held for longer than it may",
     "untaken": "what the receiving host took is not what was delivered to it",
     "outside": "an event outside the run's cycles, units or ports",
     "miscounted": "the counters or sums of the run contradict its events",

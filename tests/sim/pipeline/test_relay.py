@@ -1,11 +1,14 @@
-"""Relay in a trace: what is sound, and what is found when a row is altered."""
+"""Relay in a trace: what is sound, and what is found when a row is altered, here and on Spark."""
 
 import pytest
 
 from lethe.spec.events import Event
+from lethe.spec.services.relay import Type
 from lethe_sim.golden.model import Golden
 from lethe_sim.ledger.audit import BROKEN
+from lethe_sim.ledger.conclude import conclude
 from lethe_sim.ledger.here import audit as audit_trace
+from lethe_sim.pipeline import judging
 from lethe_sim.trace import TraceWriter, open_trace
 from tests.helpers.make_trace import tamper
 from tests.helpers.relay_systems import deaths, relay_system
@@ -111,6 +114,25 @@ def relay_sends_again(later: int):
     return double
 
 
+def relay_answers(later: int):
+    """A relay is asked for a message some cycles after its last hop with it, and sends it."""
+
+    def add(rows):
+        first = system_of("plain").layout.service_unit(0, 0)
+        hop = next(row for row in rows if row["event"] == _HOP and row["uid"] >> 44 != row["unit"] - first)
+        message = {name: hop[name] for name in ("unit", "uid", "tag")}
+        hop = max((row for row in rows if row["event"] == _HOP and message.items() <= row.items()), key=_cycle)
+        heard = next(row for row in rows if row["event"] == Event.RELAY_HEARD)
+        rows.append(heard | message | {"cycle": hop["cycle"] + later, "detail": Type.REQUESTED << 3})
+        rows.append(hop | {"cycle": hop["cycle"] + later + 20, "detail": 1})
+
+    return add
+
+
+def _cycle(row: dict) -> int:
+    return row["cycle"]
+
+
 #: Alterations of rows, with a digest that fits, and what must be found.
 ALTERED = [
     (again(_POST, 40), "doubled"), (without(_POST), "disordered"), (without(_POST, -1), "lost"),
@@ -129,3 +151,28 @@ def test_what_is_altered_is_found(traces, tmp_path, change, name):
     result = audit_trace(path)
     assert result.verdict == BROKEN
     assert name in {finding.name for finding in result.findings}, result.text()
+
+
+@pytest.mark.parametrize(("later", "names"), [(4000, set()), (28_000, {"kept"})], ids=["in time", "too late"])
+def test_data_are_not_held_for_ever(traces, tmp_path, later, names):
+    path = tmp_path / "altered.parquet"
+    tamper(path, traces("plain"), relay_answers(later), counters={}, cycles=60_000, drained=False)
+    result = audit_trace(path)
+    assert {finding.name for finding in result.findings} == names, result.text()
+
+
+@pytest.mark.parametrize("how", ["good", "bad"])
+def test_on_spark_as_here(spark, traces, tmp_path, how):
+    def several(rows):
+        for change in (without(_POST, -1), of(_TAKE, length=1), of(_END, 9, detail=26), relay_sends_again(300)):
+            change(rows)
+
+    path = tmp_path / "t.parquet"
+    tamper(path, traces("deaths"), several if how == "bad" else lambda rows: None, counters={}, part_events=300)
+    trace = open_trace(path, judged=True)
+    places, _ = trace.groups()
+    assert len(places) > 2
+    there, ours = conclude(trace, places, judging.judged(trace, spark, groups=3)), audit_trace(path)
+    assert there == ours
+    names = {finding.name for finding in ours.findings}
+    assert {"lost", "untaken", "misreported", "unasked"} <= names if how == "bad" else not names

@@ -318,9 +318,9 @@ def replayed(run: Run, rows: Columns) -> Iterator[pa.Table]:
     held = number >= since(message[came], cycle[came], message[out], cycle[out])
     last = np.append(0, cycle[out][:-1])[: len(out)]
     until = last + run.system.relay.cache_cycles + _lag(run.system)
-    late = held & ~own & (ask != NULL) & (cycle[np.append(asked, 0)[ask]] > until)
+    kept = held & ~own & (ask != NULL) & (cycle[np.append(asked, 0)[ask]] > until)
     for name, which, note in (
-        ("late", late, "was held longer than relay.cache_cycles"), ("unasked", wrong, "was sent on, and nobody asked")
+        ("kept", kept, "was held longer than relay.cache_cycles"), ("unasked", wrong, "was sent on, and nobody asked")
     ):  # fmt: skip
         if which.any():
             at = out[which]

@@ -187,31 +187,21 @@ def conclude(s, relay, heard, freed):
 @jit
 def passing_acked(s, relay, heard):
     """ACKED at a relay (M19)."""
-    number = records.find(relay, heard.source, heard.incarnation, heard.uid)
-    if number != NONE and entry_at(relay, number).state != RecordState.ACKED:
-        entry = entry_at(relay, number)
-        records.acked(relay, entry)
-        seek_before(relay, Phase.ACK, entry)
+    ack(relay, heard.uid)
     tell.copied(relay.out[0], heard)
     tell.passed_to(s, relay, heard.source)
 
 
 @jit
-def seek_before(relay, phase, entry):
-    """A further step looks for the record of the message before."""
-    relay.phase, relay.job_number = phase, entry.prev
-
-
-@jit
-def ack_before(s, relay):
-    """A step: the record before is ACKED, too; without one this is the last."""
+def ack(relay, uid):
+    """A record becomes ACKED; a further step looks for the one before.  Where there is none to change, it is over."""
     heard = relay.heard[0]
-    number = records.find(relay, heard.source, heard.incarnation, relay.job_number)
+    number = records.find(relay, heard.source, heard.incarnation, uid)
     relay.phase = Phase.FIRST
     if number != NONE and entry_at(relay, number).state != RecordState.ACKED:
         entry = entry_at(relay, number)
         records.acked(relay, entry)
-        seek_before(relay, Phase.ACK, entry)
+        relay.phase, relay.job_number = Phase.ACK, entry.prev
 
 
 @jit
@@ -219,23 +209,19 @@ def ackacked(s, relay, heard):
     """ACKACKED at a relay (M20)."""
     tell.copied(relay.out[0], heard)
     tell.passed_to(s, relay, heard.target)
-    number = records.find(relay, heard.source, heard.incarnation, heard.uid)
-    if number != NONE:
-        entry = entry_at(relay, number)
-        records.end(s, relay, entry, Event.RELAY_FORGOT)
-        seek_before(relay, Phase.FORGET, entry)
+    forget(s, relay, heard.uid)
 
 
 @jit
-def forget_before(s, relay):
-    """A step: the record before ends, too; without one this is the last."""
+def forget(s, relay, uid):
+    """A record ends; a further step looks for the one before.  Where there is none, it is over."""
     heard = relay.heard[0]
-    number = records.find(relay, heard.source, heard.incarnation, relay.job_number)
+    number = records.find(relay, heard.source, heard.incarnation, uid)
     relay.phase = Phase.FIRST
     if number != NONE:
         entry = entry_at(relay, number)
         records.end(s, relay, entry, Event.RELAY_FORGOT)
-        seek_before(relay, Phase.FORGET, entry)
+        relay.phase, relay.job_number = Phase.FORGET, entry.prev
 
 
 @jit

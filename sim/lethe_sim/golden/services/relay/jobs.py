@@ -145,9 +145,9 @@ def control(s, relay):
     elif phase == Phase.FREE:
         hear.free_next(s, relay)
     elif phase == Phase.ACK:
-        hear.ack_before(s, relay)
+        hear.ack(relay, relay.job_number)
     elif phase == Phase.FORGET:
-        hear.forget_before(s, relay)
+        hear.forget(s, relay, relay.job_number)
     else:
         relay.phase = Phase.FIRST
         hear.search(s, relay)

@@ -30,9 +30,18 @@ def test_what_is_missing_is_told(kills, event):
     assert found.found and found.cases and found.bad == [kills.Kill(1, 500, 1)]
 
 
-def test_arguments_are_checked(kills, capsys):
-    for wrong in (["--node", "15"], ["--step", "0"], ["--first", "9", "--until", "9"]):
-        with pytest.raises(SystemExit) as ended:
-            kills.main(wrong)
-        assert ended.value.code == 2
-    assert "must be 0 to 14" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--node", "15"), "must be 0 to 14"), (("--step", "0"), "must be at least 1"),
+        (("--first", "9", "--until", "9"), "--first must be below --until"), (("--seed", str(1 << 32)), "below 2^32"),
+        (("--json", "nowhere/sums.json"), "nowhere/sums.json"), (("--json", "."), "is no file"),
+        (("--toml", "/dev/null"), "cannot be a directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_arguments_are_checked(kills, capsys, wrong, said):
+    with pytest.raises(SystemExit) as ended:
+        kills.main([*wrong])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
