@@ -23,6 +23,7 @@ from lethe_sim.ledger.here import audit
 from lethe_sim.report import relay
 from lethe_sim.report.html import environment
 from lethe_sim.trace import TraceWriter, open_trace, summed_counters
+from lethe_sim.trace.relay_ladder import find_message
 
 NETWORK = Path(__file__).with_name("network.toml")
 SOURCE, TARGET = 63, 62
@@ -48,7 +49,8 @@ PAGE_OF_THE_FILE = """
   {{ "%.0f"|format(loss * 100) }} % of what they carry.</p>
   <div class="grid">
     {% for picture in pictures %}
-    <div class="card"><h3>{{ picture.title }}</h3><p>{{ picture.about }}</p>{{ picture.drawn }}
+    <div class="card{{ " across" if picture.wide }}"><h3>{{ picture.title }}</h3><p>{{ picture.about }}</p>
+      <div class="scroll">{{ picture.drawn }}</div>
       <a class="data" download="{{ picture.name }}.csv" href="{{ picture.csv }}">Numbers as CSV</a></div>
     {% endfor %}
   </div>
@@ -94,8 +96,9 @@ def cross(system: System, data: bytes) -> Crossing:
         letters = golden.letters()
         came = [letters.payload(i) for i in range(len(letters)) if letters.node[i] == TARGET]
         return Crossing(
-            b"".join(came), len(pieces), golden.cycle, audit(trace), relay.pictures(course) if course else []
-        )
+            b"".join(came), len(pieces), golden.cycle, audit(trace),
+            relay.pictures(course, find_message(trace)) if course else [],
+        )  # fmt: skip
 
 
 def page(system: System, data: bytes, crossing: Crossing) -> str:

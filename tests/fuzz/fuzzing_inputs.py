@@ -431,7 +431,11 @@ def bent_trace(here: Path, name: str, goods: Goods, chance: Random) -> None:
 def trace(here: Path, chance: Random, goods: Goods) -> list[str]:
     """A damaged trace, drawn as a ladder: no Spark is needed for it."""
     bent_trace(here, "t.parquet", goods, chance)
-    return ["ladder", "t.parquet", *([chance.choice((*UIDS, "--list"))] if chance.random() < 0.5 else [])]
+    return [
+        "ladder",
+        "t.parquet",
+        *([chance.choice((*UIDS, "--list", "relay", "relay:1:1:0:0"))] if chance.random() < 0.5 else []),
+    ]
 
 
 def audited(here: Path, chance: Random, goods: Goods) -> list[str]:

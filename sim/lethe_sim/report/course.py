@@ -22,13 +22,14 @@ MOST_COLUMNS = 120
 
 
 class Picture(NamedTuple):
-    """A chart of a page with its words, and its numbers as the address of a download."""
+    """A chart of a page with its words, and its numbers as the address of a download; a wide one has a row alone."""
 
     name: str
     title: str
     about: str
     drawn: Markup
     csv: Markup
+    wide: bool = False
 
 
 class Course:

@@ -15,6 +15,7 @@ from lethe_sim.metrics.table import about_metric, read_ledger, table
 from lethe_sim.pipeline.compare import CompareResult
 from lethe_sim.trace import Meta, TraceError, open_trace
 from lethe_sim.trace import ladder as ladders
+from lethe_sim.trace.relay_ladder import RelayLadder, find_message
 
 from . import charts, fabric
 from . import flow as flow_pictures
@@ -83,7 +84,7 @@ def report(
     audit = jobs.audit_trace(path, spark=spark)
     compare = jobs.compare_traces(path, against, spark=spark) if against is not None else None
     unlucky = uid_text(audit.metrics.unlucky) if audit.metrics.unlucky is not None else None
-    slow, rows, flow, relay = None, [], None, None
+    slow, rows, flow, relay, message = None, [], None, None, None
     # What the audit found broken may be past drawing, and past counting.
     with contextlib.suppress(TraceError):
         ledger = read_ledger(trace)
@@ -95,6 +96,7 @@ def report(
             wrong=trace.meta.counters.get("sums", {}).get("wrong"),
         )
         flow, relay = flow_pictures.course(trace), relay_pictures.course(trace)
+        message = find_message(path) if relay else None
     page = render(
         audit,
         trace.meta,
@@ -103,6 +105,7 @@ def report(
         rows=rows,
         flow=flow,
         relay=relay,
+        message=message,
         compare=compare,
         name=Path(path).name,
     )
@@ -125,6 +128,7 @@ def render(
     rows: Sequence[Metric] = (),
     flow: flow_pictures.FlowCourse | None = None,
     relay: relay_pictures.RelayCourse | None = None,
+    message: RelayLadder | None = None,
     compare: CompareResult | None = None,
     name: str = "run.parquet",
 ) -> str:
@@ -136,6 +140,7 @@ def render(
     ladder, slowest : the lives of the datagram sent most often, and of the slowest; shown if given
     rows : the metrics of the run; shown if given
     flow, relay : what the trace says of these services over time; shown if given
+    message : the way of the message of relay with the most hops; shown with that
     compare : the comparison with the other side's trace; shown if given
     name : file name of the trace, for the commands that reproduce the page
     """
@@ -169,7 +174,7 @@ def render(
                 if life
             ],
             rows=[(row, about_metric(row.metric)) for row in rows],
-            pictures=_pictures(flow, relay),
+            pictures=_pictures(flow, relay, message),
             streams=flow_pictures.streams(flow) if flow else [],
             rows_csv=csv_uri(("metric", "value", "unit"), rows),
             compare=compare,
@@ -188,11 +193,11 @@ def render(
 
 
 def _pictures(
-    flow: flow_pictures.FlowCourse | None, relay: relay_pictures.RelayCourse | None
+    flow: flow_pictures.FlowCourse | None, relay: relay_pictures.RelayCourse | None, message: RelayLadder | None
 ) -> dict[str, list[Picture]]:
     """By service, the charts of what it did over time."""
     drawn = {"flow": flow_pictures.pictures(flow)} if flow else {}
-    return drawn | ({"relay": relay_pictures.pictures(relay)} if relay else {})
+    return drawn | ({"relay": relay_pictures.pictures(relay, message)} if relay else {})
 
 
 def _undelivered(audit: AuditResult) -> int:

@@ -14,9 +14,11 @@ from lethe.spec.services import RELAY
 from lethe.spec.services.relay import Type
 from lethe.spec.wire import UID_SOURCE_SHIFT
 from lethe_sim.trace import TraceReader
+from lethe_sim.trace.relay_ladder import RelayHop, RelayLadder
 
 from .course import Course, Levels, Picture, service_rows
 from .html import csv_uri
+from .ladder import draw_way
 from .svg import element, picture, text, title
 from .timeline import MOST_LINES, Stretch
 
@@ -126,10 +128,10 @@ def course(trace: TraceReader) -> RelayCourse | None:
 # Pictures
 
 
-def pictures(found: RelayCourse) -> list[Picture]:
-    """The charts that a run has something to show in."""
+def pictures(found: RelayCourse, ladder: RelayLadder | None = None) -> list[Picture]:
+    """The charts that a run has something to show in, and the way of a message, if one is given."""
     drawn = [_messages(found), *_trees(found), _live(found), _again(found), _answered(found), _control(found)]
-    return [one for one in (*drawn, _want(found)) if one is not None]
+    return [one for one in (*drawn, _want(found), _way(ladder) if ladder else None) if one is not None]
 
 
 def _messages(found: RelayCourse) -> Picture:
@@ -182,6 +184,20 @@ def _answered(found: RelayCourse) -> Picture | None:
     about += f" {hidden:,} further nodes are in the numbers only." if hidden else ""
     drawn = picture(width, 12 + row * len(shown), parts, "Who sent again", "chart")
     return Picture("answered", "Who sent again", about, drawn, csv_uri(("node", "as", "hops"), rows))
+
+
+def _way(ladder: RelayLadder) -> Picture:
+    rows = [
+        (row.launched, row.sender, row.receiver, row.name, row.arrived, row.fate)
+        if isinstance(row, RelayHop)
+        else (row.cycle, " ".join(map(str, row.nodes)), "", row.text, row.until, "")
+        for row in ladder.rows
+    ]
+    return Picture(
+        "message", "The message with the most hops", f"{ladder.title.capitalize()}. Time runs down; an arrow is a "
+        "message of a hop, a cross one that never came. A line is broken where its node has died.",
+        draw_way(ladder), csv_uri(("cycle", "node", "to", "what", "until", "fate"), rows), True,
+    )  # fmt: skip
 
 
 def _control(found: RelayCourse) -> Picture | None:

@@ -91,6 +91,10 @@ def test_ladder(lethe, small):
     told = lethe("ladder", "small.parquet", "three")
     assert (told.code, told.err.count("\n")) == (cli.MISTAKE, 1)
     assert "'three' is no UID" in told.err
+    for words in (("relay",), ("relay:1:1:0:0",), ("relay", "--list")):
+        told = lethe("ladder", "small.parquet", *words)
+        assert (told.code, told.err.count("\n")) == (cli.MISTAKE, 1)
+        assert "its system has no [relay]" in told.err
 
 
 FILE = '[topology]\nlevels = 1\n[faults]\nloss = 0.2\nflip = 0.001\n[workload]\nkind = "file"\npath = "sent.bin"\n'

@@ -10,6 +10,7 @@ from lethe.spec.overlay import Overlay
 from lethe_sim.golden.model import Golden
 from lethe_sim.report import relay
 from lethe_sim.trace import TraceWriter, open_trace
+from lethe_sim.trace.relay_ladder import find_message
 from tests.helpers.golden_systems import make
 from tests.helpers.html_balance import Balance
 from tests.helpers.relay_systems import deaths, relay_system
@@ -61,8 +62,13 @@ def lost(rows) -> int:
 
 
 def test_the_pictures(trace):
-    pictures = {picture.name: picture for picture in relay.pictures(relay.course(trace))}
-    assert {*pictures} == {"messages", "tree", "tree_after", "live", "replays", "answered", "control", "want"}
+    drawn = relay.pictures(relay.course(trace), find_message(trace.path))
+    pictures = {picture.name: picture for picture in drawn}
+    assert [*pictures][-1] == "message" and pictures["message"].wide
+    assert {*pictures} == {
+        "messages", "tree", "tree_after", "live", "replays", "answered", "control", "want", "message",
+    }  # fmt: skip
+    assert pictures["message"].about.startswith("Message ")
     for picture in pictures.values():
         Balance().feed(str(picture.drawn))
         assert picture.about.endswith(".") and picture.csv.startswith("data:text/csv")
