@@ -20,7 +20,16 @@ from lethe.spec.sections.faults import death
 from lethe.spec.services.relay import RecordState, Type
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.script import Item, Script
-from lethe_sim.golden.services.relay.state import FromRow, HopRecord, Moving, PostCell, RelayJob, RelaySlot, ToRow
+from lethe_sim.golden.services.relay.state import (
+    FromRow,
+    HopRecord,
+    Moving,
+    Phase,
+    PostCell,
+    RelayJob,
+    RelaySlot,
+    ToRow,
+)
 from lethe_sim.golden.services.relay.state import Relay as Relays
 from lethe_sim.golden.state import NONE as NO_NUMBER
 from tests.helpers.relay_systems import Seen, deaths, relay_system
@@ -50,6 +59,8 @@ _TO_TARGET = (
     Event.RELAY_FORGOT,
 )  # fmt: skip
 _NONE_TAG = 0xFFFF
+#: Phases of data in whose step decides what an earlier step could not.
+_DECIDE = (Phase.SEARCH, Phase.JUDGE)
 
 
 class Mismatch(AssertionError):
@@ -180,6 +191,8 @@ class _Watch:
                 job["acts"] = cycle
                 if job["job"] in (RelayJob.CONTROL, RelayJob.DATA):
                     job["heard"] = self._heard(node)
+        elif job is not None and job["job"] == RelayJob.DATA and before[1] in _DECIDE and after[1] != before[1]:
+            job["acts"] = cycle  # only now it is decided what becomes of the message
         if job is not None and before[5] != after[5] == Moving.RECORD:
             head = self.relays[node].told_data[0]
             job["gives"] = int(head.hop), int(head.source), int(head.uid) & 0xFFFF
@@ -493,6 +506,9 @@ class Replay:
                 self.net.update(hop for hop in self.rules.sent if self._same(hop) == self._told(one))
         self.waits |= {(hop.sender, hop.stream, hop.index) for hop in self.rules.sent if hop.kind == model.DATA}
         with suppress(Mismatch):
+            if step.gives:  # whatever it did before
+                _, source, uid = step.gives
+                self.waits.add((step.node, *self._message(source, uid, about)))
             self._gives(step, about)
 
     def _sent(self, step: Step, seen: list[Seen], about: str) -> list[Seen]:
