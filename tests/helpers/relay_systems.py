@@ -11,6 +11,7 @@ from lethe.spec.events import Event
 from lethe.spec.trace import DETAIL, EVENT, EXTRA, LENGTH, PEER
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.script import Item, Script
+from lethe_sim.golden.services.relay.state import Relay
 
 
 class Seen(NamedTuple):
@@ -45,6 +46,12 @@ def relay_system(nodes: int = 8, **changed: dict) -> System:
     for name, table in changed.items():
         tables[name] = tables.get(name, {}) | table
     return System.make(**tables)
+
+
+def relay_of(golden: Golden, node: int) -> Relay:
+    """What the relay of a node knows."""
+    k, ni, _ = golden.memory(node)
+    return Relay(ni, int(k.rooms[0].at))
 
 
 def deaths(*died: tuple[int, int]) -> dict:

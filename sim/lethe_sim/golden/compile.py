@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lethe.spec import capture, events, random, stages, topology, trace, wire
-from lethe.spec.services import flow
+from lethe.spec.services import flow, relay
 
 JIT = not os.environ.get("LETHE_NO_JIT") and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
@@ -30,7 +30,7 @@ def _sources() -> str:
     here = Path(__file__).parent
     for path in sorted(here.rglob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
-    for module in (capture, events, flow, random, stages, topology, trace, wire):
+    for module in (capture, events, flow, relay, random, stages, topology, trace, wire):
         for name, value in sorted(vars(module).items()):
             if isinstance(value, int | tuple | dict | wire.Crc):
                 digest.update(f"{name}={value}".encode())

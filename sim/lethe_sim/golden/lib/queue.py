@@ -45,6 +45,13 @@ def removed(queue, places, cycle):
 
 
 @jit
+def place_in(queue, places, behind):
+    """The place of a ring that is ``behind`` the oldest entry of its queue."""
+    place = queue.head + behind
+    return place - places if place >= places else place
+
+
+@jit
 def queue_of(k, ni, number):
     """One of the `Queues` of an NI."""
     return Queue(ni, k.at_queues, number)

@@ -116,29 +116,22 @@ def start(loop):
 
 
 @jit
-def place_in(queued, places, behind):
-    """The place of a ring that is ``behind`` the oldest entry of its queue."""
-    place = queued.head + behind
-    return place - places if place >= places else place
-
-
-@jit
 def beat_at(loop, behind):
     """A beat, counted from the one at the output."""
-    return Beat(loop, _BEATS, place_in(loop.beats[0], loop.flits + 1, behind))
+    return Beat(loop, _BEATS, queue.place_in(loop.beats[0], loop.flits + 1, behind))
 
 
 @jit
 def delivered_at(loop, behind):
     """A record that waits for the host."""
-    place = place_in(loop.deliveries[0], loop.slots + 1, behind)
+    place = queue.place_in(loop.deliveries[0], loop.slots + 1, behind)
     return Delivered(loop, _BEATS + (loop.flits + 1) * _BEAT, place)
 
 
 @jit
 def completed_at(loop, behind):
     """An own completion."""
-    place = place_in(loop.completions[0], loop.slots + 1, behind)
+    place = queue.place_in(loop.completions[0], loop.slots + 1, behind)
     return Completed(loop, _BEATS + (loop.flits + 1) * _BEAT + (loop.slots + 1) * _DELIVERED, place)
 
 
@@ -252,7 +245,7 @@ def show(s):
     delivery.cls, delivery.length = record.cls, record.length
     delivery.data_valid = queue.shows(loop.beats[0], s.cycle)
     if delivery.data_valid:
-        words_of_it = at(s.words, 2 * place_in(loop.beats[0], loop.flits + 1, 0))
+        words_of_it = at(s.words, 2 * queue.place_in(loop.beats[0], loop.flits + 1, 0))
         s.above.beats[2 * loop.stream], s.above.beats[2 * loop.stream + 1] = words_of_it[0], words_of_it[1]
         delivery.last = beat_at(loop, 0).last
 
@@ -354,7 +347,7 @@ def take_beat(s, loop):
     if not loop.cause:
         behind = loop.beats[0].level + loop.uncommitted
         left = 8 * loop.length - loop.uncommitted * s.k.flit_bits
-        words_of_it = at(s.words, 2 * place_in(loop.beats[0], loop.flits + 1, behind))
+        words_of_it = at(s.words, 2 * queue.place_in(loop.beats[0], loop.flits + 1, behind))
         words_of_it[0], words_of_it[1] = cut(s.k.flit_bits, s.above.beat[0], s.above.beat[1], left)
         beat_at(loop, behind).last = loop.due == 0
         loop.uncommitted += 1

@@ -21,7 +21,6 @@ from .state import (
     offer_of,
     out_at,
     peer_at,
-    place_in,
     row_at,
 )
 
@@ -59,7 +58,7 @@ def enqueue(flow, cycle, number):
     """A notice waits to be sent."""
     states(flow)[number] = Notice.QUEUED
     waiting = flow.control_queue[0]
-    number_at(flow, flow.at_control)[place_in(waiting, flow.nodes * flow.notices + 1, waiting.level)] = number
+    number_at(flow, flow.at_control)[queue.place_in(waiting, flow.nodes * flow.notices + 1, waiting.level)] = number
     queue.added(waiting, 1, cycle)
 
 

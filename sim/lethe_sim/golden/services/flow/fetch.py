@@ -1,15 +1,15 @@
 """From cells to the host (section 7): a cell is fetched, shown, and freed when it is taken."""
 
 from lethe.spec.events import FLOW_TAKEN, Event
-from lethe_sim.golden.compile import apart, at, jit
+from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import event_word, extra
-from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib import ahead
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
 from .congestion import weigh_port
-from .state import OUTPUT, cell_at, number_at, place_in, port_at
+from .state import OUTPUT, cell_at, number_at, port_at
 
 # From the choice of a port to the record of its cell, and to the cycle in which it can be shown.
 READ = 5
@@ -85,12 +85,9 @@ def tell(s, flow, event, number):
 @jit
 def step_show(s, flow, shown):
     """One cycle of the show; ``shown`` is the cell that it had at the start of the cycle."""
-    held = flow.output[0].level + (flow.on_way & 1) + (flow.on_way >> 1)
-    if site.takes_delivered_beat(s.above, 0):
-        queue.removed(flow.output[0], OUTPUT + 1, s.cycle)
-    if flow.on_way & 2:
-        queue.added(flow.output[0], 1, s.cycle)
-    flow.on_way = flow.on_way << 1 & 2
+    held = ahead.held(flow.output[0], flow.on_way)
+    taken = site.takes_delivered_beat(s.above, 0)
+    flow.on_way = ahead.step(flow.output[0], OUTPUT + 1, flow.on_way, taken, s.cycle)
     if shown == NONE:
         return
     if flow.show_read < flow.show_beats and held < OUTPUT:
@@ -105,11 +102,8 @@ def step_show(s, flow, shown):
 @jit
 def read(s, flow):
     """A beat is read, and is on its way to the beat output, behind those that are."""
-    behind = flow.output[0].level + (flow.on_way >> 1)
-    place = place_in(flow.output[0], OUTPUT + 1, behind)
-    word = at(s.words, flow.at_output + 2 * place)
-    source = at(s.words, flow.at_cell_words + 2 * (flow.show_cell * flow.cell_beats + flow.show_read))
-    word[0], word[1] = source[0], source[1]
+    source = flow.at_cell_words + 2 * (flow.show_cell * flow.cell_beats + flow.show_read)
+    place = ahead.read(s.words, flow.output[0], OUTPUT + 1, flow.on_way, flow.at_output, source)
     flow.show_read += 1
     number_at(flow, flow.at_lasts)[place] = flow.show_read == flow.show_beats
     flow.on_way |= 1

@@ -8,7 +8,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.services import site
 
-from .state import number_at, peer_at, place_in, weigh
+from .state import number_at, peer_at, weigh
 
 
 @jit
@@ -52,7 +52,7 @@ def notice(s, flow, node):
     if peer.noticed:
         return
     peer.noticed = 1
-    number_at(flow, flow.at_told)[place_in(waiting, flow.nodes + 1, waiting.level)] = node
+    number_at(flow, flow.at_told)[queue.place_in(waiting, flow.nodes + 1, waiting.level)] = node
     queue.added(waiting, 1, s.cycle)
 
 

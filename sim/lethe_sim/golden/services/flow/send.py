@@ -26,7 +26,6 @@ from .state import (
     message_at,
     out_at,
     peer_at,
-    place_in,
     port_at,
     push_completion,
     push_entry,
@@ -260,7 +259,7 @@ def admit_own(s, flow):
 @jit
 def beat_place(flow, behind):
     """Where a beat stands among the words, counted from the oldest."""
-    return BEATS + 2 * place_in(flow.beats_in[0], flow.beat_depth + 1, behind)
+    return BEATS + 2 * queue.place_in(flow.beats_in[0], flow.beat_depth + 1, behind)
 
 
 @jit

@@ -570,28 +570,21 @@ def row_at(flow, slot):
 
 
 @jit
-def place_in(queued, places, behind):
-    """The place of a ring that is ``behind`` the oldest entry of its queue."""
-    place = queued.head + behind
-    return place - places if place >= places else place
-
-
-@jit
 def message_at(flow, behind):
     """A record that was taken, counted from the oldest."""
-    return Message(flow, flow.at_messages, place_in(flow.records_in[0], 2, behind))
+    return Message(flow, flow.at_messages, queue.place_in(flow.records_in[0], 2, behind))
 
 
 @jit
 def ended_at(flow, behind):
     """A completion that waits for the host."""
-    return Ended(flow, flow.at_completions, place_in(flow.completions[0], flow.slots + 5, behind))
+    return Ended(flow, flow.at_completions, queue.place_in(flow.completions[0], flow.slots + 5, behind))
 
 
 @jit
 def entry_at(flow, behind):
     """An entry of the journal."""
-    return Entry(flow, flow.at_journal, place_in(flow.journal[0], flow.records_limit + 5, behind))
+    return Entry(flow, flow.at_journal, queue.place_in(flow.journal[0], flow.records_limit + 5, behind))
 
 
 @jit

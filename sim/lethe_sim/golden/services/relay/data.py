@@ -3,7 +3,6 @@
 from lethe.spec.events import RELAY_POSTS, Event
 from lethe.spec.services.relay import RecordState, Type
 from lethe_sim.golden.compile import apart, at, jit
-from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import cut
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
@@ -20,15 +19,15 @@ from .state import (
     buffer_at,
     cell_at,
     entry_at,
+    free_ones,
     from_at,
+    give_free,
     give_free_buffer,
-    give_free_cell,
     newer,
     number_at,
-    place_in,
+    push,
     route_at,
-    take_free_buffer,
-    take_free_cell,
+    take_free,
     to_at,
     unhold,
     wait_buffer,
@@ -66,7 +65,8 @@ def act(s, relay):
         else:
             park(s, relay)
     elif relay.phase == Phase.STORE:
-        tell.entry_event(s, Event.RELAY_EVICT, entry_at(relay, relay.job_number))
+        entry = entry_at(relay, relay.job_number)
+        tell.relay_event(s, Event.RELAY_EVICT, entry, entry.length)
         store(s, relay)
     elif relay.phase == Phase.RELEASE:
         release(s, relay)
@@ -117,7 +117,7 @@ def clear(relay):
     if cell.parked and cell.source == relay.heard[0].source:
         cell.parked = 0
         relay.parked -= 1
-        give_free_cell(relay, relay.job_number)
+        give_free(relay, relay.free_cells[0], relay.job_number)
     relay.job_number += 1
     if relay.job_number == relay.cells:
         relay.phase = Phase.JUDGE
@@ -129,7 +129,7 @@ def judge(s, relay):
     heard = relay.heard[0]
     row = from_at(relay, heard.source)
     if heard.prev == row.mark:
-        if relay.free_cells == relay.fresh_cells:
+        if free_ones(relay.free_cells[0]) == 0:
             go_hungry(s, relay, heard)
             return
         take_cell(s, relay, heard, 1)
@@ -148,7 +148,7 @@ def judge(s, relay):
 def park(s, relay):
     """A message before its turn is parked, if a cell is left for another (M12)."""
     heard = relay.heard[0]
-    if relay.free_cells - relay.fresh_cells < 2:
+    if free_ones(relay.free_cells[0]) < 2:
         go_hungry(s, relay, heard)
         return
     take_cell(s, relay, heard, 0)
@@ -158,7 +158,7 @@ def park(s, relay):
 @jit
 def take_cell(s, relay, heard, posts):
     """A cell for the message."""
-    relay.job_cell, relay.job_posts = take_free_cell(relay), posts
+    relay.job_cell, relay.job_posts = take_free(relay, relay.free_cells[0]), posts
     cell = cell_at(relay, relay.job_cell)
     cell.source, cell.incarnation, cell.cls, cell.length = heard.source, heard.incarnation, heard.cls, length(relay)
     cell.uid, cell.prev, cell.slot = heard.uid, heard.prev, heard.slot
@@ -168,39 +168,23 @@ def take_cell(s, relay, heard, posts):
 def go_hungry(s, relay, heard):
     """There is no cell (M13)."""
     row = from_at(relay, heard.source)
-    tell.message_event(
-        s,
-        RELAY_POSTS,
-        Event.RELAY_HUNGRY,
-        heard.source,
-        length(relay),
-        heard.source,
-        heard.incarnation,
-        heard.slot,
-        heard.uid,
-    )
+    tell.message_event(s, RELAY_POSTS, Event.RELAY_HUNGRY, heard.source, length(relay), heard)
     if not row.hungry:
         row.hungry = 1
-        waiting = relay.hungry[0]
-        number_at(relay, relay.at_hungry)[place_in(waiting, relay.nodes + 1, waiting.level)] = heard.source
-        queue.added(waiting, 1, s.cycle)
+        push(relay, relay.hungry[0], relay.at_hungry, relay.nodes + 1, heard.source, s.cycle)
     beats(s, relay, Beats.DROP)
 
 
 @jit
 def cell_event(s, event, cell):
     """An event about the message of a cell."""
-    tell.message_event(
-        s, RELAY_POSTS, event, cell.source, cell.length, cell.source, cell.incarnation, cell.slot, cell.uid
-    )
+    tell.message_event(s, RELAY_POSTS, event, cell.source, cell.length, cell)
 
 
 @jit
 def post(s, relay, number):
     """A cell is posted."""
-    waiting = relay.posted[0]
-    number_at(relay, relay.at_posted)[place_in(waiting, relay.cells + 1, waiting.level)] = number
-    queue.added(waiting, 1, s.cycle)
+    push(relay, relay.posted[0], relay.at_posted, relay.cells + 1, number, s.cycle)
     cell_event(s, Event.RELAY_POST, cell_at(relay, number))
 
 
@@ -252,7 +236,7 @@ def pass_on(s, relay, heard):
             return
     else:
         number = records.way(relay, heard.source, heard.uid)
-    if number != NONE and relay.free_buffers == relay.fresh_buffers and relay.held > 0:
+    if number != NONE and free_ones(relay.free_buffers[0]) == 0 and relay.held > 0:
         evict(s, relay)
         relay.phase = Phase.STORE
         return
@@ -286,21 +270,20 @@ def store(s, relay):
         records.make(s, relay, number, heard, length(relay))
     entry = entry_at(relay, number)
     records.fill(entry, heard, length(relay))
-    if relay.free_buffers == relay.fresh_buffers:
+    if free_ones(relay.free_buffers[0]) == 0:
         records.become(relay, entry, RecordState.OWED)
         tell.relay_event(s, Event.RELAY_OWED, heard, length(relay))
         beats(s, relay, Beats.DROP)
         return
-    entry.buffer = take_free_buffer(relay)
+    entry.buffer = take_free(relay, relay.free_buffers[0])
     buffer_at(relay, entry.buffer).record = number
     records.become(relay, entry, RecordState.SENDING)
+    # Where it does not go at once it waits from the last beat on; until then nothing else may take it.
+    buffer_at(relay, entry.buffer).state = Keeping.MOVING
     relay.job_number = entry.buffer
     if transfer.at_once(s, relay):
-        buffer_at(relay, entry.buffer).state = Keeping.MOVING
         give_through(s, relay, heard, entry.buffer, number)
     else:
-        # It waits from the last beat on; until then nothing else may take it.
-        buffer_at(relay, entry.buffer).state = Keeping.MOVING
         beats(s, relay, Beats.BUFFER)
 
 

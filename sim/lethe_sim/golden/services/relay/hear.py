@@ -99,7 +99,7 @@ def act(s, relay):
     if heard.type == Type.LINK and relay.radix > 0 and not fits(relay, heard):
         ignored(s, Event.RELAY_IGNORED, register.source)
         return
-    shown = 0 if heard.type == Type.PULL else heard.uid & 0xFFFF
+    shown = 0 if heard.type == Type.PULL else heard.uid & tell.LOW_UID
     word = event_word(Event.RELAY_HEARD, tell.detail(heard), heard.hop, 0)
     site.tell(s, RELAY_HEARS, word, extra(shown), tell.name(heard))
     if heard.type == Type.ACKED:

@@ -1,15 +1,16 @@
 """The host's side (section 5): records that pass, messages that are stored, completions, and the show."""
 
 from lethe.spec.events import RELAY_TAKEN, Event
+from lethe.spec.services.relay import MODE
 from lethe_sim.golden.compile import at, jit
 from lethe_sim.golden.events import event_word, extra
-from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib import ahead, queue
 from lethe_sim.golden.lib.bits import cut
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
-from . import records, work
+from . import records, tell, work
 from .state import (
     SHOWN,
     HostIn,
@@ -17,7 +18,7 @@ from .state import (
     RelayJob,
     cell_at,
     number_at,
-    place_in,
+    pop,
     row_at,
 )
 
@@ -48,7 +49,7 @@ def offer(s, relay):
     site.withdraw_beat(s.below)
     if relay.job == RelayJob.DATA:
         below.cls = relay.data_class
-    if above.send_valid and above.mode != 2 and passes(s, relay):
+    if above.send_valid and above.mode != MODE and passes(s, relay):
         below.send_valid, below.destination, below.cls, below.mode = 1, above.destination, above.cls, above.mode
         below.length, below.tag, below.deadline = above.length, above.tag, above.deadline
         below.retry_limit, below.expect = above.retry_limit, above.expect
@@ -117,12 +118,8 @@ def show_completion(s, relay, shown):
     if shows_own(s, relay):
         ended = records.ended_at(relay, 0)
         shown.completion_valid, shown.slot, shown.generation = 1, ended.slot, ended.generation
-        shown.destination, shown.tag, shown.status, shown.cause = (
-            ended.destination,
-            ended.tag,
-            ended.status,
-            ended.cause,
-        )
+        shown.destination, shown.tag = ended.destination, ended.tag
+        shown.status, shown.cause = ended.status, ended.cause
         shown.peer_incarnation = 0
         return
     shown.completion_valid = passes_completion(s, relay)
@@ -162,12 +159,9 @@ def show_delivery(s, relay):
 @jit
 def step_show(s, relay):
     """One cycle of the show; returns the cell that is free from the next cycle on, or `NONE`."""
-    held = relay.shown[0].level + (relay.show_way & 1) + (relay.show_way >> 1)
-    if site.takes_delivered_beat(s.above, 1):
-        queue.removed(relay.shown[0], SHOWN + 1, s.cycle)
-    if relay.show_way & 2:
-        queue.added(relay.shown[0], 1, s.cycle)
-    relay.show_way = relay.show_way << 1 & 2
+    held = ahead.held(relay.shown[0], relay.show_way)
+    taken = site.takes_delivered_beat(s.above, 1)
+    relay.show_way = ahead.step(relay.shown[0], SHOWN + 1, relay.show_way, taken, s.cycle)
     if relay.show_cell == NONE:
         if queue.shows(relay.posted[0], s.cycle):
             fetch(s, relay)
@@ -179,9 +173,8 @@ def step_show(s, relay):
     if site.takes_delivery(s.above, 1):
         relay.show_taken = 1
         cell = cell_at(relay, relay.show_cell)
-        site.tell(
-            s, RELAY_TAKEN, event_word(Event.RELAY_TAKE, 0, cell.source, cell.length), extra(cell.uid & 0xFFFF), 0
-        )
+        word = event_word(Event.RELAY_TAKE, 0, cell.source, cell.length)
+        site.tell(s, RELAY_TAKEN, word, extra(cell.uid & tell.LOW_UID), 0)
     if relay.show_taken and relay.show_read == relay.show_beats:
         freed = relay.show_cell
         relay.show_cell = NONE
@@ -192,8 +185,7 @@ def step_show(s, relay):
 @jit
 def fetch(s, relay):
     """The oldest cell that is posted is fetched."""
-    relay.show_cell = number_at(relay, relay.at_posted)[relay.posted[0].head]
-    queue.removed(relay.posted[0], relay.cells + 1, s.cycle)
+    relay.show_cell = pop(relay, relay.posted[0], relay.at_posted, relay.cells + 1, s.cycle)
     relay.show_at, relay.show_taken, relay.show_read = s.cycle, 0, 0
     relay.show_beats = payload_flits(s.k, cell_at(relay, relay.show_cell).length)
 
@@ -201,11 +193,8 @@ def fetch(s, relay):
 @jit
 def read(s, relay):
     """A beat is read, and is on its way to the beat output."""
-    behind = relay.shown[0].level + (relay.show_way >> 1)
-    place = place_in(relay.shown[0], SHOWN + 1, behind)
-    word = at(s.words, relay.at_shown + 2 * place)
-    source = at(s.words, relay.at_cell_words + 2 * (relay.show_cell * relay.cell_beats + relay.show_read))
-    word[0], word[1] = source[0], source[1]
+    source = relay.at_cell_words + 2 * (relay.show_cell * relay.cell_beats + relay.show_read)
+    place = ahead.read(s.words, relay.shown[0], SHOWN + 1, relay.show_way, relay.at_shown, source)
     relay.show_read += 1
     number_at(relay, relay.at_shown_last)[place] = relay.show_read == relay.show_beats
     relay.show_way |= 1

@@ -50,11 +50,11 @@ def can_begin(s, relay, job):
     if job == RelayJob.GIVEN:
         return relay.host == HostIn.STORED
     if job == RelayJob.FEED:
-        return relay.free_cells > 0 and queue.shows(relay.hungry[0], s.cycle) and has_room(s, relay)
+        return relay.free_cells[0].level > 0 and queue.shows(relay.hungry[0], s.cycle) and has_room(s, relay)
     if job == RelayJob.CANCEL:
         return relay.cancel_walk and not relay.cancelling
     if job == RelayJob.OWED:
-        return relay.owing > 0 and relay.free_buffers + relay.held > 0 and has_room(s, relay)
+        return relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and has_room(s, relay)
     return relay.look_wanted and has_room(s, relay)
 
 
@@ -105,11 +105,10 @@ def acts(s, relay):
 @apart
 def act(s, relay):
     """A step."""
-    job, before = relay.job, relay.phase
+    job = relay.job
     if job == RelayJob.CONTROL:
         control(s, relay)
     elif job == RelayJob.DATA:
-        relay.phase = before
         data.act(s, relay)
     elif job == RelayJob.COMPLETION:
         work.completion(relay)

@@ -17,9 +17,8 @@ from .state import (
     RelayEnded,
     buffer_at,
     entry_at,
+    give_free,
     give_free_buffer,
-    give_free_slot,
-    place_in,
     slot_at,
     stamp,
     to_at,
@@ -106,7 +105,7 @@ def drop_buffer(relay, entry):
 @jit
 def end(s, relay, entry, event):
     """A record ends."""
-    tell.entry_event(s, event, entry)
+    tell.relay_event(s, event, entry, entry.length)
     drop_buffer(relay, entry)
     become(relay, entry, 0)
     entry.valid = 0
@@ -132,7 +131,7 @@ def push_completion(s, relay, slot, generation, destination, tag, status, cause)
 @jit
 def ended_at(relay, behind):
     """An own completion, counted from the oldest."""
-    return RelayEnded(relay, relay.at_completions, place_in(relay.completions[0], relay.slots + 5, behind))
+    return RelayEnded(relay, relay.at_completions, queue.place_in(relay.completions[0], relay.slots + 5, behind))
 
 
 @apart
@@ -148,11 +147,11 @@ def free_head(s, relay, target, status, cause):
     push_completion(s, relay, relay.ni_slots + number, slot.generation, target, slot.tag, status, cause)
     uid = pack_uid(s.node, s.incarnation, number, 0)
     word = event_word(Event.RELAY_END, ending(status, cause), target, 0)
-    site.tell(s, RELAY_ENDED, word, extra(slot.uid & 0xFFFF), uid)
+    site.tell(s, RELAY_ENDED, word, extra(slot.uid & tell.LOW_UID), uid)
     slot.generation = slot.generation + 1 & s.k.generation_mask
     reads = relay.moving != Moving.IDLE and relay.moving_of == Of.SLOT and relay.moving_number == number
     if not reads:
-        give_free_slot(relay, number)
+        give_free(relay, relay.free_slots[0], number)
     return number
 
 

@@ -14,7 +14,7 @@ from lethe_sim.golden.services.site import tell
 from lethe_sim.golden.state import NONE, Delivery
 
 from . import data, hear, host, jobs, transfer, walk
-from .state import HostIn, Moving, Phase, Relay, RelayJob, give_free_cell, slot_at, start
+from .state import HostIn, Moving, Phase, Relay, RelayJob, give_free, slot_at, start
 from .state import begin as begin_again
 
 _FLAGS = RELAY.flags
@@ -120,8 +120,8 @@ def step(s):
         jobs.begin(s, relay, job)
     ends = moving != Moving.IDLE and transfer.step(s, relay, moving)
     if freed != NONE:
-        give_free_cell(relay, freed)
-        relay.fresh_cells = 1
+        give_free(relay, relay.free_cells[0], freed)
+        relay.free_cells[0].fresh = 1
     early = ends and transfer.end_early(relay)
     if acts:
         jobs.act(s, relay)
@@ -130,7 +130,7 @@ def step(s):
         relay.asking, relay.pulled = pulled, relay.pulled & ~pulled
     elif passes and relay.walking:
         walk.go_on(relay)
-    relay.fresh_slots = relay.fresh_cells = relay.fresh_buffers = 0
+    relay.free_slots[0].fresh = relay.free_cells[0].fresh = relay.free_buffers[0].fresh = 0
     if s.below.shows.accepted_valid:
         transfer.accepted(s, relay, moving)
     if control != Moving.IDLE:
@@ -157,7 +157,7 @@ def reset(s):
     if relay.reset_in == s.cycle - 1:
         begin_again(relay, s.cycle + 1, s.cycle + 1 + s.k.initial)
     else:
-        tell(s, RELAY_MESSAGE, event_word(Event.RELAY_RESET, 0, 0, relay.cells - relay.free_cells), U0, 0)
+        tell(s, RELAY_MESSAGE, event_word(Event.RELAY_RESET, 0, 0, relay.cells - relay.free_cells[0].level), U0, 0)
         start(relay, s.cycle + 1, s.cycle + 1 + s.k.initial)
     relay.reset_in = s.cycle
 
@@ -169,7 +169,7 @@ def still(relay):
     moves += relay.registers[0].state + relay.registers[1].state + (relay.show_cell != NONE)
     waits = relay.sending[0].level + relay.telling[0].level + relay.hungry[0].level + relay.posted[0].level
     ends = relay.completions[0].level + relay.shown[0].level + relay.show_way
-    return moves + waits + ends + relay.cells - relay.free_cells == 0
+    return moves + waits + ends + relay.cells - relay.free_cells[0].level == 0
 
 
 @jit

@@ -235,6 +235,16 @@ class RelayEnded(Record):
     cause: int
 
 
+class Ring(Record):
+    """Numbers of free things, the oldest first; ``fresh``: free since this cycle, and counted from the next on."""
+
+    at: int
+    places: int
+    head: int
+    level: int
+    fresh: int
+
+
 class Relay(Record):
     """A relay: sizes, places, state; behind it lie its tables and rings."""
 
@@ -269,9 +279,6 @@ class Relay(Record):
     at_entries: int
     at_buffers: int
     at_rows: int
-    at_free_slots: int
-    at_free_cells: int
-    at_free_buffers: int
     at_held: int
     at_posted: int
     at_hungry: int
@@ -287,7 +294,9 @@ class Relay(Record):
     at_buffer_words: int
     # Kept over resets.
     reset_in: int  # the last cycle of reset
-    unseen_owed: int  # events that the lane had no room for
+    free_slots: Any = records(Ring, 1)
+    free_cells: Any = records(Ring, 1)
+    free_buffers: Any = records(Ring, 1)
     # Looked at in most cycles.
     begun: int  # the first cycle after reset
     ready_from: int
@@ -303,15 +312,6 @@ class Relay(Record):
     known: int  # records
     owing: int  # records that are OWED
     parked: int
-    fresh_slots: int  # that became free in this cycle, and count from the next on; likewise cells and buffers
-    fresh_cells: int
-    fresh_buffers: int
-    free_slots: int
-    free_slots_head: int
-    free_cells: int
-    free_cells_head: int
-    free_buffers: int
-    free_buffers_head: int
     held: int
     owed: int  # own completions that are to be taken
     own_held: int  # an own completion was shown in the cycle before, and not taken
@@ -384,12 +384,6 @@ class Relay(Record):
 _CLEARED = (Relay.begun, Relay.size)
 
 
-class Queued(Record):
-    """An entry of the queue to send: a slot, or (from O on) a buffer."""
-
-    number: int
-
-
 def numbers(system: System, below: HostPort) -> np.ndarray:
     """What a relay begins with."""
     nodes, relay = system.nodes, system.relay
@@ -408,7 +402,6 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
         "at_slots": relay.slots * RelaySlot.size, "at_to": nodes * ToRow.size, "at_from": nodes * FromRow.size,
         "at_cells": relay.cells * PostCell.size, "at_entries": relay.records * HopRecord.size,
         "at_buffers": relay.buffers * HopBuffer.size, "at_rows": below.slots * HopRow.size,
-        "at_free_slots": relay.slots, "at_free_cells": relay.cells, "at_free_buffers": relay.buffers,
         "at_held": relay.buffers, "at_posted": relay.cells + 1, "at_hungry": nodes + 1,
         "at_sending": relay.slots + relay.buffers + 1, "at_telling": (relay.control + 1) * RelayHeader.size,
         "at_completions": (relay.slots + 5) * RelayEnded.size, "at_shown_last": SHOWN + 1,
@@ -417,6 +410,10 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
     place = Relay.size
     for name, size in areas.items():
         values[name], place = place, place + size
+    rings = {"free_slots": relay.slots, "free_cells": relay.cells, "free_buffers": relay.buffers}
+    places = {}
+    for name, size in rings.items():
+        places[name], place = place, place + size
     word = BEATS
     for name, size in (
         ("at_shown", SHOWN + 1), ("at_read", READ + 1), ("at_slot_words", relay.slots * _beats(system)),
@@ -427,6 +424,9 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
     root = Relay(found)
     for name, value in values.items():
         setattr(root, name, value)
+    for name, size in rings.items():
+        ring = getattr(root, name)[0]
+        ring.at, ring.places = places[name], size
     root.reset_in = NONE - 1
     start(root, 0, 0)
     return found
@@ -456,15 +456,11 @@ def start(relay, cycle, ready_from):
     for node in range(relay.nodes):
         to_at(relay, node).last = none
         from_at(relay, node).mark = none
-    for number in range(relay.slots):
-        number_at(relay, relay.at_free_slots)[number] = number
-    for number in range(relay.cells):
-        number_at(relay, relay.at_free_cells)[number] = number
-    for number in range(relay.buffers):
-        number_at(relay, relay.at_free_buffers)[number] = number
+    fill(relay, relay.free_slots[0])
+    fill(relay, relay.free_cells[0])
+    fill(relay, relay.free_buffers[0])
     for number in range(relay.ni_slots):
         row_at(relay, number).record = NONE
-    relay.free_slots, relay.free_cells, relay.free_buffers = relay.slots, relay.cells, relay.buffers
     begin(relay, cycle, ready_from)
 
 
@@ -543,13 +539,6 @@ def relation(relay, node):
 
 
 @jit
-def place_in(queued, places, behind):
-    """The place of a ring that is ``behind`` the oldest entry of its queue."""
-    place = queued.head + behind
-    return place - places if place >= places else place
-
-
-@jit
 def stamp(relay, cycle):
     """The stamp of a cycle."""
     return (now(relay, cycle) >> STAMP_SHIFT) & STAMP_MASK
@@ -583,46 +572,34 @@ def newer(s, incarnation, known):
 
 
 @jit
-def take_free_slot(relay):
-    """The oldest free slot."""
-    number = number_at(relay, relay.at_free_slots)[relay.free_slots_head]
-    relay.free_slots_head = 0 if relay.free_slots_head + 1 == relay.slots else relay.free_slots_head + 1
-    relay.free_slots -= 1
+def fill(relay, ring):
+    """All are free, in their order."""
+    ring.head, ring.level, ring.fresh = 0, ring.places, 0
+    for number in range(ring.places):
+        number_at(relay, ring.at)[number] = number
+
+
+@jit
+def free_ones(ring):
+    """How many were free at the start of the cycle, and are."""
+    return ring.level - ring.fresh
+
+
+@jit
+def take_free(relay, ring):
+    """The oldest one is free no longer."""
+    number = number_at(relay, ring.at)[ring.head]
+    ring.head = 0 if ring.head + 1 == ring.places else ring.head + 1
+    ring.level -= 1
     return number
 
 
 @jit
-def give_free_slot(relay, number):
-    """A slot is free."""
-    place = relay.free_slots_head + relay.free_slots
-    number_at(relay, relay.at_free_slots)[place - relay.slots if place >= relay.slots else place] = number
-    relay.free_slots += 1
-
-
-@jit
-def take_free_cell(relay):
-    """The oldest free cell."""
-    number = number_at(relay, relay.at_free_cells)[relay.free_cells_head]
-    relay.free_cells_head = 0 if relay.free_cells_head + 1 == relay.cells else relay.free_cells_head + 1
-    relay.free_cells -= 1
-    return number
-
-
-@jit
-def give_free_cell(relay, number):
-    """A cell is free."""
-    place = relay.free_cells_head + relay.free_cells
-    number_at(relay, relay.at_free_cells)[place - relay.cells if place >= relay.cells else place] = number
-    relay.free_cells += 1
-
-
-@jit
-def take_free_buffer(relay):
-    """The oldest free buffer."""
-    number = number_at(relay, relay.at_free_buffers)[relay.free_buffers_head]
-    relay.free_buffers_head = 0 if relay.free_buffers_head + 1 == relay.buffers else relay.free_buffers_head + 1
-    relay.free_buffers -= 1
-    return number
+def give_free(relay, ring, number):
+    """One is free."""
+    place = ring.head + ring.level
+    number_at(relay, ring.at)[place - ring.places if place >= ring.places else place] = number
+    ring.level += 1
 
 
 @jit
@@ -630,9 +607,7 @@ def give_free_buffer(relay, number):
     """A buffer is free."""
     buffer = buffer_at(relay, number)
     buffer.state, buffer.record, buffer.kept = Keeping.FREE, NONE, 0
-    place = relay.free_buffers_head + relay.free_buffers
-    number_at(relay, relay.at_free_buffers)[place - relay.buffers if place >= relay.buffers else place] = number
-    relay.free_buffers += 1
+    give_free(relay, relay.free_buffers[0], number)
 
 
 # The held list
@@ -679,13 +654,22 @@ def wait_buffer(relay, number, cycle):
 @jit
 def push_sending(relay, number, cycle):
     """The queue to send."""
-    waiting = relay.sending[0]
-    ring = number_at(relay, relay.at_sending)
-    ring[place_in(waiting, relay.slots + relay.buffers + 1, waiting.level)] = number
+    push(relay, relay.sending[0], relay.at_sending, relay.slots + relay.buffers + 1, number, cycle)
+
+
+# Queues of numbers
+
+
+@jit
+def push(relay, waiting, place, places, number, cycle):
+    """A number is pushed to a queue whose ring begins at a place."""
+    number_at(relay, place)[queue.place_in(waiting, places, waiting.level)] = number
     queue.added(waiting, 1, cycle)
 
 
 @jit
-def empty(queued):
-    """Whether a queue holds nothing, its output neither."""
-    return queued.level == 0
+def pop(relay, waiting, place, places, cycle):
+    """The oldest number leaves a queue."""
+    number = number_at(relay, place)[waiting.head]
+    queue.removed(waiting, places, cycle)
+    return number

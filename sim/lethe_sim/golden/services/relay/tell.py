@@ -11,11 +11,12 @@ from lethe_sim.golden.ni.layouts import pack_uid
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 
-from .state import CONTROL_OUT, Moving, RelayHeader, place_in, route_at
+from .state import CONTROL_OUT, Moving, RelayHeader, route_at
 
 #: Bytes of a header.
 HEADER_BYTES = 16
-_LOW_UID = 0xFFFF
+#: The bits of a uid that events show.
+LOW_UID = 0xFFFF
 _SIZE = RelayHeader.size
 (
     _TYPE, _REPLAY, _MORE, _THRU, _CLS, _DEPTH, _, _SOURCE, _TARGET, _INCARNATION, _SLOT, _PREV, _UID,
@@ -123,12 +124,12 @@ def told(s, relay, hop):
     if relay.control == Moving.IDLE and waiting.level == 0:
         give_control(s, relay, out)
     elif queue.memory_level(waiting, s.cycle) < relay.control_depth:
-        place = place_in(waiting, relay.control_depth + 1, waiting.level)
+        place = queue.place_in(waiting, relay.control_depth + 1, waiting.level)
         copied(RelayHeader(relay, relay.at_telling, place), out)
         queue.added(waiting, 1, s.cycle)
     else:
         event = Event.RELAY_DROPPED
-    shown = 0 if out.type == Type.PULL else out.uid & _LOW_UID
+    shown = 0 if out.type == Type.PULL else out.uid & LOW_UID
     site.tell(s, RELAY_TELLS, event_word(event, detail(out), hop, 0), extra(shown), name(out))
 
 
@@ -163,23 +164,13 @@ def told_up(s, relay):
 
 
 @jit
-def message_event(s, lane, event, peer, length, source, incarnation, slot, uid):
-    """An event about a message."""
-    packed = pack_uid(source, incarnation, slot, 0)
-    site.tell(s, lane, event_word(event, 0, peer, length), extra(uid & _LOW_UID), packed)
+def message_event(s, lane, event, peer, length, message):
+    """An event about a message: a header, a record, or a cell."""
+    packed = pack_uid(message.source, message.incarnation, message.slot, 0)
+    site.tell(s, lane, event_word(event, 0, peer, length), extra(message.uid & LOW_UID), packed)
 
 
 @jit
-def relay_event(s, event, header, length):
-    """An event of lane relay about the message that was heard of."""
-    message_event(
-        s, RELAY_RELAYS, event, header.target, length, header.source, header.incarnation, header.slot, header.uid
-    )
-
-
-@jit
-def entry_event(s, event, entry):
-    """One about a record."""
-    message_event(
-        s, RELAY_RELAYS, event, entry.target, entry.length, entry.source, entry.incarnation, entry.slot, entry.uid
-    )
+def relay_event(s, event, message, length):
+    """One of lane relay."""
+    message_event(s, RELAY_RELAYS, event, message.target, length, message)

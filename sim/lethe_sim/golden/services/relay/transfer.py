@@ -3,7 +3,7 @@
 from lethe.spec.events import RELAY_HOPS, Event
 from lethe_sim.golden.compile import apart, at, jit
 from lethe_sim.golden.events import event_word, extra
-from lethe_sim.golden.lib import queue
+from lethe_sim.golden.lib import ahead, queue
 from lethe_sim.golden.lib.bits import U0, flit_high, flit_low
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.ni.accept import payload_flits
@@ -19,10 +19,9 @@ from .state import (
     Moving,
     Of,
     buffer_at,
+    give_free,
     give_free_buffer,
-    give_free_slot,
     hold,
-    place_in,
     row_at,
     slot_at,
 )
@@ -145,18 +144,14 @@ def show(s, relay):
     """The event of a hop."""
     header = relay.told_data[0]
     word = event_word(Event.RELAY_HOP, header.replay, header.hop, relay.moving_length)
-    site.tell(s, RELAY_HOPS, word, extra(header.uid & 0xFFFF), tell.name(header))
+    site.tell(s, RELAY_HOPS, word, extra(header.uid & tell.LOW_UID), tell.name(header))
 
 
 @jit
 def step_reading(s, relay, moving, taken):
     """Beats of a slot or buffer are read ahead."""
-    held = relay.reading[0].level + (relay.read_way & 1) + (relay.read_way >> 1)
-    if taken:
-        queue.removed(relay.reading[0], READ + 1, s.cycle)
-    if relay.read_way & 2:
-        queue.added(relay.reading[0], 1, s.cycle)
-    relay.read_way = relay.read_way << 1 & 2
+    held = ahead.held(relay.reading[0], relay.read_way)
+    relay.read_way = ahead.step(relay.reading[0], READ + 1, relay.read_way, taken, s.cycle)
     if moving == Moving.IDLE or relay.moving_of == Of.THROUGH or s.cycle < relay.read_from or held >= READ:
         return
     if relay.read < payload_flits(s.k, relay.moving_length):
@@ -166,11 +161,9 @@ def step_reading(s, relay, moving, taken):
 @jit
 def read(s, relay):
     """A beat is read, and is on its way to the output."""
-    behind = relay.reading[0].level + (relay.read_way >> 1)
-    word = at(s.words, relay.at_read + 2 * place_in(relay.reading[0], READ + 1, behind))
     base = relay.at_slot_words if relay.moving_of == Of.SLOT else relay.at_buffer_words
-    source = at(s.words, base + 2 * (relay.moving_number * relay.cell_beats + relay.read))
-    word[0], word[1] = source[0], source[1]
+    source = base + 2 * (relay.moving_number * relay.cell_beats + relay.read)
+    ahead.read(s.words, relay.reading[0], READ + 1, relay.read_way, relay.at_read, source)
     relay.read += 1
     relay.read_way |= 1
 
@@ -182,15 +175,15 @@ def end_early(relay):
     if relay.moving_of == Of.SLOT:
         if slot_at(relay, number).live:
             return False
-        give_free_slot(relay, number)
-        relay.fresh_slots = 1
+        give_free(relay, relay.free_slots[0], number)
+        relay.free_slots[0].fresh = 1
         return True
     if number == NONE:
         return True
     if buffer_at(relay, number).record != NONE:
         return False
     give_free_buffer(relay, number)
-    relay.fresh_buffers = 1
+    relay.free_buffers[0].fresh = 1
     return True
 
 
@@ -200,7 +193,7 @@ def end(s, relay):
     number = relay.moving_number
     if relay.moving_of == Of.SLOT:
         if not slot_at(relay, number).live:
-            give_free_slot(relay, number)
+            give_free(relay, relay.free_slots[0], number)
     elif buffer_at(relay, number).record == NONE:
         give_free_buffer(relay, number)
     else:

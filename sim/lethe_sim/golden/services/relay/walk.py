@@ -12,7 +12,7 @@ from .state import (
     Phase,
     cell_at,
     entry_at,
-    give_free_cell,
+    give_free,
     other_route_at,
     relation,
     route_at,
@@ -136,7 +136,7 @@ def cell(s, relay):
     if cell.parked and route_at(relay, cell.source).hop == s.node:
         cell.parked = 0
         relay.parked -= 1
-        give_free_cell(relay, relay.walk_row)
+        give_free(relay, relay.free_cells[0], relay.walk_row)
 
 
 @jit

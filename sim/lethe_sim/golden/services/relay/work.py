@@ -1,7 +1,7 @@
 """Jobs 7.3 to 7.11: completions, what is launched and told, the host's messages, and what time asks for."""
 
 from lethe.spec.events import RELAY_MESSAGE, Cause, Event, Status
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import MODE, RecordState, Type
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import event_word, extra
 from lethe_sim.golden.lib import queue
@@ -20,15 +20,17 @@ from .state import (
     age,
     buffer_at,
     entry_at,
+    free_ones,
     from_at,
     give_free_buffer,
     hold,
     number_at,
+    pop,
     route_at,
     row_at,
     slot_at,
     stamp,
-    take_free_slot,
+    take_free,
     to_at,
     unhold,
     wait_slot,
@@ -59,8 +61,8 @@ def completion(relay):
 @jit
 def begin_launch(s, relay):
     """The entry leaves the queue to send."""
-    relay.job_number = number_at(relay, relay.at_sending)[relay.sending[0].head]
-    queue.removed(relay.sending[0], relay.slots + relay.buffers + 1, s.cycle)
+    places = relay.slots + relay.buffers + 1
+    relay.job_number = pop(relay, relay.sending[0], relay.at_sending, places, s.cycle)
 
 
 @apart
@@ -119,7 +121,7 @@ def refusal(s, relay, offered):
         return Cause.SILENT
     if row.live >= relay.window:
         return Cause.WINDOW
-    return Cause.NONE if relay.free_slots > relay.fresh_slots else Cause.BUFFER
+    return Cause.NONE if free_ones(relay.free_slots[0]) > 0 else Cause.BUFFER
 
 
 @jit
@@ -152,7 +154,7 @@ def host(s, relay):
         site.tell(s, RELAY_MESSAGE, word, extra(tag), 0)
         relay.host = HostIn.DROP if left > 0 else HostIn.IDLE
         return
-    relay.host_slot = take_free_slot(relay)
+    relay.host_slot = take_free(relay, relay.free_slots[0])
     slot = slot_at(relay, relay.host_slot)
     slot.target, slot.cls, slot.length, slot.tag = (
         offered.destination, offered.cls & s.k.class_mask, offered.length, tag
@@ -164,7 +166,7 @@ def host(s, relay):
 @jit
 def takes_message(s):
     """Whether the record that is offered above is a message."""
-    return s.above.drives.send_valid and s.above.drives.mode == 2
+    return s.above.drives.send_valid and s.above.drives.mode == MODE
 
 
 @apart
@@ -189,9 +191,8 @@ def given(s, relay):
     relay.live += 1
     wait_slot(relay, number, s.cycle)
     uid = pack_uid(s.node, s.incarnation, number, 0)
-    site.tell(
-        s, RELAY_MESSAGE, event_word(Event.RELAY_SEND, 0, slot.target, slot.length), extra(slot.uid & 0xFFFF), uid
-    )
+    word = event_word(Event.RELAY_SEND, 0, slot.target, slot.length)
+    site.tell(s, RELAY_MESSAGE, word, extra(slot.uid & tell.LOW_UID), uid)
     if row.dead:
         relay.phase, relay.job_number = Phase.FREE, slot.target
 
@@ -199,8 +200,7 @@ def given(s, relay):
 @jit
 def begin_feed(s, relay):
     """The oldest hungry source."""
-    relay.job_number = number_at(relay, relay.at_hungry)[relay.hungry[0].head]
-    queue.removed(relay.hungry[0], relay.nodes + 1, s.cycle)
+    relay.job_number = pop(relay, relay.hungry[0], relay.at_hungry, relay.nodes + 1, s.cycle)
 
 
 @jit

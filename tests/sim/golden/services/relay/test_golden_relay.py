@@ -1,13 +1,15 @@
 """Relay (docs/reference/relay.md): each message is posted once and in order, whoever dies between (RELM-01 to 35)."""
 
+import numpy as np
 import pytest
 
-from lethe.spec.events import CAUSE_BITS, Cause, Event, RelayCounter, Status
+from lethe.spec.events import CAUSE_BITS, Cause, Event, Kind, RelayCounter, Status
 from lethe.spec.services.relay import MODE, Type
+from lethe.spec.trace import EVENT
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.script import Item
+from lethe_sim.golden.script import Item, Script
 from tests.helpers import relay_systems
-from tests.helpers.relay_systems import deaths, drawn, ended, finished, relay_system, scripted, streams
+from tests.helpers.relay_systems import deaths, drawn, ended, finished, relay_of, relay_system, scripted, streams
 
 ACCEPTED = Status.ACCEPTED << CAUSE_BITS | Cause.NONE
 SILENT = Status.UNKNOWN << CAUSE_BITS | Cause.SILENT
@@ -171,7 +173,12 @@ def test_tables_are_empty_after_a_quiet_time():
     """RELM-24: data and records end by time, though nobody says so."""
     golden = Golden(relay_system(faults={"loss": 0.05}), record=True)
     seen = finished(golden, 60_000)
+    relays = [relay_of(golden, node) for node in range(8)]
+    assert any(relay.known for relay in relays) and any(relay.held for relay in relays)
     golden.run(16_384 + 4096 + 32 * 64 + 64)
+    for relay in relays:
+        assert (relay.known, relay.held, relay.live, relay.parked, relay.owing) == (0, 0, 0, 0, 0)
+        assert relay.free_buffers[0].level == relay.buffers and relay.free_cells[0].level == relay.cells
     seen += relay_systems.events(golden)
     hops = {(one.node, one.uid, one.extra) for one in seen if one.event == Event.RELAY_HOP if one.uid >> 44 != one.node}
     ends = (Event.RELAY_FORGOT, Event.RELAY_EXPIRE, Event.RELAY_UNTRACKED)
@@ -186,8 +193,47 @@ def test_hops_and_control_of_a_message():
     seen = relay_systems.events(golden)
     hops = sum(one.event == Event.RELAY_HOP for one in seen)
     told = [one.detail >> 3 for one in seen if one.event == Event.RELAY_TOLD]
-    assert hops == len(golden.system.relay_words(7)) - 9 + 5  # 7 → 3 → 1 → 0 → 2 → 4
+    assert hops == 5  # 7 → 3 → 1 → 0 → 2 → 4
     assert told == [Type.ACKED] * hops + [Type.ACKACKED] * hops
+
+
+@pytest.mark.parametrize("length", [0, 8, 20, 48])
+def test_latency_of_an_idle_relay(length):
+    """From the last flit in to the first out: control in 24 cycles, DATA in one more for each beat of the message."""
+    system = relay_system(4)
+    out, into = system.graph.links_of(1)
+    starts = [500 + 709 * n for n in range(8)]
+    items = [Item(node=3, destination=2, payload=bytes(length), mode=MODE, not_before=start) for start in starts]
+    golden = Golden(system, Script.from_items(system, items), tapped=[into, out])
+    golden.run(8000)
+    flits, came, went = golden.take_flits(), [], []
+    for link, cycles, end in ((into, came, "last"), (out, went, "first")):
+        some = flits[flits["link"] == link]
+        worm = np.cumsum(some["first"])
+        sends = worm[some["first"] & (some["data"][:, 0] & 7 == Kind.SEND)]
+        cycles += some["cycle"][some[end] & np.isin(worm, sends)].tolist()
+    # Of each message DATA and ACKACKED from 3 to 2, ACKED from 2 to 3.
+    spent = [after - before for before, after in zip(came, went, strict=True)]
+    assert len(spent) == 3 * len(starts)
+    data, control = spent[::3], spent[1::3] + spent[2::3]
+    assert data == [24 + -(-length // 8)] * len(starts)
+    # By then there is a record: a look, 12 cycles, may be under way.
+    assert min(control) == 24 and max(control) <= 24 + 12
+
+
+def test_nothing_passes_before_ready():
+    """Neither the words of the tree nor records of either mode are taken while it initialises."""
+    system = relay_system(relay={"records": 1024}, workload={"mode": "exactly_once"})
+    items = [Item(node=3, destination=6, payload=b"12345678", mode=mode) for mode in (0, MODE)]
+    golden = Golden(system, Script.from_items(system, items), record=True)
+    golden.run(3000)
+    found = golden.take_events()
+    first = {
+        Event(event): int(found["cycle"][EVENT.of(found["word"]) == event].min())
+        for event in set(EVENT.of(found["word"]).tolist())
+    }
+    assert min(first.values()) >= 1024
+    assert first[Event.RELAY_NOTICE] < first[Event.RELAY_SEND] and 1024 <= first[Event.ACCEPT] < 1100
 
 
 @pytest.mark.parametrize("seed", range(6))
