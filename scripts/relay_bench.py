@@ -27,6 +27,7 @@ RADIX = 2
 KILLED = (0, 2, 5)
 #: Cycle in which they die: all messages are given by then, and few are posted.
 KILL = 600
+_AGAIN = ("by_relays", "by_origins", "hops")
 #: A run that has not ended by then is told as such.
 LIMIT = 400_000
 #: Cycles that one message has for its way through an idle network.
@@ -95,15 +96,40 @@ class Recovered(NamedTuple):
     cycles : -1 if not all was posted
     posted, judged : messages between two that live
     under_way : of these not posted when the three died
-    by_relays, by_origins : hops with data that went out before
+    hops : of data that went out before
+    by_relays, by_origins : those of them with which a node answered, and did not pass on what came
     """
 
     cycles: int
     posted: int
     judged: int
     under_way: int
+    hops: int
     by_relays: int
     by_origins: int
+
+
+class Answers:
+    """Who sends data again: a relay that was asked since the data came to it last, or their origin."""
+
+    def __init__(self):
+        self.hops, self.by_relays, self.by_origins = 0, 0, 0
+        self._asked: dict[tuple[int, int, int], bool] = {}
+
+    def add(self, found: RelayRows) -> None:
+        """More hops, and control that was heard, in the order of their cycles."""
+        columns = (found.event, found.node, found.peer, found.detail, found.uid, found.extra)
+        for event, node, peer, detail, uid, extra in zip(*(column.tolist() for column in columns), strict=True):
+            if event == Event.RELAY_HEARD:
+                if detail >> 3 == Type.REQUESTED:
+                    self._asked[uid, extra, node] = True
+                continue
+            origin, asked = uid >> UID_SOURCE_SHIFT == node, self._asked.pop((uid, extra, node), False)
+            self._asked[uid, extra, peer] = False
+            if detail == 1:
+                self.hops += 1
+                self.by_origins += origin
+                self.by_relays += asked and not origin
 
 
 def recover(seed: int, loss: float) -> Recovered:
@@ -120,7 +146,7 @@ def recover(seed: int, loss: float) -> Recovered:
     golden = Golden(system, Script.from_items(system, items), record=True)
     judged = {(node, to) for node, to in enumerate(targets) if not {node, to} & {*KILLED}}
     posted: dict[tuple[int, int], int] = {}
-    notice, replays = 0, {True: 0, False: 0}
+    notice, answers = 0, Answers()
     while golden.cycle < LIMIT and not (judged <= posted.keys() and golden.cycle > notice + 500 and notice):
         golden.run(500)
         found = rows(system, golden.take_events(), relay=True)
@@ -130,16 +156,13 @@ def recover(seed: int, loss: float) -> Recovered:
         )
         told = found.of(Event.RELAY_NOTICE)
         notice = max([notice, *told.cycle[told.peer != told.node].tolist()])
-        again = found.of(Event.RELAY_HOP)
-        for mine in (True, False):
-            own = again.uid >> UID_SOURCE_SHIFT == again.node
-            replays[mine] += int(((again.detail == 1) & (own == mine)).sum())
+        answers.add(found.of(Event.RELAY_HOP, Event.RELAY_HEARD))
     under_way = sum(posted.get(pair, LIMIT) > KILL for pair in judged)
     done = judged <= posted.keys()
     last = max(posted[pair] for pair in judged) if done else -1
     return Recovered(
-        max(0, last - notice) if done else -1, len(judged & posted.keys()), len(judged), under_way, replays[False],
-        replays[True],
+        max(0, last - notice) if done else -1, len(judged & posted.keys()), len(judged), under_way,
+        answers.hops, answers.by_relays, answers.by_origins,
     )  # fmt: skip
 
 
@@ -161,10 +184,11 @@ def recovery(quick: bool) -> Iterator[Measured]:
             f"of {judged:,} messages between the living under way{f'; {lost} never posted' if lost else ''})",
             f"≤ {most:,}", good,
         )  # fmt: skip
-        relays, origins = sum(run.by_relays for run in runs), sum(run.by_origins for run in runs)
+        relays, origins, hops = (sum(r[at] for r in runs) for at in map(Recovered._fields.index, _AGAIN))
+        deaths, answers = len(runs) * len(KILLED), relays + origins
         yield Measured(
-            f"the same, loss {loss:.0%}: hops with data sent again, for each death; share by relays",
-            f"{(relays + origins) / len(runs) / len(KILLED):.1f}; {relays / max(1, relays + origins):.0%}",
+            f"the same, loss {loss:.0%}: data sent again for each death, and their hops; share answered by relays",
+            f"{answers / deaths:.1f}, {hops / deaths:.1f}; {relays / max(1, answers):.0%}",
         )
 
 
@@ -224,32 +248,34 @@ def goodput(golden: Golden, cycles: int, nodes: list[int], peers: set[int] | Non
 
 
 def incast(quick: bool) -> Iterator[Measured]:
-    """All nodes send to one leaf: over the tree and its root, and directly."""
+    """All nodes send to one leaf: over the tree and its root, and directly; with the default window, and a small."""
     levels, cycles = 2 if quick else 3, 20_000 if quick else 100_000
     nodes = 4**levels
-    target, found = nodes - 1, {}
-    for radix in (0, RADIX):
-        system = system_of(levels, relay={"radix": radix}, workload={"count": cycles // nodes})
-        items = [
-            Item(node=node, destination=target, payload=bytes(BYTES))
-            for _ in range(cycles // nodes)
-            for node in range(nodes)
-            if node != target
-        ]
-        golden = Golden(system, Script.from_items(system, items), record=True)
-        golden.run(5000)
-        found[radix] = [goodput(golden, cycles // 5, [target]) for _ in range(5)]
-    direct, tree = (sum(found[radix]) / 5 for radix in (0, RADIX))
-    yield Measured(
-        f"incast, {nodes - 1} nodes to node {target} through the root, {cycles:,} cycles: messages in 1,000 cycles, "
-        "beside direct sends (radix 0)",
-        f"{1000 * tree:.2f}, {1000 * direct:.2f}: {tree / direct:.2f}", "≥ 0.7", tree >= 0.7 * direct,
-    )  # fmt: skip
-    each = [1000 * value for value in found[RADIX]]
-    yield Measured(
-        "the same over the tree, fifths of these cycles: no collapse",
-        ", ".join(f"{value:.2f}" for value in each), "the last ≥ 0.9 of the first", each[-1] >= 0.9 * each[0],
-    )  # fmt: skip
+    target = nodes - 1
+    items = [
+        Item(node=node, destination=target, payload=bytes(BYTES))
+        for _ in range(cycles // 50)
+        for node in range(nodes)
+        if node != target
+    ]
+    for window in (0, 4):
+        found = {}
+        for radix in (0, RADIX):
+            system = system_of(levels, relay={"radix": radix, "window": window}, workload={"count": cycles // 50})
+            golden = Golden(system, Script.from_items(system, items), record=True)
+            golden.run(5000)
+            found[radix] = [1000 * goodput(golden, cycles // 5, [target]) for _ in range(5)]
+        direct, tree = (sum(found[radix]) / 5 for radix in (0, RADIX))
+        yield Measured(
+            f"incast, {nodes - 1} nodes to node {target} through the root, {cycles:,} cycles, window "
+            f"{system.relay_window}: messages in 1,000 cycles, beside direct sends (radix 0)",
+            f"{tree:.2f}, {direct:.2f}: {tree / direct:.2f}", "≥ 0.7", tree >= 0.7 * direct,
+        )  # fmt: skip
+        each = found[RADIX]
+        yield Measured(
+            "the same over the tree, fifths of these cycles: no collapse",
+            ", ".join(f"{value:.2f}" for value in each), "the last ≥ 0.9 of the first", each[-1] >= 0.9 * each[0],
+        )  # fmt: skip
 
 
 def stalled(quick: bool) -> Iterator[Measured]:

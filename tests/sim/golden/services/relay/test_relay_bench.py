@@ -7,6 +7,7 @@ import pytest
 
 from lethe.spec.events import Event
 from lethe.spec.overlay import Overlay
+from lethe.spec.services.relay import Type
 from lethe_sim.golden.model import Golden, Item, Script
 from tests.helpers import ROOT
 
@@ -43,12 +44,29 @@ def test_what_is_judged_is_between_the_living(relay_bench, recovered):
 
 @pytest.mark.parametrize("cycles, met", [(10, True), (3000, True), (3001, False), (-1, False)])
 def test_a_recovery_that_is_late_or_never_ends_is_a_miss(relay_bench, monkeypatch, cycles, met):
-    run = relay_bench.Recovered(cycles, 57 if cycles < 0 else 58, 58, 58, 30, 10)
+    run = relay_bench.Recovered(cycles, 57 if cycles < 0 else 58, 58, 58, 90, 30, 10)
     monkeypatch.setattr(relay_bench, "recover", lambda seed, loss: run)
     rows = list(relay_bench.recovery(quick=True))
     assert [row.met for row in rows] == [met, None, cycles >= 0, None]
     assert ("3 never posted" in rows[0].measured) == (cycles < 0)
-    assert rows[1].measured == "13.3; 75%"
+    assert rows[1].measured == "13.3, 30.0; 75%"
+
+
+def test_an_answer_is_of_a_node_that_was_asked(relay_bench):
+    """Node 1 sends to 3 over 2 and 0; node 0 is asked and answers, then the origin is; the others pass on."""
+    message, asked = 1 << 44, Type.REQUESTED << 3
+    seen = [
+        (1, 10, Event.RELAY_HOP, 0, 2), (2, 20, Event.RELAY_HOP, 0, 0), (0, 30, Event.RELAY_HOP, 0, 3),
+        (0, 40, Event.RELAY_HEARD, asked, 3), (0, 41, Event.RELAY_HOP, 1, 3),
+        (0, 50, Event.RELAY_HEARD, asked, 3), (2, 51, Event.RELAY_HEARD, asked, 0),
+        (1, 52, Event.RELAY_HEARD, asked, 2),
+        (1, 53, Event.RELAY_HOP, 1, 2), (2, 54, Event.RELAY_HOP, 1, 0), (0, 55, Event.RELAY_HOP, 1, 3),
+    ]  # fmt: skip
+    node, cycle, event, detail, peer = (np.array(column) for column in zip(*seen, strict=True))
+    zero = np.zeros(len(seen), np.int64)
+    answers = relay_bench.Answers()
+    answers.add(relay_bench.RelayRows(node, cycle, event, detail, peer, zero, zero + message, zero))
+    assert (answers.hops, answers.by_relays, answers.by_origins) == (4, 1, 1)
 
 
 def test_goodput_counts_what_hosts_take(relay_bench):
@@ -66,9 +84,9 @@ def test_goodput_counts_what_hosts_take(relay_bench):
     [([9.0, 9.0, 9.0, 9.0, 9.0], (True, True)), ([9.0, 9.0, 9.0, 9.0, 1.0], (True, False)), ([1.0] * 5, (False, True))],
 )
 def test_incast_tells_a_miss_and_a_collapse(relay_bench, monkeypatch, tree, met):
-    values = iter([10.0] * 5 + tree)
+    values = iter(2 * ([10.0] * 5 + tree))
     monkeypatch.setattr(relay_bench, "goodput", lambda *_: next(values))
-    assert tuple(row.met for row in relay_bench.incast(quick=True)) == met
+    assert tuple(row.met for row in relay_bench.incast(quick=True)) == 2 * met
 
 
 def test_a_stall_that_others_notice_is_a_miss(relay_bench, monkeypatch):
