@@ -440,6 +440,28 @@ def on_flow(quick: bool) -> Iterator[Figure]:
     )  # fmt: skip
 
 
+def on_relay(quick: bool) -> Iterator[Figure]:
+    """What relay costs the golden model in time, and what it promises (`relay_bench`)."""
+    import relay_bench
+
+    system = relay_bench.system_of(2 if quick else 3)
+    found = {}
+    for name, one in (("on", system), ("off", relay_bench.without_relay(system))):
+        say(f"relay: speed with relay {name} (golden model)")
+        found[name] = _golden_speed(one)
+    yield Figure(
+        section="relay", quantity=f"golden model, {system.nodes} nodes, load 0.02: node-cycles/s",
+        measured=_rate(found["on"], system.nodes), target="≥ 8 M", met=found["on"] >= 8e6,
+    )  # fmt: skip
+    yield Figure(
+        section="relay", quantity="the same beside that without relay, the messages datagrams of the NI",
+        measured=f"{_rate(found['off'], system.nodes)} without: {found['on'] / found['off']:.2f}",
+    )  # fmt: skip
+    say("relay: recovery, messages, incast, a stalled destination, latency (golden model)")
+    for row in relay_bench.figures(quick):
+        yield Figure(section="relay", **row._asdict())
+
+
 def _with_flow(topology: dict, length: int, load: float) -> System:
     return System.make(
         topology=topology, flow={"ports": 16}, ni=OF_NI | {"slots": 16},
@@ -918,6 +940,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "area": area,
     "axi": on_axi,
     "flow": on_flow,
+    "relay": on_relay,
     "latency": latency,
     "queues": queues,
     "pipeline": pipeline,

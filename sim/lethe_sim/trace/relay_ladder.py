@@ -256,6 +256,12 @@ class _Way:
             for row in self.trace.sound(filters=own).to_pylist()
             if (row["tag"] or 0) & (1 << _UID_BITS) - 1 == self.number
         ]
+        for row in rows:
+            if row["event"] in (Event.RELAY_SEND, *_NAMES) and not row["node"] != row["peer"] < self.system.nodes:
+                raise TraceError(
+                    f"{self.trace.path}: a row of cycle {row['cycle']}, unit {row['unit']}: names node {row['peer']}; "
+                    "audit the trace with `lethe report`, or write it again"
+                )
         starts = [row["cycle"] for row in rows if row["event"] == Event.RELAY_SEND]
         if not starts:
             name = _name(self.uid, self.number)

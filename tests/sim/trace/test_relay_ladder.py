@@ -14,6 +14,7 @@ from lethe_sim.trace import TraceError, TraceWriter, open_trace
 from lethe_sim.trace.relay_ladder import DIES, RelayHop, find_message, listing
 from tests.helpers.golden_systems import make
 from tests.helpers.html_balance import Balance
+from tests.helpers.make_trace import tamper
 from tests.helpers.relay_systems import deaths, relay_system
 
 SYSTEMS = {
@@ -185,6 +186,23 @@ def test_what_is_not_there(traces, tmp_path):
     for ask in (find_message, listing):
         with pytest.raises(TraceError, match="no message of relay was ever sent"):
             ask(written(tmp_path / "quiet.parquet", quiet))
+
+
+@pytest.mark.parametrize("event", [Event.RELAY_SEND, Event.RELAY_HOP, Event.RELAY_TOLD], ids=lambda event: event.name)
+@pytest.mark.parametrize("peer", [8, 40_000, "itself"])
+def test_a_row_that_names_no_other_node_is_refused(traces, tmp_path, event, peer):
+    which = find_message(traces["plain"]).name
+    row = next(row for row in messages(traces["plain"])[which] if row["event"] == event)
+    other = row["node"] if peer == "itself" else peer
+
+    def alter(rows):
+        for one in rows:
+            if all(one[name] == row[name] for name in ("cycle", "unit", "port")):
+                one["peer"] = other
+
+    tamper(tmp_path / "odd.parquet", traces["plain"], alter)
+    with pytest.raises(TraceError, match=f"cycle {row['cycle']}, unit {row['unit']}: names node {other}; audit"):
+        find_message(tmp_path / "odd.parquet", f"relay:{which}")
 
 
 def test_a_uid_that_comes_round_is_the_one_with_the_most_hops(tmp_path):
