@@ -95,6 +95,7 @@ class Step(NamedTuple):
         of the parked ones that end)
     gives : (next hop, source, uid) of the data that the transfer is given
     ended : (source, uid) of the records that end in a LOOK or a WALK
+    recorded : DATA: whether there is a record of the message now
     """
 
     acts: int
@@ -106,6 +107,7 @@ class Step(NamedTuple):
     about: tuple = ()
     gives: tuple = ()
     ended: tuple = ()
+    recorded: bool = False
 
 
 class Table(NamedTuple):
@@ -235,13 +237,27 @@ class _Watch:
             )
             rows = self.entries(node)[asked]
             about = tuple((int(row[HopRecord.source]), int(row[HopRecord.uid]) & 0xFFFF) for row in rows)
-        elif job["job"] == RelayJob.CONTROL:
+        recorded = False
+        if job["job"] in (RelayJob.CONTROL, RelayJob.DATA):
             head, now = job["heard"], self.entries(node)
             found = (now[:, HopRecord.valid] > 0) & (now[:, HopRecord.source] == head.source)
-            about = (bool((found & (now[:, HopRecord.uid] & 0xFFFF == head.uid)).any()),)
+            recorded = bool((found & (now[:, HopRecord.uid] & 0xFFFF == head.uid)).any())
+        if job["job"] == RelayJob.CONTROL:
+            about = (recorded,)
         name = RelayJob(job["job"]).name
         self.steps.append(
-            Step(job["acts"], 0, node, name, cycle, job.get("heard", NOBODY), about, job.get("gives", ()), ended)
+            Step(
+                job["acts"],
+                0,
+                node,
+                name,
+                cycle,
+                job.get("heard", NOBODY),
+                about,
+                job.get("gives", ()),
+                ended,
+                recorded,
+            )
         )
 
     def _tables(self, cycle: int, node: int) -> Table:
@@ -273,7 +289,7 @@ class _Watch:
                 for row in entries[entries[:, HopRecord.valid] > 0]
             ),
             frozenset(np.flatnonzero(dead).tolist()),
-            relay.cells - relay.free_cells,
+            relay.cells - relay.free_cells[0].level,
         )  # fmt: skip
 
 
@@ -630,6 +646,8 @@ class Replay:
         stale = NOWHERE in (up, down) or head.sender in ((down,) if up == head.sender else (down, head.sender))
         if (Event.RELAY_STALE in kinds) != stale:
             raise Mismatch(f"{about}: {'not ' * (not stale)}stale in the model")
+        if not stale and untracked == step.recorded:
+            raise Mismatch(f"{about}: {'a' if step.recorded else 'no'} record")
         owed = Event.RELAY_OWED in kinds
         if (owed or untracked) and (stale or was in (ACKED, HELD) or (untracked and was != NOTHING)):
             raise Mismatch(f"{about}: it needs neither a record nor a buffer")
