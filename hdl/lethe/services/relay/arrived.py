@@ -6,7 +6,7 @@ from lethe.lib.memory import Ram
 from lethe.spec.services.relay import RecordState
 from lethe.traffic.payload import clipped
 
-from .control import answer, answer_acked, is_below, is_newer, send_held
+from .control import answer, answer_acked, send_held
 from .layouts import Of
 from .unit import About, Fate, JobUnit, RelayJob, RelayPhase
 
@@ -54,7 +54,7 @@ def add_data(u: JobUnit) -> None:
             ]
             m.d.sync += u.clear_row.eq(u.clear_row + 1)
         with m.Case(RelayPhase.JUDGE):
-            _judge(u, a, u.from_.mark)
+            _judge(u, a, Const(0, 1))
         with m.Case(RelayPhase.SEARCH):
             with m.If(u.parked_found):
                 m.d.comb += a.becomes(Fate.DROP)
@@ -74,36 +74,32 @@ def add_data(u: JobUnit) -> None:
 
 
 def _first(u: JobUnit, a: _Arrived) -> None:
-    m, h, row = u.m, u.heard, u.from_
+    m, facts = u.m, u.facts
     m.d.sync += u.clear_row.eq(0)
     with m.If(~u.sound_data | u.own):
         m.d.comb += [u.ignores.eq(1), *a.becomes(Fate.DROP)]
     with m.Elif(~u.here):
         _pass_on(u, a)
-    with m.Elif(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))):
+    with m.Elif(facts.stale):
         m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
     with m.Else():
-        mark = Signal.like(row.mark)
-        m.d.comb += [
-            u.renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
-            mark.eq(Mux(u.renews, u.of.none, row.mark)),
-        ]
-        with m.If(u.renews & u.parked.any()):
+        m.d.comb += u.renews.eq(facts.renews)
+        with m.If(facts.renews & u.parked.any()):
             m.d.comb += u.goes_on(RelayPhase.CLEAR)
         with m.Else():
-            _judge(u, a, mark)
+            _judge(u, a, facts.renews)
 
 
-def _judge(u: JobUnit, a: _Arrived, mark) -> None:
+def _judge(u: JobUnit, a: _Arrived, renews) -> None:
     """Is it its turn?"""
-    m, h = u.m, u.heard
-    with m.If(h.prev == mark):
+    m, facts = u.m, u.facts
+    with m.If(Mux(renews, facts.begins, facts.next)):
         with m.If(u.free_cells.count.any()):
             _take_cell(u, a, posts=1)
             m.d.comb += u.marks.eq(1)
         with m.Else():
             _hunger(u, a)
-    with m.Elif((mark != u.of.none) & is_below(h.uid, mark)):
+    with m.Elif(facts.below & ~renews):
         m.d.comb += [*answer(u), *a.becomes(Fate.DROP)]
     with m.Elif(u.parked.any()):
         m.d.comb += u.goes_on(RelayPhase.SEARCH)
@@ -142,7 +138,7 @@ def _pass_on(u: JobUnit, a: _Arrived) -> None:
     m = u.m
     place, known = Signal(), Signal()
     m.d.comb += [place.eq(u.found | u.has_way), known.eq(u.found)]
-    with m.If((u.up != u.sender) | (u.down.hop == u.node) | (u.down.hop == u.sender)):
+    with m.If(~u.facts.up_back | u.facts.down_nobody | u.facts.down_back):
         m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
     with m.Elif(known & (u.status_now.state == RecordState.ACKED)):
         m.d.comb += [*answer_acked(u), *a.becomes(Fate.DROP)]

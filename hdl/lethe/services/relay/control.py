@@ -7,18 +7,7 @@ from lethe.spec.services.relay import RecordState, Type
 
 from .unit import About, JobUnit, RelayJob, RelayPhase, To
 
-__all__ = ["add_control", "answer", "answer_acked", "is_below", "is_newer", "send_held"]
-
-
-def is_below(uid, mark):
-    """Whether a uid is at or below another."""
-    return ~(mark - uid)[: len(mark)][-1]
-
-
-def is_newer(incarnation, known):
-    """Whether an incarnation is newer than another."""
-    ahead = (incarnation - known)[: len(known)]
-    return ahead.any() & ~ahead[-1] if len(known) > 1 else 0
+__all__ = ["add_control", "answer", "answer_acked", "send_held"]
 
 
 def answer(u: JobUnit, *flags: Signal) -> list:
@@ -58,7 +47,7 @@ def _pass(u: JobUnit, way: To, *flags: Signal) -> list:
 
 def add_control(u: JobUnit) -> None:
     """Steps of control in."""
-    m, h = u.m, u.heard
+    m = u.m
     state, found = u.status_now.state, u.found
     with m.If(u.at(RelayJob.CONTROL)), m.Switch(u.phase):
         with m.Case(RelayPhase.FIRST):
@@ -77,10 +66,6 @@ def add_control(u: JobUnit) -> None:
             u.chained.eq(u.entry.prev),
             u.chaining.eq((u.then == RelayPhase.ACK) | (u.then == RelayPhase.FORGET)),
         ]
-    # The slot that is meant, and whether it is.
-    slots = u.of.slots
-    named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
-    m.d.comb += u.meant.eq(u.lives.row & named & (u.slot.uid == h.uid) & (u.slot.target == h.target))
 
 
 def _ack(u: JobUnit) -> None:
@@ -92,36 +77,27 @@ def _forget(u: JobUnit) -> None:
 
 
 def _first(u: JobUnit) -> None:
-    m, h = u.m, u.heard
-    fits = Signal()
-    m.d.comb += fits.eq(1)
-    if u.system.relay.radix:
-        with m.If(u.relation == 1):
-            m.d.comb += fits.eq(h.depth == (u.depth - 1)[: len(u.depth) + 1])
-        with m.Else():
-            m.d.comb += fits.eq((u.relation >= 2) & (h.depth == u.depth + 1))
-    is_link = h.type == Type.LINK
-    with m.If(~u.sound_control | ((h.type != Type.PULL) & u.to_itself) | (is_link & ~fits)):
+    m, h, facts = u.m, u.heard, u.facts
+    with m.If(~u.sound_control | ((h.type == Type.LINK) & ~facts.fits)):
         m.d.comb += u.ignores.eq(1)
     with m.Else():
         m.d.comb += u.hears.eq(1)
-        alive = h.incarnation == u.incarnation
         with m.Switch(h.type):
             with m.Case(Type.ACKED):
                 with m.If(~u.own):
                     m.d.comb += _pass(u, To.UP)
                     with m.If(u.found & (u.status_now.state != RecordState.ACKED)):
                         _ack(u)
-                with m.Elif(alive & u.meant):
+                with m.Elif(facts.alive & facts.meant):
                     _free_next(u)
-                with m.Elif(alive):
+                with m.Elif(facts.alive):
                     _conclude(u, freed=False)
             with m.Case(Type.ACKACKED), m.If(~u.own & ~u.here):
                 m.d.comb += _pass(u, To.DOWN)
                 with m.If(u.found):
                     _forget(u)
             with m.Case(Type.REQUESTED):
-                with m.If(u.own), m.If(alive & u.meant):
+                with m.If(u.own), m.If(facts.alive & facts.meant):
                     m.d.comb += [u.slot_waits.eq(1), u.waiting_slot.eq(h.slot)]
                 with m.Elif(~u.here):
                     _requested(u)
@@ -130,15 +106,15 @@ def _first(u: JobUnit) -> None:
                     _link_here(u)
                 with m.Elif(~u.own):
                     _link(u)
-            with m.Case(Type.PULL), m.If(u.relation.any()):
-                m.d.comb += u.pulls.eq(1 << u.relation)
+            with m.Case(Type.PULL), m.If(facts.relation.any()):
+                m.d.comb += u.pulls.eq(1 << facts.relation)
 
 
 def _free_next(u: JobUnit) -> None:
     """The first message of the stream is posted; after the one that was named, what follows."""
     m = u.m
     m.d.comb += u.free_head(Status.ACCEPTED, Cause.NONE)
-    with m.If(u.to.head == u.heard.slot):
+    with m.If(u.facts.first):
         _conclude(u, freed=True)
     with m.Else():
         m.d.comb += u.goes_on(RelayPhase.FREE)
@@ -146,15 +122,15 @@ def _free_next(u: JobUnit) -> None:
 
 def _conclude(u: JobUnit, *, freed: bool) -> None:
     """The stream goes on, or is drained."""
-    m, h = u.m, u.heard
-    again, left = u.to.again | h.more, (u.to.live != 1) if freed else u.to.live.any()
+    m, h, facts = u.m, u.heard, u.facts
+    again, left = facts.again | h.more, ~facts.last if freed else facts.some
     m.d.comb += u.decides_again.eq(1)
     with m.If(left):
         m.d.comb += [
             u.again.eq(again), u.slot_waits.eq(again & (1 if freed else h.more)),
             u.waiting_slot.eq(u.next_head if freed else u.to.head),
         ]  # fmt: skip
-    with m.Elif(h.uid != u.of.none):
+    with m.Elif(facts.drained):
         m.d.comb += u.tell(Type.ACKACKED, About.HEARD, To.DOWN, u.bare)
 
 
@@ -172,15 +148,15 @@ def _requested(u: JobUnit) -> None:
 
 
 def _link_here(u: JobUnit) -> None:
-    m, h, row = u.m, u.heard, u.from_
-    with m.If(~u.dead & ~(row.known & is_newer(row.incarnation, h.incarnation))):
-        with m.If(~row.known | is_newer(h.incarnation, row.incarnation)):
+    m, facts = u.m, u.facts
+    with m.If(~facts.stale):
+        with m.If(facts.renews):
             m.d.comb += ask(u)
-        with m.Elif(h.prev == row.mark), m.If(~row.hungry):
+        with m.Elif(facts.next), m.If(~facts.hungry):
             m.d.comb += ask(u)
-        with m.Elif((row.mark != u.of.none) & is_below(h.uid, row.mark)):
+        with m.Elif(facts.below):
             m.d.comb += answer(u)
-        with m.Elif(~row.hungry):
+        with m.Elif(~facts.hungry):
             with m.If(u.parked.any()):
                 m.d.comb += u.goes_on(RelayPhase.SEARCH)
             with m.Else():

@@ -167,6 +167,15 @@ class RelayLayouts:
         return data.StructLayout({"hop": self.node_bits, "way": _WAY})
 
     @cached_property
+    def facts(self) -> data.StructLayout:
+        """What of the tables decides a step: a bit each, and what the sender is to this node."""
+        bits = (
+            "alive", "meant", "first", "last", "some", "again", "stale", "renews", "dead", "hungry", "next", "begins",
+            "below", "drained", "up_nobody", "up_back", "down_nobody", "down_back", "turns", "moves", "asked", "fits",
+        )  # fmt: skip
+        return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
+
+    @cached_property
     def sending(self) -> data.StructLayout:
         """An entry of the queue to send."""
         return data.StructLayout({"buffered": 1, "number": max(self.slot_bits, self.buffer_bits)})

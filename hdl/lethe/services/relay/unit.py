@@ -9,6 +9,7 @@ from lethe.lib.memory import Ram
 from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.events import Cause, Status
+from lethe.spec.sections.relay import HEADER_BYTES
 from lethe.spec.services.relay import RecordState, Type
 
 from .arrivals import HeaderRegister
@@ -82,6 +83,17 @@ class Fate(enum.Enum, shape=2):
     CELL = 1
     BUFFER = 2
     THROUGH = 3
+
+
+def is_below(uid, mark) -> Value:
+    """Whether a uid is at or below another."""
+    return ~(mark - uid)[: len(mark)][-1]
+
+
+def is_newer(incarnation, known) -> Value:
+    """Whether an incarnation is newer than another."""
+    ahead = (incarnation - known)[: len(known)]
+    return ahead.any() & ~ahead[-1] if len(known) > 1 else Const(0, 1)
 
 
 class About(enum.Enum, shape=2):
@@ -158,6 +170,7 @@ class JobUnit:
         self._routes()
         self._rows()
         self._search()
+        self._facts()
         self._told()
 
     # What is known beside the tables.
@@ -235,8 +248,8 @@ class JobUnit:
         self.expires, self.notices = Signal(), Signal()
         #: Ways that are asked for.
         self.pulls = Signal(16)
-        #: The slot that a header names has the message that it means; a message can go on as it comes.
-        self.meant, self.at_once = Signal(), Signal()
+        #: A message can go on as it comes.
+        self.at_once = Signal()
         #: A walk is under way, or wanted.
         self.walks = Signal()
 
@@ -273,41 +286,89 @@ class JobUnit:
     # Headers.
 
     def _headers(self):
-        """What was heard: of control, or of data if that is the next."""
+        """What was heard: of control, or of data if that is the next.  ``coming`` is a cycle earlier, for tables."""
         m, of = self.m, self.of
-        self.of_data, self.heard = Signal(), Signal(of.header)
-        self.sender, self.message_length = Signal(of.node_bits), Signal(of.length_bits)
+        of_data, self.coming, self.heard = Signal(), Signal(of.header), Signal(of.header)
+        self.sender, self.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
+        self.message_length = Signal(of.length_bits)
         m.d.comb += [
-            self.of_data.eq(
+            of_data.eq(
                 Mux(
                     self.busy,
                     self.job == RelayJob.DATA,
                     self.data_in.full & (~self.control_in.full | (self.last == RelayJob.CONTROL)),
                 )
             ),
-            self.sender.eq(Mux(self.of_data, self.data_in.source, self.control_in.source)),
-            self.message_length.eq(self.data_in.length - 16),
+            self.coming_sender.eq(Mux(of_data, self.data_in.source, self.control_in.source)),
         ]
-        bits = Mux(self.of_data, self.data_in.bits, self.control_in.bits)
-        m.d.comb += [self.heard[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.header.members]
+        bits = Mux(of_data, self.data_in.bits, self.control_in.bits)
+        m.d.comb += [self.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.header.members]
+        m.d.sync += [
+            self.heard.eq(self.coming), self.sender.eq(self.coming_sender),
+            self.message_length.eq(self.data_in.length - HEADER_BYTES),
+        ]  # fmt: skip
 
         def sound(register, kinds, length, cls):
             wire = of.wire_fields(register.bits)
             nodes = (wire["source"] < of.nodes) & (wire["target"] < of.nodes)
             if of.nodes < 1 << of.node_bits:
                 nodes &= register.source < of.nodes
-            return nodes & length & (register.cls == cls) & kinds(wire["type"]), wire["source"] == wire["target"]
+            to_itself = (wire["source"] == wire["target"]) & (wire["type"] != Type.PULL)
+            return nodes & length & (register.cls == cls) & kinds(wire["type"]) & ~to_itself
 
-        self.sound_control, self.to_itself = Signal(), Signal()
-        self.sound_data = Signal()
-        good, same = sound(
-            self.control_in, lambda kind: (kind >= 2) & (kind <= 6), self.control_in.length == 16, of.control_class
-        )
-        m.d.comb += [self.sound_control.eq(good), self.to_itself.eq(same)]
-        good, same = sound(self.data_in, lambda kind: kind == 1, self.data_in.length >= 16, of.data_class)
-        m.d.comb += self.sound_data.eq(good & ~same)
+        self.sound_control, self.sound_data = Signal(), Signal()
         self.own, self.here = Signal(), Signal()
-        m.d.comb += [self.own.eq(self.heard.source == self.node), self.here.eq(self.heard.target == self.node)]
+        control, data_in = self.control_in, self.data_in
+        m.d.sync += [
+            self.sound_control.eq(
+                sound(
+                    control, lambda kind: (kind >= Type.ACKED) & (kind <= Type.PULL), control.length == HEADER_BYTES,
+                    of.control_class,
+                )
+            ),
+            self.sound_data.eq(
+                sound(data_in, lambda kind: kind == Type.DATA, data_in.length >= HEADER_BYTES, of.data_class)
+            ),
+            self.own.eq(self.coming.source == self.node),
+            self.here.eq(self.coming.target == self.node),
+        ]  # fmt: skip
+
+    # What is known of tables in the cycle before a step.
+
+    def _facts(self):
+        m, of, h = self.m, self.of, self.heard
+        self.facts = facts = Signal(of.facts)
+        to, row, slot = self.to, self.from_, self.slot
+        slots = of.slots
+        named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
+        relation, depth = self.relation, self.depth
+        fits = (relation >= 2) & (h.depth == depth + 1)
+        fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if self.system.relay.radix else 1
+        m.d.sync += [
+            facts.alive.eq(h.incarnation == self.incarnation),
+            facts.meant.eq(self.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
+            facts.first.eq(to.head == h.slot),
+            facts.last.eq(to.live == 1),
+            facts.some.eq(to.live.any()),
+            facts.again.eq(to.again),
+            facts.stale.eq(self.dead | (row.known & is_newer(row.incarnation, h.incarnation))),
+            facts.renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
+            facts.dead.eq(self.dead),
+            facts.hungry.eq(row.hungry),
+            facts.next.eq(h.prev == row.mark),
+            facts.begins.eq(h.prev == of.none),
+            facts.below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
+            facts.drained.eq(h.uid != of.none),
+            facts.up_nobody.eq(self.up == self.node),
+            facts.up_back.eq(self.up == self.sender),
+            facts.down_nobody.eq(self.down.hop == self.node),
+            facts.down_back.eq(self.down.hop == self.sender),
+            facts.turns.eq(self.up == self.down.hop),
+            facts.moves.eq(self.down.hop != self.before.hop),
+            facts.asked.eq(self.asking.bit_select(self.down.way, 1)),
+            facts.relation.eq(relation),
+            facts.fits.eq(fits),
+        ]
 
     # b: the choice, and when steps are.
 
@@ -435,7 +496,7 @@ class JobUnit:
         # By node: whom a job is about.
         self.to_node, self.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
         slot_node = Signal(of.node_bits)  # of the slot that is looked at
-        m.d.comb += [self.to_node.eq(self.heard.target), self.from_node.eq(self.heard.source)]
+        m.d.comb += [self.to_node.eq(self.coming.target), self.from_node.eq(self.coming.source)]
         with m.If(self.doing(RelayJob.HOST)):
             m.d.comb += self.to_node.eq(self.host_target)
         with m.If(self.doing(RelayJob.GIVEN)):
@@ -484,7 +545,7 @@ class JobUnit:
         m.submodules.slots = slots = Ram(of.slot, of.slots)
         self.slot_row, self.slot = Signal(of.slot_bits), slots.read_data
         m.d.comb += [
-            self.slot_row.eq(self.heard.slot),
+            self.slot_row.eq(self.coming.slot),
             slot_node.eq(self.slot.target),
             slots.write_en.eq(given | self.stamps_slot),
             slots.write_addr.eq(Mux(given, kept_slot, self.slot_row)),
@@ -623,8 +684,8 @@ class JobUnit:
         way_bits = exact_log2(WAYS)
         uid, at = Signal(of.uid_bits), Signal(max(1, of.record_bits - way_bits))
         m.d.comb += [
-            uid.eq(Mux(self.chaining, chained, self.heard.uid)),
-            at.eq(Mux(self.direct, number[way_bits:], of.set_of(self.heard.source, uid))),
+            uid.eq(Mux(self.chaining, chained, self.coming.uid)),
+            at.eq(Mux(self.direct, number[way_bits:], of.set_of(self.coming.source, uid))),
         ]
         # By ways, for a search: what was heard of the message, and its status.  By their number, for jobs that have
         # time: what was heard, and the stamp.
@@ -662,11 +723,12 @@ class JobUnit:
         ]  # fmt: skip
 
         # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
-        hits, ways = Signal(WAYS), Signal(WAYS)
+        hits, ways, key = Signal(WAYS), Signal(WAYS), Signal.like(uid)
+        m.d.sync += key.eq(uid)
         m.d.comb += hits.eq(
             Cat(
                 state.valid
-                & (word.uid == uid)
+                & (word.uid == key)
                 & (word.source == self.heard.source)
                 & (word.incarnation == self.heard.incarnation)
                 for word, state in words
@@ -793,7 +855,7 @@ class JobUnit:
 
         # Up and down: those of what was heard, but for long jobs.
         up_node, down_node, down_bank = Signal(of.node_bits), Signal(of.node_bits), Signal()
-        m.d.comb += [up_node.eq(self.heard.source), down_node.eq(self.heard.target), down_bank.eq(self.bank)]
+        m.d.comb += [up_node.eq(self.coming.source), down_node.eq(self.coming.target), down_bank.eq(self.bank)]
         self.life = Words(of.life, of.ni_slots, ("cancelled",))
         m.submodules.life = self.life
         m.d.comb += self.life.cancelled_addr.eq(self.cancel_row)
@@ -811,21 +873,21 @@ class JobUnit:
             with m.If((self.job != RelayJob.LOOK) & recorded):
                 m.d.comb += down_node.eq(self.message.target)
         # In a walk the route of the other bank is asked for a cycle later.
-        with m.If(self.doing(RelayJob.WALK) & (self.count == 3)):
+        with m.If(self.doing(RelayJob.WALK) & (self.count == 4)):
             m.d.comb += down_bank.eq(~self.bank)
         relation_bank = Signal()
         relation_node = Signal(of.node_bits)
         m.d.comb += [
             relation_bank.eq(Mux(self.doing(RelayJob.WALK), ~self.bank, self.bank)),
-            relation_node.eq(Mux(self.doing(RelayJob.WALK), self.walk_row, self.sender)),
+            relation_node.eq(Mux(self.doing(RelayJob.WALK), self.walk_row, self.coming_sender)),
             ups.read_addr.eq(Cat(up_node[:bits], self.bank)),
             downs.read_addr.eq(Cat(down_node[:bits], down_bank)),
             relations.read_addr.eq(Cat(relation_node[:bits], relation_bank)),
         ]
         now, before = Signal(of.down), Signal(of.down)
-        with m.If(self.count == 2):
+        with m.If(self.count == 3):
             m.d.sync += now.eq(downs.read_data)
-        with m.If(self.count == 1):
+        with m.If(self.count == 2):
             m.d.sync += before.eq(downs.read_data)
         self.up, self.relation, self.before = ups.read_data, relations.read_data, before
         self.down = Signal(of.down)
@@ -941,8 +1003,15 @@ class JobUnit:
                 m.d.comb += hop.eq(self.down.hop)
             with m.Case(To.NEIGHBOUR):
                 m.d.comb += hop.eq(self.walk_row)
-        goes = (hop != self.node) | (self.way == To.NEIGHBOUR)
-        m.d.comb += self.tells.eq(self.told & goes & ~(self.passes & (hop == self.sender)))
+        facts, goes = self.facts, Signal()
+        with m.Switch(self.way):
+            with m.Case(To.UP):
+                m.d.comb += goes.eq(~facts.up_nobody & ~(self.passes & facts.up_back))
+            with m.Case(To.DOWN):
+                m.d.comb += goes.eq(~facts.down_nobody & ~(self.passes & facts.down_back))
+            with m.Case(To.NEIGHBOUR):
+                m.d.comb += goes.eq(1)
+        m.d.comb += self.tells.eq(self.told & goes)
         # At once if nothing waits; else behind what does.
         control, telling, queued = self.control, self.telling, Signal()
         at_once = control.idle & telling.empty

@@ -65,11 +65,10 @@ def _next_row(u: JobUnit, goes_on) -> None:
 
 def _row(u: JobUnit) -> None:
     """A row is looked at."""
-    m, nobody = u.m, u.down.hop == u.node
+    m, facts = u.m, u.facts
+    nobody = facts.down_nobody
     moved = Signal()
-    m.d.comb += moved.eq(
-        u.asking.bit_select(u.down.way, 1) | (u.for_notice & (u.for_all | (u.down.hop != u.before.hop)))
-    )
+    m.d.comb += moved.eq(facts.asked | (u.for_notice & (u.for_all | facts.moves)))
     with m.Switch(u.walk):
         with m.Case(WalkRows.SLOTS):
             with m.If(nobody):
@@ -77,13 +76,13 @@ def _row(u: JobUnit) -> None:
             with m.Elif(moved):
                 m.d.comb += u.tell(Type.LINK, About.SLOT, To.DOWN, u.own_depth)
         with m.Case(WalkRows.RECORDS):
-            with m.If(u.for_notice & (nobody | (u.up == u.node) | (u.up == u.down.hop))):
+            with m.If(u.for_notice & (nobody | facts.up_nobody | facts.turns)):
                 m.d.comb += u.end()
             with m.Elif(moved & (u.status_now.state != RecordState.ACKED)):
                 m.d.comb += u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth)
-        with m.Case(WalkRows.CELLS), m.If(u.up == u.node):
+        with m.Case(WalkRows.CELLS), m.If(facts.up_nobody):
             m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
-        with m.Case(WalkRows.NODES), m.If(u.for_all | ~u.relation.any()):
+        with m.Case(WalkRows.NODES), m.If(u.for_all | ~facts.relation.any()):
             m.d.comb += u.tell(Type.PULL, About.HEARD, To.NEIGHBOUR)
 
 

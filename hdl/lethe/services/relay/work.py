@@ -15,7 +15,7 @@ __all__ = ["add_work", "end_dead"]
 def end_dead(u: JobUnit) -> None:
     """The first message to the dead ends; the others in further steps."""
     u.m.d.comb += u.free_head(Status.UNKNOWN, Cause.SILENT)
-    with u.m.If(u.to.live != 1):
+    with u.m.If(~u.facts.last):
         u.m.d.comb += u.goes_on(RelayPhase.FREE)
 
 
@@ -30,7 +30,7 @@ def add_work(u: JobUnit) -> None:
         _launch(u)
     with m.If(u.at(RelayJob.FEED)):
         m.d.comb += u.feeds.eq(1)
-        with m.If(~u.dead):
+        with m.If(~u.facts.dead):
             m.d.comb += answer(u, u.more)
     with m.If(u.at(RelayJob.OWED)):
         m.d.sync += u.owed_row.eq(u.owed_row + 1)
@@ -45,7 +45,7 @@ def add_work(u: JobUnit) -> None:
 def _launch(u: JobUnit) -> None:
     """Data of a slot or buffer go to the next hop."""
     m, sent, owner = u.m, u.sent, u.owners.launched
-    goes = u.down.hop != u.node
+    goes = ~u.facts.down_nobody
     with m.If(~u.launched.buffered):
         m.d.comb += [
             u.sends.eq(u.lives.row & goes), *u.header(Type.DATA, About.SLOT), u.replay.eq(u.was_sent.row),
@@ -119,7 +119,7 @@ def _cancel(u: JobUnit) -> None:
     with m.If(u.cancelling & u.below.cancel.ready):
         m.d.sync += u.cancelling.eq(0)
     with m.If(u.at(RelayJob.CANCEL)):
-        with m.If(u.row_mine & (u.up == u.node)):
+        with m.If(u.row_mine & u.facts.up_nobody):
             m.d.sync += [
                 u.cancelling.eq(1), u.cancel_name.eq(u.cancel_row), u.cancel_generation.eq(life.generation),
             ]  # fmt: skip
