@@ -147,10 +147,7 @@ def _pass_on(u: JobUnit, a: _Arrived) -> None:
         m.d.comb += a.becomes(Fate.DROP)
     with m.Elif(place & ~u.free_buffers.count.any() & u.held.some):
         # The oldest held data go.
-        m.d.comb += [
-            u.buffer.eq(u.held.oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1),
-            *u.goes_on(RelayPhase.STORE),
-        ]  # fmt: skip
+        m.d.comb += [u.lets_go.eq(1), *u.goes_on(RelayPhase.STORE)]
         m.d.sync += [
             u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known),
             a.owing.eq(known & (u.status_now.state == RecordState.OWED)),

@@ -143,8 +143,8 @@ class RelayLayouts:
 
     @cached_property
     def status(self) -> data.StructLayout:
-        """What changes of a record.  It has the buffer that it names, if that names it, too."""
-        return data.StructLayout({"valid": 1, "state": 3, "has": 1, "buffer": self.buffer_bits})
+        """What changes of a record, but for whether it has data; these are in the buffer."""
+        return data.StructLayout({"valid": 1, "state": 3, "buffer": self.buffer_bits})
 
     @cached_property
     def owner(self) -> data.StructLayout:

@@ -231,6 +231,8 @@ class JobUnit:
         self.was_owing = Signal()
         #: A buffer has no record any more; it leaves the held list, comes to it, is free.
         self.disowns, self.leaves, self.holds, self.gives_buffer = Signal(), Signal(), Signal(), Signal()
+        #: The buffer that is held longest is free, and its record has no data any more.
+        self.lets_go = Signal()
         self.buffer = Signal(of.buffer_bits)
         #: A slot or buffer waits.
         self.slot_waits, self.waiting_slot = Signal(), Signal(of.slot_bits)
@@ -668,7 +670,7 @@ class JobUnit:
         chained = Signal(of.uid_bits)  # of the message before
         self.chained, self.chaining = chained, Signal()
         self.evicted, self.direct, number = Signal(of.record_bits), Signal(), Signal(of.record_bits)
-        owners = self._words("owners", of.owner, of.buffers, "entry", "launched", "oldest", "moving")
+        owners = self._words("owners", of.owner, of.buffers, "launched", "oldest", "moving")
         self.owners = owners
         m.d.comb += [
             self.direct.eq(self.doing(*_NUMBERED) | (self.phase == RelayPhase.STORE)),
@@ -705,7 +707,8 @@ class JobUnit:
                 ram.read_addr.eq(number),
             ]  # fmt: skip
         self.message, self.stamp = messages.read_data, ages.read_data
-        words = []
+        words, data = [], []
+        self.has_data, self.data_held = Signal(), Signal()
         for way in range(WAYS):
             m.submodules[f"records{way}"] = ram = Ram(of.record, sets)
             m.submodules[f"status{way}"] = states = Ram(of.status, sets)
@@ -716,6 +719,16 @@ class JobUnit:
             ]  # fmt: skip
             self._cleared(states, sets, 0, writes & here, write_at[way_bits:], status)
             words.append((ram.read_data, states.read_data))
+            # Whether it has data: those of another record may be dropped in the step of this.
+            has = self._words(f"has{way}", 1, sets, "now")
+            lets = self.lets_go & (owners.oldest.record[:way_bits] == way)
+            m.d.comb += [
+                has.now_addr.eq(at),
+                has.write_en.eq(((fills | self.drops) & here) | lets),
+                has.write_addr.eq(Mux(self.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
+                has.write.eq(self.takes_buffer),
+            ]
+            data.append(has.now)
         self.valid = self._words("valid", 1, of.records, "walk")
         m.d.comb += [
             self.valid.write_en.eq(writes), self.valid.write_addr.eq(write_at),
@@ -742,7 +755,14 @@ class JobUnit:
         chosen = Const(0, 1)
         for (word, state), this in zip(words, ways, strict=True):
             chosen = chosen | Mux(this, Cat(word, state), 0)
+        shown, has_now = Signal(of.buffer_bits), Signal()
+        m.d.comb += [
+            shown.eq(Cat(chosen)[-of.buffer_bits :]),
+            has_now.eq((Cat(data) & ways).any()),
+        ]
         m.d.sync += [
+            self.has_data.eq(has_now),
+            self.data_held.eq(has_now & self.held.after.bit_select(shown, 1)),
             Cat(self.entry, self.status_now).eq(chosen), self.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
             self.has_way.eq(free.any()), free_way.eq(lowest_of(free)[1]),
         ]  # fmt: skip
@@ -755,7 +775,6 @@ class JobUnit:
         m.d.comb += [
             status.valid.eq(~self.ends),
             status.state.eq(self.state),
-            status.has.eq(Mux(fills, self.takes_buffer, now.has & ~self.drops)),
             status.buffer.eq(Mux(fills, self.free_buffers.oldest, now.buffer)),
             owing.eq(Mux(fills, self.was_owing, now.state == RecordState.OWED)),
         ]
@@ -766,16 +785,11 @@ class JobUnit:
         ]
 
         # Its buffer.
-        self.has_data, self.data_held, self.drops = Signal(), Signal(), Signal()
-        owner = owners.entry
         moving = self.hop.now
         m.d.comb += [
-            owners.entry_addr.eq(self.status_now.buffer),
             owners.launched_addr.eq(self.launched.number),
             owners.oldest_addr.eq(self.held.oldest),
             owners.moving_addr.eq(moving.number),
-            self.has_data.eq(self.status_now.has & owner.valid & (owner.record == self.entry_at)),
-            self.data_held.eq(self.has_data & self.held.bits.bit_select(self.status_now.buffer, 1)),
             owners.write_en.eq(self.disowns | self.takes_buffer),
             owners.write_addr.eq(Mux(self.takes_buffer, self.free_buffers.oldest, self.buffer)),
             owners.write.valid.eq(self.takes_buffer),
@@ -786,6 +800,10 @@ class JobUnit:
             self.held.leaves.eq(self.leaves),
             self.held.left.eq(self.buffer),
         ]
+        with m.If(self.lets_go):
+            m.d.comb += [
+                self.buffer.eq(self.held.oldest), self.disowns.eq(1), self.leaves.eq(1), self.gives_buffer.eq(1),
+            ]  # fmt: skip
         with m.If(self.drops & self.has_data):
             m.d.comb += [
                 self.buffer.eq(self.status_now.buffer), self.disowns.eq(1), self.leaves.eq(self.data_held),

@@ -136,11 +136,11 @@ def _look(u: JobUnit) -> None:
         m.d.sync += u.look_wanted.eq(1)
     with m.If(u.starts(RelayJob.LOOK)):
         m.d.sync += u.look_wanted.eq(0)
-    due, oldest = Signal(), Signal(of.buffer_bits)
+    due = Signal()
     with m.If(u.at(RelayJob.LOOK, RelayPhase.FIRST)):
         m.d.comb += u.goes_on(RelayPhase.DUE)
         m.d.sync += [
-            due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)), oldest.eq(u.held.oldest),
+            due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)), 
             u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1)),
         ]  # fmt: skip
         with m.If((u.look < of.slots) & u.lives.row & u.aged(u.slot.stamp, relay.watch_cycles)):
@@ -150,4 +150,4 @@ def _look(u: JobUnit) -> None:
         with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
     with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE) & due):
-        m.d.comb += [u.buffer.eq(oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1)]
+        m.d.comb += u.lets_go.eq(1)  # it is the oldest still
