@@ -88,8 +88,8 @@ class HeldList(wiring.Component):
         This one is not.
     oldest, some : Out
         The oldest, if there is one.
-    after : Out(depth)
-        Of each buffer whether it is held in the next cycle.
+    bits : Out(depth)
+        Of each buffer whether it is held.
     """
 
     def __init__(self, depth: int):
@@ -98,7 +98,7 @@ class HeldList(wiring.Component):
         super().__init__(
             {
                 "holds": In(1), "held": In(number), "leaves": In(1), "left": In(number),
-                "oldest": Out(number), "some": Out(1), "after": Out(depth),
+                "oldest": Out(number), "some": Out(1), "bits": Out(depth),
             }
         )  # fmt: skip
 
@@ -117,13 +117,13 @@ class HeldList(wiring.Component):
             after.eq(Mux(self.leaves, used >> 1, used)),
             self.oldest.eq(places[0]),
             self.some.eq(used[0]),
-            self.after.eq((bits & ~Mux(self.leaves, 1 << self.left, 0)) | Mux(self.holds, 1 << self.held, 0)),
+            self.bits.eq(bits),
         ]
         for i, place in enumerate(places):
             behind = places[i + 1] if i + 1 < depth else place
             m.d.sync += place.eq(Mux(self.holds & ~after[i], self.held, Mux(moves[i], behind, place)))
         m.d.sync += [
             used.eq(Mux(self.holds, Cat(1, after), after)),
-            bits.eq(self.after),
+            bits.eq((bits & ~Mux(self.leaves, 1 << self.left, 0)) | Mux(self.holds, 1 << self.held, 0)),
         ]
         return m

@@ -708,7 +708,7 @@ class JobUnit:
             ]  # fmt: skip
         self.message, self.stamp = messages.read_data, ages.read_data
         words, data = [], []
-        self.has_data, self.data_held = Signal(), Signal()
+        self.has_data, self.data_held, self.hop_holds = Signal(), Signal(), Signal()
         for way in range(WAYS):
             m.submodules[f"records{way}"] = ram = Ram(of.record, sets)
             m.submodules[f"status{way}"] = states = Ram(of.status, sets)
@@ -762,7 +762,11 @@ class JobUnit:
         ]
         m.d.sync += [
             self.has_data.eq(has_now),
-            self.data_held.eq(has_now & self.held.after.bit_select(shown, 1)),
+            # In the cycle before a step only a transfer can end.
+            self.data_held.eq(
+                has_now
+                & (self.held.bits.bit_select(shown, 1) | (self.hop_holds & (self.hop.now.number == shown)))
+            ),
             Cat(self.entry, self.status_now).eq(chosen), self.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
             self.has_way.eq(free.any()), free_way.eq(lowest_of(free)[1]),
         ]  # fmt: skip
@@ -813,6 +817,7 @@ class JobUnit:
         ends = self.hop.ends & (moving.of != Of.SLOT) & moving.stored
         stays, holds = Signal(), Signal()
         m.d.comb += [
+            self.hop_holds.eq(ends & owners.moving.valid),
             stays.eq(owners.moving.valid & ~(self.disowns & (self.buffer == moving.number))),
             holds.eq(ends & stays),
             self.held.holds.eq(holds | self.holds),
