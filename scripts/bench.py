@@ -38,6 +38,7 @@ from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
 from lethe.services.flow import Flow
 from lethe.services.loop import Loop
+from lethe.services.relay import Relay
 from lethe.services.stack import Node
 from lethe.spec import trace
 from lethe.spec.config import System
@@ -316,6 +317,7 @@ GOALS = {
     "AXI4-Streams, store and forward": (350, 150),
     "registers of a NI, medium": (450, 150),
     "flow, 16 nodes, 16 ports": (3000, 146),
+    "relay, 64 nodes, 16 slots": (4400, 146),
     "NI on AXI4-Streams, medium": (3250, 146),
     "NI on AXI, medium": (3700, 146),
     "NI on AXI, store and forward, host clock": (3700, 146),
@@ -441,9 +443,14 @@ def on_flow(quick: bool) -> Iterator[Figure]:
 
 
 def on_relay(quick: bool) -> Iterator[Figure]:
-    """What relay costs the golden model in time, and what it promises (`relay_bench`)."""
+    """What relay costs in cells, and the golden model in time; what it promises (`relay_bench`)."""
     import relay_bench
 
+    sized = relay_bench.system_of(3).replace(relay={"slots": 16})
+    name = "relay, 64 nodes, 16 slots"
+    say(f"relay: {name} (Yosys, nextpnr)")
+    block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), registered="", without=())
+    yield from _sized(name, block.size(seeds=1), section="relay")
     system = relay_bench.system_of(2 if quick else 3)
     found = {}
     for name, one in (("on", system), ("off", relay_bench.without_relay(system))):

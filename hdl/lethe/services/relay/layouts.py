@@ -170,8 +170,9 @@ class RelayLayouts:
     def facts(self) -> data.StructLayout:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
-            "alive", "meant", "first", "last", "some", "again", "stale", "renews", "dead", "hungry", "next", "begins",
-            "below", "drained", "up_nobody", "up_back", "down_nobody", "down_back", "turns", "moves", "asked", "fits",
+            "alive", "live", "watched", "old", "due", "meant", "first", "last", "some", "again", "stale", "renews",
+            "dead", "hungry", "next", "begins", "below", "drained", "up_nobody", "up_back", "down_nobody", "down_back",
+            "turns", "moves", "asked", "fits",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
 

@@ -194,12 +194,13 @@ class JobUnit:
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
         self.cancelling, self.cancel_name = Signal(), Signal(of.row_bits)
         self.cancel_generation = Signal(of.system.format.generation_bits)
+        self.next_clock = Signal.like(self.clock, init=1)
         with self.m.If(self.ready):
-            self.m.d.sync += self.clock.eq(self.clock + 1)
+            self.m.d.sync += [self.clock.eq(self.next_clock), self.next_clock.eq(self.next_clock + 1)]
 
     def aged(self, stamp, cycles: int) -> Value:
-        """Whether a stamp is at least so old."""
-        return (self.now - stamp)[:STAMP_BITS] >= cycles >> STAMP_SHIFT
+        """Whether a stamp is at least so old in the next cycle."""
+        return (self.next_clock[STAMP_SHIFT:] - stamp)[:STAMP_BITS] >= cycles >> STAMP_SHIFT
 
     # What a step asks for.
 
@@ -341,13 +342,17 @@ class JobUnit:
         m, of, h = self.m, self.of, self.heard
         self.facts = facts = Signal(of.facts)
         to, row, slot = self.to, self.from_, self.slot
-        slots = of.slots
+        slots, relay = of.slots, self.system.relay
         named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
         relation, depth = self.relation, self.depth
         fits = (relation >= 2) & (h.depth == depth + 1)
         fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if self.system.relay.radix else 1
         m.d.sync += [
             facts.alive.eq(h.incarnation == self.incarnation),
+            facts.live.eq(self.lives.row),
+            facts.watched.eq((self.look < slots) & self.lives.row & self.aged(slot.stamp, relay.watch_cycles)),
+            facts.old.eq(self.aged(self.stamp, relay.entry_cycles)),
+            facts.due.eq(self.held.some & self.aged(self.oldest_stamp, relay.cache_cycles)),
             facts.meant.eq(self.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
             facts.first.eq(to.head == h.slot),
             facts.last.eq(to.live == 1),

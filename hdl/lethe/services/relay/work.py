@@ -48,7 +48,7 @@ def _launch(u: JobUnit) -> None:
     goes = ~u.facts.down_nobody
     with m.If(~u.launched.buffered):
         m.d.comb += [
-            u.sends.eq(u.lives.row & goes), *u.header(Type.DATA, About.SLOT), u.replay.eq(u.was_sent.row),
+            u.sends.eq(u.facts.live & goes), *u.header(Type.DATA, About.SLOT), u.replay.eq(u.was_sent.row),
             sent.of.eq(Of.SLOT), sent.length.eq(u.slot.length),
         ]  # fmt: skip
     with m.Else():
@@ -130,7 +130,7 @@ def _cancel(u: JobUnit) -> None:
 
 def _look(u: JobUnit) -> None:
     """A slot and a record are looked at; in a further step, what is held longest."""
-    m, of, relay = u.m, u.of, u.system.relay
+    m, of = u.m, u.of
     some = u.live.any() | u.known.any() | u.held.some
     with m.If(u.ready & (u.clock[:5] == 0) & some):
         m.d.sync += u.look_wanted.eq(1)
@@ -140,13 +140,13 @@ def _look(u: JobUnit) -> None:
     with m.If(u.at(RelayJob.LOOK, RelayPhase.FIRST)):
         m.d.comb += u.goes_on(RelayPhase.DUE)
         m.d.sync += [
-            due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)), 
+            due.eq(u.facts.due), 
             u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1)),
         ]  # fmt: skip
-        with m.If((u.look < of.slots) & u.lives.row & u.aged(u.slot.stamp, relay.watch_cycles)):
+        with m.If(u.facts.watched):
             m.d.comb += [u.stamps_slot.eq(1), *u.tell(Type.LINK, About.SLOT, To.DOWN, u.thru, u.own_depth)]
         moves = u.has_data & ~u.data_held
-        old = u.status_now.valid & u.aged(u.stamp, relay.entry_cycles)
+        old = u.status_now.valid & u.facts.old
         with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
     with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE) & due):
