@@ -15,6 +15,8 @@ from lethe.spec import header
 from lethe.spec.axi import axi_layouts, axi_ports, axi_streams
 from lethe.spec.config import System
 from lethe.spec.registers import RegisterMap
+from lethe.spec.sections import flow, relay
+from lethe.spec.toml import dump
 from lethe_sim import cli
 from lethe_sim.lockstep.waivers import waivers
 from tests.helpers.keywords import KEYWORDS
@@ -230,3 +232,19 @@ def test_what_does_not_go_together_is_said(options, tmp_path, monkeypatch, capsy
     told = capsys.readouterr().err
     assert WRONG[options] in told and "Traceback" not in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]
+
+
+@pytest.mark.parametrize(
+    ("key", "sections"),
+    [
+        ("relay.slots", {"relay": {"slots": 4}, "ni": relay.OF_NI}),
+        ("flow.ports", {"flow": {"ports": 4}, "ni": flow.OF_NI}),
+    ],
+)
+def test_a_service_that_a_bus_has_no_port_for_is_said(key, sections, tmp_path, monkeypatch, capsys):
+    """Else its host could not reach it."""
+    monkeypatch.chdir(tmp_path)
+    system = System.make(topology={"kind": "wire"}, timers={"ack_limit": 40}, workload={"retry_limit": 30}, **sections)
+    (tmp_path / "my.toml").write_text(dump(system))
+    assert cli.main(["verilog", "my.toml", "--block", "ni", "--bus", "axi"]) != cli.GOOD
+    assert f"my.toml: {key}: a bus has no port for this service" in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Lists of relay: numbers that are free in the order in which they became so, and buffers that are held."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import random
+from collections import deque
+
+import pytest
+
+from lethe.services.relay.lists import FreeList, HeldList
+from tests.hdl.services.flow.blocks import simulated, walked
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 16])
+def test_what_is_free_is_taken_in_its_order(depth):
+    """What a transfer ends comes before what a step gives in the same cycle; the count is that of the cycle's start."""
+    free, chance = FreeList(depth), random.Random(depth)
+
+    async def test(ctx):
+        await walked(ctx, free, depth)
+        there, taken, ended = deque(range(depth)), [], False
+        for cycle in range(800):
+            assert ctx.get(free.count) == len(there), cycle
+            # A step takes what was given before the last cycle: steps are four cycles apart.
+            takes = cycle % 4 == 0 and len(there) > 0 and chance.random() < 0.7
+            if takes:
+                assert ctx.get(free.oldest) == there[0], cycle
+                taken.append(there.popleft())
+            chance.shuffle(taken)
+            ends = not ended and len(taken) > 0 and chance.random() < 0.3
+            gives = cycle % 4 == 0 and not takes and len(taken) > ends and chance.random() < 0.6
+            first = taken.pop() if ends else 0
+            second = taken.pop() if gives else 0
+            there += [first] * ends + [second] * gives
+            ended = ends
+            for signal, value in (
+                (free.takes, takes), (free.ends, ends), (free.ended, first), (free.gives, gives), (free.given, second),
+            ):  # fmt: skip
+                ctx.set(signal, int(value))
+            await ctx.tick()
+
+    simulated(free, test)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 16])
+def test_any_that_is_held_can_leave(depth):
+    """In the cycle in which another comes, too; the oldest is shown."""
+    held, chance = HeldList(depth), random.Random(depth)
+
+    async def test(ctx):
+        there = []
+        for cycle in range(800):
+            assert ctx.get(held.some) == bool(there), cycle
+            assert not there or ctx.get(held.oldest) == there[0], cycle
+            assert ctx.get(held.bits) == sum(1 << number for number in there), cycle
+            leaves = bool(there) and chance.random() < 0.4
+            others = [number for number in range(depth) if number not in there]
+            holds = bool(others) and chance.random() < 0.4
+            left, comes = chance.choice(there or [0]), chance.choice(others or [0])
+            if leaves:
+                there.remove(left)
+            there += [comes] * holds
+            for signal, value in (
+                (held.leaves, leaves), (held.left, left), (held.holds, holds), (held.held, comes),
+            ):  # fmt: skip
+                ctx.set(signal, int(value))
+            await ctx.tick()
+
+    simulated(held, test)
