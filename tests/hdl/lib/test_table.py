@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Const
 
 from lethe.lib.table import Table, Words
-from tests.hdl.services.flow.blocks import simulated, walked
+from tests.helpers.simulated import simulated, walked
 
 DEPTH = 40
 

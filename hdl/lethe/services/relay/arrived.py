@@ -3,18 +3,18 @@
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from lethe.lib.memory import Ram
-from lethe.spec.services.relay import RecordState
+from lethe.spec.services.relay import RecordState, RelayJob
 from lethe.traffic.payload import clipped
 
 from .control import answer, answer_acked, send_held
 from .layouts import Of
-from .unit import About, Fate, JobUnit, RelayJob, RelayPhase
+from .unit import About, Fate, JobUnit, RelayPhase
 
 __all__ = ["add_data"]
 
 
 class _Arrived:
-    """What data in keeps."""
+    """The registers of data in: where the beats of the message go, and what an eviction must not forget."""
 
     def __init__(self, u: JobUnit):
         of = u.of
@@ -35,6 +35,7 @@ class _Arrived:
         self.whole = Signal()
 
     def becomes(self, fate: Fate) -> list:
+        """This becomes of the beats."""
         return [self.decides.eq(1), self.decided.eq(fate)]
 
 

@@ -3,9 +3,9 @@
 from amaranth.hdl import Signal
 
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayJob, RelayPhase, To
+from .unit import About, JobUnit, RelayPhase, To
 
 __all__ = ["add_control", "answer", "answer_acked", "send_held"]
 

@@ -14,7 +14,7 @@ __all__ = ["FreeList", "HeldList"]
 class FreeList(wiring.Component):
     """The numbers below ``depth`` that are free, the oldest first; at first all, in their order.
 
-    Whatever ends at the end of a transfer does so seldom: never in two cycles, one after the other.
+    No two transfers end in neighbouring cycles, so one place is enough for what a step gives in the cycle of an end.
 
     Parameters
     ----------

@@ -5,13 +5,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from lethe.ni.watch import event_word, uid_word, when
 from lethe.services.service import ServiceTrace, ServiceUnit
 from lethe.spec.events import Event
-from lethe.spec.services.relay import RELAY
+from lethe.spec.services.relay import RELAY, RelayJob
 from lethe.spec.trace import WORD_BITS
 
 from .arrived import add_data
 from .control import add_control
 from .layouts import RelayLayouts
-from .unit import JobUnit, RelayJob, RelayPhase
+from .unit import JobUnit, RelayPhase
 from .walk import add_walk
 from .work import add_work
 
@@ -137,7 +137,6 @@ class Relay(ServiceUnit):
     def _trace(self, m, u: JobUnit) -> ServiceTrace:
         above, of = self.above, u.of
         offered, kept, now = above.send.payload, u.host.kept, u.hop.now
-        sends, refuses = u.given, u.refuses
         took = above.deliver_relay.valid & above.deliver_relay.ready
         got, cell, entry = above.deliver_relay.payload, u.parked_cell, u.entry
 
@@ -150,44 +149,40 @@ class Relay(ServiceUnit):
         own = uid(self.node, self.incarnation, u.host.kept_slot)
         posted = u.posts | u.parks | u.starves
         of_cell = Mux(u.releases, cell.length, u.message_length)
-        told = u.tells
-        shown = u.out
         heard, h = u.hears | u.ignores | u.stale, u.heard
-        acts = u.owes | u.untracked
-        forgets = u.ends & ~u.expires
-        message = acts
-        event7 = Signal(8)
-        for event, happens in (
+        # Lane relay: about the message that came, or that of a record.
+        forgets, of_came, event = u.ends & ~u.expires, u.owes | u.untracked, Signal(8)
+        for number, happens in (
             (Event.RELAY_FORGOT, forgets), (Event.RELAY_EXPIRE, u.expires), (Event.RELAY_EVICT, u.evicts),
             (Event.RELAY_UNTRACKED, u.untracked), (Event.RELAY_OWED, u.owes), (Event.RELAY_NOTICE, u.notices),
         ):  # fmt: skip
             with m.If(happens):
-                m.d.comb += event7.eq(event)
+                m.d.comb += event.eq(number)
 
-        def of_message(name):
-            return Mux(message, h[name], entry[name])
+        def of_message(name: str):
+            return Mux(of_came, h[name], entry[name])
 
-        word7 = Mux(
+        word = Mux(
             u.notices,
-            event_word(event7, detail=u.tree_word.promoted, peer=u.tree_word.target),
+            event_word(event, detail=u.tree_word.promoted, peer=u.tree_word.target),
             event_word(
-                event7, peer=of_message("target"), length=Mux(message, u.message_length, entry.length),
+                event, peer=of_message("target"), length=Mux(of_came, u.message_length, entry.length),
                 extra=of_message("uid")[:16],
             ),
         )  # fmt: skip
-        named7 = uid(of_message("source"), of_message("incarnation"), of_message("slot"))
+        named = uid(of_message("source"), of_message("incarnation"), of_message("slot"))
         lanes = (
             (
                 Mux(
-                    sends,
+                    u.given,
                     event_word(Event.RELAY_SEND, peer=kept.target, length=kept.length, extra=u.next_uid[:16]),
                     event_word(
                         Event.RELAY_REFUSED, detail=u.host_cause, peer=offered.destination, length=offered.length,
                         extra=offered.tag,
                     ),
                 ),
-                when(sends, own),
-                sends | refuses,
+                when(u.given, own),
+                u.given | u.refuses,
             ),
             (
                 event_word(
@@ -221,11 +216,11 @@ class Relay(ServiceUnit):
             ),
             (
                 event_word(
-                    either(u.dropped, Event.RELAY_DROPPED, Event.RELAY_TOLD), detail=of.detail(shown), peer=u.out_hop,
-                    extra=of.shown_uid(shown),
+                    either(u.dropped, Event.RELAY_DROPPED, Event.RELAY_TOLD), detail=of.detail(u.out), peer=u.out_hop,
+                    extra=of.shown_uid(u.out),
                 ),
-                of.name(shown),
-                told,
+                of.name(u.out),
+                u.tells,
             ),
             (
                 Mux(
@@ -236,7 +231,7 @@ class Relay(ServiceUnit):
                 when(u.hears, of.name(h)),
                 heard,
             ),
-            (word7, when(~u.notices, named7), event7.any()),
+            (word, when(~u.notices, named), event.any()),
         )  # fmt: skip
         beats = above.deliver_relay_data
         return ServiceTrace(
@@ -247,7 +242,7 @@ class Relay(ServiceUnit):
             ),
             beat=beats,
             pulses=(
-                sends, refuses, u.hop.begins, u.posts, u.parks, u.starves, took, u.frees_head, told & ~u.dropped,
+                u.given, u.refuses, u.hop.begins, u.posts, u.parks, u.starves, took, u.frees_head, u.tells & ~u.dropped,
                 u.dropped, u.hears, u.ignores, u.stale, u.notices, u.owes, u.untracked, u.evicts, u.expires, forgets,
             ),
             reset=Event.RELAY_RESET,

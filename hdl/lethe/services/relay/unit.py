@@ -10,7 +10,7 @@ from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.events import Cause, Status
 from lethe.spec.sections.relay import HEADER_BYTES
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import RecordState, RelayJob, Type
 
 from .arrivals import HeaderRegister
 from .departures import HopControl, HopData
@@ -19,42 +19,16 @@ from .layouts import STAMP_BITS, STAMP_SHIFT, WAYS, Of, RelayLayouts
 from .lists import FreeList, HeldList
 from .post import Post
 
-__all__ = ["About", "Fate", "JobUnit", "RelayJob", "RelayPhase", "To", "WalkRows"]
+__all__ = ["About", "Fate", "JobUnit", "RelayPhase", "To", "WalkRows"]
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
 SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 
 
-class RelayJob(enum.Enum, shape=4):
-    """The jobs, in the order in which they are asked."""
-
-    NONE = 0
-    CONTROL = 1
-    DATA = 2
-    COMPLETION = 3
-    LAUNCH = 4
-    TELL = 5
-    HOST = 6
-    GIVEN = 7
-    FEED = 8
-    CANCEL = 9
-    OWED = 10
-    LOOK = 11
-    WALK = 12
-    TREE = 13
-
-
+#: Jobs that act late.
 _LONG = (
-    RelayJob.COMPLETION,
-    RelayJob.LAUNCH,
-    RelayJob.FEED,
-    RelayJob.CANCEL,
-    RelayJob.OWED,
-    RelayJob.LOOK,
-    RelayJob.WALK,
-)
-
-
+    RelayJob.COMPLETION, RelayJob.LAUNCH, RelayJob.FEED, RelayJob.CANCEL, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK,
+)  # fmt: skip
 #: Jobs about a record by its number.
 _NUMBERED = (RelayJob.COMPLETION, RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
 

@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Mux, Signal
 
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayJob, RelayPhase, To, WalkRows
+from .unit import About, JobUnit, RelayPhase, To, WalkRows
 from .work import end_dead
 
 __all__ = ["add_walk"]

@@ -3,11 +3,11 @@
 from amaranth.hdl import Mux, Signal, Value
 
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import RecordState, RelayJob, Type
 
 from .control import answer
 from .layouts import Of
-from .unit import About, JobUnit, RelayJob, RelayPhase, To
+from .unit import About, JobUnit, RelayPhase, To
 
 __all__ = ["add_work", "end_dead"]
 

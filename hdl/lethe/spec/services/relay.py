@@ -12,7 +12,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["HEADER", "MODE", "RELAY", "RecordState", "Type", "detail"]
+__all__ = ["HEADER", "MODE", "RELAY", "RecordState", "RelayJob", "Type", "detail"]
 
 #: The mode of a record on `send` that is a message for relay.
 MODE = 2
@@ -42,6 +42,25 @@ class RecordState(enum.IntEnum):
     REQUESTED = 3  # its data were asked for
     OWED = 4  # its data have to be asked for, when there is a buffer
     ACKED = 5  # it has been posted
+
+
+class RelayJob(enum.IntEnum):
+    """The jobs of a relay, in the order in which they are asked (section 7 of its contract)."""
+
+    NONE = 0
+    CONTROL = 1
+    DATA = 2
+    COMPLETION = 3
+    LAUNCH = 4
+    TELL = 5
+    HOST = 6
+    GIVEN = 7
+    FEED = 8
+    CANCEL = 9
+    OWED = 10
+    LOOK = 11
+    WALK = 12
+    TREE = 13
 
 
 def detail(kind: int, *, replay: int = 0, more: int = 0, thru: int = 0) -> int:

@@ -1,6 +1,4 @@
-"""What the tests of flow's blocks share: layouts, and a simulator around one block."""
-
-from amaranth.sim import Simulator
+"""What the tests of flow's blocks share: layouts, and numbers of streams."""
 
 from lethe.services.flow.layouts import Layouts
 from lethe.spec.ports import HostPort
@@ -11,14 +9,6 @@ def layouts(**sections) -> Layouts:
     """Of a pair of nodes with four ports of four cells; other keys as given."""
     system = flow_system(**sections)
     return Layouts(system, HostPort.of_ni(system))
-
-
-def simulated(block, test) -> None:
-    """Runs ``await test(ctx)`` on one block."""
-    simulator = Simulator(block)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(test)
-    simulator.run()
 
 
 def placed(bits: int, lowest: int) -> int:
@@ -35,12 +25,3 @@ def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> d
     """The numbers of an out stream."""
     left, opened = (limit - next) % 256, (next - base) % 256
     return {"next": next, "left": left, "open": opened, "asked": asked, "stuck": left == 0 or opened > 15}
-
-
-async def walked(ctx, block, words: int) -> None:
-    """The walk after a reset."""
-    for address in range(words):
-        ctx.set(block.clear, 1)
-        ctx.set(block.clear_addr, address)
-        await ctx.tick()
-    ctx.set(block.clear, 0)

@@ -7,7 +7,8 @@ import pytest
 from lethe.services.flow.acceptance import Acceptance
 from lethe.services.flow.layouts import EntryKind
 from lethe.spec.events import ACCEPTANCE, Drop
-from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated
+from tests.hdl.services.flow.blocks import counted, layouts, placed
+from tests.helpers.simulated import simulated
 
 EXPECTED, TOLD = 250, 254  # numbers wrap
 

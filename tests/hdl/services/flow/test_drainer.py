@@ -9,7 +9,8 @@ from amaranth.sim import Simulator
 
 from lethe.services.flow.drainer import Drainer
 from lethe.services.flow.layouts import EntryKind
-from tests.hdl.services.flow.blocks import layouts, stream, walked
+from tests.hdl.services.flow.blocks import layouts, stream
+from tests.helpers.simulated import walked
 
 
 class Bench:

@@ -8,7 +8,8 @@ from lethe.services.flow.jobs import PAUSE, Jobs
 from lethe.services.flow.layouts import EntryKind, Operation
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
-from tests.hdl.services.flow.blocks import counted, layouts, placed, simulated, stream
+from tests.hdl.services.flow.blocks import counted, layouts, placed, stream
+from tests.helpers.simulated import simulated
 
 PORTS, FIRST = 4, 5
 UP, CONNECTING = {"state": Out.UP, "round": 2}, {"state": Out.CONNECTING, "round": 2}

@@ -7,7 +7,8 @@ import pytest
 from lethe.services.flow.messages import MessagesOut
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import Flag, Out
-from tests.hdl.services.flow.blocks import layouts, simulated, stream, walked
+from tests.hdl.services.flow.blocks import layouts, stream
+from tests.helpers.simulated import simulated, walked
 
 UP = {"state": Out.UP, "incarnation": 3}
 OPEN = stream(next=250, limit=10, base=250)

@@ -7,7 +7,8 @@ import pytest
 from lethe.services.flow.control import Notices
 from lethe.services.flow.layouts import Operation
 from lethe.spec.services.flow import Code
-from tests.hdl.services.flow.blocks import layouts, simulated, walked
+from tests.hdl.services.flow.blocks import layouts
+from tests.helpers.simulated import simulated, walked
 
 MARK, FLY, WAIT = Operation.MARK, Operation.FLY, Operation.WAIT
 CLEAN, REVIVE = Operation.CLEAN, Operation.REVIVE

@@ -8,7 +8,8 @@ import pytest
 
 from lethe.services.flow.peers import Peers
 from lethe.spec.services.flow import In, Out
-from tests.hdl.services.flow.blocks import layouts, simulated, walked
+from tests.hdl.services.flow.blocks import layouts
+from tests.helpers.simulated import simulated, walked
 
 NODES = 4
 #: What a peer may be after a job.

@@ -3,7 +3,8 @@
 # pyright: reportAttributeAccessIssue=false
 
 from lethe.services.flow.ports import Ports
-from tests.hdl.services.flow.blocks import layouts, simulated, walked
+from tests.hdl.services.flow.blocks import layouts
+from tests.helpers.simulated import simulated, walked
 
 
 def started(test, **sections):

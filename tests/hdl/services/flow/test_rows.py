@@ -6,7 +6,8 @@ import pytest
 
 from lethe.services.flow.rows import Rows
 from lethe.spec.services.flow import Code
-from tests.hdl.services.flow.blocks import layouts, simulated
+from tests.hdl.services.flow.blocks import layouts
+from tests.helpers.simulated import simulated
 
 ROW = {"node": 1, "index": 2, "q": 3, "seq": 7, "length": 9}
 

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from lethe.services.relay.lists import FreeList, HeldList
-from tests.hdl.services.flow.blocks import simulated, walked
+from tests.helpers.simulated import simulated, walked
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 16])

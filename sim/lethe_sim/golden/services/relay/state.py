@@ -8,6 +8,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort
 from lethe.spec.sections.relay import STAMP_CYCLES
+from lethe.spec.services.relay import RelayJob
 from lethe_sim.golden.compile import apart, at, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.record import Record, raw, records
@@ -55,25 +56,6 @@ class Keeping(IntEnum):
     WAITING = 1
     MOVING = 2
     HELD = 3
-
-
-class RelayJob(IntEnum):
-    """The jobs, in their order."""
-
-    NONE = 0
-    CONTROL = 1
-    DATA = 2
-    COMPLETION = 3
-    LAUNCH = 4
-    TELL = 5
-    HOST = 6
-    GIVEN = 7
-    FEED = 8
-    CANCEL = 9
-    OWED = 10
-    LOOK = 11
-    WALK = 12
-    TREE = 13
 
 
 class Phase(IntEnum):
