@@ -10,7 +10,7 @@ from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
-from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_relay, with_services
+from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_paths, with_relay, with_services
 from lethe_sim.lockstep.simulators import has_icarus
 
 CYCLES = 20_000
@@ -31,6 +31,8 @@ HOSTED = {
 }
 #: Cycles with flow, whose peers connect first.
 FLOW_CYCLES = 6000
+#: Cycles with paths.
+PATHS_CYCLES = 10_000
 #: What a loop shows.
 LOOPED = {"LOOPED", "LOOP_COMPLETE", "LOOP_TAKE", "LOOP_RESET"}
 
@@ -67,6 +69,17 @@ def test_system_with_options(number):
     result = cosim(system, cycles=CYCLES + AFTER, until_drained=False, reproduce=again)
     assert result.equal, result.report
     assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
+
+
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 10))])
+def test_system_with_paths(number):
+    """Trees whose senders choose the paths, without and with queues and pools; slots linger."""
+    system = draw(number, kind="tree", cycles=PATHS_CYCLES, options=number % 2 > 0)
+    system = with_paths(system, random.Random(f"lethe paths {number}"))
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_paths[{number}]' --full"
+    result = cosim(system, cycles=PATHS_CYCLES + AFTER, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= PATHS_CYCLES + AFTER and result.digest == result.golden_digest
 
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])

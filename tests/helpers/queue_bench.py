@@ -63,7 +63,7 @@ class Bench:
             dut.seed.eq(SEED),
             dut.position.eq(self.rule.position(self.number)),
         ]
-        if Router.pins(self.rule, 1):
+        if Router.pins(self.rule, 1, self.wire):
             m.d.comb += dut.salt.eq(SALT)
         bits = Router.count_bits(self.rule)
 

@@ -4,6 +4,7 @@ A state is a tuple of numbers and short tuples, so that sets of a million are qu
 has a number, and what a node can do is worked out once for each distinct node.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.model.graph import Violation
@@ -131,6 +132,9 @@ class Network:
         nodes = self.setting.nodes
         for number in range(nodes):
             for move in self._moves_of(state[number]):
+                # R28: a slot lingers until no Send of its datagram can arrive.
+                if self.setting.linger and move[0].event == "RESTED" and self.under_way(state, move[0].about):
+                    continue
                 self.apply(state, number, move, None, found)
             self._accept(state, number, found)
             self._orphan(state, number, found)
@@ -147,7 +151,7 @@ class Network:
         if not waiting:
             return False
         acks = self._messages[waiting[0]].kind in ("Ack", "Reject")
-        return not self.keeps("N3") or (acks and not self.keeps("N3 Acks"))
+        return not self.setting.order or not self.keeps("N3") or (acks and not self.keeps("N3 Acks"))
 
     def _moves_of(self, number: int) -> list[Step]:
         if number not in self._moves:
@@ -197,6 +201,10 @@ class Network:
         message = self._messages[number]
         rest = waiting[:place] + waiting[place + 1 :]
         node = state[message.receiver]
+        if self.resetting(state, self._nodes[node]):
+            step = Step("DROP", message.uid, "RESETTING", self._nodes[node])
+            self.apply(state, message.receiver, self.prepared(step), (channel, rest, message), found)
+            return
         key = node, number
         if key not in self._receptions:
             self._receptions[key] = [self.prepared(step) for step in self._heard(self._nodes[node], message)]
@@ -225,6 +233,8 @@ class Network:
 
     def _accept(self, state: tuple, number: int, found: list) -> None:
         node = self._nodes[state[number]]
+        if self.resetting(state, node):
+            return
         for slot, now in enumerate(node.slots):
             if now.place != FREE:
                 continue
@@ -354,12 +364,23 @@ class Network:
 
     def repeats(self, state: tuple, entry: Uid) -> bool:
         """Whether a Send with this UID can still arrive."""
-        nodes = self.setting.nodes
-        if any(d.uid == entry for d in self._live_of(state[entry.source])):
-            return True
-        return any(
-            self._messages[m].uid == entry and self._messages[m].content for channel in state[nodes:-1] for m in channel
-        )
+        return any(d.uid == entry for d in self._live_of(state[entry.source])) or self.under_way(state, entry)
+
+    def _sends(self, state: tuple) -> Iterator[Message]:
+        """The Sends in the network."""
+        messages = (self._messages[m] for channel in state[self.setting.nodes : -1] for m in channel)
+        return (message for message in messages if message.content)
+
+    def under_way(self, state: tuple, uid: Uid) -> bool:
+        """Whether a Send with this UID is in the network."""
+        return any(message.uid == uid for message in self._sends(state))
+
+    def resetting(self, state: tuple, node: Node) -> bool:
+        """R30: after a reset a node where slots linger takes no part until no Send of an earlier life can arrive."""
+        if not self.setting.linger or not self.keeps("R30"):
+            return False
+        lives = ((message.uid.source, message.uid.incarnation) for message in self._sends(state))
+        return any(source == node.number and life != node.incarnation for source, life in lives)
 
 
 # What must hold.  The memory is a sorted tuple of (datagram, what is known of it).

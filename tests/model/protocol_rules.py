@@ -53,6 +53,8 @@ class Slot(NamedTuple):
     waits: str = ""  # NEW, TIMER, QUEUED, FINISH, UNSENT or UNHEARD while live
     launched: int = 0  # the generation last granted from the new queue
     status: str = ""  # how it ended, until the host has been told
+    again: bool = False  # where slots linger: its datagram has been repeated
+    doubt: bool = False  # … or has left it in doubt
 
 
 class Node(NamedTuple):
@@ -105,7 +107,8 @@ class Setting:
     reject : a Send for another incarnation is answered
     silent : at each grant of a Send its destination may be silent
     leaving : a Send takes time to leave; else it leaves in one step
-    order : what the network keeps the order of, "pair" or "slot" (of a pair)
+    order : what the network keeps the order of: "pair", "slot" (of a pair), or nothing, ""
+    linger : slots outlive datagrams of which something may be under way
     resets : nodes that may be reset
     without : rules taken away
     """
@@ -129,6 +132,7 @@ class Setting:
     leaving: bool = False
     orphans: bool = False
     order: str = "pair"
+    linger: bool = False
     resets: tuple[int, ...] = ()
     without: frozenset[str] = field(default_factory=frozenset)
 
@@ -178,6 +182,7 @@ class Protocol:
             return None
         status, _, cause = now.status.partition(" ")
         rests = status == "UNKNOWN" and cause != "BEST_EFFORT" and self.setting.quarantine and self.keeps("R5")
+        rests = rests or (now.doubt and self.keeps("R28"))
         return Step("COMPLETE", self._uid(node, slot), now.status, self._free(node, slot, RESTING if rests else FREE))
 
     def rested(self, node: Node, slot: int) -> Step | None:
@@ -185,7 +190,8 @@ class Protocol:
         now = node.slots[slot]
         if now.place != RESTING:
             return None
-        return Step("RESTED", self._uid(node, slot), "", _with_slot(node, slot, now._replace(place=FREE)))
+        about = self.past(node, slot) if now.doubt else self._uid(node, slot)
+        return Step("RESTED", about, "", _with_slot(node, slot, now._replace(place=FREE, doubt=False)))
 
     # The transmitter: one worm after the other, from any of its three queues.
 
@@ -265,7 +271,7 @@ class Protocol:
         now = node.slots[slot]
         if now.place != LIVE or now.waits != TIMER or not self.keeps("R7"):
             return None
-        node = _with_slot(node, slot, now._replace(waits=QUEUED))
+        node = _with_slot(node, slot, now._replace(waits=QUEUED, again=self.setting.linger))
         return Step("REPEAT", self._uid(node, slot), "", node._replace(repeats=(*node.repeats, (slot, now.generation))))
 
     def give_up(self, node: Node, slot: int, cause: str = "RETRY_LIMIT") -> Step | None:
@@ -294,7 +300,10 @@ class Protocol:
 
     def _end(self, node: Node, slot: int, status: str, cause: str) -> Step:
         now = node.slots[slot]
-        ended = now._replace(place=ENDED, status=f"{status} {cause}", waits="", expect=ANY)
+        doubt = self.setting.linger and status == "UNKNOWN" and cause != "BEST_EFFORT"
+        ended = now._replace(
+            place=ENDED, status=f"{status} {cause}", waits="", expect=ANY, again=False, doubt=doubt
+        )  # fmt: skip
         seen = (status, now.datagram, 0)
         after = _with_slot(node, slot, ended)
         if not self.keeps("R3"):
@@ -307,7 +316,12 @@ class Protocol:
         generation = (now.generation + 1) % self.setting.generations if self.keeps("R1") else now.generation
         # The payload stays where it was; of interest only if dead Sends are not killed.
         memory = None if self.keeps("R22") else now.datagram
-        return _with_slot(node, slot, Slot(place, generation, memory, launched=now.launched))
+        return _with_slot(node, slot, Slot(place, generation, memory, launched=now.launched, doubt=now.doubt))
+
+    def past(self, node: Node, slot: int) -> Uid:
+        """The UID of a datagram whose slot rests."""
+        now = node.slots[slot]
+        return Uid(node.number, node.incarnation, slot, (now.generation - 1) % self.setting.generations)
 
     def _uid(self, node: Node, slot: int) -> Uid:
         return Uid(node.number, node.incarnation, slot, node.slots[slot].generation)
@@ -386,14 +400,23 @@ class Protocol:
             event, seen = "RELEASE", ("ACCEPTED", now.datagram, message.peer)
             if now.place == ENDED:
                 seen = ("ended twice", now.datagram, 0)
-            after = _with_slot(node, uid.slot, now._replace(place=ENDED, status="ACCEPTED NONE", waits="", expect=ANY))
+            # R28: what was sent more than once leaves its slot in doubt.
+            now = now._replace(place=ENDED, status="ACCEPTED NONE", waits="", expect=ANY, again=False, doubt=now.again)
+            after = _with_slot(node, uid.slot, now)
             if not self.keeps("R3"):
                 after = self._free(after, uid.slot, FREE)
         step = Step(event, uid, "", after, seen=seen)
         if event == "ACK_IGNORED" and not self.keeps("R16"):
             return step
+        if self.keeps("R29") and self._is_doubted(node, now, uid):
+            return step
         forget = Message("Forget", node.number, message.sender, uid, message.peer, None)
         return self._reply(step, forget)
+
+    def _is_doubted(self, node: Node, now: Slot, uid: Uid) -> bool:
+        """R29: no Ack of a datagram is answered while its slot lingers."""
+        own = self.past(node, uid.slot) if now.place == RESTING else self._uid(node, uid.slot)
+        return now.doubt and own == uid
 
     def _answers(self, node: Node, now: Slot, message: Message, rule: str) -> bool:
         """R15, R26: live, with this generation, incarnation and destination, and exactly once."""

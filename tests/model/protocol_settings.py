@@ -7,6 +7,7 @@ from tests.model.trials import Trial
 
 _EITHER_END = {"incarnations": 2, "resets": (0, 1)}
 _SMALL = {"generations": 2, "acks": 1}
+_LINGER = {"order": "", "linger": True}
 
 #: Searched in the quick tests: name → (setting, states, moves).
 QUICK: dict[str, tuple[Setting, int, int]] = {
@@ -33,6 +34,9 @@ QUICK: dict[str, tuple[Setting, int, int]] = {
         ),
         30260, 153880,
     ),
+    "messages overtake, slots linger": (
+        Setting(**_SMALL, **_LINGER, give_up=True, cancel=True, reply_depth=0), 1694, 8326,
+    ),
 }  # fmt: skip
 
 #: Searched with `--full`.
@@ -48,6 +52,9 @@ FULL: dict[str, tuple[Setting, int, int]] = {
     "two slots, order of a slot only, replies wait": (
         Setting(**_SMALL, slots=2, channel=1, order="slot"), 1005192, 6927432,
     ),
+    "messages overtake, slots linger, resets of either end": (
+        Setting(**_SMALL, **_EITHER_END, **_LINGER, reply_depth=0), 24512, 129840,
+    ),
 }  # fmt: skip
 
 _ONE = Setting(acks=1)
@@ -57,6 +64,7 @@ _RECEIVER_RESETS = Setting(acks=1, incarnations=2, resets=(1,))
 _TWO = QUICK["two slots, one entry"][0]
 _RESTARTS = Setting(**_SMALL, incarnations=2, resets=(1,), expects=True, reject=True, give_up=True, reply_depth=0)
 _LIVES = Setting(**_SMALL, **_EITHER_END, channel=1, expects=True, reject=True, reply_depth=0)
+_LINGERS = QUICK["messages overtake, slots linger"][0]
 _SILENT = Setting(**_SMALL, reply_depth=0, silent=True)
 
 
@@ -204,6 +212,16 @@ TRIALS = (
     ),
     Trial("R27", "a repeat to a silent node ends as NEVER_SENT", ("R27 unheard",), _SILENT, "S3", 6),
     Trial("R27", "a new datagram to a silent node leaves, and ends as NEVER_SENT", ("R27 unsent",), _SILENT, "S3", 4),
+    Trial("R28", "a slot is used again while a Send of its last datagram is under way", ("R28",), _LINGERS, "S1", 10),
+    Trial("R29", "an Ack is answered while its slot lingers", ("R29",), _LINGERS, "S1", 8),
+    Trial(
+        "R30",
+        "a node takes part while a Send of its life before a reset is under way",
+        ("R30",),
+        Setting(acks=1, generations=2, incarnations=3, resets=(0,), **_LINGER, reply_depth=0),
+        "S1",
+        9,
+    ),
     Trial("N1", "a flip changes a generation, and passes", ("N1",), _ONE, "S6", 3),
     Trial("N2", "a copy of a message arrives later", ("N2",), _ONE, "S1", 9),
     Trial("N3", "messages overtake each other", ("N3",), _ONE, "S1", 10),

@@ -15,7 +15,7 @@ PROTOCOL = Model(
     quick=QUICK,
     full=FULL,
     trials=TRIALS,
-    shown=lambda trial: trial.rule in ("R22", "R27", "E1") or trial.broken == "S7",
+    shown=lambda trial: trial.rule in ("R22", "R27", "R28", "R30", "E1") or trial.broken == "S7",
     system=Fair,
     ladder=ladder,
 )

@@ -79,7 +79,7 @@ class Fabric(wiring.Component):
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
-            if Router.pins(rule, self._queue or self._pool):
+            if Router.pins(rule, self._queue or self._pool, system.format):
                 m.d.comb += router.salt.eq(salt_for(seed))
 
         mortal = {fault.link for fault in system.link_deaths}

@@ -1,4 +1,4 @@
-"""The up-port to which a message is pinned: `lethe.spec.pin` as logic (cycle contract, section 3.1)."""
+"""The up-port that a message takes: `lethe.spec.pin` as logic (cycle contract, sections 3.1 and 3.3)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
@@ -6,17 +6,19 @@ from lethe.layouts import field_of
 from lethe.lib.random import scale
 from lethe.link.crc import crc_update
 from lethe.spec.events import Kind
+from lethe.spec.pin import turned
 from lethe.spec.wire import CRC16, Wire
 
-__all__ = ["check", "pinned"]
+__all__ = ["by_path", "check", "pinned"]
 
 _FIELDS = ("kind", "destination", "source", "slot")
 
 
 def check(wire: Wire) -> None:
     """Raises `ValueError` if a router cannot compute the pin from a head."""
+    wanted = ("path",) if wire.path_bits else _FIELDS
     for field in wire.common:
-        if field.name in _FIELDS and field.offset + field.width > wire.flit_bits:
+        if field.name in wanted and field.offset + field.width > wire.flit_bits:
             raise ValueError(
                 f"routers that pin paths need the header's {field.name} in the first flit: it ends at bit "
                 f"{field.offset + field.width} and flit_bits is {wire.flit_bits}"
@@ -33,3 +35,11 @@ def pinned(m: Module, name: str, wire: Wire, head: Value, salt: Value, level: in
     hashed = Signal(CRC16.width, name=f"{name}_hash")
     m.d.comb += [key.eq(Cat(ends, slot)), hashed.eq(crc_update(CRC16, salt, key))]
     return scale(hashed.rotate_right(5 * level % CRC16.width)[:8], up_ports)
+
+
+def by_path(wire: Wire, head: Value, level: int, up_ports: int) -> Value:
+    """Which of ``up_ports`` the head with this data takes, combinational."""
+    path = field_of(next(field for field in wire.common if field.name == "path"), head)
+    turn, bits = turned(wire.path_bits, level, up_ports)
+    chosen = path.rotate_right(turn)[:bits]
+    return chosen if 1 << bits <= up_ports else chosen % up_ports

@@ -44,7 +44,7 @@ class Router(wiring.Component):
     cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
-    With queues or a pool, heads that climb are pinned to one up-port each (`lethe.spec.pin`).
+    With queues or a pool, and with paths, heads that climb ask for one up-port each (`lethe.spec.pin`).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Router(wiring.Component):
         Constants: `Rule.position`, and the seed of the router's generator.
     i, o : In(flit), Out(flit), ``rule.ports`` of each
         The links, after their fault elements.
-    salt : In(16), only with a queue or pool, and up-ports
+    salt : In(16), only with a queue or pool, and up-ports, and no paths
         Constant: `lethe.spec.pin.salt_for` of the run's seed.
     watch : Out(64 · ports), or Out(128 · ports) with a queue or pool
         One trace word per input (section 7), `lag` cycles after its own; above them those of the queues' backs, or
@@ -98,8 +98,9 @@ class Router(wiring.Component):
         self._queue, self._max_wait = queue, max_wait
         self._cuts = CUTS[lag(latency, queue)]
         stores = queue or pool
-        self._pins = self.pins(rule, stores)
-        if self._pins:
+        self._pins = self.pins(rule, stores, wire)
+        self._fixes = self._pins or (wire.path_bits > 0 and rule.up_ports > 0)
+        if self._fixes:
             pin.check(wire)
         flit = flit_layout(wire)
         super().__init__(
@@ -117,9 +118,9 @@ class Router(wiring.Component):
             self.watch = Signal(self.watch_bits(rule, stores))
 
     @staticmethod
-    def pins(rule: Rule, stores: int) -> bool:
+    def pins(rule: Rule, stores: int, wire: Wire) -> bool:
         """Whether a router that stores so many worms has a ``salt``."""
-        return stores > 0 and rule.up_ports > 0
+        return stores > 0 and rule.up_ports > 0 and not wire.path_bits
 
     @staticmethod
     def watch_bits(rule: Rule, stores: int) -> int:
@@ -401,12 +402,15 @@ class Router(wiring.Component):
         ]
 
     def _route(self, m, came_from: int) -> tuple[dict[int, Value], Value | None]:
-        """`Rule.route` of a head on the link; if the router pins, the up-ports are among the fixed outputs."""
+        """`Rule.route` of a head on the link; if it is pinned or has a path, the up-ports are among the fixed outputs."""
         rule, wire, header = self._rule, self._wire, Value.cast(self.i[came_from].data)
         fixed, up = rule.route(came_from, header[KIND_BITS : KIND_BITS + wire.node_bits], self.position)
-        if not self._pins or up is None:
+        if not self._fixes or up is None:
             return fixed, up
-        port = pin.pinned(m, f"pin{came_from}", wire, header, self.salt, rule.level, rule.up_ports)
+        if wire.path_bits:
+            port = pin.by_path(wire, header, rule.level, rule.up_ports)
+        else:
+            port = pin.pinned(m, f"pin{came_from}", wire, header, self.salt, rule.level, rule.up_ports)
         first_up = rule.ports - rule.up_ports
         return fixed | {first_up + n: up & (port == n) for n in range(rule.up_ports)}, None
 

@@ -150,6 +150,7 @@ class Accept(wiring.Component):
             fields.expect.eq(record.expect),
             fields.retry_limit.eq(record.retry_limit),
             fields.tag.eq(record.tag),
+            *([fields.path.eq(record.path)] if form.path_bits else []),
         ]
         # Whether it is the slot that will be flying, if one is.
         with m.If(begun | ~self.free.valid):

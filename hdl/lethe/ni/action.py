@@ -18,6 +18,7 @@ from .completion import ended_signature
 from .deliver import verdict_signature
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
+from .linger import rested_signature
 from .receive_side import ACCEPTANCE_MEMBERS, ReceiveSide
 from .receiver import arrival_signature
 from .round_trip import release_signature, wait_signature
@@ -60,6 +61,8 @@ class Action(wiring.Component):
     release, wait : Out(`release_signature`), Out(`wait_signature`), with measured round trips
         Class and step in *c−3*, all else in *c*.
     hear : Out(`hear_signature`), with ``timers.silent_after``
+    rested, lingers : In(`rested_signature`), Out(slots), with ``ni.linger``
+        A slot lingers no more; those that do.
     reply, repeat : Out(stream)
         To the reply queue (its ``ready`` may be 0) and the repeat queue.
     lost_reply : Out(1)
@@ -81,6 +84,8 @@ class Action(wiring.Component):
             members["hear"] = Out(hear_signature(system))
         if dump:
             members |= {"dumped": Out(records.dump), "dumped_valid": Out(1)}
+        if system.linger:
+            members |= {"rested": In(rested_signature(records)), "lingers": Out(system.ni.slots)}
         if system.ni.acceptance:
             members |= {name: ACCEPTANCE_MEMBERS[name] for name in ("refusal", "delivered")}
         self._requests = request_members(system, dump=dump)
@@ -137,7 +142,10 @@ class Action(wiring.Component):
         # Whether a message that acts in the next cycle is good: it passes the checks of 4.4 that need no table.
         good, again = Signal(), Signal(TRIES_BITS)
         m.d.comb += good.eq(self.arrival.sound & self.nearly)
-        m.d.sync += again.eq(Mux(soon.repeating | soon.acking, Mux(soon.tries == 255, 255, soon.tries + 1), 0))
+        paths = 1 << self._system.format.path_bits
+        # With paths it goes round, so that none is left out.
+        last = 256 - 2 * paths if paths > 1 else 255
+        m.d.sync += again.eq(Mux(soon.repeating | soon.acking, Mux(soon.tries == 255, last, soon.tries + 1), 0))
         m.d.sync += self.waiting.eq(self.arrival.complete | acts[3].message | acts[2].message | acts[1].message)
 
         m.d.comb += [
@@ -185,11 +193,15 @@ class Action(wiring.Component):
         if self._system.ni.sweep:
             m.d.comb += choose.onward.eq(receives.onward)
 
-        self._reply(m, act, soon, good, receives)
+        if self._system.linger:
+            wiring.connect(m, wiring.flipped(self.rested), sends.rested)
+            m.d.comb += self.lingers.eq(sends.lingers)
+
+        self._reply(m, act, soon, good, again, sends, receives)
         self._show(m, act, soon, good, again, sends, receives)
         return m
 
-    def _reply(self, m, act, soon, good, receives):
+    def _reply(self, m, act, soon, good, again, sends, receives):
         """An Ack, a Forget or a REJECT."""
         forget, reject = Signal(), Signal()
         rejects = self._system.ni.reject
@@ -200,7 +212,7 @@ class Action(wiring.Component):
                 reject = reject | receives.rejects
         reply = self.reply.payload
         m.d.comb += [
-            self.reply.valid.eq(receives.acks | forget | reject),
+            self.reply.valid.eq(receives.acks | (forget & ~sends.doubted if self._system.linger else forget) | reject),
             reply.forget.eq(forget),
             reply.destination.eq(act.source),
             *(reply[name].eq(act[name]) for name in ("slot", "generation", "incarnation", "try")),
@@ -209,6 +221,9 @@ class Action(wiring.Component):
         ]
         if rejects:
             m.d.comb += reply.reject.eq(reject)
+        if bits := self._system.format.path_bits:
+            # An Ack that is repeated goes on as its Send does; of a message ``again`` is 0.
+            m.d.comb += reply.path.eq(act.path + again[1 : 1 + bits])
 
     def _show(self, m, act, soon, good, again, sends, receives):
         """The event: what was done, and to whose datagram."""

@@ -17,7 +17,7 @@ from .layouts import TRIES_BITS, Records
 from .receive_table import set_of
 from .receiver import arrival_signature
 
-__all__ = ["Choose", "act_layout", "request_members"]
+__all__ = ["Choose", "act_layout", "echoed", "request_members"]
 
 
 def kinds_of(system: System) -> dict[str, Kind]:
@@ -42,6 +42,11 @@ def request_members(system: System, *, dump: bool) -> dict:
     return {name: In(stream.Signature(payload)) for name, payload in payloads.items()}
 
 
+def echoed(system: System) -> tuple[str, ...]:
+    """The fields of a Send that its Acks return."""
+    return ("try", "path") if system.format.path_bits else ("try",)
+
+
 def act_layout(system: System) -> data.StructLayout:
     """What acts in *c*.
 
@@ -59,7 +64,7 @@ def act_layout(system: System) -> data.StructLayout:
         {
             "message": 1,
             **dict.fromkeys((*kinds_of(system), *taken, "early"), 1),
-            **{name: header[name] for name in ("source", "slot", "generation", "incarnation", "try")},
+            **{name: header[name] for name in ("source", "slot", "generation", "incarnation", *echoed(system))},
             **{name: header[name] for name in ("destination", "peer_incarnation", "length", "class")},
             "set": records.set,
             "way": records.way_bits,
@@ -190,7 +195,7 @@ class Choose(wiring.Component):
             act.slot.eq(slot),
             act.generation.eq(generation),
             act.source.eq(Mux(message, header.source, source)),
-            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("incarnation", "try")),
+            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("incarnation", *echoed(system))),
             *(act[name].eq(header[name]) for name in ("destination", "peer_incarnation", "length", "class")),
             act.set.eq(self.set),
             act.way.eq(hold.way),

@@ -10,6 +10,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 
 from .layouts import Records
+from .linger import rested_signature
 from .walk import clear_signature
 
 __all__ = ["Completions", "FreeSlots", "Quarantine", "ended_signature", "taken_signature"]
@@ -67,7 +68,7 @@ class Completions(wiring.Component):
 
 
 class Quarantine(wiring.Component):
-    """Slots whose datagram may still be remembered somewhere, for ``timers.quarantine`` cycles (T1).
+    """Slots whose datagram may still be remembered somewhere, for `System.rest` cycles (T1, 4.19).
 
     Members
     -------
@@ -104,7 +105,7 @@ class Quarantine(wiring.Component):
             write.en.eq(self.push),
             write.addr.eq(tail),
             write.data.life.eq(self.life),
-            write.data.due.eq(self.time_base + self._system.timers.quarantine),
+            write.data.due.eq(self.time_base + self._system.rest),
             left.eq(self.time_base - read.data.due),
             self.free.valid.eq((level != 0) & ~left[-1]),
             self.free.payload.eq(read.data.life),
@@ -135,6 +136,8 @@ class FreeSlots(wiring.Component):
         What ``free`` offers next, if that is another slot in the next cycle.
     level : Out
         Slots that wait behind the one that is offered.
+    lingers, rested : In(slots), Out(`rested_signature`), with ``ni.linger``
+        The slots that linger; one that does no more.
     free_control : Out(stream), ahead_control : Out, with ``ni.control_slots``
         To the accept of control.
     """
@@ -155,6 +158,9 @@ class FreeSlots(wiring.Component):
                     {"free_control": Out(stream.Signature(self._life)), "ahead_control": Out(self._life)}
                     if system.ni.control_slots
                     else {}
+                ),
+                **(
+                    {"lingers": In(system.ni.slots), "rested": Out(rested_signature(records))} if system.linger else {}
                 ),
             }
         )
@@ -181,9 +187,15 @@ class FreeSlots(wiring.Component):
         taken, ended = self.taken, self.taken.life
         m.d.comb += [life.slot.eq(ended.slot), life.generation.eq(ended.generation + 1)]
         rests = 0
-        if self._system.timers.quarantine:
+        if self._system.rest:
             m.submodules.quarantine = quarantine = Quarantine(self._system)
             rests = taken.rests
+            if self._system.linger:
+                rests = self.lingers.bit_select(ended.slot, 1)
+                m.d.comb += [
+                    self.rested.valid.eq(quarantine.free.valid & quarantine.free.ready),
+                    self.rested.slot.eq(quarantine.free.payload.slot),
+                ]
             m.d.comb += [
                 quarantine.time_base.eq(self.time_base),
                 quarantine.push.eq(taken.valid & rests),
@@ -191,9 +203,9 @@ class FreeSlots(wiring.Component):
             ]
         with m.If(self.clear.valid):
             m.d.comb += [freed.valid.eq(1), freed.payload.slot.eq(self.clear.index)]
-        with m.Elif(taken.valid & ~rests if self._system.timers.quarantine else taken.valid):
+        with m.Elif(taken.valid & ~rests if self._system.rest else taken.valid):
             m.d.comb += [freed.valid.eq(1), freed.payload.eq(life)]
-        if self._system.timers.quarantine:
+        if self._system.rest:
             with m.Else():
                 m.d.comb += [
                     freed.valid.eq(quarantine.free.valid),

@@ -46,6 +46,7 @@ class Records:
         life = {**slot, **generation}
         own_slot = {"slot": range(system.ni.slots), **generation}
         self.way_bits = max(1, (system.ni.ways - 1).bit_length())
+        path = {"path": form.path_bits} if form.path_bits else {}
         uid = {"source": form.node_bits, **life, "incarnation": form.incarnation_bits}
         self.slot = range(system.ni.slots)
         self.rung = range(max(2, system.rungs))
@@ -59,7 +60,7 @@ class Records:
         self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
         self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})
         self.ack_token = data.StructLayout(
-            {**uid, "set": self.set, "way": self.way_bits, "try": form.try_bits, "tries": TRIES_BITS}
+            {**uid, "set": self.set, "way": self.way_bits, "try": form.try_bits, **path, "tries": TRIES_BITS}
         )
         self.reply = data.StructLayout(
             {
@@ -70,6 +71,7 @@ class Records:
                 "incarnation": form.incarnation_bits,
                 "peer_incarnation": form.incarnation_bits,
                 "try": form.try_bits,
+                **path,
             }
         )
         self.finish = data.StructLayout({**own_slot, "status": STATUS_BITS, "cause": cause_bits(system)})
@@ -88,6 +90,7 @@ class Records:
                 "cause": cause_bits(system),
                 "length": form.length_bits,
                 "expect": form.incarnation_bits,
+                **path,
                 "retry_limit": TRIES_BITS,
                 "tag": system.wire.tag_bits,
             }
@@ -95,7 +98,9 @@ class Records:
         self.looked_fields = self._some("generation", "destination", "best_effort", "refused", "retry_limit", "tag")
         # What is sent goes to a node.
         self.peeked_fields = data.StructLayout(
-            self._some("generation", "distance", "cls", "best_effort", "refused", "cause", "length", "expect").members
+            self._some(
+                "generation", "distance", "cls", "best_effort", "refused", "cause", "length", "expect", *path
+            ).members
             | {"destination": form.node_bits}
         )
         self.looked = data.StructLayout(

@@ -253,6 +253,9 @@ class Ni(wiring.Component):
         wiring.connect(inner, action.repeat, repeats.i)
         wiring.connect(inner, action.ended, completions.ended)
         wiring.connect(inner, completions.taken, free.taken)
+        if system.linger:
+            wiring.connect(inner, free.rested, action.rested)
+            inner.d.comb += free.lingers.eq(action.lingers)
         for fifo, fill, verdict in zip(fifos, receiver.fill, action.verdict, strict=True):
             wiring.connect(inner, fill, fifo.fill)
             wiring.connect(inner, verdict, fifo.verdict)

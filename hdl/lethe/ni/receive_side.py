@@ -11,7 +11,7 @@ from lethe.spec.config import System
 from lethe.spec.events import ACCEPTANCE, Drop
 from lethe.spec.ports import REFUSAL_BITS
 
-from .choose import act_layout
+from .choose import act_layout, echoed
 from .deliver import verdict_signature
 from .distance import distance_class
 from .ladder import push_signature
@@ -274,7 +274,7 @@ class ReceiveSide(wiring.Component):
             update.joins.eq(delivers & joins),
             update.leaves.eq(erases),
             self.push.valid.eq(delivers | again),
-            *(token[name].eq(act[name]) for name in ("source", "slot", "generation", "incarnation", "try", "set")),
+            *(token[name].eq(act[name]) for name in ("source", "slot", "generation", "incarnation", *echoed(system), "set")),
             *(token.way[b].eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b in range(way_bits)),
             token.tries.eq(self.again),
             self.push.rung.eq(rungs[0]),

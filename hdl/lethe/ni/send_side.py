@@ -11,6 +11,7 @@ from lethe.spec.ports import cause_bits
 from .choose import act_layout
 from .completion import ended_signature
 from .layouts import TRIES_BITS, Records
+from .linger import Linger, rested_signature
 from .round_trip import release_signature
 from .send_table import end_signature, judged_signature
 from .silence import hear_signature
@@ -44,6 +45,10 @@ class SendSide(wiring.Component):
         To the repeat queue.
     release : Out(`release_signature`), with measured round trips
     hear : Out(`hear_signature`), with ``timers.silent_after``
+    rested, lingers : In(`rested_signature`), Out(slots), with ``ni.linger``
+        A slot lingers no more; those that do.
+    doubted : Out(1), with ``ni.linger``
+        In *c*: an Ack is not answered.
     limit : Out(1)
         In *c−1*: a Send token has had all its tries or its time.
     cause : Out
@@ -59,6 +64,7 @@ class SendSide(wiring.Component):
     def __init__(self, system: System):
         self._system = system
         records = Records(system)
+        linger = {"rested": In(rested_signature(records)), "lingers": Out(system.ni.slots), "doubted": Out(1)}
         super().__init__(
             {
                 "incarnation": In(system.format.incarnation_bits),
@@ -79,6 +85,7 @@ class SendSide(wiring.Component):
                 "destination": Out(16),
                 **({"release": Out(release_signature(system))} if system.measured else {}),
                 **({"hear": Out(hear_signature(system))} if system.timers.silent_after else {}),
+                **(linger if system.linger else {}),
             }
         )
 
@@ -199,6 +206,23 @@ class SendSide(wiring.Component):
             repeat.rung.eq(act.rung),
             self.destination.eq(shown.destination),
         ]
+        if system.linger:
+            m.submodules.linger = linger = Linger(system)
+            ours = Signal()
+            m.d.sync += ours.eq(later.incarnation == self.incarnation)
+            m.d.comb += [
+                linger.next_slot.eq(soon.slot),
+                linger.follows.eq(killer),
+                linger.names.eq(alive & ours),
+                linger.slot.eq(act.slot),
+                linger.repeats.eq(repeats),
+                linger.ends.eq(ends),
+                linger.releases.eq(releases),
+                linger.unknown.eq((entry.status == Status.UNKNOWN) & (self.cause != Cause.BEST_EFFORT)),
+                self.lingers.eq(linger.lingers),
+                self.doubted.eq(linger.doubted),
+            ]
+            wiring.connect(m, wiring.flipped(self.rested), linger.rested)
         if system.measured:
             m.d.comb += [
                 self.release.valid.eq(releases),

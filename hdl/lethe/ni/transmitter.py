@@ -332,9 +332,13 @@ class Transmitter(wiring.Component):
         def own(sent_value):
             return sent_value if full else either(0, sent_value)
 
+        path = {}
+        if form.path_bits:
+            path["path"] = either(queued.path, (record.path + (token.tries >> 1))[: form.path_bits])
         bits, drivers = header_bits(
             form.send,
             {
+                **path,
                 "kind": kind,
                 "destination": either(queued.destination, record.destination),
                 "source": self.node,

@@ -22,7 +22,7 @@ class Walk(wiring.Component):
     Members
     -------
     ready : Out(1)
-        The walk is over: as many cycles after reset as there are of what there is most of.
+        The walk is over: as many cycles after reset as there are of what there is most of, and as slots linger.
     nearly : Out(1)
         ``ready`` is 1 in the next cycle.
     slots, sets, nodes : Out(`clear_signature`)
@@ -34,6 +34,7 @@ class Walk(wiring.Component):
         places = {"slots": (system.ni.slots, records.slot), "sets": (system.ni.sets, records.set)}
         if system.timers.silent_after:
             places["nodes"] = (system.nodes, range(system.nodes))
+        self._linger = system.linger
         self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(
             {
@@ -45,7 +46,7 @@ class Walk(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        last = max(self._counts.values()) - 1
+        last = max(self._linger, *self._counts.values()) - 1
         index, ends = Signal(range(last + 1)), Signal()
         m.d.comb += self.nearly.eq(self.ready | ends)
         m.d.sync += [index.eq(index + 1), ends.eq(index == last - 1), self.ready.eq(self.nearly)]

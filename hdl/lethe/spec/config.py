@@ -120,6 +120,8 @@ class System:
     counters = cached_property(sections.ni.counters)
     counter_addresses = cached_property(sections.ni.counter_addresses)
     counter_step = cached_property(sections.ni.counter_step)
+    least_linger = cached_property(sections.ni.least_linger)
+    linger = cached_property(sections.ni.linger)
     link_wait = cached_property(sections.ni.link_wait)
 
     timer_depth = cached_property(sections.timers.timer_depth)
@@ -132,6 +134,7 @@ class System:
     measured = cached_property(sections.timers.measured)
     longest_delays = cached_property(sections.timers.longest_delays)
     least_delay = sections.timers.least_delay
+    rest = cached_property(sections.timers.rest)
     time_bits = cached_property(sections.timers.time_bits)
     retry_time = sections.timers.retry_time
     orphan_time = cached_property(sections.timers.orphan_time)

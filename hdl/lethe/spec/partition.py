@@ -1,7 +1,9 @@
 """Which pair of nodes a set of dead links cuts off, in time that follows the dead links, not the nodes."""
 
+import itertools
 from dataclasses import replace
 
+from .pin import by_path
 from .topology import Fly, Link, Mesh, Topology, Tree
 
 
@@ -56,6 +58,43 @@ def _fly_pair(graph: Fly, end: Link) -> tuple[int, int]:
 
     pairs = ((source(entry), destination(choice)) for entry in range(k) for choice in range(k))
     return next((s, d) for s, d in pairs if s != d)
+
+
+def pathless_pair(graph: Topology, dead: set[int], path_bits: int) -> tuple[int, int] | None:
+    """Two nodes of a tree that have no path (`lethe.spec.pin.by_path`) without dead links up and down; None: all have.
+
+    A path leads from the routers of both nodes to the same router where they meet, so each router of a leaf has one
+    chain upwards for each path.
+    """
+    k, width = graph.arity, graph.width
+    between = [graph.link(number) for number in dead if number >= 2 * graph.nodes]
+    broken = {(link.source, link.target) for link in between}
+
+    def whole(leaf: int, path: int) -> int:
+        """Levels up to which the chain of a path is whole."""
+        index = leaf
+        for level in range(graph.levels - 1):
+            place, port = k**level, by_path(path, path_bits, level, k)
+            above = index + (port - index // place % k) * place
+            below, over = level * width + index, (level + 1) * width + above
+            if (below, over) in broken or (over, below) in broken:
+                return level
+            index = above
+        return graph.levels - 1
+
+    reach = [[whole(leaf, path) for path in range(1 << path_bits)] for leaf in range(width)]
+    for level in range(1, graph.levels):
+        # By group of leaves that meet a level below: the sets of paths that are whole up to here, and a leaf of each.
+        groups: dict[int, dict[int, int]] = {}
+        for leaf, reached in enumerate(reach):
+            paths = sum(1 << path for path, most in enumerate(reached) if most >= level)
+            groups.setdefault(leaf // k ** (level - 1), {})[paths] = leaf
+        for group, own in groups.items():
+            for other in range(group // k * k, group):
+                for (paths, leaf), (others, far) in itertools.product(own.items(), groups[other].items()):
+                    if not paths & others:
+                        return far * k, leaf * k
+    return None
 
 
 def _tree_pair(graph: Topology, ends: list[Link]) -> tuple[int, int] | None:

@@ -1,4 +1,7 @@
-"""Pinned up-ports: with input queues, which up-port of a fat tree's router a message takes (cycle contract, 3.1)."""
+"""Which up-port of a fat tree's router a message takes, if it is not any: pinned, or chosen by its path.
+
+Cycle contract, sections 3.1 and 3.3.
+"""
 
 from .events import Kind
 from .random import UNIT_SALT, scale, seed_for
@@ -23,3 +26,16 @@ def pinned(hashed: int, level: int, up_ports: int) -> int:
     turn = 5 * level % 16
     rotated = (hashed >> turn | hashed << 16 - turn) & 0xFFFF
     return scale(rotated & 0xFF, 8, up_ports)
+
+
+def turned(path_bits: int, level: int, up_ports: int) -> tuple[int, int]:
+    """(places by which a path is rotated right at a level of the tree, low bits of it that count there)."""
+    bits = max(1, (up_ports - 1).bit_length())
+    return bits * level % path_bits, min(bits, path_bits)
+
+
+def by_path(path: int, path_bits: int, level: int, up_ports: int) -> int:
+    """Which of ``up_ports`` a message with this path takes at a level of the tree."""
+    turn, bits = turned(path_bits, level, up_ports)
+    rotated = path >> turn | path << path_bits - turn
+    return (rotated & (1 << bits) - 1) % up_ports

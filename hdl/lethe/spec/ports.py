@@ -123,6 +123,7 @@ def records(system: "System", port: HostPort | None = None) -> dict[str, Record]
             ("retry_limit", TRIES_BITS),
             tag,
             ("expect", form.incarnation_bits),
+            *((("path", form.path_bits),) if form.path_bits else ()),
             *ends,
         ),
         "deliver": (

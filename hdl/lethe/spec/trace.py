@@ -67,7 +67,7 @@ STIMULUS_BITS = (
 STREAMS_STALL = Bits(16, WORD_BITS - 16)
 #: Fields of the words of record, limits and cancel, (name, bits) from the lowest (`fields`).
 STIMULUS_RECORD = (("destination", 16), ("class", 8), ("mode", 8), ("length", 16), ("tag", 16))
-STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8))
+STIMULUS_LIMITS = (("deadline", 32), ("retry_limit", 8), ("expect", 8), ("path", 6))
 STIMULUS_CANCEL = (("slot", 16), ("generation", 20))
 #: Fields of the words behind all others, with an acceptance port and with a sweep.
 STIMULUS_REFUSAL = (("refusal", 2),)

@@ -75,6 +75,7 @@ class Wire:
     ----------
     flit_bits : payload bits of a flit (16, 32, 64 or 128)
     node_bits, slot_bits, generation_bits, incarnation_bits, try_bits : UID and common header
+    path_bits : the way up a tree, behind them; 0: there is no such field
     class_bits, mode_bits, ext_bits : Send and BE only
     mtu : longest payload in bytes
     """
@@ -89,6 +90,7 @@ class Wire:
     mode_bits: int
     ext_bits: int
     mtu: int
+    path_bits: int = 0
 
     @property
     def flit_bytes(self) -> int:
@@ -117,6 +119,7 @@ class Wire:
             ("incarnation", self.incarnation_bits),
             ("peer_incarnation", self.incarnation_bits),
             ("try", self.try_bits),
+            *((("path", self.path_bits),) if self.path_bits else ()),
         )
 
     @cached_property

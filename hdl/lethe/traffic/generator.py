@@ -102,6 +102,7 @@ class Generator(wiring.Component):
             record.tag.eq(number),
             record.deadline.eq(load.deadline),
             record.retry_limit.eq(load.retry_limit),
+            *([record.path.eq(number)] if form.path_bits else []),
             record.mode.eq(MODE if load.mode == RELAYED else 0),
             plain.eq(beat(key, index, form.flit_bits)),
             self.send_data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),

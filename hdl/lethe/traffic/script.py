@@ -76,6 +76,8 @@ class Script(wiring.Component):
             """A record and a beat, from these words."""
             values = taken(word[record], STIMULUS_RECORD) | taken(word[limits], STIMULUS_LIMITS)
             values["cls"] = values.pop("class")
+            if not self._system.format.path_bits:
+                del values["path"]
             return [
                 send.valid.eq(bit[f"{name}.valid"]),
                 *(send.payload[name].eq(value) for name, value in values.items()),

@@ -74,6 +74,7 @@ class AxiTransport(Transport):
         told = {
             "cls": datagram.cls, "mode": datagram.mode, "length": len(payload), "deadline": datagram.deadline,
             "retry_limit": datagram.retry_limit, "tag": datagram.tag, "expect": datagram.expect,
+            "path": datagram.path,
         }  # fmt: skip
         # One of 0 bytes is one beat, whose byte does not matter.
         frame = AxiStreamFrame(payload or b"\0", tdest=datagram.destination, tuser=_packed(self._axes[port].user, told))

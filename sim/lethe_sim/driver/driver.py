@@ -107,6 +107,7 @@ class Driver:
         deadline: int = 0,
         retry_limit: int = 0,
         expect: int = 0,
+        path: int = 0,
         patience: int | None = None,
     ) -> Name:
         """Send a datagram, and wait until the NI has stored it whole; returns its name.
@@ -122,7 +123,7 @@ class Driver:
             "destination": (destination, system.nodes), "length": (len(payload), form.mtu + 1),
             "tag": (tag, 1 << system.wire.tag_bits), "cls": (cls, 1 << form.class_bits), "mode": (mode, len(Mode)),
             "deadline": (deadline, 1 << system.ni.deadline_bits), "retry_limit": (retry_limit, 256),
-            "expect": (expect, 1 << form.incarnation_bits),
+            "expect": (expect, 1 << form.incarnation_bits), "path": (path, 1 << form.path_bits),
         }  # fmt: skip
         for name, (value, limit) in limits.items():
             if not 0 <= value < limit:
@@ -133,7 +134,7 @@ class Driver:
         self._transport.put(
             Datagram(
                 destination=destination, payload=payload, tag=tag, cls=cls, mode=mode, deadline=deadline,
-                retry_limit=retry_limit, expect=expect,
+                retry_limit=retry_limit, expect=expect, path=path,
             )
         )  # fmt: skip
         for _ in self._looks(patience):

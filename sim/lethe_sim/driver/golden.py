@@ -76,7 +76,7 @@ class _Sender:
             "destination": one.destination, "class": one.cls, "mode": one.mode, "length": len(one.payload),
             "tag": one.tag,
         }  # fmt: skip
-        limits = {"deadline": one.deadline, "retry_limit": one.retry_limit, "expect": one.expect}
+        limits = {"deadline": one.deadline, "retry_limit": one.retry_limit, "expect": one.expect, "path": one.path}
         words[self._first] = sum(value << _RECORD[name].shift for name, value in record.items())
         words[self._first + 1] = sum(value << _LIMITS[name].shift for name, value in limits.items())
         return _BITS[self._bits[0]]

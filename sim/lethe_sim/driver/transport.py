@@ -26,6 +26,7 @@ class Datagram:
     deadline: int = 0
     retry_limit: int = 0
     expect: int = 0
+    path: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,10 @@ from .state import Planned
 _RECORD, _LIMITS = fields(STIMULUS_RECORD), fields(STIMULUS_LIMITS)
 
 
+#: Of an item, but for its payload.
+_FIELDS = ("node", "destination", "not_before", "cls", "mode", "deadline", "retry_limit", "tag", "expect", "path")
+
+
 class GoldenError(ValueError):
     """The model was asked for something that it cannot do; the message says what to do instead."""
 
@@ -34,6 +38,7 @@ class Item:
     retry_limit: int = 0
     tag: int = 0
     expect: int = 0
+    path: int = 0
 
 
 class Taken(NamedTuple):
@@ -145,7 +150,7 @@ class Script:
         words = np.array([len(chunk) // 8 for chunk in chunks], np.int64)
         columns = {
             name: np.array([getattr(item, name) for item in items], object)
-            for name in ("node", "destination", "not_before", "cls", "mode", "deadline", "retry_limit", "tag", "expect")
+            for name in _FIELDS
         }
         length = np.array([len(item.payload) for item in items], np.int64)
         return cls.from_columns(system, length=length, data=data, at=np.cumsum(words) - words, **columns)
@@ -168,7 +173,8 @@ class Script:
         node, destination, length : whole numbers [datagrams]
         data : uint64[words], payload bytes, little endian; the bytes of the last flit beyond the length must be 0
         at : int64[datagrams], the word where each payload begins: even, if a flit has 128 bits
-        others : ``not_before``, ``cls``, ``mode``, ``deadline``, ``retry_limit``, ``tag``, ``expect``; 0 if not given
+        others : ``not_before``, ``cls``, ``mode``, ``deadline``, ``retry_limit``, ``tag``, ``expect``, ``path``;
+            0 if not given
 
         Raises `GoldenError` for a datagram that cannot be offered.
         """
@@ -176,7 +182,8 @@ class Script:
         limits = {
             "node": system.nodes, "destination": 1 << 16, "not_before": 1 << 60, "cls": 1 << form.class_bits,
             "mode": max(1 << form.mode_bits, MODE + 1), "deadline": 1 << system.ni.deadline_bits, "retry_limit": 256,
-            "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits, "length": 1 << 16,
+            "tag": 1 << system.wire.tag_bits, "expect": 1 << form.incarnation_bits,
+            "path": 1 << form.path_bits, "length": 1 << 16,
         }  # fmt: skip
         given = {"node": node, "destination": destination, "length": length, **others}
         columns = {}

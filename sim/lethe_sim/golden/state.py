@@ -54,7 +54,7 @@ MOST_SERVICES = 16
 
 
 class Field(IntEnum):
-    """The fields of a header, in the order of `lethe.spec.wire`."""
+    """The fields of a header, in the order of `lethe.spec.wire`, but for the path, which not every header has."""
 
     KIND = 0
     DESTINATION = 1
@@ -68,6 +68,7 @@ class Field(IntEnum):
     CLASS = 9
     MODE = 10
     EXTENSION = 11
+    PATH = 12
 
 
 class Queues(IntEnum):
@@ -148,7 +149,8 @@ class Parameters(Record):
     first_reserved: int
     top_class: int
     reserved: int
-    quarantine: int
+    rest: int
+    linger: int
     jitter: int
     ack_limit: int
     steps: int
@@ -160,6 +162,7 @@ class Parameters(Record):
     generation_mask: int
     incarnation_mask: int
     try_mask: int
+    path_bits: int
     tag_mask: int
     class_mask: int
     deadline_mask: int
@@ -397,6 +400,9 @@ class Slot(Record):
     retry_limit: int
     tag: int
     expect: int
+    path: int
+    again: int  # with `ni.linger`: it was repeated
+    lingers: int
     cause: int
     stamp: int
     stamp_try: int
@@ -449,6 +455,7 @@ class Message(Record):
     cls: int
     mode: int
     extension: int
+    path: int
     flits: int
     good: int
 
@@ -534,6 +541,7 @@ class HostPort(Record):
     deadline: int
     retry_limit: int
     expect: int
+    path: int
     cancel_slot: int
     cancel_generation: int
     refusal: int
@@ -847,11 +855,12 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "silent_after": timers.silent_after, "silent_probe": timers.silent_probe,
         "merge_bits": ni.merge_bits if driven(port.merge_bits > 0) else 0,
         "acceptance": ni.acceptance and driven(port.acceptance), "sweep": ni.sweep and driven(port.sweep),
-        "kept": ni.merge_bits > port.merge_bits or ni.acceptance > port.acceptance, "quarantine": timers.quarantine,
+        "kept": ni.merge_bits > port.merge_bits or ni.acceptance > port.acceptance, "rest": system.rest,
+        "linger": system.linger, "path_bits": form.path_bits,
         "jitter": (1 << timers.jitter_bits) - 1,
         "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
         "rungs": system.rungs, "timer_depth": system.timer_depth,
-        "initial": max(ni.slots, ni.sets, system.nodes if timers.silent_after else 0),
+        "initial": max(ni.slots, ni.sets, system.linger, system.nodes if timers.silent_after else 0),
         "slot_bits": form.slot_bits, "generation_mask": (1 << form.generation_bits) - 1,
         "incarnation_mask": (1 << form.incarnation_bits) - 1, "try_mask": (1 << form.try_bits) - 1,
         "tag_mask": (1 << system.wire.tag_bits) - 1, "class_mask": (1 << form.class_bits) - 1,
@@ -885,7 +894,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     }  # fmt: skip
     for name, value in values.items():
         setattr(k, name, value)
-    for number, field in enumerate(form.send):
+    for number, field in enumerate(sorted(form.send, key=lambda field: field.name == "path")):
         k.fields[number].offset, k.fields[number].width = field.offset, field.width
     k.delay[: system.rungs] = system.delays
     if host == GENERATOR:

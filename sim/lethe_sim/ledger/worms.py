@@ -119,7 +119,7 @@ def passages(group: Group) -> dict[str, np.ndarray] | None:
 
     A worm waits at most `System.packet_life`, so that some launches of its datagram and kind come into question.
     ``path`` tells apart what has not one path between two nodes: each slot and direction through a fat tree
-    (`lethe.spec.pin`) or on several channels of credits, each worm where paths are adaptive.
+    (`lethe.spec.pin`) or on several channels of credits, each worm where paths are adaptive or chosen by the sender.
     """
     system = group.system
     if not system.worms_wait:
@@ -138,7 +138,7 @@ def passages(group: Group) -> dict[str, np.ndarray] | None:
     possible = (latest != NULL) & (latest >= at - life)
     arrivals = np.flatnonzero(~worms.launch)
     path, router = np.zeros(len(at), np.int64), system.router
-    if system.credits and router.credit_path == "adaptive":
+    if system.format.path_bits or (system.credits and router.credit_path == "adaptive"):
         path = np.arange(len(at))
     elif system.graph.kind == "tree" or (system.credits and router.credit_channels > 1):
         path = slot_of(worms.uid) << 1 | (worms.family == Kind.ACK)

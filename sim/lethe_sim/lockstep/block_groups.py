@@ -141,10 +141,12 @@ def _ni(
     timers: dict,
     workload: dict | None = None,
     generation_bits: int = 3,
+    path_bits: int = 0,
     ceiling: int = 0,
 ) -> dict[str, Block]:
     """A NI with small tables; time-outs are measured up to ``ceiling`` first ones, or fixed."""
     widths = {"mtu": mtu, "generation_bits": generation_bits, "incarnation_bits": 2, "slot_bits": 3}
+    widths["path_bits"] = path_bits
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
     timers = {"timer_depth": SHALLOWEST, "slack": 0, **timers}
     system = _system(kind, flit_bits, wire=widths, ni=tables, timers=timers, workload=workload or {})
@@ -161,8 +163,9 @@ def _options() -> dict[str, Block]:
     return _ni(
         64,
         mtu=24,
-        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
+        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, "linger": -1, **everything},
         timers={"silent_after": 2, "silent_probe": 150, "quarantine": 300, **short},
+        path_bits=2,
     ) | _ni(
         16,
         "crossbar",

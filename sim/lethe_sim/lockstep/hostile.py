@@ -162,6 +162,8 @@ class Network:
         chance, form = self.chance, self.form
         fields = {field.name: 0 for field in self._fields}
         fields |= {"destination": self.node, "try": chance.getrandbits(form.try_bits)}
+        if form.path_bits:
+            fields["path"] = chance.getrandbits(form.path_bits)
         if chance.random() < 0.02:
             self._acks = chance.choice((0, 1, 5, 5, 20))
         if self._rejects():
@@ -275,6 +277,7 @@ class ControlOffers:
             "deadline": chance.choice((0, 0, chance.randrange(1, 300), chance.getrandbits(32))),
             "retry_limit": chance.choice((0, 1, 2, 255)),
             "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
+            "path": chance.getrandbits(6) if system.format.path_bits else 0,
         }
         return [_packed(record, trace.STIMULUS_RECORD), _packed(limits, trace.STIMULUS_LIMITS)]
 
@@ -614,6 +617,7 @@ class HostileHost:
             "deadline": chance.choice((0, 0, *[learned] * 4, chance.randrange(1, 300), chance.getrandbits(32))),
             "retry_limit": chance.choice((0, 1, 2, 255)),
             "expect": chance.choice((0, 0, 1, chance.getrandbits(8))),
+            "path": chance.getrandbits(6) if self.system.format.path_bits else 0,
         }
         if self._patient:
             peer = chance.choice([n for n in range(self.system.nodes) if n != self.node])

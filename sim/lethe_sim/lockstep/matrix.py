@@ -84,6 +84,19 @@ def with_options(system: System, chance: random.Random, cycles: int) -> System:
             continue
 
 
+def with_paths(system: System, chance: random.Random) -> System:
+    """The tree with paths that its generators take in turn, and slots that linger."""
+    while True:
+        ni = {"linger": chance.choice((-1, system.least_linger + chance.randrange(200)))}
+        wire = {"path_bits": chance.choice((1, 2, 3, 6))}
+        router = {"max_wait": min(system.router.max_wait, 40)}
+        try:
+            return system.replace(wire=wire, ni=ni, router=router)
+        except ConfigError:
+            if system.format.flit_bits < 64:  # too narrow for a path
+                system = system.replace(wire={"flit_bits": 64})
+
+
 def with_services(system: System, chance: random.Random, cycles: int) -> System:
     """The system with a loop, and with more resets, of either scope; two of them touch."""
     loop = {

@@ -3,7 +3,7 @@
 import typing
 from dataclasses import dataclass
 
-from lethe.spec.partition import cut_pair
+from lethe.spec.partition import cut_pair, pathless_pair
 
 from .key import Fail, Within, key
 
@@ -125,7 +125,10 @@ def promises(system: "System", fail: Fail) -> None:
     limit = system.workload.retry_limit
     for_ever = {fault.link for fault in system.link_deaths if fault.end >= system.run.cycles}
     if for_ever and not limit and not system.workload.deadline:
-        _pinned(system, for_ever, fail)
+        if system.format.path_bits:
+            _paths(system, for_ever, fail)
+        else:
+            _pinned(system, for_ever, fail)
         cut = cut_pair(system.graph, for_ever)
         if cut:
             fail(
@@ -133,6 +136,18 @@ def promises(system: "System", fail: Fail) -> None:
                 f"no path is left from node {cut[0]} to node {cut[1]}, which would repeat for ever",
                 "let a link heal, or set workload.retry_limit",
             )
+
+
+def _paths(system: "System", dead: set[int], fail: Fail) -> None:
+    """Senders try one path after the other, and what answers takes the same: one must be whole in both directions."""
+    cut = pathless_pair(system.graph, dead, system.format.path_bits)
+    if cut:
+        fail(
+            "faults.links",
+            f"none of the {1 << system.format.path_bits} paths between node {cut[0]} and node {cut[1]} is left in both "
+            "directions, and they would repeat for ever",
+            "widen wire.path_bits, let a link heal, or set workload.retry_limit",
+        )
 
 
 def _pinned(system: "System", dead: set[int], fail: Fail) -> None:

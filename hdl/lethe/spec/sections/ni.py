@@ -3,6 +3,7 @@
 import typing
 from dataclasses import dataclass
 
+from lethe.spec import stages
 from lethe.spec.events import OPTIONAL_COUNTERS, ROUTER_COUNTER_STEP, Counter, bank
 
 from .key import Fail, Within, key
@@ -34,6 +35,9 @@ class NiSection:
     merge_bits: int = key(0, "payload bits that a service writes when a Send is granted the link; 0: no such port")
     acceptance: bool = key(False, "let a service refuse datagrams of data classes that arrive (acceptance port)")
     sweep: bool = key(False, "let a service erase what the receive table has of a source (sweep)")
+    linger: int = key(
+        0, "cycles for which a slot outlives a datagram that was repeated (paths); -1: what a message can need; 0: none"
+    )
     deadline_bits: int = key(20, "width of a datagram's deadline, 8 to 32: 20 are deadlines of up to 1,048,575 cycles")
     statistics: bool = key(True, "build the statistics block, which counts events, into the RTL")
 
@@ -62,6 +66,11 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         )
     _control(system, fail)
     within("ni.merge_bits", 0, min(64, w.flit_bits))
+    within("ni.linger", -1, 1 << 24)
+    if 0 < n.linger < system.least_linger:
+        fail("ni.linger", f"a message can be under way for {system.least_linger:,} cycles", "raise it to that, or take -1")
+    if n.linger and system.credits:
+        fail("ni.linger", "with credits nothing bounds how long a worm is under way", "leave it at 0")
 
 
 def _control(system: "System", fail: Fail) -> None:
@@ -121,6 +130,16 @@ def counter_addresses(system: "System") -> int:
 def counter_step(system: "System") -> int:
     """Addresses from the counters of one NI to those of the next: a power of two, a multiple of a router's."""
     return bank(range(system.counter_addresses), ROUTER_COUNTER_STEP)
+
+
+def least_linger(system: "System") -> int:
+    """Cycles from the end of a datagram until nothing that was launched for it is under way."""
+    return system.packet_life + stages.SHOWN
+
+
+def linger(system: "System") -> int:
+    """Cycles for which a slot lingers; 0: none does."""
+    return system.least_linger if system.ni.linger < 0 else system.ni.linger
 
 
 def link_wait(system: "System") -> int:

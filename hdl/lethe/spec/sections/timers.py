@@ -160,9 +160,14 @@ def least_delay(system: "System", tries: int) -> int:
     return max(first, min(doubled, system.ceiling >> 1))  # doubled as long as the ceiling allows
 
 
+def rest(system: "System") -> int:
+    """Cycles for which a slot rests after a datagram that left it in doubt; 0: it does not."""
+    return max(system.timers.quarantine, system.linger)
+
+
 def time_bits(system: "System") -> int:
     """Width of the NI's time base: every due time and deadline is compared within half its range."""
-    longest = system.longest_delays[-1] + (1 << system.timers.jitter_bits) + system.timers.quarantine
+    longest = system.longest_delays[-1] + (1 << system.timers.jitter_bits) + system.rest
     return max(longest.bit_length() + 2, system.ni.deadline_bits + 2, 16)
 
 

@@ -24,6 +24,7 @@ class WireSection:
     class_bits: int = key(3, "width of a datagram's class, 1 to 8: 3 are classes 0 to 7")
     mode_bits: int = key(2, "width of a datagram's mode (0 exactly once, 1 best effort), 1 to 4")
     ext_bits: int = key(2, "width of the extension mask, 1 to 16; no extension is defined")
+    path_bits: int = key(0, "tree: width of a path, 1 to 6: the sender chooses the way up; 0: there are no paths")
     mtu: int = key(32, "longest payload in bytes, 1 to 4096")
     tag_bits: int = key(16, "width of the host's tag, 1 to 16: it comes back with the completion, and does not travel")
 
@@ -40,6 +41,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("wire.class_bits", 1, 8)
     within("wire.mode_bits", 1, 4)
     within("wire.ext_bits", 1, 16)
+    within("wire.path_bits", 0, 6)
     within("wire.mtu", 1, 4096)
     within("wire.tag_bits", 1, 16)
     form = system.format
@@ -49,6 +51,24 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         fail("wire.slot_bits", f"{form.slot_bits} bits cannot number {system.ni.slots} slots", "leave it at 0")
     if 3 + form.node_bits > form.flit_bits:
         fail("wire.node_bits", "kind and destination must fit the first flit", "widen wire.flit_bits")
+    if form.path_bits:
+        _paths(system, fail)
+
+
+def _paths(system: "System", fail: Fail) -> None:
+    """Where senders choose paths there are some, a router can read them, and a NI bears what they do to the order."""
+    end, field = system.format.common_bits, "wire.path_bits"
+    if system.graph.kind != "tree":
+        fail(field, f"a {system.graph.kind} has one path for a pair", "leave it at 0")
+    if system.credits:
+        fail(field, "with credits the network chooses the paths", "leave it at 0")
+    if system.study.path != "free" or system.study.dilation > 1:
+        fail(field, "a study of up-ports chooses the paths", "leave it at 0, or leave study.path and study.dilation out")
+    if end > system.format.flit_bits:
+        wider = next((bits for bits in FLIT_WIDTHS if end <= bits), None)
+        fail(field, f"the path must be in the first flit, but it ends at bit {end}", f"set wire.flit_bits = {wider}")
+    if system.stores and not system.ni.linger:
+        fail("ni.linger", "worms on several paths can overtake each other where they wait", "set ni.linger = -1")
 
 
 def promises(system: "System", fail: Fail) -> None:
@@ -84,4 +104,5 @@ def format(system: "System") -> Wire:
         mode_bits=w.mode_bits,
         ext_bits=w.ext_bits,
         mtu=w.mtu,
+        path_bits=w.path_bits,
     )

@@ -1,4 +1,4 @@
-"""Pinned up-ports, where worms wait in a fat tree: which one a message takes (section 3.1); and pinned channels."""
+"""Which up-port of a fat tree a message takes, pinned (section 3.1) or by its path (section 3.3); pinned channels."""
 
 import numpy as np
 
@@ -43,6 +43,17 @@ def pinned(k, low, level, ups):
 
 
 @jit
+def by_path(k, low, level, ups):
+    """Which of ``ups`` up-ports a head takes at a level of the tree, by its path."""
+    path = header_field(k, low, Field.PATH)
+    bits = 1
+    while 1 << bits < ups:
+        bits += 1
+    turn = bits * level % k.path_bits
+    return ((path >> turn | path << k.path_bits - turn) & (1 << min(bits, k.path_bits)) - 1) % ups
+
+
+@jit
 def pinned_channel(k, low):
     """Which virtual channel the messages between two nodes on one slot have all the way."""
     return scale(turned(key_hash(k, low), CHANNEL_TURN), 8, k.channels)
@@ -50,7 +61,9 @@ def pinned_channel(k, low):
 
 @jit
 def pinned_port(k, router, low):
-    """The up-port that is pinned to the key in the low bits of a head."""
+    """The up-port that the low bits of a head ask for: by its path, or pinned to its key."""
     first = k.arity * k.dilation
     level = router.number // k.width
+    if k.path_bits > 0:
+        return first + by_path(k, low, level, router.ports - first)
     return first + pinned(k, low, level, router.ports - first)

@@ -228,9 +228,9 @@ def asks_for(k, f, router, port):
         if ask == UP:
             ask = pinned_port(k, router, low)
         f.queues[port].wanted = ask
-    elif k.pool:
-        if ask == UP:
-            ask = pinned_port(k, router, low)
+    elif ask == UP and (k.pool or k.path_bits > 0):
+        ask = pinned_port(k, router, low)
+    if k.pool:
         f.ports[port].wanted = ask
     return ask
 

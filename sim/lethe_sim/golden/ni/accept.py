@@ -78,6 +78,7 @@ def store_record(k, ni, ev, port, cycle, life, control):
     datagram.retry_limit = port.retry_limit
     datagram.tag = port.tag & k.tag_mask
     datagram.expect = port.expect & k.incarnation_mask
+    datagram.path = port.path & (1 << k.path_bits) - 1
     datagram.cause = refusal(k, ni, port, control)
     limit.begun(k, ni, slot, port.destination)
     accepting = ni.accepting[control]

@@ -1,13 +1,13 @@
 """Completions and free slots (section 4.9)."""
 
-from lethe.spec.events import LANE_COMPLETE, Cause, Event, Status
+from lethe.spec.events import LANE_COMPLETE, Event
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, ending, event_word, extend, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER, Queues
 from lethe_sim.golden.study import limit
 
-from . import layouts, send_table
+from . import layouts, linger, send_table
 from .accept import free_queue_of
 
 
@@ -29,9 +29,9 @@ def step(k, ni, ev, port, cycle):
     ni.busy -= 1
     limit.ended(k, ni, slot)
     again = layouts.pack_life(slot, generation + 1 & k.generation_mask)
-    if k.quarantine > 0 and status == Status.UNKNOWN and cause != Cause.BEST_EFFORT:
+    if linger.rests(k, datagram, status, cause):
         release(k, ni, cycle, time)
-        queue.push(k, ni, Queues.QUARANTINED, again, time + k.quarantine, cycle)
+        queue.push(k, ni, Queues.QUARANTINED, again, time + k.rest, cycle)
     else:
         queue.push(k, ni, free_queue_of(k, slot), again, 0, cycle)
 
@@ -43,12 +43,13 @@ def release(k, ni, cycle, time):
         life = queue.oldest(k, ni, Queues.QUARANTINED).a
         queue.pop(k, ni, Queues.QUARANTINED, cycle)
         slot, _ = layouts.unpack_life(life)
+        send_table.slot_of(k, ni, slot).lingers = 0
         queue.push(k, ni, free_queue_of(k, slot), life, 0, cycle)
 
 
 @jit
 def next_release(k, ni):
     """At which time the slot that has rested longest may return; `NEVER` without one."""
-    if k.quarantine == 0 or queue.count(k, ni, Queues.QUARANTINED) == 0:
+    if k.rest == 0 or queue.count(k, ni, Queues.QUARANTINED) == 0:
         return NEVER
     return queue.oldest(k, ni, Queues.QUARANTINED).b

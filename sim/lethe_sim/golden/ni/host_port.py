@@ -59,7 +59,7 @@ from lethe_sim.golden.study import limit
 from . import accept, choose, deliver, ladder, layouts, receive_side, receiver, send_table, transmitter
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
-_DEADLINE, _RETRY_LIMIT, _EXPECT = fields(STIMULUS_LIMITS).values()
+_DEADLINE, _RETRY_LIMIT, _EXPECT, _PATH = fields(STIMULUS_LIMITS).values()
 _SLOT, _GENERATION = fields(STIMULUS_CANCEL).values()
 (_REFUSAL,) = fields(STIMULUS_REFUSAL).values()
 _SWEEPS, _SOURCE = fields(STIMULUS_SWEEP).values()
@@ -86,7 +86,7 @@ def withdraw_record(port):
     if port.send_valid:
         port.send_valid = 0
         port.destination, port.cls, port.mode, port.length, port.tag = 0, 0, 0, 0, 0
-        port.deadline, port.retry_limit, port.expect = 0, 0, 0
+        port.deadline, port.retry_limit, port.expect, port.path = 0, 0, 0, 0
         port.sport, port.dport, port.flags = 0, 0, 0
 
 
@@ -279,7 +279,8 @@ def write_offer(port, beat, words, first):
     )  # fmt: skip
     words[first + 1] = (
         placed(port.deadline, _DEADLINE) | placed(port.retry_limit, _RETRY_LIMIT) | placed(port.expect, _EXPECT)
-    )
+        | placed(port.path, _PATH)
+    )  # fmt: skip
     words[first + 2], words[first + 3] = beat[0], beat[1]
 
 
@@ -348,7 +349,7 @@ def read_record(port, record, limits):
     port.destination, port.cls, port.mode = part(record, _DESTINATION), part(record, _CLASS), part(record, _MODE)
     port.length, port.tag = part(record, _LENGTH), part(record, _TAG)
     port.deadline, port.retry_limit = part(limits, _DEADLINE), part(limits, _RETRY_LIMIT)
-    port.expect = part(limits, _EXPECT)
+    port.expect, port.path = part(limits, _EXPECT), part(limits, _PATH)
 
 
 @jit

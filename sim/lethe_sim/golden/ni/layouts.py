@@ -52,27 +52,29 @@ def unpack_result(result):
 
 
 @jit
-def pack_ack_token(way, attempt, tries):
-    """A token of the Ack ladder: an entry of the receive table, the try that it echoes, Acks so far; beside its UID."""
-    return way << 16 | attempt << 8 | tries
+def pack_ack_token(way, path, attempt, tries):
+    """A token of the Ack ladder: an entry of the receive table, path and try that it echoes, Acks so far; beside its
+    UID.
+    """
+    return way << 22 | path << 16 | attempt << 8 | tries
 
 
 @jit
 def unpack_ack_token(token):
-    """(way, attempt, tries)."""
-    return token >> 16, token >> 8 & 0xFF, token & 0xFF
+    """(way, path, attempt, tries)."""
+    return token >> 22, token >> 16 & 0x3F, token >> 8 & 0xFF, token & 0xFF
 
 
 @jit
-def pack_reply(kind, peer, peer_incarnation, attempt):
+def pack_reply(kind, peer, peer_incarnation, attempt, path):
     """An Ack, Forget or REJECT that waits for the link; beside its UID."""
-    return kind | peer_incarnation << 3 | attempt << 11 | peer << 19
+    return kind | peer_incarnation << 3 | attempt << 11 | peer << 19 | path << 35
 
 
 @jit
 def unpack_reply(reply):
-    """(kind, peer, peer_incarnation, attempt)."""
-    return reply & 7, reply >> 19 & 0xFFFF, reply >> 3 & 0xFF, reply >> 11 & 0xFF
+    """(kind, peer, peer_incarnation, attempt, path)."""
+    return reply & 7, reply >> 19 & 0xFFFF, reply >> 3 & 0xFF, reply >> 11 & 0xFF, reply >> 35
 
 
 @jit

@@ -77,6 +77,7 @@ def reset(k, ni, cycle):
     for slot in range(k.slots):
         datagram = send_table.slot_of(k, ni, slot)
         datagram.since, datagram.launched = NEVER, NONE
+        datagram.again, datagram.lingers = 0, 0
         # One a cycle; of the data slots nobody looks before the NI is ready.
         queue.push(k, ni, accept.free_queue_of(k, slot), layouts.pack_life(slot, 0), 0, cycle + slot)
     limit.clear(k, ni)

@@ -10,7 +10,7 @@ from lethe_sim.golden.fabric.topology import distance_class
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import ACK_LADDER, Queues
 
-from . import deliver, ladder, layouts, receive_table, transmitter
+from . import deliver, ladder, layouts, paths, receive_table, transmitter
 from .receiver import from_cycle
 
 _REASONS = np.array(ACCEPTANCE, np.int64)
@@ -45,29 +45,30 @@ def refused(k, message, refusal):
 @jit
 def act_send(k, ni, cycle, message, uid, ack_room, refusal):
     """A Send: allocate, deliver, then acknowledge, in one step (T8, T9); returns (event, detail)."""
-    source, attempt = message.source, message.attempt
+    source, attempt, path = message.source, message.attempt, message.path
     event, detail, way = judge_send(k, ni, cycle, message, uid, ack_room, refusal)
     if event == Event.DROP:
         if k.reject and detail == Drop.NOT_OPEN:
             reject(k, ni, cycle, message, uid)
         return event, detail
     if event == Event.DUPLICATE:
-        transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+        transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt, path)
         return event, detail
     receive_table.store(k, ni, cycle, way, uid)
     commit(k, ni, cycle, message)
-    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
+    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt, path)
     distance = distance_class(k, ni.number, source)
     due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, 0)
     rung = ladder.rung_of(k, distance, 0)
-    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, attempt, 0))
+    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, path, attempt, 0))
     return Event.DELIVER, 0
 
 
 @jit
 def reject(k, ni, cycle, message, uid):
     """A Send expects an incarnation that is gone, or a service does not know it: its sender is told (section 4.13)."""
-    transmitter.reply(k, ni, cycle, Kind.REJECT, message.source, uid, ni.incarnation_now, message.attempt)
+    attempt, path = message.attempt, message.path
+    transmitter.reply(k, ni, cycle, Kind.REJECT, message.source, uid, ni.incarnation_now, attempt, path)
 
 
 @jit
@@ -116,14 +117,14 @@ def is_waited_for(k, ni, cycle, uid, token):
     """Whether a token that is chosen in ``cycle``, the next one, may find its entry when it acts: it is there, or a
     message may write it until then.
     """
-    way, _, _ = layouts.unpack_ack_token(token)
+    way, _, _, _ = layouts.unpack_ack_token(token)
     return receive_table.holds(k, ni, way, uid) or from_cycle(ni.ends, cycle) & (1 << CHOSEN) - 1 != 0
 
 
 @jit
 def act_ack_timer(k, ni, ev, cycle, uid, token):
     """The Ack timer of an entry expired: acknowledge again, or reclaim an orphan (T12)."""
-    way, attempt, tries = layouts.unpack_ack_token(token)
+    way, path, attempt, tries = layouts.unpack_ack_token(token)
     if not receive_table.holds(k, ni, way, uid):
         return
     source, _, _, _ = layouts.unpack_uid(uid)
@@ -131,12 +132,13 @@ def act_ack_timer(k, ni, ev, cycle, uid, token):
         receive_table.erase(k, ni, cycle, way)
         emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ORPHAN, 0, source, 0), uid)
         return
-    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt)
-    tries = min(tries + 1, 255)
+    tries = paths.next_tries(k, tries)
+    now = paths.path_of(k, path, tries)
+    transmitter.reply(k, ni, cycle, Kind.ACK, source, uid, ni.incarnation_now, attempt, now)
     distance = distance_class(k, ni.number, source)
     due = cycle - ni.time_zero + ladder.delay_of(k, ni, cycle, distance, tries)
     rung = ladder.rung_of(k, distance, tries)
-    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, attempt, tries))
+    ladder.push(k, ni, ACK_LADDER, cycle, rung, due, uid, layouts.pack_ack_token(way, path, attempt, tries))
     emit(ev, cycle, ni.number, LANE_RX, event_word(Event.ACK_REPEAT, tries, source, 0), uid)
 
 

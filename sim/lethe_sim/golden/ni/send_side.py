@@ -7,21 +7,23 @@ from lethe_sim.golden.fabric.topology import distance_class
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER, Queues, Request
 
-from . import layouts, round_trip, send_table, silence, transmitter
+from . import layouts, linger, paths, round_trip, send_table, silence, transmitter
 
 
 @jit
 def act_ack(k, ni, cycle, message, uid):
-    """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back in any case (IMP-22)."""
+    """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back (IMP-22) unless it is in doubt."""
     source, responder = message.source, message.peer_incarnation
-    event = Event.ACK_IGNORED
+    event, doubted = Event.ACK_IGNORED, linger.is_doubted(k, ni, message)
     silence.heard(k, ni, cycle, source)
     if answers(k, ni, cycle, message):
         event = Event.RELEASE
         distance = distance_class(k, ni.number, source)
         round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
         send_table.complete(k, ni, cycle, message.slot, Status.ACCEPTED, Cause.NONE, responder)
-    transmitter.reply(k, ni, cycle, Kind.FORGET, source, uid, responder, message.attempt)
+        doubted = linger.is_doubted(k, ni, message)
+    if not doubted:
+        transmitter.reply(k, ni, cycle, Kind.FORGET, source, uid, responder, message.attempt, message.path)
     return event
 
 
@@ -87,7 +89,8 @@ def act_send_timer(k, ni, ev, cycle, slot, token):
     elif 0 <= datagram.deadline <= cycle - ni.time_zero:
         send_table.give_up(k, ni, ev, cycle, slot, Status.UNKNOWN, Cause.DEADLINE)
     else:
-        tries = min(tries + 1, 255)
+        tries = paths.next_tries(k, tries)
+        datagram.again = k.linger > 0
         # The queue is full only if generations recur too soon.  Then this repeat is lost.
         if queue.level(k, ni, Queues.REPEATS, cycle) < k.slots:
             queue.push(k, ni, Queues.REPEATS, layouts.pack_token(life, tries), 0, cycle)

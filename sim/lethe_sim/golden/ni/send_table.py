@@ -6,7 +6,7 @@ from lethe_sim.golden.events import emit, event_word
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER, Queues, Slot
 
-from . import layouts
+from . import layouts, linger
 
 
 @jit
@@ -26,6 +26,7 @@ def complete(k, ni, cycle, slot, status, cause, responder):
     """The slot is not live any more; its completion is queued, with the incarnation that acknowledged, or 0."""
     datagram = slot_of(k, ni, slot)
     datagram.since = NEVER
+    linger.ended(k, datagram, status, cause)
     life = layouts.pack_life(slot, datagram.generation)
     queue.push(k, ni, Queues.COMPLETION, life, layouts.pack_result(responder, status, cause), cycle)
 

@@ -31,7 +31,7 @@ from lethe_sim.golden.state import (
     Showing,
 )
 
-from . import ladder, layouts, round_trip, send_table, silence
+from . import ladder, layouts, paths, round_trip, send_table, silence
 from .accept import payload_flits
 
 # From a grant to the cycle in which the merge port is read.
@@ -151,7 +151,7 @@ def merge(k, ni, data, cycle):
 
 
 @jit
-def start_header(k, ni, data, kind, destination, slot, generation, incarnation, peer_incarnation, attempt):
+def start_header(k, ni, data, kind, destination, slot, generation, incarnation, peer_incarnation, attempt, path):
     """Begin a header with the fields that every message has."""
     for word in range(4):
         data[k.at_header + word] = U0
@@ -163,6 +163,8 @@ def start_header(k, ni, data, kind, destination, slot, generation, incarnation, 
     header_field(k, data, Field.INCARNATION, incarnation)
     header_field(k, data, Field.PEER_INCARNATION, peer_incarnation)
     header_field(k, data, Field.TRY, attempt)
+    if k.path_bits > 0:
+        header_field(k, data, Field.PATH, path)
 
 
 @jit
@@ -211,12 +213,12 @@ def sends_worm(ni, cycle, flits):
 
 
 @jit
-def reply(k, ni, cycle, kind, peer, uid, peer_incarnation, attempt):
+def reply(k, ni, cycle, kind, peer, uid, peer_incarnation, attempt, path):
     """Queue an Ack, a Forget or a REJECT; with the queue full it is dropped and counted, and nothing else suffers."""
     if queue.level(k, ni, Queues.REPLY, cycle) >= k.reply_depth:
         ni.replies_dropped += 1
         return
-    queue.push(k, ni, Queues.REPLY, uid, layouts.pack_reply(kind, peer, peer_incarnation, attempt), cycle)
+    queue.push(k, ni, Queues.REPLY, uid, layouts.pack_reply(kind, peer, peer_incarnation, attempt, path), cycle)
 
 
 @jit
@@ -224,10 +226,10 @@ def grant_reply(k, ni, data, cycle):
     """Send the oldest of the replies."""
     waiting = queue.oldest(k, ni, Queues.REPLY)
     uid = waiting.a
-    kind, peer, peer_incarnation, attempt = layouts.unpack_reply(waiting.b)
+    kind, peer, peer_incarnation, attempt, path = layouts.unpack_reply(waiting.b)
     queue.pop(k, ni, Queues.REPLY, cycle)
     _, incarnation, slot, generation = layouts.unpack_uid(uid)
-    start_header(k, ni, data, kind, peer, slot, generation, incarnation, peer_incarnation, attempt)
+    start_header(k, ni, data, kind, peer, slot, generation, incarnation, peer_incarnation, attempt, path)
     flits = show_worm(k, ni, data, cycle + SHOWN, NONE, 0)
     show_event(k, ni, cycle + SHOWN, event_word(_EVENT_OF_KIND[kind], 0, peer, 0), uid)
     sends_worm(ni, cycle, flits)
@@ -267,7 +269,8 @@ def judge(k, ni, data):
         return False
     length = datagram.length
     kind = Kind.BE if datagram.mode == 1 else Kind.SEND
-    start_header(k, ni, data, kind, peer, slot, generation, incarnation, datagram.expect, tries & k.try_mask)
+    path = paths.path_of(k, datagram.path, tries)
+    start_header(k, ni, data, kind, peer, slot, generation, incarnation, datagram.expect, tries & k.try_mask, path)
     header_field(k, data, Field.LENGTH, length)
     header_field(k, data, Field.CLASS, datagram.cls)
     header_field(k, data, Field.MODE, datagram.mode)

@@ -162,7 +162,7 @@ def withdraw_record_of(drives):
     """Offer no record, on `send` or on `send_control`."""
     drives.send_valid = 0
     drives.destination, drives.cls, drives.mode, drives.length, drives.tag = 0, 0, 0, 0, 0
-    drives.deadline, drives.retry_limit, drives.expect = 0, 0, 0
+    drives.deadline, drives.retry_limit, drives.expect, drives.path = 0, 0, 0, 0
 
 
 @jit

@@ -39,6 +39,7 @@ def present(k, host, port, beat):
         port.send_valid = 1
         port.destination, port.length, port.tag = host.destination, host.length, host.number & k.tag_mask
         port.mode, port.deadline, port.retry_limit = k.mode_given, k.deadline_given, k.retry_given
+        port.path = host.number & (1 << k.path_bits) - 1
         host_port.name_ports(k, port)
 
 
