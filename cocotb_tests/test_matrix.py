@@ -12,6 +12,7 @@ from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
 from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_paths, with_relay, with_services
 from lethe_sim.lockstep.simulators import has_icarus
+from tests.helpers.tiers import but
 
 CYCLES = 20_000
 #: Cycles beyond `workload.stop`, in which no generator begins anything.
@@ -71,7 +72,7 @@ def test_system_with_options(number):
     assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
 
 
-@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 10))])
+@pytest.mark.parametrize("number", but([0], range(10)))
 def test_system_with_paths(number):
     """Trees whose senders choose the paths, without and with queues and pools; slots linger."""
     system = draw(number, kind="tree", cycles=PATHS_CYCLES, options=number % 2 > 0)
@@ -82,7 +83,7 @@ def test_system_with_paths(number):
     assert result.cycles >= PATHS_CYCLES + AFTER and result.digest == result.golden_digest
 
 
-@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
+@pytest.mark.parametrize("number", but([0], range(5)))
 def test_system_with_services(number):
     """The same with a loop at every node, through which the generators send, and with resets of NIs and of nodes."""
     system = draw(number, cycles=CYCLES, options=number % 2 > 0)
@@ -98,9 +99,7 @@ def _of_flow(number: int, cycles: int, options: bool):
     return with_flow(system, random.Random(f"lethe flow {number}"), cycles)
 
 
-@pytest.mark.parametrize(
-    "number", [6, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 2, 4, 5, 7, 8, 9, 10, 11))]
-)
+@pytest.mark.parametrize("number", but([6], (1, 2, *range(4, 12))))
 def test_system_with_flow(number):
     """Generators whose messages go through flow, with small ports, odd numbers with nodes that die, and with resets."""
     system = _of_flow(number, FLOW_CYCLES, number % 2 > 0)
@@ -110,7 +109,7 @@ def test_system_with_flow(number):
     assert result.cycles >= FLOW_CYCLES + AFTER and result.digest == result.golden_digest
 
 
-@pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 2, 3, 4, 5, 6))])
+@pytest.mark.parametrize("number", but([1], range(7)))
 def test_hostile_hosts_of_flow(number, request):
     """Hosts that send to ports that are not bound, bind and unbind, change limits, read some ports or none."""
     system = hosted.draw(number, cycles=HOSTED_CYCLES)
@@ -126,7 +125,7 @@ def _of_relay(number: int) -> System:
     return with_relay(system, random.Random(f"lethe relay {number}"), HOSTED_CYCLES)
 
 
-@pytest.mark.parametrize("number", [*range(5), *(pytest.param(n, marks=pytest.mark.full) for n in range(5, 100))])
+@pytest.mark.parametrize("number", but((0, 6, 7, 8, 9), range(100)))
 def test_system_with_relay(number):
     """Generators that send messages of relay; nodes die, some are said to be dead and live, some are reset."""
     system = _of_relay(number)
@@ -200,9 +199,7 @@ def test_generators_stop():
     assert cut >= 2
 
 
-@pytest.mark.parametrize(
-    "number", [5, 10, *(pytest.param(n, marks=pytest.mark.full) for n in range(15) if n not in (5, 10))]
-)
+@pytest.mark.parametrize("number", but([10], range(15)))
 def test_hostile_hosts(number, request):
     """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round.
 

@@ -34,6 +34,7 @@ def in_cache(cache, monkeypatch):
     return cache
 
 
+@pytest.mark.full
 def test_a_build_outlives_the_environment_that_made_it(tmp_path, in_cache, monkeypatch):
     (tmp_path / "inverter_bench.py").write_text(BENCH)
     monkeypatch.syspath_prepend(tmp_path)

@@ -102,6 +102,7 @@ def test_every_datagram_comes_back_once():
     assert done < lossless < ok / 2
 
 
+@pytest.mark.full
 def test_a_link_that_loses_nearly_all_is_no_success():
     _, ok = run(MirroredNode(system(2, faults={"loss": 0.99})), 3_000)
     assert ok == 3_000

@@ -402,7 +402,7 @@ class Router(wiring.Component):
         ]
 
     def _route(self, m, came_from: int) -> tuple[dict[int, Value], Value | None]:
-        """`Rule.route` of a head on the link; if it is pinned or has a path, the up-ports are among the fixed outputs."""
+        """`Rule.route` of a head on the link; where it may not take any up-port they are among the fixed outputs."""
         rule, wire, header = self._rule, self._wire, Value.cast(self.i[came_from].data)
         fixed, up = rule.route(came_from, header[KIND_BITS : KIND_BITS + wire.node_bits], self.position)
         if not self._fixes or up is None:

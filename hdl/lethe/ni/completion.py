@@ -159,9 +159,7 @@ class FreeSlots(wiring.Component):
                     if system.ni.control_slots
                     else {}
                 ),
-                **(
-                    {"lingers": In(system.ni.slots), "rested": Out(rested_signature(records))} if system.linger else {}
-                ),
+                **({"lingers": In(system.ni.slots), "rested": Out(rested_signature(records))} if system.linger else {}),
             }
         )
 

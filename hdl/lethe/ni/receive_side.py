@@ -274,7 +274,10 @@ class ReceiveSide(wiring.Component):
             update.joins.eq(delivers & joins),
             update.leaves.eq(erases),
             self.push.valid.eq(delivers | again),
-            *(token[name].eq(act[name]) for name in ("source", "slot", "generation", "incarnation", *echoed(system), "set")),
+            *(
+                token[name].eq(act[name])
+                for name in ("source", "slot", "generation", "incarnation", *echoed(system), "set")
+            ),
             *(token.way[b].eq(Cat(place[i] for i in range(ways) if i >> b & 1).any()) for b in range(way_bits)),
             token.tries.eq(self.again),
             self.push.rung.eq(rungs[0]),

@@ -148,10 +148,7 @@ class Script:
         chunks = [_padded(item.payload, step) for item in items]
         data = np.frombuffer(b"".join(chunks), "<u8").astype(np.uint64)
         words = np.array([len(chunk) // 8 for chunk in chunks], np.int64)
-        columns = {
-            name: np.array([getattr(item, name) for item in items], object)
-            for name in _FIELDS
-        }
+        columns = {name: np.array([getattr(item, name) for item in items], object) for name in _FIELDS}
         length = np.array([len(item.payload) for item in items], np.int64)
         return cls.from_columns(system, length=length, data=data, at=np.cumsum(words) - words, **columns)
 

@@ -52,7 +52,7 @@ def _links() -> dict[str, Block]:
 
 def _routers() -> dict[str, Block]:
     """With every number of stages before the crossbar, and up-ports with each."""
-    shapes = {"3-ary tree level 1": ("tree3", 16, 11), "mesh middle": ("mesh", 64, 4), "crossbar": ("crossbar", 16, 0)}
+    shapes = {"3-ary tree level 1": ("tree3", 16, 11), "mesh middle": ("mesh", 32, 4), "crossbar": ("crossbar", 16, 0)}
     found: dict[str, Block] = {
         "tree level 0": RouterBlock(_system("tree", 16), 1),
         "tree top": RouterBlock(_system("tree", 32, latency=2), 2),
@@ -74,11 +74,11 @@ def _queued_routers() -> dict[str, Block]:
 
     return {
         "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
-        "3-ary tree level 1, queues of 2": queued(_system("tree3", 64, latency=3), 11, 2, 9),
-        "mesh middle, queues of 4": queued(_system("mesh", 128, latency=2), 4, 4, 40),
+        "3-ary tree level 1, queues of 2": queued(_system("tree3", 32, latency=3), 11, 2, 9),
+        "mesh middle, queues of 4": queued(_system("mesh", 64, latency=2), 4, 4, 40),
         "tree level 0, pool of 2": pooled(_system("tree", 16), 1, 2),
-        "3-ary tree level 1, pool of 5": pooled(_system("tree3", 64, latency=4), 11, 5),
-        "mesh middle, pool of 1": pooled(_system("mesh", 128, latency=2), 4, 1),
+        "3-ary tree level 1, pool of 5": pooled(_system("tree3", 32, latency=4), 11, 5),
+        "mesh middle, pool of 1": pooled(_system("mesh", 64, latency=2), 4, 1),
         "crossbar of 9, pool of 8": pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 8),
         "crossbar of 9, queues of 1": queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),
     }

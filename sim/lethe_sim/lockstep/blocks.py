@@ -187,7 +187,10 @@ class RouterBlock(Block):
         self._rule = Rule.of(system.graph, number)
         self._bits, self._ports = system.format.flit_bits, system.graph.ports(number)
         self._lanes, self._queue = system.graph.lanes(number), system.router.queue or system.router.pool
-        self._count_bits, self._pins = Router.count_bits(self._rule), Router.pins(self._rule, self._queue, system.format)
+        self._count_bits, self._pins = (
+            Router.count_bits(self._rule),
+            Router.pins(self._rule, self._queue, system.format),
+        )
         self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
         base = system.layout.router_base(number)
         self.outputs = (

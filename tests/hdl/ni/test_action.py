@@ -20,6 +20,7 @@ from lethe.ni.action import Action
 from lethe.spec.config import System
 from lethe.spec.events import ACCEPTANCE, Cause, Drop, Event, Kind, Status
 from lethe.spec.stages import ACCEPT_ACTS, ACCEPT_JUDGED, CHOSEN
+from tests.helpers.tiers import but
 
 RESETS, CYCLES = 20, 90
 EMPTY = {"valid": 0, "source": 0, "slot": 0, "generation": 0, "incarnation": 0}
@@ -536,18 +537,18 @@ class Bench:
             }, where
 
 
-@pytest.mark.parametrize(
-    "ni, timers",
-    [
-        ({"sets": 2, "ways": 2, "slots": 4}, {}),
-        ({"sets": 1, "ways": 1, "slots": 3, "reject": True}, {}),
-        ({"sets": 1, "ways": 3, "slots": 4, "control_classes": 2}, {"ack_limit": 8}),
-        ({"sets": 2, "ways": 1, "slots": 2, "reject": True}, {"ack_limit": 9, "backoff_steps": 0}),
-        ({"sets": 2, "ways": 3, "slots": 4, "sweep": True, "acceptance": True, "reject": True}, {}),
-        ({"sets": 1, "ways": 1, "slots": 4, "sweep": True}, {"ack_limit": 8}),
-        ({"sets": 1, "ways": 2, "slots": 4, "acceptance": True, "control_classes": 1}, {}),
-    ],
-)
+BACK_TO_BACK = [
+    ({"sets": 2, "ways": 2, "slots": 4}, {}),
+    ({"sets": 1, "ways": 1, "slots": 3, "reject": True}, {}),
+    ({"sets": 1, "ways": 3, "slots": 4, "control_classes": 2}, {"ack_limit": 8}),
+    ({"sets": 2, "ways": 1, "slots": 2, "reject": True}, {"ack_limit": 9, "backoff_steps": 0}),
+    ({"sets": 2, "ways": 3, "slots": 4, "sweep": True, "acceptance": True, "reject": True}, {}),
+    ({"sets": 1, "ways": 1, "slots": 4, "sweep": True}, {"ack_limit": 8}),
+    ({"sets": 1, "ways": 2, "slots": 4, "acceptance": True, "control_classes": 1}, {}),
+]
+
+
+@pytest.mark.parametrize("ni, timers", but([BACK_TO_BACK[2], BACK_TO_BACK[4]], BACK_TO_BACK))
 def test_back_to_back(ni, timers):
     system = System.make(
         topology={"kind": "crossbar", "nodes": 3},

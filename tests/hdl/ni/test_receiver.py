@@ -14,6 +14,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Drop, Kind
 from lethe.spec.stages import ACTS
 from lethe.spec.wire import CRC16, CRC32
+from tests.helpers.tiers import but
 
 NODE, INCARNATION = 1, 2
 NAMELESS = (Drop.CRC, Drop.KIND, Drop.LENGTH)
@@ -139,7 +140,10 @@ def worm(draw, system):
 
 @pytest.mark.parametrize(
     "bits, reject, acceptance",
-    [(16, True, True), (32, False, True), (64, True, False), (64, False, True), (128, False, True)],
+    but(
+        [(16, True, True), (64, True, False)],
+        [(16, True, True), (32, False, True), (64, True, False), (64, False, True), (128, False, True)],
+    ),
 )
 def test_each_in_its_cycle(bits, reject, acceptance):
     system = System.make(

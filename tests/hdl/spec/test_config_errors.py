@@ -156,6 +156,27 @@ ERRORS = [
     ("[ni]\ncontrol_records = 1\ncontrol_classes = 1", "ni.control_records", "must be 2 to 1048576", "at 0"),
     ("[ni]\nacceptance = 1", "ni.acceptance", "must be true or false, not 1", "change the value"),
     ("[ni]\nsweeps = true", "ni.sweeps", "no such key", "did you mean sweep?"),
+    ("[wire]\npath_bits = 7", "wire.path_bits", "must be 0 to 6, not 7", "in that range"),
+    (
+        '[topology]\nkind = "mesh"\ncolumns = 2\nrows = 2\n[wire]\npath_bits = 1',
+        "wire.path_bits", "a mesh has one path for a pair", "leave it at 0",
+    ),
+    (CREDITS + "[wire]\npath_bits = 1", "wire.path_bits", "the network chooses the paths", "leave it at 0"),
+    ('[study]\npath = "blind"\n[wire]\npath_bits = 1', "wire.path_bits", "a study of up-ports", "leave it at 0"),
+    (
+        "[wire]\npath_bits = 6\nflit_bits = 32", "wire.path_bits", "must be in the first flit, but it ends at bit 42",
+        "set wire.flit_bits = 64",
+    ),
+    ("[wire]\npath_bits = 1\n[router]\nqueue = 1", "ni.linger", "can overtake each other", "set ni.linger = -1"),
+    ("[ni]\nlinger = -2", "ni.linger", "must be -1 to 16777216, not -2", "in that range"),
+    ("[ni]\nlinger = 9", "ni.linger", "a message can be under way for", "raise it to that, or take -1"),
+    (CREDITS + "[ni]\nlinger = -1", "ni.linger", "nothing bounds how long a worm", "leave it at 0"),
+    (
+        TREE + "[wire]\npath_bits = 1\n" + "".join(
+            f"[[faults.links]]\nlink = {link}\nstart = 0\nend = 1000000000\n" for link in (32, 33)
+        ),
+        "faults.links", "none of the 2 paths between node 0 and node 4", "widen wire.path_bits",
+    ),
     ("[ni]\nmerge_bits = 65", "ni.merge_bits", "must be 0 to 64, not 65", "in that range"),
     ("[timers]\nsilent_after = 256", "timers.silent_after", "must be 0 to 255, not 256", "in that range"),
     ("[timers]\nsilent_probe = 0", "timers.silent_probe", "must be 1 to 16777216, not 0", "in that range"),

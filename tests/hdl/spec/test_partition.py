@@ -6,8 +6,9 @@ import time
 import pytest
 
 from lethe.spec.config import System
-from lethe.spec.partition import cut_pair
-from lethe.spec.topology import Topology
+from lethe.spec.partition import cut_pair, pathless_pair
+from lethe.spec.pin import by_path
+from lethe.spec.topology import UP, Topology
 
 SMALL = (
     Topology(kind="wire", nodes=2),
@@ -117,3 +118,43 @@ def test_a_tree_with_one_path_left_is_accepted():
     System.make(topology={"kind": "tree", "arity": 4, "levels": 2}, faults={"links": fault[:3]})
     with pytest.raises(ValueError, match=r"faults\.links: no path is left from node 0 to node 4"):
         System.make(topology={"kind": "tree", "arity": 4, "levels": 2}, faults={"links": fault})
+
+
+def links_of(graph: Topology, source: int, destination: int, path: int, path_bits: int) -> set[int]:
+    """The links of a path."""
+    leaving = {(link.source_is_node, link.source, link.source_port): (n, link) for n, link in enumerate(graph.links)}
+    number, link = leaving[True, source, 0]
+    found = {number}
+    while not link.target_is_node:
+        port = graph.route(link.target, link.target_port, destination)
+        if port == UP:
+            level, ups = graph.level(link.target), graph.up_ports(link.target)
+            port = graph.arity + by_path(path, path_bits, level, ups)
+        number, link = leaving[False, link.target, port]
+        found.add(number)
+    assert link.target == destination
+    return found
+
+
+@pytest.mark.parametrize("arity, levels, path_bits", [(2, 2, 1), (2, 3, 1), (2, 3, 2), (2, 4, 3), (3, 2, 2), (4, 2, 2)])
+def test_pairs_without_a_path(arity, levels, path_bits):
+    """Against every path of every pair, there and back."""
+    graph = Topology(kind="tree", nodes=arity**levels, arity=arity, levels=levels)
+    paths = {
+        (a, b): [
+            links_of(graph, a, b, path, path_bits) | links_of(graph, b, a, path, path_bits)
+            for path in range(1 << path_bits)
+        ]
+        for a in range(graph.nodes)
+        for b in range(a)
+    }
+    chance, between = random.Random(levels), range(2 * graph.nodes, graph.link_count)
+    cut = 0
+    for _ in range(40):
+        dead = set(chance.sample(between, min(len(between), chance.randrange(12))))
+        without = {pair for pair, ways in paths.items() if all(dead & way for way in ways)}
+        found = pathless_pair(graph, dead, path_bits)
+        assert (found is None) == (not without)
+        assert found is None or (max(found), min(found)) in without
+        cut += bool(without)
+    assert 3 < cut < 38

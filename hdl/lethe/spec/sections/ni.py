@@ -36,7 +36,7 @@ class NiSection:
     acceptance: bool = key(False, "let a service refuse datagrams of data classes that arrive (acceptance port)")
     sweep: bool = key(False, "let a service erase what the receive table has of a source (sweep)")
     linger: int = key(
-        0, "cycles for which a slot outlives a datagram that was repeated (paths); -1: what a message can need; 0: none"
+        0, "cycles for which a slot outlives what was repeated (paths); -1: as many as a message can need; 0: none"
     )
     deadline_bits: int = key(20, "width of a datagram's deadline, 8 to 32: 20 are deadlines of up to 1,048,575 cycles")
     statistics: bool = key(True, "build the statistics block, which counts events, into the RTL")
@@ -67,10 +67,14 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     _control(system, fail)
     within("ni.merge_bits", 0, min(64, w.flit_bits))
     within("ni.linger", -1, 1 << 24)
-    if 0 < n.linger < system.least_linger:
-        fail("ni.linger", f"a message can be under way for {system.least_linger:,} cycles", "raise it to that, or take -1")
     if n.linger and system.credits:
         fail("ni.linger", "with credits nothing bounds how long a worm is under way", "leave it at 0")
+    elif 0 < n.linger < system.least_linger:
+        fail(
+            "ni.linger",
+            f"a message can be under way for {system.least_linger:,} cycles",
+            "raise it to that, or take -1",
+        )
 
 
 def _control(system: "System", fail: Fail) -> None:

@@ -63,7 +63,9 @@ def _paths(system: "System", fail: Fail) -> None:
     if system.credits:
         fail(field, "with credits the network chooses the paths", "leave it at 0")
     if system.study.path != "free" or system.study.dilation > 1:
-        fail(field, "a study of up-ports chooses the paths", "leave it at 0, or leave study.path and study.dilation out")
+        fail(
+            field, "a study of up-ports chooses the paths", "leave it at 0, or leave study.path and study.dilation out"
+        )
     if end > system.format.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if end <= bits), None)
         fail(field, f"the path must be in the first flit, but it ends at bit {end}", f"set wire.flit_bits = {wider}")

@@ -12,7 +12,7 @@ from . import layouts, linger, paths, round_trip, send_table, silence, transmitt
 
 @jit
 def act_ack(k, ni, cycle, message, uid):
-    """An Ack: it ends the datagram if it is for one that is live here; a Forget goes back (IMP-22) unless it is in doubt."""
+    """An Ack: it ends its datagram if that is live here; a Forget goes back (IMP-22), unless the slot is in doubt."""
     source, responder = message.source, message.peer_incarnation
     event, doubted = Event.ACK_IGNORED, linger.is_doubted(k, ni, message)
     silence.heard(k, ni, cycle, source)
