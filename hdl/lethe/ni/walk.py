@@ -34,7 +34,7 @@ class Walk(wiring.Component):
         places = {"slots": (system.ni.slots, records.slot), "sets": (system.ni.sets, records.set)}
         if system.timers.silent_after:
             places["nodes"] = (system.nodes, range(system.nodes))
-        self._linger = system.linger
+        self._cycles = system.initial
         self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(
             {
@@ -46,7 +46,7 @@ class Walk(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        last = max(self._linger, *self._counts.values()) - 1
+        last = self._cycles - 1
         index, ends = Signal(range(last + 1)), Signal()
         m.d.comb += self.nearly.eq(self.ready | ends)
         m.d.sync += [index.eq(index + 1), ends.eq(index == last - 1), self.ready.eq(self.nearly)]

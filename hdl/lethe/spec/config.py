@@ -122,6 +122,7 @@ class System:
     counter_step = cached_property(sections.ni.counter_step)
     least_linger = cached_property(sections.ni.least_linger)
     linger = cached_property(sections.ni.linger)
+    initial = cached_property(sections.ni.initial)
     link_wait = cached_property(sections.ni.link_wait)
 
     timer_depth = cached_property(sections.timers.timer_depth)

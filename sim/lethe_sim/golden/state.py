@@ -402,7 +402,7 @@ class Slot(Record):
     expect: int
     path: int
     again: int  # with `ni.linger`: it was repeated
-    lingers: int
+    lingers: int  # the last cycle in which the slot does; `NEVER`: it does still; 0: it does not
     cause: int
     stamp: int
     stamp_try: int
@@ -860,7 +860,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "jitter": (1 << timers.jitter_bits) - 1,
         "ack_limit": timers.ack_limit, "steps": timers.backoff_steps, "classes": graph.distance_classes,
         "rungs": system.rungs, "timer_depth": system.timer_depth,
-        "initial": max(ni.slots, ni.sets, system.linger, system.nodes if timers.silent_after else 0),
+        "initial": system.initial,
         "slot_bits": form.slot_bits, "generation_mask": (1 << form.generation_bits) - 1,
         "incarnation_mask": (1 << form.incarnation_bits) - 1, "try_mask": (1 << form.try_bits) - 1,
         "tag_mask": (1 << system.wire.tag_bits) - 1, "class_mask": (1 << form.class_bits) - 1,

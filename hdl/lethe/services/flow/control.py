@@ -76,6 +76,7 @@ class ControlOut(wiring.Component):
             record.length.eq(WORD_BYTES),
             record.retry_limit.eq(of.system.flow.tries),
             record.expect.eq(expect),
+            *([record.path.eq(row.node[: of.paths_bits])] if of.has_paths else []),
             beats.valid.eq(state == Told.BEATS),
             beats.payload.eq(word if of.word_beats == 1 else word.word_select(beat, form.flit_bits)),
         ]

@@ -25,7 +25,6 @@ from .rows import LEAST_CREDIT
 __all__ = ["Jobs"]
 
 #: Ways that there are to a peer.
-PATHS = 1
 #: A mute source that was asked so often is closed.
 MOST_AGE = 7
 #: A peer with numbers that are not finished when it is connected to again is probed so often.
@@ -132,7 +131,7 @@ class Jobs(wiring.Component):
                 "peer_lives": In(1), "was_sought": In(1), "was_moved": In(1),
                 "state_writes": Out(1), "state_word": Out(3), "wanted_writes": Out(1),
                 "wanted_word": Out(3), "kept_writes": Out(1), "kept_word": Out(of.kept), "map_writes": Out(1),
-                "map_word": Out(of.ports), "learns": Out(1), "learnt": Out(form.incarnation_bits), "unblocks": Out(1),
+                "map_word": Out(of.ports), "learns": Out(1), "learnt": Out(sum(of.learnt.values())), "unblocks": Out(1),
                 "leaves": Out(1), "resets": Out(1), "source_writes": Out(1), "source_word": Out(of.source),
                 "source_knows": Out(1), "source_known": Out(of.known),
                 "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
@@ -212,7 +211,7 @@ class Jobs(wiring.Component):
         task = data.StructLayout(
             {
                 "aim": Aim, "node": of.node_bits, "boot": 32, "round": 8,
-                "incarnation": of.system.format.incarnation_bits, "sweep": 1,
+                **of.learnt, "sweep": 1,
             }
         )  # fmt: skip
         self._task = Signal(task)
@@ -625,7 +624,8 @@ class Jobs(wiring.Component):
         here = fields[Code.WINDOW]["index"] < of.ports
         good, task = self._good, self._soon["task"]
         self._plan(m, shown_heard=first, code=Mux(good, code, 0), control_ignored=first & ~good)
-        m.d.comb += [task.incarnation.eq(self.heard_incarnation), task.round.eq(fields[Code.PING]["round"])]
+        told = zip(of.learnt, self._told_of(), strict=True)
+        m.d.comb += [*(task[name].eq(value) for name, value in told), task.round.eq(fields[Code.PING]["round"])]
         with m.If(good), m.Switch(code[:3]):
             with m.Case(Code.PING):
                 m.d.comb += task.boot.eq(fields[Code.PING]["boot"])
@@ -813,7 +813,11 @@ class Jobs(wiring.Component):
     def _word(self, m, word, code, credit, ack, map_):
         """The word of a code."""
         out, in_, pings = self.peer_out, self.peer_in, code == Code.PING
-        life = {"round": Mux(pings, out.round, in_.round), "boot": Mux(pings, self.boot, in_.boot), "paths": PATHS}
+        life = {
+            "round": Mux(pings, out.round, in_.round),
+            "boot": Mux(pings, self.boot, in_.boot),
+            "paths": self._layouts.system.flow.paths,
+        }
         fields = {
             Code.PING: life,
             Code.PONG: life | {"own": self.boot[:15]},
@@ -942,8 +946,14 @@ class Jobs(wiring.Component):
             self.source_known.known.eq(1),
             self.life_word.known.eq(1),
             self.life_word.boot.eq(Mux(self._heard, control_fields(Code.PONG, self.word)["own"], task.boot)),
-            self.learnt.eq(Mux(self._heard, self.heard_incarnation, task.incarnation)),
+            self.learnt.eq(Mux(self._heard, Cat(self._told_of()), Cat(task[name] for name in self._layouts.learnt))),
         ]  # fmt: skip
+
+    def _told_of(self) -> list[Value]:
+        """What a PONG tells of a peer, as `Layouts.learnt` has it."""
+        of = self._layouts
+        paths = of.agreed(control_fields(Code.PONG, self.word)["paths"])
+        return [self.heard_incarnation, *([paths] if of.paths_bits else [])]
 
     def _streams_change(self, m):
         of, planned, numbers = self._layouts, self._planned, self.numbers

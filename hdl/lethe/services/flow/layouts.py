@@ -100,6 +100,8 @@ class Layouts:
         self.beats = form.payload_flits(self.mtu)
         self.beat_bits = ceil_log2(self.beats)
         self.length_bits = form.length_bits
+        #: Bits of the path of a stream, and of the mask that says how many a peer has; and whether the NI is told.
+        self.paths_bits, self.has_paths = exact_log2(flow.paths), form.path_bits > 0
         self.initial = max(self.nodes * self.ports, self.cells * self.ports, self.slots)
 
     @property
@@ -200,7 +202,21 @@ class Layouts:
     @cached_property
     def sought(self) -> data.StructLayout:
         """What an attempt asks of a peer."""
-        return data.StructLayout({"state": 3, "map": self.ports, "incarnation": self.system.format.incarnation_bits})
+        return data.StructLayout({"state": 3, "map": self.ports} | self.learnt)
+
+    @cached_property
+    def learnt(self) -> dict[str, int]:
+        """What the sender keeps of an answer: the incarnation; a mask of the paths that both have."""
+        paths = {"paths": self.paths_bits} if self.paths_bits else {}
+        return {"incarnation": self.system.format.incarnation_bits} | paths
+
+    def path(self, node, index, paths) -> Value:
+        """The path of a stream, of those in the mask ``paths``."""
+        return (padded(node, self.paths_bits) ^ padded(index, self.paths_bits)) & paths
+
+    def agreed(self, told: Value) -> Value:
+        """The mask of the paths that both have, of those that a peer told of."""
+        return Cat(told >= 2 << bit for bit in range(self.paths_bits))
 
     @cached_property
     def out(self) -> data.StructLayout:

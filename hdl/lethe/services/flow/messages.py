@@ -332,7 +332,7 @@ class MessagesOut(wiring.Component):
         record, numbers = self.record_shown, self.attempt_numbers
         left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
         held, header, row = Signal(self._record), Signal(of.header), Signal(of.row)
-        expect = Signal(form.incarnation_bits)
+        expect, path = Signal(form.incarnation_bits), Signal(of.paths_bits)
         flits = of.payload_flits(record.length)
         send = self.send_below.payload
         wide = padded(header, max(64, form.flit_bits))
@@ -342,6 +342,11 @@ class MessagesOut(wiring.Component):
                 header_at.eq(0),
                 held.eq(record),
                 expect.eq(self.attempt_out.incarnation),
+                *(
+                    [path.eq(of.path(record.destination, record.dport, self.attempt_out.paths))]
+                    if of.paths_bits
+                    else []
+                ),
                 header.seq.eq(self.seq_shown),
                 header.flags.eq((record.flags & SHOWN_FLAGS) | (Mux(own, 0, asks) << Flag.ASK)),
                 header.sport.eq(record.sport),
@@ -364,6 +369,7 @@ class MessagesOut(wiring.Component):
             send.retry_limit.eq(held.retry_limit),
             send.tag.eq(held.tag),
             send.expect.eq(expect),
+            *([send.path.eq(path)] if of.has_paths else []),
             self.transfer_row.eq(row),
             self.carried_dport.eq(held.dport),
             self.carried_destination.eq(held.destination),

@@ -73,7 +73,7 @@ class Peers(wiring.Component):
                 "job_steps": In(1),
                 "state_writes": In(1), "state_word": In(3), "wanted_writes": In(1), "wanted_word": In(3),
                 "kept_writes": In(1), "kept_word": In(of.kept), "map_writes": In(1), "map_word": In(of.ports),
-                "learns": In(1), "learnt": In(of.system.format.incarnation_bits),
+                "learns": In(1), "learnt": In(sum(of.learnt.values())),
                 "unblocks": In(1), "leaves": In(1), "resets": In(1),
                 "source_writes": In(1), "source_word": In(of.source), "source_knows": In(1),
                 "source_known": In(of.known),
@@ -110,7 +110,7 @@ class Peers(wiring.Component):
         self._kept("kept", of.kept, self.kept_writes, self.kept_word, [self.peer_out[name] for name in of.kept.members])
         maps = self._kept("maps", of.ports, self.map_writes, self.map_word, self.peer_out.map, ("attempt", "notice"))
         lives = self._kept(
-            "incarnations", of.system.format.incarnation_bits, self.learns, self.learnt, self.peer_out.incarnation,
+            "incarnations", len(self.learnt), self.learns, self.learnt, [self.peer_out[name] for name in of.learnt],
             ("attempt",),
         )  # fmt: skip
         sources = [self.peer_in[name] for name in of.source.members]
@@ -142,7 +142,7 @@ class Peers(wiring.Component):
             *(table.attempt_addr.eq(self.attempt_peer) for table in (maps, lives, states, wants)),
             attempt.state.eq(states.attempt),
             attempt.map.eq(maps.attempt),
-            attempt.incarnation.eq(lives.attempt),
+            Cat(attempt[name] for name in of.learnt).eq(lives.attempt),
         ]
 
         # Live, and how many peers are LEAVING with something under way, and how many are LEAVING or ERROR.

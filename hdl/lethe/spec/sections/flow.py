@@ -34,6 +34,7 @@ class FlowSection:
     quota: int = key(0, "messages a socket may have under way; 0: a quarter of the slots for data")
     watch: int = key(4096, "cycles after which a peer that accepts nothing is asked whether it lives")
     tries: int = key(6, "retry limit of control messages")
+    paths: int = key(1, "paths that streams to a peer are spread over, 1, 2, 4 or 8, if the peer has as many")
 
 
 def check(system: "System", fail: Fail, within: Within) -> None:
@@ -47,6 +48,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("flow.tries", 1, 255)
     within("flow.watch", 64, 1 << 24)
     within("flow.quota", 0, ni.slots)
+    _paths(system, fail)
     for name in ("receive_limit", "send_limit"):
         within(f"flow.{name}", 0, 65535 * 16)
         if getattr(flow, name) % 16:
@@ -62,6 +64,19 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         fail("wire.mtu", f"leaves no byte beside flow's header of {header_bytes(system)}", "raise it")
     if system.format.class_bits < 1:
         fail("wire.class_bits", "must be at least 1 with flow", "raise it")
+
+
+def _paths(system: "System", fail: Fail) -> None:
+    paths = system.flow.paths
+    if paths not in (1, 2, 4, 8):
+        fail("flow.paths", f"must be 1, 2, 4 or 8, not {paths}", "choose one of these")
+    if paths > 1 << system.format.path_bits:
+        fail(
+            "flow.paths", f"{paths} paths need {(paths - 1).bit_length()} bits in the header",
+            f"set wire.path_bits = {(paths - 1).bit_length()}, or flow.paths to 1",
+        )  # fmt: skip
+    if paths > 1 and not system.ni.linger:
+        fail("ni.linger", "messages on several paths can overtake each other", "set ni.linger = -1")
 
 
 def promises(system: "System", fail: Fail) -> None:

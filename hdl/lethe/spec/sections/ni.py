@@ -146,6 +146,11 @@ def linger(system: "System") -> int:
     return system.least_linger if system.ni.linger < 0 else system.ni.linger
 
 
+def initial(system: "System") -> int:
+    """Cycles of the initialisation after a reset."""
+    return max(system.ni.slots, system.ni.sets, system.linger, system.nodes if system.timers.silent_after else 0)
+
+
 def link_wait(system: "System") -> int:
     """The most cycles that a repeat waits for the link while replies take no more than half of it.
 

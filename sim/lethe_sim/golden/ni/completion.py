@@ -43,7 +43,7 @@ def release(k, ni, cycle, time):
         life = queue.oldest(k, ni, Queues.QUARANTINED).a
         queue.pop(k, ni, Queues.QUARANTINED, cycle)
         slot, _ = layouts.unpack_life(life)
-        send_table.slot_of(k, ni, slot).lingers = 0
+        linger.over(k, ni, cycle, slot)
         queue.push(k, ni, free_queue_of(k, slot), life, 0, cycle)
 
 

@@ -14,14 +14,14 @@ from . import layouts, linger, paths, round_trip, send_table, silence, transmitt
 def act_ack(k, ni, cycle, message, uid):
     """An Ack: it ends its datagram if that is live here; a Forget goes back (IMP-22), unless the slot is in doubt."""
     source, responder = message.source, message.peer_incarnation
-    event, doubted = Event.ACK_IGNORED, linger.is_doubted(k, ni, message)
+    event, doubted = Event.ACK_IGNORED, linger.is_doubted(k, ni, cycle, message)
     silence.heard(k, ni, cycle, source)
     if answers(k, ni, cycle, message):
         event = Event.RELEASE
         distance = distance_class(k, ni.number, source)
         round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
         send_table.complete(k, ni, cycle, message.slot, Status.ACCEPTED, Cause.NONE, responder)
-        doubted = linger.is_doubted(k, ni, message)
+        doubted = linger.is_doubted(k, ni, cycle, message)
     if not doubted:
         transmitter.reply(k, ni, cycle, Kind.FORGET, source, uid, responder, message.attempt, message.path)
     return event

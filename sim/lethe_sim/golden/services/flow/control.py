@@ -213,7 +213,7 @@ def send_pong(s, flow, node):
     put_field(s, ROUND, peer.source_round)
     put_field(s, BOOT, peer.source_boot)
     if code == Code.PONG:
-        put_field(s, PATHS, 1)
+        put_field(s, PATHS, flow.paths)
         put_field(s, OWN, flow.boot)
     show(s, code, node)
 
@@ -224,7 +224,7 @@ def send_ping(s, flow, node):
     begin(s, flow, Code.PING, node, 0, 0)
     put_field(s, ROUND, peer_at(flow, node).round)
     put_field(s, BOOT, flow.boot)
-    put_field(s, PATHS, 1)
+    put_field(s, PATHS, flow.paths)
     count_live(flow, node, 1)
     show(s, Code.PING, node)
 
@@ -240,6 +240,7 @@ def offer(s, flow):
     if flow.control == Transfer.RECORD:
         control.send_valid, control.destination, control.cls, control.length = 1, flow.control_to, s.k.top_class, 8
         control.retry_limit, control.expect = flow.tries, flow.control_expect
+        control.path = flow.control_to & flow.paths - 1
     elif flow.control == Transfer.BODY:
         control.data_valid = 1
         beat[2] = flit_low(s.words, WORD_OUT, s.k.flit_bits, flow.control_beat)

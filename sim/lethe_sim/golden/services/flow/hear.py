@@ -144,16 +144,25 @@ def hear_pong(s, flow, source):
     elif peer.out == Out.CONNECTING and not peer.pong:
         if peer.life_known and peer.life != own:
             if flow.task == PeerTask.NONE:
-                tasks.begin_up(flow, source, own, flow.word_incarnation)
+                tasks.begin_up(flow, source, own, flow.word_incarnation, agreed(s, flow))
         else:
-            answer(s, flow, source, own, flow.word_incarnation)
+            answer(s, flow, source, own, flow.word_incarnation, agreed(s, flow))
 
 
 @jit
-def answer(s, flow, node, own, incarnation):
+def agreed(s, flow):
+    """A mask of the paths that a peer and this node have."""
+    told, mask = field(s, control.PATHS), 0
+    while mask < flow.paths - 1 and told >= 2 * (mask + 1):
+        mask = 2 * mask + 1
+    return mask
+
+
+@jit
+def answer(s, flow, node, own, incarnation, paths):
     """A peer that this node connects to has answered."""
     peer = peer_at(flow, node)
-    peer.incarnation, peer.life, peer.life_known = incarnation, own, 1
+    peer.incarnation, peer.paths, peer.life, peer.life_known = incarnation, paths, own, 1
     if peer.out == Out.CONNECTING:
         peer.pong = 1
         peers.weigh(flow, node)

@@ -275,7 +275,8 @@ def offer(s, flow):
         port.send_valid, port.destination, port.cls = 1, sending.destination, sending.cls
         port.length, port.tag = sending.length + flow.header_bytes, sending.tag
         port.deadline, port.retry_limit = sending.deadline, sending.retry_limit
-        port.expect = peer_at(flow, sending.destination).incarnation
+        peer = peer_at(flow, sending.destination)
+        port.expect, port.path = peer.incarnation, (sending.destination ^ sending.dport) & peer.paths
     elif flow.transfer == Transfer.HEADER:
         port.data_valid = 1
         beat[0] = flit_low(s.words, HEADER_OUT, s.k.flit_bits, flow.beat)

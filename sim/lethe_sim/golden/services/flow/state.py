@@ -122,6 +122,7 @@ class Peer(Record):
     round: int
     pong: int
     incarnation: int
+    paths: int  # a mask
     age: int
     heard: int
     live: int
@@ -274,6 +275,7 @@ class Flow(Record):
     in_order: int
     header_beats: int
     header_bytes: int
+    paths: int
     mtu: int
     quota: int
     silence: int
@@ -413,6 +415,7 @@ class Flow(Record):
     task_round: int
     task_life: int
     task_incarnation: int
+    task_paths: int
     task_sweep: int
     task_index: int
     aging: int  # peers of each `Concern`
@@ -444,6 +447,7 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
         "nodes": nodes, "ports": ports, "port_mask": ports - 1, "slots": below.slots,
         "data_slots": below.slots - system.ni.control_slots, "cells": flow.cells, "in_order": flow.in_order,
         "header_beats": system.flow_header_beats, "header_bytes": system.flow_header_bytes, "mtu": system.flow_mtu,
+        "paths": flow.paths,
         "quota": system.flow_quota, "silence": system.flow_silence, "watch": flow.watch, "tries": flow.tries,
         "initial": max(nodes * ports, flow.cells * ports, below.slots), "receive_limit": system.flow_receive_limit,
         "send_limit": system.flow_send_limit, "bound": flow.bound, "records_limit": system.ni.deliver_records,
@@ -468,7 +472,7 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
     for name, value in values.items():
         setattr(root, name, value)
     root.reset_in = NONE - 1
-    start(root, 0, 0)
+    start(root, 0, system.initial)
     return found
 
 

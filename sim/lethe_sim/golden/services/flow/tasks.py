@@ -35,10 +35,10 @@ def begin_close(flow, node):
 
 
 @jit
-def begin_up(flow, node, life, incarnation):
+def begin_up(flow, node, life, incarnation, paths):
     """A peer that this node connects to has another life."""
     flow.task, flow.phase, flow.task_node = PeerTask.UP, Phase.SWEEP, node
-    flow.task_life, flow.task_incarnation, flow.task_sweep = life, incarnation, 1
+    flow.task_life, flow.task_incarnation, flow.task_paths, flow.task_sweep = life, incarnation, paths, 1
 
 
 @jit
@@ -110,7 +110,7 @@ def finish(s, flow):
         control.mark(flow, s.cycle, Code.PONG, node, 0)
         flow.job_node, flow.job_map = node, 1
     elif task == PeerTask.UP:
-        hear.answer(s, flow, node, flow.task_life, flow.task_incarnation)
+        hear.answer(s, flow, node, flow.task_life, flow.task_incarnation, flow.task_paths)
     flow.task = PeerTask.NONE
 
 

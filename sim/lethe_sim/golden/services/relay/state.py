@@ -410,7 +410,7 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
         ring = getattr(root, name)[0]
         ring.at, ring.places = places[name], size
     root.reset_in = NONE - 1
-    start(root, 0, 0)
+    start(root, 0, system.initial)
     return found
 
 
