@@ -150,13 +150,13 @@ CHANGES = {
         blocks=(("ni options", "ni 64"),),
     ),
     "a silent node is heard after one repeat more": Change(
-        file=f"{HDL}/ni/silence.py",
+        file=f"{HDL}/ni/misses.py",
         old="Mux(old == most, most, old + 1)",
         new="old + 1",
         blocks=(("ni options", "ni 64"),),
     ),
     "a node that answers is still silent": Change(
-        file=f"{HDL}/ni/silence.py",
+        file=f"{HDL}/ni/misses.py",
         old="Mux(third.answer, 0, ",
         new="Mux(0, 0, ",
         blocks=(("ni options", "ni 64"),),

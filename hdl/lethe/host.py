@@ -28,7 +28,7 @@ def host_signature(system: System, port: HostPort | None = None) -> wiring.Signa
     idle, ready : Out(1)
         Nothing is under way or waits for the host; initialisation is over.
     send : In(stream {destination, cls, mode, length, deadline, retry_limit, tag, expect})
-        A request; then ``payload_flits(length)`` beats on ``send_data``.
+        A request, with ``wire.path_bits`` also {path}; then ``payload_flits(length)`` beats on ``send_data``.
     send_data : In(stream, flit_bits)
     send_control, send_control_data : In(stream), with ``port.control``
         As ``send`` and ``send_data``, for control classes; in a cycle in which these take something those do not.

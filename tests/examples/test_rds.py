@@ -1,4 +1,4 @@
-"""The examples of RDS: a stress, a port that stalls, a chat; each runs as a user starts it, and can fail."""
+"""The examples of RDS: a stress, a stalled port, a dead link, a chat; each runs as a user starts it, and can fail."""
 
 import csv
 import io
@@ -50,6 +50,17 @@ def test_a_stress_that_finds_something_wrong_says_so(monkeypatch, capsys):
     monkeypatch.setattr(Running, "run", broken)
     assert runpy.run_path(str(EXAMPLES / "stress.py"))["main"]([]) == 1
     assert capsys.readouterr().out.endswith("broken: message 3: one is lost\n")
+
+
+def test_a_link_dies_and_its_messages_take_another_path():
+    done = example("failover.py", "--cycles", "11000")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = {row.split()[0]: [int(n.replace(",", "")) for n in row.split()[1:]] for row in done.stdout.splitlines()[3:6]}
+    # Messages, median and longest of the streams on the path that dies; then of the others.
+    assert rows["while"][2] > 1.5 * rows["before"][2] > rows["before"][1]
+    assert rows["after"][1] <= 1.1 * rows["before"][1] and rows["while"][5] < 2 * rows["before"][5]
+    sent = sum(row[0] + row[3] for row in rows.values())
+    assert f"{sent:,} of {sent:,} messages read, 0 out of order" in done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -183,6 +183,9 @@ class Choose(wiring.Component):
             with m.If(self.onward):
                 m.d.sync += index.eq(Mux(index == last, 0, index + 1))
 
+        held = {name: hold[name] for name in ("incarnation", *echoed(system))}
+        if system.timers.path_after:
+            held["path"] = Mux(takes["repeat_hold"], repeat.token.path, hold.path)
         m.d.sync += [
             act.message.eq(message),
             *(act[name].eq(message & (header.kind == kind)) for name, kind in kinds_of(system).items()),
@@ -195,7 +198,7 @@ class Choose(wiring.Component):
             act.slot.eq(slot),
             act.generation.eq(generation),
             act.source.eq(Mux(message, header.source, source)),
-            *(act[name].eq(Mux(message, header[name], hold[name])) for name in ("incarnation", *echoed(system))),
+            *(act[name].eq(Mux(message, header[name], held[name])) for name in ("incarnation", *echoed(system))),
             *(act[name].eq(header[name]) for name in ("destination", "peer_incarnation", "length", "class")),
             act.set.eq(self.set),
             act.way.eq(hold.way),

@@ -26,8 +26,8 @@ class Records:
     cancel, free : a slot in one of its lives
     accepted : the accept event, ``valid`` for one cycle
     launch : an entry of the new queue
-    token : {slot, generation, tries} of the Send ladder
-    repeat : an entry of the repeat queue: the token, and the rung it will wait on
+    token : {slot, generation, tries} of the Send ladder; with ``timers.path_after`` the path of the Send, too
+    repeat : an entry of the repeat queue: slot, generation, tries, and the rung it will wait on
     ack_token : a token of the Ack ladder
     reply : an Ack, Forget or REJECT that waits for the link
     finish : a datagram that ends by itself
@@ -57,8 +57,9 @@ class Records:
         self.merge = host["merge"]
         self.arrival, self.sweep = (host.get(name, data.StructLayout({})) for name in ("arrival", "sweep"))
         self.cancel = self.free = self.launch = host["cancel"]
-        self.token = data.StructLayout({**own_slot, "tries": TRIES_BITS})
-        self.repeat = data.StructLayout({**self.token.members, "rung": self.rung})
+        launched = {**own_slot, "tries": TRIES_BITS}
+        self.token = data.StructLayout({**launched, **(path if system.timers.path_after else {})})
+        self.repeat = data.StructLayout({**launched, "rung": self.rung})
         self.ack_token = data.StructLayout(
             {**uid, "set": self.set, "way": self.way_bits, "try": form.try_bits, **path, "tries": TRIES_BITS}
         )

@@ -31,6 +31,7 @@ from .completion import Completions, FreeSlots
 from .deliver import DeliverFifo
 from .ladder import Ladder
 from .layouts import Records
+from .paths import Paths
 from .payload_store import PayloadStore
 from .receive_table import ReceiveTable
 from .receiver import Receiver
@@ -186,6 +187,11 @@ class Ni(wiring.Component):
             wiring.connect(inner, walk.nodes, silence.clear)
             wiring.connect(inner, action.hear, silence.hear)
             wiring.connect(inner, transmitter.judge, silence.judge)
+        if system.timers.path_after:
+            inner.submodules.paths = paths = Paths(system)
+            wiring.connect(inner, walk.paths, paths.clear)
+            wiring.connect(inner, action.course, paths.course)
+            wiring.connect(inner, transmitter.route, paths.route)
         wiring.connect(inner, walk.slots, *cleared)
         wiring.connect(inner, walk.sets, received.clear)
 

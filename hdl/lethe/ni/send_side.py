@@ -12,6 +12,7 @@ from .choose import act_layout
 from .completion import ended_signature
 from .layouts import TRIES_BITS, Records
 from .linger import Linger, rested_signature
+from .paths import course_signature
 from .round_trip import release_signature
 from .send_table import end_signature, judged_signature
 from .silence import hear_signature
@@ -49,6 +50,7 @@ class SendSide(wiring.Component):
         A slot lingers no more; those that do.
     doubted : Out(1), with ``ni.linger``
         In *c*: an Ack is not answered.
+    course : Out(`course_signature`), with ``timers.path_after``
     limit : Out(1)
         In *c−1*: a Send token has had all its tries or its time.
     cause : Out
@@ -86,6 +88,7 @@ class SendSide(wiring.Component):
                 **({"release": Out(release_signature(system))} if system.measured else {}),
                 **({"hear": Out(hear_signature(system))} if system.timers.silent_after else {}),
                 **(linger if system.linger else {}),
+                **({"course": Out(course_signature(system))} if system.timers.path_after else {}),
             }
         )
 
@@ -228,6 +231,13 @@ class SendSide(wiring.Component):
                 self.release.valid.eq(releases),
                 self.release.slot.eq(act.slot),
                 self.release.try_.eq(act["try"]),
+            ]
+        if system.timers.path_after:
+            m.d.comb += [
+                self.course.valid.eq(releases | (repeats & (shown.destination < system.nodes))),
+                self.course.answer.eq(releases),
+                self.course.node.eq(shown.destination),
+                self.course.path.eq(act.path),
             ]
         if system.timers.silent_after:
             answers = Signal()

@@ -15,6 +15,7 @@ from lethe.spec.wire import CRC16, KIND_BITS
 
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
+from .paths import route_signature
 from .payload_store import read_signature
 from .round_trip import stamp_signature, step_of, wait_signature
 from .send_table import judged_signature, peek_signature
@@ -72,6 +73,8 @@ class Transmitter(wiring.Component):
         In *g+1*: who was granted; its payload, if it is sent, begins with what the other two say in *g+4*.
     judge : Out(`judge_signature`), with ``timers.silent_after``
         In *g+2*: of the destination of a Send or BE.
+    route : Out(`route_signature`), with ``timers.path_after``
+        In *g+2*: the path of a Send or BE.
     finish : Out(stream)
         The finish register; what is judged shows in *g+3*.
     flying : Out(`flying_signature`)
@@ -107,6 +110,8 @@ class Transmitter(wiring.Component):
             members |= {"merge": Out(records.merge), "merge_word": In(bits), "merge_mask": In(bits)}
         if system.timers.silent_after:
             members["judge"] = Out(judge_signature(system))
+        if system.timers.path_after:
+            members["route"] = Out(route_signature(system))
         super().__init__(
             {
                 "open": In(1),
@@ -334,7 +339,12 @@ class Transmitter(wiring.Component):
 
         path = {}
         if form.path_bits:
-            path["path"] = either(queued.path, (record.path + (token.tries >> 1))[: form.path_bits])
+            own_path = (record.path + (token.tries >> 1))[: form.path_bits]
+            if self._system.timers.path_after:
+                m.d.comb += [self.route.node.eq(record.destination), self.route.wanted.eq(own_path)]
+                m.d.sync += self.push.token.path.eq(self.route.taken)
+                own_path = self.route.taken
+            path["path"] = either(queued.path, own_path)
         bits, drivers = header_bits(
             form.send,
             {

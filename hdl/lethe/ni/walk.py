@@ -17,7 +17,9 @@ def clear_signature(index) -> wiring.Signature:
 
 
 class Walk(wiring.Component):
-    """Visits every slot and every set once, one of each a cycle, from reset on; with ``timers.silent_after`` nodes too.
+    """Visits every slot and every set once, one of each a cycle, from reset on.
+
+    With ``timers.silent_after`` it visits nodes, too, with ``timers.path_after`` paths to nodes.
 
     Members
     -------
@@ -25,8 +27,8 @@ class Walk(wiring.Component):
         The walk is over: as many cycles after reset as there are of what there is most of, and as slots linger.
     nearly : Out(1)
         ``ready`` is 1 in the next cycle.
-    slots, sets, nodes : Out(`clear_signature`)
-        The slot, the set and the node of this cycle.
+    slots, sets, nodes, paths : Out(`clear_signature`)
+        The slot, the set, the node and the path of this cycle.
     """
 
     def __init__(self, system: System):
@@ -34,6 +36,9 @@ class Walk(wiring.Component):
         places = {"slots": (system.ni.slots, records.slot), "sets": (system.ni.sets, records.set)}
         if system.timers.silent_after:
             places["nodes"] = (system.nodes, range(system.nodes))
+        if system.timers.path_after:
+            paths = system.nodes << system.format.path_bits
+            places["paths"] = (paths, range(paths))
         self._cycles = system.initial
         self._counts = {name: count for name, (count, _) in places.items()}
         super().__init__(

@@ -231,6 +231,9 @@ class Parameters(Record):
     reject: int
     silent_after: int
     silent_probe: int
+    path_after: int
+    path_probe: int
+    at_courses: int
     merge_bits: int  # 0 also where nobody drives the merge port
     acceptance: int  # likewise
     sweep: int
@@ -344,6 +347,7 @@ class Registers(Record):
     sweep_acts: int  # the cycle in which the last step acts that was chosen
     launch: int  # a token that is to be pushed, when (or `NEVER`), and a cycle before which it is not due
     launch_at: int
+    launch_path: int
     launch_due: int
     finish: int  # the finish register, from when it is visible (`NEVER`: not loaded) and empty again
     finish_from: int
@@ -431,6 +435,15 @@ class HeardRing(Record):
     oldest: int
     count: int
     ring: Any = records(Heard, MOST_HEARD)
+
+
+class Course(Record):
+    """What a NI knows of a path to a node with `timers.path_after`: repeats in a row on it that are known, and the
+    number of the period in which it was left out, counted from 1.
+    """
+
+    repeats: int
+    left_out: int
 
 
 class Change(Record):
@@ -853,6 +866,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "reserved": ni.reserved_slots, "first_reserved": system.first_reserved,
         "source_incarnation": ni.source_incarnation, "reject": ni.reject,
         "silent_after": timers.silent_after, "silent_probe": timers.silent_probe,
+        "path_after": timers.path_after, "path_probe": timers.path_probe,
         "merge_bits": ni.merge_bits if driven(port.merge_bits > 0) else 0,
         "acceptance": ni.acceptance and driven(port.acceptance), "sweep": ni.sweep and driven(port.sweep),
         "kept": ni.merge_bits > port.merge_bits or ni.acceptance > port.acceptance, "rest": system.rest,
@@ -932,6 +946,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
     k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
+    k.at_courses = area((system.nodes << form.path_bits) * Course.size + HeardRing.size if timers.path_after else 0)
     k.at_changes = area(AHEAD * Change.size if k.sweep else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):

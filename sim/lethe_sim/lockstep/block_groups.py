@@ -164,7 +164,7 @@ def _options() -> dict[str, Block]:
         64,
         mtu=24,
         ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, "linger": -1, **everything},
-        timers={"silent_after": 2, "silent_probe": 150, **short},
+        timers={"silent_after": 2, "silent_probe": 150, "path_after": 2, "path_probe": 90, **short},
         path_bits=2,
     ) | _ni(
         16,

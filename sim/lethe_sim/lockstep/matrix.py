@@ -90,8 +90,9 @@ def with_paths(system: System, chance: random.Random) -> System:
         ni = {"linger": chance.choice((-1, system.least_linger + chance.randrange(200)))}
         wire = {"path_bits": chance.choice((1, 2, 3, 6))}
         router = {"max_wait": min(system.router.max_wait, 40)}
+        timers = {"path_after": chance.choice((0, 1, 2, 3)), "path_probe": chance.choice((1, 50, 700, 16384))}
         try:
-            return system.replace(wire=wire, ni=ni, router=router)
+            return system.replace(wire=wire, ni=ni, router=router, timers=timers)
         except ConfigError:
             if system.format.flit_bits < 64:  # too narrow for a path
                 system = system.replace(wire={"flit_bits": 64})

@@ -179,6 +179,13 @@ ERRORS = [
     ),
     ("[ni]\nmerge_bits = 65", "ni.merge_bits", "must be 0 to 64, not 65", "in that range"),
     ("[timers]\nsilent_after = 256", "timers.silent_after", "must be 0 to 255, not 256", "in that range"),
+    ("[timers]\npath_after = 16", "timers.path_after", "must be 0 to 15, not 16", "in that range"),
+    ("[timers]\npath_after = 1", "timers.path_after", "there are no paths", "set wire.path_bits"),
+    (
+        TREE + "levels = 4\n[wire]\npath_bits = 6\n[timers]\npath_after = 1",
+        "timers.path_after", "watches at most 4,096 paths, not 16,384", "lower wire.path_bits",
+    ),
+    ("[timers]\npath_probe = 0", "timers.path_probe", "must be 1 to 16777216, not 0", "in that range"),
     ("[timers]\nsilent_probe = 0", "timers.silent_probe", "must be 1 to 16777216, not 0", "in that range"),
     (
         '[timers]\nsilent_after = 1\n[topology]\nlevels = 7',
@@ -310,6 +317,8 @@ ERRORS = [
     (FLOW + "4\ncells = 1", "flow.cells", "must be 2 to 4096, not 1", "in that range"),
     (FLOW + "4\nin_order = 0", "flow.in_order", "must be 1 to 23, not 0", "in that range"),
     (FLOW + "4\nin_order = 24", "flow.in_order", "must be 1 to 23, not 24", "in that range"),
+    (FLOW + "4\npaths = 3", "flow.paths", "must be 1, 2, 4 or 8, not 3", "choose one of these"),
+    (FLOW + "4\npaths = 4", "flow.paths", "4 paths need 2 bits in the header", "set wire.path_bits = 2"),
     (FLOW + "4\ntries = 0", "flow.tries", "must be 1 to 255, not 0", "in that range"),
     (FLOW + "4\nwatch = 63", "flow.watch", "must be 64 to 16777216, not 63", "in that range"),
     (FLOW + "4\nquota = 17", "flow.quota", "must be 0 to 16, not 17", "in that range"),

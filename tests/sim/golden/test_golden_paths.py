@@ -157,6 +157,44 @@ def test_a_node_takes_no_part_until_its_life_before_is_over():
     assert ready.index(True) == 777
 
 
+def failing(after: int, probe: int) -> tuple[System, Ni]:
+    """A NI that leaves a path out after so many repeats on it."""
+    timers = {"jitter_bits": 0, "slack": 0, "backoff_steps": 0, "path_after": after, "path_probe": probe}
+    made = make("tree", wire={"path_bits": PATHS}, timers=timers)
+    return made, awake(made)
+
+
+def first_path(made: System, ni: Ni, path: int) -> int:
+    """The path of a datagram's first Send; its Ack comes at once, on the same."""
+    datagram(ni, path)
+    rows = run(ni, 20)
+    header = fields(made, sent(rows)[0])
+    run(
+        ni,
+        20,
+        arrivals=message(made, Kind.ACK, slot=header["slot"], generation=header["generation"], path=header["path"]),
+    )
+    return header["path"]
+
+
+def test_a_path_that_fails_is_left_out_and_comes_back_with_an_ack():
+    made, ni = failing(2, 1 << 20)
+    launched = [fields(made, flits)["path"] for flits in sent(datagram(ni, path=1) + run(ni, 9 * made.delays[-1]))]
+    assert launched[:6] == [1, 1, 2, 2, 3, 3]  # as ever: it goes on before paths 1 and 2 are left out
+    assert [first_path(made, ni, path) for path in range(4)] == [0, 0, 0, 0]
+
+
+def test_a_path_that_is_left_out_is_tried_again_once_in_a_period():
+    made, ni = failing(1, 4000)
+    datagram(ni, path=1)
+    run(ni, made.delays[-1] + 40)
+    run(ni, 20, arrivals=message(made, Kind.ACK, path=2))
+    assert first_path(made, ni, 1) == 2
+    run(ni, 4000)
+    assert first_path(made, ni, 1) == 1  # and it came through
+    assert first_path(made, ni, 1) == 1
+
+
 CROWDED = {
     "topology": {"kind": "tree", "arity": 4, "levels": 2},
     "wire": {"path_bits": 2},

@@ -148,7 +148,9 @@ def linger(system: "System") -> int:
 
 def initial(system: "System") -> int:
     """Cycles of the initialisation after a reset."""
-    return max(system.ni.slots, system.ni.sets, system.linger, system.nodes if system.timers.silent_after else 0)
+    silent, paths = system.timers.silent_after, system.timers.path_after
+    nodes = max(system.nodes if silent else 0, system.nodes << system.wire.path_bits if paths else 0)
+    return max(system.ni.slots, system.ni.sets, system.linger, nodes)
 
 
 def link_wait(system: "System") -> int:

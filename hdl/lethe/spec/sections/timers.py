@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
 
-#: With ``silent_after`` a NI has two flip-flops for each node.
+#: With ``silent_after`` a NI has two flip-flops for each node, with ``path_after`` one for each path to each node.
 MOST_NODES_HEARD = 4096
 
 
@@ -39,6 +39,8 @@ class TimersSection:
     ack_limit: int = key(0, "repeats of an Ack before its entry is reclaimed as an orphan; 0: never")
     quarantine: int = key(0, "cycles a slot rests after a datagram that ended UNKNOWN; 0: none")
     silent_after: int = key(0, "a node is silent after so many repeats to it in a row without an Ack; 0: never")
+    path_after: int = key(0, "a path to a node is left out after so many repeats on it in a row; 0: never")
+    path_probe: int = key(16384, "paths that are left out are tried again once in so many cycles")
     silent_probe: int = key(4096, "silent node: one new datagram to it is tried in so many cycles")
 
 
@@ -56,6 +58,9 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("timers.quarantine", 0, 1 << 24)
     within("timers.silent_after", 0, 255)
     within("timers.silent_probe", 1, 1 << 24)
+    within("timers.path_after", 0, 15)
+    within("timers.path_probe", 1, 1 << 24)
+    _paths(system, fail)
     if system.timers.silent_after and system.nodes > MOST_NODES_HEARD:
         fail(
             "timers.silent_after", f"watches at most {MOST_NODES_HEARD:,} nodes, not {system.nodes:,}", "leave it at 0"
@@ -64,6 +69,18 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     least, most = stages.SPARE_DELIVER + 1, 1 << 17
     if depth and not least <= depth <= most:
         fail("timers.timer_depth", f"must be {least} to {most}, not {depth}", "choose one of these, or leave it at 0")
+
+
+def _paths(system: "System", fail: Fail) -> None:
+    """A NI that leaves paths out has some, and a flip-flop for each."""
+    if system.timers.path_after and not system.wire.path_bits:
+        fail("timers.path_after", "there are no paths", "set wire.path_bits, or leave it at 0")
+    if system.timers.path_after and system.nodes << system.wire.path_bits > MOST_NODES_HEARD:
+        fail(
+            "timers.path_after",
+            f"watches at most {MOST_NODES_HEARD:,} paths, not {system.nodes << system.wire.path_bits:,}",
+            "lower wire.path_bits, or leave it at 0",
+        )
 
 
 def promises(system: "System", fail: Fail) -> None:

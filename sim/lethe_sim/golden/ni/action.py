@@ -48,4 +48,4 @@ def act_request(k, ni, ev, cycle):
     elif kind == Request.SWEEP:
         receive_side.act_sweep(k, ni, ev, cycle, a)
     else:
-        send_side.act_request(k, ni, ev, cycle, kind, a)
+        send_side.act_request(k, ni, ev, cycle, kind, a, b)

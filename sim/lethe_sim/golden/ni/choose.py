@@ -28,7 +28,7 @@ def choose(k, ni, cycle):
         ladder.take(sends, cycle)
         # What is accepted from now on, no action knows in time.
         if send_side.is_waited_for(k, ni, sends.a):
-            request(ni, cycle, Request.SEND, sends.a, 0)
+            request(ni, cycle, Request.SEND, sends.a, sends.b)
     else:
         ladder.take(acks, cycle)
         if receive_side.is_waited_for(k, ni, cycle, acks.a, acks.b):

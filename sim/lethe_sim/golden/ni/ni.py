@@ -31,6 +31,7 @@ from . import (
     host_port,
     ladder,
     layouts,
+    paths,
     receive_table,
     receiver,
     send_table,
@@ -82,6 +83,7 @@ def reset(k, ni, cycle):
         queue.push(k, ni, accept.free_queue_of(k, slot), layouts.pack_life(slot, 0), 0, cycle + slot)
     limit.clear(k, ni)
     silence.clear(k, ni)
+    paths.clear(k, ni)
     receive_table.clear(k, ni)
     ni.sweep_index, ni.sweep_acts = 0, NONE
     ladder.clear(k, ni)

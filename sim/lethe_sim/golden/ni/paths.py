@@ -1,6 +1,8 @@
-"""Which path a message takes through a tree (section 4.18); 0 where there are none."""
+"""Which path a message takes through a tree (4.18), and which are left out (4.20); 0 where there are none."""
 
-from lethe_sim.golden.compile import jit
+from lethe.spec.stages import HEARD
+from lethe_sim.golden.compile import apart, jit
+from lethe_sim.golden.state import MOST_HEARD, Course, HeardRing
 
 
 @jit
@@ -15,3 +17,83 @@ def next_tries(k, tries):
     if tries < 255:
         return tries + 1
     return 256 - (2 << k.path_bits) if k.path_bits > 0 else 255
+
+
+@jit
+def course_of(k, ni, number):
+    """What is known of a path to a node: ``number`` is node · 2^P + path."""
+    return Course(ni, k.at_courses, number)
+
+
+@jit
+def note_ring(k, ni):
+    """What is not yet known; it lies behind all courses."""
+    return HeardRing(course_of(k, ni, k.nodes << k.path_bits))
+
+
+@jit
+def clear(k, ni):
+    """As after reset."""
+    if k.path_after == 0:
+        return
+    note_ring(k, ni).count = 0
+    for number in range(k.nodes << k.path_bits):
+        course = course_of(k, ni, number)
+        course.repeats, course.left_out = 0, 0
+
+
+@jit
+def repeated(k, ni, cycle, node, path):
+    """A datagram to a node is repeated in ``cycle``, of which the last Send took a path."""
+    if k.path_after > 0 and node < k.nodes:  # a record may be for any number
+        note(k, ni, cycle, node << k.path_bits | path, 1)
+
+
+@jit
+def came_through(k, ni, cycle, node, path):
+    """An Ack of a node that came on a path releases a datagram in ``cycle``."""
+    if k.path_after > 0:
+        note(k, ni, cycle, node << k.path_bits | path, 0)
+
+
+@apart
+def note(k, ni, cycle, number, missed):
+    """At most one acts in a cycle."""
+    settle(k, ni, cycle)
+    ring = note_ring(k, ni)
+    new = ring.ring[(ring.oldest + ring.count) % MOST_HEARD]
+    ring.count += 1
+    new.cycle, new.node, new.silence = cycle, number, missed
+
+
+@jit
+def settle(k, ni, cycle):
+    """What is known in ``cycle`` counts."""
+    ring = note_ring(k, ni)
+    while ring.count > 0:
+        oldest = ring.ring[ring.oldest]
+        if oldest.cycle + HEARD > cycle:
+            return
+        course = course_of(k, ni, oldest.node)
+        course.repeats = min(course.repeats + 1, k.path_after) if oldest.silence else 0
+        course.left_out = period(k, ni, oldest.cycle + HEARD) if course.repeats == k.path_after else 0
+        ring.oldest = (ring.oldest + 1) % MOST_HEARD
+        ring.count -= 1
+
+
+@jit
+def period(k, ni, cycle):
+    """The number of a period, from 1 on after the reset."""
+    return (cycle - (ni.ready_from - k.initial)) // k.path_probe + 1
+
+
+@jit
+def choose(k, ni, cycle, node, path):
+    """The path that what is judged in ``cycle`` takes: the first from ``path`` on that is not left out, else that."""
+    if k.path_after > 0:
+        settle(k, ni, cycle)
+        for further in range(1 << k.path_bits):
+            other = path + further & (1 << k.path_bits) - 1
+            if course_of(k, ni, node << k.path_bits | other).left_out != period(k, ni, cycle):
+                return other
+    return path

@@ -19,6 +19,7 @@ def act_ack(k, ni, cycle, message, uid):
     if answers(k, ni, cycle, message):
         event = Event.RELEASE
         distance = distance_class(k, ni.number, source)
+        paths.came_through(k, ni, cycle, source, message.path)
         round_trip.sample(k, ni, cycle, message.slot, distance, message.attempt)
         send_table.complete(k, ni, cycle, message.slot, Status.ACCEPTED, Cause.NONE, responder)
         doubted = linger.is_doubted(k, ni, cycle, message)
@@ -59,7 +60,7 @@ def is_waited_for(k, ni, token):
 
 
 @jit
-def act_request(k, ni, ev, cycle, request, a):
+def act_request(k, ni, ev, cycle, request, a, b):
     """A request that names a life acts, if that is live: FINISH, SEND or CANCEL."""
     life = a if request == Request.CANCEL else a >> 8
     slot, generation = layouts.unpack_life(life)
@@ -72,7 +73,7 @@ def act_request(k, ni, ev, cycle, request, a):
         _, status, cause = layouts.unpack_finish(a)
         send_table.give_up(k, ni, ev, cycle, slot, status, cause)
     elif request == Request.SEND:
-        act_send_timer(k, ni, ev, cycle, slot, a)
+        act_send_timer(k, ni, ev, cycle, slot, a, b)
     elif datagram.cause == 0:  # a refused record completes as REJECTED
         launched = datagram.launched >= datagram.since + ACCEPT_JUDGED
         status = Status.UNKNOWN if launched else Status.NEVER_SENT
@@ -80,8 +81,8 @@ def act_request(k, ni, ev, cycle, request, a):
 
 
 @jit
-def act_send_timer(k, ni, ev, cycle, slot, token):
-    """The Send timer of a live datagram expired: send it again, or give up."""
+def act_send_timer(k, ni, ev, cycle, slot, token, path):
+    """The Send timer of a live datagram expired, whose last Send took ``path``: send it again, or give up."""
     datagram = send_table.slot_of(k, ni, slot)
     life, tries = layouts.unpack_token(token)
     if datagram.retry_limit != 0 and tries >= datagram.retry_limit:
@@ -96,3 +97,4 @@ def act_send_timer(k, ni, ev, cycle, slot, token):
             queue.push(k, ni, Queues.REPEATS, layouts.pack_token(life, tries), 0, cycle)
         send_table.slot_event(k, ni, ev, cycle, slot, Event.REPEAT, tries)
         silence.repeated(k, ni, cycle, datagram.destination)
+        paths.repeated(k, ni, cycle, datagram.destination, path)

@@ -241,7 +241,12 @@ def may_judge(k, ni, cycle):
     if ni.granted == NONE or ni.judge_at == cycle + 1:
         return ni.granted != NONE
     # Periods of probes, and what waits for the merge port, know no cycle but their own.
-    return k.silent_after == 0 and k.merge_bits == 0 and (ni.ends | ni.asked) >> (cycle + 1 & AHEAD - 1) & 1 == 0
+    return (
+        k.silent_after == 0
+        and k.path_after == 0
+        and k.merge_bits == 0
+        and (ni.ends | ni.asked) >> (cycle + 1 & AHEAD - 1) & 1 == 0
+    )
 
 
 @apart
@@ -269,7 +274,7 @@ def judge(k, ni, data):
         return False
     length = datagram.length
     kind = Kind.BE if datagram.mode == 1 else Kind.SEND
-    path = paths.path_of(k, datagram.path, tries)
+    path = paths.choose(k, ni, ni.judge_at, peer, paths.path_of(k, datagram.path, tries))
     start_header(k, ni, data, kind, peer, slot, generation, incarnation, datagram.expect, tries & k.try_mask, path)
     header_field(k, data, Field.LENGTH, length)
     header_field(k, data, Field.CLASS, datagram.cls)
@@ -284,7 +289,7 @@ def judge(k, ni, data):
     if kind == Kind.BE:
         load_finish(ni, cycle, life, Status.UNKNOWN, Cause.BEST_EFFORT)
     else:
-        ni.launch, ni.launch_at = layouts.pack_token(life, tries), cycle + PUSHED
+        ni.launch, ni.launch_at, ni.launch_path = layouts.pack_token(life, tries), cycle + PUSHED, path
         ni.launch_due = cycle + SHOWN + k.delay[distance_class(k, ni.number, peer)]
     return True
 
@@ -312,4 +317,4 @@ def launch(k, ni):
     round_trip.stamp(k, ni, cycle, slot, tries)
     distance = distance_class(k, ni.number, send_table.slot_of(k, ni, slot).destination)
     due = cycle - ni.time_zero + SHOWN - PUSHED + ladder.delay_of(k, ni, cycle, distance, tries) + jitter
-    ladder.push(k, ni, SEND_LADDER, cycle, ladder.rung_of(k, distance, tries), due, token, 0)
+    ladder.push(k, ni, SEND_LADDER, cycle, ladder.rung_of(k, distance, tries), due, token, ni.launch_path)
