@@ -5,6 +5,7 @@ import pytest
 from lethe.spec.events import Cause, Drop, Event
 from lethe_sim.lockstep.block_groups import CYCLES, GROUPS, PATIENT_CYCLES, PATIENT_SEEDS, SEEDS, hold
 from tests.helpers.once import once
+from tests.helpers.tiers import but
 
 ROUTER = {event.name for event in Event if Event.FORWARD <= event <= Event.OVERLONG}
 QUEUED = ROUTER - {Event.DISCARD_UP.name} | {Event.DISCARD_FULL.name}
@@ -27,6 +28,7 @@ HOSTS = {"WORDS COME ROUND", "DONE", "GOOD", "BIT", "EARLY", "LATE", "TWICE", "E
 #: What hosts that agree on no tree bring about in few cycles; in the systems of the matrix there is the rest.
 RELAYS = {event.name for event in Event if Event.RELAY_SEND <= event <= Event.RELAY_RESET}
 RELAYS -= {"RELAY_DROPPED", "RELAY_OWED", "RELAY_UNTRACKED"}
+FLOWS = {event.name for event in Event if Event.FLOW_SEND <= event <= Event.FLOW_RESET}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 
@@ -51,7 +53,7 @@ def held(request, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", but(GROUPS.keys() - {"flow"}, GROUPS))
 def test_block(group, held):
     """Every output word in every cycle."""
     held(group)
@@ -66,8 +68,9 @@ def test_block(group, held):
         (["wide routers"], CONTENTION),
         (NIS, NI),
         (["relay"], RELAYS),
+        pytest.param(["flow"], FLOWS, marks=pytest.mark.full),
     ],
-    ids=["links and hosts", "routers", "queued routers", "wide routers", "nis", "relay"],
+    ids=["links and hosts", "routers", "queued routers", "wide routers", "nis", "relay", "flow"],
 )
 def test_nothing_is_missed(groups, wanted, held):
     """The input reaches every event, every reason for a drop and every corner named above.

@@ -4,6 +4,7 @@ Hosts are programs on the port above flow, under the golden model (`Traffic`).  
 """
 
 import math
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,10 @@ from lethe.spec.stages import ACTS
 from lethe.spec.wire import UID_SLOT_SHIFT
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream
-from lethe_sim.rds import transport
+from lethe_sim.rds import RdsNetwork, transport
 from lethe_sim.rds.golden import GoldenFlow
+from lethe_sim.rds.rtl import RtlFlow
+from lethe_sim.rds.stress import Running, Stress
 from lethe_sim.rds.transport import FIRST, LAST, NOWAIT, FlowRecord
 
 BYTES, HEADER = 32, 8
@@ -181,6 +184,7 @@ def figures(quick: bool) -> Iterator[Measured]:
     yield dead_peer(quick)
     yield from fairness(quick)
     yield credits_kept(200 if quick else 2000)
+    yield sockets(2_000 if quick else 20_000)
 
 
 # Latency, on an idle wire
@@ -371,6 +375,29 @@ def credits_kept(count: int) -> Measured:
     return Measured(
         f"{count:,} messages of a stream with 16 credits, loss 0.2: taken; limits at both ends; longest gap in cycles",
         f"{len(taken):,}; {limits[0]} and {limits[1]}; {gap:,}", "all; equal", whole,
+    )  # fmt: skip
+
+
+# Sockets
+
+
+def sockets(cycles: int) -> Measured:
+    """A stress of four sockets on a wire over both transports, from its first request to its last answer."""
+    system, found = system_of({"kind": "wire"}), []
+    for made in (GoldenFlow, RtlFlow):
+        with RdsNetwork(made(system)) as network:
+            asked = Stress(tasks=4, request=40, ack=20, depth=2, cycles=cycles)
+            running = Running(network, [network.addresses.of(node) for node in range(2)], asked)
+            began, first = time.perf_counter(), network.cycle
+            for _ in running.run():
+                pass
+            found.append((network.cycle - first, time.perf_counter() - began))
+            running.close()
+    golden, rtl = (ran / seconds for ran, seconds in found)
+    same = found[0][0] == found[1][0]
+    return Measured(
+        "a stress of 4 sockets on a wire: cycles in a second over the golden model; over RTL beside it; cycles of both",
+        f"{golden:,.0f}; {rtl:,.0f}; {found[0][0]:,} and {found[1][0]:,}", "equal cycles", same,
     )  # fmt: skip
 
 

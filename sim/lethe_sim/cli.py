@@ -55,6 +55,7 @@ ERRORS = {
     ("lethe_sim.sweep.jobs", "SweepFailed"): ENVIRONMENT,
     ("lethe_sim.pipeline.session", "PipelineError"): ENVIRONMENT,
     ("lethe_sim.lockstep.simulators", "ToolError"): ENVIRONMENT,
+    ("lethe_sim.lockstep.divergence", "DivergenceError"): BAD,
     ("lethe.verilog", "VerilogError"): ENVIRONMENT,
     ("lethe_fpga.boards", "BoardError"): MISTAKE,
     ("lethe_fpga.pll", "PllError"): MISTAKE,

@@ -8,17 +8,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lethe.spec.config import load
+from lethe.spec.config import System, load
 
 from .common import Mistake, Progress
+from .verilog import refuse_golden_only
 
 if TYPE_CHECKING:
     from lethe_sim.rds import RdsNetwork
     from lethe_sim.rds.client import Client
+    from lethe_sim.rds.transport import FlowTransport
 
 EXAMPLES = """\
   lethe rds ping my.toml 10.0.0.2         from node 0 of a network that is simulated meanwhile
   lethe rds stress my.toml --tasks 16     sockets that ask and answer, each message checked
+  lethe rds stress my.toml --rtl          the same on the RTL, in lockstep with the golden model
   lethe rds serve my.toml at.socket       a network for several programs, until Ctrl-C
   lethe rds info at.socket                its sockets, connections, queues and counters
 """
@@ -32,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     ping = actions.add_parser("ping", help="send empty messages to port 0 of a node, which answers them")
     ping.add_argument("network", metavar="NETWORK", help=_NETWORK)
+    _add_rtl(ping)
     ping.add_argument("to", metavar="ADDRESS", help="who is pinged: node n has 10.0.0.0 + n + 1")
     _natural(ping, "--node", 0, "the node that pings", least=0)
     _natural(ping, "--count", 5, "pings")
@@ -40,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     stress = actions.add_parser("stress", help="sockets that ask and answer, each message checked")
     stress.add_argument("network", metavar="NETWORK", help=_NETWORK)
+    _add_rtl(stress)
     _natural(stress, "--tasks", 8, "sockets; socket i is on node i mod nodes")
     _natural(stress, "--depth", 4, "requests that a socket may have unanswered")
     _natural(stress, "--request", 256, "bytes of a request")
@@ -60,6 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve = actions.add_parser("serve", help="simulate a network for several programs (docs/use/rds.md), until Ctrl-C")
     serve.add_argument("network", metavar="FILE", help="configuration (TOML) with [flow]")
     serve.add_argument("path", metavar="PATH", help="of the Unix socket; only you may use it")
+    _add_rtl(serve)
+
+
+def _add_rtl(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rtl", action="store_true",
+        help="simulate the RTL, and the golden model in lockstep with it; exit code 1 if they differ",
+    )  # fmt: skip
 
 
 def _natural(parser: argparse.ArgumentParser, name: str, default: int, about: str, *, least: int = 1) -> None:
@@ -80,19 +93,33 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _simulated(path: str) -> Iterator["RdsNetwork"]:
-    """The network of a configuration, under the golden model."""
+def _simulated(path: str, *, rtl: bool) -> Iterator["RdsNetwork"]:
+    """The network of a configuration, under the golden model, or as RTL beside it."""
     system = load(path)
     if not system.flow.ports:
         raise Mistake(f"{path}: flow.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16")
+    if rtl:
+        refuse_golden_only(system, instead="leave out --rtl")
     progress = Progress()
     progress.show("the golden model is made", "")
     from lethe_sim.rds import RdsNetwork
+
+    try:
+        with RdsNetwork(_transport(system, progress, rtl=rtl)) as network:
+            progress.clear()
+            yield network
+    finally:
+        progress.clear()
+
+
+def _transport(system: System, progress: Progress, *, rtl: bool) -> "FlowTransport":
+    if rtl:
+        from lethe_sim.rds.rtl import RtlFlow
+
+        return RtlFlow(system, progress=lambda what: progress.show(what, ""))
     from lethe_sim.rds.golden import GoldenFlow
 
-    with RdsNetwork(GoldenFlow(system)) as network:
-        progress.clear()
-        yield network
+    return GoldenFlow(system)
 
 
 def _is_served(path: str) -> bool:
@@ -103,12 +130,14 @@ def _is_served(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _network(path: str) -> Iterator["RdsNetwork | Client"]:
+def _network(path: str, *, rtl: bool) -> Iterator["RdsNetwork | Client"]:
     """The network that ``path`` names: one that is served, or else one of our own."""
     if not _is_served(path):
-        with _simulated(path) as network:
+        with _simulated(path, rtl=rtl) as network:
             yield network
         return
+    if rtl:
+        raise Mistake(f"--rtl: {path} is served already; leave it out, or give it to `lethe rds serve`")
     from lethe_sim.rds.client import Client
 
     with Client(path) as client:
@@ -123,7 +152,7 @@ def _ping(args: argparse.Namespace) -> int:
     from lethe_sim.rds.addresses import Addresses
     from lethe_sim.rds.ping import lines, ping, told
 
-    with _network(args.network) as network:
+    with _network(args.network, rtl=args.rtl) as network:
         nodes = _nodes(network)
         addresses = Addresses(nodes)
         if args.node >= nodes:
@@ -156,7 +185,7 @@ def _stress(args: argparse.Namespace) -> int:
         asked = Stress(**{name: getattr(args, name) for name in names})
     except ValueError as error:
         raise Mistake(f"--{error}") from None
-    with _network(args.network) as network:
+    with _network(args.network, rtl=args.rtl) as network:
         addresses = Addresses(_nodes(network))
         try:
             running = Running(network, [addresses.of(node) for node in range(_nodes(network))], asked)
@@ -194,7 +223,7 @@ def _info(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from lethe_sim.rds.server import Server
 
-    with _simulated(args.network) as network, Server(network, args.path) as server:
+    with _simulated(args.network, rtl=args.rtl) as network, Server(network, args.path) as server:
         nodes = len(network.nodes)
         print(
             f"{nodes} nodes, {network.addresses.of(0)} to {network.addresses.of(nodes - 1)}, at {args.path}; "

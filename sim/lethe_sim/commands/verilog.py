@@ -234,18 +234,20 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
         note(f"{system.source}: faults.stalls and faults.resets are for nodes, which are not part of a fabric")
 
 
-def refuse_golden_only(system: System, *, alone: bool = False) -> None:
+def refuse_golden_only(
+    system: System, *, alone: bool = False, instead: str = "`lethe run` for the golden model"
+) -> None:
     """Systems that only the golden model can run; a NI ``alone`` is of one size."""
     if system.golden_only:
         key, value, default = system.golden_only
         raise Mistake(
             f"{system.source}: {key}: {value} is for the golden model only, there is no RTL of it; "
-            f"set it to {default}, or `lethe run` for the golden model"
+            f"set it to {default}, or {instead}"
         )
     if system.nodes > MOST_NODES and not alone:
         raise Mistake(
             f"{system.source}: topology: {system.nodes:,} nodes are too many for RTL (at most {MOST_NODES}); "
-            "choose a smaller network, or `lethe run` for the golden model"
+            f"choose a smaller network, or {instead}"
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from lethe import verilog
 from lethe.spec import stages
 from lethe.spec.config import System
+from lethe.spec.sections import flow
 from lethe.spec.sections.relay import OF_NI
 from lethe.spec.sections.router import STAGES
 
@@ -198,6 +199,22 @@ def hostile_router() -> Block:
     return RouterBlock(_system("tree", 16), 1)
 
 
+def hostile_flow() -> Block:
+    """Two nodes with flow and with little room, which are reset, and whose hosts stall."""
+    system = _system(
+        "wire",
+        64,
+        ni=flow.OF_NI | {"slots": 6, "control_slots": 2, "sets": 2},
+        flow={"ports": 4, "cells": 4, "in_order": 2, "watch": 512},
+        faults={
+            "loss": 0.02,
+            "stalls": [{"node": 1, "start": 500, "end": 600}],
+            "resets": [{"node": 1, "start": 1500, "cycles": 3}, {"node": 0, "start": 2200, "cycles": 1, "scope": "ni"}],
+        },
+    )
+    return SystemBlock(system)
+
+
 def hostile_relay() -> Block:
     """Three nodes with relay and with little room, one of which is reset, and no two hosts that agree on the tree."""
     system = _system(
@@ -222,6 +239,7 @@ def hostile_relay() -> Block:
 #: A group is one design; its blocks by name.
 GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "small": lambda: _links() | _queues() | _ladders() | _hosts(),
+    "flow": lambda: {"flow": hostile_flow()},
     "relay": lambda: {"relay": hostile_relay()},
     "routers": _routers,
     "queued routers": _queued_routers,

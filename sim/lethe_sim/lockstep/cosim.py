@@ -131,7 +131,7 @@ def cosim(
             )
         outcome = workspace / "outcome.json"
         if not outcome.exists():
-            said = simulators.words(workspace / "simulation.log", directory.name)
+            said = simulators.words(workspace / simulators.LOG, directory.name)
             raise simulators.ToolError(f"the bench ended without an outcome: {said}")
         found = json.loads(outcome.read_text())
         if scripted:

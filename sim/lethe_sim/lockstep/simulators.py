@@ -19,6 +19,9 @@ from lethe import processes
 
 SIMULATORS = ("verilator", "icarus")
 
+#: In a workspace: what a simulation says.
+LOG = "simulation.log"
+
 # The stock build fails on precompiled headers, which GCC wants with -include.  Without inlining, units of one kind
 # share their code, which compiles in a third of the time.
 _VERILATOR = ("--output-split", "0", "-Wno-fatal", "-fno-inline")
@@ -137,40 +140,85 @@ def run(
     waves: Path | None = None,
 ) -> Path:
     """Run cocotb test module ``module`` on a built design; returns its results file or raises `ToolError`."""
+    results = workspace / "results.xml"
+    log = workspace / LOG
+    try:
+        _simulate(_runner(simulator), directory, top, module, workspace, environment, seed=seed, waves=waves, log=log)
+    except (RuntimeError, SystemExit, OSError) as error:
+        raise ToolError(f"the simulation failed ({error}): {words(log, directory.name)}") from None
+    if not results.exists():
+        raise ToolError(f"the simulation ended without a result: {words(log, directory.name)}")
+    return results
+
+
+@contextlib.contextmanager
+def beside(
+    directory: Path, top: str, module: str, workspace: Path, environment: dict[str, str], *, stdin: int
+) -> Iterator[subprocess.Popen[str]]:
+    """cocotb test module ``module`` on a built design under Verilator, which runs beside this block.
+
+    It ends with the block at the latest.  ``stdin`` is its standard input; what it says goes to `LOG` in
+    ``workspace``.
+    """
+    try:
+        _simulate(_runner("verilator", held=True), directory, top, module, workspace, environment)
+    except _HeldError as held:
+        command, cwd, env = held.command, held.cwd, held.env
+    except (RuntimeError, SystemExit, OSError) as error:
+        raise ToolError(f"the simulation cannot be started: {error}") from None
+    with (
+        open(workspace / LOG, "w") as log,
+        processes.started(command, cwd=cwd, env=env, stdin=stdin, stdout=log, stderr=subprocess.STDOUT) as process,
+    ):
+        yield process
+
+
+def _simulate(
+    runner: Any,
+    directory: Path,
+    top: str,
+    module: str,
+    workspace: Path,
+    environment: dict[str, str],
+    *,
+    seed: int = 1,
+    waves: Path | None = None,
+    log: Path | None = None,
+) -> None:
+    """Have cocotb's runner run a test module on a built design."""
     from cocotb_tools.config import libs_dir
 
-    results = workspace / "results.xml"
-    log = workspace / "simulation.log"
-    runner = _runner(simulator)
     # A built design remembers where cocotb lay; the environment that built it may be gone.
     libraries = os.pathsep.join(filter(None, [str(libs_dir), os.environ.get("LD_LIBRARY_PATH")]))
     # cocotb would rewrite the assertions of every module that is imported, NumPy's too: seconds for each start.
     rewritten = f"{module.rpartition('.')[2]}.py"
-    with _tools_on_path(simulator), _quiet():
-        try:
-            runner.test(
-                hdl_toplevel=top,
-                hdl_toplevel_lang="verilog",
-                test_module=module,
-                build_dir=directory,
-                test_dir=workspace,
-                results_xml=str(results),
-                extra_env={
-                    "LD_LIBRARY_PATH": libraries,
-                    "COCOTB_REWRITE_ASSERTION_FILES": rewritten,
-                    **environment,
-                },
-                seed=seed,
-                waves=waves is not None,
-                plusargs=[] if waves is None else ["--trace-file", str(waves)],
-                log_file=log,
-                timescale=("1ns", "1ps") if simulator == "icarus" else None,
-            )
-        except (RuntimeError, SystemExit, OSError) as error:
-            raise ToolError(f"the simulation failed ({error}): {words(log, directory.name)}") from None
-    if not results.exists():
-        raise ToolError(f"the simulation ended without a result: {words(log, directory.name)}")
-    return results
+    with _tools_on_path(runner.simulator), _quiet():
+        runner.test(
+            hdl_toplevel=top,
+            hdl_toplevel_lang="verilog",
+            test_module=module,
+            build_dir=directory,
+            test_dir=workspace,
+            results_xml=str(workspace / "results.xml"),
+            extra_env={
+                "LD_LIBRARY_PATH": libraries,
+                "COCOTB_REWRITE_ASSERTION_FILES": rewritten,
+                **environment,
+            },
+            seed=seed,
+            waves=waves is not None,
+            plusargs=[] if waves is None else ["--trace-file", str(waves)],
+            log_file=log,
+            timescale=("1ns", "1ps") if runner.simulator == "icarus" else None,
+        )
+
+
+class _HeldError(Exception):
+    """What a runner would start, and does not."""
+
+    def __init__(self, command: list[str], cwd: str | os.PathLike[str], env: dict[str, str]):
+        super().__init__()
+        self.command, self.cwd, self.env = command, cwd, env
 
 
 def words(log: Path, name: str) -> str:
@@ -195,14 +243,15 @@ def outcome(directory: Path, top: str, module: str, workspace: Path, job: dict, 
     run(directory, top, module, simulator, workspace, {"LETHE_JOB": str(path)})
     found = workspace / "outcome.json"
     if not found.exists():
-        raise ToolError("the bench ended early:\n" + (workspace / "simulation.log").read_text()[-3000:])
+        raise ToolError("the bench ended early:\n" + (workspace / LOG).read_text()[-3000:])
     return json.loads(found.read_text())
 
 
-def _runner(simulator: str) -> Any:
+def _runner(simulator: str, *, held: bool = False) -> Any:
     """cocotb's runner of a simulator, but nothing that it starts outlives this process.
 
-    With Verilator only the top's ports are public: with everything public nothing is optimised.
+    With Verilator only the top's ports are public: with everything public nothing is optimised.  ``held``: it raises
+    `_HeldError` in place of starting anything.
     """
     from cocotb_tools.runner import Icarus, Runner, Verilator
 
@@ -210,14 +259,18 @@ def _runner(simulator: str) -> Any:
         def _execute_cmds(self, cmds, cwd, stdout=None):
             stderr = None if stdout is None else subprocess.STDOUT
             for command in cmds:
+                if held:
+                    raise _HeldError([*map(str, command)], cwd, self.env)
                 done = processes.run([*map(str, command)], cwd=cwd, env=self.env, stdout=stdout, stderr=stderr)
                 if done.returncode:
                     raise RuntimeError(f"exit code {done.returncode}")
 
     class LeashedIcarus(Leashed, Icarus):
-        pass
+        simulator = "icarus"
 
     class PortsOnly(Leashed, Verilator):
+        simulator = "verilator"
+
         def _build_command(self):
             verilate, make = super()._build_command()
             return [

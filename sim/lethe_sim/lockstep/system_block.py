@@ -6,24 +6,20 @@
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Signal, Value
 
 from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Event
-from lethe.spec.ports import deliver_record, records
-from lethe.system import SystemTop
-from lethe.traffic.script import Script
 from lethe_sim.golden.model import Golden
-from lethe_sim.golden.state import Delivery, Registers, ShownPort
 
 from . import divergence
-from .blocks import Block, Span, pack
+from .blocks import Block, Span
 from .hostile import HostileHost
+from .ported import PortedSystem, ShownPorts
 
 __all__ = ["SystemBlock"]
 
@@ -43,18 +39,11 @@ class SystemBlock(Block):
             Span(" ".join(divergence.place(self._layout, word)), trace.WORD_BITS, self._say(word))
             for word in range(self._layout.words)
         )
-        self._port = port = system.top_port
-        layouts = records(system, port)
-        self._records = {"accepted": layouts["accepted"][1:], "completion": layouts["completion"]}
-        self._records |= {name: layouts[deliver_record(port, name)] for name in port.delivers}
+        self._ports = ShownPorts(system)
         self.outputs += tuple(
-            span
-            for node in range(system.nodes)
-            for name, fields in self._records.items()
-            for span in (
-                Span(f"node {node}, {name}.valid", 1), Span(f"node {node}, {name}", sum(bits for _, bits in fields))
-            )
-        )  # fmt: skip
+            Span(f"node {node}, {record}", bits, partial(self._ports.say, record))
+            for node, record, _, bits in self._ports.spans()
+        )
         self._events = [word for node in range(system.nodes) for word in self._event_words(node)]
 
     def _event_words(self, node: int) -> list[int]:
@@ -69,20 +58,9 @@ class SystemBlock(Block):
         return lambda value: divergence.describe_word(self._layout, word, value)
 
     def build(self, m, name, i, o):
-        system, layout = self._system, self._layout
-        m.submodules[name] = top = SystemTop(system, host="ports")
-        words, shown = trace.WORD_BITS * layout.stimulus_words, [getattr(top, port) for port in layout.watch_ports]
-        for node in range(system.nodes):
-            host = top.host[node]
-            m.submodules[f"{name}_host{node}"] = script = Script(system)
-            wiring.connect(m, host, script.host)
-            m.d.comb += [script.words.eq(i[words * node :][:words]), script.takes.eq(~script.stalls)]
-            for record in self._records:
-                port = getattr(host, record)
-                payload = Value.cast(port)[1:] if record == "accepted" else Value.cast(port.payload)
-                valid = Cat(port.valid, Mux(port.valid, payload, 0))
-                shown.append(_late(m, valid, layout.lag))
-        m.d.comb += o.eq(Cat(*shown))
+        m.submodules[name] = ported = PortedSystem(self._system)
+        watched = [getattr(ported, port) for port in self._layout.watch_ports]
+        m.d.comb += [ported.stimulus.eq(i), o.eq(Cat(*watched, _late(m, ported.ports, self._layout.lag)))]
 
     def play(self, seed):
         system, layout = self._system, self._layout
@@ -98,8 +76,7 @@ class SystemBlock(Block):
                 words[trace.STIMULUS_FLAGS] &= ~_LINK_DISABLE  # links are not the hosts' here
             stimulus = np.array([[word for words in offered for word in words]], np.uint64)
             golden.run(1, words=rows, stimulus=stimulus)
-            ports = pack(*(field for node in range(system.nodes) for field in self._shown(golden, node)))
-            whole = int.from_bytes(rows.tobytes(), "little") | ports << trace.WORD_BITS * layout.words
+            whole = int.from_bytes(rows.tobytes(), "little") | self._ports.of(golden) << trace.WORD_BITS * layout.words
             shown.append(whole)
             yield int.from_bytes(stimulus.tobytes(), "little"), shown.popleft()
             row = rows[0].tolist()
@@ -108,23 +85,6 @@ class SystemBlock(Block):
                 words += row[layout.service_base + layout.service_words * node :][: layout.service_words]
                 reset = any(node == which and start <= cycle < end for which, start, end in resets)
                 host.hear(offered[node], words, reset)
-
-    def _shown(self, golden: Golden, node: int) -> list[tuple[int, int]]:
-        """What the golden model shows at a host port: valid, then the fields of the record, of each stream."""
-        numbers, k = golden.numbers[node], golden.k
-        ni = Registers(numbers)
-        at = int(k.at_top + k.port_width) - Delivery.size * int(k.port_streams)
-        shown = ShownPort(numbers, at - ShownPort.size)
-        hidden = bool(ni.rests) or ni.in_reset > 0  # what stands there is of another cycle
-        found: list[tuple[int, int]] = []
-        for number, (name, fields) in enumerate(self._records.items()):
-            stream: Any = Delivery(numbers, at + Delivery.size * (number - 2)) if number > 1 else shown
-            prefix = "accepted_" if name == "accepted" else ""
-            valid = stream.valid if number > 1 else getattr(shown, f"{name}_valid")
-            goes = bool(valid) and not hidden
-            found.append((int(goes), 1))
-            found += [(int(getattr(stream, prefix + field)) if goes else 0, bits) for field, bits in fields]
-        return found
 
     def seen(self, output):
         events = (trace.EVENT.of(output >> trace.WORD_BITS * word) for word in self._events)

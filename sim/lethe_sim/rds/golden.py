@@ -10,6 +10,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
 from lethe.spec.services import FLOW
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.services.flow.state import Flow
 from lethe_sim.golden.state import MERGE, Delivery, ShownPort
 
 from .transport import (
@@ -30,8 +31,8 @@ __all__ = ["GoldenFlow"]
 _OFFERS = {name: 1 << bit for bit, name in enumerate(trace.STIMULUS_BITS)}
 _FLAGS = {name: 1 << bit for bit, name in enumerate(FLOW.flag_bits)}
 _CONGESTED = trace.Bits(32, 16)
-#: Flags that say that the host takes something in this cycle.
-_TAKES = _FLAGS["completion.valid"] | _FLAGS["deliver.valid"] | _FLAGS["deliver_data.valid"] | _FLAGS["notice.valid"]
+#: Flags that say that the host is shown something in this cycle.
+_SHOWS = _FLAGS["completion.valid"] | _FLAGS["deliver.valid"] | _FLAGS["deliver_data.valid"] | _FLAGS["notice.valid"]
 #: Cycles that are run at once while nothing can happen.
 _AT_ONCE = 256
 
@@ -97,6 +98,7 @@ class GoldenFlow:
         self._shown_at, self._delivery_at = end - ShownPort.size, end
         self._beat_at = int(k.at_top_data) + MERGE + 2
         self._accepted = self._shown_at + ShownPort.accepted_valid
+        self._pending = [int(k.rooms[level].at) + at for at in (Flow.aging, Flow.watched, Flow.sought, Flow.job)]
 
     # The transport
 
@@ -145,8 +147,12 @@ class GoldenFlow:
         """Cycles in which nothing can happen."""
         while cycles > 0:
             part = min(cycles, _AT_ONCE)
-            self.golden.run(part, stimulus=np.tile(self._stimulus.reshape(1, -1), (part, 1)))
+            self._run(part)
             cycles -= part
+
+    def _run(self, cycles: int, words: np.ndarray | None = None) -> None:
+        """Cycles in which the hosts offer the same; their trace words go into ``words``."""
+        self.golden.run(cycles, words=words, stimulus=np.repeat(self._stimulus.reshape(1, -1), cycles, axis=0))
 
     def _step(self) -> list[Happening]:
         """One cycle: what its hosts are told in it."""
@@ -154,10 +160,12 @@ class GoldenFlow:
             self._stimulus[node] = self._offer(self._hosts[node])
         self._dirty.clear()
         cycle = self.cycle
-        self.golden.run(1, words=self._words, stimulus=self._stimulus.reshape(1, -1))
+        self._run(1, self._words)
         flags = self._words[0, self._places].tolist()
         accepted = self.golden.numbers[:, self._accepted].tolist()
-        self._idle = all(flag & _FLAGS["idle"] for flag in flags)
+        # A node is idle, too, while it waits with the next step of a peer that it leaves or looks for.
+        waits = bool(self.golden.numbers[:, self._pending].any())
+        self._idle = all(flag & _FLAGS["idle"] for flag in flags) and not waits
         told: list[Happening] = []
         while self._resets and self._resets[-1][0] <= cycle:
             node = self._resets.pop()[1]
@@ -166,7 +174,7 @@ class GoldenFlow:
             told.append(Restarted(node, cycle))
         for node, (flag, has) in enumerate(zip(flags, accepted, strict=True)):
             host = self._hosts[node]
-            if flag & _TAKES or has or host.offers or _CONGESTED.of(flag) != self._congested[node]:
+            if flag & _SHOWS or has or host.offers or _CONGESTED.of(flag) != self._congested[node]:
                 self._look(node, host, flag, cycle, told)
         return told
 
@@ -221,14 +229,15 @@ class GoldenFlow:
         if (bits := _CONGESTED.of(flag)) != self._congested[node]:
             self._congested[node] = bits
             told.append(Congested(node, cycle, bits))
-        if flag & _FLAGS["deliver.valid"]:
+        takes = not self._stalled(node, cycle)
+        if takes and flag & _FLAGS["deliver.valid"]:
             it = Delivery(self.golden.numbers[node], self._delivery_at)
             record = Arrived(
                 node, cycle, int(it.source), int(it.cls), int(it.sport), int(it.dport), int(it.flags), int(it.seq),
                 int(it.gap), b"",
             )  # fmt: skip
             host.taking.append(Taking(record, int(it.length)))
-        if flag & _FLAGS["deliver_data.valid"]:
+        if takes and flag & _FLAGS["deliver_data.valid"]:
             words = self.golden.words[node, self._beat_at : self._beat_at + 2]
             taking = next(taking for taking in host.taking if len(taking.payload) < taking.length)
             taking.payload += words.tobytes()[: self.system.format.flit_bytes]
@@ -241,6 +250,10 @@ class GoldenFlow:
                     bytes(whole.payload[: whole.length]),
                 )
             )  # fmt: skip
+
+    def _stalled(self, node: int, cycle: int) -> bool:
+        """The faults keep the host from taking messages."""
+        return any(one.node == node and one.start <= cycle < one.end for one in self.system.faults.stalls)
 
     def _transfers(
         self, node: int, host: DrivenHost, flag: int, cycle: int, told: list[Happening], shown: ShownPort

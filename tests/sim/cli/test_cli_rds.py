@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -73,10 +74,23 @@ def test_what_is_wrong_in_a_stress_is_told_and_exit_1(lethe, configured, monkeyp
         (("info", "at", "--tables", "kx"), "--tables: 'x' is none of c, k, n, r, s, t"),
         (("serve", "my.toml", "no/such/place"), "no/such/place: No such file or directory; name another path"),
         (("ping", "none.toml", "10.0.0.2"), "none.toml: no such file"),
+        (("ping", "bare.toml", "10.0.0.2", "--rtl"), "bare.toml: flow.ports: is 0, so there are no ports; set it to"),
+        (
+            ("serve", "golden.toml", "at", "--rtl"),
+            "golden.toml: study.per_destination: 1 is for the golden model only, there is no RTL of it; "
+            "set it to 0, or leave out --rtl",
+        ),
+        (
+            ("stress", "served", "--rtl"),
+            "--rtl: served is served already; leave it out, or give it to `lethe rds serve`",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(lethe, configured, tmp_path, arguments, said):
     (tmp_path / "bare.toml").write_text('[topology]\nkind = "wire"\n')
+    (tmp_path / "golden.toml").write_text(dump(SYSTEM.replace(study={"per_destination": 1})))
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind("served")
     ended = lethe("rds", *arguments)
     assert ended.err.startswith(f"lethe: {said}") and ended.err.count("\n") == 1
     assert ended.code in (2, 3) and not ended.out

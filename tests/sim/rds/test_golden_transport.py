@@ -7,6 +7,7 @@ import pytest
 from lethe_sim.rds import RdsNetwork, stress
 from lethe_sim.rds import constants as rds
 from lethe_sim.rds.golden import GoldenFlow
+from lethe_sim.rds.transport import FIRST, LAST, NOWAIT, FlowRecord, Happening, Noticed
 from tests.helpers.flow_oracle import flow_system
 from tests.helpers.rds_sockets import bound, raises, until_quiet
 
@@ -71,6 +72,31 @@ def test_a_stress(loss):
         assert sum(i.requests for i in intervals) == sum(i.acks for i in intervals) > 20
         running.close()
         until_quiet(one)
+
+
+def test_a_peer_that_comes_up_while_all_nodes_are_idle_is_noticed():
+    """It is looked for some time after what was refused, when nothing else is under way."""
+    with network(faults={"resets": [{"node": 1, "start": 2000, "cycles": 4}]}) as one:
+        a, b, flow = bound(one, 0, 4001), bound(one, 1, 4002), one.transport
+        a.sendto(b"", B)
+        b.recv(9)
+        one.run(3500 - one.cycle)
+        noticed: list[Happening] = []
+        for until in (4000, 7000):  # the first meets the reset, the second asks for the peer
+            flow.send(0, FlowRecord(1, 4001, 4002, FIRST | LAST | NOWAIT, 0, b"refused"))
+            while flow.cycle < until:
+                noticed += [event for event in flow.advance(until - flow.cycle) if isinstance(event, Noticed)]
+        assert [(event.node, event.peer, event.up) for event in noticed] == [(0, 1, False), (0, 1, True)]
+
+
+def test_a_host_that_is_stalled_takes_a_message_once():
+    with network(faults={"stalls": [{"node": 1, "start": 200, "end": 900}]}) as one:
+        a, b = bound(one, 0, 4001), bound(one, 1, 4002)
+        for number in range(5):
+            a.sendto(bytes([number]) * 50, B)
+        assert [b.recv(99) for _ in range(5)] == [bytes([number]) * 50 for number in range(5)]
+        until_quiet(one)
+        assert b.poll(rds.POLLIN, 0) == 0 and one.cycle > 900
 
 
 def test_a_system_without_flow_is_refused():
