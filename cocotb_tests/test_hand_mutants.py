@@ -161,6 +161,24 @@ CHANGES = {
         new="Mux(0, 0, ",
         blocks=(("ni options", "ni 64"),),
     ),
+    "a slot lingers from two cycles after the end on": Change(
+        file=f"{HDL}/ni/linger.py",
+        old="lingered | (self.follows & doubts)",
+        new="lingered",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "the first path is taken that is not left out, whichever is wanted": Change(
+        file=f"{HDL}/ni/paths.py",
+        old=" >> route.wanted",
+        new="",
+        blocks=(("ni options", "ni 64"),),
+    ),
+    "a path is left out until an Ack comes on it": Change(
+        file=f"{HDL}/ni/paths.py",
+        old="m.d.sync += out.eq(0)",
+        new="m.d.sync += out.eq(out)",
+        blocks=(("ni options", "ni 64"),),
+    ),
     "a node is probed twice in a period": Change(
         file=f"{HDL}/ni/transmitter.py",
         old="~(probes & ~judge.probed)",

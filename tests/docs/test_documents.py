@@ -106,6 +106,10 @@ def test_a_study_has_a_row_for_each_change_of_its_sweep():
     ]
 
 
+def test_no_merge_is_half_done(page):
+    assert not re.search(r"^(<{7}|>{7}) ", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def test_one_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## {lethe.__version__}" in changelog
