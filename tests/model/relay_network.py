@@ -123,7 +123,7 @@ class Relay:
                 if self.rules.may_give(Work(*state[:7]), stream):
                     yield Move(origin, "GIVE", None, stream, now.given, FREELY)
                 if setting.watch and self.keeps("M7"):
-                    for index in self.rules.live(now):
+                    for index in self.rules.watched(now):
                         if not setting.eager and self._under_way(state, stream, index):
                             continue
                         yield Move(origin, "WATCH", None, stream, index, ASKED)

@@ -36,7 +36,20 @@ from tests.helpers.relay_systems import Seen, deaths, relay_system
 from tests.helpers.relay_systems import events as events_of
 from tests.model import relay_rules as model
 from tests.model.relay_network import Relay as Network
-from tests.model.relay_rules import ACKED, HELD, NOTHING, OWED, PULL, REQUESTED, SENT, Broken, Hop, Rules, Setting
+from tests.model.relay_rules import (
+    ACKED,
+    HELD,
+    LINKED,
+    NOTHING,
+    OWED,
+    PULL,
+    REQUESTED,
+    SENT,
+    Broken,
+    Hop,
+    Rules,
+    Setting,
+)
 
 #: Messages of each node.
 MESSAGES = 24
@@ -49,7 +62,7 @@ KINDS = {
 }  # fmt: skip
 STATES = {
     RecordState.SENDING: SENT, RecordState.SENT: SENT, RecordState.REQUESTED: REQUESTED, RecordState.OWED: OWED,
-    RecordState.ACKED: ACKED,
+    RecordState.ACKED: ACKED, RecordState.LINKED: LINKED,
 }  # fmt: skip
 #: Events that a job does not bring about.
 _APART = (Event.RELAY_TAKE, Event.RELAY_RESET, Event.RELAY_HOP)
@@ -360,23 +373,15 @@ class _Rules(Rules):
             self.sent = [sent for sent in self.sent if sent.kind != model.RELEASE]
 
     def done(self, work: model.Work, node: int, hop: Hop) -> None:
-        """Where the message is ACKED already, those before it are not looked at (M19)."""
-        if hop.index >= 0 and self.record(work, node, hop.stream, hop.index) == ACKED:
+        """Where the message is ACKED already, those before it are not looked at (M19); with *more* it goes on."""
+        if hop.flag and hop.index >= 0 and self.record(work, node, hop.stream, hop.index) == ACKED:
             self.up(work, node, model.DONE, hop.stream, hop.index, came=hop.sender, flag=hop.flag)
         else:
             super().done(work, node, hop)
 
-    def link(self, work: model.Work, node: int, hop: Hop) -> None:
+    def leads_nowhere(self, work: model.Work, node: int, stream: int) -> bool:
         """A relay that holds one of the ends for dead takes a LINK, too: what goes nowhere is not told."""
-        now = self.record(work, node, hop.stream, hop.index)
-        if now == ACKED and self.keeps("M19 answer"):
-            self.up(work, node, model.DONE, hop.stream, hop.index)
-            return
-        if now == HELD and not hop.flag:
-            return
-        if now == NOTHING:
-            self.remember(work, node, hop.stream, hop.index, SENT)
-        self.down(work, node, model.LINK, hop.stream, hop.index, came=hop.sender, flag=hop.flag)
+        return False
 
 
 def setting_of(system: System, without: tuple[str, ...] = ()) -> Setting:
@@ -756,8 +761,8 @@ class Replay:
                 self.rules.remember(self.work, step.node, stream, index, NOTHING)
                 left.append(one._replace(event=Event.RELAY_FORGOT))
             else:
-                if index not in self.rules.live(self.work.streams[stream]):
-                    raise Mismatch(f"{about}: it is not live")
+                if index not in self.rules.watched(self.work.streams[stream]):
+                    raise Mismatch(f"{about}: it is not the oldest that is live")
                 self.rules.watch(self.work, stream, index)
                 left.append(one)
         for source, uid in step.about:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from lethe.spec.overlay import NOWHERE, Overlay
 
 # What a relay remembers of a message: nothing; that it has passed (SENT, its data gone); SENT and its data;
-# REQUESTED; REQUESTED, but not yet asked for, for want of a buffer; ACKED.
-NOTHING, SENT, HELD, REQUESTED, OWED, ACKED = range(6)
-STATES = 6
+# REQUESTED; REQUESTED, but not yet asked for, for want of a buffer; ACKED; LINKED: its data are not here, and the next
+# hop has been told that it goes that way.
+NOTHING, SENT, HELD, REQUESTED, OWED, ACKED, LINKED = range(7)
+STATES = 7
 # Kinds of messages of a hop.
 DATA, LINK, ASK, DONE, RELEASE, PULL = "DATA", "LINK", "REQUESTED", "ACKED", "ACKACKED", "PULL"
 
@@ -357,6 +358,10 @@ class Rules:
         if hop.index in self.live(now) and self.keeps("M6"):
             self.down(work, origin, DATA, hop.stream, hop.index)
 
+    def watched(self, now: Stream) -> range:
+        """M7: the oldest live message."""
+        return self.live(now)[: 1 if self.keeps("M7 head") else None]
+
     def watch(self, work: Work, stream: int, index: int) -> None:
         """M7: LINK with thru for what is live."""
         self.down(work, self.setting.streams[stream][0], LINK, stream, index, flag=self.keeps("M7 thru"))
@@ -527,8 +532,10 @@ class Rules:
             self.up(work, node, ASK, stream, index)
 
     def done(self, work: Work, node: int, hop: Hop) -> None:
-        """M19: an ACKED climbs; the message and those before it are ACKED here."""
+        """M19: an ACKED climbs, but only once; the message and those before it are ACKED here."""
         stream, index = hop.stream, hop.index
+        if self.record(work, node, stream, index) == ACKED and not hop.flag and self.keeps("M19 once"):
+            return
         if not self.keeps("M4 relay") and not self.record(work, node, stream, index):
             # As the source document has it: it must have been released already.
             self.down(work, node, RELEASE, stream, index)
@@ -549,30 +556,44 @@ class Rules:
         self.down(work, node, RELEASE, hop.stream, hop.index, came=hop.sender)
 
     def climb(self, work: Work, node: int, hop: Hop) -> None:
-        """M21: a REQUESTED is answered by who holds the data; else it goes on."""
+        """M21: a REQUESTED is answered by who holds the data; else it goes on, but only once."""
         now = self.record(work, node, hop.stream, hop.index)
         if now == HELD:
             held = work.records[self.at(node, hop.stream, hop.index)] // STATES
             self.down(work, node, DATA, hop.stream, held)
+        elif now == REQUESTED and self.keeps("M21 once"):
+            return
         elif now != ACKED and self.keeps("M21"):
             self.remember(work, node, hop.stream, hop.index, REQUESTED)
             self.up(work, node, ASK, hop.stream, hop.index, came=hop.sender)
 
     def link(self, work: Work, node: int, hop: Hop) -> None:
-        """M23: a LINK stops only at who holds the data, with thru not even there."""
+        """M23: a LINK stops at who holds the data, and at who has told it already; with thru not even there.
+
+        Where the data were asked for already they are asked for again.
+        """
         now = self.record(work, node, hop.stream, hop.index)
-        if NOWHERE in self._ways(work, node, hop.stream):
+        if self.leads_nowhere(work, node, hop.stream):
             return
         if now == ACKED and self.keeps("M19 answer"):
             self.up(work, node, DONE, hop.stream, hop.index)
             return
         if now == HELD and not hop.flag:
             return
+        if now == REQUESTED and self.keeps("M23 asks"):
+            self.up(work, node, ASK, hop.stream, hop.index)
+            return
         if now != NOTHING and not self.keeps("M23"):
             return
-        if now == NOTHING:
-            self.remember(work, node, hop.stream, hop.index, SENT)
+        if now == LINKED and not hop.flag and self.keeps("M23 once"):
+            return
+        if now in (NOTHING, SENT):
+            self.remember(work, node, hop.stream, hop.index, LINKED)
         self.down(work, node, LINK, hop.stream, hop.index, came=hop.sender, flag=hop.flag)
+
+    def leads_nowhere(self, work: Work, node: int, stream: int) -> bool:
+        """Whether a relay holds one of the ends for dead."""
+        return NOWHERE in self._ways(work, node, stream)
 
     def pulled(self, work: Work, node: int, puller: int) -> None:
         """M27: LINK for all that goes that way."""

@@ -31,9 +31,13 @@ SEEN = (
     "M16",
     "M17",
     "M19 answer",
+    "M19 once",
     "M20",
     "M21",
+    "M21 once",
     "M22",
+    "M23 asks",
+    "M23 once",
     "M24",
 )
 EVENTS = [event for event in Event if Event.RELAY_SEND <= event <= Event.RELAY_FORGOT and event != Event.RELAY_REFUSED]

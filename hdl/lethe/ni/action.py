@@ -19,7 +19,7 @@ from .deliver import verdict_signature
 from .ladder import push_signature
 from .layouts import TRIES_BITS, Records
 from .linger import rested_signature
-from .paths import course_signature
+from .paths import tried_signature
 from .receive_side import ACCEPTANCE_MEMBERS, ReceiveSide
 from .receiver import arrival_signature
 from .round_trip import release_signature, wait_signature
@@ -62,7 +62,7 @@ class Action(wiring.Component):
     release, wait : Out(`release_signature`), Out(`wait_signature`), with measured round trips
         Class and step in *c−3*, all else in *c*.
     hear : Out(`hear_signature`), with ``timers.silent_after``
-    course : Out(`course_signature`), with ``timers.path_after``
+    tried : Out(`tried_signature`), with ``timers.path_after``
     rested, lingers : In(`rested_signature`), Out(slots), with ``ni.linger``
         A slot lingers no more; those that do.
     reply, repeat : Out(stream)
@@ -87,7 +87,7 @@ class Action(wiring.Component):
         if dump:
             members |= {"dumped": Out(records.dump), "dumped_valid": Out(1)}
         if system.timers.path_after:
-            members["course"] = Out(course_signature(system))
+            members["tried"] = Out(tried_signature(system))
         if system.linger:
             members |= {"rested": In(rested_signature(records)), "lingers": Out(system.ni.slots)}
         if system.ni.acceptance:
@@ -182,7 +182,7 @@ class Action(wiring.Component):
         if self._system.timers.silent_after:
             wiring.connect(m, wiring.flipped(self.hear), sends.hear)
         if self._system.timers.path_after:
-            wiring.connect(m, wiring.flipped(self.course), sends.course)
+            wiring.connect(m, wiring.flipped(self.tried), sends.tried)
         if self._dump:
             # A dump is alone: nothing changes what the tables said of it.
             row, entries = Signal(self.look.row.shape()), Signal(self.look_set.entries.shape())

@@ -190,7 +190,7 @@ class Ni(wiring.Component):
         if system.timers.path_after:
             inner.submodules.paths = paths = Paths(system)
             wiring.connect(inner, walk.paths, paths.clear)
-            wiring.connect(inner, action.course, paths.course)
+            wiring.connect(inner, action.tried, paths.tried)
             wiring.connect(inner, transmitter.route, paths.route)
         wiring.connect(inner, walk.slots, *cleared)
         wiring.connect(inner, walk.sets, received.clear)

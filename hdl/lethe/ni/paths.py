@@ -9,10 +9,10 @@ from lethe.spec.config import System
 from .misses import Misses
 from .walk import clear_signature
 
-__all__ = ["Paths", "course_signature", "route_signature"]
+__all__ = ["Paths", "tried_signature", "route_signature"]
 
 
-def course_signature(system: System) -> wiring.Signature:
+def tried_signature(system: System) -> wiring.Signature:
     """Seen from the action: a datagram to ``node`` is repeated whose last Send took ``path``, or (``answer``) an Ack
     that came on it releases one.  Known at ``route`` five cycles later.
     """
@@ -37,7 +37,7 @@ class Paths(wiring.Component):
     -------
     clear : In(`clear_signature`)
         Zero a count.
-    course : In(`course_signature`)
+    tried : In(`tried_signature`)
     route : In(`route_signature`)
     """
 
@@ -49,7 +49,7 @@ class Paths(wiring.Component):
         super().__init__(
             {
                 "clear": In(clear_signature(range(self._places))),
-                "course": In(course_signature(system)),
+                "tried": In(tried_signature(system)),
                 "route": In(route_signature(system)),
             }
         )
@@ -59,9 +59,9 @@ class Paths(wiring.Component):
         system, bits = self._system, self._system.format.path_bits
         m.submodules.counts = counts = Misses(system.timers.path_after, self._places)
         m.d.comb += [
-            counts.valid.eq(self.course.valid),
-            counts.answer.eq(self.course.answer),
-            counts.index.eq((self.course.node << bits) | self.course.path),
+            counts.valid.eq(self.tried.valid),
+            counts.answer.eq(self.tried.answer),
+            counts.index.eq((self.tried.node << bits) | self.tried.path),
         ]
         wiring.connect(m, wiring.flipped(self.clear), counts.clear)
 

@@ -12,7 +12,7 @@ from .choose import act_layout
 from .completion import ended_signature
 from .layouts import TRIES_BITS, Records
 from .linger import Linger, rested_signature
-from .paths import course_signature
+from .paths import tried_signature
 from .round_trip import release_signature
 from .send_table import end_signature, judged_signature
 from .silence import hear_signature
@@ -50,7 +50,7 @@ class SendSide(wiring.Component):
         A slot lingers no more; those that do.
     doubted : Out(1), with ``ni.linger``
         In *c*: an Ack is not answered.
-    course : Out(`course_signature`), with ``timers.path_after``
+    tried : Out(`tried_signature`), with ``timers.path_after``
     limit : Out(1)
         In *c−1*: a Send token has had all its tries or its time.
     cause : Out
@@ -88,7 +88,7 @@ class SendSide(wiring.Component):
                 **({"release": Out(release_signature(system))} if system.measured else {}),
                 **({"hear": Out(hear_signature(system))} if system.timers.silent_after else {}),
                 **(linger if system.linger else {}),
-                **({"course": Out(course_signature(system))} if system.timers.path_after else {}),
+                **({"tried": Out(tried_signature(system))} if system.timers.path_after else {}),
             }
         )
 
@@ -234,10 +234,10 @@ class SendSide(wiring.Component):
             ]
         if system.timers.path_after:
             m.d.comb += [
-                self.course.valid.eq(releases | (repeats & (shown.destination < system.nodes))),
-                self.course.answer.eq(releases),
-                self.course.node.eq(shown.destination),
-                self.course.path.eq(act.path),
+                self.tried.valid.eq(releases | (repeats & (shown.destination < system.nodes))),
+                self.tried.answer.eq(releases),
+                self.tried.node.eq(shown.destination),
+                self.tried.path.eq(act.path),
             ]
         if system.timers.silent_after:
             answers = Signal()

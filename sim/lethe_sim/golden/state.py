@@ -233,7 +233,7 @@ class Parameters(Record):
     silent_probe: int
     path_after: int
     path_probe: int
-    at_courses: int
+    at_paths: int
     merge_bits: int  # 0 also where nobody drives the merge port
     acceptance: int  # likewise
     sweep: int
@@ -437,7 +437,7 @@ class HeardRing(Record):
     ring: Any = records(Heard, MOST_HEARD)
 
 
-class Course(Record):
+class PathCount(Record):
     """What a NI knows of a path to a node with `timers.path_after`: repeats in a row on it that are known, and the
     number of the period in which it was left out, counted from 1.
     """
@@ -946,7 +946,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
     k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
-    k.at_courses = area((system.nodes << form.path_bits) * Course.size + HeardRing.size if timers.path_after else 0)
+    k.at_paths = area((system.nodes << form.path_bits) * PathCount.size + HeardRing.size if timers.path_after else 0)
     k.at_changes = area(AHEAD * Change.size if k.sweep else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):

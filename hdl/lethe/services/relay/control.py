@@ -85,8 +85,10 @@ def _first(u: JobUnit) -> None:
         with m.Switch(h.type):
             with m.Case(Type.ACKED):
                 with m.If(~u.own):
-                    m.d.comb += _pass(u, To.UP)
-                    with m.If(u.found & (u.status_now.state != RecordState.ACKED)):
+                    acked = u.found & (u.status_now.state == RecordState.ACKED)
+                    with m.If(~acked | h.more):
+                        m.d.comb += _pass(u, To.UP)
+                    with m.If(u.found & ~acked):
                         _ack(u)
                 with m.Elif(facts.alive & facts.meant):
                     _free_next(u)
@@ -136,10 +138,11 @@ def _conclude(u: JobUnit, *, freed: bool) -> None:
 
 def _requested(u: JobUnit) -> None:
     m = u.m
-    acked = u.found & (u.status_now.state == RecordState.ACKED)
+    state = u.status_now.state
+    known = u.found & ((state == RecordState.ACKED) | (state == RecordState.REQUESTED))
     with m.If(u.found & u.has_data):
         send_held(u)
-    with m.Elif(~acked):
+    with m.Elif(~known):
         m.d.comb += _pass(u, To.UP)
         with m.If(u.found):
             m.d.comb += u.change(RecordState.REQUESTED)
@@ -164,10 +167,16 @@ def _link_here(u: JobUnit) -> None:
 
 
 def _link(u: JobUnit) -> None:
-    m, h = u.m, u.heard
-    with m.If(u.found & (u.status_now.state == RecordState.ACKED)):
+    m, state = u.m, u.status_now.state
+    stops = u.found & (u.has_data | (state == RecordState.LINKED)) & ~u.heard.thru
+    with m.If(u.found & (state == RecordState.ACKED)):
         m.d.comb += answer_acked(u)
-    with m.Elif(~(u.found & u.has_data & ~h.thru)):
+    with m.Elif(u.found & (state == RecordState.REQUESTED)):
+        m.d.comb += ask(u)
+    with m.Elif(~stops):
         m.d.comb += _pass(u, To.DOWN, u.own_depth)
         with m.If(~u.found & u.has_way):
-            m.d.comb += u.make(RecordState.SENT)
+            m.d.comb += u.make(RecordState.LINKED)
+        sent = (state == RecordState.SENDING) | (state == RecordState.SENT)
+        with m.If(u.found & ~u.has_data & sent):
+            m.d.comb += u.change(RecordState.LINKED)

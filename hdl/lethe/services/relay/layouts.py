@@ -236,10 +236,7 @@ class RelayLayouts:
         bits = self.record_bits - exact_log2(WAYS)
         if not bits:
             return Const(0, 1)
-        key = Cat(padded(uid, self.uid_bits), source)
-        key = padded(key, 32)
-        spread = key ^ (key >> 7) ^ (key >> 15)
-        found = spread[:bits]
-        for first in range(bits, 32, bits):
-            found = found ^ spread[first : first + bits]
+        key, found = uid ^ source, Const(0, bits)
+        for first in range(0, len(key), bits):
+            found = found ^ key[first : first + bits]
         return found

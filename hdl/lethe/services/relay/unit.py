@@ -90,10 +90,10 @@ class To(enum.Enum, shape=2):
 class WalkRows(enum.Enum, shape=2):
     """The rows of a walk."""
 
-    SLOTS = 0
-    RECORDS = 1
-    CELLS = 2
-    NODES = 3
+    NODES = 0
+    SLOTS = 1
+    RECORDS = 2
+    CELLS = 3
 
 
 class JobUnit:
@@ -161,7 +161,7 @@ class JobUnit:
         self.clock = Signal(STAMP_SHIFT + STAMP_BITS)
         self.now = self.clock[STAMP_SHIFT:]
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
-        self.owed_row = Signal(of.record_bits)
+        self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
         self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
@@ -324,7 +324,12 @@ class JobUnit:
         m.d.sync += [
             facts.alive.eq(h.incarnation == self.incarnation),
             facts.live.eq(self.lives.row),
-            facts.watched.eq((self.look < slots) & self.lives.row & self.aged(slot.stamp, relay.watch_cycles)),
+            facts.watched.eq(
+                (self.look < slots)
+                & self.lives.row
+                & (to.head == self.look)
+                & self.aged(slot.stamp, relay.watch_cycles)
+            ),
             facts.old.eq(self.aged(self.stamp, relay.entry_cycles)),
             facts.due.eq(self.held.some & self.aged(self.oldest_stamp, relay.cache_cycles)),
             facts.meant.eq(self.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
@@ -361,20 +366,26 @@ class JobUnit:
         m.d.comb += self.room.eq(self.telling.level <= of.system.relay.control // 2)
         completion = below.completion
         self.ended_mine = self.mine.bit_select(completion.payload.slot, 1)
+        self.ended, carried = Signal(of.carried), Words(of.carried, of.ni_slots, ("ended",))
+        m.submodules.carried = self.carried = carried
+        m.d.comb += carried.ended_addr.eq(completion.payload.slot)
+        # What has ended and was not the data of a record is taken at once.
+        ends, at_once = Signal(), Signal()
+        m.d.comb += [ends.eq(completion.valid & self.ended_mine), at_once.eq(ends & ~carried.ended.valid)]
         noticed = self.noticed
         asks = Cat(
             noticed & self.control_in.full,
             noticed & self.data_in.full,
-            noticed & completion.valid & self.ended_mine,
+            noticed & ends & carried.ended.valid,
             noticed & launch.valid & self.hop.idle & ~self.host.holds_send,
             noticed & self.telling.o.valid & self.control.idle,
-            noticed & self.host.offers & ~above.quiesce & ~self.completions.owes,
+            noticed & self.host.offers & ~self.host_waits & ~above.quiesce & ~self.completions.owes,
             noticed & self.host.stored,
             noticed & self.free_cells.count.any() & self.hungry.o.valid & self.room,
             noticed & self.cancel_walk & ~self.cancelling,
             noticed & self.owing.any() & (self.free_buffers.count.any() | self.held.some) & self.room,
             noticed & self.look_wanted & self.room,
-            self.walking & self.used & self.room,
+            self.walking & self.used & self.room & ~above.tree.valid,
             above.tree.valid,
             Const(0, 3),
         )
@@ -386,7 +397,7 @@ class JobUnit:
         m.d.comb += [
             self.begins.eq(self.ready & ~self.busy & begun.any()),
             Value.cast(self.chosen).eq(first + 1),
-            self.completions.takes_below.eq(self.starts(RelayJob.COMPLETION)),
+            self.completions.takes_below.eq(at_once | self.starts(RelayJob.COMPLETION)),
             # What a queue shows stays until the job acts: nothing looks at it in between.
             self.telling.o.ready.eq(self.at(RelayJob.TELL)),
             launch.ready.eq(self.at(RelayJob.LAUNCH)),
@@ -398,15 +409,14 @@ class JobUnit:
         self.launched, self.fed, self.waited = launch.payload, self.hungry.o.payload, self.telling.o.payload
         self.tree_word = Signal.like(above.tree.payload)
         self.host_target, self.row_mine = Signal(16), Signal()
-        self.ended, carried = Signal(of.carried), Words(of.carried, of.ni_slots, ("ended",))
-        m.submodules.carried = self.carried = carried
-        m.d.comb += carried.ended_addr.eq(completion.payload.slot)
         with m.If(~self.busy):
             m.d.sync += [
                 self.job.eq(self.chosen), self.phase.eq(RelayPhase.FIRST),
                 self.tree_word.eq(above.tree.payload), self.host_target.eq(above.send.payload.destination),
                 self.ended.eq(carried.ended), self.row_mine.eq(self.mine.bit_select(self.cancel_row, 1)),
             ]  # fmt: skip
+        with m.If(at_once & (completion.payload.slot == self.cancel_row)):
+            m.d.sync += self.row_mine.eq(0)
         long = Cat(self.chosen == job for job in _LONG).any()
         accepts = (self.job == RelayJob.GIVEN) & (self.phase == RelayPhase.FIRST) & below.accepted.valid
         m.d.comb += [
@@ -482,7 +492,7 @@ class JobUnit:
             m.d.comb += self.to_node.eq(self.host_target)
         with m.If(self.doing(RelayJob.GIVEN)):
             m.d.comb += self.to_node.eq(self.host.kept.target)
-        with m.If(self.doing(RelayJob.WALK)):
+        with m.If(self.doing(RelayJob.LOOK, RelayJob.WALK)):
             m.d.comb += self.to_node.eq(slot_node)
         with m.If(self.doing(RelayJob.FEED)):
             m.d.comb += self.from_node.eq(self.fed)

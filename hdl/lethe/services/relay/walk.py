@@ -15,8 +15,9 @@ def add_walk(u: JobUnit) -> None:
     m = u.m
     wanted = u.notice_wanted | u.pulled.any()
     begins, passes, stopped, goes_on = Signal(), Signal(), Signal(), Signal()
+    first = WalkRows.NODES if u.system.relay.radix else WalkRows.SLOTS
     m.d.comb += [
-        begins.eq(wanted & ~u.walking & ~u.doing(RelayJob.TREE)),
+        begins.eq(wanted & ~u.walking & ~u.doing(RelayJob.TREE) & ~u.above.tree.valid),
         passes.eq(u.walking & ~u.doing(RelayJob.WALK) & ~u.used),
         goes_on.eq((passes & ~stopped) | (u.at(RelayJob.WALK) & ~u.further)),
         u.walks.eq(wanted | u.walking),
@@ -25,7 +26,7 @@ def add_walk(u: JobUnit) -> None:
     with m.If(begins):
         m.d.sync += [
             u.walking.eq(1), u.for_notice.eq(u.notice_wanted), u.notice_wanted.eq(0), u.asking.eq(u.pulled),
-            u.walk.eq(WalkRows.SLOTS), u.walk_row.eq(0),
+            u.walk.eq(Mux(u.notice_wanted, first, WalkRows.SLOTS)), u.walk_row.eq(0),
         ]  # fmt: skip
     _tree(u, stopped)
     _next_row(u, goes_on)
@@ -39,27 +40,19 @@ def add_walk(u: JobUnit) -> None:
 def _next_row(u: JobUnit, goes_on) -> None:
     """The next row, or the end."""
     m, of = u.m, u.of
-    last = {
-        WalkRows.SLOTS: 0, WalkRows.RECORDS: ~u.for_notice,
-        WalkRows.CELLS: int(not u.system.relay.radix), WalkRows.NODES: 1,
-    }  # fmt: skip
-    sizes = {WalkRows.SLOTS: of.slots, WalkRows.RECORDS: of.records, WalkRows.CELLS: of.cells, WalkRows.NODES: of.nodes}
+    last = {WalkRows.RECORDS: ~u.for_notice, WalkRows.CELLS: 1}
+    sizes = {WalkRows.NODES: of.nodes, WalkRows.SLOTS: of.slots, WalkRows.RECORDS: of.records, WalkRows.CELLS: of.cells}
     with m.If(goes_on):
         m.d.sync += u.walk_row.eq(u.walk_row + 1)
         with m.Switch(u.walk):
             for rows, size in sizes.items():
                 with m.Case(rows), m.If(u.walk_row == size - 1):
                     m.d.sync += u.walk_row.eq(0)
-                    last = {
-                        WalkRows.SLOTS: 0,
-                        WalkRows.RECORDS: ~u.for_notice,
-                        WalkRows.CELLS: int(not u.system.relay.radix),
-                    }
-                    with m.If(last.get(rows, 1)):
+                    with m.If(last.get(rows, 0)):
                         m.d.sync += u.walking.eq(0)
                         with m.If(u.for_notice):
                             m.d.sync += u.for_all.eq(0)
-                    if rows != WalkRows.NODES:
+                    if rows != WalkRows.CELLS:
                         m.d.sync += u.walk.eq(WalkRows(rows.value + 1))
 
 

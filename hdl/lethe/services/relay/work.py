@@ -92,6 +92,11 @@ def _host(u: JobUnit) -> None:
         u.free_slots.takes.eq(u.host.takes & ~u.host.refused),
         u.refuses.eq(u.host.takes & u.host.refused),
     ]
+    # It is judged again only when there may be room, or it is not to be taken any more.
+    with m.If(u.at(RelayJob.HOST)):
+        m.d.sync += u.host_waits.eq(still & waits)
+    with m.If(~u.host.offers | u.frees_head | u.notices | u.hop.ends):
+        m.d.sync += u.host_waits.eq(0)
     with m.If(u.refuses):
         m.d.comb += [
             u.completions.ends.eq(1), ended.slot.eq(of.ni_slots + of.slots), ended.generation.eq(u.refused_generation),
@@ -129,25 +134,22 @@ def _cancel(u: JobUnit) -> None:
 
 
 def _look(u: JobUnit) -> None:
-    """A slot and a record are looked at; in a further step, what is held longest."""
+    """A slot and a record are looked at; in a further step what is held too long goes, if no record has ended."""
     m, of = u.m, u.of
     some = u.live.any() | u.known.any() | u.held.some
-    with m.If(u.ready & (u.clock[:5] == 0) & some):
+    with m.If(u.ready & (u.clock[:6] == 0) & some):
         m.d.sync += u.look_wanted.eq(1)
     with m.If(u.starts(RelayJob.LOOK)):
         m.d.sync += u.look_wanted.eq(0)
-    due = Signal()
     with m.If(u.at(RelayJob.LOOK, RelayPhase.FIRST)):
-        m.d.comb += u.goes_on(RelayPhase.DUE)
-        m.d.sync += [
-            due.eq(u.facts.due), 
-            u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1)),
-        ]  # fmt: skip
+        m.d.sync += u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1))
         with m.If(u.facts.watched):
             m.d.comb += [u.stamps_slot.eq(1), *u.tell(Type.LINK, About.SLOT, To.DOWN, u.thru, u.own_depth)]
         moves = u.has_data & ~u.data_held
         old = u.status_now.valid & u.facts.old
         with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
-    with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE) & due):
+        with m.Elif(u.facts.due):
+            m.d.comb += u.goes_on(RelayPhase.DUE)
+    with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE)):
         m.d.comb += u.lets_go.eq(1)  # it is the oldest still

@@ -42,6 +42,7 @@ class RecordState(enum.IntEnum):
     REQUESTED = 3  # its data were asked for
     OWED = 4  # its data have to be asked for, when there is a buffer
     ACKED = 5  # it has been posted
+    LINKED = 6  # it is heard of, and the next hop was told
 
 
 class RelayJob(enum.IntEnum):

@@ -2,7 +2,7 @@
 
 from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import MOST_HEARD, Course, HeardRing
+from lethe_sim.golden.state import MOST_HEARD, PathCount, HeardRing
 
 
 @jit
@@ -20,15 +20,15 @@ def next_tries(k, tries):
 
 
 @jit
-def course_of(k, ni, number):
+def count_of(k, ni, number):
     """What is known of a path to a node: ``number`` is node · 2^P + path."""
-    return Course(ni, k.at_courses, number)
+    return PathCount(ni, k.at_paths, number)
 
 
 @jit
 def note_ring(k, ni):
-    """What is not yet known; it lies behind all courses."""
-    return HeardRing(course_of(k, ni, k.nodes << k.path_bits))
+    """What is not yet known; it lies behind all counts."""
+    return HeardRing(count_of(k, ni, k.nodes << k.path_bits))
 
 
 @jit
@@ -38,8 +38,8 @@ def clear(k, ni):
         return
     note_ring(k, ni).count = 0
     for number in range(k.nodes << k.path_bits):
-        course = course_of(k, ni, number)
-        course.repeats, course.left_out = 0, 0
+        count = count_of(k, ni, number)
+        count.repeats, count.left_out = 0, 0
 
 
 @jit
@@ -74,9 +74,9 @@ def settle(k, ni, cycle):
         oldest = ring.ring[ring.oldest]
         if oldest.cycle + HEARD > cycle:
             return
-        course = course_of(k, ni, oldest.node)
-        course.repeats = min(course.repeats + 1, k.path_after) if oldest.silence else 0
-        course.left_out = period(k, ni, oldest.cycle + HEARD) if course.repeats == k.path_after else 0
+        count = count_of(k, ni, oldest.node)
+        count.repeats = min(count.repeats + 1, k.path_after) if oldest.silence else 0
+        count.left_out = period(k, ni, oldest.cycle + HEARD) if count.repeats == k.path_after else 0
         ring.oldest = (ring.oldest + 1) % MOST_HEARD
         ring.count -= 1
 
@@ -94,6 +94,6 @@ def choose(k, ni, cycle, node, path):
         settle(k, ni, cycle)
         for further in range(1 << k.path_bits):
             other = path + further & (1 << k.path_bits) - 1
-            if course_of(k, ni, node << k.path_bits | other).left_out != period(k, ni, cycle):
+            if count_of(k, ni, node << k.path_bits | other).left_out != period(k, ni, cycle):
                 return other
     return path

@@ -187,6 +187,9 @@ def conclude(s, relay, heard, freed):
 @jit
 def passing_acked(s, relay, heard):
     """ACKED at a relay (M19)."""
+    number = records.find(relay, heard.source, heard.incarnation, heard.uid)
+    if number != NONE and entry_at(relay, number).state == RecordState.ACKED and not heard.more:
+        return
     ack(relay, heard.uid)
     tell.copied(relay.out[0], heard)
     tell.passed_to(s, relay, heard.source)
@@ -249,7 +252,7 @@ def requested(s, relay, heard):
         if entry.buffer != NONE:
             send_held(s, relay, entry)
             return
-        if entry.state == RecordState.ACKED:
+        if entry.state in (RecordState.ACKED, RecordState.REQUESTED):
             return
     else:
         number = records.way(relay, heard.source, heard.uid)
@@ -333,11 +336,18 @@ def link(s, relay, heard):
             return
         if entry.buffer != NONE and not heard.thru:
             return
+        if entry.state == RecordState.REQUESTED:
+            ask(s, relay)
+            return
+        if entry.state == RecordState.LINKED and not heard.thru:
+            return
+        if entry.buffer == NONE and entry.state in (RecordState.SENDING, RecordState.SENT):
+            records.become(relay, entry, RecordState.LINKED)
     else:
         number = records.way(relay, heard.source, heard.uid)
         if number != NONE:
             records.make(s, relay, number, heard, 0)
-            records.become(relay, entry_at(relay, number), RecordState.SENT)
+            records.become(relay, entry_at(relay, number), RecordState.LINKED)
     tell.copied(relay.out[0], heard)
     relay.out[0].depth = relay.depth
     tell.passed_to(s, relay, heard.target)

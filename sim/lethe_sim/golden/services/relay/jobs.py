@@ -5,7 +5,7 @@ from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER
 
 from . import data, hear, transfer, walk, work
-from .state import Beats, HostIn, Moving, Phase, RelayJob, now, row_at
+from .state import Beats, HostIn, Moving, Phase, RelayJob, now
 
 _LAST = len(RelayJob) - 1
 #: Cycles from its beginning until a job acts, short and long; between steps; of a search, beside one for each cell.
@@ -30,7 +30,7 @@ def can_begin(s, relay, job):
     if job == RelayJob.TREE:
         return s.above.drives.tree_valid
     if job == RelayJob.WALK:
-        return relay.walking and walk.used(relay) and has_room(s, relay)
+        return relay.walking and walk.used(relay) and has_room(s, relay) and not s.above.drives.tree_valid
     if not relay.told:
         return False
     if job == RelayJob.CONTROL:
@@ -38,15 +38,15 @@ def can_begin(s, relay, job):
     if job == RelayJob.DATA:
         return relay.registers[1].state == hear.FULL
     if job == RelayJob.COMPLETION:
-        return s.below.shows.completion_valid and row_at(relay, s.below.shows.slot).mine
+        return work.needs_job(s, relay)
     if job == RelayJob.LAUNCH:
         return queue.shows(relay.sending[0], s.cycle) and not transfer.busy(relay)
     if job == RelayJob.TELL:
         return queue.shows(relay.telling[0], s.cycle) and relay.control == Moving.IDLE
     if job == RelayJob.HOST:
-        if relay.host != HostIn.IDLE or relay.passing or s.above.drives.quiesce:
+        if s.above.drives.quiesce or relay.host_waits:
             return False
-        return work.takes_message(s) and relay.owed < relay.slots + 4
+        return work.offers(s, relay) and relay.owed < relay.slots + 4
     if job == RelayJob.GIVEN:
         return relay.host == HostIn.STORED
     if job == RelayJob.FEED:

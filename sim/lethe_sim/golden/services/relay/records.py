@@ -34,8 +34,7 @@ def set_of(relay, source, uid):
     bits = relay.set_bits
     if bits == 0:
         return 0
-    key = (source * (relay.uid_mask + 1) + uid) & 0xFFFF_FFFF
-    spread, found = key ^ key >> 7 ^ key >> 15, 0
+    spread, found = source ^ uid, 0
     while spread:
         found ^= spread & (1 << bits) - 1
         spread >>= bits
@@ -143,6 +142,7 @@ def free_head(s, relay, target, status, cause):
     row.head = slot.next
     row.live -= 1
     relay.live -= 1
+    relay.host_waits = 0
     slot.live = 0
     push_completion(s, relay, relay.ni_slots + number, slot.generation, target, slot.tag, status, cause)
     uid = pack_uid(s.node, s.incarnation, number, 0)

@@ -13,7 +13,7 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
 from lethe_sim.golden.state import NONE, Delivery
 
-from . import data, hear, host, jobs, transfer, walk
+from . import data, hear, host, jobs, transfer, walk, work
 from .state import HostIn, Moving, Phase, Relay, RelayJob, give_free, slot_at, start
 from .state import begin as begin_again
 
@@ -86,7 +86,7 @@ def take(s):
     if host.passes_completion(s, relay):
         below.completion_ready = above.completion_ready and not host.shows_own(s, relay)
     elif s.below.shows.completion_valid:
-        below.completion_ready = jobs.chosen(s, relay) == RelayJob.COMPLETION
+        below.completion_ready = work.needs_no_job(s, relay) or jobs.chosen(s, relay) == RelayJob.COMPLETION
     records, beats = above.deliver_ready & 1, above.deliver_data_ready & 1
     for fifo in range(2):
         if hear.takes_record(relay, fifo):
@@ -108,7 +108,7 @@ def step(s):
     own, passing = host.shows_own(s, relay), host.passes(s, relay)
     control, moving, streams = relay.control, relay.moving, relay.phase == Phase.STREAM
     wants = s.cycle >= relay.ready_from and jobs.wants_look(relay, s.cycle)
-    begins = walk.wanted(relay) and not relay.walking and relay.job != RelayJob.TREE
+    begins = walk.may_begin(s, relay)
     passes, pulled = relay.walking and relay.job != RelayJob.WALK and not walk.used(relay), relay.pulled
     # A look ahead comes only if the host does not look sooner.
     relay.wake = s.cycle + 1
@@ -130,6 +130,8 @@ def step(s):
         relay.asking, relay.pulled = pulled, relay.pulled & ~pulled
     elif passes and relay.walking:
         walk.go_on(relay)
+    if s.below.shows.completion_valid and work.needs_no_job(s, relay):
+        work.take_at_once(s, relay)
     relay.free_slots[0].fresh = relay.free_cells[0].fresh = relay.free_buffers[0].fresh = 0
     if s.below.shows.accepted_valid:
         transfer.accepted(s, relay, moving)
@@ -137,6 +139,8 @@ def step(s):
         transfer.step_control(s, relay)
     if streams:
         jobs.step_beats(s, relay)
+    if ends or not work.offers(s, relay):
+        relay.host_waits = 0
     if ends:
         relay.moving = Moving.IDLE
         if not early:

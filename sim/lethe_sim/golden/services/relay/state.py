@@ -298,6 +298,7 @@ class Relay(Record):
     owed: int  # own completions that are to be taken
     own_held: int  # an own completion was shown in the cycle before, and not taken
     host: int
+    host_waits: int  # the message that is offered has to wait for room
     passing: int  # a record of the host's is shown below
     host_slot: int
     host_length: int

@@ -1,7 +1,7 @@
 """Walks (7.12) and the tree (7.13): what a notice of a death, or a neighbour's PULL, has to be done for."""
 
 from lethe.spec.events import RELAY_RELAYS, Cause, Event, Status
-from lethe.spec.services.relay import RecordState, Type
+from lethe.spec.services.relay import RecordState, RelayJob, Type
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import event_word
 from lethe_sim.golden.lib.bits import U0
@@ -23,13 +23,21 @@ from .state import (
 # What a walk is for.
 FOR_PULL, FOR_NOTICE = 1, 2
 # Its phases.
-SLOTS, RECORDS, CELLS, NODES = 1, 2, 3, 4
+NODES, SLOTS, RECORDS, CELLS = 1, 2, 3, 4
 
 
 @jit
 def wanted(relay):
     """Whether a walk is under way or wanted."""
     return relay.walking or relay.notice_wanted or relay.pulled
+
+
+@jit
+def may_begin(s, relay):
+    """Whether a walk begins: not while a word of the tree is offered."""
+    if relay.walking or relay.job == RelayJob.TREE or s.above.drives.tree_valid:
+        return False
+    return relay.notice_wanted or relay.pulled
 
 
 @jit
@@ -48,7 +56,8 @@ def used(relay):
 def begin(relay):
     """A walk begins, from the next cycle on."""
     relay.walking = FOR_NOTICE if relay.notice_wanted else FOR_PULL
-    relay.notice_wanted, relay.walk_phase, relay.walk_row = 0, SLOTS, 0
+    relay.walk_phase = NODES if relay.walking == FOR_NOTICE and relay.radix > 0 else SLOTS
+    relay.notice_wanted, relay.walk_row = 0, 0
 
 
 @apart
@@ -72,13 +81,12 @@ def act(s, relay):
 def go_on(relay):
     """The next row, or the end."""
     relay.walk_row += 1
-    sizes = (relay.slots, relay.entries, relay.cells, relay.nodes)
+    sizes = (relay.nodes, relay.slots, relay.entries, relay.cells)
     if relay.walk_row < sizes[relay.walk_phase - 1]:
         return
     relay.walk_row = 0
     relay.walk_phase += 1
-    last = RECORDS if relay.walking == FOR_PULL else NODES if relay.radix > 0 else CELLS
-    if relay.walk_phase > last:
+    if relay.walk_phase > (RECORDS if relay.walking == FOR_PULL else CELLS):
         if relay.walking == FOR_NOTICE:
             relay.for_all = 0
         relay.walking = 0
@@ -176,6 +184,7 @@ def tree(s, relay):
         route.hop, route.way = word.hop if sound else s.node, word.cls if sound else 0
         return
     relay.bank = 1 - relay.bank
+    relay.host_waits = 0
     relay.told, relay.depth = 1, word.depth
     if word.target != s.node:
         to_at(relay, word.target).dead = 1

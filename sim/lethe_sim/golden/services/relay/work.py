@@ -1,7 +1,7 @@
 """Jobs 7.3 to 7.11: completions, what is launched and told, the host's messages, and what time asks for."""
 
 from lethe.spec.events import RELAY_MESSAGE, Cause, Event, Status
-from lethe.spec.services.relay import MODE, RecordState, Type
+from lethe.spec.services.relay import MODE, RecordState, RelayJob, Type
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import event_word, extra
 from lethe_sim.golden.lib import queue
@@ -37,7 +37,29 @@ from .state import (
 )
 
 #: Cycles from one look to the next.
-LOOK = 32
+LOOK = 64
+
+
+@jit
+def needs_job(s, relay):
+    """Whether the completion that is offered below is that of a record's data."""
+    row = row_at(relay, s.below.shows.slot)
+    return s.below.shows.completion_valid and row.mine and row.record != NONE
+
+
+@jit
+def needs_no_job(s, relay):
+    """Whether it is relay's, and of no record: it is taken at once."""
+    row = row_at(relay, s.below.shows.slot)
+    return row.mine and row.record == NONE
+
+
+@jit
+def take_at_once(s, relay):
+    """It is taken; what is looked at to be cancelled has ended."""
+    row_at(relay, s.below.shows.slot).mine = 0
+    if relay.job == RelayJob.CANCEL and relay.cancel_row == s.below.shows.slot:
+        relay.job_number = 0
 
 
 @jit
@@ -142,6 +164,7 @@ def host(s, relay):
     """The host's record is taken; it is refused, or has a slot."""
     offered = s.above.drives
     if not takes(s, relay):
+        relay.host_waits = offers(s, relay) and offered.destination == relay.job_number
         return
     cause, left, tag = refusal(s, relay, offered), payload_flits(s.k, offered.length), offered.tag & s.k.tag_mask
     relay.owed += 1
@@ -161,6 +184,12 @@ def host(s, relay):
     )  # fmt: skip
     slot.sent = 0
     relay.host = HostIn.STORE if left > 0 else HostIn.STORED
+
+
+@jit
+def offers(s, relay):
+    """Whether a message is offered, and can be judged."""
+    return takes_message(s) and relay.host == HostIn.IDLE and not relay.passing
 
 
 @jit
@@ -241,10 +270,9 @@ def owe(s, relay):
 
 @apart
 def look(s, relay):
-    """A slot and a record are looked at; in a further step, what is held longest."""
+    """A slot and a record are looked at; in a further step what is held too long goes, if no record has ended."""
     if relay.phase == Phase.DUE:
-        if relay.job_number != NONE and buffer_at(relay, relay.job_number).state == Keeping.HELD:
-            let_go(relay, relay.job_number)
+        let_go(relay, relay.job_number)
         relay.phase = Phase.FIRST
         return
     number, oldest = relay.look, due(s, relay)
@@ -256,7 +284,9 @@ def look(s, relay):
         entry = entry_at(relay, number)
         if entry.valid and age(relay, s.cycle, entry.stamp) >= relay.entry and not moves(relay, entry):
             records.end(s, relay, entry, Event.RELAY_EXPIRE)
-    relay.phase, relay.job_number = Phase.DUE, oldest
+            oldest = NONE
+    if oldest != NONE:
+        relay.phase, relay.job_number = Phase.DUE, oldest
 
 
 @jit
@@ -269,7 +299,7 @@ def moves(relay, entry):
 def watch(s, relay, number):
     """The origin asks for a message that is live for long (M7)."""
     slot = slot_at(relay, number)
-    if not slot.live or age(relay, s.cycle, slot.stamp) < relay.watch:
+    if not slot.live or to_at(relay, slot.target).head != number or age(relay, s.cycle, slot.stamp) < relay.watch:
         return
     slot.stamp = stamp(relay, s.cycle)
     out = tell.of_slot(s, relay, Type.LINK, slot)

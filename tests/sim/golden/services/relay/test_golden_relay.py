@@ -171,11 +171,11 @@ def test_uids_come_round():
 
 def test_tables_are_empty_after_a_quiet_time():
     """RELM-24: data and records end by time, though nobody says so."""
-    golden = Golden(relay_system(faults={"loss": 0.05}), record=True)
+    golden = Golden(relay_system(faults={"loss": 0.15}), record=True)
     seen = finished(golden, 60_000)
     relays = [relay_of(golden, node) for node in range(8)]
     assert any(relay.known for relay in relays) and any(relay.held for relay in relays)
-    golden.run(16_384 + 4096 + 32 * 64 + 64)
+    golden.run(16_384 + 4096 + 64 * 64 + 64)
     for relay in relays:
         assert (relay.known, relay.held, relay.live, relay.parked, relay.owing) == (0, 0, 0, 0, 0)
         assert relay.free_buffers[0].level == relay.buffers and relay.free_cells[0].level == relay.cells
