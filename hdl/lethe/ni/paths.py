@@ -9,7 +9,7 @@ from lethe.spec.config import System
 from .misses import Misses
 from .walk import clear_signature
 
-__all__ = ["Paths", "tried_signature", "route_signature"]
+__all__ = ["Paths", "route_signature", "tried_signature"]
 
 
 def tried_signature(system: System) -> wiring.Signature:

@@ -2,7 +2,7 @@
 
 from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import MOST_HEARD, PathCount, HeardRing
+from lethe_sim.golden.state import MOST_HEARD, HeardRing, PathCount
 
 
 @jit
