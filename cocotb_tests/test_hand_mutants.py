@@ -49,15 +49,15 @@ class Change:
 CHANGES = {
     "Sends' tries wrap": Change(
         file=f"{HDL}/ni/action.py",
-        old="Mux(soon.tries == 255, 255, soon.tries + 1)",
-        new="Mux((soon.tries == 255) & ~soon.repeating, 255, soon.tries + 1)",
+        old="Mux(soon.tries == 255, last, soon.tries + 1)",
+        new="Mux((soon.tries == 255) & ~soon.repeating, last, soon.tries + 1)",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
     "Acks' tries wrap": Change(
         file=f"{HDL}/ni/action.py",
-        old="Mux(soon.tries == 255, 255, soon.tries + 1)",
-        new="Mux((soon.tries == 255) & ~soon.acking, 255, soon.tries + 1)",
+        old="Mux(soon.tries == 255, last, soon.tries + 1)",
+        new="Mux((soon.tries == 255) & ~soon.acking, last, soon.tries + 1)",
         blocks=(("ni32", "ni 32"),),
         patient=True,
     ),
@@ -165,19 +165,19 @@ CHANGES = {
         file=f"{HDL}/ni/linger.py",
         old="lingered | (self.follows & doubts)",
         new="lingered",
-        blocks=(("ni options", "ni 64"),),
+        blocks=(("ni paths", "ni 64"),),
     ),
     "the first path is taken that is not left out, whichever is wanted": Change(
         file=f"{HDL}/ni/paths.py",
         old=" >> route.wanted",
         new="",
-        blocks=(("ni options", "ni 64"),),
+        blocks=(("ni paths", "ni 64"),),
     ),
     "a path is left out until an Ack comes on it": Change(
         file=f"{HDL}/ni/paths.py",
         old="m.d.sync += out.eq(0)",
         new="m.d.sync += out.eq(out)",
-        blocks=(("ni options", "ni 64"),),
+        blocks=(("ni paths", "ni 64"),),
     ),
     "a node is probed twice in a period": Change(
         file=f"{HDL}/ni/transmitter.py",

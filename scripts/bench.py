@@ -272,6 +272,7 @@ def slots(quick: bool) -> Iterator[Figure]:
 def options(quick: bool) -> Iterator[Figure]:
     """What each option of a NI and each service cost, beside a NI without; control slots beside a control class."""
     base, classes = System.make(), System.make(ni={"control_classes": 1})
+    paths = System.make(wire={"path_bits": 2})
     added = [
         ("ni.reject", base, {"ni": {"reject": True}}),
         ("timers.silent_after = 8, 16 nodes", base, {"timers": {"silent_after": 8}}),
@@ -280,6 +281,9 @@ def options(quick: bool) -> Iterator[Figure]:
         ("ni.sweep", base, {"ni": {"sweep": True}}),
         ("ni.source_incarnation", base, {"ni": {"source_incarnation": True}}),
         ("ni.control_slots = 8, with a control class", classes, {"ni": {"control_slots": 8}}),
+        ("wire.path_bits = 2", base, {"wire": {"path_bits": 2}}),
+        ("ni.linger = -1", base, {"ni": {"linger": -1}}),
+        ("timers.path_after = 3, 4 paths to each of 16 nodes", paths, {"timers": {"path_after": 3}}),
         ("loop.slots = 4", base, {"loop": {"slots": 4}}),
     ]
     sizes: dict[System, Size] = {}

@@ -449,7 +449,7 @@ CHANGES = {
     "a slot rests and is free": (
         lambda make: SlotSpecification(system_of(2, 3), make),
         FreeSlots,
-        ("taken.valid & ~rests if self._system.timers.quarantine else taken.valid", "taken.valid"),
+        ("taken.valid & ~rests if self._system.rest else taken.valid", "taken.valid"),
     ),
     "a data slot goes to control": (
         lambda make: SlotSpecification(system_of(3, control_slots=1), make),

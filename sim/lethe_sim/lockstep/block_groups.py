@@ -164,9 +164,8 @@ def _options() -> dict[str, Block]:
     return _ni(
         64,
         mtu=24,
-        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, "linger": -1, **everything},
-        timers={"silent_after": 2, "silent_probe": 150, "path_after": 2, "path_probe": 90, **short},
-        path_bits=2,
+        ni={"slots": 4, "sets": 2, "ways": 2, "control_flits": 4, "merge_bits": 19, **everything},
+        timers={"silent_after": 2, "silent_probe": 150, "quarantine": 300, **short},
     ) | _ni(
         16,
         "crossbar",
@@ -276,6 +275,13 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
         ceiling=3,
     ),
     "ni options": _options,
+    "ni paths": lambda: _ni(
+        64,
+        mtu=24,
+        ni={"slots": 4, "sets": 2, "ways": 2, "control_classes": 1, "control_slots": 1, "reject": True, "linger": -1},
+        timers={"silent_after": 4, "path_after": 2, "path_probe": 90, "backoff_steps": 1, "jitter_bits": 2},
+        path_bits=2,
+    ),
 }
 
 

@@ -186,7 +186,7 @@ def test_repeats_come_after_the_measured_time():
                 line.extend([nothing] * lag)
 
     bench.hooks.append(offer)
-    assert bench.run(30_000, until=lambda _: offered == 14)
+    assert bench.run(30_000, until=lambda _: offered == 30)
 
     def acts(since, tries, delay):
         """When a token acts: its rung has its turn; one cycle to the hold register; the stages of a request."""
