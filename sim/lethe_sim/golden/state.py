@@ -48,7 +48,7 @@ SOURCE_FLITS, MOST_SOURCE_FLITS = 64, 1 << 17  # memory of a source queue: at fi
 AHEAD = 8
 SEND_LADDER, ACK_LADDER = range(2)
 LATER = 16  # time-outs that are not yet used, at most
-MOST_HEARD = 8  # what is not yet known of silence, at most
+MOST_MISSES = 8  # what is not yet known of misses, at most
 LONGEST_LADDER, GAPS = 48, 256
 MOST_SERVICES = 16
 
@@ -421,20 +421,22 @@ class Neighbour(Record):
     probed: int
 
 
-class Heard(Record):
-    """An action that tells something of a neighbour: its cycle, the node, whether it was not heard once more."""
+class Miss(Record):
+    """An action that tells something of a node, or of a path to it: its cycle, the number of the node or path, and
+    whether it is a miss or an answer.
+    """
 
     cycle: int
-    node: int
-    silence: int
+    index: int
+    missed: int
 
 
-class HeardRing(Record):
-    """What is not yet known: the number of the oldest, how many there are; it lies behind all neighbours."""
+class MissRing(Record):
+    """What is not yet known: the number of the oldest, how many there are; it lies behind all that is counted."""
 
     oldest: int
     count: int
-    ring: Any = records(Heard, MOST_HEARD)
+    ring: Any = records(Miss, MOST_MISSES)
 
 
 class PathCount(Record):
@@ -945,8 +947,8 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_trips = area(Trip.size * graph.distance_classes + LaterRing.size if system.measured else 0)
     k.at_taken = area(ni.slots if study.per_destination else 0)
     k.at_streams = area(int(k.streams) * Stream.size if host == SCRIPT else 0)
-    k.at_neighbours = area(system.nodes * Neighbour.size + HeardRing.size if timers.silent_after else 0)
-    k.at_paths = area((system.nodes << form.path_bits) * PathCount.size + HeardRing.size if timers.path_after else 0)
+    k.at_neighbours = area(system.nodes * Neighbour.size + MissRing.size if timers.silent_after else 0)
+    k.at_paths = area((system.nodes << form.path_bits) * PathCount.size + MissRing.size if timers.path_after else 0)
     k.at_changes = area(AHEAD * Change.size if k.sweep else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):

@@ -2,7 +2,9 @@
 
 from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import MOST_HEARD, HeardRing, PathCount
+from lethe_sim.golden.state import MissRing, PathCount
+
+from . import misses
 
 
 @jit
@@ -27,8 +29,8 @@ def count_of(k, ni, number):
 
 @jit
 def note_ring(k, ni):
-    """What is not yet known; it lies behind all counts."""
-    return HeardRing(count_of(k, ni, k.nodes << k.path_bits))
+    """Misses and answers that do not count yet; they lie behind all counts."""
+    return MissRing(count_of(k, ni, k.nodes << k.path_bits))
 
 
 @jit
@@ -60,25 +62,19 @@ def came_through(k, ni, cycle, node, path):
 def note(k, ni, cycle, number, missed):
     """At most one acts in a cycle."""
     settle(k, ni, cycle)
-    ring = note_ring(k, ni)
-    new = ring.ring[(ring.oldest + ring.count) % MOST_HEARD]
-    ring.count += 1
-    new.cycle, new.node, new.silence = cycle, number, missed
+    misses.note(note_ring(k, ni), cycle, number, missed)
 
 
 @jit
 def settle(k, ni, cycle):
     """What is known in ``cycle`` counts."""
     ring = note_ring(k, ni)
-    while ring.count > 0:
+    while misses.is_known(ring, cycle):
         oldest = ring.ring[ring.oldest]
-        if oldest.cycle + HEARD > cycle:
-            return
-        count = count_of(k, ni, oldest.node)
-        count.repeats = min(count.repeats + 1, k.path_after) if oldest.silence else 0
+        count = count_of(k, ni, oldest.index)
+        count.repeats = min(count.repeats + 1, k.path_after) if oldest.missed else 0
         count.left_out = period(k, ni, oldest.cycle + HEARD) if count.repeats == k.path_after else 0
-        ring.oldest = (ring.oldest + 1) % MOST_HEARD
-        ring.count -= 1
+        misses.taken(ring)
 
 
 @jit

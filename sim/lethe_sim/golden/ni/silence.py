@@ -1,8 +1,9 @@
 """Silent nodes (section 4.14): who answers nothing any more, and what becomes of the datagrams for it."""
 
-from lethe.spec.stages import HEARD
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.state import MOST_HEARD, NONE, HeardRing, Neighbour
+from lethe_sim.golden.state import NONE, MissRing, Neighbour
+
+from . import misses
 
 
 @jit
@@ -14,7 +15,7 @@ def neighbour_of(k, ni, node):
 @jit
 def note_ring(k, ni):
     """What is not yet known."""
-    return HeardRing(neighbour_of(k, ni, k.nodes))
+    return MissRing(neighbour_of(k, ni, k.nodes))
 
 
 @jit
@@ -47,24 +48,18 @@ def heard(k, ni, cycle, node):
 def note(k, ni, cycle, node, silence):
     """At most one acts in a cycle."""
     settle(k, ni, cycle)
-    ring = note_ring(k, ni)
-    new = ring.ring[(ring.oldest + ring.count) % MOST_HEARD]
-    ring.count += 1
-    new.cycle, new.node, new.silence = cycle, node, silence
+    misses.note(note_ring(k, ni), cycle, node, silence)
 
 
 @jit
 def settle(k, ni, cycle):
     """What is known in ``cycle`` counts."""
     ring = note_ring(k, ni)
-    while ring.count > 0:
+    while misses.is_known(ring, cycle):
         oldest = ring.ring[ring.oldest]
-        if oldest.cycle + HEARD > cycle:
-            return
-        neighbour = neighbour_of(k, ni, oldest.node)
-        neighbour.repeats = min(neighbour.repeats + 1, k.silent_after) if oldest.silence else 0
-        ring.oldest = (ring.oldest + 1) % MOST_HEARD
-        ring.count -= 1
+        neighbour = neighbour_of(k, ni, oldest.index)
+        neighbour.repeats = min(neighbour.repeats + 1, k.silent_after) if oldest.missed else 0
+        misses.taken(ring)
 
 
 @apart
