@@ -6,6 +6,7 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
@@ -110,17 +111,27 @@ def test_system_with_flow(number):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", range(8))
-def test_system_with_flow_on_paths(number):
-    """Streams that are spread over the paths of a tree."""
-    system = draw(number, kind="tree", cycles=FLOW_CYCLES)
-    system = with_flow(system, random.Random(f"lethe flow {number}"), FLOW_CYCLES)
-    system = with_paths(system, random.Random(f"lethe paths {number}"))
-    system = system.replace(flow={"paths": min(8, 1 << system.format.path_bits) >> number % 2})
-    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_flow_on_paths[{number}]' --full"
-    result = cosim(system, cycles=FLOW_CYCLES + AFTER, until_drained=False, reproduce=again)
+@pytest.mark.parametrize(("path_bits", "paths", "queue"), [(2, 4, 1), (3, 2, 0), (1, 2, 2)])
+def test_system_with_flow_on_paths(path_bits, paths, queue):
+    """Streams that are spread over the paths of a tree, and carry something."""
+    system = System.make(
+        topology={"kind": "tree", "arity": 2, "levels": 2},
+        wire={"path_bits": path_bits, "mtu": 24},
+        router={"queue": queue},
+        ni=OF_NI | {"linger": -1, "slots": 8},
+        timers={"path_after": 2},
+        faults={"loss": 0.02},
+        flow={"ports": 4, "paths": paths},
+        workload={"load": 0.2, "count": 0, "max_length": 16},
+    )
+    again = (
+        f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_flow_on_paths[{path_bits}-{paths}-{queue}]' --full"
+    )
+    result = cosim(system, cycles=FLOW_CYCLES, until_drained=False, reproduce=again)
     assert result.equal, result.report
-    assert result.cycles >= FLOW_CYCLES + AFTER and result.digest == result.golden_digest
+    golden = Golden(system)
+    golden.run(FLOW_CYCLES)
+    assert golden.sums["received"].sum() > 300
 
 
 @pytest.mark.parametrize("number", but([1], range(7)))
