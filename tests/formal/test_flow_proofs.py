@@ -29,7 +29,7 @@ MOST = 8
 #: The node that messages come from.
 OTHER = 1
 #: Cycles of a proof: a message to the own node is freed within 13, one of the NI, that is flushed, within 16.
-CYCLES, LONGER = 16, 18
+CYCLES, LONGER = 16, 17
 
 
 def _system(cells: int) -> System:
@@ -254,9 +254,9 @@ class CellSpecification(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("cells, cycles", but([(2, CYCLES)], [(2, CYCLES), (2, LONGER), (3, CYCLES)]))
-def test_a_cell_is_in_one_place(cells, cycles, tmp_path):
-    prove(CellSpecification(cells), tmp_path, cycles=cycles)
+@pytest.mark.parametrize("cycles", but([CYCLES], [CYCLES, LONGER]))
+def test_a_cell_is_in_one_place(cycles, tmp_path):
+    prove(CellSpecification(2), tmp_path, cycles=cycles)
 
 
 #: (class, as it is, as it must not be)
