@@ -1,22 +1,29 @@
-"""Judges flow under faults: runs of the golden model one after the other, until so many messages are judged.
+"""Judges flow under faults: runs of the golden model, one on each core, until so many messages are judged.
 
 Each part is a system of its own, drawn by a seed: links lose 0.3 of the worms and flip bits, one node is reset thirty
 times, and there may be an absence, a stall of a host, resets of other nodes, and a death.  The ledger's rules of flow
 judge every row (docs/use/traces.md): a message is placed once in a boot of its receiver, in its order, at the port that
 it was sent to, where there is a cell for it.  The generators' checkers compare every payload.
 
+Parts are added up in the order of their seeds, so that the sums do not depend on the number of processes.
+
 The exit code is 0 if nothing was found, 1 if something was, 2 for a wrong argument, 130 if it was interrupted.
 """
 
 import argparse
+import itertools
+import multiprocessing
+import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from campaign import a_file, natural, service_rows, write_sums
+from campaign import a_file, natural, positive, service_rows, write_sums
 
 from lethe.spec.config import System
 from lethe.spec.events import Event
@@ -171,6 +178,28 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
     return result
 
 
+def part(seed: int) -> Judged:
+    """One part, judged."""
+    return judged(*played(drawn(seed)))
+
+
+def _worker() -> None:
+    """An interrupt is for the process that adds up, which ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def parts(first: int, processes: int) -> Iterator[Judged]:
+    """The parts from a seed on, in their order, without end; with several processes a few are played ahead."""
+    if processes == 1:
+        yield from map(part, itertools.count(first))
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, _worker) as pool:  # leaving it ends the processes
+        ahead = [pool.apply_async(part, (seed,)) for seed in range(first, first + 4 * processes)]
+        for seed in itertools.count(first + len(ahead)):
+            yield ahead.pop(0).get()
+            ahead.append(pool.apply_async(part, (seed,)))
+
+
 def report(all_of: Judged, seconds: float) -> str:
     """The end of a campaign."""
     lines = [
@@ -192,24 +221,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=natural, default=10_000_000, help="how many are judged (default: 10⁷)")
     parser.add_argument("--seconds", type=natural, default=0, help="no new part begins after so long; 0: no limit")
     parser.add_argument("--first", type=natural, default=0, metavar="SEED", help="of the first part (default: 0)")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument("--processes", type=positive, default=cores, help=f"at a time (default: {cores}, the cores)")
     parser.add_argument("--json", type=a_file, metavar="FILE", help="write the sums there, too")
     chosen = parser.parse_args(arguments)
-    all_of, begin, seed, code, said = Judged(), time.monotonic(), chosen.first, 0, 0.0
+    all_of, begin, code, said = Judged(), time.monotonic(), 0, 0.0
+    coming = parts(chosen.first, chosen.processes)
     try:
         while all_of.messages < chosen.messages:
             spent = time.monotonic() - begin
             if chosen.seconds and spent > chosen.seconds:
                 break
-            all_of.add(judged(*played(drawn(seed))))
-            seed, spent = seed + 1, time.monotonic() - begin
+            all_of.add(next(coming))
+            spent = time.monotonic() - begin
             if spent - said > PROGRESS or all_of.messages >= chosen.messages:
                 told = (
-                    f"{all_of.parts:,} systems, {all_of.messages:,} messages, {sum(all_of.found.values()):,} findings"
+                    f"{all_of.parts:,} systems, {all_of.messages:,} of {chosen.messages:,} messages, "
+                    f"{sum(all_of.found.values()):,} findings"
                 )
                 print(f"safety: {told}, {spent:,.0f} s", file=sys.stderr, flush=True)
                 said = spent
     except KeyboardInterrupt:
         code = 130
+    finally:
+        coming.close()
     print(report(all_of, time.monotonic() - begin))
     if chosen.json:
         write_sums(parser, chosen.json, all_of)

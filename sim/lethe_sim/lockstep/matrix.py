@@ -163,6 +163,24 @@ def with_flow(system: System, chance: random.Random, cycles: int) -> System:
             continue  # a reset that overlaps another, or a limit below the longest message; draw on
 
 
+def with_much_flow(system: System, chance: random.Random, cycles: int) -> System:
+    """The system with flow, few losses, buffers that hold some, and late deaths: it carries hundreds of messages."""
+    faults = system.faults
+    return system.replace(
+        flow={
+            "cells": chance.choice((6, 24)), "in_order": chance.choice((1, 3)), "bound": True, "receive_limit": 0,
+            "send_limit": 0, "quota": 0, "watch": chance.choice((500, 4096)), "tries": 12,
+        },
+        ni={"slots": max(16, system.ni.slots)},
+        faults={
+            "loss": min(faults.loss, chance.choice((0.01, 0.05))), "flip": min(faults.flip, 0.0005),
+            "resets": faults.resets[:1],
+            "deaths": tuple(NodeDeath(node=one.node, start=cycles * 3 // 4 + one.start // 8) for one in faults.deaths),
+        },
+        workload={"load": max(system.workload.load, 0.4), "deadline": 0},
+    )  # fmt: skip
+
+
 def with_relay(system: System, chance: random.Random, cycles: int) -> System:
     """The system with relay, with tables that are large or too small; nodes die, and some are said to be dead and live.
 

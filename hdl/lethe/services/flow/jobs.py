@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
 from lethe.lib.first import first_of, lowest_of
+from lethe.lib.queue import step
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
@@ -201,6 +202,7 @@ class Jobs(wiring.Component):
         self._ending = Signal(self._shapes[1]["completion"])
         # Tick: the walk.  Probe: what is under way.  Cancel: the pointer.  Task.
         self._walking, self._walk_node = Signal(), Signal(of.node_bits)
+        self._walk_last = Signal(of.node_bits, init=of.nodes - 1)
         self._asked = Signal(3)  # ages, watches, map
         self._probing, self._probe_node = Signal(), Signal(of.node_bits)
         self._last_probed = Signal(of.node_bits, init=of.nodes - 1)
@@ -503,7 +505,7 @@ class Jobs(wiring.Component):
             "operation": Operation, "notice_code": 3, "notice_index": of.port_bits, "last": 1, "code": 3,
             "finishes": 1, "voids": 1, "tells_credit": 1, "raises": 1, "clears": 1,
             "begins_task": 1, "task": self._task.shape(), "ends_task": 1, "ends_rows": 1,
-            "ends_probe": 1, "probe_good": 1,
+            "ends_probe": 1, "probe_good": 1, "connects": 1,
             # What depends on what attempts and messages may change meanwhile.
             "if_connecting": 1, "if_within": 1, "if_ahead": 1, "if_probed": 1, "surely": 1, "if_moved": 1,
             "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
@@ -560,7 +562,7 @@ class Jobs(wiring.Component):
         """What several plans have in common."""
         soon = self._soon
         with m.If(self._comes_up):
-            self._plan(m, state_writes=1, state_word=Peer.UP, wanted_writes=1, wanted_word=0, notices=1)
+            self._plan(m, state_writes=1, state_word=Peer.UP, wanted_writes=1, wanted_word=0, notices=1, connects=1)
             self._keeps(m, heard=1)
         with m.If(soon["leaves"]):
             self._plan(m, state_writes=1, state_word=Peer.LEAVING, map_writes=1, map_word=0, notices=1)
@@ -896,9 +898,14 @@ class Jobs(wiring.Component):
 
         self._tasks_change(m, flush_acts)
         with m.If(planned["walked"] & self._last):
-            m.d.sync += self._walk_node.eq(self._walk_node + 1)
-            with m.If(self._walk_node == of.nodes - 1):
-                m.d.sync += [self._walk_node.eq(0), self._walking.eq(0)]
+            following = Signal(of.node_bits)
+            m.d.comb += following.eq(step(self._walk_node, of.nodes))
+            m.d.sync += self._walk_node.eq(following)
+            with m.If(self._walk_node == self._walk_last):
+                # The next walk begins with the node after that with which this one began.
+                m.d.sync += [
+                    self._walk_node.eq(step(following, of.nodes)), self._walk_last.eq(following), self._walking.eq(0),
+                ]  # fmt: skip
         with m.If(planned["cancels"]):
             m.d.sync += self._pointer.eq(Mux(self._pointer == of.slots - 1, 0, self._pointer + 1))
             with m.If(self.looked_lives & self.looked_leaves):
@@ -1016,6 +1023,9 @@ class Jobs(wiring.Component):
                 self._failures.eq(Mux(good, 0, failures)),
                 self._pause.eq(Mux(good, 0, Mux(waits > silence, waits, silence))),
             ]
+        # A PONG that comes after the end of its PING: that one has not failed.
+        with m.If(planned["connects"] & self._goes):
+            m.d.sync += [self._failures.eq(0), self._pause.eq(0)]
 
     def _set(self, m):
         given, of = self.set.payload, self._layouts

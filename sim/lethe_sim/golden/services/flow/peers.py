@@ -31,9 +31,10 @@ def leave(s, flow, node):
 
 @jit
 def come_up(s, flow, node):
-    """A peer is up."""
+    """A peer is up; the pause of the probe is over."""
     peer = peer_at(flow, node)
     peer.heard, peer.wanted = 1, 0
+    flow.pause, flow.pause_until = 0, min(flow.pause_until, s.cycle + 1)
     become(s, flow, node, Out.UP)
     notice(s, flow, node)
 

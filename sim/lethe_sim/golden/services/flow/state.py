@@ -395,8 +395,9 @@ class Flow(Record):
     ended_status: int
     ended_cause: int
     ended_incarnation: int
-    walk: int  # what is walked for, from which node on (`nodes`: there is no walk)
+    walk: int  # what is walked for, how many nodes were looked at (`nodes`: there is no walk), and which first
     walk_node: int
+    walk_first: int
     watches_from: int  # the cycle from which the next walk for watches is asked for
     ages_asked: int
     map_asked: int
@@ -494,7 +495,7 @@ def start(flow, cycle, ready_from):
     flow.data_acted_at = flow.acted_at = flow.credited_at = -NEVER
     flow.fetched = flow.ports - 1
     flow.probed = flow.nodes - 1
-    flow.walk_node = flow.nodes
+    flow.walk_node, flow.walk_first = flow.nodes, flow.nodes - 1
     flow.job_clears = flow.job_windows = flow.ports
     flow.last_job = Job.TASK
     for stream in range(flow.nodes * flow.ports):

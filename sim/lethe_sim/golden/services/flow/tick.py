@@ -68,14 +68,22 @@ def begin(flow, cycle):
     if flow.walk_node < flow.nodes:
         return
     flow.walk, flow.walk_node, flow.map_asked, flow.ages_asked = asked(flow, cycle), 0, 0, 0
+    flow.walk_first = 0 if flow.walk_first + 1 >= flow.nodes else flow.walk_first + 1
     if flow.walk & Walk.WATCHES:
         flow.watches_from += (1 + (cycle - flow.watches_from) // flow.watch) * flow.watch
+
+
+@jit
+def node_of(flow):
+    """The node whose turn it is: each walk begins with another one."""
+    node = flow.walk_first + flow.walk_node
+    return node if node < flow.nodes else node - flow.nodes
 
 
 @apart
 def act(s, flow):
     """The job of a node."""
-    node = flow.walk_node
+    node = node_of(flow)
     flow.walk_node += 1
     if node == s.node:
         return
@@ -172,7 +180,7 @@ def skip(flow, cycle):
 def pass_by(flow):
     """A job that finds nothing, but that a peer was heard."""
     if flow.walk & Walk.WATCHES:
-        peer = peer_at(flow, flow.walk_node)
+        peer = peer_at(flow, node_of(flow))
         peer.heard = peer.blocked = 0
     flow.walk_node += 1
     flow.job, flow.free_from, flow.acted_at = Job.NONE, flow.job_at + 1, flow.job_at

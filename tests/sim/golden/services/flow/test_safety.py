@@ -1,12 +1,15 @@
 """`scripts/safety`: its systems are legal and rough, what is sound passes, and what is not is found."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from lethe.spec import trace
 from lethe.spec.events import Event
+from tests.conftest import SCRIPTS
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +116,17 @@ def test_a_campaign_adds_up_and_says_so(safety, part, monkeypatch, tmp_path, cap
     one = safety.judged(golden, events)
     monkeypatch.setattr(safety, "played", lambda system: part)
     path = tmp_path / "found.json"
-    assert safety.main(["--messages", str(3 * one.messages), "--json", str(path)]) == 0
+    assert safety.main(["--processes", "1", "--messages", str(3 * one.messages), "--json", str(path)]) == 0
     out, error = capsys.readouterr()
     assert f"{3 * one.messages:,} messages of 3 systems" in out and out.endswith("over-run, with a wrong bit\n")
     assert "3 systems" in error and json.loads(path.read_text())["placed"] == 3 * one.placed
     bad = golden, altered(events, Event.FLOW_PLACE, swapped)
     monkeypatch.setattr(safety, "played", lambda system: bad)
-    assert safety.main(["--messages", "1"]) == 1
+    assert safety.main(["--processes", "1", "--messages", "1"]) == 1
     assert "disordered: cycle " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["--messages", "-1"], ["--seconds", "x"], ["--first"]])
+@pytest.mark.parametrize("arguments", [["--messages", "-1"], ["--seconds", "x"], ["--first"], ["--processes", "0"]])
 def test_wrong_arguments(safety, arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         safety.main(arguments)
@@ -134,8 +137,20 @@ def test_time_ends_a_campaign(safety, part, monkeypatch, capsys):
     clock = iter(range(0, 10_000, 40))
     monkeypatch.setattr(safety.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(safety, "played", lambda system: part)
-    assert safety.main(["--seconds", "100"]) == 0
+    assert safety.main(["--processes", "1", "--seconds", "100"]) == 0
     assert " systems (" in capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_the_sums_do_not_depend_on_the_processes(tmp_path):
+    """Whole parts in processes of their own: as many messages, of as many systems, as in one."""
+    found = []
+    for processes in ("1", "2"):
+        path = tmp_path / processes
+        arguments = ["--messages", "3000", "--first", "7", "--processes", processes, "--json", str(path)]
+        subprocess.run([sys.executable, str(SCRIPTS / "safety.py"), *arguments], check=True)
+        found.append(json.loads(path.read_text()))
+    assert found[0] == found[1] and found[0]["messages"] >= 3000
 
 
 def test_a_reset_of_a_receiver_that_has_no_data_under_way(safety, monkeypatch):
