@@ -98,13 +98,13 @@ class PoolSpecification(wiring.Component):
                 )
                 # In one cycle the one that is no control, and of two alike that in the buffer with the lesser number.
                 before = later[-1] | ((later == 0) & their[1] & ~control)
+                ready = waiting & (now - entered >= 2) & (now - their[0] >= 2)
                 if self._climbs:
-                    # What goes behind begins only if what goes before it does, or came in the cycle before.
-                    ready, theirs_ready = now - entered >= 2, now - their[0] >= 2
-                    m.d.comb += Assert(~(waiting & before & their[2] & ready & ~begins))
-                    m.d.comb += Assert(~(waiting & ~before & begins & theirs_ready & ~their[2]))
+                    # What goes behind begins only if what goes before it does.
+                    m.d.comb += Assert(~(ready & Mux(before, their[2] & ~begins, begins & ~their[2])))
                 else:
-                    m.d.comb += Assert(~(waiting & Mux(before, pool.head[other], head)))
+                    m.d.comb += Assert(~(ready & Mux(before, pool.head[other], head)))
+                m.d.comb += Assert(~(begins & (now - entered < 2)))
         entering = count(list(pool.refused)) - count(list(pool.full))
         m.d.sync += kept.eq(kept + entering - count(leaves))
         m.d.comb += [

@@ -399,16 +399,15 @@ class PooledRouter(PinnedRouter):
 
     def step(self, flits: list[Flit]) -> list[int]:
         # What leaves is decided on the start of the cycle.
-        self.taken = [held or self._first(o) is not None for o, held in enumerate(self.held)]
-        climbers, first_up = sorted(self._waiting(UP), key=self._order), self.ports - self.up_ports
+        self.taken = [held or bool(self._waiting(o)) for o, held in enumerate(self.held)]
+        climbers, first_up = self._waiting(UP), self.ports - self.up_ports
         turn = cut(derived.draw(self.chance) >> 16 & 0xFF, self.up_ports) if climbers else 0
         if climbers:
             self.taken[first_up:] = [True] * self.up_ports
         self.unused = self._free()
         free = [o for o in sorted(range(first_up, self.ports), key=lambda o: o - first_up ^ turn) if not self.held[o]]
-        for climber, o in zip(climbers, free, strict=False):
-            if self.cycle >= climber.stored + WAITS:
-                climber.output = o
+        for climber, o in zip(sorted(self._asking(UP), key=self._order), free, strict=False):
+            climber.output = o
         leaving = [self._leaves(o) for o in range(self.ports)]
         words = self._forward([self._store(i, flit) for i, flit in enumerate(flits)])
         for i, buffer in list(self.storing.items()):
@@ -425,10 +424,13 @@ class PooledRouter(PinnedRouter):
 
     def _first(self, o: int) -> Buffer | None:
         """The worm that an output goes to next, of those WAITING."""
-        return min(self._waiting(o), key=self._order, default=None)
+        return min(self._asking(o), key=self._order, default=None)
 
     def _waiting(self, o: int) -> list[Buffer]:
         return [buffer for buffer in self.buffers if buffer.state == "WAITING" and buffer.output == o]
+
+    def _asking(self, o: int) -> list[Buffer]:
+        return [buffer for buffer in self._waiting(o) if self.cycle >= buffer.stored + WAITS]
 
     def _order(self, buffer: Buffer) -> tuple[int, bool, int]:
         """Control goes as if it had been stored so many cycles before."""
@@ -445,7 +447,7 @@ class PooledRouter(PinnedRouter):
             if buffer.state == "LEAVING" and buffer.output == o:
                 return buffer
         first = self._first(o)
-        return None if self.held[o] or first is None or self.cycle < first.stored + WAITS else first
+        return None if self.held[o] else first
 
     def _store(self, i: int, flit: Flit) -> Flit:
         """What the rules of section 3 have to do with a flit: nothing if it goes behind a worm that is stored."""

@@ -94,8 +94,10 @@ class Pool(wiring.Component):
         routes = [Signal(ports, name=f"route{b}") for b in worms]
         takes = [Signal(ports, name=f"takes{b}") for b in worms]  # the head of this input
         before = self._order(m, takes)
-        first = self._first(routes, before)
-        up = self._climbers(m, routes, before) if self._up_ports else None
+        # Where none overtakes another, those that do not ask yet come last.
+        asking = waiting & ready if self._control_first else waiting
+        first = self._first(routes, before, asking)
+        up = self._climbers(m, routes, before, asking) if self._up_ports else None
         self._place(m, takes)
         for o in inputs:
             m.d.comb += self.waits[o].eq(Cat(waiting[b] & routes[b][o] for b in worms).any())
@@ -184,18 +186,16 @@ class Pool(wiring.Component):
                 before[a, b], before[b, a] = older, ~older
         return before
 
-    def _first(self, routes: list[Signal], before: dict[tuple[int, int], Value]) -> list[Value]:
-        """For each buffer whether no worm that waits for the same output goes before its own."""
+    def _first(self, routes: list[Signal], before: dict[tuple[int, int], Value], asking: Value) -> list[Value]:
+        """For each buffer whether no worm that asks for the same output goes before its own."""
         found = []
         for b in range(self._worms):
-            others = [
-                self.waiting[a] & (routes[a] & routes[b]).any() & before[a, b] for a in range(self._worms) if a != b
-            ]
+            others = [asking[a] & (routes[a] & routes[b]).any() & before[a, b] for a in range(self._worms) if a != b]
             found.append(~Cat(others).any() if others else Const(1, 1))
         return found
 
-    def _climbers(self, m, routes: list[Signal], before) -> list[tuple[Value, Value]]:
-        """For each buffer whether its worm waits for any up-port, and which it gets: the first worm the first free one,
+    def _climbers(self, m, routes: list[Signal], before, asking: Value) -> list[tuple[Value, Value]]:
+        """For each buffer whether its worm asks for any up-port, and which it gets: the first worm the first free one,
         the second the second, and so on.
         """
         ups, worms = range(self._up_ports), range(self._worms)
@@ -205,7 +205,7 @@ class Pool(wiring.Component):
         climbs = [Signal(name=f"climbs{b}") for b in worms]
         found = []
         for b in worms:
-            m.d.comb += climbs[b].eq(self.waiting[b] & routes[b][first_up])
+            m.d.comb += climbs[b].eq(asking[b] & routes[b][first_up])
             place = Signal(range(max(2, self._worms)), name=f"place{b}")
             m.d.comb += place.eq(count([climbs[a] & before[a, b] for a in worms if a != b]))
             found.append((climbs[b], Cat(free[u] & (places[u] == place) for u in ups)))

@@ -88,7 +88,7 @@ def leave(k, f, ev, cycle, number):
             next_flit(k, f, ev, cycle, number, buffer)
             continue
         ready = held.mode == WAITING and held.output != UP and cycle >= held.entered + READY
-        if ready and f.ports[first + held.output].free_from <= cycle and oldest(k, f, number, buffer):
+        if ready and f.ports[first + held.output].free_from <= cycle and goes_first(k, f, cycle, number, buffer):
             begin(k, f, ev, cycle, number, buffer)
     if f.routers[number].climbing > 0:
         climb(k, f, ev, cycle, number)
@@ -96,11 +96,11 @@ def leave(k, f, ev, cycle, number):
 
 @jit
 def climb(k, f, ev, cycle, number):
-    """The first worm that waits for any up-port gets the first that is free, the second the second, and so on."""
+    """The first worm that asks for any up-port gets the first that is free, the second the second, and so on."""
     router = f.routers[number]
     ups = router.ports - k.arity * k.dilation
     turn, behind = draw_of(f, router, cycle) >> 16 & 0xFF & all_bits(ups), -NEVER
-    buffer = next_climber(k, f, number, behind)
+    buffer = next_climber(k, f, cycle, number, behind)
     for place in range(all_bits(ups) + 1):
         up = place ^ turn
         if buffer < 0:
@@ -108,34 +108,34 @@ def climb(k, f, ev, cycle, number):
         if up < ups and f.ports[router.first_port + k.arity * k.dilation + up].free_from <= cycle:
             held = f.pool[buffer]
             behind = held.order
-            if cycle >= held.entered + READY:
-                held.output = k.arity * k.dilation + up
-                router.climbing -= 1
-                router.climbed = cycle
-                f.ports[router.first_port + held.output].waiting += 1
-                begin(k, f, ev, cycle, number, buffer)
-            buffer = next_climber(k, f, number, behind)
+            held.output = k.arity * k.dilation + up
+            router.climbing -= 1
+            router.climbed = cycle
+            f.ports[router.first_port + held.output].waiting += 1
+            begin(k, f, ev, cycle, number, buffer)
+            buffer = next_climber(k, f, cycle, number, behind)
 
 
 @jit
-def next_climber(k, f, number, behind):
-    """The buffer of the first worm in the order behind this one that waits for any up-port; −1: none."""
+def next_climber(k, f, cycle, number, behind):
+    """The buffer of the first worm in the order behind this one that asks for any up-port; −1: none."""
     found = -1
     for buffer in range(number * k.pool, (number + 1) * k.pool):
         held = f.pool[buffer]
-        waits = held.mode == WAITING and held.output == UP and held.order > behind
-        if waits and (found < 0 or held.order < f.pool[found].order):
+        asks = held.mode == WAITING and held.output == UP and cycle >= held.entered + READY
+        if asks and held.order > behind and (found < 0 or held.order < f.pool[found].order):
             found = buffer
     return found
 
 
 @jit
-def oldest(k, f, number, buffer):
-    """Whether no other worm that waits for the same output goes before."""
+def goes_first(k, f, cycle, number, buffer):
+    """Whether no other worm that asks for the same output goes before."""
     held = f.pool[buffer]
     for at in range(number * k.pool, (number + 1) * k.pool):
         other = f.pool[at]
-        if other.mode == WAITING and other.output == held.output and other.order < held.order:
+        asks = other.mode == WAITING and other.output == held.output and cycle >= other.entered + READY
+        if asks and other.order < held.order:
             return False
     return True
 
