@@ -11,7 +11,16 @@ from lethe.spec.sections.router import QUEUES
 from lethe.spec.trace import LENGTH
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import cosim, hosted
-from lethe_sim.lockstep.matrix import KINDS, draw, with_flow, with_much_flow, with_paths, with_relay, with_services
+from lethe_sim.lockstep.matrix import (
+    KINDS,
+    draw,
+    with_flow,
+    with_much_flow,
+    with_paths,
+    with_pools,
+    with_relay,
+    with_services,
+)
 from lethe_sim.lockstep.simulators import has_icarus
 from tests.helpers.tiers import but
 
@@ -81,6 +90,18 @@ def test_system_with_paths(number):
     system = draw(number, kind="tree", cycles=PATHS_CYCLES, options=number % 2 > 0)
     system = with_paths(system, random.Random(f"lethe paths {number}"))
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_paths[{number}]' --full"
+    result = cosim(system, cycles=PATHS_CYCLES + AFTER, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= PATHS_CYCLES + AFTER and result.digest == result.golden_digest
+
+
+@pytest.mark.parametrize("number", but([], range(8)))
+def test_system_with_pools(number):
+    """Pools whose worms take any up-port, or let control pass; even numbers are trees.  Slots linger."""
+    kind = {"kind": "tree"} if number % 2 == 0 else {}
+    system = draw(number, cycles=PATHS_CYCLES, options=number % 4 > 1, **kind)
+    system = with_pools(system, random.Random(f"lethe pools {number}"))
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_pools[{number}]' --full"
     result = cosim(system, cycles=PATHS_CYCLES + AFTER, until_drained=False, reproduce=again)
     assert result.equal, result.report
     assert result.cycles >= PATHS_CYCLES + AFTER and result.digest == result.golden_digest

@@ -90,6 +90,10 @@ def _nodes(system: System) -> Iterator[str]:
     if system.pool:
         count = "one worm" if system.pool == 1 else f"{system.pool} worms"
         yield f"each router has room for {count} of all inputs, for {system.longest_wait:,} cycles at most"
+    if system.climbs_freely:
+        yield "a worm takes any up-port that is free"
+    if system.control_first:
+        yield f"Acks and Forgets pass what came into the pool up to {_cycles(system.control_first)} before them"
     if system.golden_only:
         key, value, _ = system.golden_only
         yield f"golden model only: {key} = {value}"

@@ -2,11 +2,13 @@
 
 import pytest
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from lethe.fabric.order import count
 from lethe.fabric.pool import Pool
+from lethe.spec.events import CONTROL_KINDS
+from lethe.spec.wire import KIND_BITS
 from tests.helpers.proof import prove
 from tests.helpers.proof_systems import MAX_FLITS, crossbar
 
@@ -17,24 +19,31 @@ PORTS = 2
 class PoolSpecification(wiring.Component):
     """Whatever arrives, and whichever heads are refused: no buffer is in two places, none is lost, and none stays.
 
-    A flit carries the cycle in which it comes.  Outputs are held by what leaves the pool, and by others at will.
+    A flit carries a kind, and the cycle in which it comes.  Outputs are held by what leaves the pool.
 
     Parameters
     ----------
     longest : cycles from the entry of a worm to the end of its leaving, if nobody else holds outputs
     capacity : worms that are kept at most, and that are kept before any is discarded
+    climbs : every worm takes any of the outputs
+    first : cycles by which control passes others
+    passes : cycles by which that is checked
     """
 
-    def __init__(self, worms, *, longest=None, capacity=None):
-        self._worms = worms
-        self._longest = worms * (MAX_FLITS + 1) + 3 if longest is None else longest
+    def __init__(self, worms, *, longest=None, capacity=None, climbs=False, first=0, passes=None):
+        self._worms, self._climbs, self._first = worms, climbs, first
+        self._passes = first if passes is None else passes
+        self._longest = first + worms * (MAX_FLITS + 1) + 3 if longest is None else longest
         self._capacity = worms if capacity is None else capacity
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
         worms = range(self._worms)
-        m.submodules.pool = pool = Pool(crossbar(2).format, PORTS, self._worms)
+        ups = PORTS if self._climbs else 0
+        m.submodules.pool = pool = Pool(crossbar(2).format, PORTS, self._worms, ups, self._first)
+        if self._climbs:
+            m.d.comb += pool.turn_up.eq(AnySeq(1))
         now, used = Signal(CLOCK), pool.waiting | pool.leaving
         kept, held = Signal(range(self._worms + PORTS + 1)), Signal(PORTS)
         m.d.sync += now.eq(now + 1)
@@ -44,11 +53,11 @@ class PoolSpecification(wiring.Component):
                 flit.valid.eq(valid),
                 flit.first.eq(valid & AnySeq(1)),
                 flit.last.eq(valid & AnySeq(1)),
-                flit.data.eq(Mux(valid, now, 0)),
+                flit.data.eq(Mux(valid, Cat(AnySeq(KIND_BITS), now), 0)),
                 pool.refused[i].eq(flit.valid & flit.first & AnySeq(1)),
             ]
             to = AnySeq(1)
-            m.d.comb += pool.routes.word_select(i, PORTS).eq(Cat(~to, to))
+            m.d.comb += pool.routes.word_select(i, PORTS).eq(Const(3, PORTS) if self._climbs else Cat(~to, to))
         m.d.comb += [pool.turn.eq(AnySeq(1)), pool.held.eq(held)]
 
         leaves, entries = [], []
@@ -57,30 +66,45 @@ class PoolSpecification(wiring.Component):
             asks, entered = pool.asks.word_select(b, PORTS), Signal(CLOCK, name=f"entered{b}")
             begins = (asks & ~held).any()
             leaves.append(pool.leaving[b] & ~body | (begins | body) & (out.last | pool.longest[b]))
-            came, next_came = out.data[:CLOCK], Signal(CLOCK, name=f"next_came{b}")
+            came, next_came = out.data[KIND_BITS:][:CLOCK], Signal(CLOCK, name=f"next_came{b}")
+            control = Cat(out.data[:KIND_BITS] == kind for kind in CONTROL_KINDS).any() if self._passes else Const(0, 1)
             m.d.sync += next_came.eq(came + 1)
             m.d.comb += [
                 Assert(~(pool.waiting[b] & pool.leaving[b])),
                 Assert(~(head & body)),
-                Assert(~used[b] | (count(list(pool.routed.word_select(b, PORTS))) == 1)),
+                Assert(
+                    ~used[b] | self._climbs & pool.waiting[b] | (count(list(pool.routed.word_select(b, PORTS))) == 1)
+                ),
                 Assert(~head | out.first),
                 # What leaves without ``first`` is the next flit of the worm, and came in the cycle after it.
                 Assert(~body | (~out.first & (came == next_came))),
                 Assert(~used[b] | (now - entered <= self._longest)),
             ]
-            entries.append(entered)
+            entries.append((entered, control, begins))
             with m.If(~used[b]):
                 m.d.sync += entered.eq(now)
             for other in range(b):
                 together = pool.leaving[b] & pool.leaving[other]
                 same = (pool.routed.word_select(b, PORTS) & pool.routed.word_select(other, PORTS)).any()
                 m.d.comb += Assert(~(together & same))
-                # Of two that wait for one output only the one that came first asks.
-                later = Signal(CLOCK, name=f"later{b}_{other}")
+                # Nothing is given out twice.
+                theirs = pool.asks.word_select(other, PORTS)
+                m.d.comb += Assert(~(asks & theirs & ~held).any())
+                # Of two that wait for one output only the one that came first asks.  Control comes as if earlier.
+                later, their = Signal(CLOCK, name=f"later{b}_{other}"), entries[other]
                 waiting = pool.waiting[b] & pool.waiting[other] & same
-                m.d.comb += later.eq(entered - entries[other])
-                # In one cycle the one in the buffer with the lesser number is the first.
-                m.d.comb += Assert(~(waiting & Mux(later[-1], pool.head[other], head)))
+                m.d.comb += later.eq(
+                    entered - their[0] + Mux(their[1], self._passes, 0) - Mux(control, self._passes, 0)
+                )
+                # In one cycle the one that is no control, and of two alike that in the buffer with the lesser number.
+                before = later[-1] | ((later == 0) & their[1] & ~control)
+                ready = waiting & (now - entered >= 2) & (now - their[0] >= 2)
+                if self._climbs:
+                    # What goes behind begins only if what goes before it does.
+                    m.d.comb += Assert(~(ready & Mux(before, their[2] & ~begins, begins & ~their[2])))
+                else:
+                    m.d.comb += Assert(~(ready & Mux(before, pool.head[other], head)))
+                m.d.comb += Assert(~(begins & (now - entered < 2)))
         entering = count(list(pool.refused)) - count(list(pool.full))
         m.d.sync += kept.eq(kept + entering - count(leaves))
         m.d.comb += [
@@ -97,14 +121,26 @@ class PoolSpecification(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("worms, cycles", [(1, 14), (2, 12), (3, 9)])
-def test_no_buffer_is_lost_or_in_two_places(worms, cycles, tmp_path):
-    prove(PoolSpecification(worms), tmp_path, cycles=cycles)
+@pytest.mark.parametrize(
+    "worms, cycles, options",
+    [
+        (1, 14, {}), (2, 12, {}), (3, 10, {}),
+        (2, 12, {"climbs": True}), (3, 10, {"climbs": True}),
+        (3, 10, {"first": 3}), (3, 10, {"climbs": True, "first": 2}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_buffer_is_lost_or_in_two_places(worms, cycles, options, tmp_path):
+    prove(PoolSpecification(worms, **options), tmp_path, cycles=cycles)
 
 
 def test_false_claims_about_it_are_refuted(tmp_path):
-    for number, false in enumerate(({"longest": 4}, {"capacity": 1})):
+    false = (
+        (2, {"longest": 4}), (2, {"capacity": 1}), (3, {"first": 3, "passes": 0}), (3, {"first": 3, "passes": 2}),
+        (2, {"climbs": True, "longest": 4}), (3, {"climbs": True, "first": 2, "passes": 0}),
+    )  # fmt: skip
+    for number, (worms, claim) in enumerate(false):
         folder = tmp_path / str(number)
         folder.mkdir()
         with pytest.raises(AssertionError, match="Assert failed"):
-            prove(PoolSpecification(2, **false), folder, cycles=12)
+            prove(PoolSpecification(worms, **claim), folder, cycles=11)

@@ -18,7 +18,10 @@ DEFAULTS = {
         "flit_bits": 64, "node_bits": 0, "slot_bits": 0, "generation_bits": 12, "incarnation_bits": 4, "try_bits": 1,
         "class_bits": 3, "mode_bits": 2, "ext_bits": 2, "mtu": 32, "tag_bits": 16,
     },
-    "router": {"latency": 1, "queue": 0, "pool": 0, "flow": "discard", "max_wait": 64},
+    "router": {
+        "latency": 1, "queue": 0, "pool": 0, "pool_path": "pinned", "control_first": 0, "flow": "discard",
+        "max_wait": 64,
+    },
     "ni": {
         "slots": 16, "sets": 16, "ways": 4, "reply_depth": 16, "deliver_flits": 0, "deliver_records": 16,
         "control_classes": 0, "control_flits": 0, "control_records": 0, "control_slots": 0, "reserved_slots": 0,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.third import derived
 from tests.third.derived import Numbers, scale
-from tests.third.ni import ACK, Flit, Queue
+from tests.third.ni import ACK, FORGET, REJECT, SEND, Flit, Queue
 
 FORWARD, DISCARD_BUSY, DISCARD_CONTENTION, DISCARD_UP, DISCARD_ROUTE = 32, 33, 34, 35, 36
 STRAY, FRAGMENT, OVERLONG, LOST, DEAD, FLIP, DISCARD_FULL = 37, 38, 39, 40, 41, 42, 43
@@ -385,7 +385,10 @@ class PooledRouter(PinnedRouter):
 
     def __init__(self, numbers: Numbers, shape: Shape, number: int):
         super().__init__(numbers, shape, number)
-        self.buffers = [Buffer(b) for b in range(numbers.section["router"]["pool"])]
+        settings = numbers.section["router"]
+        self.buffers = [Buffer(b) for b in range(settings["pool"])]
+        self.climbs = settings["pool_path"] == "any"
+        self.control_first = settings["control_first"]
         #: The buffer of each input in STORE.
         self.storing: dict[int, Buffer] = {}
         self.cycle = 0
@@ -396,8 +399,15 @@ class PooledRouter(PinnedRouter):
 
     def step(self, flits: list[Flit]) -> list[int]:
         # What leaves is decided on the start of the cycle.
-        self.taken = [held or self._first(o) is not None for o, held in enumerate(self.held)]
+        self.taken = [held or bool(self._waiting(o)) for o, held in enumerate(self.held)]
+        climbers, first_up = self._waiting(UP), self.ports - self.up_ports
+        turn = cut(derived.draw(self.chance) >> 16 & 0xFF, self.up_ports) if climbers else 0
+        if climbers:
+            self.taken[first_up:] = [True] * self.up_ports
         self.unused = self._free()
+        free = [o for o in sorted(range(first_up, self.ports), key=lambda o: o - first_up ^ turn) if not self.held[o]]
+        for climber, o in zip(sorted(self._asking(UP), key=self._order), free, strict=False):
+            climber.output = o
         leaving = [self._leaves(o) for o in range(self.ports)]
         words = self._forward([self._store(i, flit) for i, flit in enumerate(flits)])
         for i, buffer in list(self.storing.items()):
@@ -414,8 +424,22 @@ class PooledRouter(PinnedRouter):
 
     def _first(self, o: int) -> Buffer | None:
         """The worm that an output goes to next, of those WAITING."""
-        waiting = [buffer for buffer in self.buffers if buffer.state == "WAITING" and buffer.output == o]
-        return min(waiting, key=lambda buffer: (buffer.stored, buffer.number), default=None)
+        return min(self._asking(o), key=self._order, default=None)
+
+    def _waiting(self, o: int) -> list[Buffer]:
+        return [buffer for buffer in self.buffers if buffer.state == "WAITING" and buffer.output == o]
+
+    def _asking(self, o: int) -> list[Buffer]:
+        return [buffer for buffer in self._waiting(o) if self.cycle >= buffer.stored + WAITS]
+
+    def _order(self, buffer: Buffer) -> tuple[int, bool, int]:
+        """Control goes as if it had been stored so many cycles before."""
+        kind = self.n.fields([buffer.flits[0].data])["kind"] if self.control_first else SEND
+        control = kind in (ACK, FORGET, REJECT)
+        return buffer.stored - control * self.control_first, control, buffer.number
+
+    def _asks(self, i: int, head: Flit) -> int | None:
+        return Router._asks(self, i, head) if self.climbs else super()._asks(i, head)
 
     def _leaves(self, o: int) -> Buffer | None:
         """The buffer whose next flit passes to an output in this cycle, or whose worm ends for want of one."""
@@ -423,7 +447,7 @@ class PooledRouter(PinnedRouter):
             if buffer.state == "LEAVING" and buffer.output == o:
                 return buffer
         first = self._first(o)
-        return None if self.held[o] or first is None or self.cycle < first.stored + WAITS else first
+        return None if self.held[o] else first
 
     def _store(self, i: int, flit: Flit) -> Flit:
         """What the rules of section 3 have to do with a flit: nothing if it goes behind a worm that is stored."""
@@ -441,11 +465,17 @@ class PooledRouter(PinnedRouter):
         fate: dict[int, tuple[int, int | None]] = {}
         given, unused = set(), list(self.unused)
         refused: list[tuple[int, int]] = []
+        d, first_up = self.chance, self.ports - self.up_ports
+        h, u = cut(d >> 8 & 0xFF, self.ports), cut(d >> 16 & 0xFF, self.up_ports) if self.up_ports else 0
+        free = [o for o in sorted(range(first_up, self.ports), key=lambda o: o - first_up ^ u) if not self.taken[o]]
+        climbs = dict(zip(sorted((i for i, o in asked.items() if o == UP), key=lambda i: i ^ h), free, strict=False))
         for i in sorted(asked, key=lambda i: i ^ w):
             o = asked[i]
             if o is None:
                 fate[i] = DISCARD_ROUTE, None
-            elif self.taken[o] or o in given:
+            elif i in climbs:
+                fate[i] = FORWARD, climbs[i]
+            elif o == UP or self.taken[o] or o in given:
                 refused.append((i, o))
             else:
                 fate[i] = FORWARD, o

@@ -71,6 +71,8 @@ class Fabric(wiring.Component):
                 self._queue,
                 self._max_wait,
                 self._pool,
+                system.climbs_freely,
+                system.control_first,
             )
             routers.append(router)
             m.d.comb += [
@@ -79,7 +81,7 @@ class Fabric(wiring.Component):
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
-            if Router.pins(rule, self._queue or self._pool, system.format):
+            if Router.pins(rule, self._queue or self._pool, system.format, system.climbs_freely):
                 m.d.comb += router.salt.eq(salt_for(seed))
 
         mortal = {fault.link for fault in system.link_deaths}

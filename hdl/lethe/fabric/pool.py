@@ -6,7 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
-from lethe.spec.wire import Wire
+from lethe.spec.events import CONTROL_KINDS
+from lethe.spec.wire import KIND_BITS, Wire
 
 from .input_queue import SHALLOW
 from .order import count, ranks
@@ -26,6 +27,8 @@ class Pool(wiring.Component):
     wire : format of the flits
     ports : inputs, and outputs
     worms : buffers, at least 1
+    up_ports : outputs, those with the highest numbers, of which a worm that climbs takes any; 0: it asks for one
+    control_first : cycles by which control passes what came before it; 0: it does not
 
     Members
     -------
@@ -34,9 +37,11 @@ class Pool(wiring.Component):
     refused : In(ports)
         Which of them are heads that do not get their output.
     routes : In(ports · ports)
-        For each input a bit for each output: what its head asks for, one of them if it is refused.
+        For each input a bit for each output: what its head asks for if it is refused, one of them, or all up-ports.
     turn : In
         Heads that are refused in one cycle come in the order of ``i ^ turn``.
+    turn_up : In, with ``up_ports``
+        Up-ports are taken in the order of ``number ^ turn_up``.
     held : In(ports)
         Which outputs are held.
     full : Out(ports)
@@ -44,21 +49,22 @@ class Pool(wiring.Component):
     waits : Out(ports)
         Outputs that some worm waits for: no head that arrives gets them.
     asks : Out(worms · ports)
-        For each buffer a bit for each output: it has the oldest worm that waits for the output, and is ready.
+        For each buffer a bit for each output: its worm is ready, and of those that wait for the output the first.
     o : Out(flit), one for each buffer
         What passes in this cycle, if the output is not held by another.  Its other bits mean nothing without ``valid``.
     routed : Out(worms · ports)
-        For each buffer the output of its worm, one-hot.
+        For each buffer the output of its worm, one-hot; while one that climbs waits, all up-ports.
     head, body, longest : Out(worms)
         Its worm begins to leave if ``held`` allows; goes on; and has as many flits as it may, without a last one.
 
     Reset empties it.
     """
 
-    def __init__(self, wire: Wire, ports: int, worms: int):
+    def __init__(self, wire: Wire, ports: int, worms: int, up_ports: int = 0, control_first: int = 0):
         if worms < 1:
             raise ValueError(f"worms must be at least 1, not {worms!r}")
         self._wire, self._ports, self._worms = wire, ports, worms
+        self._up_ports, self._control_first = up_ports, control_first
         self.waiting, self.leaving = Signal(worms), Signal(worms)
         flit = flit_layout(wire)
         super().__init__(
@@ -77,6 +83,7 @@ class Pool(wiring.Component):
                 "body": Out(worms),
                 "longest": Out(worms),
             }
+            | ({"turn_up": In((up_ports - 1).bit_length())} if up_ports else {})
         )
 
     def elaborate(self, platform):
@@ -86,13 +93,22 @@ class Pool(wiring.Component):
         waiting, leaving, ready = self.waiting, self.leaving, Signal(self._worms)
         routes = [Signal(ports, name=f"route{b}") for b in worms]
         takes = [Signal(ports, name=f"takes{b}") for b in worms]  # the head of this input
-        oldest = self._ages(m, routes, Cat(take.any() for take in takes))
+        before = self._order(m, takes)
+        # Where none overtakes another, those that do not ask yet come last.
+        asking = waiting & ready if self._control_first else waiting
+        first = self._first(routes, before, asking)
+        up = self._climbers(m, routes, before, asking) if self._up_ports else None
         self._place(m, takes)
         for o in inputs:
             m.d.comb += self.waits[o].eq(Cat(waiting[b] & routes[b][o] for b in worms).any())
         for b in worms:
             taken, begins, goes_on = Signal(name=f"taken{b}"), Signal(name=f"begins{b}"), Signal(name=f"goes_on{b}")
-            asks = (waiting[b] & ready[b] & oldest[b]).replicate(ports) & routes[b]
+            asks = (waiting[b] & ready[b] & first[b]).replicate(ports) & routes[b]
+            if up is not None:
+                climbs, gets = up[b]
+                asks = Mux(
+                    climbs, Cat(Const(0, ports - self._up_ports), ready[b].replicate(self._up_ports) & gets), asks
+                )
             read = Signal(range(flits + 1), name=f"read{b}")
             after = Mux(begins | (leaving[b] & self.body[b]), read + 1, 0)
             stored = self._buffer(m, b, takes[b], read, after[: len(read)])
@@ -100,7 +116,7 @@ class Pool(wiring.Component):
                 taken.eq(takes[b].any()),
                 self.asks.word_select(b, ports).eq(asks),
                 self.routed.word_select(b, ports).eq(routes[b]),
-                self.head[b].eq(waiting[b] & ready[b] & oldest[b]),
+                self.head[b].eq(waiting[b] & ready[b] & first[b] if up is None else asks.any()),
                 self.body[b].eq(leaving[b] & stored.valid),
                 self.longest[b].eq(self.body[b] & ~stored.last & (read == flits - 1)),
                 begins.eq((self.asks.word_select(b, ports) & ~self.held).any()),
@@ -116,6 +132,9 @@ class Pool(wiring.Component):
                 leaving[b].eq(goes_on),
                 read.eq(after),
             ]
+            if up is not None:
+                with m.If(begins):  # what climbs has its up-port
+                    m.d.sync += routes[b].eq(asks & ~self.held)
             with m.If(taken):
                 m.d.sync += routes[b].eq(
                     Cat(Cat(takes[b][i] & self.routes[i * ports + o] for i in inputs).any() for o in inputs)
@@ -134,25 +153,62 @@ class Pool(wiring.Component):
                 m.d.comb += take[i].eq(found[-1])
             m.d.comb += self.full[i].eq(self.refused[i] & ~Cat(found).any())
 
-    def _ages(self, m, routes: list[Signal], taken: Value) -> list[Value]:
-        """For each buffer whether no worm has waited for the same output for longer."""
-        worms = range(self._worms)
-        older = {}  # of two buffers, whether the worm of the first came before that of the second
+    def _order(self, m, takes: list[Signal]) -> dict[tuple[int, int], Value]:
+        """For each two buffers whether the worm of the first goes before that of the second."""
+        worms, taken = range(self._worms), Cat(take.any() for take in takes)
+        kinds = [flit.data[:KIND_BITS] for flit in self.i]
+        comes = [Const(0, 1) for _ in worms]  # control comes in
+        is_control, young = comes, comes
+        if self._control_first:
+            comes = [Signal(name=f"comes{b}") for b in worms]
+            is_control = [Signal(name=f"is_control{b}") for b in worms]
+            young = [Signal(name=f"young{b}") for b in worms]  # came not too long ago to be passed
+        for b in worms if self._control_first else ():
+            of_control = [
+                take & Cat(kind == one for one in CONTROL_KINDS).any()
+                for take, kind in zip(takes[b], kinds, strict=True)
+            ]
+            left = Signal(range(self._control_first), name=f"left{b}")
+            m.d.comb += [comes[b].eq(Cat(of_control).any()), young[b].eq(left != 0)]
+            m.d.sync += left.eq(Mux(taken[b], self._control_first - 1, left - young[b]))
+            with m.If(taken[b]):
+                m.d.sync += is_control[b].eq(comes[b])
+        before: dict[tuple[int, int], Value] = {}
         for a in worms:
             for b in range(a + 1, self._worms):
-                older[a, b] = Signal(name=f"older{a}_{b}")
+                older = Signal(name=f"older{a}_{b}")
+                passes = comes[b] & Mux(taken[a], ~comes[a], ~is_control[a] & young[a])
+                passed = comes[a] & ~is_control[b] & young[b]
                 with m.If(taken[b]):
-                    m.d.sync += older[a, b].eq(1)
+                    m.d.sync += older.eq(~passes if self._control_first else 1)
                 with m.Elif(taken[a]):
-                    m.d.sync += older[a, b].eq(0)
+                    m.d.sync += older.eq(passed if self._control_first else 0)
+                before[a, b], before[b, a] = older, ~older
+        return before
+
+    def _first(self, routes: list[Signal], before: dict[tuple[int, int], Value], asking: Value) -> list[Value]:
+        """For each buffer whether no worm that asks for the same output goes before its own."""
+        found = []
+        for b in range(self._worms):
+            others = [asking[a] & (routes[a] & routes[b]).any() & before[a, b] for a in range(self._worms) if a != b]
+            found.append(~Cat(others).any() if others else Const(1, 1))
+        return found
+
+    def _climbers(self, m, routes: list[Signal], before, asking: Value) -> list[tuple[Value, Value]]:
+        """For each buffer whether its worm asks for any up-port, and which it gets: the first worm the first free one,
+        the second the second, and so on.
+        """
+        ups, worms = range(self._up_ports), range(self._worms)
+        first_up = self._ports - self._up_ports
+        free = {u: ~self.held[first_up + u] for u in ups}
+        places = ranks(free, self.turn_up)
+        climbs = [Signal(name=f"climbs{b}") for b in worms]
         found = []
         for b in worms:
-            first = [
-                self.waiting[a] & (routes[a] & routes[b]).any() & (older[a, b] if a < b else ~older[b, a])
-                for a in worms
-                if a != b
-            ]
-            found.append(~Cat(first).any() if first else Const(1, 1))
+            m.d.comb += climbs[b].eq(asking[b] & routes[b][first_up])
+            place = Signal(range(max(2, self._worms)), name=f"place{b}")
+            m.d.comb += place.eq(count([climbs[a] & before[a, b] for a in worms if a != b]))
+            found.append((climbs[b], Cat(free[u] & (places[u] == place) for u in ups)))
         return found
 
     def _buffer(self, m, b: int, takes: Signal, read: Signal, after: Value):

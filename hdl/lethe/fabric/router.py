@@ -44,7 +44,8 @@ class Router(wiring.Component):
     cycle, so who would win and in which order heads climb is known before.
     Nothing flows back.  A worm that ends by a gap, by an unexpected ``first`` or by being longer than any legal one
     frees its output; contention discards whole worms only.  Turns that the rule forbids have no logic.
-    With queues or a pool, and with paths, heads that climb ask for one up-port each (`lethe.spec.pin`).
+    With queues or a pool, and with paths, heads that climb ask for one up-port each (`lethe.spec.pin`), unless worms
+    in the pool climb freely.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ class Router(wiring.Component):
     queue : worms that can wait at each input; 0: none, and no logic for it
     max_wait : how often the head of a queue is refused before it is discarded
     pool : worms that wait in buffers that the inputs share; 0: none, and no logic for it; not with ``queue``
+    climbs_freely : whether with a pool a worm takes any up-port that is free
+    control_first : cycles by which control passes what came into the pool before it
     watch : whether ``watch`` is a port
 
     Members
@@ -79,6 +82,8 @@ class Router(wiring.Component):
         queue: int = 0,
         max_wait: int = 0,
         pool: int = 0,
+        climbs_freely: bool = False,
+        control_first: int = 0,
         *,
         watch: bool = True,
     ):
@@ -96,9 +101,10 @@ class Router(wiring.Component):
             raise ValueError("a router has queues or a pool, not both")
         self._wire, self._rule, self._latency, self._pool = wire, rule, latency, pool
         self._queue, self._max_wait = queue, max_wait
+        self._climbs_freely, self._control_first = climbs_freely and rule.up_ports > 0, control_first
         self._cuts = CUTS[lag(latency, queue)]
         stores = queue or pool
-        self._pins = self.pins(rule, stores, wire)
+        self._pins = self.pins(rule, stores, wire, climbs_freely)
         self._fixes = self._pins or (wire.path_bits > 0 and rule.up_ports > 0)
         if self._fixes:
             pin.check(wire)
@@ -118,9 +124,9 @@ class Router(wiring.Component):
             self.watch = Signal(self.watch_bits(rule, stores))
 
     @staticmethod
-    def pins(rule: Rule, stores: int, wire: Wire) -> bool:
+    def pins(rule: Rule, stores: int, wire: Wire, climbs_freely: bool = False) -> bool:
         """Whether a router that stores so many worms has a ``salt``."""
-        return stores > 0 and rule.up_ports > 0 and not wire.path_bits
+        return stores > 0 and rule.up_ports > 0 and not wire.path_bits and not climbs_freely
 
     @staticmethod
     def watch_bits(rule: Rule, stores: int) -> int:
@@ -203,10 +209,15 @@ class Router(wiring.Component):
     def _store(self, m, now, held) -> Pool:
         """The pool: takes the heads that get no output; what it gives back is among the flits from now on."""
         rule, inputs = self._rule, range(self._rule.ports)
-        m.submodules.pool = pool = Pool(self._wire, rule.ports, self._pool)
+        ups = rule.up_ports if self._climbs_freely else 0
+        m.submodules.pool = pool = Pool(self._wire, rule.ports, self._pool, ups, self._control_first)
+        if ups:
+            m.d.comb += pool.turn_up.eq(now.turn_up)
+        first_up = rule.ports - rule.up_ports
+        climbs = {(i, o): climb for i, climb in now.climbs.items() for o in range(first_up, rule.ports)}
         for i in inputs:
             m.d.comb += Value.cast(pool.i[i]).eq(Value.cast(now.flit[i]))
-            asked = {o: ask for (asker, o), ask in now.asks.items() if asker == i}
+            asked = {o: ask for (asker, o), ask in (now.asks | climbs).items() if asker == i}
             wins = [now.grants[i, o] & ~held[o] & ~pool.waits[o] for o in asked]
             m.d.comb += pool.refused[i].eq(now.routed[i] & ~Cat(wins).any())
             m.d.comb += [pool.routes[i * rule.ports + o].eq(ask) for o, ask in asked.items()]
@@ -314,7 +325,8 @@ class Router(wiring.Component):
             o = first_up + u
             place = Signal(range(max(2, rule.up_ports)), name=f"place_of{o}")
             m.d.comb += place.eq(rank)
-            now.opens[o] = _chosen(now.climbs_on, place)
+            if not self._pool:  # nothing else takes them
+                now.opens[o] = _chosen(now.climbs_on, place)
             for i, climb in now.climbs.items():
                 now.grants[i, o] = Signal(name=f"win{i}_{o}")
                 m.d.comb += now.grants[i, o].eq(climb & (now.places[i] == place))

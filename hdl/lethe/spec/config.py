@@ -109,6 +109,9 @@ class System:
     pool = cached_property(sections.router.pool)
     stores = cached_property(sections.router.stores)
     worms_wait = cached_property(sections.router.worms_wait)
+    climbs_freely = cached_property(sections.router.climbs_freely)
+    control_first = cached_property(sections.router.control_first)
+    overtakes = cached_property(sections.router.overtakes)
     longest_wait = cached_property(sections.router.longest_wait)
     packet_life = cached_property(sections.router.packet_life)
 

@@ -20,6 +20,10 @@ class Kind(enum.IntEnum):
     REJECT = 6  # the receiver is not the incarnation that a Send expects; dropped on arrival without ni.reject
 
 
+#: Kinds without a datagram, which let one end: a router can let them pass others (`router.control_first`).
+CONTROL_KINDS = (Kind.ACK, Kind.FORGET, Kind.REJECT)
+
+
 class Mode(enum.IntEnum):
     """What a host asks for with a record."""
 

@@ -278,4 +278,5 @@ def _component(system: System, args: argparse.Namespace):
             from lethe.fabric.routes import Rule
 
             router, rule = system.router, Rule.of(system.graph, args.router)
-            return Router(system.format, rule, router.latency, router.queue, router.max_wait, router.pool, watch=watch)
+            waits = (router.queue, router.max_wait, router.pool, system.climbs_freely, system.control_first)
+            return Router(system.format, rule, router.latency, *waits, watch=watch)

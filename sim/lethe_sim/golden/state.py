@@ -221,6 +221,8 @@ class Parameters(Record):
     input_worms: int
     input_ring: int
     pool: int  # buffers of a router
+    climbs_freely: bool  # a worm takes any up-port
+    control_first: int  # cycles by which control passes others in a pool
     max_wait: int
     salt: int
     credit_flits: int
@@ -718,7 +720,8 @@ class Router(Record):
     path_draw: int  # the latest of a generator of its own, for up-ports that are drawn blindly (`golden.study`)
     extra_fragments: int
     stored: int  # buffers of its pool that are in use
-    entries: int  # worms that have entered the pool
+    climbing: int  # stored worms that wait for any up-port
+    climbed: int  # the last cycle in which such a worm began to leave
     place: int
     place_shift: int
     above: int
@@ -758,13 +761,13 @@ class InputQueue(Record):
 
 class Stored(Record):
     """A buffer of a router's pool: FREE (from a cycle on), WAITING or LEAVING; its worm, how many flits of it came and
-    left, and its number in the order of arrival.
+    left, and its place in the order in which worms leave.
     """
 
     mode: int
     free_from: int
     entered: int
-    number: int
+    order: int
     output: int
     written: int
     read: int
@@ -892,6 +895,7 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         "flit_shift": form.flit_bytes.bit_length() - 1,
         "arity_shift": graph.arity.bit_length() - 1 if graph.arity.bit_count() == 1 else NONE,
         "input_worms": system.queue, "input_ring": system.queue * form.max_flits + 1, "pool": system.pool,
+        "climbs_freely": system.climbs_freely, "control_first": system.control_first,
         "max_wait": system.router.max_wait, "salt": seed_for(system.run.seed, UNIT_SALT, 0) & 0xFFFF,
         "credit_flits": system.credits, "channels": system.router.credit_channels,
         "adaptive": system.router.credit_path == "adaptive", "credit_delay": system.router.credit_delay,

@@ -137,10 +137,10 @@ def passages(group: Group) -> dict[str, np.ndarray] | None:
     earliest[back] = _nearest(worms.launch[back], worms.cycle[back], worms.uid[back], place[back])
     possible = (latest != NULL) & (latest >= at - life)
     arrivals = np.flatnonzero(~worms.launch)
-    path, router = np.zeros(len(at), np.int64), system.router
-    if system.format.path_bits or (system.credits and router.credit_path == "adaptive"):
+    path = np.zeros(len(at), np.int64)
+    if system.overtakes:
         path = np.arange(len(at))
-    elif system.graph.kind == "tree" or (system.credits and router.credit_channels > 1):
+    elif system.graph.kind == "tree" or (system.credits and system.router.credit_channels > 1):
         path = slot_of(worms.uid) << 1 | (worms.family == Kind.ACK)
     columns = {
         "sender": worms.sender, "receiver": worms.receiver, "path": path, "cycle": worms.cycle, "uid": worms.uid,

@@ -70,8 +70,9 @@ def _queued_routers() -> dict[str, Block]:
     def queued(system: System, number: int, queue: int, max_wait: int) -> Block:
         return RouterBlock(system.replace(router={"queue": queue, "max_wait": max_wait}), number)
 
-    def pooled(system: System, number: int, pool: int) -> Block:
-        return RouterBlock(system.replace(router={"pool": pool}), number)
+    def pooled(system: System, number: int, pool: int, **order) -> Block:
+        ni = {"linger": -1} if order else {}
+        return RouterBlock(system.replace(router={"pool": pool, **order}, ni=ni), number)
 
     return {
         "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
@@ -79,6 +80,11 @@ def _queued_routers() -> dict[str, Block]:
         "mesh middle, queues of 4": queued(_system("mesh", 64, latency=2), 4, 4, 40),
         "tree level 0, pool of 2": pooled(_system("tree", 16), 1, 2),
         "3-ary tree level 1, pool of 5": pooled(_system("tree3", 32, latency=4), 11, 5),
+        "tree level 0, pool of 4, any up-port": pooled(_system("tree", 16), 1, 4, pool_path="any"),
+        "3-ary tree level 1, pool of 5, any up-port, control first": pooled(
+            _system("tree3", 32, latency=2), 11, 5, pool_path="any", control_first=9
+        ),
+        "crossbar, pool of 4, control first": pooled(_system("crossbar", 32), 0, 4, control_first=200),
         "mesh middle, pool of 1": pooled(_system("mesh", 64, latency=2), 4, 1),
         "crossbar of 9, pool of 8": pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 8),
         "crossbar of 9, queues of 1": queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),

@@ -189,7 +189,7 @@ class RouterBlock(Block):
         self._lanes, self._queue = system.graph.lanes(number), system.router.queue or system.router.pool
         self._count_bits, self._pins = (
             Router.count_bits(self._rule),
-            Router.pins(self._rule, self._queue, system.format),
+            Router.pins(self._rule, self._queue, system.format, system.climbs_freely),
         )
         self.inputs = self._ports * (3 + self._bits) + self._rule.position_bits + 32 + 16 * self._pins
         base = system.layout.router_base(number)
@@ -208,7 +208,14 @@ class RouterBlock(Block):
     def build(self, m, name, i, o):
         settings = self._system.router
         m.submodules[name] = router = Router(
-            self._system.format, self._rule, settings.latency, settings.queue, settings.max_wait, settings.pool
+            self._system.format,
+            self._rule,
+            settings.latency,
+            settings.queue,
+            settings.max_wait,
+            settings.pool,
+            self._system.climbs_freely,
+            self._system.control_first,
         )
         *flits, position, seed, salt = _slices(
             i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32, 16 * self._pins

@@ -9,7 +9,7 @@ from lethe.spec.config import ConfigError, System
 from lethe.spec.sections.faults import RESET_SCOPES, Absence, NodeDeath, Notice, ResetFault
 from lethe.spec.sections.flow import OF_NI
 from lethe.spec.sections.relay import OF_NI as RELAY_NI
-from lethe.spec.sections.router import QUEUES
+from lethe.spec.sections.router import POOL_PATHS, QUEUES
 from lethe.spec.sections.workload import RELAYED
 
 TOPOLOGIES = (
@@ -96,6 +96,24 @@ def with_paths(system: System, chance: random.Random) -> System:
         except ConfigError:
             if system.format.flit_bits < 64:  # too narrow for a path
                 system = system.replace(wire={"flit_bits": 64})
+
+
+def with_pools(system: System, chance: random.Random) -> System:
+    """The system with pools in which messages overtake each other, and slots that linger."""
+    while True:
+        router = {
+            "queue": 0,
+            "pool": chance.choice((1, 2, 3, 5, 8)),
+            "pool_path": chance.choice(POOL_PATHS),
+            "control_first": chance.choice((0, 1, 7, 40)),
+        }
+        ni = {"linger": chance.choice((-1, 1 << 12))}
+        try:
+            found = system.replace(router=router, ni=ni)
+        except ConfigError:
+            continue
+        if found.overtakes:
+            return found
 
 
 def with_services(system: System, chance: random.Random, cycles: int) -> System:

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from lethe.spec.events import ARRIVALS, LANE_RX, Event, RouterCounter
+from lethe.spec.events import ARRIVALS, LANE_RX, Counter, Event, Kind, RouterCounter
+from lethe.spec.sections import router as section
+from lethe.spec.topology import UP
+from lethe_sim.golden.blocks import Flit
+from lethe_sim.golden.blocks import Router as BlockRouter
 from lethe_sim.golden.fabric import fabric, pool
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import Port, Router, Stored
@@ -26,10 +30,11 @@ def assert_conserved(golden):
         leaving = used[used[:, Stored.mode] == pool.LEAVING][:, Stored.output].tolist()
         assert len(set(leaving)) == len(leaving)
         waiting = used[used[:, Stored.mode] == pool.WAITING][:, Stored.output].tolist()
+        assert router[Router.climbing] == waiting.count(UP)
         for output in range(router[Router.ports]):
             assert ports[router[Router.first_port] + output, Port.waiting] == waiting.count(output)
         assert (used[:, Stored.read] <= used[:, Stored.written]).all()
-        assert len(set(used[:, Stored.number].tolist())) == len(used)
+        assert len(set(used[:, Stored.order].tolist())) == len(used)
     return int(routers[:, Router.stored].max(initial=0))
 
 
@@ -101,9 +106,11 @@ def test_a_run_repeats_itself():
 
 
 @pytest.mark.parametrize("latency", [1, 4])
-def test_the_trace_tells_the_fate_of_every_worm(tmp_path, latency):
+@pytest.mark.parametrize("order", [{}, {"pool_path": "any", "control_first": 16}], ids=["pinned", "any"])
+def test_the_trace_tells_the_fate_of_every_worm(tmp_path, latency, order):
     """A worm that was stored is followed to the output by which it left."""
-    system = make("tree", router={"pool": 2, "latency": latency}, faults={"loss": 0.02}, workload={"load": 1.0})
+    settings = {"router": {"pool": 2, "latency": latency, **order}, "ni": {"linger": -1 if order else 0}}
+    system = make("tree", **settings, faults={"loss": 0.02}, workload={"load": 1.0})
     golden = Golden(system, record=True)
     golden.run(LIMIT, until_drained=True)
     events = golden.take_events()
@@ -121,3 +128,97 @@ def test_the_trace_tells_the_fate_of_every_worm(tmp_path, latency):
         fates |= {worm.fate.partition(": ")[2] or worm.fate.partition(" ")[0] for worm in worms}
     assert arrived >= 120
     assert not {"vanished", "damaged", "dropped by"} & fates and {"pool full", "lost"} <= fates
+
+
+# Any up-port, and control first: messages overtake each other, and slots linger.
+
+ORDERS = {
+    "any": {"pool_path": "any"},
+    "control": {"control_first": 20},
+    "both": {"pool_path": "any", "control_first": 255},
+}
+
+
+@pytest.mark.parametrize("worms", [1, 6])
+@pytest.mark.parametrize(("name", "order"), [("tree", "any"), ("tree4", "both"), ("mesh", "control"), ("tree", "both")])
+def test_every_datagram_once_in_another_order(name, order, worms):
+    """At saturation and with losses; buffers are conserved in every cycle."""
+    golden = Golden(
+        make(
+            name,
+            router={"pool": worms, **ORDERS[order]},
+            ni={"linger": -1},
+            faults={"loss": 0.03},
+            workload={"load": 1.0, "count": 40},
+        ),
+        record=True,
+    )
+    fullest = 0
+    golden.run(golden.system.initial)
+    for _ in range(800):
+        golden.run(1)
+        fullest = max(fullest, assert_conserved(golden))
+    assert fullest == worms
+    golden.run(LIMIT, until_drained=True)
+    assert_once(golden)
+    assert assert_conserved(golden) == 0
+
+
+def test_any_up_port_is_used_and_fewer_worms_are_discarded():
+    """Pinned heads are refused while another up-port is free; those that climb freely are not."""
+    discarded = []
+    for order in ({}, ORDERS["any"]):
+        system = make("tree4", router={"pool": 4, **order}, ni={"linger": -1}, workload={"load": 1.0, "count": 200})
+        golden = Golden(system)
+        golden.run(LIMIT, until_drained=True)
+        discarded.append(int(golden.router_counters[:, RouterCounter.FULL].sum()))
+    assert discarded[1] < 0.9 * discarded[0]
+
+
+def test_control_passes_for_so_many_cycles():
+    """The example of section 3.2, with W = 3 and an output that is held in cycles 0 to 5."""
+    system = make("crossbar", router={"pool": 4, "control_first": 3}, ni={"linger": -1})
+    router, form = BlockRouter(system, 0), system.format
+
+    def head(kind: Kind, slot: int, last: bool) -> Flit:
+        fields = {"kind": kind, "destination": 4, "source": 1, "slot": slot}
+        return Flit(1, 1, int(last), sum(fields[f.name] << f.offset for f in form.common if f.name in fields))
+
+    body, left = Flit(1, 0, 0, 0), []
+    comes = {
+        0: {0: head(Kind.SEND, 0, False)}, 1: {1: head(Kind.BE, 1, True)}, 3: {2: head(Kind.ACK, 2, True)},
+        4: {3: head(Kind.FORGET, 3, True)},
+    }  # fmt: skip
+    for cycle in range(14):
+        flits = [Flit() for _ in range(5)]
+        if 0 < cycle < 6:
+            flits[0] = body._replace(last=int(cycle == 5))
+        for port, flit in comes.get(cycle, {}).items():
+            flits[port] = flit
+        words = router.step(flits)[1]
+        if word := words[5 + 4]:
+            assert word & 0xFF == Event.FORWARD
+            left.append((cycle, word >> 16 & 7))
+    assert left == [(6, Kind.ACK), (7, Kind.BE), (8, Kind.FORGET)]
+
+
+@pytest.mark.parametrize("lingers", [True, False])
+def test_only_slots_that_linger_bear_any_up_port(lingers, monkeypatch):
+    """Worms of one slot overtake each other in long queues.  Without linger, which is refused, some come twice."""
+    if not lingers:
+        checked = section._pool
+        monkeypatch.setattr(
+            section, "_pool",
+            lambda system, fail: checked(system, lambda key, *said: key == "ni.linger" or fail(key, *said)),
+        )  # fmt: skip
+    system = make(
+        "tree4",
+        router={"pool": 16, **ORDERS["both"]},
+        ni={"linger": -1 if lingers else 0, "slots": 4},
+        timers={"jitter_bits": 0, "slack": 0, "backoff_steps": 0, "ceiling": 0},
+        workload={"load": 1.0, "count": 400},
+    )
+    golden = Golden(system)
+    golden.run(LIMIT, until_drained=True)
+    twice = golden.counters[:, Counter.DELIVERED].sum() - 400 * system.nodes
+    assert (twice > 0) == (not lingers)

@@ -34,8 +34,9 @@ SWEEPS = {
     "[axes.buffers]\n'4 flits' = { router = { flow = 'credits' } }\n"
     "[axes.payload]\n'4 flits' = { workload = { load = 0.2 } }\n'32 flits' = { workload = { load = 0.5 } }\n",
     "pool": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
-    "'pool of 8 worms' = { router = { pool = 8 } }\n"
-    "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n[axes]\nworkload.load = [0.05, 1.0]\n",
+    "'pool of 8 worms, any up-port, control first' = { router = { pool = 8 } }\n"
+    "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n"
+    "[axes]\nni.slots = [8]\nworkload.load = [0.05, 1.0]\n",
     "channels": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
     "'pool of 8 worms' = { router = { pool = 8 } }\n"
     "'4 channels of 1 worm' = { router = { flow = 'credits', queue = 1, credit_channels = 4 } }\n"

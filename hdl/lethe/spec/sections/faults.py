@@ -158,7 +158,7 @@ def _pinned(system: "System", dead: set[int], fail: Fail) -> None:
     graph = system.graph
     store = "router.pool" if system.pool else "router.queue"
     pinned = "study.path" if system.study.path == "pinned" else store if graph.queued else None
-    if graph.kind != "tree" or not pinned:
+    if graph.kind != "tree" or not pinned or system.climbs_freely:
         return
     between = [
         link

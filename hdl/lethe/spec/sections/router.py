@@ -21,6 +21,10 @@ FLOWS = ("discard", "credits")
 #: Virtual channels of a router input, and who chooses among them and among up-ports.
 CHANNELS = (1, 2, 4)
 CREDIT_PATHS = ("pinned", "adaptive")
+#: Which up-ports a worm takes where it can wait in a pool.
+POOL_PATHS = ("pinned", "any")
+#: The most cycles by which control passes other worms in a pool.
+MOST_FIRST = 255
 #: A trace numbers the lanes of a router, two for each input, with 8 bits.
 MOST_QUEUES = 128
 #: The first fields of a header: kind, destination, source and slot.
@@ -42,6 +46,12 @@ class RouterSection:
     )
     queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
     pool: int = key(0, "worms that all inputs of a router share buffers for, 0 to 64; not with router.queue")
+    pool_path: str = key(
+        "pinned", "pool: up-port by pair and slot (pinned), or any that is free (any; wants ni.linger)"
+    )
+    control_first: int = key(
+        0, "pool: Acks and Forgets pass what came up to so many cycles before them, 0 to 255; wants ni.linger"
+    )
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(
         4,
@@ -66,6 +76,8 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     within("router.pool", 0, MOST_POOL)
     if router.pool and router.queue:
         fail("router.pool", "a router has input queues or a pool, not both", "leave router.queue or router.pool at 0")
+    within("router.control_first", 0, MOST_FIRST)
+    _pool(system, fail)
     within("router.max_wait", 1, 65535)
     if router.flow not in FLOWS:
         fail("router.flow", f"no such flow control {router.flow!r}", f"choose {' or '.join(FLOWS)}")
@@ -87,6 +99,23 @@ def check(system: "System", fail: Fail, within: Within) -> None:
     key_fits(system, store if system.stores else "router.flow", fail)
 
 
+def _pool(system: "System", fail: Fail) -> None:
+    """What changes the order in a pool has one, a choice, and NIs that bear it."""
+    router, graph = system.router, system.graph
+    if router.pool_path not in POOL_PATHS:
+        fail("router.pool_path", f"no such choice {router.pool_path!r}", f"choose {' or '.join(POOL_PATHS)}")
+    freely = router.pool_path == "any"
+    for name, given in (("router.pool_path", freely), ("router.control_first", router.control_first > 0)):
+        if given and not system.pool:
+            fail(name, "there is no pool", "set router.pool, or leave it out")
+        if given and not system.ni.linger:
+            fail("ni.linger", f"with {name} messages can overtake each other in a pool", "set ni.linger = -1")
+    if freely and not graph.up_ports(0):
+        fail("router.pool_path", f"a {graph.kind} without up-ports has no choice", 'set it to "pinned"')
+    if freely and system.format.path_bits:
+        fail("router.pool_path", "with wire.path_bits the sender chooses the up-ports", 'set it to "pinned"')
+
+
 def _without_credits(system: "System", fail: Fail) -> None:
     """What chooses for credits chooses nothing elsewhere."""
     router = system.router
@@ -102,7 +131,7 @@ def key_fits(system: "System", where: str, fail: Fail) -> None:
     """Where paths are pinned a router reads kind, destination, source and slot from a first flit."""
     form, router = system.format, system.router
     key = form.common[FIELDS_OF_KEY - 1]
-    if system.credits and router.credit_path == "adaptive":
+    if (system.credits and router.credit_path == "adaptive") or system.climbs_freely:
         return
     if (system.graph.up_ports(0) or router.credit_channels > 1) and key.offset + key.width > form.flit_bits:
         wider = next((bits for bits in FLIT_WIDTHS if key.offset + key.width <= bits), None)
@@ -167,8 +196,24 @@ def stores(system: "System") -> bool:
     return system.queue > 0 or system.pool > 0
 
 
+def climbs_freely(system: "System") -> bool:
+    """Whether what can wait in a pool takes any up-port that is free."""
+    return system.pool > 0 and system.router.pool_path == "any"
+
+
+def control_first(system: "System") -> int:
+    """Cycles by which control passes what came before it into a pool; 0: it does not."""
+    return system.router.control_first if system.pool else 0
+
+
+def overtakes(system: "System") -> bool:
+    """Whether messages of a pair and slot can overtake each other."""
+    adaptive = system.credits > 0 and system.router.credit_path == "adaptive"
+    return adaptive or system.format.path_bits > 0 or system.climbs_freely or system.control_first > 0
+
+
 def worms_wait(system: "System") -> bool:
-    """Whether a worm can wait in a router; a tree then has one path for a pair and slot."""
+    """Whether a worm can wait in a router; a tree then has one path for a pair and slot, unless `overtakes`."""
     return system.stores or system.credits > 0
 
 
@@ -178,7 +223,7 @@ def longest_wait(system: "System") -> int:
         return _NO_BOUND
     queue, flits = system.queue, system.format.max_flits
     if system.pool:
-        return system.pool * (flits + 1) + 3
+        return system.control_first + system.pool * (flits + 1) + 3
     return queue * (system.router.max_wait + flits + 3) + flits + 2 if queue else 0
 
 

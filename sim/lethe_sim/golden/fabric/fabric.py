@@ -12,7 +12,7 @@ from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
 from lethe_sim.golden.compile import jit, pointer
 from lethe_sim.golden.fabric.topology import ports, wire_up
-from lethe_sim.golden.lib.random import leaps
+from lethe_sim.golden.lib.random import leap, leaps
 from lethe_sim.golden.record import Record, table
 from lethe_sim.golden.state import NONE, Buffer, InputQueue, Link, Parameters, Port, Router, Stored
 
@@ -98,6 +98,7 @@ def empty(k: Parameters, sizes: np.ndarray) -> Fabric:
     routers[:, Router.ports] = sizes
     routers[:, Router.first_port] = np.cumsum(sizes) - sizes
     routers[:, Router.drawn] = -1
+    routers[:, Router.climbed] = -1
     inputs = np.zeros((count, Port.size), np.int64)
     inputs[:, Port.input_heard] = NONE
     inputs[:, Port.out_link] = NONE
@@ -158,6 +159,15 @@ def fly(k, f, cycle, link, flags, low, high):
     f.flight[at + 1] = flags
     f.flight_data[at] = low
     f.flight_data[at + 1] = high
+
+
+@jit
+def draw_of(f, router, cycle):
+    """What a router draws in ``cycle``, which is no earlier than the one it was last asked for."""
+    draw = leap(f.leaps, router.draw, cycle - router.drawn)
+    router.draw = draw
+    router.drawn = cycle
+    return draw
 
 
 @jit

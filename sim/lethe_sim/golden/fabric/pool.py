@@ -6,10 +6,14 @@ that leaves came earlier, and one that is not there never comes.
 
 import numpy as np
 
-from lethe.spec.events import Event
+from lethe.spec.events import Event, Kind
+from lethe.spec.topology import UP
+from lethe.spec.wire import KIND_BITS
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, extend
-from lethe_sim.golden.fabric.fabric import buffered_at, let_out
+from lethe_sim.golden.fabric.fabric import buffered_at, draw_of, let_out
+from lethe_sim.golden.lib.bits import mask
+from lethe_sim.golden.lib.random import all_bits
 from lethe_sim.golden.state import LAST, NEVER
 
 # Modes of a buffer.
@@ -44,13 +48,24 @@ def enter(k, f, cycle, number, buffer, output, flags, low, high):
     """The head of a worm that is to leave by ``output`` of the router enters a free buffer."""
     router, held = f.routers[number], f.pool[buffer]
     held.mode, held.entered, held.output = WAITING, cycle, output
-    held.number = router.entries
+    held.order = order_of(k, cycle, low) * k.pool + buffer - number * k.pool
     held.written, held.read = 0, 0
-    router.entries += 1
     router.stored += 1
-    f.ports[router.first_port + output].waiting += 1
+    if output == UP:
+        router.climbing += 1
+    else:
+        f.ports[router.first_port + output].waiting += 1
     f.lists[buffered_at(k)] += 1
     write(k, f, buffer, flags, low, high)
+
+
+@jit
+def order_of(k, cycle, low):
+    """The place of a worm that comes in ``cycle``, among those of one output: control goes as if it had come before."""
+    kind = np.int64(low & mask(KIND_BITS))
+    if k.control_first > 0 and (kind == Kind.ACK or kind == Kind.FORGET or kind == Kind.REJECT):
+        return 2 * (cycle - k.control_first) + 1
+    return 2 * cycle
 
 
 @jit
@@ -65,25 +80,62 @@ def leave_all(k, f, ev, cycle):
 
 @jit
 def leave(k, f, ev, cycle, number):
-    """What leaves the pool of a router: worms go on, and the oldest that waits for a free output begins."""
+    """What leaves the pool of a router: worms go on, and the first that waits for a free output begins."""
     first = f.routers[number].first_port
     for buffer in range(number * k.pool, (number + 1) * k.pool):
         held = f.pool[buffer]
         if held.mode == LEAVING:
             next_flit(k, f, ev, cycle, number, buffer)
             continue
-        ready = held.mode == WAITING and cycle >= held.entered + READY
-        if ready and f.ports[first + held.output].free_from <= cycle and oldest(k, f, number, buffer):
+        ready = held.mode == WAITING and held.output != UP and cycle >= held.entered + READY
+        if ready and f.ports[first + held.output].free_from <= cycle and goes_first(k, f, cycle, number, buffer):
             begin(k, f, ev, cycle, number, buffer)
+    if f.routers[number].climbing > 0:
+        climb(k, f, ev, cycle, number)
 
 
 @jit
-def oldest(k, f, number, buffer):
-    """Whether no other worm has waited for the same output for longer."""
+def climb(k, f, ev, cycle, number):
+    """The first worm that asks for any up-port gets the first that is free, the second the second, and so on."""
+    router = f.routers[number]
+    ups = router.ports - k.arity * k.dilation
+    turn, behind = draw_of(f, router, cycle) >> 16 & 0xFF & all_bits(ups), -NEVER
+    buffer = next_climber(k, f, cycle, number, behind)
+    for place in range(all_bits(ups) + 1):
+        up = place ^ turn
+        if buffer < 0:
+            return
+        if up < ups and f.ports[router.first_port + k.arity * k.dilation + up].free_from <= cycle:
+            held = f.pool[buffer]
+            behind = held.order
+            held.output = k.arity * k.dilation + up
+            router.climbing -= 1
+            router.climbed = cycle
+            f.ports[router.first_port + held.output].waiting += 1
+            begin(k, f, ev, cycle, number, buffer)
+            buffer = next_climber(k, f, cycle, number, behind)
+
+
+@jit
+def next_climber(k, f, cycle, number, behind):
+    """The buffer of the first worm in the order behind this one that asks for any up-port; −1: none."""
+    found = -1
+    for buffer in range(number * k.pool, (number + 1) * k.pool):
+        held = f.pool[buffer]
+        asks = held.mode == WAITING and held.output == UP and cycle >= held.entered + READY
+        if asks and held.order > behind and (found < 0 or held.order < f.pool[found].order):
+            found = buffer
+    return found
+
+
+@jit
+def goes_first(k, f, cycle, number, buffer):
+    """Whether no other worm that asks for the same output goes before."""
     held = f.pool[buffer]
     for at in range(number * k.pool, (number + 1) * k.pool):
         other = f.pool[at]
-        if other.mode == WAITING and other.output == held.output and other.number < held.number:
+        asks = other.mode == WAITING and other.output == held.output and cycle >= other.entered + READY
+        if asks and other.order < held.order:
             return False
     return True
 

@@ -11,11 +11,11 @@ from lethe.spec.topology import NOWHERE, UP
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, extend
 from lethe_sim.golden.fabric import input_queue, pool
-from lethe_sim.golden.fabric.fabric import heads_at, let_out, list_at
+from lethe_sim.golden.fabric.fabric import draw_of, heads_at, let_out, list_at
 from lethe_sim.golden.fabric.pin import pinned_port
 from lethe_sim.golden.fabric.topology import route
 from lethe_sim.golden.lib.bits import mask
-from lethe_sim.golden.lib.random import all_bits, leap
+from lethe_sim.golden.lib.random import all_bits
 from lethe_sim.golden.state import FIRST, FREE_PATH, LAST, NEVER, TAG_FLITS, TAG_FLITS_MASK
 from lethe_sim.golden.study import paths
 
@@ -176,7 +176,7 @@ def decide(k, f, ev, cycle, number):
         climbing = climbing or ask == UP
     if climbing and k.path != FREE_PATH:
         paths.choose(k, f, number)
-    elif climbing:
+    elif climbing:  # of heads that ask for one up-port each there are none
         up = k.arity * k.dilation
         spread(k, f, ev, cycle, number, UP, up, router.ports - up)
     for i in range(at + 1, at + count + 1):
@@ -228,20 +228,11 @@ def asks_for(k, f, router, port):
         if ask == UP:
             ask = pinned_port(k, router, low)
         f.queues[port].wanted = ask
-    elif ask == UP and (k.pool or k.path_bits > 0):
+    elif ask == UP and ((k.pool and not k.climbs_freely) or k.path_bits > 0):
         ask = pinned_port(k, router, low)
     if k.pool:
         f.ports[port].wanted = ask
     return ask
-
-
-@jit
-def draw_of(f, router, cycle):
-    """What a router draws in ``cycle``, which is no earlier than the one it was last asked for."""
-    draw = leap(f.leaps, router.draw, cycle - router.drawn)
-    router.draw = draw
-    router.drawn = cycle
-    return draw
 
 
 @jit
@@ -279,6 +270,7 @@ def spread(k, f, ev, cycle, number, ask, base, links):
     head_turn = draw >> 8 & 0xFF & all_bits(router.ports)
     link_turn = draw >> 16 & 0xFF & all_bits(links)
     places = all_bits(links) + 1
+    waited = router.climbing > 0 or router.climbed == cycle
     tried, refused = 0, Event.DISCARD_UP if ask == UP else Event.DISCARD_BUSY
     settled, port = -1, next_head(f, at, first, ask, head_turn, -1)
     while port >= 0:
@@ -287,11 +279,11 @@ def spread(k, f, ev, cycle, number, ask, base, links):
         output = -1
         while tried < places and output < 0:
             one = tried ^ link_turn
-            if one < links and f.ports[first + base + one].free_from <= cycle:
+            if one < links and f.ports[first + base + one].free_from <= cycle and not waited:
                 output = first + base + one
             tried += 1
         if output < 0:
-            discard(k, f, ev, cycle, port, refused)
+            refuse(k, f, ev, cycle, port, refused)
         else:
             forward(k, f, ev, cycle, port, output, output - first)
             refused = Event.DISCARD_UP if ask == UP else Event.DISCARD_CONTENTION
