@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -188,7 +188,7 @@ def _worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def parts(first: int, processes: int) -> Iterator[Judged]:
+def parts(first: int, processes: int) -> Generator[Judged]:
     """The parts from a seed on, in their order, without end; with several processes a few are played ahead."""
     if processes == 1:
         yield from map(part, itertools.count(first))
