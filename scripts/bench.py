@@ -454,7 +454,16 @@ def on_relay(quick: bool) -> Iterator[Figure]:
     name = "relay, 64 nodes, 16 slots"
     say(f"relay: {name} (Yosys, nextpnr)")
     block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), registered="", without=())
-    yield from _sized(name, block.size(seeds=1), section="relay")
+    bare = block.size(seeds=1)
+    yield from _sized(name, bare, section="relay")
+    say(f"relay: {name}, with CRCs (Yosys)")
+    checked = sized.replace(relay={"crc": True})
+    block = Block(make=lambda: Relay(checked, HostPort.of_ni(checked), watch=False), registered="", without=())
+    found = block.size().cells
+    yield Figure(
+        section="relay", quantity=f"{name}: with relay.crc",
+        measured=", ".join(f"{bare.cells[key]:,} → {found[key]:,} {key}" for key in ("LUT4", "FF", "DP16KD")),
+    )  # fmt: skip
     system = relay_bench.system_of(2 if quick else 3)
     found = {}
     for name, one in (("on", system), ("off", relay_bench.without_relay(system))):

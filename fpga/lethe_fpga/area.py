@@ -26,7 +26,12 @@ from lethe import verilog
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
+from lethe.services.flow import Flow
+from lethe.services.relay import Relay
+from lethe.services.service import ServiceUnit
 from lethe.spec.config import System
+from lethe.spec.ports import HostPort
+from lethe.spec.sections import flow, relay
 
 from .build import BuildError
 from .cost import Path, cells, scopes, slowest
@@ -202,7 +207,13 @@ def _router(system: System, number: int = 0) -> Block:
     )
 
 
-#: NIs and routers of the presets, whose sizes have a budget.
+def _service(made: type[ServiceUnit], **sections) -> Block:
+    """A service on the NI of a system."""
+    system = System.make(**sections)
+    return Block(make=lambda: made(system, HostPort.of_ni(system), watch=False), registered="", without=("counts",))
+
+
+#: NIs and routers of the presets, and services, whose sizes have a budget.
 BLOCKS: dict[str, Block] = {
     "NI, tiny": _ni("tiny"),
     "NI, small": _ni("small"),
@@ -212,6 +223,8 @@ BLOCKS: dict[str, Block] = {
     "mesh router, 32 bit": _router(System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32})),
     "tree router, small": _router(System.make(preset="small")),
     "tree router, medium": _router(System.make(preset="medium")),
+    "flow": _service(Flow, topology={"kind": "crossbar", "nodes": 16}, ni=flow.OF_NI, flow={"ports": 16}),
+    "relay": _service(Relay, topology={"kind": "tree", "arity": 4, "levels": 3}, ni=relay.OF_NI, relay={"slots": 16}),
 }
 
 

@@ -1,4 +1,4 @@
-"""What NIs and routers of the presets take on an ECP5: a recorded budget, and how it is held and rewritten.
+"""What NIs, routers and services take on an ECP5: a recorded budget, and how it is held and rewritten.
 
 `scripts/budget` rewrites `budget.json`.
 """
@@ -16,7 +16,7 @@ from lethe_fpga.area import BLOCKS, BUDGETED, grown, size
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
 #: Those of the default tier; the others take as long again.
-QUICK = ("NI, tiny", "NI, medium", "mesh router, 32 bit", "tree router, medium")
+QUICK = ("NI, tiny", "NI, medium", "mesh router, 32 bit", "tree router, medium", "flow", "relay")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ class ServiceUnit(wiring.Component, abc.ABC):
         if self.booted:
             members["boot"] = In(32)
         if system.ni.statistics:
-            members["counts"] = Out(len(self.service.counters))
+            members["counts"] = Out(len(self.service.counted(system)))
         if watch:
             members["watch"] = Out(WORD_BITS * self.service.words)
         super().__init__(members)

@@ -63,7 +63,7 @@ def service_counters(
     found: list = []
     for service, unit in zip(system.services, units, strict=True):
         statistics, m.submodules[f"statistics_{service.name}{number}"] = shared(
-            platform, f"statistics_{service.name}", partial(Statistics, since=since), 32, len(service.counters)
+            platform, f"statistics_{service.name}", partial(Statistics, since=since), 32, len(service.counted(system))
         )
         start = (first + len(found) * ROUTER_COUNTER_STEP) % (1 << len(statistics.address))
         m.d.comb += [

@@ -167,6 +167,7 @@ class Event(enum.IntEnum):
     RELAY_EXPIRE = 97  # a record ends by its time
     RELAY_FORGOT = 98  # a record ends
     RELAY_RESET = 99  # relay was reset; length: number of messages lost at the Post
+    RELAY_HALT = 100  # a beat in its memory is wrong, and relay halts; detail: 1 of a slot, 2 of a buffer, 4 of a cell
 
 
 #: Lanes of a loop.
@@ -304,7 +305,7 @@ class FlowCounter(enum.IntEnum):
 
 
 class RelayCounter(enum.IntEnum):
-    """Counters of relay; the index is the address in its statistics block."""
+    """Counters of relay; the index is the address in its statistics block.  HALTED is only there with CRCs."""
 
     SENT = 0
     REFUSED = 1
@@ -325,6 +326,7 @@ class RelayCounter(enum.IntEnum):
     EVICTED = 16
     EXPIRED = 17
     FORGOTTEN = 18
+    HALTED = 19
 
 
 class LinkCounter(enum.IntEnum):
@@ -500,6 +502,7 @@ EVENTS: dict[Event, Facts] = {
     Event.RELAY_EVICT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EVICTED),
     Event.RELAY_EXPIRE: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EXPIRED),
     Event.RELAY_FORGOT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.FORGOTTEN),
+    Event.RELAY_HALT: _relay(RELAY_RELAYS, Column(0), counter=RelayCounter.HALTED),
     Event.RELAY_RESET: _relay(RELAY_MESSAGE, _LENGTH, Role.RESET),
 }
 

@@ -121,7 +121,7 @@ def _services(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
         start = {f"{service.name}_counter_base": system.counter_step + level * step}
         yield (
             f"Counters of a {service.name}: addresses after its first, which is here in a NI",
-            start | _codes(f"{service.name}_counter", service.counters),
+            start | _codes(f"{service.name}_counter", service.counted(system)),
         )
     yield (
         "Services of a system",

@@ -221,7 +221,7 @@ class RegisterMap:
             yield from (("COUNTER", 0, counter) for counter in system.counters)
             for level, service in enumerate(system.services):
                 base = system.counter_step + level * system.service_counter_step
-                yield from ((f"{service.name.upper()}_COUNTER", base, counter) for counter in service.counters)
+                yield from ((f"{service.name.upper()}_COUNTER", base, counter) for counter in service.counted(system))
 
     def _all(self) -> Iterator[Register]:
         yield from self._constants()

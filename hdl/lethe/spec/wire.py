@@ -54,6 +54,8 @@ class Crc:
 CRC16 = Crc(width=16, polynomial=0xA6BC)
 # CRC-32C: HD 6 up to 5,243 bits, HD 4 beyond, for the MTUs allowed.
 CRC32 = Crc(width=32, polynomial=0x82F6_3B78)
+# HD 4 up to 119 bits of data: three flipped bits in a beat of a memory are seen, and all bursts of up to eight.
+CRC8 = Crc(width=8, polynomial=0xE0)
 #: The most data bits (CRC not counted) over which each CRC keeps a Hamming distance of 6.
 CRC16_HD6_BITS, CRC32_HD6_BITS = 135, 5243
 

@@ -42,7 +42,7 @@ FINDINGS = {
     "garbled": "a row that contradicts itself, lacks a cell, or is of another run",
     "misplaced": "a row that does not come after the one before it: rows are doubled, or not in order",
     "reset": "a reset or death that was scheduled and did not happen, or happened and was not scheduled",
-    "dead": "an event of a node that had died, or a message of one that was away",
+    "dead": "an event of a node that had died or of a relay that had halted, or a message of one that was away",
     "changed": "rows or metadata that are not what the run wrote: another digest, number or seal",
 }
 

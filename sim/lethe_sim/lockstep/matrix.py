@@ -219,6 +219,7 @@ def with_relay(system: System, chance: random.Random, cycles: int) -> System:
             "uid_bits": bits, "uid_first": (1 << bits) - 6 if small else 0, "wrap": True,
             "notice": chance.choice((50, 800)), "spread": chance.choice((0, 500)),
         }  # fmt: skip
+        relay["crc"] = random.Random(f"{relay}").random() < 0.5  # drawn apart: the draws after it stay
         notices: tuple[Notice, ...] = ()
         if len(alive) > 1 and chance.random() < 0.4:
             told, suspected = chance.sample(alive, 2)

@@ -129,6 +129,12 @@ def relay_answers(later: int):
     return add
 
 
+def relay_halts(rows):
+    """A relay halts, and goes on."""
+    rows.append(dict.fromkeys(rows[0]) | next(row for row in rows if row["event"] == Event.RELAY_HEARD))
+    rows[-1] |= {"event": Event.RELAY_HALT, "detail": 2}
+
+
 def _cycle(row: dict) -> int:
     return row["cycle"]
 
@@ -140,7 +146,7 @@ ALTERED = [
     (without(_TAKE), "untaken"), (of(_TAKE, length=1), "untaken"), (of(_TAKE, tag=1), "untaken"),
     (of(_SEND, tag=1), "misnumbered"), (without(_SEND), "misnumbered"), (of(_END, detail=26), "misreported"),
     (of(_END, peer=1), "misreported"), (without(_SEND, -1), "misreported"), (again(_SEND, 0), "misnumbered"),
-    (relay_sends_again(300), "unasked"),
+    (relay_sends_again(300), "unasked"), (relay_halts, "dead"),
 ]  # fmt: skip
 
 

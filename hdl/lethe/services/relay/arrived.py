@@ -188,6 +188,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     m, of = u.m, u.of
     streams, takes, last, kept = Signal(), Signal(), Signal(), Signal(of.system.format.flit_bits)
     deliver, form = u.below.deliver_control2_data, of.system.format
+    stored = Signal(of.stored_bits) if of.checks else kept
     through = a.fate == Fate.THROUGH
     length = u.data_in.length
     flits = of.payload_flits(length)
@@ -208,8 +209,10 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         u.hop.through.payload.eq(deliver.payload.data),
         u.post.store_writes.eq(takes & (a.fate == Fate.CELL)),
         u.post.store_at.eq(Cat(a.beat, a.cell)),
-        u.post.store_data.eq(kept),
+        u.post.store_data.eq(stored),
     ]
+    if of.checks:
+        m.d.comb += stored.eq(of.stored(kept))
     with m.If(takes):
         m.d.sync += [a.left.eq(a.left - 1), a.beat.eq(a.beat + 1)]
     ends_now = a.decides & ~a.beats.any() & (a.decided != Fate.THROUGH)
@@ -242,14 +245,15 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     m.d.comb += u.ends_job.eq((last & ~u.further) | (u.hop.ends & streams & through))
 
     # Beats of slots and buffers.
-    m.submodules.slot_store = slots = Ram(form.flit_bits, of.slots << of.beat_bits)
-    m.submodules.buffer_store = buffers = Ram(form.flit_bits, of.buffers << of.beat_bits)
+    m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)
+    m.submodules.buffer_store = buffers = Ram(of.stored_bits, of.buffers << of.beat_bits)
     now = u.hop.now
     m.d.comb += [
         slots.write_en.eq(u.host.store_writes), slots.write_addr.eq(u.host.store_at),
-        slots.write_data.eq(u.host.store_data), slots.read_addr.eq(Cat(u.hop.read_at, now.number[: of.slot_bits])),
+        slots.write_data.eq(of.stored(u.host.store_data)),
+        slots.read_addr.eq(Cat(u.hop.read_at, now.number[: of.slot_bits])),
         buffers.write_en.eq(takes & a.stores & (a.fate != Fate.DROP) & (a.fate != Fate.CELL)),
-        buffers.write_addr.eq(Cat(a.beat, a.buffer)), buffers.write_data.eq(kept),
+        buffers.write_addr.eq(Cat(a.beat, a.buffer)), buffers.write_data.eq(stored),
         buffers.read_addr.eq(Cat(u.hop.read_at, now.number[: of.buffer_bits])),
         u.hop.read.eq(Mux(now.of == Of.SLOT, slots.read_data, buffers.read_data)),
     ]  # fmt: skip

@@ -92,19 +92,23 @@ class HopData(wiring.Component):
     through : In(stream)
         The beats that come in.
     read_at, read : Out, In
-        The number of a beat within its slot or buffer; its data two cycles later.
+        The number of a beat within its slot or buffer; its data two cycles later, with their CRC.
+    halted, wrong : In(1), Out(1), with ``relay.crc``
+        No beat is read, nor comes; the one that comes is wrong.
     """
 
     def __init__(self, layouts: RelayLayouts):
         self._layouts = layouts
         of, records = layouts, host_records(layouts.system, layouts.below)
         flit = of.system.format.flit_bits
+        checks = {"halted": In(1), "wrong": Out(1)} if of.checks else {}
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
                 "begins": Out(1), "ends": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
-                "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(flit),
+                "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
+                **checks,
             }
         )  # fmt: skip
 
@@ -129,8 +133,14 @@ class HopData(wiring.Component):
             takes.eq(self.send_data.valid & self.send_data.ready),
             reads.eq(unread.any() & (there != AHEAD)),
             output.i.valid.eq(coming[1]),
-            output.i.payload.eq(self.read),
+            output.i.payload.eq(of.beat_of(self.read)),
         ]
+        if of.checks:
+            m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
+            with m.If(self.halted):
+                m.d.comb += reads.eq(0)
+            with m.If(self.halted | self.wrong):
+                m.d.comb += output.i.valid.eq(0)
         with m.If(state == Moving.HEADER):
             m.d.comb += [
                 self.send_data.valid.eq(1),

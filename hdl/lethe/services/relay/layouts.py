@@ -6,12 +6,14 @@ from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
+from lethe.link.crc import crc_of
 from lethe.ni.watch import event_word, padded, uid_word
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort, cause_bits
 from lethe.spec.sections.relay import HEADER_BYTES, STAMP_CYCLES
 from lethe.spec.services.relay import HEADER, Type
 from lethe.spec.trace import fields
+from lethe.spec.wire import CRC8
 
 __all__ = ["HEADER_BITS", "STAMP_BITS", "STAMP_SHIFT", "WAYS", "Of", "RelayLayouts"]
 
@@ -61,6 +63,9 @@ class RelayLayouts:
         self.beats = max(1, -(-self.mtu // form.flit_bytes))
         self.beat_bits = _bits(self.beats)
         self.control_class, self.data_class = (1 << form.class_bits) - 1, (1 << form.class_bits) - 2
+        #: A beat in a memory has so many bits, with its CRC.
+        self.flit_bits, self.checks = form.flit_bits, relay.crc
+        self.stored_bits = form.flit_bits + (CRC8.width if relay.crc else 0)
         self.initial = max(relay.slots, system.nodes, relay.cells, relay.records, relay.buffers, below.slots)
 
     @cached_property
@@ -200,6 +205,18 @@ class RelayLayouts:
                 "destination": 16, "tag": self.system.wire.tag_bits, "status": 2, "cause": cause_bits(self.system),
             }
         )  # fmt: skip
+
+    def stored(self, data: Value) -> Value:
+        """A beat as a memory has it: with its CRC, if there is one."""
+        return Cat(data, crc_of(CRC8, data)) if self.checks else data
+
+    def beat_of(self, stored: Value) -> Value:
+        """The beat without its CRC."""
+        return stored[: self.flit_bits] if self.checks else stored
+
+    def is_wrong(self, stored: Value) -> Value:
+        """Whether a beat is not what was written."""
+        return crc_of(CRC8, stored[: self.flit_bits]) != stored[self.flit_bits :]
 
     def payload_flits(self, length) -> Value:
         """Beats of a length in bytes."""

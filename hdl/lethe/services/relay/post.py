@@ -36,6 +36,8 @@ class Post(wiring.Component):
         A cell is free from the next cycle on.
     idle : Out(1)
         Nothing waits for the host.
+    halted, wrong : In(1), Out(1), with ``relay.crc``
+        No cell is chosen, and no beat is read, nor comes; the one that comes is wrong.
     """
 
     def __init__(self, layouts: RelayLayouts, above: HostPort):
@@ -45,15 +47,16 @@ class Post(wiring.Component):
             {"source": of.node_bits, "cls": 3, "length": of.length_bits, "uid": of.uid_bits}
         )
         self._beat = records["beat"]
+        checks = {"halted": In(1), "wrong": Out(1)} if of.checks else {}
         super().__init__(
             {
                 "writes": In(1), "at": In(of.cell_bits), "word": In(of.cell),
                 "store_writes": In(1), "store_at": In(of.cell_bits + of.beat_bits),
-                "store_data": In(of.system.format.flit_bits),
+                "store_data": In(of.stored_bits),
                 "posts": In(1), "posted": In(of.cell_bits),
                 "deliver": Out(stream.Signature(records["relayed"])),
                 "deliver_data": Out(stream.Signature(self._beat)),
-                "frees": Out(1), "freed": Out(of.cell_bits), "idle": Out(1),
+                "frees": Out(1), "freed": Out(of.cell_bits), "idle": Out(1), **checks,
             }
         )  # fmt: skip
 
@@ -62,7 +65,7 @@ class Post(wiring.Component):
         of = self._layouts
         m.submodules.queue = queue = Queue(of.cell_bits, of.cells)
         m.submodules.words = words = Ram(self._shown, of.cells)
-        m.submodules.store = store = Ram(of.system.format.flit_bits, of.cells << of.beat_bits)
+        m.submodules.store = store = Ram(of.stored_bits, of.cells << of.beat_bits)
         m.submodules.output = output = Queue(self._beat, AHEAD)
         showing, age, taken, cell = Signal(), Signal(SHOW), Signal(), Signal(of.cell_bits)
         read, beats = Signal(range(of.beats + 1)), Signal(range(of.beats + 1))
@@ -91,7 +94,7 @@ class Post(wiring.Component):
             reads.eq(shows & (read != beats) & (there != AHEAD)),
             done.eq(shows & (taken | takes) & ((read == beats) | (reads & last))),
             output.i.valid.eq(coming[1]),
-            output.i.payload.data.eq(store.read_data),
+            output.i.payload.data.eq(of.beat_of(store.read_data)),
             output.i.payload.last.eq(coming_last[1]),
             self.deliver_data.valid.eq(output.o.valid),
             self.deliver_data.payload.eq(output.o.payload),
@@ -100,6 +103,12 @@ class Post(wiring.Component):
             self.freed.eq(cell),
             self.idle.eq(~showing & queue.empty & output.empty & ~coming.any()),
         ]
+        if of.checks:
+            m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(store.read_data))
+            with m.If(self.halted):
+                m.d.comb += [fetches.eq(0), queue.o.ready.eq(0), reads.eq(0)]
+            with m.If(self.halted | self.wrong):
+                m.d.comb += output.i.valid.eq(0)
         m.d.sync += [
             coming.eq(Cat(reads, coming)),
             coming_last.eq(Cat(last, coming_last)),

@@ -133,6 +133,9 @@ class Relay(ServiceUnit):
             & u.hungry.empty
             & u.completions.empty
         )
+        if u.of.checks:
+            with m.If(u.halted):
+                m.d.comb += above.idle.eq(0)
 
     def _trace(self, m, u: JobUnit) -> ServiceTrace:
         above, of = self.above, u.of
@@ -170,6 +173,10 @@ class Relay(ServiceUnit):
                 extra=of_message("uid")[:16],
             ),
         )  # fmt: skip
+        if of.checks:  # no job is under way: nothing else is shown
+            with m.If(u.halts):
+                m.d.comb += event.eq(Event.RELAY_HALT)
+            word = Mux(u.halts, event_word(event, detail=u.wrong), word)
         named = uid(of_message("source"), of_message("incarnation"), of_message("slot"))
         lanes = (
             (
@@ -231,9 +238,9 @@ class Relay(ServiceUnit):
                 when(u.hears, of.name(h)),
                 heard,
             ),
-            (word, when(~u.notices, named), event.any()),
+            (word, when(~u.notices & ~u.halts if of.checks else ~u.notices, named), event.any()),
         )  # fmt: skip
-        beats = above.deliver_relay_data
+        beats, halts = above.deliver_relay_data, (u.halts,) if of.checks else ()
         return ServiceTrace(
             lanes=[(when(happens, word), when(happens, name)) for word, name, happens in lanes],
             flags=(
@@ -244,6 +251,7 @@ class Relay(ServiceUnit):
             pulses=(
                 u.given, u.refuses, u.hop.begins, u.posts, u.parks, u.starves, took, u.frees_head, u.tells & ~u.dropped,
                 u.dropped, u.hears, u.ignores, u.stale, u.notices, u.owes, u.untracked, u.evicts, u.expires, forgets,
+                *halts,
             ),
             reset=Event.RELAY_RESET,
             lost=of.cells - u.free_cells.count,

@@ -146,6 +146,7 @@ class JobUnit:
         self._search()
         self._facts()
         self._told()
+        self._halt()
 
     # What is known beside the tables.
 
@@ -967,6 +968,26 @@ class JobUnit:
             m.d.sync += [
                 searching.eq(1), row.eq(0), release.eq(self.then == RelayPhase.RELEASE), self.parked_found.eq(0),
             ]  # fmt: skip
+
+    # A wrong beat.
+
+    def _halt(self):
+        """A beat that is read is wrong: no job begins any more, and no beat of a memory is read."""
+        m = self.m
+        if not self.of.checks:
+            return
+        self.halted, self.halts, self.wrong = Signal(), Signal(), Signal(3)
+        m.d.comb += [self.hop.halted.eq(self.halted), self.post.halted.eq(self.halted)]
+        slot, told = self.hop.now.of == Of.SLOT, Signal()
+        with m.If(self.hop.wrong | self.post.wrong):
+            m.d.sync += [
+                self.halted.eq(1), self.wrong.eq(Cat(self.hop.wrong & slot, self.hop.wrong & ~slot, self.post.wrong)),
+            ]  # fmt: skip
+        m.d.comb += self.halts.eq(self.halted & ~told & ~self.busy)
+        with m.If(self.halts):
+            m.d.sync += told.eq(1)
+        with m.If(self.halted):
+            m.d.comb += self.begins.eq(0)
 
     # What is told.
 

@@ -56,6 +56,7 @@ class RelaySection:
     hop_cycles: int = key(8192, "deadline of each hop")
     uid_bits: int = key(32, "bits of a uid, 8 to 32")
     uid_first: int = key(0, "the first uid of a node")
+    crc: bool = key(False, "keep a CRC beside each beat in relay's memory; a relay that reads a wrong one halts")
     wrap: bool = key(False, "let uids come round too soon, for tests of small ones")
     notice: int = key(2000, "cycles from a node's death until the others are told")
     spread: int = key(0, "and up to so many cycles more, drawn for each node and death")

@@ -73,6 +73,10 @@ def _named(system: "System") -> bool:
     return system.relay.slots > 0
 
 
+def _counts(system: "System") -> tuple[RelayCounter, ...]:
+    return tuple(counter for counter in RelayCounter if system.relay.crc or counter != RelayCounter.HALTED)
+
+
 def _above(system: "System", below: HostPort) -> HostPort:
     delivers = tuple(name for name in below.delivers if not name.startswith("deliver_control"))
     return replace(
@@ -105,4 +109,5 @@ RELAY = Service(
     above=_above,
     size=_size,
     reset_with_ni=True,
+    counts=_counts,
 )  # fmt: skip

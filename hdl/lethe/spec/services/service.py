@@ -29,6 +29,7 @@ class Service:
     above : ``above(system, below)``: the port above it
     size : ``size(system)``: what `lethe check` says of it
     reset_with_ni : resets of scope "ni" are resets of it, too
+    counts : ``counts(system)``: those of `counters` that a configuration has; by default all
     header : ``header(system)``: what it puts before a payload, (name, bits) from the lowest; whole bytes, or nothing
     """
 
@@ -41,7 +42,12 @@ class Service:
     above: Callable[["System", HostPort], HostPort]
     size: Callable[["System"], str]
     reset_with_ni: bool = False
+    counts: Callable[["System"], tuple[enum.IntEnum, ...]] | None = None
     header: Callable[["System"], tuple[tuple[str, int], ...]] = lambda system: ()
+
+    def counted(self, system: "System") -> tuple[enum.IntEnum, ...]:
+        """What it counts in a configuration."""
+        return tuple(self.counters) if self.counts is None else self.counts(system)
 
     @property
     def flags(self) -> int:

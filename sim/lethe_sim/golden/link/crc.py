@@ -1,4 +1,4 @@
-"""The two CRCs, a byte a look-up, several bytes of one word at once.
+"""The CRCs, a byte a look-up, several bytes of one word at once.
 
 ``TABLE[n][b]`` is the effect of byte ``b`` followed by ``n`` zero bytes, so the bytes of a word can be
 looked up independently.  Held against `lethe.spec.wire.Crc` by the tests.
@@ -6,10 +6,10 @@ looked up independently.  Held against `lethe.spec.wire.Crc` by the tests.
 
 import numpy as np
 
-from lethe.spec.wire import CRC16, CRC32
+from lethe.spec.wire import CRC8, CRC16, CRC32
 from lethe_sim.golden.compile import jit
 
-ONES16, ONES32 = CRC16.ones, CRC32.ones
+ONES8, ONES16, ONES32 = CRC8.ones, CRC16.ones, CRC32.ones
 POLYNOMIAL16 = CRC16.polynomial
 
 
@@ -22,7 +22,22 @@ def _tables(crc) -> np.ndarray:
     return table
 
 
-TABLE16, TABLE32 = _tables(CRC16), _tables(CRC32)
+TABLE8, TABLE16, TABLE32 = _tables(CRC8)[0], _tables(CRC16), _tables(CRC32)
+
+
+@jit
+def update8(state, word, count):
+    """The CRC-8 register after the ``count`` lowest bytes of ``word``."""
+    for i in range(count):
+        state = TABLE8[state ^ np.int64(word >> np.uint64(8 * i) & np.uint64(0xFF))]
+    return state
+
+
+@jit
+def crc8_flit(low, high, flit_bits):
+    """The CRC-8 of one flit."""
+    state = update8(ONES8, low, min(8, flit_bits >> 3))
+    return (update8(state, high, 8) if flit_bits == 128 else state) ^ ONES8
 
 
 @jit

@@ -38,6 +38,11 @@ HOPS = {
     "replay": np.int32, "acked": np.int64,
 }  # fmt: skip
 _OUT, _CAUSE, _ASKED = range(3)
+#: What jobs show; beats of what was given before may still go out and be taken.
+_DONE = tuple(
+    event for event in Event
+    if Event.RELAY_SEND <= event < Event.RELAY_RESET and event not in (Event.RELAY_HOP, Event.RELAY_TAKE)
+)  # fmt: skip
 #: The bits of a detail of control that are its type.
 _TYPE = 3
 
@@ -97,6 +102,7 @@ def findings(rows: ServiceRows) -> Iterator[pa.Table]:
     yield from _of_uids(rows, relay)
     yield from _of_takes(rows, relay)
     yield from _of_cells(rows, relay)
+    yield from _of_halts(rows)
 
 
 def _of_ends(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
@@ -124,6 +130,16 @@ def _of_ends(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
     early = same & (rows.cycle[ordered] <= np.append(0, until[:-1])[: len(ordered)])
     if early.any():
         yield rows.found("misnamed", ordered[early], "its slot is still that of a live message")
+
+
+def _of_halts(rows: ServiceRows) -> Iterator[pa.Table]:
+    """A relay that has halted does no job any more."""
+    halts = rows.of(Event.RELAY_HALT)
+    for event in _DONE if len(halts) else ():
+        places = rows.of(event)
+        after = since(rows.epoch[halts], rows.cycle[halts], rows.epoch[places], rows.cycle[places]) > 0
+        if after.any():
+            yield rows.found("dead", places[after], "relay had halted")
 
 
 def _told(rows: ServiceRows, relay: _Relay, places: np.ndarray) -> np.ndarray:
@@ -340,7 +356,7 @@ def sums(rows: ServiceRows) -> Multiset:
             ("taken", Event.RELAY_TAKE), ("hops", Event.RELAY_HOP), ("told", Event.RELAY_TOLD),
             ("dropped", Event.RELAY_DROPPED), ("notices", Event.RELAY_NOTICE), ("evicted", Event.RELAY_EVICT),
             ("expired", Event.RELAY_EXPIRE), ("owed", Event.RELAY_OWED), ("untracked", Event.RELAY_UNTRACKED),
-            ("hungry", Event.RELAY_HUNGRY),
+            ("hungry", Event.RELAY_HUNGRY), ("halted", Event.RELAY_HALT),
         )
     }  # fmt: skip
     again = relay.hops[rows.detail[relay.hops] == 1]
@@ -379,6 +395,8 @@ def numbers(found: Multiset) -> tuple[Number, ...]:
         Number(found["hungry"], "no cell", "messages that found no room at their destination"),
         Number(found["lost"], "lost in resets", "at a Post when its node was reset"),
     )
+    if found["halted"]:
+        counts = (*counts, Number(found["halted"], "halted", "relays in whose memory a bit was wrong"))
     if not waits:
         return counts
     return (

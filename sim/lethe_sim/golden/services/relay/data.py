@@ -2,13 +2,12 @@
 
 from lethe.spec.events import RELAY_POSTS, Event
 from lethe.spec.services.relay import RecordState, Type
-from lethe_sim.golden.compile import apart, at, jit
-from lethe_sim.golden.lib.bits import cut
+from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
-from . import hear, records, tell, transfer
+from . import hear, memory, records, tell, transfer
 from .state import (
     DATA_IN,
     Beats,
@@ -320,9 +319,9 @@ def step(s, relay):
     left = 8 * length(relay) - relay.job_beat * s.k.flit_bits
     if relay.job_beats == Beats.CELL:
         place = relay.at_cell_words + 2 * (relay.job_cell * relay.cell_beats + relay.job_beat)
-        keep(s, place, left)
+        keep(s, relay, place, left)
     elif relay.job_beats != Beats.DROP and relay.job_number != NONE:
-        keep(s, relay.at_buffer_words + 2 * (relay.job_number * relay.cell_beats + relay.job_beat), left)
+        keep(s, relay, relay.at_buffer_words + 2 * (relay.job_number * relay.cell_beats + relay.job_beat), left)
     relay.job_beat += 1
     relay.job_left -= 1
     if relay.job_left == 0 and relay.job_beats != Beats.THROUGH:
@@ -330,10 +329,9 @@ def step(s, relay):
 
 
 @jit
-def keep(s, place, left):
+def keep(s, relay, place, left):
     """Store the beat that is shown."""
-    word = at(s.words, place)
-    word[0], word[1] = cut(s.k.flit_bits, s.below.beats[4], s.below.beats[5], left)
+    memory.write(s, relay, place, s.below.beats[4], s.below.beats[5], left)
 
 
 @jit

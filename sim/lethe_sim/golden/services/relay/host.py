@@ -2,15 +2,14 @@
 
 from lethe.spec.events import RELAY_TAKEN, Event
 from lethe.spec.services.relay import MODE
-from lethe_sim.golden.compile import at, jit
+from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import event_word, extra
 from lethe_sim.golden.lib import ahead, queue
-from lethe_sim.golden.lib.bits import cut
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
-from . import records, tell, work
+from . import memory, records, tell, work
 from .state import (
     SHOWN,
     HostIn,
@@ -91,8 +90,8 @@ def step(s, relay, passing):
         return
     if relay.host == HostIn.STORE:
         left = 8 * relay.host_length - relay.host_beat * s.k.flit_bits
-        word = at(s.words, relay.at_slot_words + 2 * (relay.host_slot * relay.cell_beats + relay.host_beat))
-        word[0], word[1] = cut(s.k.flit_bits, above.beat[0], above.beat[1], left)
+        place = relay.at_slot_words + 2 * (relay.host_slot * relay.cell_beats + relay.host_beat)
+        memory.write(s, relay, place, above.beat[0], above.beat[1], left)
         relay.host_beat += 1
     relay.host_beats -= 1
     if relay.host_beats == 0:
@@ -157,18 +156,24 @@ def show_delivery(s, relay):
 
 
 @jit
-def step_show(s, relay):
-    """One cycle of the show; returns the cell that is free from the next cycle on, or `NONE`."""
+def step_show(s, relay, halted):
+    """One cycle of the show, of a relay that was halted before or not.
+
+    Returns the cell that is free from the next cycle on, or `NONE`.
+    """
     held = ahead.held(relay.shown[0], relay.show_way)
     taken = site.takes_delivered_beat(s.above, 1)
+    if relay.checks:
+        relay.show_way = memory.comes(relay, relay.show_way, relay.show_wrong, memory.OF_CELL, halted)
+        relay.show_wrong = relay.show_wrong << 1 & 2
     relay.show_way = ahead.step(relay.shown[0], SHOWN + 1, relay.show_way, taken, s.cycle)
     if relay.show_cell == NONE:
-        if queue.shows(relay.posted[0], s.cycle):
+        if queue.shows(relay.posted[0], s.cycle) and not halted:
             fetch(s, relay)
         return NONE
     if s.cycle < relay.show_at + _SHOW:
         return NONE
-    if relay.show_read < relay.show_beats and held < SHOWN:
+    if relay.show_read < relay.show_beats and held < SHOWN and not halted:
         read(s, relay)
     if site.takes_delivery(s.above, 1):
         relay.show_taken = 1
@@ -195,6 +200,7 @@ def read(s, relay):
     """A beat is read, and is on its way to the beat output."""
     source = relay.at_cell_words + 2 * (relay.show_cell * relay.cell_beats + relay.show_read)
     place = ahead.read(s.words, relay.shown[0], SHOWN + 1, relay.show_way, relay.at_shown, source)
+    relay.show_wrong |= memory.is_wrong(s, relay, source)
     relay.show_read += 1
     number_at(relay, relay.at_shown_last)[place] = relay.show_read == relay.show_beats
     relay.show_way |= 1

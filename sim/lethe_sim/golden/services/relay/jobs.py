@@ -170,7 +170,7 @@ def over(s, relay):
         relay.registers[0].state = hear.EMPTY
     elif relay.job == RelayJob.DATA:
         relay.registers[1].state = hear.EMPTY
-    relay.job, relay.free_from = RelayJob.NONE, s.cycle + 1
+    relay.job, relay.free_from = RelayJob.NONE, NEVER if relay.halted else s.cycle + 1
 
 
 @jit

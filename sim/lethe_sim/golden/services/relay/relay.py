@@ -11,9 +11,9 @@ from lethe_sim.golden.ni.choose import all_ones
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
-from lethe_sim.golden.state import NONE, Delivery
+from lethe_sim.golden.state import NEVER, NONE, Delivery
 
-from . import data, hear, host, jobs, transfer, walk, work
+from . import data, hear, host, jobs, memory, transfer, walk, work
 from .state import HostIn, Moving, Phase, Relay, RelayJob, give_free, slot_at, start
 from .state import begin as begin_again
 
@@ -104,6 +104,7 @@ def step(s):
     does counts for what ends in its cycle.
     """
     relay = Relay(s.numbers)
+    halted = relay.halted
     acts, job = jobs.acts(s, relay), jobs.chosen(s, relay)
     own, passing = host.shows_own(s, relay), host.passes(s, relay)
     control, moving, streams = relay.control, relay.moving, relay.phase == Phase.STREAM
@@ -113,12 +114,14 @@ def step(s):
     # A look ahead comes only if the host does not look sooner.
     relay.wake = s.cycle + 1
     host.step_completion(s, relay, own)
-    freed = host.step_show(s, relay)
+    if halted:
+        memory.step(s, relay)
+    freed = host.step_show(s, relay, halted)
     if relay.cancelling and s.below.shows.cancel_ready:
         relay.cancelling = 0
     if job != RelayJob.NONE:
         jobs.begin(s, relay, job)
-    ends = moving != Moving.IDLE and transfer.step(s, relay, moving)
+    ends = moving != Moving.IDLE and transfer.step(s, relay, moving, halted)
     if freed != NONE:
         give_free(relay, relay.free_cells[0], freed)
         relay.free_cells[0].fresh = 1
@@ -151,6 +154,8 @@ def step(s):
     hear.step(s, relay, 1)
     if wants and job != RelayJob.LOOK:
         relay.look_wanted = 1
+    if relay.halted and not halted:
+        relay.free_from = NEVER
     relay.stepped = s.cycle
 
 
@@ -180,7 +185,7 @@ def still(relay):
 def idle(s):
     """Nothing is under way, and nothing waits; records and held data end by time."""
     relay = Relay(s.numbers)
-    if s.cycle < relay.ready_from or not still(relay):
+    if s.cycle < relay.ready_from or relay.halted or not still(relay):
         return False
     if relay.job not in (RelayJob.NONE, RelayJob.LOOK, RelayJob.TREE):
         return False
@@ -223,6 +228,8 @@ def moves(relay):
     if relay.sending[0].level + relay.telling[0].level + relay.hungry[0].level + relay.posted[0].level > 0:
         return True
     if relay.read_way or relay.reading[0].level + relay.shown[0].level + relay.completions[0].level > 0:
+        return True
+    if relay.halted and not relay.halt_told:
         return True
     return walk.wanted(relay) or relay.cancel_walk or relay.cancelling or relay.look_wanted or relay.owing > 0
 

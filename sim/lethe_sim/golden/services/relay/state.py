@@ -254,6 +254,7 @@ class Relay(Record):
     initial: int
     control_class: int
     data_class: int
+    checks: int  # each beat has a CRC
     at_slots: int
     at_to: int
     at_from: int
@@ -269,6 +270,7 @@ class Relay(Record):
     at_completions: int
     at_shown_last: int
     at_routes: int  # kept over resets
+    at_checks: int  # the CRC of each beat, in the order of the words
     at_shown: int  # among words
     at_read: int
     at_slot_words: int
@@ -284,6 +286,10 @@ class Relay(Record):
     ready_from: int
     wake: int
     stepped: int
+    halted: int  # 0, or the detail of RELAY_HALT
+    halt_told: int
+    read_wrong: int  # of the beats on their way to the transfer's output
+    show_wrong: int
     bank: int
     told: int  # the first notice has come
     depth: int
@@ -379,6 +385,7 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
         "uid_mask": (1 << relay.uid_bits) - 1, "uid_last": (1 << relay.uid_bits) - 4, "uid_first": relay.uid_first,
         "header_beats": system.relay_header_beats, "mtu": system.relay_mtu, "cell_beats": _beats(system),
         "initial": max(relay.slots, nodes, relay.cells, relay.records, relay.buffers, below.slots),
+        "checks": int(relay.crc),
         "control_class": (1 << system.format.class_bits) - 1, "data_class": (1 << system.format.class_bits) - 2,
     }  # fmt: skip
     areas = {
@@ -389,6 +396,7 @@ def numbers(system: System, below: HostPort) -> np.ndarray:
         "at_sending": relay.slots + relay.buffers + 1, "at_telling": (relay.control + 1) * RelayHeader.size,
         "at_completions": (relay.slots + 5) * RelayEnded.size, "at_shown_last": SHOWN + 1,
         "at_routes": 2 * nodes * Route.size,
+        "at_checks": (relay.slots + relay.cells + relay.buffers) * _beats(system) if relay.crc else 0,
     }  # fmt: skip
     place = Relay.size
     for name, size in areas.items():

@@ -10,7 +10,7 @@ from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
-from . import tell
+from . import memory, tell
 from .state import (
     CONTROL_OUT,
     DATA_OUT,
@@ -116,12 +116,15 @@ def step_control(s, relay):
 
 
 @jit
-def step(s, relay, moving):
-    """The NI takes what the transfer of data offers, which began the cycle in this state; returns whether it ends."""
+def step(s, relay, moving, halted):
+    """The NI takes what the transfer of data offers, which began the cycle in this state; returns whether it ends.
+
+    ``halted``: whether relay was before this cycle.
+    """
     taken = False
     if relay.reading[0].level > 0 and moving == Moving.BODY and relay.moving_of != Of.THROUGH:
         taken = site.takes_beat(s.below)
-    step_reading(s, relay, moving, taken)
+    step_reading(s, relay, moving, taken, halted)
     if moving == Moving.RECORD:
         if site.takes_record(s.below):
             relay.moving = Moving.HEADER
@@ -148,11 +151,15 @@ def show(s, relay):
 
 
 @jit
-def step_reading(s, relay, moving, taken):
+def step_reading(s, relay, moving, taken, halted):
     """Beats of a slot or buffer are read ahead."""
     held = ahead.held(relay.reading[0], relay.read_way)
+    if relay.checks:
+        where = memory.OF_SLOT if relay.moving_of == Of.SLOT else memory.OF_BUFFER
+        relay.read_way = memory.comes(relay, relay.read_way, relay.read_wrong, where, halted)
+        relay.read_wrong = relay.read_wrong << 1 & 2
     relay.read_way = ahead.step(relay.reading[0], READ + 1, relay.read_way, taken, s.cycle)
-    if moving == Moving.IDLE or relay.moving_of == Of.THROUGH or s.cycle < relay.read_from or held >= READ:
+    if moving == Moving.IDLE or relay.moving_of == Of.THROUGH or s.cycle < relay.read_from or held >= READ or halted:
         return
     if relay.read < payload_flits(s.k, relay.moving_length):
         read(s, relay)
@@ -164,6 +171,7 @@ def read(s, relay):
     base = relay.at_slot_words if relay.moving_of == Of.SLOT else relay.at_buffer_words
     source = base + 2 * (relay.moving_number * relay.cell_beats + relay.read)
     ahead.read(s.words, relay.reading[0], READ + 1, relay.read_way, relay.at_read, source)
+    relay.read_wrong |= memory.is_wrong(s, relay, source)
     relay.read += 1
     relay.read_way |= 1
 

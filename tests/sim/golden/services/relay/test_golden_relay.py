@@ -59,7 +59,7 @@ def test_the_draws_meet_everything():
         golden.run(20_000)
         counts = golden.service_counters["relay"].sum(axis=0)
         seen |= {counter for counter in RelayCounter if counts[counter]}
-    assert seen >= {*RelayCounter} - {RelayCounter.EXPIRED}
+    assert seen >= {*RelayCounter} - {RelayCounter.EXPIRED, RelayCounter.HALTED}
 
 
 @pytest.mark.parametrize("node", [0, 1, 5], ids=["root", "relay", "leaf"])
@@ -245,3 +245,29 @@ def test_sleeping_changes_nothing(seed):
         golden.run(12_000)
     assert one.digest == other.digest
     assert (one.service_counters["relay"] == other.service_counters["relay"]).all()
+
+
+def turned(golden: Golden, where: str) -> None:
+    """A bit of each beat of a memory of all relays turns over."""
+    for node in range(golden.system.nodes):
+        k, _, words = golden.memory(node)
+        relay = relay_of(golden, node)
+        first = int(k.rooms[0].at_data) + int(getattr(relay, f"at_{where}_words"))
+        beats = 2 * int(getattr(golden.system.relay, f"{where}s")) * int(relay.cell_beats)
+        words[first : first + beats : 2] ^= np.uint64(1 << 9)
+
+
+@pytest.mark.parametrize("where", ["slot", "buffer", "cell"])
+def test_a_bit_that_turns_over_halts(where):
+    """RELM-33: no host takes a wrong byte; some do without CRCs."""
+    found = {}
+    for crc in (True, False):
+        system = relay_system(relay={"crc": crc, "cells": 3}, workload={"count": 40, "load": 0.3})
+        golden = Golden(system.replace(faults={"loss": 0.1}))
+        for _ in range(200):
+            golden.run(19)
+            turned(golden, where)
+        halts = golden.service_counters["relay"][:, RelayCounter.HALTED]
+        assert halts.max() == (1 if crc else 0) and not (crc and golden.drained)
+        found[crc] = golden.sums["wrong"].sum()
+    assert found[True] == 0 < found[False]

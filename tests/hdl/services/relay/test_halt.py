@@ -1,0 +1,120 @@
+"""Bits that turn over in a relay's memory: RTL and golden model halt in the same cycle, and no wrong beat goes on."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import itertools
+
+import numpy as np
+import pytest
+from amaranth.hdl import Shape
+from amaranth.lib.memory import Memory
+from amaranth.sim import Simulator
+
+from lethe.lib import memory
+from lethe.spec.events import Event
+from lethe.spec.wire import CRC8
+from lethe_sim.golden.link import crc
+from lethe_sim.golden.model import Golden
+from lethe_sim.lockstep import system_block
+from lethe_sim.lockstep.block_groups import hostile_relay
+from lethe_sim.lockstep.blocks import BlockGroup
+from lethe_sim.lockstep.system_block import SystemBlock
+from tests.helpers.relay_systems import relay_of
+
+#: From a cycle on a bit of each beat turns over again and again; node 1 is reset in cycle 1,500, and begins anew.
+FIRST, EVERY, QUICK, CYCLES = 300, 7, 600, 1700
+#: The memories; the seed of the hosts: with it all three are read.
+WHERE, SEED = ("slots", "buffers", "cells"), 9
+
+
+def checked() -> SystemBlock:
+    """The hostile system with CRCs."""
+    return SystemBlock(hostile_relay()._system.replace(relay={"crc": True}))
+
+
+class Turned:
+    """Turns a bit of every beat of the memories of one kind, in the golden model and in the RTL."""
+
+    def __init__(self, monkeypatch, block: SystemBlock, where: str):
+        relay = block._system.relay
+        self._nodes, self._where, self._depth = block._system.nodes, where, getattr(relay, where)
+        self._golden: list[Golden] = []
+        self._stores: list[Memory] = []
+        shape = (self._depth << 2, 72)  # with the CRCs
+        made, kept = system_block.Golden, self._golden
+
+        def golden(*given, **named):
+            kept.append(made(*given, **named))
+            return kept[-1]
+
+        monkeypatch.setattr(system_block, "Golden", golden)
+        found = self._stores
+
+        class Kept(Memory):
+            def __init__(self, **named):
+                super().__init__(**named)
+                if (named["depth"], Shape.cast(named["shape"]).width) == shape:
+                    found.append(self)
+
+        monkeypatch.setattr(memory, "Memory", Kept)
+
+    def golden(self) -> None:
+        for node in range(self._nodes):
+            k, _, words = self._golden[0].memory(node)
+            relay = relay_of(self._golden[0], node)
+            first = int(k.rooms[0].at_data) + int({
+                "slots": relay.at_slot_words, "buffers": relay.at_buffer_words, "cells": relay.at_cell_words
+            }[self._where])  # fmt: skip
+            words[first : first + 2 * self._depth * int(relay.cell_beats) : 2] ^= np.uint64(1 << 17)
+
+    def rtl(self, ctx) -> None:
+        assert len(self._stores) == self._nodes
+        for row in itertools.chain.from_iterable(store.data for store in self._stores):
+            ctx.set(row, ctx.get(row) ^ 1 << 17)
+
+
+@pytest.mark.parametrize(
+    ("where", "cycles"),
+    [("cells", QUICK), *(pytest.param(where, CYCLES, marks=pytest.mark.full) for where in WHERE)],
+)
+def test_rtl_and_golden_model_halt_alike(where, cycles, monkeypatch):
+    """Trace words and host ports of all nodes, in every cycle, through resets of those that have halted."""
+    block = checked()
+    turned, found = Turned(monkeypatch, block, where), []
+    dut = BlockGroup({"block": block})
+
+    async def bench(ctx):
+        play = block.play(SEED)
+        for cycle in range(cycles):
+            if cycle >= FIRST and cycle % EVERY == 0:
+                turned.golden()
+                turned.rtl(ctx)
+            given, expected = next(play)
+            ctx.set(dut.i, given)
+            assert ctx.get(dut.o) == expected, f"they part in cycle {cycle}"
+            found.extend((cycle, event) for event in block.seen(expected))
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    halts = [cycle for cycle, event in found if event == Event.RELAY_HALT.name]
+    assert halts and min(halts) > FIRST
+    resets = [cycle for cycle, event in found if event == Event.RELAY_RESET.name]
+    assert any(cycle > min(halts) for cycle in resets) or cycles == QUICK
+
+
+def test_a_beat_and_its_crc_differ_from_all_others_in_four_bits():
+    """Of 64 bits: no bit reaches the CRC as another does or as a bit of it, and any codeword has even weight."""
+    columns = [CRC8.update(0, 1 << bit, 64) for bit in range(64)]
+    columns += [1 << bit for bit in range(8)]
+    assert len(set(columns)) == 72 and 0 not in columns
+    assert not any(a ^ b ^ c == 0 for a, b, c in itertools.combinations(columns, 3))
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64, 128])
+def test_the_golden_model_has_the_same_crc(bits):
+    for value in (0, 1, (1 << bits) - 1, 0x0123_4567_89AB_CDEF_0F1E_2D3C_4B5A_6978 % (1 << bits)):
+        low, high = np.uint64(value & (1 << 64) - 1), np.uint64(value >> 64)
+        assert crc.crc8_flit(low, high, bits) == CRC8.of(value, bits)
