@@ -681,6 +681,25 @@ def queues(quick: bool) -> Iterator[Figure]:
             )
 
 
+def pools(quick: bool) -> Iterator[Figure]:
+    """What a pool costs a router of 8 ports on an ECP5, by which up-ports worms take, and what goes first."""
+    tree = System.make()
+    rule = Rule.of(tree.graph, 0)
+    orders = (("pinned", False, 0), ("any up-port", True, 0), ("any up-port, control first", True, 24))
+    for worms in (8,) if quick else (8, 16):
+        for order, climbs, first in orders[: 1 if quick else None]:
+            say(f"pools: {worms} worms, {order} (Yosys, nextpnr)")
+            router = Router(tree.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
+            found = size(router, registered="i", seeds=1)
+            yield Figure(
+                section="pools",
+                quantity=f"4-ary tree router, level 0, 64 bit, {worms} worms, {order}",
+                measured=_cells(found),
+                target="≥ 150 MHz",
+                met=found.mhz >= 150,
+            )
+
+
 # One node that is away.
 
 
@@ -963,6 +982,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "relay": on_relay,
     "latency": latency,
     "queues": queues,
+    "pools": pools,
     "pipeline": pipeline,
     "sweep": sweep,
 }

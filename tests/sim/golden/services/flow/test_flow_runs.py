@@ -5,9 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from lethe.spec.events import Cause, FlowCounter, Status
+from lethe.spec.events import Cause, Event, FlowCounter, Status
 from lethe.spec.services import FLOW
 from lethe_sim.golden.model import Golden, Item, Script
+from lethe_sim.golden.services.flow.state import Out
 from lethe_sim.trace import events_from_words
 from tests.helpers.flow_bench import DELIVER_DATA
 from tests.helpers.flow_oracle import flow_system, messages, play
@@ -24,6 +25,16 @@ def test_all_come_once_and_in_order(loss, shape):
     assert len(watched.taken) == len(items) and {*watched.ended.values()} == {ACCEPTED}
     counters = watched.golden.service_counters["flow"].sum(axis=0)
     assert counters[FlowCounter.SENT] == counters[FlowCounter.PLACED] == counters[FlowCounter.TAKEN] == len(items)
+
+
+def test_peers_are_up_soon():
+    """A PONG ends the pause that its PING began, so 15 peers do not wait for 15 pauses of 1,024 cycles."""
+    system = flow_system(16)
+    golden = Golden(system, record=True)
+    golden.run(8000)
+    words = golden.take_events()["word"]
+    up = (words & np.uint64(0xFF) == Event.FLOW_PEER) & (words >> np.uint64(8) & np.uint64(0xFF) == Out.UP)
+    assert up.sum() > 0.9 * 16 * 15
 
 
 @pytest.mark.parametrize("flit_bits", [16, 32, 64, 128])
