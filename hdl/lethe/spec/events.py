@@ -502,8 +502,8 @@ EVENTS: dict[Event, Facts] = {
     Event.RELAY_EVICT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EVICTED),
     Event.RELAY_EXPIRE: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.EXPIRED),
     Event.RELAY_FORGOT: _relay(RELAY_RELAYS, _PAYLOAD | Column.TAG, counter=RelayCounter.FORGOTTEN),
-    Event.RELAY_HALT: _relay(RELAY_RELAYS, Column(0), counter=RelayCounter.HALTED),
     Event.RELAY_RESET: _relay(RELAY_MESSAGE, _LENGTH, Role.RESET),
+    Event.RELAY_HALT: _relay(RELAY_RELAYS, Column(0), counter=RelayCounter.HALTED),
 }
 
 

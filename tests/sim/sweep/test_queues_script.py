@@ -73,10 +73,14 @@ def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
 
 
 def test_buffers_that_are_compared_have_the_same_bits(queues):
-    """Wherever worms are queued or credited, a router input has room for as many flits."""
+    """Wherever worms are queued or credited, a router input has room for as many flits; what is named is there."""
     for name in ("load", "payload", "nodes", "patterns", "kernels"):
         for run in load(EXAMPLES / f"{name}.toml").runs:
             network = str(run.settings["network"].name)
+            if shared := re.match(r"pool of (\d+) worms|\d channels of (\d+) flits", network):
+                pool, credits = (int(number or 0) for number in shared.groups())
+                assert (run.system.pool, run.system.credits) == (pool, credits)
+                continue
             worms = re.search(r"(\d) worm", network)
             flits = run.system.credits or run.system.queue * run.system.format.max_flits
             assert flits == (int(worms[1]) * run.system.format.max_flits if worms else 64 if "64" in network else 0)
