@@ -682,22 +682,22 @@ def queues(quick: bool) -> Iterator[Figure]:
 
 
 def pools(quick: bool) -> Iterator[Figure]:
-    """What a pool costs a router of 8 ports on an ECP5, by which up-ports worms take, and what goes first."""
+    """What a pool costs a router of 8 ports on an ECP5, by which up-ports worms take, and what goes first: cells alone.
+
+    To place and route such a router takes more than a quarter of an hour.
+    """
     tree = System.make()
     rule = Rule.of(tree.graph, 0)
-    orders = (("pinned", False, 0), ("any up-port", True, 0), ("any up-port, control first", True, 24))
-    for worms in (8,) if quick else (8, 16):
-        for order, climbs, first in orders[: 1 if quick else None]:
-            say(f"pools: {worms} worms, {order} (Yosys, nextpnr)")
-            router = Router(tree.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
-            found = size(router, registered="i", seeds=1)
-            yield Figure(
-                section="pools",
-                quantity=f"4-ary tree router, level 0, 64 bit, {worms} worms, {order}",
-                measured=_cells(found),
-                target="≥ 150 MHz",
-                met=found.mhz >= 150,
-            )
+    orders = ((8, "pinned", False, 0), (8, "any up-port", True, 0), (8, "any up-port, control first", True, 24))
+    for worms, order, climbs, first in orders[:1] if quick else (*orders, (16, "pinned", False, 0)):
+        say(f"pools: {worms} worms, {order} (Yosys)")
+        router = Router(tree.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
+        cells = size(router, registered="i").cells
+        yield Figure(
+            section="pools",
+            quantity=f"4-ary tree router, level 0, 64 bit, {worms} worms, {order}",
+            measured=f"{cells['LUT4']:,} LUT4, {cells['FF']:,} FF, {cells['DPR16X4']} DPR16X4",
+        )
 
 
 # One node that is away.
