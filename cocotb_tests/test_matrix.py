@@ -42,7 +42,7 @@ HOSTED = {
 }
 #: Cycles with flow, whose peers connect first.
 FLOW_CYCLES = 10_000
-#: What a system of every four is left to carry as it is drawn; each other one carries so many messages.
+#: Of every four systems one stays as it is drawn, and harsh; each of the others carries at least so many messages.
 HARSH, CARRIED = 4, 200
 #: Cycles with paths.
 PATHS_CYCLES = 10_000

@@ -137,17 +137,7 @@ class MirroredNode(wiring.Component):
         rule = Rule.of(graph, NODE)
         m.submodules.ni = ni = Ni(system, watch=False, dump=False)
         m.submodules.host = host = Traffic(system)
-        m.submodules.router = router = Router(
-            system.format,
-            rule,
-            system.router.latency,
-            system.queue,
-            system.router.max_wait,
-            system.pool,
-            system.climbs_freely,
-            system.control_first,
-            watch=False,
-        )
+        m.submodules.router = router = Router(system.format, rule, *Router.settings(system), watch=False)
         m.submodules.link = fault = LinkFault(system.format, system.loss_threshold, system.flip_threshold)
         wiring.connect(m, ni.host, host.host)
         m.d.comb += [

@@ -39,8 +39,6 @@ class Fabric(wiring.Component):
 
     def __init__(self, system: System):
         self._system = system
-        self._queue, self._max_wait = getattr(system.router, "queue", 0), getattr(system.router, "max_wait", 0)
-        self._pool = getattr(system.router, "pool", 0)
         graph = self._graph = system.graph
         flit = flit_layout(system.format)
         self.rules = [Rule.of(graph, r) for r in range(graph.routers)]
@@ -51,7 +49,7 @@ class Fabric(wiring.Component):
             "watch_links": Out(8 * len(graph.links)),
         }
         for r, rule in enumerate(self.rules):
-            members[f"watch{r}"] = Out(Router.watch_bits(rule, self._queue or self._pool))
+            members[f"watch{r}"] = Out(Router.watch_bits(rule, system.queue or system.pool))
             members[f"counts{r}"] = Out(len(RouterCounter) * Router.count_bits(rule))
         super().__init__(members)
 
@@ -67,12 +65,7 @@ class Fabric(wiring.Component):
                 Router,
                 system.format,
                 rule,
-                system.router.latency,
-                self._queue,
-                self._max_wait,
-                self._pool,
-                system.climbs_freely,
-                system.control_first,
+                *Router.settings(system),
             )
             routers.append(router)
             m.d.comb += [
@@ -81,7 +74,7 @@ class Fabric(wiring.Component):
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
-            if Router.pins(rule, self._queue or self._pool, system.format, system.climbs_freely):
+            if Router.pins(rule, system.queue or system.pool, system.format, system.climbs_freely):
                 m.d.comb += router.salt.eq(salt_for(seed))
 
         mortal = {fault.link for fault in system.link_deaths}

@@ -1,5 +1,7 @@
 """The pool of a router: buffers for whole worms, which all its inputs share (cycle contract, section 3.2)."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -155,36 +157,35 @@ class Pool(wiring.Component):
 
     def _order(self, m, takes: list[Signal]) -> dict[tuple[int, int], Value]:
         """For each two buffers whether the worm of the first goes before that of the second."""
-        worms, taken = range(self._worms), Cat(take.any() for take in takes)
+        taken = Cat(take.any() for take in takes)
+        control = self._control(m, takes, taken) if self._control_first else None
+        before: dict[tuple[int, int], Value] = {}
+        for a in range(self._worms):
+            for b in range(a + 1, self._worms):
+                older = Signal(name=f"older{a}_{b}")
+                b_passes, a_passes = (0, 0) if control is None else (control(b, a), control(a, b))
+                with m.If(taken[b]):
+                    m.d.sync += older.eq(~b_passes if control else 1)
+                with m.Elif(taken[a]):
+                    m.d.sync += older.eq(a_passes)
+                before[a, b], before[b, a] = older, ~older
+        return before
+
+    def _control(self, m, takes: list[Signal], taken: Value) -> Callable[[int, int], Value]:
+        """``passes(b, a)``: whether the head that buffer b takes is control, and passes the worm of buffer a."""
+        worms = range(self._worms)
+        comes = [Signal(name=f"comes{b}") for b in worms]  # it takes control
+        is_control = [Signal(name=f"is_control{b}") for b in worms]
+        young = [Signal(name=f"young{b}") for b in worms]  # its worm came so lately that control passes it
         kinds = [flit.data[:KIND_BITS] for flit in self.i]
-        comes = [Const(0, 1) for _ in worms]  # control comes in
-        is_control, young = comes, comes
-        if self._control_first:
-            comes = [Signal(name=f"comes{b}") for b in worms]
-            is_control = [Signal(name=f"is_control{b}") for b in worms]
-            young = [Signal(name=f"young{b}") for b in worms]  # came not too long ago to be passed
-        for b in worms if self._control_first else ():
-            of_control = [
-                take & Cat(kind == one for one in CONTROL_KINDS).any()
-                for take, kind in zip(takes[b], kinds, strict=True)
-            ]
+        of_control = Cat(Cat(kind == one for one in CONTROL_KINDS).any() for kind in kinds)
+        for b in worms:
             left = Signal(range(self._control_first), name=f"left{b}")
-            m.d.comb += [comes[b].eq(Cat(of_control).any()), young[b].eq(left != 0)]
+            m.d.comb += [comes[b].eq((takes[b] & of_control).any()), young[b].eq(left != 0)]
             m.d.sync += left.eq(Mux(taken[b], self._control_first - 1, left - young[b]))
             with m.If(taken[b]):
                 m.d.sync += is_control[b].eq(comes[b])
-        before: dict[tuple[int, int], Value] = {}
-        for a in worms:
-            for b in range(a + 1, self._worms):
-                older = Signal(name=f"older{a}_{b}")
-                passes = comes[b] & Mux(taken[a], ~comes[a], ~is_control[a] & young[a])
-                passed = comes[a] & ~is_control[b] & young[b]
-                with m.If(taken[b]):
-                    m.d.sync += older.eq(~passes if self._control_first else 1)
-                with m.Elif(taken[a]):
-                    m.d.sync += older.eq(passed if self._control_first else 0)
-                before[a, b], before[b, a] = older, ~older
-        return before
+        return lambda b, a: comes[b] & Mux(taken[a], ~comes[a], ~is_control[a] & young[a])
 
     def _first(self, routes: list[Signal], before: dict[tuple[int, int], Value], asking: Value) -> list[Value]:
         """For each buffer whether no worm that asks for the same output goes before its own."""

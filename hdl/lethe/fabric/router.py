@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
 from lethe.lib.random import SteadyDraws
+from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.sections.router import lag
 from lethe.spec.trace import HEAD, WORD_BITS
@@ -122,6 +123,12 @@ class Router(wiring.Component):
         )
         if not watch:
             self.watch = Signal(self.watch_bits(rule, stores))
+
+    @staticmethod
+    def settings(system: System) -> tuple[int, int, int, int, bool, int]:
+        """What a configuration says of its routers: the arguments behind ``rule``, in their order."""
+        router = system.router
+        return router.latency, system.queue, router.max_wait, system.pool, system.climbs_freely, system.control_first
 
     @staticmethod
     def pins(rule: Rule, stores: int, wire: Wire, climbs_freely: bool = False) -> bool:

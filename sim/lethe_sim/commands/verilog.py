@@ -277,6 +277,4 @@ def _component(system: System, args: argparse.Namespace):
             from lethe.fabric.router import Router
             from lethe.fabric.routes import Rule
 
-            router, rule = system.router, Rule.of(system.graph, args.router)
-            waits = (router.queue, router.max_wait, router.pool, system.climbs_freely, system.control_first)
-            return Router(system.format, rule, router.latency, *waits, watch=watch)
+            return Router(system.format, Rule.of(system.graph, args.router), *Router.settings(system), watch=watch)

@@ -206,17 +206,7 @@ class RouterBlock(Block):
         return lambda word: divergence.describe_word(self._system.layout, index, word)
 
     def build(self, m, name, i, o):
-        settings = self._system.router
-        m.submodules[name] = router = Router(
-            self._system.format,
-            self._rule,
-            settings.latency,
-            settings.queue,
-            settings.max_wait,
-            settings.pool,
-            self._system.climbs_freely,
-            self._system.control_first,
-        )
+        m.submodules[name] = router = Router(self._system.format, self._rule, *Router.settings(self._system))
         *flits, position, seed, salt = _slices(
             i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32, 16 * self._pins
         )

@@ -2,7 +2,8 @@
 
 A worm is followed hop by hop: the fabric's latency says in which cycle its head meets each router, and the trace
 what happened there.  So its fate is known even where a router cannot see whom it carries.  Where routers have queues or
-a pool a head is decided later, and its UID says which it was; the heads of one datagram stay in their order.
+a pool a head is decided later, and its UID says which it was.  The heads of one datagram are taken to stay in their
+order; where messages overtake each other, a Forget that passed its Send can be taken for it.
 """
 
 from collections import defaultdict

@@ -107,6 +107,14 @@ def test_rtl_and_golden_model_are_equal(kind, number, worms, latency, wire):
     assert {"FORWARD", "DISCARD_FULL"} <= seen
 
 
+def test_only_pinned_heads_need_a_salt():
+    configured = system("tree")
+    rule = Rule.of(configured.graph, 0)
+    for freely in (False, True):
+        router = Router(configured.format, rule, pool=2, climbs_freely=freely)
+        assert ("salt" in router.signature.members) == (not freely)
+
+
 def test_bad_arguments_are_refused():
     configured = system("crossbar")
     with pytest.raises(ValueError, match="worms must be at least 1, not 0"):

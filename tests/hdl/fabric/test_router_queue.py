@@ -11,7 +11,6 @@ from lethe.fabric.fabric import Fabric
 from lethe.fabric.input_queue import InputQueue
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
-from lethe.spec.config import System
 from lethe.spec.events import Event, Kind
 from lethe.spec.pin import key_hash, pinned
 from lethe.spec.wire import KIND_BITS
@@ -256,20 +255,7 @@ def test_no_flit_is_in_an_input_for_longer_than_the_bound(worms, max_wait):
 
 
 def test_a_fabric_takes_queue_and_patience_from_the_configuration():
-    class Section:
-        latency, queue, max_wait = 1, 2, 9
-
-    class Queued:
-        """The configuration, with the keys of the queue."""
-
-        def __init__(self, configured: System):
-            self._configured = configured
-            self.router = Section()
-
-        def __getattr__(self, name):
-            return getattr(self._configured, name)
-
-    text = to_rtlil(Fabric(Queued(system("tree", levels=2))), "fabric")
+    text = to_rtlil(Fabric(system("tree", levels=2).replace(router={"queue": 2, "max_wait": 9})), "fabric")
     queues = re.findall(r"^module \\(lethe_router_level\d\.queue\d)$", text, re.MULTILINE)
     assert len(queues) == 4 + 2  # one for each input of a router of each level
     assert set(re.findall(r"wire width 512 output \d+ +\\(watch\d)", text)) == {"watch0", "watch1"}

@@ -105,6 +105,11 @@ def test_the_summary_tells_of_a_pool():
     told = [list(summary(System.make(topology=TREE, router={"pool": pool}))) for pool in (0, 8)]
     assert not any("room for" in line for line in told[0])
     assert any("each router has room for 8 worms of all inputs" in line for line in told[1])
+    assert not any("up-port" in line or "pass" in line for line in told[1])
+    order = {"pool": 8, "pool_path": "any", "control_first": 24}
+    told = [*summary(System.make(topology=TREE, router=order, ni={"linger": -1}))]
+    assert any("a worm takes any up-port that is free" in line for line in told)
+    assert any("Acks and Forgets pass what came into the pool up to 24 cycles before them" in line for line in told)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +143,26 @@ def test_a_pool_needs_what_queues_need():
     assert f"faults.links: with router.pool paths are pinned, and those over link {link} (router" in said
 
 
+def test_a_pool_with_any_up_port_needs_less():
+    """No field but kind and destination is read from a first flit, and a dead link up has others beside it."""
+    order, ni = {"pool": 8, "pool_path": "any"}, {"linger": -1}
+    System.make(topology=TREE, wire={"flit_bits": 16}, ni=ni | {"slots": 64}, router=order)
+    system = System.make(topology=TREE, ni=ni, router=order)
+    up = next(
+        n
+        for n, end in enumerate(system.graph.links)
+        if not end.source_is_node and not end.target_is_node and end.source < end.target
+    )
+    dead = {"links": [{"link": up, "start": 10, "end": 1 << 41}]}
+    System.make(topology=TREE, ni=ni, router=order, faults=dead)
+    assert "with router.pool paths are pinned" in refused(topology=TREE, ni=ni, router={"pool": 8}, faults=dead)
+
+
 def test_packet_life_counts_the_wait_in_a_pool():
     plain, pooled = (System.make(topology=TREE, router={"pool": pool}) for pool in (0, 8))
     assert pooled.packet_life - plain.packet_life == 3 * (8 * (plain.format.max_flits + 1) + 3)
+    passed = pooled.replace(router={"control_first": 24}, ni={"linger": -1})
+    assert passed.packet_life - pooled.packet_life == 3 * 24 and passed.linger == passed.packet_life + 6
 
 
 @pytest.mark.parametrize(

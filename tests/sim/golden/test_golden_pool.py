@@ -3,14 +3,19 @@
 import numpy as np
 import pytest
 
-from lethe.spec.events import ARRIVALS, LANE_RX, Counter, Event, Kind, RouterCounter
+from lethe.spec.config import System
+from lethe.spec.events import ARRIVALS, LANE_RX, Counter, Event, Kind, LinkCounter, RouterCounter
 from lethe.spec.sections import router as section
+from lethe.spec.sections.faults import LinkDeath
 from lethe.spec.topology import UP
 from lethe_sim.golden.blocks import Flit
 from lethe_sim.golden.blocks import Router as BlockRouter
 from lethe_sim.golden.fabric import fabric, pool
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.state import Port, Router, Stored
+from lethe_sim.ledger.audit import ONCE
+from lethe_sim.ledger.here import audit
+from lethe_sim.running import run
 from lethe_sim.trace import TraceWriter, open_trace
 from lethe_sim.trace.life import Life
 from tests.helpers.golden_steps import LIMIT, assert_once
@@ -200,6 +205,33 @@ def test_control_passes_for_so_many_cycles():
             assert word & 0xFF == Event.FORWARD
             left.append((cycle, word >> 16 & 7))
     assert left == [(6, Kind.ACK), (7, Kind.BE), (8, Kind.FORGET)]
+
+
+@pytest.mark.parametrize(("name", "order"), [("tree4", "any"), ("mesh", "control")])
+def test_the_audit_knows_that_no_order_holds(name, order, tmp_path, monkeypatch):
+    """What overtakes is no finding; a system that is said to keep its order is found out."""
+    path = tmp_path / "run.parquet"
+    system = make(name, router={"pool": 8, **ORDERS[order]}, ni={"linger": -1}, workload={"load": 1.0, "count": 120})
+    run(system, path)
+    result = audit(path)
+    assert result.verdict == ONCE, result.text()
+    monkeypatch.setattr(System, "overtakes", False)
+    assert audit(path).verdict != ONCE
+
+
+def test_any_up_port_goes_round_a_dead_link():
+    """A link up is dead for ever, and all is delivered; pinned, such a system is refused (`test_queue_config`)."""
+    system = make("tree4", router={"pool": 4, **ORDERS["any"]}, ni={"linger": -1})
+    up = next(
+        n
+        for n, end in enumerate(system.graph.links)
+        if not end.source_is_node and not end.target_is_node and end.source < end.target
+    )
+    for_ever = (LinkDeath(link=up, start=10, end=1 << 41),)
+    golden = Golden(system.replace(faults={"links": for_ever}), record=True)
+    golden.run(LIMIT, until_drained=True)
+    assert_once(golden)
+    assert golden.link_counters[up, LinkCounter.DEAD] > 0
 
 
 @pytest.mark.parametrize("lingers", [True, False])

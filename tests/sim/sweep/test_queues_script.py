@@ -72,6 +72,13 @@ def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
         assert len(fewer) < len(runs) and not any(run.replica for run in fewer)
 
 
+def test_the_campaign_has_as_many_datagrams_as_it_says():
+    """`examples/queues/once.toml`: the page says 11,520,000, over pools in which messages overtake each other."""
+    systems = [run.system for run in load(EXAMPLES / "once.toml").runs]
+    assert sum(system.workload.count * system.nodes for system in systems) == 11_520_000
+    assert all(system.climbs_freely and system.control_first and system.linger for system in systems)
+
+
 def test_buffers_that_are_compared_have_the_same_bits(queues):
     """Wherever worms are queued or credited, a router input has room for as many flits; what is named is there."""
     for name in ("load", "payload", "nodes", "patterns", "kernels"):

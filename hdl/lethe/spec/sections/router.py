@@ -47,10 +47,10 @@ class RouterSection:
     queue: int = key(0, "worms that can wait at a router input, 0, 1, 2 or 4; 0: a worm that cannot go on is discarded")
     pool: int = key(0, "worms that all inputs of a router share buffers for, 0 to 64; not with router.queue")
     pool_path: str = key(
-        "pinned", "pool: up-port by pair and slot (pinned), or any that is free (any; wants ni.linger)"
+        "pinned", "pool: up-port by pair and slot (pinned), or any that is free (any; needs ni.linger)"
     )
     control_first: int = key(
-        0, "pool: Acks and Forgets pass what came up to so many cycles before them, 0 to 255; wants ni.linger"
+        0, "pool: Acks and Forgets pass what came up to so many cycles before them, 0 to 255; needs ni.linger"
     )
     flow: str = key("discard", "discard; or credits: a reference with flow control, in the golden model only")
     credit_flits: int = key(

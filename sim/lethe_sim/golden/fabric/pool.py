@@ -97,18 +97,18 @@ def leave(k, f, ev, cycle, number):
 @jit
 def climb(k, f, ev, cycle, number):
     """The first worm that asks for any up-port gets the first that is free, the second the second, and so on."""
-    router = f.routers[number]
-    ups = router.ports - k.arity * k.dilation
+    router, first_up = f.routers[number], k.arity * k.dilation
+    ups = router.ports - first_up
     turn, behind = draw_of(f, router, cycle) >> 16 & 0xFF & all_bits(ups), -NEVER
     buffer = next_climber(k, f, cycle, number, behind)
     for place in range(all_bits(ups) + 1):
         up = place ^ turn
         if buffer < 0:
             return
-        if up < ups and f.ports[router.first_port + k.arity * k.dilation + up].free_from <= cycle:
+        if up < ups and f.ports[router.first_port + first_up + up].free_from <= cycle:
             held = f.pool[buffer]
             behind = held.order
-            held.output = k.arity * k.dilation + up
+            held.output = first_up + up
             router.climbing -= 1
             router.climbed = cycle
             f.ports[router.first_port + held.output].waiting += 1

@@ -7,6 +7,7 @@ import pytest
 
 from lethe.spec.events import Cause, Event, FlowCounter, Status
 from lethe.spec.services import FLOW
+from lethe.spec.services.flow import Code
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services.flow.state import Out
 from lethe_sim.trace import events_from_words
@@ -35,6 +36,26 @@ def test_peers_are_up_soon():
     words = golden.take_events()["word"]
     up = (words & np.uint64(0xFF) == Event.FLOW_PEER) & (words >> np.uint64(8) & np.uint64(0xFF) == Out.UP)
     assert up.sum() > 0.9 * 16 * 15
+
+
+def test_no_peer_is_always_told_first_of_a_port():
+    """Each walk over the peers begins with another node, so none hears first each time that a port has room again."""
+    stalls = [{"node": 0, "start": start, "end": start + 700} for start in range(6000, 30_000, 2000)]
+    load = {"load": 0.5, "count": 0}
+    system = flow_system(5, workload=load, faults={"stalls": stalls}, flow={"cells": 6})
+    golden = Golden(system, record=True)
+    golden.run(30_000)
+    events = golden.take_events()
+    word = events["word"].astype(np.int64)
+    told = (word & 0xFFFF == Event.FLOW_TOLD | Code.MAP << 8) & (events["unit"] == system.layout.first_service)
+    peers, cycles = (word[told] >> 16 & 0xFFFF).tolist(), events["cycle"][told].tolist()
+    walks = [
+        at
+        for at in range(len(peers) - 3)
+        if {*peers[at : at + 4]} == {1, 2, 3, 4} and cycles[at + 3] < cycles[at] + 150
+    ]
+    first = np.bincount([peers[at] for at in walks], minlength=5)
+    assert first.sum() > 50 and first.max() < first.sum() / 2
 
 
 @pytest.mark.parametrize("flit_bits", [16, 32, 64, 128])
