@@ -9,9 +9,10 @@ import pytest
 
 from cocotb_tests.benches.axi_pair import TOP, pair
 from lethe.spec.axi import axi_layouts
-from lethe.spec.config import load
+from lethe.spec.config import System, load
 from lethe.spec.events import Status
 from lethe.spec.registers import RegisterMap
+from lethe.spec.sections import relay
 from lethe_sim.cli import main
 from lethe_sim.lockstep import simulators
 from tests.helpers.tiers import but
@@ -21,6 +22,16 @@ needs_icarus = pytest.mark.skipif(not simulators.has_icarus(), reason="Icarus Ve
 CONFIGURATION = (
     '[topology]\nkind = "wire"\n[wire]\nflit_bits = {bits}\nmtu = 20\n[ni]\nslots = 4\nsets = 2\nways = 2\n{more}'
 )
+#: A service, which wants a NI of its own: longer messages, slots for control.
+OF_SERVICE = (
+    '[topology]\nkind = "wire"\n[wire]\nflit_bits = {bits}\nmtu = {mtu}\n'
+    "[ni]\nslots = 8\nsets = 2\nways = 4\ncontrol_slots = 4\n{more}"
+)
+FLOW = (
+    "control_classes = 1\nmerge_bits = 16\nreject = true\nsource_incarnation = true\nacceptance = true\nsweep = true\n"
+    "[flow]\nports = 4\ncells = 8\nin_order = 2\n"
+)
+RELAY = "control_classes = 2\n[relay]\nslots = 4\nradix = 0\ncells = 8\nbuffers = 4\n"
 #: Control slots, deliver streams of control, incarnations of sources, and a loop.
 RICH = "control_slots = 1\ncontrol_classes = 1\nsource_incarnation = true\n[loop]\nslots = 2\n"
 #: Picoseconds of the host's clock, beside 10,000 of the NI's: slower, and faster.
@@ -41,10 +52,11 @@ def exported(tmp_path_factory):
     def export(bits: int, more: str = "", options: tuple[str, ...] = (), bus: str = "axi") -> Export:
         place = tmp_path_factory.mktemp("axi")
         toml, written, listing = (place / name for name in ("ni.toml", "ni.v", "ni.json"))
-        toml.write_text(CONFIGURATION.format(bits=bits, more=more))
+        text = OF_SERVICE if more in (FLOW, RELAY) else CONFIGURATION
+        toml.write_text(text.format(bits=bits, mtu=36 if bits < 128 else 68, more=more))
         command = ["verilog", str(toml), "--block", "ni", "--bus", bus, "-o", str(written)]
         assert main([*command, "--list", str(listing), "--no-watch", *options]) == 0
-        told, system = json.loads(listing.read_text()), load(toml)
+        told, system = json.loads(listing.read_text()), load(toml, hosted=False)
         store = "--store-and-forward" in options
         highest = (1 << system.format.class_bits) - 1
         registers = RegisterMap(system) if bus == "axi" else None
@@ -52,7 +64,11 @@ def exported(tmp_path_factory):
         job = {
             "registers": {register.name: register.address for register in named},
             "register_fields": {r.name: {f.name: (f.shift, f.bits) for f in r.fields} for r in named},
-            "mtu": system.wire.mtu,
+            "mtu": system.flow_mtu if more == FLOW else system.relay_mtu if more == RELAY else system.wire.mtu,
+            "wire_mtu": system.wire.mtu,
+            "ports": system.flow.ports,
+            "relayed": more == RELAY,
+            "trees": [tree(system, node) for node in range(system.nodes)] if more == RELAY else [],
             "store": store,
             "fields": {port: dict(record) for port, record in axi_layouts(system, store=store).items()},
             "streams": {stream["name"]: list(stream["ports"]) for stream in told["streams"]},
@@ -67,6 +83,13 @@ def exported(tmp_path_factory):
         return Export(written.read_text() + pair(told["top"], told["modules"][told["top"]]), job)
 
     return export
+
+
+def tree(system: System, node: int) -> list[dict[str, int]]:
+    """The routes of a node's overlay while everybody lives, and the first notice."""
+    return [
+        {part: value for part, value in word._asdict().items() if part != "cycle"} for word in relay.words(system, node)
+    ]
 
 
 def move(tmp_path: Path, export: Export, simulator: str, *options: str, **job) -> None:
@@ -128,3 +151,42 @@ def test_every_width_moves_datagrams(tmp_path, exported, simulator, options, bit
     """With all streams, more datagrams, and another seed."""
     clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
     move(tmp_path, exported(bits, RICH, options), simulator, rounds=4, resets=30, seed=bits, **clock)
+
+
+def serve(tmp_path, exported, more: str, bits: int, simulator: str, options=(), *, generation=(), bus="axi", **job):
+    """A NI with a service, under a simulator, in a clock of the host's if the options say so."""
+    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
+    move(tmp_path, exported(bits, more, options, bus), simulator, *generation, **clock, **job)
+
+
+SERVICES = pytest.mark.parametrize("more", [pytest.param(FLOW, id="flow"), pytest.param(RELAY, id="relay")])
+
+
+@SERVICES
+@pytest.mark.parametrize("bits", but([64], [16, 32, 64, 128]))
+def test_messages_of_a_service_pass_in_order(tmp_path, exported, more, bits):
+    serve(tmp_path, exported, more, bits, "verilator", rounds=3)
+
+
+@pytest.mark.full
+@SERVICES
+@pytest.mark.parametrize("bits", [32, 128])
+@pytest.mark.parametrize(
+    "options", [("--store-and-forward",), ("--host-clock",), ("--store-and-forward", "--host-clock")]
+)
+def test_messages_of_a_service_are_stored_and_cross(tmp_path, exported, more, bits, options):
+    serve(tmp_path, exported, more, bits, "verilator", options, seed=bits)
+
+
+@pytest.mark.full
+@SERVICES
+def test_messages_of_a_service_pass_by_streams_alone(tmp_path, exported, more):
+    serve(tmp_path, exported, more, 64, "verilator", bus="axi-stream")
+
+
+@pytest.mark.full
+@needs_icarus
+@SERVICES
+@pytest.mark.parametrize("generation", ["-g2005", "-g2012"])
+def test_icarus_passes_messages_of_a_service(tmp_path, exported, more, generation):
+    serve(tmp_path, exported, more, 64, "icarus", generation=(generation,), only=[*SHORT, "ports_and_peers"], rounds=1)

@@ -24,13 +24,26 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
+from lethe.spec.events import Cause, Status
+from lethe.spec.services.flow import WHOLE, Flag
+from lethe.spec.services.relay import MODE as RELAY_MODE
+
 JOB_PATH = Path(os.environ["LETHE_JOB"])
 JOB = json.loads(JOB_PATH.read_text())
 FIELDS = JOB["fields"]
 STREAMS = JOB["streams"]
 #: Registers, {name: address}, and their fields, {name: {field: [shift, bits]}}; none: the NI has ports instead.
 REGISTERS, REGISTER_FIELDS = JOB["registers"], JOB["register_fields"]
+#: The longest message: of a service, if there is one.
 MTU = JOB["mtu"]
+#: Ports of flow; 0: there is none.  Whether the hosts send by relay, which needs the words of its tree, by node.
+PORTS, RELAYED, TREES = JOB["ports"], JOB["relayed"], JOB["trees"]
+#: Where messages come, in the order of their stream if a service sees to that.
+DELIVER = "m_axis_deliver_relay" if RELAYED else "m_axis_deliver"
+ORDERED = bool(PORTS or RELAYED)
+NOWAIT = REPEATED = 1 << Flag.NOWAIT
+#: Codes of SET.
+UNBIND, BIND, RECEIVE_LIMIT = 0, 1, 2
 #: Different datagrams that each side offers, again and again, while nodes are reset.
 POOL = 50
 #: Microseconds, many times what the job needs: a design that stands still fails.
@@ -79,10 +92,15 @@ class Side:
 
     def begin(self) -> None:
         """As after a reset of the system."""
-        self.incarnation = 1
+        self.incarnation, self.boots = 1, 0
         if not REGISTERS:
             self.port("node_reset").value = 0
             self.port("incarnation").value = 1
+            if PORTS:
+                for name, value in {"boot": 0, "receive_mask": -1, "set_valid": 0, "notice_ready": 1}.items():
+                    self.port(name).value = value
+            if RELAYED:
+                self.port("tree_valid").value = 0
 
     def port(self, name: str):
         return getattr(self.dut, f"{self.side}_{name}")
@@ -143,14 +161,24 @@ class Side:
         for tag, payload in enumerate(payloads, first):
             await self.send(payload, other.number, tag, len(payload), stream=stream)
 
-    async def send(self, payload: bytes, to: int, tag: int, length: int, *, stream="s_axis_send", keep=None) -> None:
+    @staticmethod
+    def dport(tag: int) -> int:
+        """The port that a message is for."""
+        return tag // 3 % PORTS
+
+    async def send(
+        self, payload: bytes, to: int, tag: int, length: int, *, stream="s_axis_send", keep=None, **ends: int
+    ) -> None:
         """One datagram.  One of 0 bytes is a beat without bytes; without ``tkeep`` the length alone says so."""
-        user = packed(f"{stream}_tuser", length=length, tag=tag, cls=JOB["cls"].get(stream, 0))
+        if PORTS:
+            ends = {"sport": tag % PORTS, "dport": self.dport(tag), "flags": WHOLE} | ends
+        cls, mode = JOB["cls"].get(stream, 0), RELAY_MODE if RELAYED else 0
+        user = packed(f"{stream}_tuser", length=length, tag=tag, cls=cls, mode=mode, **ends)
         keep = keep or ([int(bool(payload))] * max(1, len(payload)))
         frame = AxiStreamFrame(payload or b"\xee", tkeep=keep, tdest=to, tuser=user)
         await self.sources[stream].send(frame)
 
-    async def deliver(self, stream: str = "m_axis_deliver") -> tuple[bytes, dict[str, int]]:
+    async def deliver(self, stream: str = DELIVER) -> tuple[bytes, dict[str, int]]:
         """A datagram, whose bytes are those of its length, and its fields."""
         frame = await self.sinks[stream].recv(compact=False)
         user = unpacked(f"{stream}_tuser", frame.tuser[-1])
@@ -158,6 +186,9 @@ class Side:
         keep = frame.tkeep
         assert all(tid == frame.tid[0] for tid in frame.tid)
         told = {"source": frame.tid[0], **user}
+        if PORTS:
+            assert all(tdest == frame.tdest[0] for tdest in frame.tdest)
+            told["dport"] = frame.tdest[0]
         if user["aborted"]:
             assert not any(keep[-lanes:]) and all(keep[:-lanes])
             assert not any(unpacked(f"{stream}_tuser", one)["aborted"] for one in frame.tuser[:-lanes])
@@ -168,15 +199,18 @@ class Side:
         assert len(keep) == max(1, -(-length // lanes)) * lanes
         return bytes(frame.tdata[:length]), told
 
-    async def take(self, count: int, stream: str = "m_axis_deliver") -> list[bytes]:
-        """The payloads of so many deliveries."""
-        found = []
+    async def take(self, count: int, stream: str = DELIVER) -> list[bytes]:
+        """The payloads of so many deliveries, with flow those of each port together."""
+        found, of_ports = [], [[] for _ in range(PORTS)]
         for _ in range(count):
             payload, told = await self.deliver(stream)
             assert (told["source"], told["aborted"], told["cls"]) == (1 - self.number, 0, JOB["cls"].get(stream, 0))
             assert told.get("incarnation", 1) == 1
             found.append(payload)
-        return found
+            if PORTS:
+                assert told["flags"] & ~REPEATED == WHOLE and told["gap"] in (0, 1)
+                of_ports[told["dport"]].append(payload)
+        return [payload for port in of_ports for payload in port] if PORTS else found
 
     async def end(self) -> dict[str, int]:
         """A completion."""
@@ -197,11 +231,30 @@ class Side:
 
     async def ready(self) -> None:
         await self._until("ready")
+        for word in TREES[self.number] if RELAYED else ():
+            await self._tell(word)
+
+    async def _tell(self, word: dict[str, int]) -> None:
+        """A word of relay's tree."""
+        if REGISTERS:
+            name, parts = ("DEATH", ("depth", "promoted")) if word["code"] else ("ROUTE", ("hop", "way"))
+            await self.write(name, **{part.upper(): word[part] for part in ("target", *parts)})
+            while (await self.read("STATUS"))["TELLING"]:
+                pass
+            return
+        for part, value in word.items():
+            self.port(f"tree_{part}").value = value
+        self.port("tree_valid").value = 1
+        await RisingEdge(self.dut.clk)
+        while self.port("tree_ready").value != 1:
+            await RisingEdge(self.dut.clk)
+        self.port("tree_valid").value = 0
 
     async def _until(self, what: str) -> None:
         if REGISTERS:
-            while not (await self.read("STATUS"))[what.upper()]:
-                pass
+            while not (status := await self.read("STATUS"))[what.upper()]:
+                if what == "idle" and status.get("NOTICE"):  # it waits for the host
+                    await self.read("NOTICE")
             return
         while self.port(what).value != 1:
             await RisingEdge(self.dut.clk)
@@ -210,6 +263,7 @@ class Side:
         """A node reset, which gives the next incarnation."""
         await RisingEdge(self.dut.clk)
         self.incarnation = self.incarnation % 15 + 1
+        self.boots += 1
         if REGISTERS:
             await self.write("RESET", CYCLES=cycles)
             assert (await self.read("INCARNATION"))["INCARNATION"] == self.incarnation
@@ -218,6 +272,8 @@ class Side:
             return
         self.port("node_reset").value = 1
         self.port("incarnation").value = self.incarnation
+        if PORTS:
+            self.port("boot").value = self.boots
         await ClockCycles(self.dut.clk, cycles)
         self.port("node_reset").value = 0
 
@@ -267,16 +323,23 @@ def of_all_lengths(chance: random.Random, rounds: int) -> list[bytes]:
 
 async def exchange(sides: dict[str, Side], payloads: dict[str, list[bytes]], *, kind: str = "", first: int = 0) -> None:
     """Every datagram arrives exactly once with its bytes, and ends ACCEPTED."""
-    send, deliver = (f"s_axis_send{kind}", f"m_axis_deliver{kind and '_control1'}")
+    send, deliver = f"s_axis_send{kind}", "m_axis_deliver_control1" if kind else DELIVER
     for side, other in ("ab", "ba"):
         cocotb.start_soon(sides[side].offer(payloads[side], sides[other], first=first, stream=send))
     takers = {side: cocotb.start_soon(sides[side].take(len(payloads[side]), deliver)) for side in "ab"}
     enders = {side: cocotb.start_soon(sides[side].complete(len(payloads[side]))) for side in "ab"}
     for side, other in ("ab", "ba"):
         got = await with_timeout(takers[other], LIMIT, "us")
-        assert Counter(got) == Counter(payloads[side])
+        arrived_once(got, payloads[side], first)
         ends = await with_timeout(enders[side], LIMIT, "us")
         assert ends == [(first + tag, JOB["accepted"]) for tag in range(len(payloads[side]))]
+
+
+def arrived_once(got: list[bytes], payloads: list[bytes], first: int = 0) -> None:
+    """What was offered, tagged from ``first`` on: with a service in the order of its streams."""
+    if PORTS:
+        payloads = [payload for _, payload in sorted(enumerate(payloads, first), key=lambda one: Side.dport(one[0]))]
+    assert got == payloads if ORDERED else Counter(got) == Counter(payloads)
 
 
 async def quiet(dut, sides: dict[str, Side]) -> None:
@@ -361,7 +424,7 @@ async def resets_of_a_node_in_mid_transfer(dut):
         if chance.random() < 0.5:  # in the middle of what it delivers, if it delivers
             for _ in range(200):
                 await RisingEdge(one.clock)
-                beat = [one.port(f"m_axis_deliver_{port}").value == 1 for port in ("tvalid", "tlast")]
+                beat = [one.port(f"{DELIVER}_{port}").value == 1 for port in ("tvalid", "tlast")]
                 if beat == [True, False]:
                     break
         await one.reset_node(chance.choice((1, 1, 2, 5, 40)))
@@ -369,15 +432,21 @@ async def resets_of_a_node_in_mid_transfer(dut):
     over = True
     for one in sides.values():
         one.pauses(0)
-    for one in offers:
-        await with_timeout(one, LIMIT, "us")
-    await ClockCycles(dut.clk, 300)
-    for one in sides.values():
-        await with_timeout(cocotb.start_soon(one.idle()), LIMIT, "us")
-    await ClockCycles(dut.clk, 200)
-    for task in tasks:
+    if not RELAYED:  # by relay a message to a node that was reset can wait for ever
+        for one in offers:
+            await with_timeout(one, LIMIT, "us")
+        await ClockCycles(dut.clk, 300)
+        for one in sides.values():
+            await with_timeout(cocotb.start_soon(one.idle()), LIMIT, "us")
+        await ClockCycles(dut.clk, 200)
+    for task in (*tasks, *offers):
         task.cancel()
+    if PORTS:
+        await meet(sides)
     assert min(ends.values()) > 0
+    assert len(aborted) > 0, f"no datagram was cut by {resets} resets; the test is too tame"
+    if RELAYED:  # the others hold a node that was reset for another one: all begins anew
+        await reset(dut, sides)
     assert all(side.empty() for side in sides.values())
     # The streams are in step: everything arrives once, as if nothing had been.
     incarnations = {side: sides[side].incarnation for side in "ab"}
@@ -385,12 +454,27 @@ async def resets_of_a_node_in_mid_transfer(dut):
     for one, other in ((near, far), (far, near)):
         cocotb.start_soon(one.offer(payloads[one.side], other, first=POOL))
     for one, other in ((near, far), (far, near)):
-        got = [await with_timeout(cocotb.start_soon(other.deliver()), LIMIT, "us") for _ in payloads[one.side]]
-        assert Counter(payload for payload, _ in got) == Counter(payloads[one.side])
+        got = await with_timeout(cocotb.start_soon(other.take(MTU + 1)), LIMIT, "us")
+        arrived_once(got, payloads[one.side], POOL)
         found = [await with_timeout(cocotb.start_soon(one.end()), LIMIT, "us") for _ in payloads[one.side]]
         assert sorted(end["tag"] for end in found) == [POOL + n for n in range(MTU + 1)]
         assert {(end["of"], end["status"]) for end in found} == {(incarnations[one.side], JOB["accepted"])}
-    assert len(aborted) > 0, f"no datagram was cut by {resets} resets; the test is too tame"
+
+
+async def meet(sides: dict[str, Side]) -> None:
+    """Messages both ways, until the nodes are up for each other in this life; nothing is left of them."""
+    for one, other in (("a", "b"), ("b", "a")):
+        while True:
+            await sides[one].send(b"", sides[other].number, 0, 0)
+            end = await with_timeout(cocotb.start_soon(sides[one].end()), LIMIT, "us")
+            if end["status"] == JOB["accepted"]:
+                break
+    for side in sides.values():
+        await with_timeout(cocotb.start_soon(side.idle()), LIMIT, "us")
+    await ClockCycles(sides["a"].dut.clk, 200)
+    for side in sides.values():
+        for sink in side.sinks.values():
+            sink.clear()
 
 
 @cocotb.test(skip=not chosen("wrong_datagrams"))
@@ -418,18 +502,22 @@ async def wrong_datagrams(dut):
         elif kind == "short" and not JOB["store"] and len(payload) > lanes:
             cut = chance.randrange(lanes, len(payload), lanes)
             told.append((payload[:cut], tag, len(payload), None))
-            wanted.append(payload[:cut] + bytes(len(payload) - cut))
+            wanted.append((tag, payload[:cut] + bytes(len(payload) - cut)))
         elif kind == "long" and not JOB["store"]:
             more = bytes(-len(payload) % lanes) + chance.randbytes(chance.randint(1, 3) * lanes)
             told.append((payload + more, tag, len(payload), None))
-            wanted.append(payload)
+            wanted.append((tag, payload))
         else:
             told.append((payload, tag, len(payload), None))
-            wanted.append(payload)
+            wanted.append((tag, payload))
     for payload, tag, length, keep in told:
         await near.send(payload, 1, tag, length, keep=keep)
     got = await with_timeout(cocotb.start_soon(far.take(len(wanted))), LIMIT, "us")
-    assert Counter(got) == Counter(wanted)
+    if not PORTS:
+        wanted = [payload for _, payload in wanted]
+        assert got == wanted if RELAYED else Counter(got) == Counter(wanted)
+    else:
+        assert got == [payload for _, payload in sorted(wanted, key=lambda one: Side.dport(one[0]))]
     ends = await with_timeout(cocotb.start_soon(near.complete(len(told))), LIMIT, "us")
     assert ends == sorted(statuses.items())
     assert 0 < near.malformed < 30 and far.malformed == 0
@@ -445,8 +533,14 @@ async def registers_beside_the_streams(dut):
     chance, sides = await begin(dut, seed=4)
     near = sides["a"]
     constants = {name: await near.read(name) for name in ("IDENTITY", "VERSION", "SIZES", "NODE")}
+    service = "FLOW" if PORTS else "RELAY" if RELAYED else ""
+    for name in ("FLOW", "RELAY"):
+        assert (await near.read("FEATURES"))[name] == (service == name)
+        assert (f"{name}_SIZES" in REGISTERS) == (service == name)
+    if service:
+        assert (await near.read(f"{service}_SIZES"))["MTU"] == MTU
     assert constants["IDENTITY"]["IDENTITY"] == int.from_bytes(b"LETH", "little")
-    assert constants["SIZES"]["MTU"] == MTU and constants["NODE"]["NODE"] == 0
+    assert constants["SIZES"]["MTU"] == JOB["wire_mtu"] and constants["NODE"]["NODE"] == 0
     assert (await sides["b"].read("NODE"))["NODE"] == 1
     payloads = {side: of_all_lengths(chance, 1) for side in "ab"}
     running = cocotb.start_soon(exchange(sides, payloads))
@@ -463,7 +557,10 @@ async def registers_beside_the_streams(dut):
     await running
     await quiet(dut, sides)
     await near.write("SNAPSHOT", TAKE=1)
-    counted = {name: (await near.read(f"COUNTER_{name}"))["COUNT"] for name in ("ACCEPTED", "COMPLETED", "DELIVERED")}
+    names = [f"COUNTER_{name}" for name in ("ACCEPTED", "COMPLETED", "DELIVERED")]
+    if service:
+        names = [f"{service}_COUNTER_{name}" for name in ("SENT", "ENDED", "TAKEN")]
+    counted = {name: (await near.read(name))["COUNT"] for name in names}
     assert counted == dict.fromkeys(counted, MTU + 1)
     # What waits for the host says so.
     assert dut.a_irq.value == 0
@@ -481,3 +578,85 @@ async def registers_beside_the_streams(dut):
     await quiet(dut, sides)
     assert dut.a_irq.value == 0
     assert (await near.read("STATUS"))["COMPLETION"] == 0
+
+
+@cocotb.test(skip=not (PORTS and REGISTERS) or not chosen("ports_and_peers"))
+async def ports_and_peers(dut):
+    """Ports are bound and limited, one that nobody reads becomes congested, and the other host is noticed of it all."""
+    chance, sides = await begin(dut, seed=6)
+    near, far = sides["a"], sides["b"]
+
+    async def sets(side: Side, code: int, index: int, value: int = 0) -> int:
+        """The answer."""
+        await side.write("SET", CODE=code, INDEX=index, VALUE=value)
+        while not (answer := await side.read("ANSWER"))["VALID"]:
+            assert (await side.read("STATUS"))["RESETTING"] == 0
+        assert (await side.read("INTERRUPT_PENDING"))["ANSWERED"] == 1
+        await side.write("INTERRUPT_PENDING", ANSWERED=1)
+        return answer["ERROR"]
+
+    async def noticed(side: Side) -> tuple[int, int, int]:
+        """(peer, whether it is up, its congested ports) of the next notice."""
+        while not (notice := await side.read("NOTICE"))["VALID"]:
+            pass
+        return notice["PEER"], notice["UP"], (await side.read("NOTICE_MAP"))["MAP"]
+
+    async def sent(payload: bytes, tag: int, **ends: int) -> tuple[int, int]:
+        """How a message of the near host ends."""
+        await near.send(payload, 1, tag, len(payload), **ends)
+        end = await with_timeout(cocotb.start_soon(near.end()), LIMIT, "us")
+        assert end["tag"] == tag
+        return end["status"], end["cause"]
+
+    accepted, none = (Status.ACCEPTED, Cause.NONE), {"NOTICE": 0, "ANSWERED": 0, "CONGESTED": 0, "READABLE": 0}
+    told = await near.read("INTERRUPT_PENDING")
+    assert {name: told[name] for name in none} == none
+    assert (await near.read("RECEIVE"))["MASK"] == (1 << PORTS) - 1
+    # A peer that is not up yet: a message that does not wait is refused, and wakes it.
+    assert await sent(b"x", 1, sport=0, dport=1, flags=WHOLE | NOWAIT) == (Status.REJECTED, Cause.NOT_CONNECTED)
+    assert await noticed(near) == (1, 1, 0)
+    assert await sent(b"first", 2, sport=0, dport=1) == accepted
+    assert (await far.deliver())[0] == b"first"
+    # Ports.
+    assert await sets(near, BIND, 2, 2) == 1, "bound already"
+    assert await sets(near, UNBIND, 2) == 0
+    assert await sets(near, BIND, 2, 3) == 3, "a number of another index"
+    assert await sets(near, BIND, PORTS, PORTS) == 3, "no such index"
+    assert await sent(b"x", 3, sport=2, dport=1) == (Status.REJECTED, Cause.NOT_BOUND)
+    assert await sets(near, BIND, 2, 2 + 9 * PORTS) == 0
+    assert await sent(b"second", 4, sport=2 + 9 * PORTS, dport=1) == accepted
+    payload, told = await far.deliver()
+    assert (payload, told["sport"], told["dport"], told["source"]) == (b"second", 2 + 9 * PORTS, 1, 0)
+    # One that the host does not read: two messages are more than its limit.
+    assert await sets(far, RECEIVE_LIMIT, 3, 1) == 0
+    await far.write("RECEIVE", MASK=(1 << PORTS) - 1 & ~(1 << 3))
+    payloads = [chance.randbytes(12) for _ in range(2)]
+    for tag, payload in enumerate(payloads, 10):
+        assert await sent(payload, tag, sport=1, dport=3) == accepted
+    while (await far.read("PORTS"))["CONGESTED"] != 1 << 3:
+        pass
+    told, ports = await far.read("INTERRUPT_PENDING"), await far.read("PORTS")
+    assert ports["READABLE"] == 1 << 3 and (told["READABLE"], told["CONGESTED"]) == (1, 1)
+    await far.write("INTERRUPT_PENDING", CONGESTED=1)
+    assert await noticed(near) == (1, 1, 1 << 3)
+    assert await sent(b"x", 20, sport=1, dport=3, flags=WHOLE | NOWAIT) == (Status.REJECTED, Cause.CONGESTED)
+    assert await sent(b"passes", 21, sport=1, dport=0) == accepted
+    assert (await far.deliver())[0] == b"passes" and far.sinks[DELIVER].empty()
+    await far.write("RECEIVE", MASK=(1 << PORTS) - 1)
+    for payload in payloads:
+        found, told = await with_timeout(cocotb.start_soon(far.deliver()), LIMIT, "us")
+        assert (found, told["dport"]) == (payload, 3)
+    assert await noticed(near) == (1, 1, 0)
+    told = await far.read("INTERRUPT_PENDING")
+    assert (told["READABLE"], told["CONGESTED"]) == (0, 1)
+    assert await sent(b"last", 22, sport=1, dport=3) == accepted
+    assert (await far.deliver())[0] == b"last"
+    # A reset is counted, and peers know it by the count.
+    assert (await far.read("BOOT"))["BOOT"] == 0
+    await far.write("LEAST_BOOT", BOOT=1000)
+    await far.reset_node(3)
+    assert (await far.read("BOOT"))["BOOT"] == 1000
+    await far.send(b"again", 0, 30, 5, sport=0, dport=1)
+    assert (await with_timeout(cocotb.start_soon(near.deliver()), LIMIT, "us"))[0] == b"again"
+    assert (await far.end())["of"] == 2
+    await quiet(dut, sides)

@@ -17,6 +17,7 @@ from lethe.bus.skid import Skid
 from lethe.bus.store_and_forward import StoreAndForward
 from lethe.bus.streams import CompletionAdapter, DeliverAdapter, SendAdapter
 from lethe.spec.axi import axi_streams
+from lethe.spec.sections import flow, relay
 from tests.helpers.proof import NotProved, changed, opened, prove, prove_always
 from tests.helpers.proof_systems import small
 
@@ -26,6 +27,11 @@ SYSTEM = small(wire={"flit_bits": 16, "mtu": 6, "generation_bits": 4, "class_bit
 
 #: With the smallest store there is.
 SHORT = small(wire={"flit_bits": 16, "mtu": 4, "generation_bits": 4, "class_bits": 1, "tag_bits": 8})
+
+
+#: With a service: messages are as long as datagrams without.
+FLOW = small(wire={"flit_bits": 16, "mtu": 14, "class_bits": 1}, flow={"ports": 2, "cells": 2, "in_order": 1}, ni=flow.OF_NI)
+RELAY = small(wire={"flit_bits": 16, "mtu": 22, "class_bits": 3}, relay={"slots": 2, "radix": 0}, ni=relay.OF_NI)
 
 
 def stream_of(port: str, system=SYSTEM, *, store: bool = False):
@@ -163,19 +169,27 @@ class DeliverSpecification(wiring.Component):
     """Whatever the NI delivers, whenever it is reset and the host takes something.
 
     The NI's beats are numbered.  What leaves is what the NI gave, in its order, none lost, none twice; whole datagrams,
-    or a part with one more beat, which says so.
+    or a part with one more beat, which says so.  All fields of the record are beside each beat.
     """
 
-    def __init__(self, make=DeliverAdapter):
-        self._make = make
+    def __init__(self, make=DeliverAdapter, system=SYSTEM, port="deliver"):
+        self._make, self._system, self._axis = make, system, stream_of(port, system)
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.adapter = adapter = self._make(SYSTEM, stream_of("deliver"))
+        m.submodules.adapter = adapter = self._make(self._system, self._axis)
         axis, deliver, beats, reset = adapter.axis, adapter.deliver, adapter.deliver_data, adapter.node_reset
-        user = data.View(data.StructLayout(dict(stream_of("deliver").user)), axis.tuser)
+        user = data.View(data.StructLayout(dict(self._axis.user)), axis.tuser)
         record = deliver.payload
+        names = [name for part in (self._axis.id, self._axis.dest, self._axis.user[1:]) for name, _ in part]
+        assert sorted(names) == sorted(record.shape().members)
+
+        def all_of(record):
+            return Cat(record[name] for name in names)
+
+        beside = Cat(getattr(axis, name) for name in ("tid", "tdest") if hasattr(axis, name))
+        beside = Cat(beside, (user[name] for name, _ in self._axis.user[1:]))
 
         # The NI: a record that holds, and its beats.
         at, number, flits = Signal(2), Signal(COUNT), Signal(2)
@@ -219,18 +233,18 @@ class DeliverSpecification(wiring.Component):
         leaves = axis.tvalid & axis.tready
         carries = axis.tkeep.any()
         length = Signal.like(user.length)
-        source = Signal.like(axis.tid)
+        kept = Signal(len(beside))
         with m.If(leaves):
             m.d.sync += [
                 inside.eq(~axis.tlast),
                 expected.eq(expected + carries),
                 place.eq(Mux(axis.tlast, 0, place + 1)),
             ]
-            m.d.sync += [length.eq(user.length), source.eq(axis.tid)]
+            m.d.sync += [length.eq(user.length), kept.eq(beside)]
         with m.If(axis.tvalid):
             bytes_before = place << 1
             m.d.comb += [
-                Assert(~inside | ((user.length == length) & (axis.tid == source))),
+                Assert(~inside | ((user.length == length) & (beside == kept))),
                 Assert(~user.aborted | (inside & axis.tlast & ~carries)),
                 Assert(~carries | (axis.tdata == expected)),
             ]
@@ -254,8 +268,8 @@ class DeliverSpecification(wiring.Component):
             Assert(~inner.inside | (loaded << 1 < user.length)),
             Assert(~inner.aborting | inner.inside),
             Assert(at == Mux(inner.inside & ~inner.aborting, loaded, 0)),
-            Assert((at == 0) | ((told.length == user.length) & (told.source == axis.tid))),
-            Assert((place == 0) | ((user.length == length) & (axis.tid == source))),
+            Assert((at == 0) | (all_of(told) == beside)),
+            Assert((place == 0) | ((user.length == length) & (beside == kept))),
             Assert(~(shown & ~axis.tlast) | ~user.aborted),
         ]
         return m
@@ -463,6 +477,13 @@ def test_deliveries_leave_once(tmp_path):
     prove_always(DeliverSpecification(), tmp_path, k=2)
 
 
+@pytest.mark.parametrize(
+    ("system", "port"), [pytest.param(FLOW, "deliver", id="flow"), pytest.param(RELAY, "deliver_relay", id="relay")]
+)
+def test_messages_of_a_service_leave_once(system, port, tmp_path):
+    prove_always(DeliverSpecification(system=system, port=port), tmp_path, k=2)
+
+
 def test_what_is_sent_arrives_once(tmp_path):
     prove_always(SendSpecification(), tmp_path, k=2)
 
@@ -509,6 +530,7 @@ WRONG = {
     "a beat replaces one that waits": (*_DELIVER, "free.eq(~axis.tvalid | axis.tready)", "free.eq(1)"),
     "a record goes with its first beat": (*_DELIVER, "deliver.ready.eq(takes & last)", "deliver.ready.eq(takes)"),
     "a datagram that was cut goes on": (*_DELIVER, "aborting.eq(1)", "aborting.eq(0)"),
+    "the port is that of another": (*_DELIVER, "axis.tdest.eq(record[name])", "axis.tdest.eq(record.source)"),
     "all bytes count": (*_DELIVER, "(over <= i)", "(over < i)"),
     "a completion is taken twice": (
         *_COMPLETION,
@@ -527,4 +549,5 @@ WRONG = {
 def test_a_wrong_adapter_is_refused(fault, tmp_path):
     specification, adapter, old, new = WRONG[fault]
     with pytest.raises(NotProved, match="Assert failed"):
-        prove(specification(changed(adapter, (old, new))), tmp_path, cycles=9)
+        of_flow = {"system": FLOW} if "tdest" in old and adapter is DeliverAdapter else {}
+        prove(specification(changed(adapter, (old, new)), **of_flow), tmp_path, cycles=9)

@@ -12,7 +12,16 @@ from lethe.lib.queue import Queue
 from lethe.ni.layouts import Records
 from lethe.spec.config import System
 from lethe.spec.ports import counter_bits, since_bits
-from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, Register, RegisterMap, dump_parts
+from lethe.spec.registers import (
+    ADDRESS_BITS,
+    LEVELS,
+    Access,
+    Interrupt,
+    Register,
+    RegisterMap,
+    dump_parts,
+    interrupts_of,
+)
 from lethe.statistics import LATENCY
 
 from .lite import Lite
@@ -29,9 +38,9 @@ class Registers(wiring.Component):
     address without a register, a write to what cannot be written, a read of a command, a write of fewer than four bytes
     to a command, a command that is refused.  Other writes change the bytes that ``wstrb`` names.
 
-    A RESET sets ``node_reset`` for as many cycles as it says; ``incarnation`` changes with the first of them.  A RESET
-    during one replaces the cycles that are left: it is the same reset, of the same incarnation.  A node reset drops
-    names and a CANCEL that waits, and ends a DUMP; all other registers stay.
+    A RESET sets ``node_reset`` for as many cycles as it says; ``incarnation`` and ``boot`` change with the first of
+    them.  A RESET during one replaces the cycles that are left: it is the same reset, of the same incarnation.  A node
+    reset drops names, and a CANCEL, SET, ROUTE or DEATH that waits, and ends a DUMP; all other registers stay.
 
     Parameters
     ----------
@@ -57,6 +66,16 @@ class Registers(wiring.Component):
     deliver_waiting, completion_waiting : In(1)
         The host has something to take.
     cancel : Out(stream {slot, generation})
+        Holds until taken, or until a node reset.
+    boot : Out(32), receive_mask : Out(ports), with flow
+        To the NI.
+    readable, congested : In(ports), with flow
+        From the NI.
+    set : Out(stream {code, index, value}), answer : In {valid, error}, with flow
+        Holds until taken, or until a node reset; it is answered when it is taken.
+    notice : In(stream {peer, up, map}), with flow
+        A read of NOTICE takes one.
+    tree : Out(stream {code, target, hop, way, depth, promoted}), with relay
         Holds until taken, or until a node reset.
     dump : Out(stream, index), dumped, dumped_valid : In, with ``dump``
         The NI's state dump; the index holds until taken, or until a node reset.
@@ -99,6 +118,12 @@ class Registers(wiring.Component):
         }
         if system.services:
             members["service_reset"] = Out(1)
+        if ports := system.top_port.ports:
+            members |= {"boot": Out(32), "receive_mask": Out(ports), "readable": In(ports), "congested": In(ports)}
+            members |= {"set": Out(stream.Signature(records["set"])), "answer": In(records["answer"])}
+            members |= {"notice": In(stream.Signature(records["notice"]))}
+        if system.top_port.tree:
+            members["tree"] = Out(stream.Signature(records["tree"]))
         if dump:
             members["dump"] = Out(stream.Signature(range(max(system.ni.slots, system.ni.sets))))
             members |= {"dumped": In(Records(system).dump), "dumped_valid": In(1)}
@@ -119,9 +144,13 @@ class Registers(wiring.Component):
         writes = _Writes(lite, registers, at)
 
         shown = self._stored(m, writes)  # what software reads, by register and field
-        self._reset(m, writes)
+        self._reset(m, writes, shown)
         shown |= self._names_of_accepted(m)
         self._cancel(m, writes)
+        if self._system.top_port.ports:
+            shown |= self._flow(m, writes, shown)
+        if self._system.top_port.tree:
+            self._tree(m, writes)
         if self._dump:
             shown |= self._state_dump(m, writes)
         shown |= self._status(m, shown)
@@ -150,8 +179,12 @@ class Registers(wiring.Component):
                         m.d.sync += table.eq(sum((field.reset or 0) << field.shift for field in register.fields))
         columns: list[list[Value]] = [[table[bit]] for bit in range(32)]
         for name, fields in shown.items():
-            # What no name waits for reads as 0, whatever the queue of names shows.
-            here = at[name] & self._names_out.valid if name.startswith("ACCEPTED") else at[name]
+            # What nothing waits for reads as 0, whatever the queue of names, or of notices, shows.
+            here = at[name]
+            if name.startswith("ACCEPTED"):
+                here = here & self._names_out.valid
+            elif name == "NOTICE":
+                here = here & self.notice.valid
             for field in registers[name].fields:
                 for bit, value in enumerate(Value.cast(fields[field.name])):
                     columns[field.shift + bit].append(value & here)
@@ -160,8 +193,12 @@ class Registers(wiring.Component):
             m.d.sync += lite.good.eq(Mux(transfer.write, Cat(writes.good).any(), known))
         m.d.comb += lite.data.eq(gathered | (copied & counter.replicate(32)))
 
-        # ACCEPTED is taken away with the very value that was read.
+        # ACCEPTED is taken away with the very value that was read, and so is NOTICE.
         m.d.comb += self._names_out.ready.eq(lite.act & ~transfer.write & at["ACCEPTED"])
+        if self._system.top_port.ports:
+            m.d.comb += self.notice.ready.eq(lite.act & ~transfer.write & at["NOTICE"])
+            with m.If(self.notice.valid & self.notice.ready):
+                m.d.sync += self._notice_map.eq(self.notice.payload.map)
         return m
 
     def _stored(self, m, writes: "_Writes") -> dict[str, dict[str, Value]]:
@@ -183,15 +220,22 @@ class Registers(wiring.Component):
         m.d.comb += [self.link_enable.eq(control["LINK_ENABLE"]), self.quiesce.eq(control["QUIESCE"])]
         return found
 
-    def _reset(self, m, writes: "_Writes") -> None:
-        """Node resets, and incarnations."""
+    def _reset(self, m, writes: "_Writes", shown) -> None:
+        """Node resets, incarnations, and with flow the count of resets."""
+        begins = writes.to("RESET") & writes.given("RESET", "CYCLES").any()
+        if self._system.top_port.ports:
+            least, counted = shown["LEAST_BOOT"]["BOOT"], Signal(32)
+            m.d.sync += counted.eq(Mux(least > self.boot, least, self.boot + 1))
+            with m.If(begins & ~self.node_reset):
+                m.d.sync += self.boot.eq(counted)
         cycles, wanted = writes.given("RESET", "CYCLES"), writes.given("RESET", "INCARNATION")
         left, following = Signal.like(cycles), Signal.like(self.incarnation)
         m.d.comb += following.eq(self.incarnation + 1)
-        with m.If(writes.to("RESET") & cycles.any()):
+        with m.If(begins):
             m.d.sync += [self.node_reset.eq(1), left.eq(cycles - 1)]
             if self._system.services:
-                m.d.sync += self.service_reset.eq(~writes.given("RESET", "NI_ONLY"))
+                kept = any(field.name == "NI_ONLY" for field in writes.registers["RESET"].fields)
+                m.d.sync += self.service_reset.eq(~writes.given("RESET", "NI_ONLY") if kept else 1)
             with m.If(~self.node_reset):
                 m.d.sync += self.incarnation.eq(Mux(wanted.any(), wanted, Mux(following.any(), following, 1)))
         with m.Elif(left.any()):
@@ -226,6 +270,51 @@ class Registers(wiring.Component):
                 self.cancel.payload.slot.eq(writes.given("CANCEL", "SLOT")),
                 self.cancel.payload.generation.eq(writes.given("CANCEL", "GENERATION")),
             ]
+
+    def _flow(self, m, writes: "_Writes", shown) -> dict[str, dict[str, Value]]:
+        """Ports, the SET that waits and its answer, and notices."""
+        readable, congested = Signal.like(self.readable), Signal.like(self.congested)
+        mask = shown["RECEIVE"]["MASK"]
+        self._unread, self._congestion_moves = Signal(), congested != self.congested
+        m.d.sync += [
+            readable.eq(self.readable),
+            congested.eq(self.congested),
+            self._unread.eq((self.readable & ~mask).any()),
+        ]
+        m.d.comb += self.receive_mask.eq(mask)
+        answered, error = Signal(), Signal.like(self.answer.error)
+        with m.If(self.set.ready | self.node_reset):
+            m.d.sync += self.set.valid.eq(0)
+        with m.If(self.answer.valid):
+            m.d.sync += [answered.eq(1), error.eq(self.answer.error)]
+        with m.If(writes.to("SET", refused=self.set.valid | self.node_reset)):
+            m.d.sync += [
+                self.set.valid.eq(1),
+                answered.eq(0),
+                *(self.set.payload[name].eq(writes.given("SET", name.upper())) for name in ("code", "index", "value")),
+            ]
+        self._notice_map = Signal.like(self.notice.payload.map)
+        notice = self.notice.payload
+        return {
+            "BOOT": {"BOOT": self.boot},
+            "PORTS": {"READABLE": readable, "CONGESTED": congested},
+            "ANSWER": {"ERROR": error, "VALID": answered},
+            "NOTICE": {"PEER": notice.peer, "UP": notice.up, "VALID": self.notice.valid},
+            "NOTICE_MAP": {"MAP": self._notice_map},
+        }
+
+    def _tree(self, m, writes: "_Writes") -> None:
+        """The ROUTE or DEATH that waits."""
+        word, refused = self.tree.payload, self.tree.valid | self.node_reset
+        with m.If(self.tree.ready | self.node_reset):
+            m.d.sync += self.tree.valid.eq(0)
+        for code, (name, parts) in enumerate((("ROUTE", ("hop", "way")), ("DEATH", ("depth", "promoted")))):
+            with m.If(writes.to(name, refused=refused)):
+                m.d.sync += [
+                    self.tree.valid.eq(1),
+                    word.code.eq(code),
+                    *(word[part].eq(writes.given(name, part.upper())) for part in ("target", *parts)),
+                ]
 
     def _state_dump(self, m, writes: "_Writes") -> dict[str, dict[str, Value]]:
         """The DUMP under way, and what the last one read."""
@@ -263,6 +352,8 @@ class Registers(wiring.Component):
                 "READY": ready, "IDLE": idle, "RESETTING": self.node_reset, "DELIVER": self.deliver_waiting,
                 "COMPLETION": self.completion_waiting, "ACCEPTED": shown["ACCEPTED_TAG"]["VALID"],
                 "CANCELLING": self.cancel.valid, **({"DUMPING": self._dumping} if self._dump else {}),
+                **({"NOTICE": self.notice.valid, "SETTING": self.set.valid} if self._system.top_port.ports else {}),
+                **({"TELLING": self.tree.valid} if self._system.top_port.tree else {}),
             },
         }  # fmt: skip
 
@@ -278,6 +369,12 @@ class Registers(wiring.Component):
             Interrupt.MALFORMED: self.malformed,
             **({Interrupt.DUMPED: self.dumped_valid} if self._dump else {}),
         }
+        if self._system.top_port.ports:
+            happens |= {
+                Interrupt.NOTICE: self.notice.valid, Interrupt.ANSWERED: self.answer.valid,
+                Interrupt.CONGESTED: self._congestion_moves, Interrupt.READABLE: self._unread,
+            }  # fmt: skip
+        assert set(happens) == set(interrupts_of(self._system, dump=self._dump))
         name, pending = "INTERRUPT_PENDING", {}
         clears = writes.to(name)
         for interrupt, cause in happens.items():

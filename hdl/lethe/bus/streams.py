@@ -8,7 +8,8 @@ from amaranth.utils import exact_log2
 from lethe.host import host_records, host_signature
 from lethe.spec.axi import AxiStream, axi_streams
 from lethe.spec.config import System
-from lethe.spec.ports import HostPort, Record
+from lethe.spec.ports import Record, deliver_record
+from lethe.spec.services import outliving
 
 from .signature import signature_of
 from .skid import Skid
@@ -166,9 +167,10 @@ class DeliverAdapter(wiring.Component):
     def __init__(self, system: System, axis: AxiStream):
         self._form, self._stream = system.format, axis
         layouts = host_records(system, system.top_port)
+        record = layouts[deliver_record(system.top_port, axis.port)]
         super().__init__(
             {
-                "deliver": In(stream.Signature(layouts["deliver"])),
+                "deliver": In(stream.Signature(record)),
                 "deliver_data": In(stream.Signature(layouts["beat"])),
                 "empty": In(1),
                 "node_reset": In(1),
@@ -202,6 +204,7 @@ class DeliverAdapter(wiring.Component):
                 axis.tkeep.eq(Cat(~empty & ~(last & (over != 0) & (over <= i)) for i in range(self._form.flit_bytes))),
                 axis.tlast.eq(last),
                 axis.tid.eq(record.source),
+                *(axis.tdest.eq(record[name]) for name, _ in self._stream.dest),
                 *(user[name].eq(0 if name == "aborted" else record[name]) for name, _ in self._stream.user),
                 inside.eq(~last),
             ]
@@ -314,7 +317,7 @@ class Streams(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        of_ni = HostPort.of_ni(self._system).delivers
+        outlive = outliving(self._system)
         told = {axis.port: axis for axis in axi_streams(self._system)}
         malformed = []
         for axis in self._axes:
@@ -338,8 +341,7 @@ class Streams(wiring.Component):
                 m.submodules[port] = adapter = DeliverAdapter(self._system, axis)
                 wiring.connect(m, adapter.axis, wiring.flipped(outer))
             # What a service has waits for the end of a reset of the NI alone.
-            outlives = not axis.to_ni and port not in of_ni
-            resets = self.service_reset if outlives else self.node_reset
+            resets = self.service_reset if port in outlive else self.node_reset
             m.d.comb += adapter.node_reset.eq(resets)
             if axis.to_ni:
                 for name, inner in ((port, "send"), (f"{port}_data", "send_data")):

@@ -7,7 +7,7 @@ readers.
 import typing
 from dataclasses import dataclass
 
-from .ports import Record, ni_ports, records
+from .ports import Record, deliver_record, ni_ports, records
 from .registers import ADDRESS_BITS
 
 if typing.TYPE_CHECKING:
@@ -73,13 +73,15 @@ def bits_of(record: Record) -> int:
 def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ...]:
     """The streams of the host port at the top: those that send, those that deliver, completions.
 
-    With ``store`` a datagram's length is that of its bytes; else ``tuser`` tells it.
+    With ``store`` a datagram's length is that of its bytes; else ``tuser`` tells it.  A message of flow has its
+    destination port in ``tdest``.
     """
     found = records(system, system.top_port)
     flit_bits = system.format.flit_bits
     told = tuple(field for field in found["send"] if field[0] != "destination" and not (store and field[0] == "length"))
     sends = ["send", *(["send_control"] if system.top_port.control else [])]
-    (source, *others), completion = found["deliver"], found["completion"]
+    delivered = {port: found[deliver_record(system.top_port, port)] for port in system.top_port.delivers}
+    completion = found["completion"]
     return (
         *(
             AxiStream(
@@ -98,10 +100,11 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
                 port=port,
                 data_bits=flit_bits,
                 keep=True,
-                id=(source,),
-                user=(("aborted", 1), *others),
+                id=tuple(field for field in record if field[0] == "source"),
+                dest=tuple(field for field in record if field[0] == "dport"),
+                user=(("aborted", 1), *(field for field in record if field[0] not in ("source", "dport"))),
             )
-            for port in system.top_port.delivers
+            for port, record in delivered.items()
         ),
         AxiStream(
             name="m_axis_completion",
@@ -117,7 +120,7 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
 #: Ports of a NI's module that its registers stand for.
 _REGISTERED = (
     "incarnation", "link_enable", "node_reset", "quiesce", "idle", "ready", "time_base", "accepted_", "cancel_", "dump",
-    "counter_", "service_reset",
+    "counter_", "service_reset", "boot", "receive_mask", "readable", "congested", "set_", "answer_", "notice_", "tree_",
 )  # fmt: skip
 #: Bits of the ports of AXI4-Lite.
 _LITE = {

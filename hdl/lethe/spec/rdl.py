@@ -36,7 +36,7 @@ addrmap {prefix}{ADDRESS_MAP} {{
 def _register(register: Register) -> str:
     fields = "\n".join(f"        {_field(register, field)}" for field in register.fields)
     # Reading it does something, which SystemRDL knows of registers that somebody else makes.
-    kind = "external reg" if register.name == "ACCEPTED" else "reg"
+    kind = "external reg" if register.takes else "reg"
     return f"""\
     {kind} {{
         name = "{register.name}";
@@ -49,7 +49,7 @@ def _register(register: Register) -> str:
 
 def _field(register: Register, field: RegisterField) -> str:
     properties = _PROPERTIES[field.access]
-    if register.name == "ACCEPTED":
+    if register.takes:
         properties += " onread = ruser;"
     reset = "" if field.reset is None else f" = 0x{field.reset:X}"
     high = field.shift + field.bits - 1

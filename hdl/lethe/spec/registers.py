@@ -25,6 +25,7 @@ __all__ = [
     "RegisterField",
     "RegisterMap",
     "dump_parts",
+    "interrupts_of",
 ]
 
 #: The registers take a page, the least that AXI gives a device; a register is 32 bits at a multiple of 4.
@@ -38,6 +39,8 @@ COUNTERS = 0x800
 #: The name of a datagram is one word: so many slots can be named beside a generation.
 SLOT_BITS, GENERATION_BITS = 12, 20
 MOST_SLOTS = 1 << SLOT_BITS
+#: Relay knows so many nodes at most.
+RELAY_NODE_BITS = 10
 #: The entries of a state dump.
 DUMPED_ENTRIES = 0x88
 
@@ -63,10 +66,22 @@ class Interrupt(enum.IntEnum):
     NAME_LOST = 5  # edge: a datagram was accepted while names filled their queue, and its name is lost
     DUMPED = 6  # edge: a state dump is there
     MALFORMED = 7  # edge: a datagram on a stream that sends was not as it must be
+    NOTICE = 8  # level: a notice of a peer waits in NOTICE
+    ANSWERED = 9  # edge: a SET has been answered
+    CONGESTED = 10  # edge: the own congested ports are others
+    READABLE = 11  # level: messages wait in a port that RECEIVE leaves out
 
 
 #: Interrupts whose pending bit is the level of a signal; the pending bits of the others stay until they are cleared.
-LEVELS = (Interrupt.DELIVER, Interrupt.COMPLETION, Interrupt.ACCEPTED)
+LEVELS = (Interrupt.DELIVER, Interrupt.COMPLETION, Interrupt.ACCEPTED, Interrupt.NOTICE, Interrupt.READABLE)
+#: Those that there are only with flow.
+_OF_FLOW = (Interrupt.NOTICE, Interrupt.ANSWERED, Interrupt.CONGESTED, Interrupt.READABLE)
+
+
+def interrupts_of(system: System, *, dump: bool = True) -> tuple[Interrupt, ...]:
+    """The interrupts that a NI has."""
+    missing = (*(() if dump else (Interrupt.DUMPED,)), *(() if system.top_port.ports else _OF_FLOW))
+    return tuple(interrupt for interrupt in Interrupt if interrupt not in missing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +124,14 @@ class Register:
     address : in bytes, a multiple of 4
     fields : the lowest first; bits of none read 0, and writing them does nothing
     about : its meaning, in a line
+    takes : whether reading it takes away what was read
     """
 
     name: str
     address: int
     fields: tuple[RegisterField, ...]
     about: str
+    takes: bool = False
 
     @property
     def command(self) -> bool:
@@ -229,6 +246,10 @@ class RegisterMap:
         yield from self._commands()
         if self._dump:
             yield from self._dumped()
+        if self._system.top_port.ports:
+            yield from self._flow()
+        if self._system.top_port.tree:
+            yield from self._relay()
 
     def _constants(self) -> Iterator[Register]:
         system, form = self._system, self._system.format
@@ -280,6 +301,8 @@ class RegisterMap:
                     "SOURCE_INCARNATION", 4, 1, int(system.ni.source_incarnation),
                     "deliveries name the incarnation of their source (ni.source_incarnation)",
                 ),
+                _constant("FLOW", 5, 1, int(system.top_port.ports > 0), "messages to ports (flow.ports)"),
+                _constant("RELAY", 6, 1, int(system.top_port.tree), "messages by relay (relay.slots)"),
                 _constant("CONTROL_CLASSES", 8, 8, system.ni.control_classes, "control classes (ni.control_classes)"),
                 _constant("WAYS", 16, 8, system.ni.ways, "entries in a set of the receive table (ni.ways)"),
             ),
@@ -291,19 +314,23 @@ class RegisterMap:
             name="NODE", address=0x20, about="where the NI is",
             fields=(_read("NODE", 0, form.node_bits, "number of the node, as the port `node` says"),),
         )  # fmt: skip
+        port = system.top_port
         status = [
-            ("READY", "the NI has initialised its tables", 0),
-            ("IDLE", "nothing is under way, remembered, or waiting for the host", 0),
-            ("RESETTING", "the node is in reset", 0),
-            ("DELIVER", "a datagram waits to be taken", 0),
-            ("COMPLETION", "a completion waits to be taken", 0),
-            ("ACCEPTED", "a name waits in ACCEPTED", 0),
-            ("CANCELLING", "the last CANCEL has not been taken", 0),
-            *([("DUMPING", "the last DUMP has not been answered", 0)] if self._dump else []),
+            ("READY", 0, "the NI has initialised its tables", True),
+            ("IDLE", 1, "nothing is under way, remembered, or waiting for the host", True),
+            ("RESETTING", 2, "the node is in reset", True),
+            ("DELIVER", 3, "a datagram waits to be taken", True),
+            ("COMPLETION", 4, "a completion waits to be taken", True),
+            ("ACCEPTED", 5, "a name waits in ACCEPTED", True),
+            ("CANCELLING", 6, "the last CANCEL has not been taken", True),
+            ("DUMPING", 7, "the last DUMP has not been answered", self._dump),
+            ("NOTICE", 8, "a notice of a peer waits in NOTICE", port.ports > 0),
+            ("SETTING", 9, "the last SET has not been answered", port.ports > 0),
+            ("TELLING", 10, "the last ROUTE or DEATH has not been taken", port.tree),
         ]
         yield Register(
             name="STATUS", address=0x24, about="what the NI is doing",
-            fields=tuple(_read(name, i, 1, about, reset=reset) for i, (name, about, reset) in enumerate(status)),
+            fields=tuple(_read(name, shift, 1, about, reset=0) for name, shift, about, there in status if there),
         )  # fmt: skip
         yield Register(
             name="INCARNATION", address=0x28, about="1, then one more with the first cycle of each reset, never 0",
@@ -320,7 +347,7 @@ class RegisterMap:
                 _write("QUIESCE", 1, 1, 0, "1: no more datagrams are taken; what is under way is finished"),
             ),
         )  # fmt: skip
-        sources = [source for source in Interrupt if source is not Interrupt.DUMPED or self._dump]
+        sources = interrupts_of(system, dump=self._dump)
         abouts = _comments(Interrupt)
         yield Register(
             name="INTERRUPT_PENDING", address=0x34, about="interrupts that have come",
@@ -347,6 +374,7 @@ class RegisterMap:
         )  # fmt: skip
         yield Register(
             name="ACCEPTED", address=0x44, about="its slot and generation, as CANCEL takes them; reading takes it away",
+            takes=True,
             fields=(
                 _read("SLOT", 0, record["slot"], "slot of the datagram"),
                 _read("GENERATION", SLOT_BITS, record["generation"], "generation of the datagram"),
@@ -356,7 +384,8 @@ class RegisterMap:
     def _commands(self) -> Iterator[Register]:
         system, form = self._system, self._system.format
         record = dict(records(system, system.top_port)["cancel"])
-        services = [_command("NI_ONLY", 16, 1, "1: the services keep what they hold")] if system.services else []
+        outlives = any(not service.reset_with_ni for service in system.services)
+        services = [_command("NI_ONLY", 16, 1, "1: the services keep what they hold")] if outlives else []
         yield Register(
             name="RESET", address=0x50, about="resets the node",
             fields=(
@@ -401,6 +430,96 @@ class RegisterMap:
             address = DUMPED_ENTRIES + 8 * way
             yield _packed(f"DUMPED_SOURCE{way}", address, first, about, f"way {way} of the set that it read")
             yield _packed(f"DUMPED_ENTRY{way}", address + 4, second, about, "the same")
+
+    def _flow(self) -> Iterator[Register]:
+        system, ports = self._system, self._system.top_port.ports
+        found = records(system, system.top_port)
+        given, notice = dict(found["set"]), dict(found["notice"])
+        yield Register(
+            name="FLOW_SIZES", address=0x100, about="sizes of flow",
+            fields=(
+                _constant("MTU", 0, 16, system.flow_mtu, "bytes of the longest message"),
+                _constant("PORTS", 16, 8, ports, "ports; the index of a port is its number modulo this"),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="BOOT", address=0x104, about="resets of the node so far, by which peers know one",
+            fields=(_read("BOOT", 0, 32, "as of the last RESET; it must not wrap", reset=0),),
+        )  # fmt: skip
+        yield Register(
+            name="LEAST_BOOT", address=0x108,
+            about="what BOOT becomes with the next RESET, if that is more than one more",
+            fields=(_write("BOOT", 0, 32, 0, "a count from elsewhere, of a node that has lost its power"),),
+        )  # fmt: skip
+        yield Register(
+            name="RECEIVE", address=0x10C, about="the ports from which the host takes messages",
+            fields=(_write("MASK", 0, ports, (1 << ports) - 1, "a bit for each index"),),
+        )  # fmt: skip
+        yield Register(
+            name="PORTS", address=0x110, about="the own ports, a bit for each index",
+            fields=(
+                _read("READABLE", 0, ports, "messages wait in the port", reset=0),
+                _read("CONGESTED", 16, ports, "the port is congested", reset=0),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="SET", address=0x114, about="binds a port, or sets its limits; refused while SETTING or RESETTING",
+            fields=(
+                _command("VALUE", 0, given["value"], "number of the port; or sixteenths of the limit in bytes"),
+                _command("INDEX", 16, given["index"], "index of the port"),
+                _command(
+                    "CODE", 24, given["code"],
+                    "0: unbinds it, 1: binds it to VALUE, 2: its receive limit is VALUE, 3: its send limit",
+                ),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="ANSWER", address=0x118, about="how the last SET went",
+            fields=(
+                _read("ERROR", 0, 2, "0: done, 1: bound already, 2: messages wait in it, 3: no such index or number"),
+                _read("VALID", 31, 1, "1: it was answered; 0: it was not, or a reset has dropped it", reset=0),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="NOTICE", address=0x11C, about="the oldest notice of a peer; reading takes it away", takes=True,
+            fields=(
+                _read("PEER", 0, notice["peer"], "node that it is about"),
+                _read("UP", 30, 1, "1: the peer is up"),
+                _read("VALID", 31, 1, "1: a notice waited; else this register is 0", reset=0),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="NOTICE_MAP", address=0x120, about="the peer's congested ports, as of the notice that was read last",
+            fields=(_read("MAP", 0, ports, "a bit for each index", reset=0),),
+        )  # fmt: skip
+
+    def _relay(self) -> Iterator[Register]:
+        system = self._system
+        word = dict(records(system, system.top_port)["tree"])
+        yield Register(
+            name="RELAY_SIZES", address=0x140, about="sizes of relay",
+            fields=(
+                _constant("MTU", 0, 16, system.relay_mtu, "bytes of the longest message"),
+                _constant("RADIX", 16, 8, system.relay.radix, "children of a node of the overlay; 0: there is none"),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="ROUTE", address=0x144, about="writes a route of the overlay; refused while TELLING or RESETTING",
+            fields=(
+                _command("TARGET", 0, RELAY_NODE_BITS, "node that the route is to"),
+                _command("HOP", 12, RELAY_NODE_BITS, "its next node; the own one: nobody"),
+                _command("WAY", 24, word["way"], "what that is to this node: 0 nothing, 1 parent, 2 + k child k"),
+            ),
+        )  # fmt: skip
+        yield Register(
+            name="DEATH", address=0x148,
+            about="a node is dead, and the written routes are in use; refused while TELLING or RESETTING",
+            fields=(
+                _command("TARGET", 0, RELAY_NODE_BITS, "the dead node; the own one: nobody has died, the first"),
+                _command("DEPTH", 16, word["depth"], "own depth from now on"),
+                _command("PROMOTED", 24, 1, "1: this node has been promoted by it"),
+            ),
+        )  # fmt: skip
 
 
 #: Where the fields of a state dump lie.

@@ -203,11 +203,6 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
         raise Mistake(f"--no-dump: a {args.block} has no state dump; leave it out, or --block ni")
     if args.bus and args.block != "ni":
         raise Mistake(f"--bus {args.bus}: a {args.block} has no bus; leave it out, or --block ni")
-    for key, value in (("flow.ports", system.flow.ports), ("relay.slots", system.relay.slots)):
-        if args.bus and value:
-            raise Mistake(
-                f"{system.source}: {key}: a bus has no port for this service; set it to 0, or leave --bus out"
-            )
     for name in ("store_and_forward", "host_clock"):
         if getattr(args, name) and not args.bus:
             raise Mistake(f"--{name.replace('_', '-')}: is for a bus; leave it out, or give --bus {_BUSES[0]}")

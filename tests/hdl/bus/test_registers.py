@@ -14,7 +14,8 @@ from amaranth.sim import Simulator
 
 from lethe.bus.registers import Registers
 from lethe.spec.config import ConfigError, System
-from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, RegisterMap, dump_parts
+from lethe.spec.registers import ADDRESS_BITS, LEVELS, Access, Interrupt, RegisterMap, dump_parts, interrupts_of
+from lethe.spec.sections import flow, relay
 from lethe.statistics import LATENCY
 from lethe_sim.driver.register_file import NAMES, RegisterFile
 from tests.helpers.lite_master import LiteMaster
@@ -28,8 +29,17 @@ SYSTEMS = {
         wire={"generation_bits": 11, "tag_bits": 9, "incarnation_bits": 2},
     ),
     "without counters": System.make(ni={"statistics": False, "sets": 64}),
-}
+    "flow": System.make(
+        topology={"kind": "wire"}, flow={"ports": 4}, ni=flow.OF_NI, timers={"ack_limit": 40},
+        workload={"retry_limit": 30},
+    ),
+    "relay and a loop": System.make(
+        topology={"kind": "wire"}, relay={"slots": 4}, loop={"slots": 2}, ni=relay.OF_NI, timers={"ack_limit": 40},
+        workload={"retry_limit": 30},
+    ),
+}  # fmt: skip
 SMALL = SYSTEMS["services and control"]
+OF_FLOW = (Interrupt.NOTICE, Interrupt.ANSWERED, Interrupt.CONGESTED, Interrupt.READABLE)
 
 
 @dataclass
@@ -70,7 +80,7 @@ class Bench:
         """All that can be read without changing anything."""
         found = {}
         for register in self.all:
-            if register.readable and register.name != "ACCEPTED":
+            if register.readable and not register.takes:
                 found[register.name], good = await self.master.read(ctx, register.address)
                 assert good, register.name
         return found
@@ -92,7 +102,7 @@ def bench(request) -> Bench:
 def shown_after_reset(bench: Bench, found: dict[str, int]) -> None:
     for register in bench.all:
         for part in register.fields:
-            if register.readable and part.reset is not None:
+            if register.readable and not register.takes and part.reset is not None:
                 assert part.of(found[register.name]) == part.reset, f"{register.name}.{part.name}"
 
 
@@ -107,6 +117,8 @@ def test_after_reset_every_field_is_what_the_map_says(bench):
                 assert await bench.master.write(ctx, register.address, 0xFFFF_FFFF)
         await bench.write(ctx, "RESET", CYCLES=255)
         assert ctx.get(dut.node_reset)
+        if "BOOT" in bench.map:
+            assert await bench.value(ctx, "BOOT") == {"BOOT": 0xFFFF_FFFF}
         changed = await bench.everything(ctx)
         assert bench.map["CONTROL"].unpack(changed["CONTROL"]) == {"LINK_ENABLE": 1, "QUIESCE": 1}
         assert changed["INTERRUPT_ENABLE"] and changed["INCARNATION"] == 2
@@ -124,7 +136,8 @@ def test_every_byte_of_what_is_written_is_kept_and_nothing_else(bench):
     """With all combinations of strobes."""
     chance = random.Random(1)
     stored = [r for r in bench.map.registers if r.fields[0].access is Access.WRITE]
-    assert {"CONTROL", "INTERRUPT_ENABLE"} == {r.name for r in stored}
+    of_flow = {"RECEIVE", "LEAST_BOOT"} if bench.system.flow.ports else set()
+    assert {"CONTROL", "INTERRUPT_ENABLE"} | of_flow == {r.name for r in stored}
 
     async def testbench(ctx):
         before = await bench.everything(ctx)
@@ -139,6 +152,8 @@ def test_every_byte_of_what_is_written_is_kept_and_nothing_else(bench):
                 control = bench.map["CONTROL"].unpack(before["CONTROL"])
                 assert ctx.get(bench.dut.link_enable) == control["LINK_ENABLE"]
                 assert ctx.get(bench.dut.quiesce) == control["QUIESCE"]
+                if of_flow:
+                    assert ctx.get(bench.dut.receive_mask) == before["RECEIVE"]
 
     bench.run(testbench)
 
@@ -156,7 +171,7 @@ def test_a_transfer_that_the_map_forbids_is_an_error_and_changes_nothing(bench):
         for address in range(0, 1 << ADDRESS_BITS, 4):
             register = by_address.get(address)
             readable = register is not None and register.readable
-            if register is None or register.name != "ACCEPTED":
+            if register is None or not register.takes:
                 word, good = await bench.master.read(ctx, address + chance.randrange(4))
                 assert good == readable and (good or word == 0), hex(address)
             word = chance.getrandbits(32) | 0x0101
@@ -189,7 +204,8 @@ def test_what_the_ni_shows_is_read(bench):
             assert await bench.value(ctx, "NODE") == {"NODE": node}
             assert await bench.value(ctx, "TIME") == {"TIME": time & 0xFFFF_FFFF}
             status = await bench.value(ctx, "STATUS")
-            assert status == {
+            others = {part.name: 0 for part in bench.map["STATUS"].fields}
+            assert status == others | {
                 "READY": levels["ready"], "IDLE": levels["idle"], "RESETTING": 0, "DELIVER": levels["deliver_waiting"],
                 "COMPLETION": levels["completion_waiting"], "ACCEPTED": 0, "CANCELLING": 0, "DUMPING": 0,
             }  # fmt: skip
@@ -259,6 +275,118 @@ def test_a_cancel_holds_until_taken_and_a_second_one_is_refused(bench):
     bench.run(testbench)
 
 
+def test_a_set_holds_until_taken_and_is_answered():
+    bench, chance = Bench(SYSTEMS["flow"]), random.Random(8)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        for error in range(4):
+            given = {"CODE": error, "INDEX": chance.getrandbits(4), "VALUE": chance.getrandbits(16)}
+            assert await bench.write(ctx, "SET", **given)
+            assert not await bench.write(ctx, "SET", CODE=1), "one at a time"
+            shown = ctx.get(dut.set.payload)
+            assert {name: shown[name.lower()] for name in given} == given
+            assert (await bench.value(ctx, "STATUS"))["SETTING"] and not (await bench.value(ctx, "ANSWER"))["VALID"]
+            ctx.set(dut.set.ready, 1)
+            ctx.set(dut.answer, {"valid": 1, "error": error})
+            await ctx.tick()
+            ctx.set(dut.set.ready, 0)
+            ctx.set(dut.answer, {"valid": 0, "error": ~error & 3})
+            assert not ctx.get(dut.set.valid) and not (await bench.value(ctx, "STATUS"))["SETTING"]
+            assert await bench.value(ctx, "ANSWER") == {"ERROR": error, "VALID": 1}
+        assert await bench.write(ctx, "SET", CODE=0)
+        assert await bench.write(ctx, "RESET", CYCLES=60)
+        assert not ctx.get(dut.set.valid), "a reset drops it"
+        assert not (await bench.value(ctx, "ANSWER"))["VALID"]
+        assert not await bench.write(ctx, "SET", CODE=0), "and refuses others"
+
+    bench.run(testbench)
+
+
+def test_a_notice_is_taken_when_it_is_read_and_its_map_is_kept():
+    bench, chance = Bench(SYSTEMS["flow"]), random.Random(9)
+    dut = bench.dut
+    taken: list[dict] = []
+
+    async def observer(ctx):
+        async for _, _, valid, ready, payload in ctx.tick().sample(
+            dut.notice.valid, dut.notice.ready, dut.notice.payload
+        ):
+            if valid and ready:
+                taken.append({"peer": payload.peer, "up": payload.up, "map": payload.map})
+
+    async def testbench(ctx):
+        ctx.set(dut.notice.payload, {"peer": 1, "up": 1, "map": 15})
+        assert await bench.value(ctx, "NOTICE") == {"PEER": 0, "UP": 0, "VALID": 0} and not taken
+        for _ in range(6):
+            one = {"peer": chance.getrandbits(1), "up": chance.getrandbits(1), "map": chance.getrandbits(4)}
+            kept = await bench.value(ctx, "NOTICE_MAP")
+            ctx.set(dut.notice.payload, one)
+            ctx.set(dut.notice.valid, 1)
+            assert (await bench.value(ctx, "STATUS"))["NOTICE"] and not taken
+            assert await bench.value(ctx, "NOTICE_MAP") == kept
+            assert await bench.value(ctx, "NOTICE") == {"PEER": one["peer"], "UP": one["up"], "VALID": 1}
+            assert [taken.pop()] == [one] and not taken
+            ctx.set(dut.notice.payload, {"peer": 0, "up": 0, "map": ~one["map"] & 15})
+            assert await bench.value(ctx, "NOTICE_MAP") == {"MAP": one["map"]}
+        assert not taken
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.add_testbench(observer, background=True)
+    simulator.run()
+
+
+def test_every_reset_is_counted_and_the_count_can_be_raised():
+    """It changes with the first cycle of a reset, and never falls."""
+    bench = Bench(SYSTEMS["flow"])
+    dut = bench.dut
+
+    async def testbench(ctx):
+        boot = 0
+        for least in (0, 0, 5, 6, 3, 1 << 31, 0xFFFF_FFFE, 0):
+            assert await bench.write(ctx, "LEAST_BOOT", BOOT=least)
+            assert ctx.get(dut.boot) == boot
+            assert await bench.write(ctx, "RESET", CYCLES=0)
+            assert ctx.get(dut.boot) == boot
+            boot = max(boot + 1, least)
+            assert await bench.write(ctx, "RESET", CYCLES=90)
+            assert ctx.get(dut.boot) == boot and ctx.get(dut.service_reset)
+            assert await bench.write(ctx, "RESET", CYCLES=2)
+            assert await bench.value(ctx, "BOOT") == {"BOOT": boot}, "a reset during a reset is none of its own"
+            await ctx.tick().repeat(3)
+            assert not ctx.get(dut.node_reset)
+
+    bench.run(testbench)
+
+
+def test_routes_and_deaths_hold_until_taken():
+    bench, chance = Bench(SYSTEMS["relay and a loop"]), random.Random(10)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        for code, name in enumerate(("ROUTE", "DEATH", "DEATH", "ROUTE")):
+            given = {part.name: chance.getrandbits(part.bits) for part in bench.map[name].fields}
+            assert await bench.write(ctx, name, **given)
+            for other in ("ROUTE", "DEATH"):
+                assert not await bench.write(ctx, other), "one at a time"
+            told = ctx.get(dut.tree.payload)
+            assert told["code"] == (name == "DEATH") and ctx.get(dut.tree.valid), code
+            assert {part: told[part.lower()] for part in given} == given
+            assert (await bench.value(ctx, "STATUS"))["TELLING"]
+            ctx.set(dut.tree.ready, 1)
+            await ctx.tick()
+            ctx.set(dut.tree.ready, 0)
+            assert not ctx.get(dut.tree.valid) and not (await bench.value(ctx, "STATUS"))["TELLING"]
+        assert await bench.write(ctx, "ROUTE", TARGET=1)
+        assert await bench.write(ctx, "RESET", CYCLES=60)
+        assert not ctx.get(dut.tree.valid), "a reset drops it"
+        assert not await bench.write(ctx, "DEATH", TARGET=1), "and refuses others"
+
+    bench.run(testbench)
+
+
 def test_a_reset_lasts_as_long_as_it_says_and_every_one_is_an_incarnation(bench):
     dut, bits = bench.dut, bench.system.format.incarnation_bits
     services = bool(bench.system.services)
@@ -297,7 +425,7 @@ def test_a_reset_lasts_as_long_as_it_says_and_every_one_is_an_incarnation(bench)
         (found,) = seen
         assert {each for each, _ in found} == {3} and 9 < len(found) < 100
         seen.clear()
-        if services:
+        if "NI_ONLY" in {part.name for part in bench.map["RESET"].fields}:
             assert await bench.write(ctx, "RESET", CYCLES=4, NI_ONLY=1)
             await ctx.tick().repeat(5)
             assert [service for _, service in seen.pop()] == [0] * 4
@@ -317,6 +445,36 @@ def test_interrupts_come_and_are_cleared(bench):
         Interrupt.DELIVER: "deliver_waiting", Interrupt.COMPLETION: "completion_waiting", Interrupt.READY: "ready",
         Interrupt.IDLE: "idle", Interrupt.DUMPED: "dumped_valid", Interrupt.MALFORMED: "malformed",
     }  # fmt: skip
+
+    system = bench.system
+    assert set(interrupts_of(system)) == set(Interrupt) - (set() if system.flow.ports else set(OF_FLOW))
+
+    async def of_flow(ctx):
+        async def pending():
+            return (await bench.master.read(ctx, address))[0]
+
+        assert await bench.write(ctx, "RECEIVE", MASK=0b0101)
+        for port, value, interrupt in (
+            (dut.notice.valid, 1, Interrupt.NOTICE),
+            (dut.readable, 0b0111, Interrupt.READABLE),
+        ):
+            ctx.set(port, value)
+            assert await pending() == 1 << interrupt
+            ctx.set(port, 0)
+            assert await pending() == 0
+        ctx.set(dut.readable, 0b0101)
+        assert await pending() == 0, "the host takes from these"
+        ctx.set(dut.readable, 0)
+        ctx.set(dut.answer.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.answer.valid, 0)
+        assert await pending() == 1 << Interrupt.ANSWERED
+        assert await bench.master.write(ctx, address, 1 << Interrupt.ANSWERED)
+        for congested in (1, 3, 2, 0):
+            ctx.set(dut.congested, congested)
+            assert await pending() == 1 << Interrupt.CONGESTED
+            assert await bench.master.write(ctx, address, 1 << Interrupt.CONGESTED)
+            assert await pending() == 0
 
     async def testbench(ctx):
         for interrupt, cause in causes.items():
@@ -342,6 +500,8 @@ def test_interrupts_come_and_are_cleared(bench):
             await ctx.tick().repeat(2)
             assert not ctx.get(dut.irq)
             assert await bench.write(ctx, "INTERRUPT_ENABLE")
+        if system.flow.ports:
+            await of_flow(ctx)
         # Its cause in every cycle, also in that of the write.
         ctx.set(dut.dumped_valid, 1)
         assert await bench.master.write(ctx, address, 1 << Interrupt.DUMPED)
@@ -435,13 +595,17 @@ def test_random_transfers_are_those_of_the_model(name, seed):
     model = RegisterFile(
         system, 0, counters=lambda: bench.counts,
         cancel=lambda *given: asked.append(("cancel", *given)), ask=lambda index: asked.append(("dump", index)),
+        set=lambda *given: asked.append(("set", *given)), tell=lambda word: asked.append(("tell", word)),
     )  # fmt: skip
     levels = {"ready": 0, "idle": 0, "deliver_waiting": 0, "completion_waiting": 0}
     addresses = [register.address for register in bench.all]
 
+    def take(kind: str) -> tuple:
+        return asked.pop(next(n for n, one in enumerate(asked) if one[0] == kind))
+
     async def happen(ctx):
         """Something at the NI."""
-        match chance.randrange(5):
+        match chance.randrange(5 + 4 * bool(system.flow.ports) + bool(system.relay.slots)):
             case 0:
                 levels[chance.choice(list(levels))] ^= 1
                 for level, value in levels.items():
@@ -462,7 +626,7 @@ def test_random_transfers_are_those_of_the_model(name, seed):
                 model.accept(**parts)
             case 2 if ctx.get(dut.cancel.valid):
                 taken = ctx.get(dut.cancel.payload)
-                assert asked.pop(0) == ("cancel", taken["slot"], taken["generation"])
+                assert take("cancel") == ("cancel", taken["slot"], taken["generation"])
                 ctx.set(dut.cancel.ready, 1)
                 await ctx.tick()
                 ctx.set(dut.cancel.ready, 0)
@@ -470,18 +634,51 @@ def test_random_transfers_are_those_of_the_model(name, seed):
             case 3:
                 bench.counts[chance.choice(bench.map.counter_addresses or (0,))] = chance.getrandbits(32)
             case 4 if ctx.get(dut.dump.valid):
-                assert asked.pop(0) == ("dump", ctx.get(dut.dump.payload))
+                assert take("dump") == ("dump", ctx.get(dut.dump.payload))
                 for port in (dut.dump.ready, dut.dumped_valid):
                     ctx.set(port, 1)
                 await ctx.tick()
                 for port in (dut.dump.ready, dut.dumped_valid):
                     ctx.set(port, 0)
                 model.dumped({})
+            case 5 if system.flow.ports == 0:
+                if ctx.get(dut.tree.valid):
+                    _, word = take("tell")
+                    told = ctx.get(dut.tree.payload)
+                    assert {name: told[name] for name in word} == word
+                    ctx.set(dut.tree.ready, 1)
+                    await ctx.tick()
+                    ctx.set(dut.tree.ready, 0)
+                    model.told()
+            case 5 if ctx.get(dut.set.valid):
+                taken = ctx.get(dut.set.payload)
+                assert take("set") == ("set", taken["code"], taken["index"], taken["value"])
+                error = chance.getrandbits(2)
+                ctx.set(dut.set.ready, 1)
+                ctx.set(dut.answer, {"valid": 1, "error": error})
+                await ctx.tick()
+                ctx.set(dut.set.ready, 0)
+                ctx.set(dut.answer.valid, 0)
+                model.answered(error)
+            case 6:
+                model.readable = chance.getrandbits(4)
+                ctx.set(dut.readable, model.readable)
+            case 7:
+                congested = chance.getrandbits(4)
+                ctx.set(dut.congested, congested)
+                model.congest(congested)
+            case 8 if not model.notices:
+                model.notices.append((chance.randrange(2), bool(chance.getrandbits(1)), chance.getrandbits(4)))
         await ctx.tick().repeat(LATENCY + 2)
 
     async def testbench(ctx):
         for step in range(250):
             await happen(ctx)
+            if system.flow.ports:
+                ctx.set(dut.notice.valid, bool(model.notices))
+                if model.notices:
+                    peer, up, congested = model.notices[0]
+                    ctx.set(dut.notice.payload, {"peer": peer, "up": up, "map": congested})
             address = chance.choice(addresses) if chance.random() < 0.9 else chance.randrange(1 << ADDRESS_BITS)
             register = next((r for r in bench.all if r.address == address & ~3), None)
             if chance.random() < 0.5:
@@ -497,6 +694,10 @@ def test_random_transfers_are_those_of_the_model(name, seed):
                 wanted = model.read(address)
                 found = await bench.master.read(ctx, address)
                 assert found == wanted, (step, register and register.name)
+            if system.flow.ports:
+                assert ctx.get(dut.boot) == model.boot
+                assert ctx.get(dut.receive_mask) == model.receive
+                ctx.set(dut.notice.valid, bool(model.notices))
             await ctx.tick().repeat(2)
             assert ctx.get(dut.irq) == model.irq, step
             assert ctx.get(dut.incarnation) == model.incarnation

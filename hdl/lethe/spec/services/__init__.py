@@ -14,7 +14,7 @@ from .service import Service
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["FLOW", "LOOP", "RELAY", "SERVICES", "Service", "counter_step", "stack", "top_port"]
+__all__ = ["FLOW", "LOOP", "RELAY", "SERVICES", "Service", "counter_step", "outliving", "stack", "top_port"]
 
 #: From the NI upwards.
 SERVICES = (RELAY, LOOP, FLOW)
@@ -28,6 +28,17 @@ def stack(system: "System") -> tuple[Service, ...]:
 def top_port(system: "System") -> HostPort:
     """The port at the top of the stack: the host's."""
     return reduce(lambda below, service: service.above(system, below), stack(system), HostPort.of_ni(system))
+
+
+def outliving(system: "System") -> frozenset[str]:
+    """The deliver streams at the top of which nothing is lost in a reset of the NI alone."""
+    found, port = set(), HostPort.of_ni(system)
+    for service in stack(system):
+        above = service.above(system, port)
+        if not service.reset_with_ni:
+            found |= set(above.delivers) - set(port.delivers)
+        port = above
+    return frozenset(found)
 
 
 def counter_step(system: "System") -> int:
