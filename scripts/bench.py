@@ -33,6 +33,7 @@ from lethe import verilog
 from lethe.bus.ni import AxiNi, StreamNi
 from lethe.bus.registers import Registers
 from lethe.bus.streams import Streams
+from lethe.fabric.credits import CreditRouter
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
@@ -326,6 +327,8 @@ GOALS = {
     "NI on AXI, medium": (3700, 146),
     "NI on AXI, store and forward, host clock": (3700, 146),
 }
+#: The least MHz of a router with a pool.
+POOL_MHZ = 150
 #: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
 BEFORE = {
     "accepted to first flit": (4, 65),
@@ -584,11 +587,11 @@ def _path(path: SlowestPath) -> str:
 
 
 def _cells(found: Size) -> str:
-    """A size in words."""
+    """A size in words; what was not placed has no clock."""
     cells = found.cells
+    comb, clock = (f" ({found.comb:,} COMB)", f", {found.mhz:.0f} MHz") if found.clocks else ("", "")
     return (
-        f"{cells['LUT4']:,} LUT4 ({found.comb:,} COMB), {cells['FF']:,} FF, "
-        f"{cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4, {found.mhz:.0f} MHz"
+        f"{cells['LUT4']:,} LUT4{comb}, {cells['FF']:,} FF, {cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4{clock}"
     )
 
 
@@ -682,22 +685,46 @@ def queues(quick: bool) -> Iterator[Figure]:
 
 
 def pools(quick: bool) -> Iterator[Figure]:
-    """What a pool costs a router of 8 ports on an ECP5, by which up-ports worms take, and what goes first: cells alone.
+    """What routers with pools cost on an ECP5, beside those with credits.
 
-    To place and route such a router takes more than a quarter of an hour.
+    The tree routers with pools are not placed and routed: that takes more than a quarter of an hour.
     """
-    tree = System.make()
-    rule = Rule.of(tree.graph, 0)
+    mesh, tree = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32}), System.make()
+    places = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
     orders = ((8, "pinned", False, 0), (8, "any up-port", True, 0), (8, "any up-port, control first", True, 24))
-    for worms, order, climbs, first in orders[:1] if quick else (*orders, (16, "pinned", False, 0)):
-        say(f"pools: {worms} worms, {order} (Yosys)")
-        router = Router(tree.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
-        cells = size(router, registered="i").cells
-        yield Figure(
-            section="pools",
-            quantity=f"4-ary tree router, level 0, 64 bit, {worms} worms, {order}",
-            measured=f"{cells['LUT4']:,} LUT4, {cells['FF']:,} FF, {cells['DPR16X4']} DPR16X4",
-        )
+    for name, system, number in places[: 1 if quick else None]:
+        rule, worm = Rule.of(system.graph, number), system.format.max_flits
+        climbing = system is tree
+        for worms, order, climbs, first in (*orders, (16, "pinned", False, 0)) if climbing else orders[:1]:
+            say(f"pools: {name}, {worms} worms{f', {order}' * climbing} (Yosys{', nextpnr' * (not climbing)})")
+            router = Router(system.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
+            found = size(router, registered="i", seeds=0 if climbing else 1)
+            fast = found.mhz >= POOL_MHZ if not climbing else None
+            yield Figure(
+                section="pools",
+                quantity=f"{name}, pool of {worms} worms of {worm} flits{f', {order}' * climbing}",
+                measured=_cells(found),
+                target="" if climbing else f"≥ {POOL_MHZ} MHz",
+                met=fast,
+            )
+        sinks = [
+            link.source_port
+            for link in system.graph.links
+            if link.target_is_node and not link.source_is_node and link.source == number
+        ]
+        stages = (("decides in one cycle", 1, 0, 0), ("grants in a cycle of their own", 2, 0, 1),
+                  ("routes and grants in cycles of their own", 3, 1, 1))  # fmt: skip
+        for what, cycles, route, grant in stages[: 1 if quick else None]:
+            say(f"pools: {name}, credits, {what} (Yosys, nextpnr)")
+            router = CreditRouter(
+                system.format, rule, worm, cycles, cycles, sinks, route_delay=route, grant_delay=grant
+            )
+            found = size(router, registered="i", seeds=1)
+            yield Figure(
+                section="pools",
+                quantity=f"{name}, credits for {worm} flits at each input, {what}",
+                measured=_cells(found),
+            )
 
 
 # One node that is away.

@@ -14,6 +14,7 @@ from lethe.spec.sections.router import STAGES
 
 from . import simulators
 from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
+from .credit_block import CreditRouterBlock
 from .host_blocks import CheckerBlock, GeneratorBlock
 from .system_block import SystemBlock
 
@@ -99,6 +100,27 @@ def _wide_routers() -> dict[str, Block]:
         "fly of 16": RouterBlock(_system("fly16", 16, wire=short, latency=2), 0),
         "6-ary tree level 0": RouterBlock(_system("tree6", 16, wire=short), 2),
         "6-ary tree level 0, latency 4": RouterBlock(_system("tree6", 16, latency=4, wire=short), 2),
+    }
+
+
+def _credit_routers() -> dict[str, Block]:
+    """With and without registers in each way, with buffers larger and smaller than the round trip of a credit."""
+
+    def credited(
+        kind: str, bits: int, number: int, flits: int, latency: int, delay: int, route: int, grant: int
+    ) -> Block:
+        router = {"flow": "credits", "credit_flits": flits, "credit_delay": delay}
+        system = _system(kind, bits, latency=latency, wire={"mtu": 6}).replace(router=router)
+        return CreditRouterBlock(system, number, route_delay=route, grant_delay=grant)
+
+    return {
+        "tree level 0, 4 flits": credited("tree", 16, 1, 4, 1, 1, 0, 0),
+        "tree top, 2 flits": credited("tree", 32, 2, 2, 2, 2, 1, 0),
+        "3-ary tree level 1, 5 flits": credited("tree3", 32, 11, 5, 3, 2, 1, 1),
+        "mesh middle, 1 flit": credited("mesh", 64, 4, 1, 2, 3, 0, 1),
+        "mesh middle, 16 flits": credited("mesh", 32, 4, 16, 3, 2, 1, 1),
+        "fly stage 1, 3 flits": credited("fly", 16, 5, 3, 1, 8, 0, 0),
+        "crossbar of 9, 16 flits": credited("crossbar9", 16, 0, 16, 1, 1, 0, 0),
     }
 
 
@@ -249,6 +271,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "routers": _routers,
     "queued routers": _queued_routers,
     "wide routers": _wide_routers,
+    "credit routers": _credit_routers,
     "ni16": lambda: _ni(
         16,
         mtu=12,
@@ -292,7 +315,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
 
 
 #: Seeds of a quick test, and cycles of each.
-SEEDS = {group: 4 for group in GROUPS} | {"queued routers": 2, "wide routers": 2}
+SEEDS = {group: 4 for group in GROUPS} | {"queued routers": 2, "wide routers": 2, "credit routers": 2}
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
 PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2
