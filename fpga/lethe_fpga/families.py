@@ -39,7 +39,7 @@ ECP5 = Family(
     suffix="bit",
     dividers=pll.dividers,
     clock=pll.BoardClock,
-    # What fills these takes fewer cells without wide LUTs, and nextpnr's usual router takes too long for it.
+    # These are for large designs: without wide LUTs they take fewer cells, and nextpnr's second router is for them.
     synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
     placement=dict.fromkeys(_LARGE, "--router router2"),
 )
