@@ -158,7 +158,7 @@ class Queue(wiring.Component):
             memory.write_addr.eq(tail),
             memory.write_data.eq(self.i.payload),
             memory.read_addr.eq(reading),
-            keep.en.eq(1),
+            keep.en.eq(~full),
             keep.addr.eq(tail[:place]),
             keep.data.eq(self.i.payload),
             # What is read before it is there is read again, into the same place.
