@@ -109,14 +109,14 @@ CHANGES = {
     ),
     "measured time-outs double beyond the steps": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="often.eq(Mux(step > most, most, step))",
-        new="often.eq(most)",
+        old="Mux(step > most, most, step) for most in doublings",
+        new="most for most in doublings",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "measured time-outs double beyond the ceiling": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="often.eq(Mux(step > most, most, step))",
-        new="often.eq(step)",
+        old="Mux(step > most, most, step) for most in doublings",
+        new="step for most in doublings",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "the first round of eight is not drawn": Change(

@@ -22,6 +22,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from lethe.services.relay import Relay
 from lethe.services.stack import Node
 from lethe.spec import trace
 from lethe.spec.config import System
+from lethe.spec.config import load as load_config
 from lethe.spec.events import Counter, Event, Kind
 from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
@@ -52,8 +54,10 @@ from lethe.spec.sections.router import STAGES
 from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
 from lethe_fpga.area import BLOCKS, COLUMNS, LATENCY, Block, Size, Unwatched, measured, size
-from lethe_fpga.build import BuildError
+from lethe_fpga.boards import platform_for
+from lethe_fpga.build import BuildError, UnmetError, build
 from lethe_fpga.cost import Path as SlowestPath
+from lethe_fpga.top import ROOM
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import simulators
 from lethe_sim.lockstep.cosim import cosim
@@ -380,6 +384,54 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
             yield Figure(section="area", quantity=name, measured=f"left out: {error}")
             continue
         yield from _sized(name, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A whole bitstream: a configuration (none: the board's self-test) on a board, with what is asked of it."""
+
+    board: str
+    example: str = ""
+    mhz: int
+    most: float = 1.0
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "fpga"
+DEVICES = {
+    "tiny, one node with mirrors, iCE40UP5K": Device(board="icebreaker", mhz=24),
+    "tiny, one node with mirrors, iCE40HX8K": Device(board="ice40_hx8k_b_evn", mhz=50),
+    "4 NIs of medium and their tree, ECP5-85": Device(board="ulx3s_85f", example="medium4.toml", mhz=100),
+    "16 NIs of small and their tree, ECP5-85": Device(board="ulx3s_85f", example="small16.toml", mhz=80, most=0.8),
+}
+
+
+def device(quick: bool) -> Iterator[Figure]:
+    """Whole devices: bitstreams with a PLL, generators and checkers, one seed; an ECP5's takes an hour."""
+    for name, wanted in list(DEVICES.items())[: 1 if quick else None]:
+        say(f"device: {name} (Yosys, nextpnr)")
+        system = load_config(EXAMPLES / wanted.example) if wanted.example else None
+        # Of the board's own clock the PLL may not make the very frequency.
+        mhz = Fraction(wanted.mhz) if system else None
+        target = f"≥ {wanted.mhz} MHz" + (f", ≤ {wanted.most:.0%} of the device" if wanted.most < 1 else "")
+        with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+            try:
+                found = build(wanted.board, Path(scratch) / "out", system=system, mhz=mhz)
+            except UnmetError as error:
+                if error.report is None:
+                    yield Figure(section="device", quantity=name, measured=str(error), target=target, met=False)
+                    continue
+                found = error.report
+        room = ROOM[platform_for(wanted.board).device]
+        shares = {cell: found.cells[cell][0] / room[cell] for cell in room}
+        yield Figure(
+            section="device",
+            quantity=name,
+            measured=f"{found.fmax:.0f} MHz; "
+            + ", ".join(f"{found.cells[cell][0]:,} {cell} ({share:.0%})" for cell, share in shares.items()),
+            target=target,
+            met=found.fmax >= wanted.mhz and max(shares.values()) <= wanted.most,
+        )
+        yield Figure(section="device", quantity=f"{name}: slowest path", measured=_path(found.path))
 
 
 def on_axi(quick: bool) -> Iterator[Figure]:
@@ -1004,6 +1056,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "speed": speed,
     "services": services,
     "area": area,
+    "device": device,
     "axi": on_axi,
     "flow": on_flow,
     "relay": on_relay,
