@@ -67,7 +67,6 @@ class Relay(ServiceUnit):
             hop.given.eq(u.sent),
             hop.given.hop.eq(u.down.hop),
             hop.given.header.eq(u.out),
-            hop.given.carried.uid.eq(u.out.uid),
             host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(RelayJob.DATA, RelayJob.LAUNCH)),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),

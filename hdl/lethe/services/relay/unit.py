@@ -15,7 +15,7 @@ from lethe.spec.services.relay import RecordState, RelayJob, Type
 from .arrivals import HeaderRegister
 from .departures import HopControl, HopData
 from .host import HostMessages, OwnCompletions
-from .layouts import STAMP_BITS, STAMP_SHIFT, WAYS, Of, RelayLayouts
+from .layouts import STAMP_BITS, STAMP_SHIFT, TIDE_BITS, WAYS, Of, RelayLayouts
 from .lists import FreeList, HeldList
 from .post import Post
 
@@ -27,10 +27,10 @@ SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 
 #: Jobs that act late.
 _LONG = (
-    RelayJob.COMPLETION, RelayJob.LAUNCH, RelayJob.FEED, RelayJob.CANCEL, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK,
+    RelayJob.LAUNCH, RelayJob.FEED, RelayJob.CANCEL, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK,
 )  # fmt: skip
 #: Jobs about a record by its number.
-_NUMBERED = (RelayJob.COMPLETION, RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
+_NUMBERED = (RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
 
 
 class RelayPhase(enum.Enum, shape=4):
@@ -164,6 +164,7 @@ class JobUnit:
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
         self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
+        self.tide, self.is_told, self.links = Signal(TIDE_BITS), Signal(), Signal()
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
         self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
@@ -243,8 +244,8 @@ class JobUnit:
         """The job has a further step."""
         return [self.further.eq(1), self.then.eq(phase)]
 
-    def change(self, state: RecordState) -> list:
-        """The record that was found has another state."""
+    def change(self, state) -> list:
+        """The record that was found has this state."""
         return [self.changes.eq(1), self.state.eq(state)]
 
     def end(self) -> list:
@@ -367,17 +368,14 @@ class JobUnit:
         m.d.comb += self.room.eq(self.telling.level <= of.system.relay.control // 2)
         completion = below.completion
         self.ended_mine = self.mine.bit_select(completion.payload.slot, 1)
-        self.ended, carried = Signal(of.carried), Words(of.carried, of.ni_slots, ("ended",))
-        m.submodules.carried = self.carried = carried
-        m.d.comb += carried.ended_addr.eq(completion.payload.slot)
-        # What has ended and was not the data of a record is taken at once.
-        ends, at_once = Signal(), Signal()
-        m.d.comb += [ends.eq(completion.valid & self.ended_mine), at_once.eq(ends & ~carried.ended.valid)]
+        # A hop that has ended is taken at once.
+        ends = Signal()
+        m.d.comb += ends.eq(completion.valid & self.ended_mine)
         noticed = self.noticed
         asks = Cat(
             noticed & self.control_in.full,
             noticed & self.data_in.full,
-            noticed & ends & carried.ended.valid,
+            Const(0, 1),
             noticed & launch.valid & self.hop.idle & ~self.host.holds_send,
             noticed & self.telling.o.valid & self.control.idle,
             noticed & self.host.offers & ~self.host_waits & ~above.quiesce & ~self.completions.owes,
@@ -398,7 +396,7 @@ class JobUnit:
         m.d.comb += [
             self.begins.eq(self.ready & ~self.busy & begun.any()),
             Value.cast(self.chosen).eq(first + 1),
-            self.completions.takes_below.eq(at_once | self.starts(RelayJob.COMPLETION)),
+            self.completions.takes_below.eq(ends),
             # What a queue shows stays until the job acts: nothing looks at it in between.
             self.telling.o.ready.eq(self.at(RelayJob.TELL)),
             launch.ready.eq(self.at(RelayJob.LAUNCH)),
@@ -414,9 +412,9 @@ class JobUnit:
             m.d.sync += [
                 self.job.eq(self.chosen), self.phase.eq(RelayPhase.FIRST),
                 self.tree_word.eq(above.tree.payload), self.host_target.eq(above.send.payload.destination),
-                self.ended.eq(carried.ended), self.row_mine.eq(self.mine.bit_select(self.cancel_row, 1)),
+                self.row_mine.eq(self.mine.bit_select(self.cancel_row, 1)),
             ]  # fmt: skip
-        with m.If(at_once & (completion.payload.slot == self.cancel_row)):
+        with m.If(ends & (completion.payload.slot == self.cancel_row)):
             m.d.sync += self.row_mine.eq(0)
         long = Cat(self.chosen == job for job in _LONG).any()
         accepts = (self.job == RelayJob.GIVEN) & (self.phase == RelayPhase.FIRST) & below.accepted.valid
@@ -668,8 +666,8 @@ class JobUnit:
         ]
         with m.Switch(self.job):
             for job, row in (
-                (RelayJob.COMPLETION, self.ended.record), (RelayJob.LAUNCH, owners.launched.record),
-                (RelayJob.OWED, self.owed_row), (RelayJob.LOOK, self.look), (RelayJob.WALK, self.walk_row),
+                (RelayJob.LAUNCH, owners.launched.record), (RelayJob.OWED, self.owed_row),
+                (RelayJob.LOOK, self.look), (RelayJob.WALK, self.walk_row),
             ):  # fmt: skip
                 with m.Case(job):
                     m.d.comb += number.eq(row)
@@ -752,6 +750,7 @@ class JobUnit:
         ]
         m.d.sync += [
             self.has_data.eq(has_now),
+            self.is_told.eq(Cat(chosen)[-of.buffer_bits - TIDE_BITS : -of.buffer_bits] == self.tide),
             # In the cycle before a step only a transfer can end.
             self.data_held.eq(
                 has_now
@@ -770,6 +769,7 @@ class JobUnit:
             status.valid.eq(~self.ends),
             status.state.eq(self.state),
             status.buffer.eq(Mux(fills, self.free_buffers.oldest, now.buffer)),
+            status.tide.eq(Mux(self.links, self.tide, Mux(fills, self.tide - 1, now.tide))),
             owing.eq(Mux(fills, self.was_owing, now.state == RecordState.OWED)),
         ]
         more = writes & ~self.ends & (self.state == RecordState.OWED)
@@ -920,16 +920,11 @@ class JobUnit:
         moving, control = self.hop.now, accepted.control
         takes = accepted.valid & (control | ~self.hop.idle)
         m.d.comb += [
-            self.carried.write_en.eq(takes),
-            self.carried.write_addr.eq(accepted.slot),
-            self.carried.write.eq(moving.carried),
             self.life.write_en.eq(takes),
             self.life.write_addr.eq(accepted.slot),
             self.life.write.generation.eq(accepted.generation),
             self.life.write.destination.eq(Mux(control, self.control.destination, moving.hop)),
         ]
-        with m.If(control):
-            m.d.comb += self.carried.write.valid.eq(0)
         ended = self.below.completion.payload.slot
         m.d.sync += self.mine.eq(
             (self.mine | Mux(takes, 1 << accepted.slot, 0)) & ~Mux(self.completions.takes_below, 1 << ended, 0)
@@ -1056,4 +1051,7 @@ class JobUnit:
             telling.i.payload.header.eq(out),
             control.given.eq(Mux(queued, self.waited, telling.i.payload)),
             self.dropped.eq(self.tells & ~at_once & ~telling.i.ready),
+            self.links.eq(self.tells & ~self.dropped & (out.type == Type.LINK)),
         ]
+        with m.If(self.notices | self.pulls.any()):
+            m.d.sync += self.tide.eq(self.tide + 1)
