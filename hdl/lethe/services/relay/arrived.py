@@ -8,7 +8,8 @@ from lethe.traffic.payload import clipped
 
 from .control import answer, answer_acked, send_held
 from .layouts import Of
-from .unit import About, Fate, JobUnit, RelayPhase
+from .steps import About, Fate, RelayPhase
+from .unit import JobUnit
 
 __all__ = ["add_data"]
 

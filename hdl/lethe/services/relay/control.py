@@ -5,7 +5,8 @@ from amaranth.hdl import Mux, Signal
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayPhase, To
+from .steps import About, RelayPhase, To
+from .unit import JobUnit
 
 __all__ = ["add_control", "answer", "answer_acked", "send_held"]
 

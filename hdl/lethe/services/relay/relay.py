@@ -11,7 +11,8 @@ from lethe.spec.trace import WORD_BITS
 from .arrived import add_data
 from .control import add_control
 from .layouts import RelayLayouts
-from .unit import JobUnit, RelayPhase
+from .steps import RelayPhase
+from .unit import JobUnit
 from .walk import add_walk
 from .work import add_work
 

@@ -4,7 +4,8 @@ from amaranth.hdl import Mux, Signal
 
 from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayPhase, To, WalkRows
+from .steps import About, RelayPhase, To, WalkRows
+from .unit import JobUnit
 from .work import end_dead
 
 __all__ = ["add_walk"]

@@ -7,7 +7,8 @@ from lethe.spec.services.relay import RecordState, RelayJob, Type
 
 from .control import answer
 from .layouts import Of
-from .unit import About, JobUnit, RelayPhase, To
+from .steps import About, RelayPhase, To
+from .unit import JobUnit
 
 __all__ = ["add_work", "end_dead"]
 
