@@ -109,14 +109,14 @@ CHANGES = {
     ),
     "measured time-outs double beyond the steps": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="often.eq(Mux(step > most, most, step))",
-        new="often.eq(most)",
+        old="Mux(step > most, most, step) for most in doublings",
+        new="most for most in doublings",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "measured time-outs double beyond the ceiling": Change(
         file=f"{HDL}/ni/round_trip.py",
-        old="often.eq(Mux(step > most, most, step))",
-        new="often.eq(step)",
+        old="Mux(step > most, most, step) for most in doublings",
+        new="step for most in doublings",
         blocks=(("ni16", "ni 16"), ("ni128", "ni 128")),
     ),
     "the first round of eight is not drawn": Change(
@@ -280,6 +280,36 @@ CHANGES = {
         old="steps = Signal(CHOSEN) if sweep_too else Const(0)",
         new="steps = Signal(CHOSEN - 1) if sweep_too else Const(0)",
         blocks=(("ni options", "ni 64"), ("ni options", "ni 16")),
+    ),
+    "with credits the last that got an output gets it again": Change(
+        file=f"{HDL}/fabric/credits.py",
+        old="behind.eq(Cat(wins[:n].any() for n in range(len(asks))))",
+        new="behind.eq(Cat(wins[: n + 1].any() for n in range(len(asks))))",
+        blocks=(("credit routers", "tree level 0, 4 flits"),),
+    ),
+    "a flit passes without a credit": Change(
+        file=f"{HDL}/fabric/credits.py",
+        old=".any() & credit.any())",
+        new=".any())",
+        blocks=(("credit routers", "3-ary tree level 1, 5 flits"),),
+    ),
+    "a credit that comes while one is used is one more": Change(
+        file=f"{HDL}/fabric/credits.py",
+        old="with m.If(self.credits[o] & ~going):",
+        new="with m.If(self.credits[o]):",
+        blocks=(("credit routers", "mesh middle, 16 flits"),),
+    ),
+    "a head asks again that has its output": Change(
+        file=f"{HDL}/fabric/credits.py",
+        old="head & wanted & ~won",
+        new="head & wanted",
+        blocks=(("credit routers", "tree top, 2 flits"),),
+    ),
+    "a worm of one flit keeps its output": Change(
+        file=f"{HDL}/fabric/credits.py",
+        old="held.eq((held | some) & ~(going & ends))",
+        new="held.eq(some | (held & ~(going & ends)))",
+        blocks=(("credit routers", "tree level 0, 4 flits"),),
     ),
     "the generator offers in a reset": Change(
         file=f"{HDL}/traffic/generator.py",

@@ -22,6 +22,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from lethe import verilog
 from lethe.bus.ni import AxiNi, StreamNi
 from lethe.bus.registers import Registers
 from lethe.bus.streams import Streams
+from lethe.fabric.credits import CreditRouter
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
 from lethe.ni.ni import Ni
@@ -42,6 +44,7 @@ from lethe.services.relay import Relay
 from lethe.services.stack import Node
 from lethe.spec import trace
 from lethe.spec.config import System
+from lethe.spec.config import load as load_config
 from lethe.spec.events import Counter, Event, Kind
 from lethe.spec.ports import HostPort
 from lethe.spec.random import UNIT_NI, seed_for
@@ -51,8 +54,10 @@ from lethe.spec.sections.router import STAGES
 from lethe.spec.stages import ACTS, QUEUED, SHOWN
 from lethe.system import SystemTop
 from lethe_fpga.area import BLOCKS, COLUMNS, LATENCY, Block, Size, Unwatched, measured, size
-from lethe_fpga.build import BuildError
+from lethe_fpga.boards import platform_for
+from lethe_fpga.build import BuildError, UnmetError, build
 from lethe_fpga.cost import Path as SlowestPath
+from lethe_fpga.top import ROOM
 from lethe_sim.golden.model import Golden
 from lethe_sim.lockstep import simulators
 from lethe_sim.lockstep.cosim import cosim
@@ -326,6 +331,8 @@ GOALS = {
     "NI on AXI, medium": (3700, 146),
     "NI on AXI, store and forward, host clock": (3700, 146),
 }
+#: The least MHz of a router with a pool.
+POOL_MHZ = 150
 #: Before the NI was cut into stages (commit 9403362): cycles, and the clock in MHz of the block that limits them.
 BEFORE = {
     "accepted to first flit": (4, 65),
@@ -377,6 +384,54 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
             yield Figure(section="area", quantity=name, measured=f"left out: {error}")
             continue
         yield from _sized(name, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A whole bitstream: a configuration (none: the board's self-test) on a board, with what is asked of it."""
+
+    board: str
+    example: str = ""
+    mhz: int
+    most: float = 1.0
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "fpga"
+DEVICES = {
+    "tiny, one node with mirrors, iCE40UP5K": Device(board="icebreaker", mhz=24),
+    "tiny, one node with mirrors, iCE40HX8K": Device(board="ice40_hx8k_b_evn", mhz=50),
+    "4 NIs of medium and their tree, ECP5-85": Device(board="ulx3s_85f", example="medium4.toml", mhz=100),
+    "16 NIs of small and their tree, ECP5-85": Device(board="ulx3s_85f", example="small16.toml", mhz=80, most=0.8),
+}
+
+
+def device(quick: bool) -> Iterator[Figure]:
+    """Whole devices: bitstreams with a PLL, generators and checkers, one seed; an ECP5's takes an hour."""
+    for name, wanted in list(DEVICES.items())[: 1 if quick else None]:
+        say(f"device: {name} (Yosys, nextpnr)")
+        system = load_config(EXAMPLES / wanted.example) if wanted.example else None
+        # Of the board's own clock the PLL may not make the very frequency.
+        mhz = Fraction(wanted.mhz) if system else None
+        target = f"≥ {wanted.mhz} MHz" + (f", ≤ {wanted.most:.0%} of the device" if wanted.most < 1 else "")
+        with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+            try:
+                found = build(wanted.board, Path(scratch) / "out", system=system, mhz=mhz)
+            except UnmetError as error:
+                if error.report is None:
+                    yield Figure(section="device", quantity=name, measured=str(error), target=target, met=False)
+                    continue
+                found = error.report
+        room = ROOM[platform_for(wanted.board).device]
+        shares = {cell: found.cells[cell][0] / room[cell] for cell in room}
+        yield Figure(
+            section="device",
+            quantity=name,
+            measured=f"{found.fmax:.0f} MHz; "
+            + ", ".join(f"{found.cells[cell][0]:,} {cell} ({share:.0%})" for cell, share in shares.items()),
+            target=target,
+            met=found.fmax >= wanted.mhz and max(shares.values()) <= wanted.most,
+        )
+        yield Figure(section="device", quantity=f"{name}: slowest path", measured=_path(found.path))
 
 
 def on_axi(quick: bool) -> Iterator[Figure]:
@@ -584,11 +639,11 @@ def _path(path: SlowestPath) -> str:
 
 
 def _cells(found: Size) -> str:
-    """A size in words."""
+    """A size in words; what was not placed has no clock."""
     cells = found.cells
+    comb, clock = (f" ({found.comb:,} COMB)", f", {found.mhz:.0f} MHz") if found.clocks else ("", "")
     return (
-        f"{cells['LUT4']:,} LUT4 ({found.comb:,} COMB), {cells['FF']:,} FF, "
-        f"{cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4, {found.mhz:.0f} MHz"
+        f"{cells['LUT4']:,} LUT4{comb}, {cells['FF']:,} FF, {cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4{clock}"
     )
 
 
@@ -682,22 +737,46 @@ def queues(quick: bool) -> Iterator[Figure]:
 
 
 def pools(quick: bool) -> Iterator[Figure]:
-    """What a pool costs a router of 8 ports on an ECP5, by which up-ports worms take, and what goes first: cells alone.
+    """What routers with pools cost on an ECP5, beside those with credits.
 
-    To place and route such a router takes more than a quarter of an hour.
+    The tree routers with pools are not placed and routed: that takes more than a quarter of an hour.
     """
-    tree = System.make()
-    rule = Rule.of(tree.graph, 0)
+    mesh, tree = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32}), System.make()
+    places = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
     orders = ((8, "pinned", False, 0), (8, "any up-port", True, 0), (8, "any up-port, control first", True, 24))
-    for worms, order, climbs, first in orders[:1] if quick else (*orders, (16, "pinned", False, 0)):
-        say(f"pools: {worms} worms, {order} (Yosys)")
-        router = Router(tree.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
-        cells = size(router, registered="i").cells
-        yield Figure(
-            section="pools",
-            quantity=f"4-ary tree router, level 0, 64 bit, {worms} worms, {order}",
-            measured=f"{cells['LUT4']:,} LUT4, {cells['FF']:,} FF, {cells['DPR16X4']} DPR16X4",
-        )
+    for name, system, number in places[: 1 if quick else None]:
+        rule, worm = Rule.of(system.graph, number), system.format.max_flits
+        climbing = system is tree
+        for worms, order, climbs, first in (*orders, (16, "pinned", False, 0)) if climbing else orders[:1]:
+            say(f"pools: {name}, {worms} worms{f', {order}' * climbing} (Yosys{', nextpnr' * (not climbing)})")
+            router = Router(system.format, rule, pool=worms, climbs_freely=climbs, control_first=first)
+            found = size(router, registered="i", seeds=0 if climbing else 1)
+            fast = found.mhz >= POOL_MHZ if not climbing else None
+            yield Figure(
+                section="pools",
+                quantity=f"{name}, pool of {worms} worms of {worm} flits{f', {order}' * climbing}",
+                measured=_cells(found),
+                target="" if climbing else f"≥ {POOL_MHZ} MHz",
+                met=fast,
+            )
+        sinks = [
+            link.source_port
+            for link in system.graph.links
+            if link.target_is_node and not link.source_is_node and link.source == number
+        ]
+        stages = (("decides in one cycle", 1, 0, 0), ("grants in a cycle of their own", 2, 0, 1),
+                  ("routes and grants in cycles of their own", 3, 1, 1))  # fmt: skip
+        for what, cycles, route, grant in stages[: 1 if quick else None]:
+            say(f"pools: {name}, credits, {what} (Yosys, nextpnr)")
+            router = CreditRouter(
+                system.format, rule, worm, cycles, cycles, sinks, route_delay=route, grant_delay=grant
+            )
+            found = size(router, registered="i", seeds=1)
+            yield Figure(
+                section="pools",
+                quantity=f"{name}, credits for {worm} flits at each input, {what}",
+                measured=_cells(found),
+            )
 
 
 # One node that is away.
@@ -977,6 +1056,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "speed": speed,
     "services": services,
     "area": area,
+    "device": device,
     "axi": on_axi,
     "flow": on_flow,
     "relay": on_relay,

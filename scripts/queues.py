@@ -16,11 +16,11 @@ from pathlib import Path
 from lethe_sim.files import write
 from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
-from lethe_sim.report.sweep import Kept
+from lethe_sim.report.sweep import Kept, Value
 
 #: Of the name of a pool in which messages overtake each other.
 FREELY = ", any up-port, control first"
-SWEEPS = ("load", "payload", "nodes", "patterns", "kernels", "timeouts", "matter", "pool", "channels")
+#: The sweeps, in the order of the page.
 TITLES = {
     "load": "Over load",
     "payload": "Payloads of all lengths",
@@ -30,8 +30,11 @@ TITLES = {
     "timeouts": "Time-outs under credits",
     "matter": "What mattered",
     "pool": "Pools",
+    "stages": "Routers of five stages",
+    "hotspot": "A hotspot",
     "channels": "Credits at their best",
 }
+SWEEPS = tuple(TITLES)
 #: What the page draws of each.
 DRAWN = {
     "load": ("goodput", "latency_p50", "latency_p99", "messages_per_datagram"),
@@ -45,6 +48,8 @@ TABLED = {
     "timeouts": "Credits throw nothing away, so what is repeated early is in the way of what was not.",
     "matter": "A network that discards, one thing turned at a time.",
     "pool": "Buffers that all inputs of a router share, beside credits.",
+    "stages": "Pools beside credits where a hop takes five cycles, and a credit comes back two cycles after its flit.",
+    "hotspot": "What it does to the datagrams that go elsewhere.",
     "channels": "Credits with virtual channels and adaptive paths, beside pools.",
 }
 _ROOT = Path(__file__).resolve().parents[1]
@@ -59,21 +64,25 @@ class Swept:
     def names(self, axis: str) -> list[str]:
         return [text for text, _ in self.kept.steps(axis)]
 
-    def mean(self, metric: str, at: dict[str, str]) -> float | None:
+    def value(self, metric: str, at: dict[str, str]) -> Value | None:
         """A metric at the point with these values of all its axes; None if it has none."""
         for point, values in self.kept.points.items():
             if {axis: text for axis, (text, _) in values.items()} == at:
-                found = self.kept.values[metric].get(point)
-                return found.mean if found else None
+                return self.kept.values[metric].get(point)
         return None
+
+    def mean(self, metric: str, at: dict[str, str]) -> float | None:
+        """The mean of `value`."""
+        found = self.value(metric, at)
+        return found.mean if found else None
 
     def table(self, metric: str, rows: str, columns: str, fixed: dict[str, str] | None = None) -> str:
         """Markdown: one row for each value of one axis, one column for each of another."""
         across = self.names(columns)
         lines = [f"| {rows} | " + " | ".join(across) + " |", "| --- |" + " ---: |" * len(across)]
         for row in self.names(rows):
-            means = [self.mean(metric, {rows: row, columns: column} | (fixed or {})) for column in across]
-            lines.append(f"| {row} | " + " | ".join(map(written, means)) + " |")
+            values = [self.value(metric, {rows: row, columns: column} | (fixed or {})) for column in across]
+            lines.append(f"| {row} | " + " | ".join(map(between, values)) + " |")
         return "\n".join(lines)
 
 
@@ -81,6 +90,16 @@ def written(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+
+
+def between(value: Value | None) -> str:
+    """A mean, and half of its interval of 95 % where the digits of the mean show one."""
+    mean = written(value.mean if value else None)
+    if value is None or value.high is None:
+        return mean
+    digits = len(mean.partition(".")[2])
+    half = f"{value.high - value.mean:,.{digits}f}"
+    return f"{mean} ± {half}" if half.strip("0.") else mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +171,8 @@ def hypotheses(swept: dict[str, Swept]) -> Iterator[Hypothesis]:
         )
     if "pool" in swept:
         yield from targets(swept["pool"])
+    if "hotspot" in swept:
+        yield from elsewhere(swept["hotspot"])
 
 
 def targets(swept: Swept) -> Iterator[Target]:
@@ -175,6 +196,20 @@ def targets(swept: Swept) -> Iterator[Target]:
             )
 
 
+def elsewhere(swept: Swept) -> Iterator[Target]:
+    """What a hotspot was to do to datagrams that go elsewhere, at most two of a node under way to each destination."""
+    at = {"limit": "2", "ni.slots": "8"}
+    pool = f"pool of 8 worms{FREELY}"
+    found = {name: swept.mean("others_p99", {"network": name, **at}) for name in swept.names("network")}
+    best = min((value, name) for name, value in found.items() if value and not name.startswith("pool"))
+    if mine := found.get(pool):
+        yield Target(
+            expected=f"{pool.capitalize()}, 8 slots, a hotspot, 2 to a node: 99 % of the others within 40 cycles.",
+            found=f"{written(mine)} cycles ({best[1]}: {written(best[0])})",
+            holds=mine <= 40,
+        )
+
+
 def _times(swept: Swept, one: str, other: str, at: dict[str, str]) -> Iterator[float]:
     """How many times as much (a kernel: as fast) one network does as another; nothing if that is not known."""
     metric = "cycles" if "kernel" in at else "goodput"
@@ -188,6 +223,10 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
     rates = {"goodput": "Payload flits per node and cycle", "latency_p50": "Half are delivered within, cycles"}
     slow = {"latency_p99": "99 of 100 are delivered within, cycles"}
     costs = {"messages_per_datagram": "Messages per datagram"}
+    elsewhere = {
+        "others_p50": "Half of those that go elsewhere are delivered within, cycles",
+        "others_p99": "99 of 100 of those that go elsewhere are delivered within, cycles",
+    }
     for name, rows, columns, fixed, metrics in (
         ("load", "network", "workload.load", {}, rates | slow | costs),
         ("payload", "network", "payload", {"workload.load": "1"}, rates),
@@ -200,6 +239,10 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("matter", "change", "traffic", {}, rates | slow | costs),
         ("pool", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
         ("pool", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
+        ("stages", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
+        ("stages", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
+        ("hotspot", "network", "limit", {"ni.slots": "16"}, elsewhere | rates),
+        ("hotspot", "network", "limit", {"ni.slots": "8"}, elsewhere | rates),
         ("channels", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
         ("channels", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
     ):

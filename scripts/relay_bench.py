@@ -35,11 +35,12 @@ QUIET = 3000
 
 
 def system_of(levels: int = 3, **more: dict) -> System:
-    """A tree of routers with 4^levels nodes, with relay of radix 2."""
+    """A tree of routers with 4^levels nodes, with relay of radix 2; most slots are for control, repeats come soon."""
     base: dict = {
         "topology": {"kind": "tree", "arity": 4, "levels": levels},
         "wire": {"mtu": BYTES + HEADER, "generation_bits": 16},
-        "ni": OF_NI | {"slots": 16}, "relay": {"slots": 64, "radix": RADIX}, "timers": {"ack_limit": 40},
+        "ni": OF_NI | {"slots": 16, "control_slots": 12}, "relay": {"slots": 64, "radix": RADIX},
+        "timers": {"backoff_steps": 1, "jitter_bits": 5, "ack_limit": 200},
         "workload": {
             "mode": "relay", "min_length": BYTES, "max_length": BYTES, "count": 0, "load": 0.02, "retry_limit": 30,
         },

@@ -38,7 +38,7 @@ PAGE_OF_THE_FILE = """
   <h1>{{ "The file came whole." if equal else "The file is not what was sent." }}</h1>
   <p>{{ size|n }} bytes went from node {{ source }} to node {{ target }} in {{ messages|n }} messages, over
   {{ before|length - 1 }} hops at first. Nodes {{ dead|join(", ") }} on this way died. SHA-256 of what was sent and of
-  what came: {{ sent }}{% if not equal %}, {{ came }}{% endif %}. The audit of the trace says: {{ verdict }}.</p>
+  what came: {{ sent }}{% if not equal %}, {{ came }}{% endif %}. The audit of the trace: {{ audit }}.</p>
 </div>
 <section>
   <h2>What was tried here</h2>
@@ -112,9 +112,14 @@ def page(system: System, data: bytes, crossing: Crossing) -> str:
             equal=crossing.data == data, size=len(data), source=SOURCE, target=TARGET, messages=crossing.messages,
             cycles=crossing.cycles, before=before.path(SOURCE, TARGET),
             after=before.without(*dead).path(SOURCE, TARGET), dead=dead, sent=sha256(data), came=sha256(crossing.data),
-            loss=system.faults.loss, verdict=crossing.audit.verdict, pictures=crossing.pictures,
+            loss=system.faults.loss, audit=findings(crossing.audit), pictures=crossing.pictures,
         )
     )  # fmt: skip
+
+
+def findings(result: AuditResult) -> str:
+    """What the audit found, in a line."""
+    return ", ".join(f"{found.count:,} {found.name}" for found in result.findings) or "nothing is wrong"
 
 
 def sha256(data: bytes) -> str:
@@ -141,8 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(data):,} bytes in {crossing.messages:,} messages, {crossing.cycles:,} cycles")
     print(f"sent     SHA-256 {sha256(data)}")
     print(f"received SHA-256 {sha256(crossing.data)}")
-    found = ", ".join(f"{finding.count:,} {finding.name}" for finding in crossing.audit.findings)
-    print(f"audit: {found or 'nothing is wrong'}")
+    print(f"audit: {findings(crossing.audit)}")
     return 0 if crossing.data == data and not crossing.audit.findings else 1
 
 

@@ -176,7 +176,8 @@ def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool
         BoardTop(system, clock, mirror=mirror),
         NAME,
         synth_opts=family_of(platform).synthesis.get(platform.device, ""),
-        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)}",
+        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)} "
+        + family_of(platform).placement.get(platform.device, ""),
         ecppack_opts=BOARDS[board].pack,
     )
 
@@ -266,6 +267,8 @@ def _nextpnr(line: str) -> tuple[str, str] | None:
         return "placing", f"{'refining, ' if 'temp' in found[2] else ''}iteration {found[1]}"
     if found := re.match(r"(\d+) \|.*\|\s*(\d+)\|", text):
         return "routing", f"{int(found[2]):,} connections left"
+    if found := re.match(r"iter=\d+ wires=\d+ overused=(\d+) ", text):
+        return "routing", f"{int(found[1]):,} wires used twice"
     return None
 
 

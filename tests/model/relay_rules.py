@@ -141,7 +141,8 @@ class Work:
     views : of each node the bits of the nodes that it holds for dead
     streams : list of `Stream`
     records : of each (node, stream, index) one of NOTHING … ACKED
-    walks : of each node the bits that it held for dead before the notice whose walk is not over; -1 if there is none
+    walks : of each node the bits that it held for dead before the notice whose walk is not over, and above them a bit
+        for each message of which it has told by LINK since; -1 if there is none
     net : numbers of the messages under way, in the order of sending
     """
 
@@ -590,6 +591,8 @@ class Rules:
         if now in (NOTHING, SENT):
             self.remember(work, node, hop.stream, hop.index, LINKED)
         self.down(work, node, LINK, hop.stream, hop.index, came=hop.sender, flag=hop.flag)
+        if work.walks[node] >= 0 and self.record(work, node, hop.stream, hop.index) != NOTHING:
+            work.walks[node] |= 1 << self._told(hop.stream, hop.index)
 
     def leads_nowhere(self, work: Work, node: int, stream: int) -> bool:
         """Whether a relay holds one of the ends for dead."""
@@ -600,8 +603,12 @@ class Rules:
         for stream in range(len(self.setting.streams)):
             self._links(work, node, stream, lambda down: down == puller)
 
-    def _links(self, work: Work, node: int, stream: int, meant) -> None:
-        """LINK for all that is not ACKED and has a next hop that is ``meant``."""
+    def _told(self, stream: int, index: int) -> int:
+        """The bit of a message in `Work.walks`."""
+        return self.setting.nodes + stream * self.names + index % self.names
+
+    def _links(self, work: Work, node: int, stream: int, meant, told: int = 0) -> None:
+        """LINK for all that is not ACKED, has a next hop that is ``meant``, and was not ``told`` of."""
         origin, target = self.setting.streams[stream]
         up, down = self._ways(work, node, stream)
         if down == NOWHERE or node == target or not meant(down):
@@ -612,7 +619,7 @@ class Rules:
         elif up not in (NOWHERE, down):
             begin = self.at(node, stream, 0)
             for one in work.records[begin : begin + self.names]:
-                if one % STATES not in (NOTHING, ACKED):
+                if one % STATES not in (NOTHING, ACKED) and not told >> self._told(stream, one // STATES) & 1:
                     self.down(work, node, LINK, stream, one // STATES)
 
     def _ways(self, work: Work, node: int, stream: int) -> tuple[int, int]:
@@ -632,8 +639,9 @@ class Rules:
         else:
             self.walk(work, node, before)
 
-    def walk(self, work: Work, node: int, before: int) -> None:
-        """What follows from other routes."""
+    def walk(self, work: Work, node: int, kept: int) -> None:
+        """What follows from other routes; M30: what was told of since is not told again (`Work.walks`)."""
+        before, told = kept & (1 << self.setting.nodes) - 1, kept if self.keeps("M30") else 0
         died = (work.views[node] ^ before).bit_length() - 1
         change = self.trees.tree(before).change([died])
         promoted = node in change.promoted and self.keeps("M26 all")
@@ -654,7 +662,7 @@ class Rules:
                         self.remember(work, node, stream, index, NOTHING)
             was = self.trees.route(before, node, target)
             if self.keeps("M26"):
-                self._links(work, node, stream, lambda down, was=was: promoted or down != was)
+                self._links(work, node, stream, lambda down, was=was: promoted or down != was, told)
         if self.keeps("M27"):
             known = () if self.keeps("M27 all") else change.before.neighbours(node)
             for other in change.new_neighbours(node):

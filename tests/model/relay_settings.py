@@ -100,7 +100,7 @@ FULL: dict[str, tuple[Setting, int, int]] = {
         Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1, 2), deaths=2, watch=False), 32219, 168021,
     ),
     "… and notices are walked": (
-        Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1, 2), deaths=2, watch=False, walk=True), 76923, 407208,
+        Setting(nodes=4, radix=1, streams=((3, 0),), mortal=(1, 2), deaths=2, watch=False, walk=True), 66097, 337081,
     ),
     "two relays in a row, both die, no buffers, data forgotten, without a watch": (
         Setting(
@@ -256,6 +256,13 @@ TRIALS = (
     Trial("M27", "a promoted node sends PULLs only to neighbours it did not have", ("M27 all",), _ROW_DOWN, "L1", 6),
     Trial("M28", "records off their path stay", ("M28",), _ROW_ALONE, reason="records end by time (M25)"),
     Trial("M29", "messages to a dead destination stay", ("M29",), Setting(mortal=(2,), deaths=1), "L2", 2),
+    Trial(
+        "M30",
+        "a walk tells again what was told since the notice",
+        ("M30",),
+        Setting(mortal=(0,), deaths=1, walk=True),
+        reason="more costs messages only",
+    ),
 )
 
 #: Trials whose counter-examples the page shows.

@@ -96,7 +96,7 @@ def test_an_altered_trace_is_found_out(runs, event, how):
     """One event of a good run is missing, or says something else."""
     altered = 0
     for run in runs:
-        # What a node did just before it died may leave no trace; a first notice names nobody.
+        # What a node did just before it died, or was sent to it later, may leave no trace; a first notice names nobody.
         until = dict.fromkeys(range(7), run.until - 200) | {
             died.node: died.start - 100 for died in run.system.faults.deaths
         }
@@ -105,6 +105,7 @@ def test_an_altered_trace_is_found_out(runs, event, how):
             for place, seen in enumerate(run.seen)
             if seen.event == event and seen.cycle < until[seen.node] and (named(seen) or how != "another message")
             if event != Event.RELAY_NOTICE or seen.peer != seen.node
+            if event != Event.RELAY_HOP or seen.cycle < until[seen.peer]
         ]
         if not places:
             continue

@@ -20,7 +20,9 @@ LINKS = {
     "flips": {"wire": {"flit_bits": 64}, "faults": {"flip": 0.5}},
     "death": {"wire": {"flit_bits": 64}},
 }
-ROUTERS = [(group, name) for group in ("routers", "queued routers") for name in block_groups.GROUPS[group]()]
+ROUTERS = [
+    (group, name) for group in ("routers", "queued routers", "large pools") for name in block_groups.GROUPS[group]()
+]
 
 
 class Run(NamedTuple):
@@ -143,7 +145,7 @@ def runs() -> list[Run]:
         ("routers", "tree level 0"),
         ("queued routers", "tree level 0, queue of 1"),
         ("queued routers", "tree level 0, pool of 2"),
-        ("queued routers", "crossbar of 9, pool of 8"),
+        ("large pools", "crossbar of 9, pool of 8"),
     ]
     return [run(group, name, 1000, 2) for group, name in names]
 

@@ -9,7 +9,9 @@ from lethe.spec.events import Kind
 from lethe.spec.pin import turned
 from lethe.spec.wire import CRC16, Wire
 
-__all__ = ["by_path", "check", "pinned"]
+from .routes import Rule
+
+__all__ = ["by_path", "check", "climbing", "pinned"]
 
 _FIELDS = ("kind", "destination", "source", "slot")
 
@@ -43,3 +45,16 @@ def by_path(wire: Wire, head: Value, level: int, up_ports: int) -> Value:
     turn, bits = turned(wire.path_bits, level, up_ports)
     chosen = path.rotate_right(turn)[:bits]
     return chosen if 1 << bits <= up_ports else chosen % up_ports
+
+
+def climbing(
+    m: Module, name: str, wire: Wire, rule: Rule, head: Value, up: Value, salt: Value | None
+) -> dict[int, Value]:
+    """For each up-port whether the head with this data, which climbs if ``up``, takes it; no ``salt`` with paths."""
+    if wire.path_bits:
+        port = by_path(wire, head, rule.level, rule.up_ports)
+    else:
+        assert salt is not None
+        port = pinned(m, name, wire, head, salt, rule.level, rule.up_ports)
+    first_up = rule.ports - rule.up_ports
+    return {first_up + n: up & (port == n) for n in range(rule.up_ports)}

@@ -426,12 +426,8 @@ class Router(wiring.Component):
         fixed, up = rule.route(came_from, header[KIND_BITS : KIND_BITS + wire.node_bits], self.position)
         if not self._fixes or up is None:
             return fixed, up
-        if wire.path_bits:
-            port = pin.by_path(wire, header, rule.level, rule.up_ports)
-        else:
-            port = pin.pinned(m, f"pin{came_from}", wire, header, self.salt, rule.level, rule.up_ports)
-        first_up = rule.ports - rule.up_ports
-        return fixed | {first_up + n: up & (port == n) for n in range(rule.up_ports)}, None
+        salt = self.salt if self._pins else None
+        return fixed | pin.climbing(m, f"pin{came_from}", wire, rule, header, up, salt), None
 
     def _after(self, m, cut: str, now) -> None:
         """Puts a cut behind all that is known ``now``: signals, also in lists and dicts, become their registers."""

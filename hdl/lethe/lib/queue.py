@@ -1,16 +1,20 @@
 """The queue of the cycle contract: a memory whose read register is the output register."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Const, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2, exact_log2
 
 from .memory import LUT_DEPTH, Ram, is_ecp5, style_of
 
 __all__ = ["Queue", "step"]
 
-#: What a large queue keeps before its output: more than can leave while a word comes out of its block RAM.
-_FRONT = 16
+#: What a large queue keeps beside its block RAM: its last entries, and the next ones, which it reads ahead.
+_KEPT = 16
+#: From this level on it takes the next one from those read ahead: long enough after its push that it is there, and few
+#: enough that below it the next one is among the last.
+_DEEP = 8
 
 
 def step(pointer: Signal, depth: int):
@@ -28,8 +32,9 @@ class Queue(wiring.Component):
     An entry taken on ``i`` in cycle *c* is shown on ``o`` from *c+2* at the earliest; one entry can enter and
     one can leave each cycle.  `level` counts the memory only, never the output register.  Reset empties it.
 
-    A memory of up to `LUT_DEPTH` entries is made of LUTs.  A larger one is a `Ram` behind a small queue, which it fills
-    ahead of what leaves; while the `Ram` is empty, entries go past it, right behind the last that comes out of it.
+    A memory of up to `LUT_DEPTH` entries is made of LUTs.  A larger one is a `Ram` with two small memories of LUTs: one
+    has the last entries that were pushed, the other the next ones to leave, which are read ahead.  Of few entries the
+    next one is among the last; of more, it was pushed long enough ago to be among those read ahead.
 
     Parameters
     ----------
@@ -74,7 +79,7 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform):
         if self._depth > LUT_DEPTH:
-            return self._large()
+            return self._large(platform)
         m = Module()
         # `ahead` is read without a register, and block RAM has one: of no bits, the memory is none.
         bits = 0 if self._ahead else Shape.cast(self._shape).width
@@ -125,69 +130,65 @@ class Queue(wiring.Component):
                 m.d.sync += full.eq(after_tail == head)
         return m
 
-    def _large(self):
+    def _large(self, platform):
         m = Module()
-        m.submodules.front = front = Queue(self._shape, _FRONT, ahead=self._ahead)
-        m.submodules.memory = memory = Ram(self._shape, self._depth)
-        head, tail = Signal(range(self._depth)), Signal(range(self._depth))
-        # Entries of the memory that were not read yet, places of the front that are promised to nobody, and how many
-        # entries there are in all.  What was read in the last two cycles is on its way to the front.
-        behind, places, total = (
-            Signal(range(self._depth + 1)),
-            Signal(range(_FRONT + 1), init=_FRONT),
-            Signal(range(self._depth + 2)),
-        )
-        some, full, coming = Signal(), Signal(), Signal(2)
-        push, passes, keeps, reads, taken = Signal(), Signal(), Signal(), Signal(), Signal()
-        # Of what is on its way, what went past the memory: so a gap in what is pushed is made up for, and in the end
-        # nothing is on its way.  Else slow pushes would find it on its way for ever, and the front would run dry.
-        past = [(Signal(name=f"past{i}"), Signal(self._shape, name=f"aside{i}")) for i in range(2)]
+        # Places are numbered on beyond the depth, so that a number's low bits are its place in the small memories too.
+        number = ceil_log2(self._depth)
+        m.submodules.memory = memory = Ram(self._shape, 1 << number)
+        head, tail, reading = Signal(number), Signal(number), Signal(number)
+
+        attributes, place = style_of(platform, _KEPT, 0), exact_log2(_KEPT)
+        last, next_ = (Memory(shape=self._shape, depth=_KEPT, init=[], attrs=attributes) for _ in range(2))
+        m.submodules.last, m.submodules.next = last, next_
+        keep, keep_next = last.write_port(), next_.write_port()
+        near, far = last.read_port(domain="comb"), next_.read_port(domain="comb")
+        some, full, push, refill = Signal(), Signal(), Signal(), Signal()
+        # How many entries were read ahead, or are being read; and whether the next one is taken from there.
+        lead, reads, deep = Signal(place), Signal(), Signal()
+        # The place for what was read one and two cycles before.
+        coming, come = Signal(place), Signal(place)
+        following, shown = Signal(self._shape), Signal(self._shape, reset_less=True)
         m.d.comb += [
             self.i.ready.eq(~full),
             push.eq(self.i.valid & ~full),
-            taken.eq(self.o.valid & self.o.ready),
-            reads.eq(some & places.any()),
-            passes.eq(push & ~some & places.any()),
-            keeps.eq(push & ~passes),
-            # As in a small one what is offered is written before it is known to be pushed: not full, the memory has a
-            # place behind its last entry, for one entry is in the output.
+            refill.eq(some & (~self.o.valid | self.o.ready)),
+            reads.eq((lead != self.level) & ~lead.all()),
+            # As in a small one what is offered is written before it is known to be pushed.
             memory.write_en.eq(~full),
             memory.write_addr.eq(tail),
             memory.write_data.eq(self.i.payload),
-            memory.read_addr.eq(head),
-            front.i.valid.eq(coming[1] | (passes & ~coming[0])),
-            front.i.payload.eq(self.i.payload),
-            self.level.eq(total - self.o.valid),
-            self.empty.eq(~total.any()),
+            memory.read_addr.eq(reading),
+            keep.en.eq(~full),
+            keep.addr.eq(tail[:place]),
+            keep.data.eq(self.i.payload),
+            # What is read before it is there is read again, into the same place.
+            keep_next.en.eq(1),
+            keep_next.addr.eq(come),
+            keep_next.data.eq(memory.read_data),
+            near.addr.eq(head[:place]),
+            far.addr.eq(head[:place]),
+            following.eq(Mux(deep, far.data, near.data)),
+            self.o.payload.eq(shown),
+            self.empty.eq(~some & ~self.o.valid),
         ]
-        with m.If(coming[1]):
-            m.d.comb += front.i.payload.eq(Mux(past[1][0], past[1][1], memory.read_data))
-        wiring.connect(m, front.o, wiring.flipped(self.o))
         if self._ahead:
-            m.d.comb += self.ahead.eq(front.ahead)
-        m.d.sync += [
-            coming.eq(Cat(reads | (passes & coming[0]), coming[0] | (passes & coming[1]))),
-            *(register.eq(new) for register, new in zip(past[0], (passes, self.i.payload), strict=True)),
-        ]
-        with m.If(coming[0]):
-            m.d.sync += [register.eq(new) for register, new in zip(past[1], past[0], strict=True)]
-        with m.Else():
-            m.d.sync += [register.eq(new) for register, new in zip(past[1], (passes, self.i.payload), strict=True)]
-        with m.If(keeps):
-            m.d.sync += tail.eq(step(tail, self._depth))
+            m.d.comb += self.ahead.eq(following)
+        # A cycle late: the level was that of the cycle before.
+        m.d.sync += [deep.eq(self.level >= _DEEP), coming.eq(reading[:place]), come.eq(coming)]
+        with m.If(push):
+            m.d.sync += tail.eq(tail + 1)
         with m.If(reads):
-            m.d.sync += head.eq(step(head, self._depth))
-        with m.If(keeps & ~reads):
-            m.d.sync += [behind.eq(behind + 1), some.eq(1)]
-        with m.Elif(reads & ~keeps):
-            m.d.sync += [behind.eq(behind - 1), some.eq(behind != 1)]
-        with m.If((reads | passes) & ~taken):
-            m.d.sync += places.eq(places - 1)
-        with m.Elif(taken & ~(reads | passes)):
-            m.d.sync += places.eq(places + 1)
-        # With so many entries the output holds one.
-        with m.If(push & ~taken):
-            m.d.sync += [total.eq(total + 1), full.eq(total == self._depth)]
-        with m.Elif(taken & ~push):
-            m.d.sync += [total.eq(total - 1), full.eq(0)]
+            m.d.sync += reading.eq(reading + 1)
+        with m.If(reads ^ refill):
+            m.d.sync += lead.eq(lead + Mux(reads, 1, -1))
+        with m.If(refill):
+            m.d.sync += [head.eq(head + 1), shown.eq(following), self.o.valid.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(push ^ refill):
+            m.d.sync += self.level.eq(self.level + Mux(push, 1, -1))
+        with m.If(push & ~refill):
+            m.d.sync += [some.eq(1), full.eq(self.level == self._depth - 1)]
+        with m.Elif(refill & ~push):
+            m.d.sync += [some.eq(self.level != 1), full.eq(0)]
         return m

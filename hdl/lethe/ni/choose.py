@@ -160,9 +160,15 @@ class Choose(wiring.Component):
         for port, life in own:
             lives.append((life, others & port.valid))
             others = others & ~port.valid
-        slots = [(life.slot, names) for life, names in lives]
+        # Of the two that are more urgent, of the two that are less, and then one of these, so that the way is short.
+        first, second = (Signal.like(self.slot, name=f"slot_of_{urgent}") for urgent in ("first", "second"))
+        rest = self.dump.payload if dump_too else 0
         m.d.comb += [
-            slot.eq(_one_of([*slots, (self.dump.payload, others)] if dump_too else slots)),
+            first.eq(Mux(self.finish.valid, self.finish.payload.slot, repeat.token.slot)),
+            second.eq(Mux(self.ack_hold.valid, hold.slot, Mux(self.cancel.valid, self.cancel.payload.slot, rest))),
+            slot.eq(
+                self.arrival.slot | Mux(message, 0, Mux(self.finish.valid | self.repeat_hold.valid, first, second))
+            ),
             generation.eq(_one_of([(life.generation, names) for life, names in lives])),
             self.slot.eq(slot),
             # Nothing but a message, an Ack token and a dump looks at a set.

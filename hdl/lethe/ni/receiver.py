@@ -38,14 +38,23 @@ def fifo_of(system: System, cls):
 def arrival_signature(system: System) -> wiring.Signature:
     """Seen from the receiver: a message that acts in *c*.
 
-    In *c−4*: it is ``complete``, with this header (the fields that its kind has).  In *c−1*, whether or not there is
-    one: ``sound``, or what is wrong with it (``drop``), and whether it then names nobody (``nameless``); ``stale``,
-    with ``ni.reject``: a Send that is sound but for the incarnation it expects.
+    In *c−4*: it is ``complete``, with this header (the fields that its kind has); ``slot`` is that of the header, and
+    0 if none is complete.  In *c−1*, whether or not there is one: ``sound``, or what is wrong with it (``drop``), and
+    whether it then names nobody (``nameless``); ``stale``, with ``ni.reject``: a Send that is sound but for the
+    incarnation it expects.
     """
     stale = {"stale": Out(1)} if system.ni.reject else {}
     header = Records(system).header
     return wiring.Signature(
-        {"complete": Out(1), "header": Out(header), "sound": Out(1), "drop": Out(Drop), "nameless": Out(1), **stale}
+        {
+            "complete": Out(1),
+            "header": Out(header),
+            "slot": Out(header["slot"].shape),
+            "sound": Out(1),
+            "drop": Out(Drop),
+            "nameless": Out(1),
+            **stale,
+        }
     )
 
 
@@ -151,13 +160,17 @@ class Receiver(wiring.Component):
             self.busy.eq(assembler.belongs | arrival.complete),
             self.fragment.eq(later(assembler.fragment, ACTS - 1, "fragment")),
         ]
-        stored = Signal(form.header_flits * bits)
+        slot = next(field for field in form.send if field.name == "slot")
+        stored, storing = Signal(form.header_flits * bits), Signal(form.header_flits * bits)
+        m.d.comb += storing.eq(stored)
         for i in range(form.header_flits):
             with m.If(assembler.belongs & (assembler.index == i)):
-                m.d.sync += stored.word_select(i, bits).eq(flit.data)
+                m.d.comb += storing.word_select(i, bits).eq(flit.data)
+        m.d.sync += stored.eq(storing)
         index, single, data = Signal.like(assembler.index), Signal(), Signal(bits)
         m.d.sync += [
             arrival.complete.eq(assembler.complete),
+            arrival.slot.eq(Mux(assembler.complete, field_of(slot, storing), 0)),
             index.eq(assembler.index),
             single.eq(flit.first),
             data.eq(flit.data),

@@ -185,24 +185,27 @@ class RoundTrip(wiring.Component):
                 doublings[distance[7]].eq(most),
             ]
 
-        def doubled(wait: Value, often: Value) -> Value:
-            """Shifting ones in doubles the delay, not the delay less one."""
-            for i in range(steps.bit_length()):
+        def doubled(wait: Value, often: Value, bits: range) -> Value:
+            """As these bits of ``often`` say.  Shifting ones in doubles the delay, not the delay less one."""
+            for i in bits:
                 wait = Mux(often[i], Cat(Const(-1, 1 << i), wait)[: len(wait)], wait)
             return wait
 
-        def delay(waits: Array, doublings: Array, distance: Value, step: Value) -> Value:
-            """The time-out of a class, and how often it doubles, go through registers."""
-            wait, often, most = Signal.like(waits[0]), Signal.like(self.ack.step), doublings[distance]
-            m.d.sync += [wait.eq(waits[distance]), often.eq(Mux(step > most, most, step))]
-            return doubled(wait, often)
+        def delay(waits: Array, doublings: Array, distance: Value, step: Value, late: range, early: range) -> Value:
+            """The time-out of a class is doubled in two parts, with registers between."""
+            often = Array(Mux(step > most, most, step) for most in doublings)[distance]
+            wait, rest = Signal.like(waits[0]), Signal.like(self.ack.step)
+            m.d.sync += [wait.eq(doubled(waits[distance], often, early)), rest.eq(often)]
+            return doubled(wait, rest, late)
 
         # An Ack's delay is chosen in c−2, and doubled in c−1.  A Send's is chosen one cycle later, so it uses the
-        # time-outs of one cycle before.
+        # time-outs of one cycle before; one doubling is as it is chosen, so that the way to its sum is short.
+        every = range(steps.bit_length())
         asked, step = later(self.ack.distance)[-1], later(self.ack.step)[-1]
         before_waits, before_doublings = (Array(later(each)[-1] for each in of_all) for of_all in (waits, doublings))
+        send = (before_waits, before_doublings, self.send.distance, self.send.step)
         m.d.comb += [
-            self.ack.delay.eq(later(delay(waits, doublings, asked, step))[-1]),
-            self.send.delay.eq(delay(before_waits, before_doublings, self.send.distance, self.send.step)),
+            self.ack.delay.eq(later(delay(waits, doublings, asked, step, every, every[:0]))[-1]),
+            self.send.delay.eq(delay(*send, every[:-1], every[-1:])),
         ]
         return m

@@ -122,7 +122,9 @@ class SendSide(wiring.Component):
             named[i].eq(judged.ahead == following.slot[: len(judged.ahead)])
             for i, following in enumerate((soon, later, latest))
         ]
-        judged_act, judged_soon, judged_later = (judged.valid & bit for bit in named)
+        # What ends in c is known to what acts, so it was accepted in c−5 or before: in c−2 … c it is live for the
+        # transmitter too.
+        judged_act, judged_soon, judged_later = (judged.any & bit for bit in named)
 
         # c−2: the row.  If the number of slots is no power of two, a host can name a slot that does not exist.
         exists = later.slot[: (slots - 1).bit_length()] < slots if slots & (slots - 1) else 1

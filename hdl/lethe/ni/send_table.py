@@ -34,9 +34,10 @@ def judged_signature(records: Records) -> wiring.Signature:
     """Seen from the transmitter, in *j*: an entry of the new or the control queue was judged, and its ``slot`` is live.
 
     ``phase`` is that of the row.  An entry of a slot that is not live launches nothing: it belongs to a datagram that
-    ended, and the slot's next one is not known yet.  ``ahead``, in *j−1*: ``slot`` in *j*.
+    ended, and the slot's next one is not known yet.  ``any``: one was judged, whether or not its slot is live, which
+    comes late in the cycle.  ``ahead``, in *j−1*: ``slot`` in *j*.
     """
-    members = {"valid": Out(1), "slot": Out(records.slot), "phase": Out(1), "ahead": Out(records.slot)}
+    members = {"valid": Out(1), "any": Out(1), "slot": Out(records.slot), "phase": Out(1), "ahead": Out(records.slot)}
     return wiring.Signature(members)
 
 

@@ -226,6 +226,7 @@ class Transmitter(wiring.Component):
             killed.eq(judging & (~matches | stray)),
             ends.eq(matches & ((is_new & finishes) | (judging & ~stray & muted))),
             self.judged.valid.eq(is_new & record.live),
+            self.judged.any.eq(is_new),
             self.judged.slot.eq(token.slot),
             self.judged.phase.eq(record.phase),
             self.judged.ahead.eq(sending.slot),
@@ -263,11 +264,14 @@ class Transmitter(wiring.Component):
         ]
         if system.measured:
             # While there are Sends, `open` is whether time goes on.
-            start = Signal(system.time_bits)
-            m.d.sync += start.eq((self.time_base + self.open) + (self.jitter + stages.PUSHED))
+            start, step = Signal(system.time_bits), Signal.like(self.wait.step)
+            m.d.sync += [
+                start.eq((self.time_base + self.open) + (self.jitter + stages.PUSHED)),
+                step.eq(Mux(granted.new, 0, step_of(system, sending.rung))),
+            ]
             m.d.comb += [
                 self.wait.distance.eq(record.distance),
-                self.wait.step.eq(Mux(is_new, 0, step_of(system, token.rung))),
+                self.wait.step.eq(step),
                 push.eve.eq(start + self.wait.delay),
                 self.stamp.valid.eq(push.valid),
                 self.stamp.slot.eq(push.token.slot),
@@ -371,7 +375,6 @@ class Transmitter(wiring.Component):
         if self._system.ni.reject:
             reply_event = Mux(queued.reject, Event.REJECT, reply_event)
         shown, *later = (Signal(self._event, name=f"shown{i}") for i in range(stages.PUSHED, stages.SHOWN))
-        m.d.sync += shown.eq(0)
         with m.If(is_reply):
             m.d.sync += [
                 shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
@@ -380,38 +383,40 @@ class Transmitter(wiring.Component):
                 shown.generation.eq(queued.generation),
                 shown.peer.eq(queued.destination),
             ]
-        with m.Elif(sent | killed):
+        with m.Else():
             m.d.sync += [
                 shown.source.eq(self.node),
                 shown.incarnation.eq(self.incarnation),
                 shown.slot.eq(token.slot),
                 shown.generation.eq(token.generation),
+                shown.peer.eq(record.destination),
             ]
-            with m.If(sent):
-                m.d.sync += [
-                    shown.tries.eq(token.tries),
-                    shown.peer.eq(record.destination),
-                    shown.length.eq(record.length),
-                ]
-        for before, after in pairwise([shown, *later, self.shown]):
-            m.d.sync += after.eq(before)
-        # What it is called is said a cycle later: what is sent and what is killed are known late.
+        m.d.sync += [shown.tries.eq(token.tries), shown.length.eq(record.length)]
+        # What of it is said is known a cycle later: what is sent and what is killed come late.
         replied, left, lost = (Signal(name=name) for name in ("replied", "left", "lost"))
-        answer, worm, event = Signal(Event), Signal(Event), later[0].event
+        answer, worm, said = Signal(Event), Signal(Event), later[0]
         m.d.sync += [
             replied.eq(is_reply),
             left.eq(sent),
             lost.eq(killed),
             answer.eq(Mux(queued.forget, Event.FORGET, reply_event)),
             worm.eq(Mux(record.best_effort, Event.BE, Event.SEND)),
-            event.eq(Event.NOTHING),
+            said.eq(0),
         ]
+        with m.If(replied | left | lost):
+            m.d.sync += [said[name].eq(shown[name]) for name in ("source", "incarnation", "slot", "generation")]
+        with m.If(replied | left):
+            m.d.sync += said.peer.eq(shown.peer)
+        with m.If(left):
+            m.d.sync += [said.tries.eq(shown.tries), said.length.eq(shown.length)]
         with m.If(replied):
-            m.d.sync += event.eq(answer)
+            m.d.sync += said.event.eq(answer)
         with m.Elif(lost):
-            m.d.sync += event.eq(Event.KILLED)
+            m.d.sync += said.event.eq(Event.KILLED)
         with m.Elif(left):
-            m.d.sync += event.eq(worm)
+            m.d.sync += said.event.eq(worm)
+        for before, after in pairwise([*later, self.shown]):
+            m.d.sync += after.eq(before)
 
     def _merge(self, m, granted, sending, sent, serialiser):
         """Who asks for what is merged into the first payload flit, and what comes for it."""

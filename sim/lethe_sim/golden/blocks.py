@@ -26,7 +26,10 @@ from .state import (
     EXTERNAL,
     FIRST,
     LAST,
+    NEVER,
+    NONE,
     VALID,
+    Buffer,
     HostPort,
     Link,
     Parameters,
@@ -37,6 +40,7 @@ from .state import (
 )
 from .state import Queue as QueueState
 from .state import Router as RouterState
+from .study import credits
 from .traffic import host as hosts
 from .view import NiView
 
@@ -209,30 +213,113 @@ class Router:
 
     def step(self, flits: list[Flit]) -> tuple[list[Flit], list[int]]:
         """One cycle: returns (flits visible at the outputs in it, trace word of each lane)."""
-        shown = [Flit() for _ in range(self.ports)]
-        phase = self.cycle & int(self.k.phases) - 1
-        first = 2 * phase * self.ports
-        count = int(self.tables.lists[fabric.list_at(self.k, 3) + phase])
-        for at in range(first, first + 2 * count, 2):
-            words = self.tables.flight_data[at : at + 2].tolist()
-            shown[self.tables.flight[at]] = Flit.of(int(self.tables.flight[at + 1]), *words)
-        self._flags[:] = [flit.flags for flit in flits]
-        for port, flit in enumerate(flits):
-            if flit.valid:
-                self._data[port] = flit.halves
+        shown = _shown(self.k, self.tables, self.cycle)
+        _enter(flits, self._flags, self._data)
         self.events[0] = 0
         self._step(self.tables, self.k, self.events, self._flags, self._data, self.cycle)
         self.cycle += 1
-        words = [0] * self.lanes
-        if count := int(self.events[0]):
-            for row in self.events[COLUMNS : (count + 1) * COLUMNS].reshape(-1, COLUMNS).tolist():
-                words[row[1] & 0xFF] = row[2]
-        return shown, words
+        return shown, _lanes(self.events, self.lanes)
 
     @property
     def extra_fragments(self) -> int:
         """Fragments that no event has shown."""
         return int(self.state.extra_fragments)
+
+
+def _shown(k: Parameters, tables: fabric.Fabric, cycle: int) -> list[Flit]:
+    """The flits that the outputs of a single router show in a cycle."""
+    ports = int(k.port_count)
+    shown = [Flit() for _ in range(ports)]
+    phase = cycle & int(k.phases) - 1
+    first = 2 * phase * ports
+    count = int(tables.lists[fabric.list_at(k, 3) + phase])
+    for at in range(first, first + 2 * count, 2):
+        words = tables.flight_data[at : at + 2].tolist()
+        shown[tables.flight[at]] = Flit.of(int(tables.flight[at + 1]), *words)
+    return shown
+
+
+def _enter(flits: list[Flit], flags: np.ndarray, data: np.ndarray) -> None:
+    """The flits on the inputs of a router as its compiled step takes them."""
+    flags[:] = [flit.flags for flit in flits]
+    for port, flit in enumerate(flits):
+        if flit.valid:
+            data[port] = flit.halves
+
+
+def _lanes(events: np.ndarray, lanes: int) -> list[int]:
+    """The trace word of each lane of a router."""
+    words = [0] * lanes
+    if count := int(events[0]):
+        for row in events[COLUMNS : (count + 1) * COLUMNS].reshape(-1, COLUMNS).tolist():
+            words[row[1] & 0xFF] = row[2]
+    return words
+
+
+@jit
+def _step_credit_router(tables, k, events, flags, data, returned, cycle):
+    f, ev = fabric.pointers(tables), pointer(events)
+    credits.take_back(k, f, cycle)
+    f.lists[fabric.list_at(k, 3) + (cycle & k.phases - 1)] = 0
+    for port in range(len(flags)):
+        if flags[port]:
+            credits.arrive(k, f, cycle, port, flags[port], data[port, 0], data[port, 1])
+    credits.step(k, f, ev, cycle)
+    for port in range(len(flags)):
+        if returned[port]:
+            credits.give_back(k, f, cycle + 1, port)
+
+
+class CreditRouter:
+    """Router ``number`` of a system with credits and one channel (docs/studies/credits.md).
+
+    ``route_delay`` and ``grant_delay`` are R and G; ``sinks`` are the outputs that lead to nodes.
+    """
+
+    def __init__(self, system: System, number: int, *, sinks: list[int], route_delay: int = 0, grant_delay: int = 0):
+        self.k, self.cycle = parameters(system, EXTERNAL), 0
+        self.k.route_delay, self.k.grant_delay = route_delay, grant_delay
+        self.ports = system.graph.ports(number)
+        self.k.router_count, self.k.port_count, self.k.link_count = 1, self.ports, self.ports
+        self.tables = fabric.empty(self.k, np.array([self.ports], np.int64))
+        place_router(self.k, RouterState(self.tables.routers), number)
+        fabric.rows(self.tables.ports, Port)[:, Port.out_link] = np.arange(self.ports)
+        buffers = credits.empty(self.k, self.tables)
+        # The credits of the inputs go to rows that nobody else uses.
+        buffers[: self.ports, Buffer.upstream] = self.ports + np.arange(self.ports)
+        buffers[sinks, Buffer.credits] = NEVER
+        self.events = np.zeros((self.ports + 4) * COLUMNS, np.uint64)
+        self._flags, self._data = np.zeros(self.ports, np.int64), np.zeros((self.ports, 2), np.uint64)
+        self._returned = np.zeros(self.ports, np.int64)
+        inputs = self._flags, self._data, self._returned
+        self._step = bound(_step_credit_router, self.tables, self.k, self.events, *inputs, 0)
+
+    def step(self, flits: list[Flit], returned: list[int]) -> tuple[list[Flit], list[int], list[int]]:
+        """One cycle, in which outputs have ``returned`` a credit to be used from the next cycle on.
+
+        Returns (flits visible at the outputs in it, trace word of each input, inputs that give back such a credit).
+        """
+        shown = _shown(self.k, self.tables, self.cycle)
+        _enter(flits, self._flags, self._data)
+        self._returned[:] = returned
+        self.events[0] = 0
+        self._step(self.tables, self.k, self.events, self._flags, self._data, self._returned, self.cycle)
+        self.cycle += 1
+        at = int(credits.credits_of(self.k, self.cycle))
+        coming = self.tables.returning[at + 1 : at + 1 + int(self.tables.returning[at])].tolist()
+        back = [int(self.ports + port in coming) for port in range(self.ports)]
+        return shown, _lanes(self.events, self.ports), back
+
+    @property
+    def waits(self) -> list[str]:
+        """What somebody waits for behind the cycle: a head for its output, a worm for a credit, a link for a place."""
+        ports = fabric.rows(self.tables.buffers, Buffer)[: self.ports]
+        found = {
+            "waits for an output": (ports[:, Buffer.asks] != NONE) & (ports[:, Buffer.holds] == NONE),
+            "waits for a credit": (ports[:, Buffer.holder] != NONE) & (ports[:, Buffer.credits] == 0),
+            "full": ports[:, Buffer.level] == int(self.k.credit_flits),
+        }
+        return [name for name, rows in found.items() if rows.any()]
 
 
 @jit

@@ -14,6 +14,7 @@ from lethe.spec.sections.router import STAGES
 
 from . import simulators
 from .blocks import Block, BlockGroup, LadderBlock, LinkBlock, NiBlock, QueueBlock, RouterBlock
+from .credit_block import CreditRouterBlock
 from .host_blocks import CheckerBlock, GeneratorBlock
 from .system_block import SystemBlock
 
@@ -66,29 +67,36 @@ def _routers() -> dict[str, Block]:
     return found
 
 
+def _queued(system: System, number: int, queue: int, max_wait: int) -> Block:
+    return RouterBlock(system.replace(router={"queue": queue, "max_wait": max_wait}), number)
+
+
+def _pooled(system: System, number: int, pool: int, **order) -> Block:
+    ni = {"linger": -1} if order else {}
+    return RouterBlock(system.replace(router={"pool": pool, **order}, ni=ni), number)
+
+
 def _queued_routers() -> dict[str, Block]:
-    def queued(system: System, number: int, queue: int, max_wait: int) -> Block:
-        return RouterBlock(system.replace(router={"queue": queue, "max_wait": max_wait}), number)
-
-    def pooled(system: System, number: int, pool: int, **order) -> Block:
-        ni = {"linger": -1} if order else {}
-        return RouterBlock(system.replace(router={"pool": pool, **order}, ni=ni), number)
-
     return {
-        "tree level 0, queue of 1": queued(_system("tree", 16), 1, 1, 4),
-        "3-ary tree level 1, queues of 2": queued(_system("tree3", 32, latency=3), 11, 2, 9),
-        "mesh middle, queues of 4": queued(_system("mesh", 64, latency=2), 4, 4, 40),
-        "tree level 0, pool of 2": pooled(_system("tree", 16), 1, 2),
-        "3-ary tree level 1, pool of 5": pooled(_system("tree3", 32, latency=4), 11, 5),
-        "tree level 0, pool of 4, any up-port": pooled(_system("tree", 16), 1, 4, pool_path="any"),
-        "3-ary tree level 1, pool of 5, any up-port, control first": pooled(
+        "tree level 0, queue of 1": _queued(_system("tree", 16), 1, 1, 4),
+        "3-ary tree level 1, queues of 2": _queued(_system("tree3", 32, latency=3), 11, 2, 9),
+        "mesh middle, queues of 4": _queued(_system("mesh", 64, latency=2), 4, 4, 40),
+        "tree level 0, pool of 2": _pooled(_system("tree", 16), 1, 2),
+        "3-ary tree level 1, pool of 5": _pooled(_system("tree3", 32, latency=4), 11, 5),
+        "tree level 0, pool of 4, any up-port": _pooled(_system("tree", 16), 1, 4, pool_path="any"),
+        "3-ary tree level 1, pool of 5, any up-port, control first": _pooled(
             _system("tree3", 32, latency=2), 11, 5, pool_path="any", control_first=9
         ),
-        "crossbar, pool of 4, control first": pooled(_system("crossbar", 32), 0, 4, control_first=200),
-        "mesh middle, pool of 1": pooled(_system("mesh", 64, latency=2), 4, 1),
-        "crossbar of 9, pool of 8": pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 8),
-        "crossbar of 9, queues of 1": queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),
+        "crossbar, pool of 4, control first": _pooled(_system("crossbar", 32), 0, 4, control_first=200),
+        "mesh middle, pool of 1": _pooled(_system("mesh", 64, latency=2), 4, 1),
+        "crossbar of 9, pool of 3": _pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 3),
+        "crossbar of 9, queues of 1": _queued(_system("crossbar9", 16, wire={"mtu": 6}), 0, 1, 2),
     }
+
+
+def _large_pools() -> dict[str, Block]:
+    """As many buffers as ports, nearly: most of what is built here is the way from each to each."""
+    return {"crossbar of 9, pool of 8": _pooled(_system("crossbar9", 16, latency=3, wire={"mtu": 6}), 0, 8)}
 
 
 def _wide_routers() -> dict[str, Block]:
@@ -99,6 +107,27 @@ def _wide_routers() -> dict[str, Block]:
         "fly of 16": RouterBlock(_system("fly16", 16, wire=short, latency=2), 0),
         "6-ary tree level 0": RouterBlock(_system("tree6", 16, wire=short), 2),
         "6-ary tree level 0, latency 4": RouterBlock(_system("tree6", 16, latency=4, wire=short), 2),
+    }
+
+
+def _credit_routers() -> dict[str, Block]:
+    """With and without registers in each way, with buffers larger and smaller than the round trip of a credit."""
+
+    def credited(
+        kind: str, bits: int, number: int, flits: int, latency: int, delay: int, route: int, grant: int
+    ) -> Block:
+        router = {"flow": "credits", "credit_flits": flits, "credit_delay": delay}
+        system = _system(kind, bits, latency=latency, wire={"mtu": 6}).replace(router=router)
+        return CreditRouterBlock(system, number, route_delay=route, grant_delay=grant)
+
+    return {
+        "tree level 0, 4 flits": credited("tree", 16, 1, 4, 1, 1, 0, 0),
+        "tree top, 2 flits": credited("tree", 32, 2, 2, 2, 2, 1, 0),
+        "3-ary tree level 1, 5 flits": credited("tree3", 32, 11, 5, 3, 2, 1, 1),
+        "mesh middle, 1 flit": credited("mesh", 64, 4, 1, 2, 3, 0, 1),
+        "mesh middle, 16 flits": credited("mesh", 32, 4, 16, 3, 2, 1, 1),
+        "fly stage 1, 3 flits": credited("fly", 16, 5, 3, 1, 8, 0, 0),
+        "crossbar of 9, 16 flits": credited("crossbar9", 16, 0, 16, 1, 1, 0, 0),
     }
 
 
@@ -248,7 +277,9 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "relay": lambda: {"relay": hostile_relay()},
     "routers": _routers,
     "queued routers": _queued_routers,
+    "large pools": _large_pools,
     "wide routers": _wide_routers,
+    "credit routers": _credit_routers,
     "ni16": lambda: _ni(
         16,
         mtu=12,
@@ -292,7 +323,8 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
 
 
 #: Seeds of a quick test, and cycles of each.
-SEEDS = {group: 4 for group in GROUPS} | {"queued routers": 2, "wide routers": 2}
+SEEDS = {group: 4 for group in GROUPS}
+SEEDS |= {"queued routers": 2, "large pools": 2, "wide routers": 2, "credit routers": 2}
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
 PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2

@@ -86,7 +86,7 @@ def pack(*fields: tuple[int, int]) -> int:
     return word
 
 
-def _flit_field(flit: golden.Flit, bits: int) -> tuple[int, int]:
+def flit_field(flit: golden.Flit, bits: int) -> tuple[int, int]:
     """A flit as `link.Flit` lays it out: valid, first, last, ``bits`` of data."""
     return flit.valid | flit.first << 1 | flit.last << 2 | flit.data << 3, 3 + bits
 
@@ -96,7 +96,7 @@ def _record(values: Sequence[int] | None, widths: list[int]) -> list[tuple[int, 
     return list(zip(values or [0] * len(widths), widths, strict=True))
 
 
-def _slices(word: Value, *widths: int) -> list[Value]:
+def slices(word: Value, *widths: int) -> list[Value]:
     found, at = [], 0
     for width in widths:
         found.append(word[at : at + width])
@@ -148,7 +148,7 @@ class LinkBlock(Block):
         m.submodules[name] = link = LinkFault(
             system.format, system.loss_threshold, system.flip_threshold, mortal=self._mortal
         )
-        flit, dead, loss, flip = _slices(i, 3 + self._bits, 1, 32, 32)
+        flit, dead, loss, flip = slices(i, 3 + self._bits, 1, 32, 32)
         m.d.comb += [
             Value.cast(link.i).eq(flit),
             link.dead.eq(dead),
@@ -167,8 +167,8 @@ class LinkBlock(Block):
         while True:
             passed, event = model.step(flit, dead)
             yield (
-                pack(_flit_field(flit, self._bits), (dead, 1), *seeds),
-                pack(_flit_field(passed, self._bits), (trace.EVENT.of(event), trace.EVENT.bits)),
+                pack(flit_field(flit, self._bits), (dead, 1), *seeds),
+                pack(flit_field(passed, self._bits), (trace.EVENT.of(event), trace.EVENT.bits)),
             )
             flit = next(heard)
             if self._mortal and chance.random() < 0.05:
@@ -207,7 +207,7 @@ class RouterBlock(Block):
 
     def build(self, m, name, i, o):
         m.submodules[name] = router = Router(self._system.format, self._rule, *Router.settings(self._system))
-        *flits, position, seed, salt = _slices(
+        *flits, position, seed, salt = slices(
             i, *[3 + self._bits] * self._ports, self._rule.position_bits, 32, 16 * self._pins
         )
         if self._pins:
@@ -240,9 +240,9 @@ class RouterBlock(Block):
             words = late.popleft()
             self.reached = self._contention(words)
             yield (
-                pack(*(_flit_field(flit, self._bits) for flit in flits), *constants),
+                pack(*(flit_field(flit, self._bits) for flit in flits), *constants),
                 pack(
-                    *(_flit_field(flit, self._bits) for flit in shown),
+                    *(flit_field(flit, self._bits) for flit in shown),
                     *((word, 64) for word in words),
                     *((count, self._count_bits) for count in counted.popleft()),
                 ),
@@ -442,7 +442,7 @@ class NiBlock(Block):
 
     def build(self, m, name, i, o):
         m.submodules[name] = ni = Ni(self._system)
-        stimulus, flit, node, seed, incarnation, reset, address, completing, delivering, dump, index = _slices(
+        stimulus, flit, node, seed, incarnation, reset, address, completing, delivering, dump, index = slices(
             i, *self._widths
         )
         m.submodules[f"{name}_host"] = script = Script(self._system)
@@ -517,7 +517,7 @@ class NiBlock(Block):
             yield (
                 pack(
                     *((word, 64) for word in words),
-                    _flit_field(flit, form.flit_bits),
+                    flit_field(flit, form.flit_bits),
                     *constants,
                     (incarnation, form.incarnation_bits),
                     (reset > 0, 1),
@@ -661,8 +661,8 @@ class BlockGroup(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         blocks = self._blocks.values()
-        inputs = _slices(self.i, *(block.inputs for block in blocks))
-        outputs = _slices(self.o, *(block.output_bits for block in blocks))
+        inputs = slices(self.i, *(block.inputs for block in blocks))
+        outputs = slices(self.o, *(block.output_bits for block in blocks))
         for number, (block, i, o) in enumerate(zip(blocks, inputs, outputs, strict=True)):
             block.build(m, f"block{number}", i, o)
         return m

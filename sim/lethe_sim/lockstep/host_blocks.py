@@ -14,7 +14,7 @@ from lethe.traffic.checker import Checker
 from lethe.traffic.generator import Generator
 from lethe_sim.golden import host_blocks as golden
 
-from .blocks import Block, Span, _slices, pack
+from .blocks import Block, Span, pack, slices
 
 #: Cycles for which a NI is not Ready after reset, at least.
 _INITIAL = 2
@@ -102,7 +102,7 @@ class CheckerBlock(Block):
 
     def build(self, m, name, i, o):
         m.submodules[name] = dut = Checker(self._system)
-        stalled, reset, offers, length, shows, beat = _slices(i, 1, 1, 1, self._length, 1, self._bits + 1)
+        stalled, reset, offers, length, shows, beat = slices(i, 1, 1, 1, self._length, 1, self._bits + 1)
         m.d.comb += [
             dut.stalled.eq(stalled),
             dut.node_reset.eq(reset),

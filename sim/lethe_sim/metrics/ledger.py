@@ -25,12 +25,13 @@ _FOREVER = 1 << 62
 _EVENTS, _REASONS = 1 << EVENT.bits, 1 << DETAIL.bits
 
 # Parameters.
-(_NODES, _SLOTS, _FLIT_BYTES, _FIRST, _LAST, _PARAMETERS) = range(6)
+(_NODES, _SLOTS, _FLIT_BYTES, _FIRST, _LAST, _HOT, _PARAMETERS) = range(7)
 # Totals, over the window.
 (
     ACCEPTED, ACCEPTED_FLITS, DELIVERED, DELIVERED_FLITS, DELIVERED_BYTES, AGAIN, DOUBLED, LATE, LOST, OPEN, BY_RESET,
-    LATENCY, LATENCIES, COMPLETION, COMPLETIONS, MOST_SENDS, SLOT_TIME, _SLOTS_OPEN, ENTRY_TIME, _ENTRIES_OPEN, _TOTALS,
-) = range(21)  # fmt: skip
+    LATENCY, LATENCIES, COMPLETION, COMPLETIONS, OTHERS, _OTHERS, MOST_SENDS, SLOT_TIME, _SLOTS_OPEN, ENTRY_TIME,
+    _ENTRIES_OPEN, _TOTALS,
+) = range(23)  # fmt: skip
 # Columns of a node.
 (SENT_FLITS, RECEIVED_FLITS, SLOTS_NOW, SLOTS_SINCE, SLOTS_MOST, ENTRIES_NOW, ENTRIES_SINCE, ENTRIES_MOST) = range(8)
 # Levels: the first column of a node, the first total.
@@ -174,6 +175,8 @@ def _consume(
                 slot[_DELIVERED_AT] = cycle
                 if measured:
                     _count(cycle - slot[_ACCEPTED_AT], short, longs, 0, totals, LATENCY)
+                    if p[_HOT] >= 0 and unit != p[_HOT]:
+                        _count(cycle - slot[_ACCEPTED_AT], short, longs, 2, totals, OTHERS)
 
 
 @jit
@@ -206,7 +209,9 @@ class RunLedger:
         self.system, self.warmup, self.window = system, warmup, window
         nodes, slots = system.nodes, system.ni.slots
         last = warmup + window if window else _FOREVER
-        self.p = np.array([nodes, slots, system.format.flit_bytes, warmup, last], np.int64)
+        load = system.workload
+        hot = load.node if (load.kind, load.pattern) == ("pattern", "hotspot") else -1
+        self.p = np.array([nodes, slots, system.format.flit_bytes, warmup, last, hot], np.int64)
         self.places, self._place_of = places(system.layout)
         self.totals = np.zeros(_TOTALS, np.int64)
         self.fates = np.zeros((len(self.places), _EVENTS), np.int64)
@@ -214,13 +219,13 @@ class RunLedger:
         self._repeats = np.zeros(1, np.int64)
         self.nodes = np.zeros((nodes, ENTRIES_MOST + 1), np.int64)
         self._slots = np.zeros((nodes * slots, _DELIVERED_AT + 1), np.int64)
-        self._short = np.zeros((2, SHORT), np.int64)
-        self._long: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        self._short = np.zeros((3, SHORT), np.int64)
+        self._long: tuple[list[np.ndarray], ...] = ([], [], [])
         self._worst = np.full((2, WORST, _WORST_SENDS + 1), -1, np.int64)
 
     def append(self, events: np.ndarray) -> None:
         """Add raw events (`trace.RAW_EVENT`) of whole cycles, later than all before, ordered by cycle."""
-        longs = np.zeros((2, len(events) + 1), np.int64)
+        longs = np.zeros((3, len(events) + 1), np.int64)
         _consume(
             events.view(_SIGNED), self._place_of, self.p, self.totals, self.fates, self.drops, self.statuses,
             self._repeats, self.nodes, self._slots, self._short, longs, *self._worst,
@@ -253,7 +258,8 @@ class RunLedger:
     def percentile(self, which: int, share: float) -> int:
         """Nearest-rank percentile: the least latency that ``share`` of them do not exceed.
 
-        ``which`` is 0 for acceptance to delivery, 1 for acceptance to completion.  There must be one at least.
+        ``which`` is 0 for acceptance to delivery, 1 for acceptance to completion, 2 for acceptance to delivery at
+        nodes that are not the hotspot.  There must be one at least.
         """
         listed = np.sort(np.concatenate(self._long[which])) if self._long[which] else np.zeros(0, np.int64)
         counted = np.cumsum(self._short[which])

@@ -42,6 +42,14 @@ METRICS: dict[str, tuple[str, str]] = {
         "cycles",
         "from acceptance to the completion of an ACCEPTED datagram, percentiles p50, p90, p99, p99.9, and max",
     ),
+    "others_mean": (
+        "cycles",
+        "from acceptance to delivery at nodes that are not the hotspot, mean; only with a hotspot",
+    ),
+    "others_*": (
+        "cycles",
+        "from acceptance to delivery at nodes that are not the hotspot, percentiles p50, p90, p99, p99.9, and max",
+    ),
     "messages": ("messages", "Sends, Acks, Forgets and BEs launched"),
     "messages_per_datagram": ("messages", "messages launched for each datagram delivered; the least is 3"),
     "repeats": ("messages", "Sends that were not the first of their datagram"),
@@ -136,7 +144,7 @@ def _rows(ledger: RunLedger, cycles: int) -> Iterator[tuple[str, float]]:
         yield "entries_mean", ledger.level_time(A.ENTRY_TIME, cycles) / (nodes * span)
     yield "slots_max", ledger.most(A.SLOTS_NOW)
     yield "entries_max", ledger.most(A.ENTRIES_NOW)
-    for which, (name, total) in enumerate((("latency", A.LATENCY), ("completion", A.COMPLETION))):
+    for which, (name, total) in enumerate((("latency", A.LATENCY), ("completion", A.COMPLETION), ("others", A.OTHERS))):
         if totals[total + 1]:
             yield f"{name}_mean", int(totals[total]) / int(totals[total + 1])
             for percentile, share in PERCENTILES.items():

@@ -286,6 +286,6 @@ def draw_overlay(tree: Overlay, marked: Sequence[int] = (), label: str = "The ov
         told = title(f"node {node}, depth {tree.depth(node)}" + (", promoted" if node in marked else ""))
         heat = "--share:60%" if node in marked else "--share:0%"
         parts.append(element("circle", told, cx=x, cy=y, r=radius, class_="station", style=heat))
-        if radius >= 6.5:
+        if radius >= 6:
             parts.append(text(x, y + 3.5, str(node), class_="number middle"))
     return picture(width, 32 + deep * max(tree.depth(node) for node in at), parts, label, "network")

@@ -356,8 +356,11 @@ class Bench:
                     slot.phase, slot.launched = slot.phase ^ 1, False
             judged, ahead = ahead, draw.randrange(system.ni.slots)
             slot = model.slots[judged]
-            judges = slot.live and slot.accepted + ACCEPT_JUDGED <= cycle and draw.random() < 0.2
+            known = slot.live and slot.accepted + ACCEPT_JUDGED <= cycle
+            judges = known and draw.random() < 0.2
             ctx.set(dut.judged.valid, judges)
+            # An entry of a slot that is not live is judged, too.
+            ctx.set(dut.judged.any, judges or (not known and cycle % 3 == 0))
             ctx.set(dut.judged.slot, judged)
             ctx.set(dut.judged.ahead, ahead)
             slot.launched |= judges
@@ -369,6 +372,7 @@ class Bench:
                 chosen = {"kind": "message", "header": self.header(), "drop": drop}
                 ctx.set(dut.arrival.header, chosen["header"])
             ctx.set(dut.arrival.complete, chosen is not None)
+            ctx.set(dut.arrival.slot, chosen["header"]["slot"] if chosen else 0)
             for name in names:
                 # The last of the requests comes to its turn, too.
                 if name not in offered and draw.random() < (0.05 if system.ni.sweep and name != "sweep" else 0.3):

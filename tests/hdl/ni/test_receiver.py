@@ -182,6 +182,8 @@ def test_each_in_its_cycle(bits, reject, acceptance):
                 own = form_of(system, fields["kind"])
                 header = ctx.get(receiver.arrival.header)
                 assert {f.name: header[f.name] for f in own} == {f.name: fields[f.name] for f in own}, cycle
+                assert ctx.get(receiver.arrival.slot) == fields["slot"], cycle
+            assert message or not ctx.get(receiver.arrival.slot), cycle
             if acceptance:
                 told = (past[-1][2] or (None,) * 4)[3]
                 announced = ctx.get(receiver.announced)

@@ -436,6 +436,7 @@ class Bench:
                 merge = {"valid": 1, **expected.merge.pop(cycle)}
             assert {name: ctx.get(dut.merge)[name] for name in merge} == merge, cycle
         judged = expected.judged.pop(cycle, None)
+        assert ctx.get(dut.judged.any) == any(cycle in cycles for cycles in self.judgements.values()), cycle
         assert ctx.get(dut.judged.valid) == (judged is not None), cycle
         if judged:
             assert (ctx.get(dut.judged.slot), ctx.get(dut.judged.phase)) == judged, cycle

@@ -20,6 +20,7 @@ SYSTEMS = {
         "workload": {"count": 20, "load": 0.3, "min_length": 4},
         "faults": {"flip": 0.001, "resets": [{"node": 2, "start": 600, "cycles": 10}]},
     },
+    "hotspot": {"workload": {"kind": "pattern", "pattern": "hotspot", "node": 3, "fraction": 0.5, "count": 20}},
 }
 
 
@@ -27,7 +28,7 @@ SYSTEMS = {
 def run(request):
     """(system, raw events, cycles) of a run that has drained."""
     system = System.make(timers={"wrap_guard": 0}, **SYSTEMS[request.param])
-    golden = Golden(system, record=True)
+    golden, _ = running.begin(system)
     golden.run(system.run.cycles, until_drained=True)
     assert golden.drained
     return system, golden.take_events(), golden.cycle
@@ -45,7 +46,7 @@ def by_hand(system: System, events: np.ndarray, cycles: int, first: int, last: i
     """The same figures, the long way round: sets of what is live, looked at in every cycle."""
     slots: dict[int, int] = {}
     entries = [0] * system.nodes
-    latency, completion, sends = [], [], {}
+    latency, completion, others, sends = [], [], [], {}
     accepted_at, delivered_at = {}, {}
     slot_time = entry_time = delivered = messages = discards = repeats = most_slots = most_entries = 0
     flits_from = [0] * system.nodes
@@ -76,6 +77,8 @@ def by_hand(system: System, events: np.ndarray, cycles: int, first: int, last: i
                         delivered_at[uid] = cycle
                         if uid in slots and first <= accepted_at[uid] < last:
                             latency.append(cycle - accepted_at[uid])
+                            if unit != system.workload.node:
+                                others.append(cycle - accepted_at[uid])
                 case Event.COMPLETE:
                     slots.pop(uid, None)
                     if detail >> 4 == 0 and first <= accepted_at[uid] < last:
@@ -91,14 +94,20 @@ def by_hand(system: System, events: np.ndarray, cycles: int, first: int, last: i
         slot_time += len(slots) * within
         entry_time += sum(entries) * within
     span = system.nodes * (min(last, cycles) - first)
+    latencies = {"latency": latency, "completion": completion}
+    if system.workload.pattern == "hotspot":
+        latencies["others"] = others
     return {
         "delivered": delivered, "messages": messages, "discards": discards, "repeats": repeats,
         "slots_mean": slot_time / span, "entries_mean": entry_time / span, "slots_max": most_slots,
-        "entries_max": most_entries, "goodput": sum(flits_from) / span, "latency_mean": np.mean(latency),
-        "completion_mean": np.mean(completion),
+        "entries_max": most_entries, "goodput": sum(flits_from) / span,
         "fairness": sum(flits_from) ** 2 / (len(flits_from) * sum(x * x for x in flits_from)),
-        **{f"latency_{name}": np.quantile(latency, p, method="inverted_cdf") for name, p in PERCENTILES.items()},
-        **{f"completion_{name}": np.quantile(completion, p, method="inverted_cdf") for name, p in PERCENTILES.items()},
+        **{f"{what}_mean": np.mean(cycles) for what, cycles in latencies.items()},
+        **{
+            f"{what}_{name}": np.quantile(cycles, p, method="inverted_cdf")
+            for what, cycles in latencies.items()
+            for name, p in PERCENTILES.items()
+        },
     }  # fmt: skip
 
 

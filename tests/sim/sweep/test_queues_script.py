@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lethe_sim.report.sweep import Value
 from lethe_sim.sweep.plan import load
 from tests.helpers import ROOT
 from tests.helpers.sweeping import alone
@@ -37,6 +38,13 @@ SWEEPS = {
     "'pool of 8 worms, any up-port, control first' = { router = { pool = 8 } }\n"
     "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n"
     "[axes]\nni.slots = [8]\nworkload.load = [0.05, 1.0]\n",
+    "stages": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
+    "'credits, 1 worm' = { router = { flow = 'credits', queue = 1, credit_delay = 2, latency = 5 } }\n"
+    "[axes]\nni.slots = [16, 8]\nworkload.load = [0.05, 1.0]\n",
+    "hotspot": BASE.replace("run =", "workload = { kind = 'pattern', pattern = 'hotspot', count = 60 }, run =")
+    + "warmup = 100\nwindow = 200\n[axes.network]\n"
+    "'discards' = {}\n'pool of 8 worms, any up-port, control first' = { router = { pool = 8 } }\n"
+    "[axes.limit]\n'none' = {}\n'2' = { study = { per_destination = 2 } }\n[axes]\nni.slots = [16, 8]\n",
     "channels": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
     "'pool of 8 worms' = { router = { pool = 8 } }\n"
     "'4 channels of 1 worm' = { router = { flow = 'credits', queue = 1, credit_channels = 4 } }\n"
@@ -81,7 +89,7 @@ def test_the_campaign_has_as_many_datagrams_as_it_says():
 
 def test_buffers_that_are_compared_have_the_same_bits(queues):
     """Wherever worms are queued or credited, a router input has room for as many flits; what is named is there."""
-    for name in ("load", "payload", "nodes", "patterns", "kernels"):
+    for name in ("load", "payload", "nodes", "patterns", "kernels", "pool", "stages", "hotspot", "channels"):
         for run in load(EXAMPLES / f"{name}.toml").runs:
             network = str(run.settings["network"].name)
             if shared := re.match(r"pool of (\d+) worms|\d channels of (\d+) flits", network):
@@ -184,6 +192,32 @@ def test_targets_of_pools_are_met_or_missed(queues, swept, monkeypatch):
     assert told(1.0) == ["missed", "met", "met", "missed"]
     assert told(1.4) == ["missed", "missed", "missed", "met"]
     assert told(1.6) == ["met", "missed", "missed", "met"]
+
+
+def test_a_hotspot_is_judged_by_the_others(queues, swept, monkeypatch):
+    def told(cycles):
+        monkeypatch.setattr(
+            queues.Swept, "mean", lambda _self, _metric, at: cycles if "pool" in at["network"] else 99.0
+        )
+        return [(target.verdict, target.found) for target in queues.elsewhere(swept["hotspot"])]
+
+    assert told(40.0) == [("met", "40 cycles (discards: 99)")]
+    assert told(41.0) == [("missed", "41 cycles (discards: 99)")]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (Value(1, 0.25, None, None, None), "0.250"),
+        (Value(3, 0.25, 0.1, 0.2456, 0.2544), "0.250 ± 0.004"),
+        (Value(3, 0.25, 0.1, 0.2499, 0.2501), "0.250"),
+        (Value(3, 2710.0, 0.1, 1410.0, 4010.0), "2,710 ± 1,300"),
+        (Value(3, 30.33, 0.6, 28.9, 31.76), "30.3 ± 1.4"),
+    ],
+)
+def test_a_mean_is_told_with_its_interval(queues, value, text):
+    assert queues.between(value) == text
 
 
 def test_the_page_has_every_picture_and_table(queues, swept):

@@ -8,7 +8,8 @@ from lethe.traffic.payload import clipped
 
 from .control import answer, answer_acked, send_held
 from .layouts import Of
-from .unit import About, Fate, JobUnit, RelayPhase
+from .steps import About, Fate, RelayPhase
+from .unit import JobUnit
 
 __all__ = ["add_data"]
 
@@ -166,7 +167,7 @@ def _store(u: JobUnit, a: _Arrived, some, place, known, owing) -> None:
         m.d.comb += [
             u.fills.eq(1), u.makes.eq(~known), u.place_filled.eq(place), u.filled_length.eq(u.message_length),
             u.takes_buffer.eq(free), u.owes.eq(~free),
-            u.state.eq(Mux(free, RecordState.SENDING, RecordState.OWED)), u.was_owing.eq(owing),
+            u.state.eq(Mux(free, RecordState.SENT, RecordState.OWED)), u.was_owing.eq(owing),
         ]  # fmt: skip
     with m.Else():
         m.d.comb += u.untracked.eq(1)
@@ -174,7 +175,6 @@ def _store(u: JobUnit, a: _Arrived, some, place, known, owing) -> None:
         m.d.comb += [
             u.sends.eq(1), u.about.eq(About.HEARD), u.as_it_came.eq(1), sent.of.eq(Of.THROUGH),
             sent.length.eq(u.message_length), sent.number.eq(u.free_buffers.oldest), sent.stored.eq(some),
-            sent.carried.valid.eq(some), sent.carried.record.eq(place),
             *a.becomes(Fate.THROUGH),
         ]  # fmt: skip
     with m.Else():

@@ -1,11 +1,12 @@
 """Control in: what a hop tells (contract of relay, 7.1)."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Mux, Signal
 
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayPhase, To
+from .steps import About, RelayPhase, To
+from .unit import JobUnit
 
 __all__ = ["add_control", "answer", "answer_acked", "send_held"]
 
@@ -29,7 +30,7 @@ def send_held(u: JobUnit) -> None:
     """Data that are held are sent once more; others are in any case."""
     with u.m.If(u.data_held):
         u.m.d.comb += [
-            u.buffer.eq(u.status_now.buffer), u.leaves.eq(1), u.buffer_waits.eq(1), *u.change(RecordState.SENDING),
+            u.buffer.eq(u.status_now.buffer), u.leaves.eq(1), u.buffer_waits.eq(1), *u.change(RecordState.SENT),
         ]  # fmt: skip
 
 
@@ -177,6 +178,6 @@ def _link(u: JobUnit) -> None:
         m.d.comb += _pass(u, To.DOWN, u.own_depth)
         with m.If(~u.found & u.has_way):
             m.d.comb += u.make(RecordState.LINKED)
-        sent = (state == RecordState.SENDING) | (state == RecordState.SENT)
-        with m.If(u.found & ~u.has_data & sent):
-            m.d.comb += u.change(RecordState.LINKED)
+        with m.If(u.found):
+            sent = ~u.has_data & (state == RecordState.SENT)
+            m.d.comb += u.change(Mux(sent, RecordState.LINKED, state))

@@ -15,13 +15,15 @@ from lethe.spec.services.relay import HEADER, Type
 from lethe.spec.trace import fields
 from lethe.spec.wire import CRC8
 
-__all__ = ["HEADER_BITS", "STAMP_BITS", "STAMP_SHIFT", "WAYS", "Of", "RelayLayouts"]
+__all__ = ["HEADER_BITS", "STAMP_BITS", "STAMP_SHIFT", "TIDE_BITS", "WAYS", "Of", "RelayLayouts"]
 
 HEADER_BITS = 8 * HEADER_BYTES
 #: A stamp has so many bits, of a count of cycles from this one on.
 STAMP_BITS, STAMP_SHIFT = 16, exact_log2(STAMP_CYCLES)
 #: Ways of a set of records.
 WAYS = 4
+#: Bits of the count of notices and of PULLs that were heard.
+TIDE_BITS = 4
 #: Bits of a slot in a header, of a depth, of a way.
 _SLOT, _DEPTH, _WAY = 8, 6, 4
 
@@ -149,7 +151,7 @@ class RelayLayouts:
     @cached_property
     def status(self) -> data.StructLayout:
         """What changes of a record, but for whether it has data; these are in the buffer."""
-        return data.StructLayout({"valid": 1, "state": 3, "buffer": self.buffer_bits})
+        return data.StructLayout({"valid": 1, "state": 3, "tide": TIDE_BITS, "buffer": self.buffer_bits})
 
     @cached_property
     def owner(self) -> data.StructLayout:
@@ -157,13 +159,8 @@ class RelayLayouts:
         return data.StructLayout({"valid": 1, "record": self.record_bits})
 
     @cached_property
-    def carried(self) -> data.StructLayout:
-        """What is known of a datagram of relay at the NI: its record, if it has one."""
-        return data.StructLayout({"valid": 1, "record": self.record_bits, "uid": self.uid_bits})
-
-    @cached_property
     def life(self) -> data.StructLayout:
-        """Where it goes, and its name at the NI."""
+        """Where a datagram of relay at the NI goes, and its name there."""
         return data.StructLayout({"destination": self.node_bits, "generation": self.system.format.generation_bits})
 
     @cached_property
@@ -192,7 +189,7 @@ class RelayLayouts:
         return data.StructLayout(
             {
                 "hop": self.node_bits, "header": self.header, "of": Of, "length": self.length_bits,
-                "number": max(self.slot_bits, self.buffer_bits), "stored": 1, "carried": self.carried,
+                "number": max(self.slot_bits, self.buffer_bits), "stored": 1,
             }
         )  # fmt: skip
 

@@ -11,7 +11,8 @@ from lethe.spec.trace import WORD_BITS
 from .arrived import add_data
 from .control import add_control
 from .layouts import RelayLayouts
-from .unit import JobUnit, RelayPhase
+from .steps import RelayPhase
+from .unit import JobUnit
 from .walk import add_walk
 from .work import add_work
 
@@ -67,7 +68,6 @@ class Relay(ServiceUnit):
             hop.given.eq(u.sent),
             hop.given.hop.eq(u.down.hop),
             hop.given.header.eq(u.out),
-            hop.given.carried.uid.eq(u.out.uid),
             host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(RelayJob.DATA, RelayJob.LAUNCH)),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),

@@ -4,7 +4,8 @@ from amaranth.hdl import Mux, Signal
 
 from lethe.spec.services.relay import RecordState, RelayJob, Type
 
-from .unit import About, JobUnit, RelayPhase, To, WalkRows
+from .steps import About, RelayPhase, To, WalkRows
+from .unit import JobUnit
 from .work import end_dead
 
 __all__ = ["add_walk"]
@@ -71,8 +72,10 @@ def _row(u: JobUnit) -> None:
         with m.Case(WalkRows.RECORDS):
             with m.If(u.for_notice & (nobody | facts.up_nobody | facts.turns)):
                 m.d.comb += u.end()
-            with m.Elif(moved & (u.status_now.state != RecordState.ACKED)):
-                m.d.comb += u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth)
+            with m.Elif(moved & (u.status_now.state != RecordState.ACKED) & ~u.is_told):
+                m.d.comb += [
+                    *u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth), *u.change(u.status_now.state),
+                ]  # fmt: skip
         with m.Case(WalkRows.CELLS), m.If(facts.up_nobody):
             m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
         with m.Case(WalkRows.NODES), m.If(u.for_all | ~facts.relation.any()):

@@ -1,4 +1,4 @@
-"""Jobs 7.3 to 7.11: completions, what is launched and told, the host's messages, and what time asks for."""
+"""Jobs 7.4 to 7.11: what is launched and told, the host's messages, and what time asks for."""
 
 from amaranth.hdl import Mux, Signal, Value
 
@@ -7,7 +7,8 @@ from lethe.spec.services.relay import RecordState, RelayJob, Type
 
 from .control import answer
 from .layouts import Of
-from .unit import About, JobUnit, RelayPhase, To
+from .steps import About, RelayPhase, To
+from .unit import JobUnit
 
 __all__ = ["add_work", "end_dead"]
 
@@ -23,9 +24,6 @@ def add_work(u: JobUnit) -> None:
     """Steps of these jobs."""
     m = u.m
     status = u.status_now
-    ended = u.ended.valid & status.valid & (u.message.uid == u.ended.uid)
-    with m.If(u.at(RelayJob.COMPLETION) & ended & (status.state == RecordState.SENDING)):
-        m.d.comb += u.change(RecordState.SENT)
     with m.If(u.at(RelayJob.LAUNCH)):
         _launch(u)
     with m.If(u.at(RelayJob.FEED)):
@@ -54,8 +52,7 @@ def _launch(u: JobUnit) -> None:
     with m.Else():
         m.d.comb += [
             *u.header(Type.DATA, About.RECORD), u.replay.eq(u.kept.launched), sent.of.eq(Of.BUFFER),
-            sent.length.eq(u.message.length), sent.carried.valid.eq(1), sent.carried.record.eq(owner.record),
-            u.buffer.eq(u.launched.number),
+            sent.length.eq(u.message.length), u.buffer.eq(u.launched.number),
         ]  # fmt: skip
         with m.If(~owner.valid):
             m.d.comb += u.gives_buffer.eq(1)

@@ -37,8 +37,7 @@ class Type(enum.IntEnum):
 class RecordState(enum.IntEnum):
     """What a relay knows of a message."""
 
-    SENDING = 1  # a hop with its data is under way, or waits
-    SENT = 2  # that hop has ended
+    SENT = 2  # its data go on, or went
     REQUESTED = 3  # its data were asked for
     OWED = 4  # its data have to be asked for, when there is a buffer
     ACKED = 5  # it has been posted
@@ -46,12 +45,11 @@ class RecordState(enum.IntEnum):
 
 
 class RelayJob(enum.IntEnum):
-    """The jobs of a relay, in the order in which they are asked (section 7 of its contract)."""
+    """The jobs of a relay, in the order in which they are asked; each is 7.x of the contract, and 7.3 is none."""
 
     NONE = 0
     CONTROL = 1
     DATA = 2
-    COMPLETION = 3
     LAUNCH = 4
     TELL = 5
     HOST = 6

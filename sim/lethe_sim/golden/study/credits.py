@@ -28,14 +28,20 @@ CHANNEL, FLAGS = 3, VALID | FIRST | LAST
 ANY = -2
 
 
-def start(k: Parameters, fabric: Fabric) -> None:
-    """Enter in the empty tables of a wired fabric who gives credits to whom, and how many."""
-    ports, nodes, n, channels = int(k.port_count), int(k.nodes), int(k.credit_flits), int(k.channels)
-    table, targets = rows(fabric.ports, Port), rows(fabric.links, Link)[:, Link.target]
+def empty(k: Parameters, fabric: Fabric) -> np.ndarray:
+    """The buffers of a fabric as `rows`, all empty, with all their credits, and nobody to give them back to."""
     buffers = rows(fabric.buffers, Buffer)
     for column in (Buffer.upstream, Buffer.asks, Buffer.only, Buffer.holds, Buffer.holder, Buffer.best, Buffer.passed):
         buffers[:, column] = NONE
-    buffers[:, Buffer.credits] = n
+    buffers[:, Buffer.credits] = int(k.credit_flits)
+    return buffers
+
+
+def start(k: Parameters, fabric: Fabric) -> None:
+    """Enter in the empty tables of a wired fabric who gives credits to whom, and how many."""
+    ports, nodes, channels = int(k.port_count), int(k.nodes), int(k.channels)
+    table, targets = rows(fabric.ports, Port), rows(fabric.links, Link)[:, Link.target]
+    buffers = empty(k, fabric)
     of_unit = buffers.reshape(-1, channels, Buffer.size)
     mine = np.arange(channels)
     for node in range(nodes):

@@ -262,13 +262,13 @@ def store(s, relay):
         if number == NONE:
             tell.relay_event(s, Event.RELAY_UNTRACKED, heard, length(relay))
             if transfer.at_once(s, relay):
-                give_through(s, relay, heard, NONE, NONE)
+                give_through(s, relay, heard, NONE)
             else:
                 beats(s, relay, Beats.DROP)
             return
         records.make(s, relay, number, heard, length(relay))
     entry = entry_at(relay, number)
-    records.fill(entry, heard, length(relay))
+    records.fill(relay, entry, heard, length(relay))
     if free_ones(relay.free_buffers[0]) == 0:
         records.become(relay, entry, RecordState.OWED)
         tell.relay_event(s, Event.RELAY_OWED, heard, length(relay))
@@ -276,22 +276,22 @@ def store(s, relay):
         return
     entry.buffer = take_free(relay, relay.free_buffers[0])
     buffer_at(relay, entry.buffer).record = number
-    records.become(relay, entry, RecordState.SENDING)
+    records.become(relay, entry, RecordState.SENT)
     # Where it does not go at once it waits from the last beat on; until then nothing else may take it.
     buffer_at(relay, entry.buffer).state = Keeping.MOVING
     relay.job_number = entry.buffer
     if transfer.at_once(s, relay):
-        give_through(s, relay, heard, entry.buffer, number)
+        give_through(s, relay, heard, entry.buffer)
     else:
         beats(s, relay, Beats.BUFFER)
 
 
 @jit
-def give_through(s, relay, heard, buffer, number):
+def give_through(s, relay, heard, buffer):
     """The message goes on as it comes."""
     tell.copied(relay.out[0], heard)
     relay.out[0].hop = route_at(relay, heard.target).hop
-    transfer.give(s, relay, Of.THROUGH, buffer, number, length(relay))
+    transfer.give(s, relay, Of.THROUGH, buffer, length(relay))
     relay.job_number = buffer
     beats(s, relay, Beats.THROUGH)
 

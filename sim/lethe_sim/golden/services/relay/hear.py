@@ -124,6 +124,7 @@ def act(s, relay):
         way = relation(relay, heard.hop)
         if way > 0:
             relay.pulled |= 1 << way
+            records.rise(relay)
 
 
 @jit
@@ -240,7 +241,7 @@ def send_held(s, relay, entry):
     if buffer_at(relay, entry.buffer).state == Keeping.HELD:
         unhold(relay, entry.buffer)
         wait_buffer(relay, entry.buffer, s.cycle)
-        records.become(relay, entry, RecordState.SENDING)
+        records.become(relay, entry, RecordState.SENT)
 
 
 @jit
@@ -341,7 +342,7 @@ def link(s, relay, heard):
             return
         if entry.state == RecordState.LINKED and not heard.thru:
             return
-        if entry.buffer == NONE and entry.state in (RecordState.SENDING, RecordState.SENT):
+        if entry.buffer == NONE and entry.state == RecordState.SENT:
             records.become(relay, entry, RecordState.LINKED)
     else:
         number = records.way(relay, heard.source, heard.uid)
@@ -350,4 +351,4 @@ def link(s, relay, heard):
             records.become(relay, entry_at(relay, number), RecordState.LINKED)
     tell.copied(relay.out[0], heard)
     relay.out[0].depth = relay.depth
-    tell.passed_to(s, relay, heard.target)
+    records.told(relay, number, tell.passed_to(s, relay, heard.target))

@@ -7,7 +7,7 @@ from lethe_sim.golden.state import NEVER
 from . import data, hear, transfer, walk, work
 from .state import Beats, HostIn, Moving, Phase, RelayJob, now
 
-_LAST = len(RelayJob) - 1
+_LAST = int(RelayJob.TREE)
 #: Cycles from its beginning until a job acts, short and long; between steps; of a search, beside one for each cell.
 SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 
@@ -15,7 +15,7 @@ SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 @jit
 def is_long(job):
     """Whether a job reads rows that name other rows."""
-    return job in (RelayJob.COMPLETION, RelayJob.LAUNCH) or RelayJob.FEED <= job <= RelayJob.WALK
+    return job == RelayJob.LAUNCH or RelayJob.FEED <= job <= RelayJob.WALK
 
 
 @jit
@@ -37,8 +37,6 @@ def can_begin(s, relay, job):
         return relay.registers[0].state == hear.FULL
     if job == RelayJob.DATA:
         return relay.registers[1].state == hear.FULL
-    if job == RelayJob.COMPLETION:
-        return work.needs_job(s, relay)
     if job == RelayJob.LAUNCH:
         return queue.shows(relay.sending[0], s.cycle) and not transfer.busy(relay)
     if job == RelayJob.TELL:
@@ -55,7 +53,7 @@ def can_begin(s, relay, job):
         return relay.cancel_walk and not relay.cancelling
     if job == RelayJob.OWED:
         return relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and has_room(s, relay)
-    return relay.look_wanted and has_room(s, relay)
+    return job == RelayJob.LOOK and relay.look_wanted and has_room(s, relay)
 
 
 @jit
@@ -76,9 +74,7 @@ def begin(s, relay, job):
     """A job begins."""
     relay.job, relay.last_job, relay.phase = job, job, Phase.FIRST
     relay.job_at = s.cycle + (LONG if is_long(job) else SHORT)
-    if job == RelayJob.COMPLETION:
-        work.begin_completion(s, relay)
-    elif job == RelayJob.LAUNCH:
+    if job == RelayJob.LAUNCH:
         work.begin_launch(s, relay)
     elif job == RelayJob.TELL:
         work.begin_tell(s, relay)
@@ -110,8 +106,6 @@ def act(s, relay):
         control(s, relay)
     elif job == RelayJob.DATA:
         data.act(s, relay)
-    elif job == RelayJob.COMPLETION:
-        work.completion(relay)
     elif job == RelayJob.LAUNCH:
         work.launch(s, relay)
     elif job == RelayJob.TELL:

@@ -11,6 +11,7 @@ from lethe_sim.golden.state import NONE
 
 from . import tell
 from .state import (
+    TIDE_MASK,
     Keeping,
     Moving,
     Of,
@@ -68,13 +69,14 @@ def make(s, relay, number, header, length):
     entry = entry_at(relay, number)
     entry.valid, entry.source, entry.incarnation, entry.uid = 1, header.source, header.incarnation, header.uid
     entry.stamp, entry.buffer, entry.state = stamp(relay, s.cycle), NONE, 0
-    fill(entry, header, length)
+    fill(relay, entry, header, length)
     relay.known += 1
 
 
 @jit
-def fill(entry, header, length):
+def fill(relay, entry, header, length):
     """A record has what the header has."""
+    entry.tide = relay.tide - 1 & TIDE_MASK
     entry.prev, entry.target, entry.slot, entry.cls, entry.length = (
         header.prev, header.target, header.slot, header.cls, length
     )  # fmt: skip
@@ -159,3 +161,22 @@ def free_head(s, relay, target, status, cause):
 def posted(s, relay, target):
     """The first message to a destination is posted."""
     return free_head(s, relay, target, Status.ACCEPTED, Cause.NONE)
+
+
+@jit
+def rise(relay):
+    """LINKs that were told until now may have to be told again."""
+    relay.tide = relay.tide + 1 & TIDE_MASK
+
+
+@jit
+def is_told(relay, entry):
+    """Whether LINK of a message was told since the last notice, and since a PULL was heard."""
+    return entry.tide == relay.tide
+
+
+@jit
+def told(relay, number, went):
+    """LINK of the message of a record, if there is one, went to its next hop, or did not."""
+    if number != NONE and went:
+        entry_at(relay, number).tide = relay.tide

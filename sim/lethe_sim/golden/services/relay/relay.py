@@ -86,7 +86,7 @@ def take(s):
     if host.passes_completion(s, relay):
         below.completion_ready = above.completion_ready and not host.shows_own(s, relay)
     elif s.below.shows.completion_valid:
-        below.completion_ready = work.needs_no_job(s, relay) or jobs.chosen(s, relay) == RelayJob.COMPLETION
+        below.completion_ready = 1
     records, beats = above.deliver_ready & 1, above.deliver_data_ready & 1
     for fifo in range(2):
         if hear.takes_record(relay, fifo):
@@ -133,7 +133,7 @@ def step(s):
         relay.asking, relay.pulled = pulled, relay.pulled & ~pulled
     elif passes and relay.walking:
         walk.go_on(relay)
-    if s.below.shows.completion_valid and work.needs_no_job(s, relay):
+    if s.below.shows.completion_valid and work.is_own(s, relay):
         work.take_at_once(s, relay)
     relay.free_slots[0].fresh = relay.free_cells[0].fresh = relay.free_buffers[0].fresh = 0
     if s.below.shows.accepted_valid:

@@ -20,6 +20,7 @@ CONTROL_IN, DATA_IN, CONTROL_OUT, DATA_OUT, BEATS = 0, 2, 4, 6, 8
 SHOWN, READ = 8, 4
 STAMP_SHIFT = STAMP_CYCLES.bit_length() - 1
 STAMP_MASK = (1 << 16) - 1
+TIDE_MASK = 15
 
 
 class HostIn(IntEnum):
@@ -178,6 +179,7 @@ class HopRecord(Record):
     state: int
     buffer: int
     stamp: int
+    tide: int  # that in which LINK of it was told last
 
 
 class HopBuffer(Record):
@@ -193,8 +195,6 @@ class HopRow(Record):
     """A slot of the NI."""
 
     mine: int
-    record: int
-    uid: int
     destination: int
     generation: int
 
@@ -321,7 +321,6 @@ class Relay(Record):
     moving: int  # the data transfer
     moving_of: int
     moving_number: int  # the slot, the buffer (or `NONE`)
-    moving_record: int
     moving_length: int
     moving_beat: int
     moving_left: int
@@ -334,7 +333,6 @@ class Relay(Record):
     job_at: int
     phase: int
     job_number: int
-    job_uid: int
     job_beats: int  # `Beats`, of data in
     job_left: int
     job_from: int  # beats are taken from this cycle on
@@ -345,6 +343,7 @@ class Relay(Record):
     look: int
     owed_row: int
     pulled: int
+    tide: int  # notices, and PULLs that were heard
     notice_wanted: int
     walking: int  # 0, or 1: for a PULL, 2: for a notice
     asking: int
@@ -450,8 +449,6 @@ def start(relay, cycle, ready_from):
     fill(relay, relay.free_slots[0])
     fill(relay, relay.free_cells[0])
     fill(relay, relay.free_buffers[0])
-    for number in range(relay.ni_slots):
-        row_at(relay, number).record = NONE
     begin(relay, cycle, ready_from)
 
 

@@ -117,7 +117,7 @@ def name(header):
 
 @jit
 def told(s, relay, hop):
-    """The header goes to a hop."""
+    """The header goes to a hop; returns whether there was room for it."""
     out, event = relay.out[0], Event.RELAY_TOLD
     out.hop = hop
     waiting = relay.telling[0]
@@ -131,6 +131,7 @@ def told(s, relay, hop):
         event = Event.RELAY_DROPPED
     shown = 0 if out.type == Type.PULL else out.uid & LOW_UID
     site.tell(s, RELAY_TELLS, event_word(event, detail(out), hop, 0), extra(shown), name(out))
+    return event == Event.RELAY_TOLD
 
 
 @jit
@@ -143,18 +144,16 @@ def give_control(s, relay, header):
 
 @jit
 def told_to(s, relay, node):
-    """To the route to a node."""
+    """To the route to a node; returns whether it went."""
     hop = route_at(relay, node).hop
-    if hop != s.node:
-        told(s, relay, hop)
+    return told(s, relay, hop) if hop != s.node else False
 
 
 @jit
 def passed_to(s, relay, node):
     """The same, but not back to where it came from."""
     hop = route_at(relay, node).hop
-    if hop not in (s.node, relay.heard[0].hop):
-        told(s, relay, hop)
+    return told(s, relay, hop) if hop not in (s.node, relay.heard[0].hop) else False
 
 
 @jit

@@ -40,10 +40,10 @@ def at_once(s, relay):
 
 
 @jit
-def give(s, relay, of, number, record, length):
+def give(s, relay, of, number, length):
     """The transfer of data has the header in `out`, and a source of beats."""
     tell.copied(relay.told_data[0], relay.out[0])
-    relay.moving, relay.moving_of, relay.moving_number, relay.moving_record = Moving.RECORD, of, number, record
+    relay.moving, relay.moving_of, relay.moving_number = Moving.RECORD, of, number
     relay.moving_length, relay.moving_beat = length, 0
     relay.moving_left = payload_flits(s.k, length + tell.HEADER_BYTES) - relay.header_beats
     relay.read_from, relay.read = s.cycle + 1, 0
@@ -213,11 +213,10 @@ def accepted(s, relay, moving):
     """A datagram has its slot: of a transfer, or of the host."""
     shows = s.below.shows
     row = row_at(relay, shows.accepted_slot)
-    row.mine, row.record, row.generation = 1, NONE, shows.accepted_generation
+    row.mine, row.generation = 1, shows.accepted_generation
     if shows.accepted_control:
         row.destination = relay.told_control[0].hop
     elif moving != Moving.IDLE:
-        row.destination, row.uid = relay.told_data[0].hop, relay.told_data[0].uid
-        row.record = relay.moving_record
+        row.destination = relay.told_data[0].hop
     else:
         row.mine = 0

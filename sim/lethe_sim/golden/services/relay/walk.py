@@ -131,10 +131,10 @@ def record(s, relay, entry):
     if relay.walking == FOR_NOTICE and (s.node in (up, down) or up == down):
         records.end(s, relay, entry, Event.RELAY_FORGOT)
         return
-    if entry.state != RecordState.ACKED and moved(relay, entry.target):
+    if entry.state != RecordState.ACKED and moved(relay, entry.target) and not records.is_told(relay, entry):
         out = tell.of_entry(relay, Type.LINK, entry)
         out.depth = relay.depth
-        tell.told_to(s, relay, entry.target)
+        records.told(relay, relay.walk_row, tell.told_to(s, relay, entry.target))
 
 
 @jit
@@ -184,6 +184,7 @@ def tree(s, relay):
         route.hop, route.way = word.hop if sound else s.node, word.cls if sound else 0
         return
     relay.bank = 1 - relay.bank
+    records.rise(relay)
     relay.host_waits = 0
     relay.told, relay.depth = 1, word.depth
     if word.target != s.node:

@@ -1,4 +1,4 @@
-"""Jobs 7.3 to 7.11: completions, what is launched and told, the host's messages, and what time asks for."""
+"""Completions and jobs 7.4 to 7.11: what is launched and told, the host's messages, and what time asks for."""
 
 from lethe.spec.events import RELAY_MESSAGE, Cause, Event, Status
 from lethe.spec.services.relay import MODE, RecordState, RelayJob, Type
@@ -41,17 +41,9 @@ LOOK = 64
 
 
 @jit
-def needs_job(s, relay):
-    """Whether the completion that is offered below is that of a record's data."""
-    row = row_at(relay, s.below.shows.slot)
-    return s.below.shows.completion_valid and row.mine and row.record != NONE
-
-
-@jit
-def needs_no_job(s, relay):
-    """Whether it is relay's, and of no record: it is taken at once."""
-    row = row_at(relay, s.below.shows.slot)
-    return row.mine and row.record == NONE
+def is_own(s, relay):
+    """Whether the completion that is offered below is that of a hop."""
+    return row_at(relay, s.below.shows.slot).mine
 
 
 @jit
@@ -60,24 +52,6 @@ def take_at_once(s, relay):
     row_at(relay, s.below.shows.slot).mine = 0
     if relay.job == RelayJob.CANCEL and relay.cancel_row == s.below.shows.slot:
         relay.job_number = 0
-
-
-@jit
-def begin_completion(s, relay):
-    """The completion is taken; what the slot is about is of now, since it is free."""
-    row = row_at(relay, s.below.shows.slot)
-    relay.job_number, relay.job_uid = row.record, row.uid
-    row.mine = 0
-
-
-@jit
-def completion(relay):
-    """A hop with data has ended (RELM-18)."""
-    if relay.job_number == NONE:
-        return
-    entry = entry_at(relay, relay.job_number)
-    if entry.valid and entry.uid == relay.job_uid and entry.state == RecordState.SENDING:
-        records.become(relay, entry, RecordState.SENT)
 
 
 @jit
@@ -97,7 +71,7 @@ def launch(s, relay):
             out = tell.of_slot(s, relay, Type.DATA, slot)
             out.slot, out.replay, out.hop = relay.job_number, slot.sent, route_at(relay, slot.target).hop
             slot.sent = 1
-            transfer.give(s, relay, Of.SLOT, relay.job_number, NONE, slot.length)
+            transfer.give(s, relay, Of.SLOT, relay.job_number, slot.length)
         return
     number = relay.job_number - relay.slots
     buffer = buffer_at(relay, number)
@@ -112,7 +86,7 @@ def launch(s, relay):
     out = tell.of_entry(relay, Type.DATA, entry)
     out.replay, out.hop = buffer.kept, hop
     buffer.state = Keeping.MOVING
-    transfer.give(s, relay, Of.BUFFER, number, buffer.record, entry.length)
+    transfer.give(s, relay, Of.BUFFER, number, entry.length)
 
 
 @jit

@@ -197,6 +197,29 @@ def test_hops_and_control_of_a_message():
     assert told == [Type.ACKED] * hops + [Type.ACKACKED] * hops
 
 
+def test_a_walk_does_not_tell_again():
+    """M30: of what was told by LINK since the last notice and PULL, unless data of it came or its record ended."""
+    faults = deaths((0, 600), (2, 600), (5, 600))
+    golden = Golden(relay_system(16, faults=faults, relay={"records": 256, "spread": 100}), record=True)
+    seen = finished(golden, 60_000, dead=(0, 2, 5))
+    passed = {(one.node, one.cycle) for one in seen if one.event == Event.RELAY_HEARD}
+    told: dict[int, set[tuple[int, int]]] = {node: set() for node in range(16)}
+    walked = 0
+    for one in seen:
+        mine, message = told[one.node], (one.uid, one.extra)
+        kind, thru = one.detail >> 3, one.detail & 4
+        if one.event == Event.RELAY_NOTICE or (one.event == Event.RELAY_HEARD and kind == Type.PULL):
+            mine.clear()
+        elif one.event in (Event.RELAY_HOP, Event.RELAY_OWED, Event.RELAY_FORGOT, Event.RELAY_EXPIRE):
+            mine.discard(message)
+        elif one.event == Event.RELAY_TOLD and kind == Type.LINK and one.uid >> 44 != one.node and not thru:
+            walks = (one.node, one.cycle) not in passed
+            assert not walks or message not in mine, one
+            mine.add(message)
+            walked += walks
+    assert walked > 20
+
+
 @pytest.mark.parametrize("length", [0, 8, 20, 48])
 def test_latency_of_an_idle_relay(length):
     """From the last flit in to the first out: control in 24 cycles, DATA in one more for each beat of the message."""

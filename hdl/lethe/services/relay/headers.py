@@ -1,0 +1,62 @@
+"""What was heard: the header and the sender of what a job is about (contract of relay, 7)."""
+
+import typing
+
+from amaranth.hdl import Mux, Signal
+
+from lethe.spec.sections.relay import HEADER_BYTES
+from lethe.spec.services.relay import RelayJob, Type
+
+if typing.TYPE_CHECKING:
+    from .unit import JobUnit
+
+__all__ = ["add_headers"]
+
+
+def add_headers(u: "JobUnit") -> None:
+    """What was heard: of control, or of data if that is the next.  ``coming`` is a cycle earlier, for tables."""
+    m, of = u.m, u.of
+    of_data, u.coming, u.heard = Signal(), Signal(of.header), Signal(of.header)
+    u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
+    u.message_length = Signal(of.length_bits)
+    m.d.comb += [
+        of_data.eq(
+            Mux(
+                u.busy,
+                u.job == RelayJob.DATA,
+                u.data_in.full & (~u.control_in.full | (u.last == RelayJob.CONTROL)),
+            )
+        ),
+        u.coming_sender.eq(Mux(of_data, u.data_in.source, u.control_in.source)),
+    ]
+    bits = Mux(of_data, u.data_in.bits, u.control_in.bits)
+    m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.header.members]
+    m.d.sync += [
+        u.heard.eq(u.coming), u.sender.eq(u.coming_sender),
+        u.message_length.eq(u.data_in.length - HEADER_BYTES),
+    ]  # fmt: skip
+
+    def sound(register, kinds, length, cls):
+        wire = of.wire_fields(register.bits)
+        nodes = (wire["source"] < of.nodes) & (wire["target"] < of.nodes)
+        if of.nodes < 1 << of.node_bits:
+            nodes &= register.source < of.nodes
+        to_itself = (wire["source"] == wire["target"]) & (wire["type"] != Type.PULL)
+        return nodes & length & (register.cls == cls) & kinds(wire["type"]) & ~to_itself
+
+    u.sound_control, u.sound_data = Signal(), Signal()
+    u.own, u.here = Signal(), Signal()
+    control, data_in = u.control_in, u.data_in
+    m.d.sync += [
+        u.sound_control.eq(
+            sound(
+                control, lambda kind: (kind >= Type.ACKED) & (kind <= Type.PULL), control.length == HEADER_BYTES,
+                of.control_class,
+            )
+        ),
+        u.sound_data.eq(
+            sound(data_in, lambda kind: kind == Type.DATA, data_in.length >= HEADER_BYTES, of.data_class)
+        ),
+        u.own.eq(u.coming.source == u.node),
+        u.here.eq(u.coming.target == u.node),
+    ]  # fmt: skip

@@ -1,0 +1,108 @@
+"""Routes in two banks, and where the datagrams of relay at the NI go (contract of relay, 4)."""
+
+import typing
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.utils import ceil_log2
+
+from lethe.lib.memory import Ram
+from lethe.lib.table import Words
+from lethe.spec.services.relay import RelayJob
+
+from .steps import WalkRows
+
+if typing.TYPE_CHECKING:
+    from .unit import JobUnit
+
+__all__ = ["add_routes", "add_rows"]
+
+
+def add_routes(u: "JobUnit") -> None:
+    """The routes, and which of them a job asks for."""
+    m, of = u.m, u.of
+    bits = ceil_log2(max(2, of.nodes))
+    deep = 2 << bits
+    m.submodules.ups = ups = Ram(of.node_bits, deep)
+    m.submodules.downs = downs = Ram(of.down, deep)
+    m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
+    m.submodules.related = related = Words(1, deep, ("walk",))
+    u.routes = Signal()  # a route is written, in the other bank
+    word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
+    at = Cat(word.target[:bits], ~u.bank)
+    relation = Signal(4)
+    m.d.comb += [
+        good.eq(word.hop < of.nodes),
+        hop.eq(Mux(good, word.hop, u.node)),
+        way.eq(Mux(good, word.way, 0)),
+        relation.eq(Mux(hop == word.target, way, 0)),
+    ]
+    for ram, value in ((ups, hop), (downs, Cat(hop, way)), (relations, relation)):
+        m.d.comb += [
+            ram.write_en.eq(u.routes), ram.write_addr.eq(at), Value.cast(ram.write_data).eq(value),
+        ]  # fmt: skip
+    m.d.comb += [
+        related.write_en.eq(u.routes), related.write_addr.eq(at), related.write.eq(relation.any()),
+        related.walk_addr.eq(Cat(u.walk_row[:bits], u.bank)),
+    ]  # fmt: skip
+
+    # Up and down: those of what was heard, but for long jobs.
+    up_node, down_node, down_bank = Signal(of.node_bits), Signal(of.node_bits), Signal()
+    m.d.comb += [up_node.eq(u.coming.source), down_node.eq(u.coming.target), down_bank.eq(u.bank)]
+    u.life = Words(of.life, of.ni_slots, ("cancelled",))
+    m.submodules.life = u.life
+    m.d.comb += u.life.cancelled_addr.eq(u.cancel_row)
+    with m.If(u.doing(RelayJob.FEED)):
+        m.d.comb += up_node.eq(u.fed)
+    with m.If(u.doing(RelayJob.CANCEL)):
+        m.d.comb += up_node.eq(u.life.cancelled.destination)
+    with m.If(u.doing(RelayJob.OWED, RelayJob.WALK)):
+        m.d.comb += up_node.eq(u.message.source)
+        with m.If(u.doing(RelayJob.WALK) & (u.walk == WalkRows.CELLS)):
+            m.d.comb += up_node.eq(u.cell.source)
+    with m.If(u.doing(RelayJob.LAUNCH, RelayJob.LOOK, RelayJob.WALK)):
+        m.d.comb += down_node.eq(u.slot.target)
+        recorded = Mux(u.job == RelayJob.LAUNCH, u.launched.buffered, u.walk == WalkRows.RECORDS)
+        with m.If((u.job != RelayJob.LOOK) & recorded):
+            m.d.comb += down_node.eq(u.message.target)
+    # In a walk the route of the other bank is asked for a cycle later.
+    with m.If(u.doing(RelayJob.WALK) & (u.count == 4)):
+        m.d.comb += down_bank.eq(~u.bank)
+    relation_bank = Signal()
+    relation_node = Signal(of.node_bits)
+    m.d.comb += [
+        relation_bank.eq(Mux(u.doing(RelayJob.WALK), ~u.bank, u.bank)),
+        relation_node.eq(Mux(u.doing(RelayJob.WALK), u.walk_row, u.coming_sender)),
+        ups.read_addr.eq(Cat(up_node[:bits], u.bank)),
+        downs.read_addr.eq(Cat(down_node[:bits], down_bank)),
+        relations.read_addr.eq(Cat(relation_node[:bits], relation_bank)),
+    ]
+    now, before = Signal(of.down), Signal(of.down)
+    with m.If(u.count == 3):
+        m.d.sync += now.eq(downs.read_data)
+    with m.If(u.count == 2):
+        m.d.sync += before.eq(downs.read_data)
+    u.up, u.relation, u.before = ups.read_data, relations.read_data, before
+    u.down = Signal(of.down)
+    m.d.comb += u.down.eq(Mux(u.doing(RelayJob.WALK), now, downs.read_data))
+    with m.Switch(u.walk):
+        for rows, used in (
+            (WalkRows.SLOTS, u.lives.walk), (WalkRows.RECORDS, u.valid.walk),
+            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, related.walk),
+        ):  # fmt: skip
+            with m.Case(rows):
+                m.d.comb += u.used.eq(used)
+
+
+def add_rows(u: "JobUnit") -> None:
+    """Rows of the slots of the NI."""
+    m, accepted = u.m, u.below.accepted
+    moving, control = u.hop.now, accepted.control
+    takes = accepted.valid & (control | ~u.hop.idle)
+    m.d.comb += [
+        u.life.write_en.eq(takes),
+        u.life.write_addr.eq(accepted.slot),
+        u.life.write.generation.eq(accepted.generation),
+        u.life.write.destination.eq(Mux(control, u.control.destination, moving.hop)),
+    ]
+    ended = u.below.completion.payload.slot
+    m.d.sync += u.mine.eq((u.mine | Mux(takes, 1 << accepted.slot, 0)) & ~Mux(u.completions.takes_below, 1 << ended, 0))

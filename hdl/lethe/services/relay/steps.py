@@ -1,0 +1,74 @@
+"""The words of jobs: phases, fates, what a header is about and where it goes; cycles; orders of uids and lives."""
+
+from amaranth.hdl import Const, Value
+from amaranth.lib import enum
+
+__all__ = [
+    "LONG", "SEARCH", "SHORT", "STEP", "About", "Fate", "RelayPhase", "To", "WalkRows", "is_below", "is_newer",
+]  # fmt: skip
+
+#: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
+SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
+
+
+class RelayPhase(enum.Enum, shape=4):
+    """What the next step of a job is for."""
+
+    FIRST = 0
+    FREE = 1  # slots of a stream, up to one, or all of a dead destination
+    ACK = 2  # records before one that is ACKED
+    FORGET = 3  # records before one that has ended
+    SEARCH = 4  # whether the message is parked
+    CLEAR = 5  # parked cells of an older incarnation
+    JUDGE = 6
+    STORE = 7  # after an eviction
+    RELEASE = 8  # a parked message whose turn it is
+    ANSWER = 9
+    DUE = 10  # the oldest held buffer
+    STREAM = 11  # only beats are left
+
+
+class Fate(enum.Enum, shape=2):
+    """What becomes of the beats of data in."""
+
+    DROP = 0
+    CELL = 1
+    BUFFER = 2
+    THROUGH = 3
+
+
+def is_below(uid, mark) -> Value:
+    """Whether a uid is at or below another."""
+    return ~(mark - uid)[: len(mark)][-1]
+
+
+def is_newer(incarnation, known) -> Value:
+    """Whether an incarnation is newer than another."""
+    ahead = (incarnation - known)[: len(known)]
+    return ahead.any() & ~ahead[-1] if len(known) > 1 else Const(0, 1)
+
+
+class About(enum.Enum, shape=2):
+    """What a header is about: what was heard of, the message of the slot or record looked at, what is posted."""
+
+    HEARD = 0
+    SLOT = 1
+    RECORD = 2
+    POSTED = 3
+
+
+class To(enum.Enum, shape=2):
+    """Where a header goes."""
+
+    UP = 0
+    DOWN = 1
+    NEIGHBOUR = 2
+
+
+class WalkRows(enum.Enum, shape=2):
+    """The rows of a walk."""
+
+    NODES = 0
+    SLOTS = 1
+    RECORDS = 2
+    CELLS = 3

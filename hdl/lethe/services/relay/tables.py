@@ -1,0 +1,191 @@
+"""Tables by node, by slot and by cell, and what a step writes there (contract of relay, 4)."""
+
+import typing
+
+from amaranth.hdl import Mux, Signal
+
+from lethe.lib.memory import Ram
+from lethe.spec.services.relay import RelayJob
+
+from .layouts import Of
+from .steps import RelayPhase
+
+if typing.TYPE_CHECKING:
+    from .unit import JobUnit
+
+__all__ = ["add_tables"]
+
+
+def add_tables(u: "JobUnit") -> None:
+    """The tables, and what steps write there."""
+    m, of = u.m, u.of
+    nodes = of.nodes
+    u.next_head, u.parked_cell = Signal(of.slot_bits), Signal(of.parked)
+    u.given = Signal()  # a message has its uid
+    m.d.comb += u.given.eq(u.at(RelayJob.GIVEN, RelayPhase.FIRST))
+    # By node: whom a job is about.
+    u.to_node, u.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
+    slot_node = Signal(of.node_bits)  # of the slot that is looked at
+    m.d.comb += [u.to_node.eq(u.coming.target), u.from_node.eq(u.coming.source)]
+    with m.If(u.doing(RelayJob.HOST)):
+        m.d.comb += u.to_node.eq(u.host_target)
+    with m.If(u.doing(RelayJob.GIVEN)):
+        m.d.comb += u.to_node.eq(u.host.kept.target)
+    with m.If(u.doing(RelayJob.LOOK, RelayJob.WALK)):
+        m.d.comb += u.to_node.eq(slot_node)
+    with m.If(u.doing(RelayJob.FEED)):
+        m.d.comb += u.from_node.eq(u.fed)
+    m.d.comb += dead_node.eq(Mux(u.doing(RelayJob.HOST, RelayJob.GIVEN), u.to_node, u.from_node))
+    with m.If(u.doing(RelayJob.TELL)):
+        m.d.comb += dead_node.eq(u.waited.hop)
+    new_to, new_from = Signal(of.to), Signal(of.from_)
+    m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
+    m.submodules.to = to = Ram(of.to, nodes)
+    m.submodules.from_ = from_ = Ram(of.from_, nodes)
+    m.submodules.dead = dead = Ram(1, nodes)
+    given, to_word, from_word = u.given, Signal(of.to), Signal(of.from_)
+    u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_node, to_word)
+    writes = u.renews | u.marks | u.releases | u.starves | u.feeds
+    u.cleared(from_, nodes, new_from, writes, u.from_node, from_word)
+    u.kills = Signal()
+    u.cleared(dead, nodes, 0, u.kills, u.tree_word.target, 1)
+    m.d.comb += [
+        to.read_addr.eq(u.to_node), from_.read_addr.eq(u.from_node), dead.read_addr.eq(dead_node),
+    ]  # fmt: skip
+    u.to, u.from_, u.dead = to.read_data, from_.read_data, dead.read_data
+    row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
+    m.d.comb += [
+        to_word.last.eq(Mux(given, u.next_uid, row.last)),
+        to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(given & ~row.live.any(), kept_slot, row.head))),
+        to_word.tail.eq(Mux(given, kept_slot, row.tail)),
+        to_word.live.eq(row.live + given - u.frees_head),
+        to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
+        from_word.known.eq(1),  # of a source that is hungry, too
+        from_word.incarnation.eq(Mux(u.renews, u.heard.incarnation, mine.incarnation)),
+        from_word.mark.eq(Mux(u.renews, of.none, mine.mark)),
+        from_word.slot.eq(Mux(u.renews, 0, mine.slot)),
+        from_word.hungry.eq((mine.hungry | u.starves) & ~u.feeds),
+    ]
+    with m.If(u.marks):
+        m.d.comb += [from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot)]
+    with m.If(u.releases):
+        m.d.comb += [from_word.mark.eq(u.parked_cell.uid), from_word.slot.eq(u.parked_cell.slot)]
+
+    # By slot.
+    m.submodules.slots = slots = Ram(of.slot, of.slots)
+    u.slot_row, u.slot = Signal(of.slot_bits), slots.read_data
+    m.d.comb += [
+        u.slot_row.eq(u.coming.slot),
+        slot_node.eq(u.slot.target),
+        slots.write_en.eq(given | u.stamps_slot),
+        slots.write_addr.eq(Mux(given, kept_slot, u.slot_row)),
+        slots.write_data.eq(u.slot),
+        slots.write_data.stamp.eq(u.now),
+        slots.read_addr.eq(u.slot_row),
+    ]
+    with m.If(given):
+        m.d.comb += [
+            *(slots.write_data[name].eq(u.host.kept[name]) for name in u.host.kept.shape().members),
+            slots.write_data.uid.eq(u.next_uid), slots.write_data.prev.eq(row.last),
+        ]  # fmt: skip
+    with m.If(u.doing(RelayJob.LAUNCH)):
+        m.d.comb += u.slot_row.eq(u.launched.number)
+    with m.If(u.doing(RelayJob.LOOK)):
+        m.d.comb += u.slot_row.eq(u.look)
+    with m.If(u.doing(RelayJob.WALK)):
+        m.d.comb += u.slot_row.eq(u.walk_row)
+    u.lives = u.words("lives", 1, of.slots, "walk", "row", "moving")
+    u.waiting = u.words("waiting", 1, of.slots, "slot")
+    u.was_sent = u.words("was_sent", 1, of.slots, "row")
+    generations = u.words("generations", of.system.format.generation_bits, of.slots, "head", "host")
+    followers = u.words("followers", of.slot_bits, of.slots, "head")
+    endings = u.words("endings", of.ending, of.slots, "head")
+    head, moving = u.to.head, u.hop.now
+    m.d.comb += [
+        u.lives.walk_addr.eq(u.walk_row),
+        u.lives.row_addr.eq(u.slot_row),
+        u.lives.moving_addr.eq(moving.number),
+        u.lives.write_en.eq(given | u.frees_head),
+        u.lives.write_addr.eq(Mux(given, u.host.kept_slot, head)),
+        u.lives.write.eq(given),
+        u.waiting.slot_addr.eq(u.waiting_slot),
+        u.was_sent.row_addr.eq(u.slot_row),
+        generations.head_addr.eq(head),
+        generations.host_addr.eq(u.host.kept_slot),
+        generations.write_en.eq(u.frees_head),
+        generations.write_addr.eq(head),
+        generations.write.eq(generations.head + 1),
+        followers.head_addr.eq(head),
+        followers.write_en.eq(given & u.to.live.any()),
+        followers.write_addr.eq(u.to.tail),
+        followers.write.eq(u.host.kept_slot),
+        endings.head_addr.eq(head),
+        endings.write_en.eq(given),
+        endings.write_addr.eq(u.host.kept_slot),
+        endings.write.tag.eq(u.host.kept_tag),
+        endings.write.uid.eq(u.next_uid),
+    ]
+    m.d.comb += u.next_head.eq(followers.head)
+    u.ending, u.host_generation = endings.head, generations.host
+
+    # A slot waits; one that is launched does no more.
+    launches = u.at(RelayJob.LAUNCH) & ~u.launched.buffered
+    pushes = u.slot_waits & ~u.waiting.slot
+    m.d.comb += [
+        u.waiting.write_en.eq(pushes | launches),
+        u.waiting.write_addr.eq(Mux(launches, u.slot_row, u.waiting_slot)),
+        u.waiting.write.eq(~launches),
+        u.was_sent.write_en.eq(given | (launches & u.sends)),
+        u.was_sent.write_addr.eq(Mux(given, u.host.kept_slot, u.slot_row)),
+        u.was_sent.write.eq(~given),
+        u.sending.i.valid.eq(pushes | u.buffer_waits),
+        u.sending.i.payload.buffered.eq(u.buffer_waits),
+        u.sending.i.payload.number.eq(Mux(u.buffer_waits, u.buffer, u.waiting_slot)),
+    ]
+    # A message ends, and its slot is free unless the transfer reads it.
+    reads = ~u.hop.idle & (moving.of == Of.SLOT)
+    ended = u.completions.ended
+    freed = u.frees_head & (head == moving.number)
+    m.d.comb += [
+        u.free_slots.gives.eq(u.frees_head & ~(reads & (head == moving.number))),
+        u.free_slots.given.eq(head),
+        u.free_slots.ends.eq(u.hop.ends & (moving.of == Of.SLOT) & (~u.lives.moving | freed)),
+        u.free_slots.ended.eq(moving.number),
+    ]
+    with m.If(u.frees_head):
+        m.d.comb += [
+            u.completions.ends.eq(1), ended.slot.eq(of.ni_slots + head), ended.generation.eq(generations.head),
+            ended.destination.eq(u.to_node), ended.tag.eq(u.ending.tag), ended.status.eq(u.status),
+            ended.cause.eq(u.cause),
+        ]  # fmt: skip
+    m.d.sync += u.live.eq(u.live + given - u.frees_head)
+
+    # By cell: what is written is what came, to the oldest that is free.
+    m.submodules.cells = cells = Ram(of.cell, of.cells)
+    u.cell, u.cell_row = cells.read_data, Signal(of.cell_bits)
+    u.is_parked = u.words("is_parked", 1, of.cells, "walk", "search", "row")
+    m.d.comb += [
+        cells.write_en.eq(u.takes_cell),
+        cells.write_addr.eq(u.free_cells.oldest),
+        *(cells.write_data[name].eq(u.heard[name]) for name in of.cell.members if name != "length"),
+        cells.write_data.length.eq(u.message_length),
+        cells.read_addr.eq(u.cell_row),
+        u.post.writes.eq(u.takes_cell),
+        u.post.at.eq(u.free_cells.oldest),
+        u.post.word.eq(cells.write_data),
+        u.post.posts.eq(u.posts),
+        u.post.posted.eq(u.posted),
+        u.is_parked.walk_addr.eq(u.walk_row),
+        u.is_parked.row_addr.eq(u.cell_row),
+        u.is_parked.write_en.eq(u.parks | u.unparks),
+        u.is_parked.write_addr.eq(u.given_cell),
+        u.is_parked.write.eq(u.parks),
+        u.free_cells.takes.eq(u.takes_cell),
+        u.free_cells.gives.eq(u.gives_cell),
+        u.free_cells.given.eq(u.given_cell),
+        u.free_cells.ends.eq(u.post.frees),
+        u.free_cells.ended.eq(u.post.freed),
+        u.hungry.i.valid.eq(u.starves & ~mine.hungry),
+        u.hungry.i.payload.eq(u.from_node),
+    ]
+    m.d.sync += u.parked.eq(u.parked + u.parks - u.unparks)
