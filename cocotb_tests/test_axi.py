@@ -159,13 +159,15 @@ def serve(tmp_path, exported, more: str, bits: int, simulator: str, options=(), 
     move(tmp_path, exported(bits, more, options, bus), simulator, *generation, **clock, **job)
 
 
-SERVICES = pytest.mark.parametrize("more", [pytest.param(FLOW, id="flow"), pytest.param(RELAY, id="relay")])
+SERVICES = pytest.mark.parametrize(
+    "more", [pytest.param(FLOW, id="flow"), pytest.param(RELAY, id="relay", marks=pytest.mark.full)]
+)
 
 
 @SERVICES
 @pytest.mark.parametrize("bits", but([64], [16, 32, 64, 128]))
 def test_messages_of_a_service_pass_in_order(tmp_path, exported, more, bits):
-    serve(tmp_path, exported, more, bits, "verilator", rounds=3)
+    serve(tmp_path, exported, more, bits, "verilator", rounds=1)
 
 
 @pytest.mark.full

@@ -30,7 +30,9 @@ SHORT = small(wire={"flit_bits": 16, "mtu": 4, "generation_bits": 4, "class_bits
 
 
 #: With a service: messages are as long as datagrams without.
-FLOW = small(wire={"flit_bits": 16, "mtu": 14, "class_bits": 1}, flow={"ports": 2, "cells": 2, "in_order": 1}, ni=flow.OF_NI)
+FLOW = small(
+    wire={"flit_bits": 16, "mtu": 14, "class_bits": 1}, flow={"ports": 2, "cells": 2, "in_order": 1}, ni=flow.OF_NI
+)
 RELAY = small(wire={"flit_bits": 16, "mtu": 22, "class_bits": 3}, relay={"slots": 2, "radix": 0}, ni=relay.OF_NI)
 
 
@@ -259,6 +261,8 @@ class DeliverSpecification(wiring.Component):
             Assert(number == (expected + (shown & carries))[:COUNT]),
             Assert(inside == (place != 0)),
             Assert(~inside | (length > place << 1)),
+            # The field of a service has room for more.
+            Assert((~shown | (user.length <= 6)) & (~inside | (length <= 6))),
         ]
         inner = opened(adapter)
         loaded = Signal(2)  # beats of the datagram that were loaded

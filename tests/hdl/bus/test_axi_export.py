@@ -234,17 +234,30 @@ def test_what_does_not_go_together_is_said(options, tmp_path, monkeypatch, capsy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]
 
 
+EXPORT = ("verilog", "my.toml", "--block", "ni", "--bus", "axi")
+
+
 @pytest.mark.parametrize(
-    ("key", "sections"),
-    [
-        ("relay.slots", {"relay": {"slots": 4}, "ni": relay.OF_NI}),
-        ("flow.ports", {"flow": {"ports": 4}, "ni": flow.OF_NI}),
-    ],
+    ("service", "sections"),
+    [("RELAY", {"relay": {"slots": 4}, "ni": relay.OF_NI}), ("FLOW", {"flow": {"ports": 4}, "ni": flow.OF_NI})],
 )
-def test_a_service_that_a_bus_has_no_port_for_is_said(key, sections, tmp_path, monkeypatch, capsys):
-    """Else its host could not reach it."""
+def test_a_service_has_its_streams_and_registers(service, sections, tmp_path, monkeypatch):
+    """And no other ports: all of it is reached over the bus."""
     monkeypatch.chdir(tmp_path)
-    system = System.make(topology={"kind": "wire"}, timers={"ack_limit": 40}, workload={"retry_limit": 30}, **sections)
+    system = System.make(
+        topology={"kind": "wire"}, wire={"mtu": 56, "class_bits": 3}, timers={"ack_limit": 40},
+        workload={"retry_limit": 30}, **sections,
+    )  # fmt: skip
     (tmp_path / "my.toml").write_text(dump(system))
-    assert cli.main(["verilog", "my.toml", "--block", "ni", "--bus", "axi"]) != cli.GOOD
-    assert f"my.toml: {key}: a bus has no port for this service" in capsys.readouterr().err
+    assert cli.main([*EXPORT, "-o", "ni.v", "--list", "ni.json", "--registers", "registers"]) == cli.GOOD
+    streams = {stream["name"] for stream in json.loads((tmp_path / "ni.json").read_text())["streams"]}
+    wanted = {"s_axis_send", "m_axis_deliver", "m_axis_completion"}
+    assert streams == wanted | ({"m_axis_deliver_relay"} if service == "RELAY" else set())
+    (head,) = re.findall(r"module lethe_ni\((.*?)\);", (tmp_path / "ni.v").read_text(), re.DOTALL)
+    ports = set(re.findall(r"\w+", head))
+    assert "s_axil_awvalid" in ports
+    assert not [port for port in ports if re.match("boot|receive|set_|answer|notice|tree_|readable|congested", port)]
+    registers = {"FLOW": ("SET", "ANSWER", "NOTICE", "RECEIVE", "BOOT"), "RELAY": ("ROUTE", "DEATH")}
+    told = next((tmp_path / "registers").glob("*.h")).read_text()
+    names = (f"{service}_SIZES", *registers[service])
+    assert all(re.search(name, told, re.IGNORECASE) for name in names)
