@@ -199,13 +199,13 @@ class Side:
         assert len(keep) == max(1, -(-length // lanes)) * lanes
         return bytes(frame.tdata[:length]), told
 
-    async def take(self, count: int, stream: str = DELIVER) -> list[bytes]:
+    async def take(self, count: int, stream: str = DELIVER, incarnation: int = 1) -> list[bytes]:
         """The payloads of so many deliveries, with flow those of each port together."""
         found, of_ports = [], [[] for _ in range(PORTS)]
         for _ in range(count):
             payload, told = await self.deliver(stream)
             assert (told["source"], told["aborted"], told["cls"]) == (1 - self.number, 0, JOB["cls"].get(stream, 0))
-            assert told.get("incarnation", 1) == 1
+            assert told.get("incarnation", incarnation) == incarnation
             found.append(payload)
             if PORTS:
                 assert told["flags"] & ~REPEATED == WHOLE and told["gap"] in (0, 1)
@@ -454,7 +454,8 @@ async def resets_of_a_node_in_mid_transfer(dut):
     for one, other in ((near, far), (far, near)):
         cocotb.start_soon(one.offer(payloads[one.side], other, first=POOL))
     for one, other in ((near, far), (far, near)):
-        got = await with_timeout(cocotb.start_soon(other.take(MTU + 1)), LIMIT, "us")
+        taker = cocotb.start_soon(other.take(MTU + 1, incarnation=incarnations[one.side]))
+        got = await with_timeout(taker, LIMIT, "us")
         arrived_once(got, payloads[one.side], POOL)
         found = [await with_timeout(cocotb.start_soon(one.end()), LIMIT, "us") for _ in payloads[one.side]]
         assert sorted(end["tag"] for end in found) == [POOL + n for n in range(MTU + 1)]
