@@ -123,7 +123,20 @@ if JIT:
     def _apart(function):
         return _compiled(function, forceinline=False)
 
+    def _name_by_content(function):
+        """Functions of one text that are made of others get the names of these, too.
+
+        Code from disk is linked by name.  Numba tells functions of one name apart by their number in the process that
+        compiled them, and what two processes compiled may have one number: the first that is loaded would be both.
+        """
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        parts = [getattr(cell, "py_func", cell) for cell in cells]
+        names = [f"{part.__module__}.{part.__qualname__}" if callable(part) else repr(part) for part in parts]
+        if names:
+            function.__qualname__ += "_" + hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
+
     def _compiled(function, forceinline=True):
+        _name_by_content(function)
         kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
             # All in one piece: a cycle is many small functions, and calls with their arguments were a quarter of it.

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from lethe.spec.config import System
+from lethe.spec.sections.flow import OF_NI as FLOW_NI
+from lethe.spec.sections.relay import OF_NI as RELAY_NI
+from lethe_sim.golden.compile import JIT
 from lethe_sim.golden.model import Golden
+from lethe_sim.golden.services.stack import stack_of
 from lethe_sim.golden.study.acceptance import stage_acceptance
 from tests.helpers.golden_systems import make
 from tests.helpers.plain_python import printed
@@ -54,3 +58,12 @@ def test_butterfly_accepts_what_patel_says(arity, levels, load):
         assert heads[stage] / (system.nodes * cycles) == pytest.approx(expected, rel=0.005)
         expected = 1 - (1 - expected / arity) ** arity
         assert passed[stage] / (system.nodes * cycles) == pytest.approx(expected, rel=0.005)
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_what_is_made_for_one_service_has_no_name_of_another():
+    """Compiled code from disk is linked by name: of two services that two processes compiled, one would be both."""
+    made = ("ports", "arrange", "step", "reset", "idle", "next_look", "outputs")
+    systems = [System.make(flow={"ports": 4}, ni=FLOW_NI), System.make(relay={"slots": 16}, ni=RELAY_NI)]
+    names = [getattr(stack_of(system.services), name).py_func.__qualname__ for system in systems for name in made]
+    assert len(set(names)) == len(names)
