@@ -435,11 +435,12 @@ def device(quick: bool) -> Iterator[Figure]:
 
 
 def on_axi(quick: bool) -> Iterator[Figure]:
-    """What AXI costs a NI of the preset medium, and the clock of the whole; measured as in `area`.
+    """What AXI costs a NI of the preset medium, and the clock of the whole, as in `area`; with flow for one seed.
 
     The NI's clock is that of a NI alone, whose host port is not timed; on AXI the paths from its host port count, too.
     """
     medium = System.make(preset="medium")
+    flow = System.make(preset="medium", flow={"ports": 16}, ni=OF_NI)
     blocks = {
         "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
         "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
@@ -449,10 +450,13 @@ def on_axi(quick: bool) -> Iterator[Figure]:
         "NI on AXI, store and forward, host clock": Block(
             make=lambda: AxiNi(medium, store=True, host_clock=True), registered="link_i"
         ),
+        "AXI4-Streams of a NI with flow, medium": Block(make=lambda: Streams(flow), registered="", without=()),
+        "registers of a NI with flow, medium": Block(make=lambda: Registers(flow), registered="bus", without=()),
+        "NI with flow, on AXI, medium": Block(make=lambda: AxiNi(flow), registered="link_i"),
     }
     for name, block in list(blocks.items())[: 1 if quick else None]:
         say(f"axi: {name} (Yosys, nextpnr)")
-        yield from _sized(name, block.size(seeds=1 if quick else 3), section="axi")
+        yield from _sized(name, block.size(seeds=1 if quick or "flow" in name else 3), section="axi")
 
 
 #: Cycles after which queues are filled, and in which goodput is counted.

@@ -544,8 +544,9 @@ WRONG = {
     "what is kept is overwritten": (SkidSpecification, Skid, "with m.If(~holds):", "with m.If(1):"),
     "what is kept is late": (SkidSpecification, Skid, "Mux(holds, kept, self.i.payload)", "self.i.payload"),
     "what is wrong stays in the store": (*_STORE, "Mux(fails, first, after_tail)", "after_tail"),
-    "a hole is no fault": (*_STORE, "((i.tkeep & (i.tkeep + 1)[: len(i.tkeep)]) != 0)", "0"),
-    "no length is too much": (*_STORE, "(total > mtu)", "0"),
+    "a hole is no fault": (*_STORE, "hole.eq((i.tkeep & (i.tkeep + 1)[:step]) != 0)", "hole.eq(0)"),
+    "no length is too much": (*_STORE, "((count == most) & held.surplus)", "0"),
+    "an empty beat may be the last": (*_STORE, "(begun & held.empty)", "0"),
 }
 
 

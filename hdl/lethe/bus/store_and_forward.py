@@ -1,6 +1,6 @@
 """Store and forward: a datagram is stored whole, and its length is that of its bytes."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -54,59 +54,76 @@ class StoreAndForward(wiring.Component):
         write, read = memory.write_port(), memory.read_port()
         m.submodules.records = records = Queue(record, RECORDS)
 
-        # Places in memory, with one bit more: the next to leave, the first of what comes, the next to come.
-        head, first, tail = (Signal(depth_bits + 1, name=name) for name in ("head", "first", "tail"))
-        # Bytes so far; something was wrong; what was wrong is being committed.
-        count, wrong, refusing = Signal(range(mtu + len(i.tkeep) + 1)), Signal(), Signal()
-        here, whole, fails = Signal(range(len(i.tkeep) + 1)), Signal(), Signal()
-        begun, total, full, takes = Signal(), Signal.like(count), Signal(), Signal()
+        # A beat is judged by itself as it comes, and with those before it in the cycle after that, or later.  Those are
+        # full, or what they are part of is wrong: so their number says whether there is room for one more.
+        step = len(i.tkeep)
+        most, rest = divmod(mtu, step)  # full beats in the MTU, and bytes beside them
+        judged = data.StructLayout(
+            {
+                **beat.members, "tdest": len(i.tdest), "tuser": before,
+                "bytes": range(step + 1), "empty": 1, "broken": 1, "surplus": 1,
+            }
+        )  # fmt: skip
+        came, held, coming, takes = Signal(), Signal(judged), Signal(judged), Signal()
+        whole, hole = Signal(), Signal()
         m.d.comb += [
+            i.tready.eq(~came | takes),
+            *(coming[name].eq(getattr(i, name)) for name in ("tdata", "tlast", "tdest", "tuser")),
             whole.eq(i.tkeep.all()),
-            full.eq(tail == head ^ (1 << depth_bits)),
-            i.tready.eq(~full & records.i.ready & ~refusing),
-            takes.eq(i.tvalid & i.tready),
-            total.eq(count + here),
-            fails.eq(
-                wrong
-                | ((i.tkeep & (i.tkeep + 1)[: len(i.tkeep)]) != 0)
-                | Mux(i.tlast, begun & ~i.tkeep.any(), ~whole)
-                | (total > mtu)
-            ),
-            write.en.eq((takes & ~fails) | refusing),
-            write.addr.eq(tail[:depth_bits]),
-            write.data.tdata.eq(i.tdata),
-            write.data.tlast.eq(i.tlast | refusing),
+            hole.eq((i.tkeep & (i.tkeep + 1)[:step]) != 0),
+            coming.empty.eq(~i.tkeep.any()),
+            coming.broken.eq(hole | (~i.tlast & ~whole)),
+            coming.surplus.eq(coming.bytes > rest),
         ]
         # The lowest bytes: as many as there are below the first that is missing.
-        for n in range(1, len(i.tkeep) + 1):
+        for n in range(1, step + 1):
             with m.If(i.tkeep[n - 1]):
-                m.d.comb += here.eq(n)
+                m.d.comb += coming.bytes.eq(n)
+        with m.If(i.tready):
+            m.d.sync += [came.eq(i.tvalid), held.eq(coming)]
 
-        told, kept = data.View(before, i.tuser), Signal(record)
+        # Places in memory, with one bit more: the next to leave, the first of what comes, the next to come.
+        head, first, tail = (Signal(depth_bits + 1, name=name) for name in ("head", "first", "tail"))
+        # Beats so far; something was wrong; what was wrong is being committed.
+        count, wrong, refusing = Signal(range(most + 1)), Signal(), Signal()
+        begun, total, full, fails = Signal(), Signal(range(mtu + 2)), Signal(), Signal()
+        m.d.comb += [
+            full.eq(tail == head ^ (1 << depth_bits)),
+            takes.eq(came & ~full & records.i.ready & ~refusing),
+            total.eq(Cat(held.bytes[:-1], count + held.bytes[-1])),
+            fails.eq(wrong | held.broken | (begun & held.empty) | ((count == most) & held.surplus)),
+            write.en.eq(takes | refusing),  # what is wrong is written over
+            write.addr.eq(tail[:depth_bits]),
+            write.data.tdata.eq(held.tdata),
+            write.data.tlast.eq(held.tlast | refusing),
+        ]
+
+        kept = Signal(record)
+        told = [kept.tdest.eq(held.tdest), *(kept.tuser[name].eq(held.tuser[name]) for name in before.members)]
         with m.If(takes):
-            m.d.sync += [count.eq(total), begun.eq(~i.tlast), wrong.eq(fails & ~i.tlast)]
-            with m.If(i.tlast):
+            m.d.sync += [count.eq(count + 1), begun.eq(~held.tlast), wrong.eq(fails & ~held.tlast)]
+            with m.If(held.tlast):
                 m.d.sync += count.eq(0)
             with m.If(~begun):
-                m.d.sync += [kept.tdest.eq(i.tdest), *(kept.tuser[name].eq(told[name]) for name, _ in before)]
-        # The record is made of the first beat, which for a datagram of one beat is the one that comes now.
+                m.d.sync += told
+        # The record is made of the first beat, which for a datagram of one beat is the one that is here now.
         m.d.comb += [
-            records.i.valid.eq((takes & i.tlast & ~fails) | refusing),
+            records.i.valid.eq((takes & held.tlast & ~fails) | refusing),
             records.i.payload.eq(kept),
             records.i.payload.tuser.length.eq(Mux(refusing, mtu + 1, total)),
         ]
         with m.If(~begun & ~refusing):
             m.d.comb += [
-                records.i.payload.tdest.eq(i.tdest),
-                *(records.i.payload.tuser[name].eq(told[name]) for name, _ in before),
+                records.i.payload.tdest.eq(held.tdest),
+                *(records.i.payload.tuser[name].eq(held.tuser[name]) for name in before.members),
             ]
         after_tail = (tail + 1)[: len(tail)]
-        m.d.sync += refusing.eq(takes & i.tlast & fails)
+        m.d.sync += refusing.eq(takes & held.tlast & fails)
         with m.If(refusing):
             m.d.sync += [tail.eq(after_tail), first.eq(after_tail)]
         with m.Elif(takes):
             m.d.sync += tail.eq(Mux(fails, first, after_tail))
-            with m.If(i.tlast & ~fails):
+            with m.If(held.tlast & ~fails):
                 m.d.sync += first.eq(after_tail)
 
         shown, refill = Signal(), Signal()

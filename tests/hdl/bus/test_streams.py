@@ -237,7 +237,7 @@ def test_what_is_stored_leaves_while_the_next_comes():
     simulate(store, host, ni)
     for found in cycles.values():
         assert found == list(range(found[0], found[0] + count * flits))
-    assert cycles["o"][0] == flits + 1  # its last beat came in cycle flits - 1
+    assert cycles["o"][0] == flits + 2  # its last beat came in cycle flits - 1
 
 
 class Pair(wiring.Component):
