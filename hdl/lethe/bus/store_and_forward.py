@@ -25,8 +25,8 @@ class StoreAndForward(wiring.Component):
     which is one beat without bytes.  A datagram that is not so, or longer than the MTU, becomes one beat whose length
     is the MTU + 1: the NI refuses it, and nothing of it is sent.
 
-    It has room for two datagrams of the longest kind: one comes while the other leaves, a beat in each cycle.  A node
-    reset does not touch it.
+    It has room for two datagrams of the longest kind: one comes while the other leaves, a beat in each cycle.  A beat
+    that comes in one cycle is in memory after the next.  A node reset does not touch it.
 
     Parameters
     ----------
@@ -54,8 +54,9 @@ class StoreAndForward(wiring.Component):
         write, read = memory.write_port(), memory.read_port()
         m.submodules.records = records = Queue(record, RECORDS)
 
-        # A beat is judged by itself as it comes, and with those before it in the cycle after that, or later.  Those are
-        # full, or what they are part of is wrong: so their number says whether there is room for one more.
+        # A beat is judged alone in the cycle in which it comes, and together with those before it when it is taken, one
+        # cycle later or more.  Those before it are full, unless the datagram is wrong already: so their number alone
+        # says whether the MTU has room for it.
         step = len(i.tkeep)
         most, rest = divmod(mtu, step)  # full beats in the MTU, and bytes beside them
         judged = data.StructLayout(
@@ -65,14 +66,13 @@ class StoreAndForward(wiring.Component):
             }
         )  # fmt: skip
         came, held, coming, takes = Signal(), Signal(judged), Signal(judged), Signal()
-        whole, hole = Signal(), Signal()
+        hole = Signal()
         m.d.comb += [
             i.tready.eq(~came | takes),
             *(coming[name].eq(getattr(i, name)) for name in ("tdata", "tlast", "tdest", "tuser")),
-            whole.eq(i.tkeep.all()),
             hole.eq((i.tkeep & (i.tkeep + 1)[:step]) != 0),
             coming.empty.eq(~i.tkeep.any()),
-            coming.broken.eq(hole | (~i.tlast & ~whole)),
+            coming.broken.eq(hole | (~i.tlast & ~i.tkeep.all())),
             coming.surplus.eq(coming.bytes > rest),
         ]
         # The lowest bytes: as many as there are below the first that is missing.
