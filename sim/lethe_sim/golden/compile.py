@@ -14,6 +14,7 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -118,16 +119,19 @@ if JIT:
         raise OSError(f"Numba does not start: {error}; check the environment variables NUMBA_*") from None
 
     _config: Any = getattr(numba, "config")  # noqa: B009 (not in its type hints)
+    _njit: Any = numba.njit  # its type hints lack some options
     _DIRECTORY = _cache_directory()
 
     def _apart(function):
         return _compiled(function, forceinline=False)
 
     def _name_by_content(function):
-        """Functions of one text that are made of others get the names of these, too.
+        """Give a closure a name that depends on the functions in it.
 
-        Code from disk is linked by name.  Numba tells functions of one name apart by their number in the process that
-        compiled them, and what two processes compiled may have one number: the first that is loaded would be both.
+        `ports` of a system with flow and `ports` of one with relay have one text, but other functions in their cells.
+        Numba links code from the disk cache by a symbol: the function's name and a number, which counts the functions
+        that the process compiled.  Two processes can give both closures one symbol, and then a process that loads both
+        calls the first for the second.  With the names of the cells in the symbol this cannot be.
         """
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         parts = [getattr(cell, "py_func", cell) for cell in cells]
@@ -137,23 +141,39 @@ if JIT:
 
     def _compiled(function, forceinline=True):
         _name_by_content(function)
+        called = _dispatcher(function, forceinline, from_python=True)
+        # Compiled code calls a version that Python cannot call: the code that converts the arguments was a third of the
+        # compile time, and few functions are called both ways.
+        inside = _dispatcher(_copy(function, f"{function.__qualname__}_inside"), forceinline, from_python=False)
+        # One version for all constants that an argument may be, instead of one for each: half the compile time.
+        called.get_call_template = lambda args, kws: inside.get_call_template(
+            tuple(map(_plainly, args)), {name: _plainly(kind) for name, kind in kws.items()}
+        )
+        called.get_overload = inside.get_overload
+        return called
+
+    def _dispatcher(function, forceinline, from_python):
         kept, _config.CACHE_DIR = _config.CACHE_DIR, _DIRECTORY
         try:
-            # All in one piece: a cycle is many small functions, and calls with their arguments were a quarter of it.
-            compiled: Any = numba.njit(
+            return _njit(
                 # What is made of others at run time is part of its callers, which are on disk.
                 cache=function.__closure__ is None,
                 error_model="numpy",
+                # All in one piece: a cycle is many small functions, and calls with arguments were a quarter of it.
                 forceinline=forceinline,
+                no_cfunc_wrapper=True,
+                no_cpython_wrapper=not from_python,
             )(function)
         finally:
             _config.CACHE_DIR = kept
-        # One version for all constants that an argument may be, instead of one for each: half the compile time.
-        template = compiled.get_call_template
-        compiled.get_call_template = lambda args, kws: template(
-            tuple(map(_plainly, args)), {name: _plainly(kind) for name, kind in kws.items()}
+
+    def _copy(function, qualname):
+        copy = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
         )
-        return compiled
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__module__, copy.__qualname__ = function.__module__, qualname
+        return copy
 
     def _plainly(kind):
         return kind.dtype if isinstance(kind, types.IntEnumMember) else types.unliteral(kind)
