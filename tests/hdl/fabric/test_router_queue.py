@@ -15,8 +15,7 @@ from lethe.spec.events import Event, Kind
 from lethe.spec.pin import key_hash, pinned
 from lethe.spec.wire import KIND_BITS
 from lethe.verilog import to_rtlil
-from tests.helpers.queue_bench import SALT, Bench, body, head, system, together, worm
-from tests.helpers.queue_reference import Flit
+from tests.helpers.queue_bench import Bench, Flit, body, head, system, together, worm
 
 LATE = 1000  # a patience that does not end here
 
@@ -209,7 +208,7 @@ def test_heads_that_climb_are_pinned_and_acks_take_the_way_of_their_sends():
     bench = Bench(system("tree", arity=4, levels=2, wire={"flit_bits": 64, "mtu": 4}), 0, 1, LATE)
     wire = bench.wire
     keys = [(source, to, slot) for source in range(4) for to in (5, 9, 14) for slot in range(4)]
-    chosen = defaultdict(set)
+    salt, chosen = bench.reference.router.salt, defaultdict(set)
     heads = []
     for source, to, slot in keys:
         heads += [head(wire, to, last=True, kind=kind, source=source, slot=slot) for kind in (Kind.SEND, Kind.FORGET)]
@@ -219,9 +218,9 @@ def test_heads_that_climb_are_pinned_and_acks_take_the_way_of_their_sends():
     for (source, to, slot), at in zip(keys, range(0, len(heads), 3), strict=True):
         send, forget, ack = (played[at + i][1][0] for i in range(3))
         assert send[0] == forget[0] == ack[0] == Event.FORWARD
-        hashed = key_hash(wire, SALT, kind=Kind.SEND, source=source, destination=to, slot=slot)
+        hashed = key_hash(wire, salt, kind=Kind.SEND, source=source, destination=to, slot=slot)
         assert send[1] == forget[1] == 4 + pinned(hashed, 0, 4)
-        back = key_hash(wire, SALT, kind=Kind.SEND, source=to, destination=source, slot=slot)
+        back = key_hash(wire, salt, kind=Kind.SEND, source=to, destination=source, slot=slot)
         assert ack[1] == 4 + pinned(back, 0, 4)
         chosen[source].add(send[1])
     assert all(len(ports) > 1 for ports in chosen.values())
