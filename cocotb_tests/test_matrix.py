@@ -46,6 +46,8 @@ FLOW_CYCLES = 10_000
 HARSH, CARRIED = 4, 200
 #: Cycles with paths.
 PATHS_CYCLES = 10_000
+#: Of the systems with relay five small ones, in which nodes die: a crossbar twice, a butterfly, a tree and a mesh.
+RELAY_QUICK = (6, 8, 14, 17, 41)
 #: What a loop shows.
 LOOPED = {"LOOPED", "LOOP_COMPLETE", "LOOP_TAKE", "LOOP_RESET"}
 
@@ -84,7 +86,7 @@ def test_system_with_options(number):
     assert result.cycles >= CYCLES + AFTER and result.digest == result.golden_digest
 
 
-@pytest.mark.parametrize("number", but([4], range(10)))
+@pytest.mark.parametrize("number", but([], range(10)))
 def test_system_with_paths(number):
     """Trees whose senders choose the paths, without and with queues and pools; slots linger."""
     system = draw(number, kind="tree", cycles=PATHS_CYCLES, options=number % 2 > 0)
@@ -173,7 +175,7 @@ def test_hostile_hosts_of_flow(number, request):
     system = hosted.draw(number, cycles=HOSTED_CYCLES)
     system = with_flow(system, random.Random(f"lethe flow {number}"), HOSTED_CYCLES)
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_hostile_hosts_of_flow[{number}]' --full --seeds {{seeds}}"
-    result = hosted.hold(system, request.config.getoption("--seeds") or 2, HOSTED_CYCLES, reproduce=again)
+    result = hosted.hold(system, request.config.getoption("--seeds") or 1, HOSTED_CYCLES, reproduce=again)
     assert not result.report, result.report
     assert result.seen.keys() >= {"FLOW_REFUSED", "FLOW_END", "FLOW_TOLD", "FLOW_HEARD", "FLOW_PEER", "FLOW_RESET"}
 
@@ -183,7 +185,7 @@ def _of_relay(number: int) -> System:
     return with_relay(system, random.Random(f"lethe relay {number}"), HOSTED_CYCLES)
 
 
-@pytest.mark.parametrize("number", but((0, 6, 7, 8, 9), range(100)))
+@pytest.mark.parametrize("number", but(RELAY_QUICK, range(100)))
 def test_system_with_relay(number):
     """Generators that send messages of relay; nodes die, some are said to be dead and live, some are reset."""
     system = _of_relay(number)

@@ -9,7 +9,7 @@ _EITHER_END = {"incarnations": 2, "resets": (0, 1)}
 _SMALL = {"generations": 2, "acks": 1}
 _LINGER = {"order": "", "linger": True}
 
-#: Searched in the quick tests: name → (setting, states, moves).
+#: Searched in the quick tests, but for two: name → (setting, states, moves).
 QUICK: dict[str, tuple[Setting, int, int]] = {
     "one slot, everything": (
         Setting(**_SMALL, **_EITHER_END, reply_depth=0, cancel=True, give_up=True, quarantine=True),
