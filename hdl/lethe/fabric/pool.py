@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -142,7 +142,7 @@ class Pool(wiring.Component):
         for b in worms:
             begins = [following[o][b] & ~self.held[o] for o in range(fixed)]
             m.d.comb += self.head[b].eq(_any(begins) | given[b])
-            more.append(self._buffer(m, b, takes[b], taken[b], starts[b], sources[b], flits, heads, bodies, going[b]))
+            more.append(self._buffer(m, b, takes[b], starts[b], sources[b], flits, heads, bodies, going[b]))
             stays = (given[b] | (going[b] & self.o[b].valid)).replicate(ports) & routes[b]
             m.d.comb += [
                 self.asks.word_select(b, ports).eq(stays | Cat(*begins)),
@@ -284,7 +284,6 @@ class Pool(wiring.Component):
         m,
         b: int,
         takes: Value,
-        taken: Value,
         starts: Value,
         source: Signal,
         flits: list[Value],
@@ -311,22 +310,24 @@ class Pool(wiring.Component):
         write, write_flags = memory.write_port(), flags.write_port()
         written, ends = Signal(range(count_of), name=f"written{b}"), Signal(name=f"ends{b}")
         incoming = data.View(flit_layout(self._wire), Signal(len(flits[0]), name=f"incoming{b}"))
-        fills = Mux(starts, heads, bodies) & ~ends.replicate(self._ports)  # of these inputs there is more
+        place = Mux(starts, 0, written)
+        full = ends & ~starts if count_of > 1 else Const(1, 1)
+        fills = Mux(starts, heads, bodies) & ~full.replicate(self._ports)  # of these inputs there is more
         m.d.comb += [
             Value.cast(incoming).eq(chosen(list(source), flits)),
-            write.addr.eq(written),
+            write.addr.eq(place),
             write.en.eq(source.any()),
             write.data.last.eq(incoming.last),
             write.data.data.eq(incoming.data),
-            write_flags.addr.eq(written),
+            write_flags.addr.eq(place),
             write_flags.en.eq(source.any()),
             write_flags.data.valid.eq(starts | (incoming.valid & ~incoming.first)),
             write_flags.data.more.eq((source & fills).any()),
         ]
         m.d.sync += [
             source.eq(takes | (source & fills)),
-            written.eq(Mux(taken, 0, written + 1)),
-            ends.eq(~taken & (written == count_of - 2) if count_of > 1 else 1),
+            written.eq(place + 1),
+            ends.eq(place == count_of - 2 if count_of > 1 else 1),
         ]
 
         leaving, begins = self.leaving[b], self.head[b]
@@ -342,8 +343,8 @@ class Pool(wiring.Component):
             show.addr.eq(behind),
             show.en.eq(moves | loads),
         ]
-        m.d.sync += [loads.eq(starts), read.eq(Mux(taken, 0, after))]
-        with m.If(taken):
+        m.d.sync += [loads.eq(starts), read.eq(Mux(starts, 0, after))]
+        with m.If(starts):
             m.d.sync += behind.eq(0)
         with m.Elif(show.en):
             m.d.sync += behind.eq(behind + 1)
