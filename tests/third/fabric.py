@@ -14,8 +14,10 @@ from tests.third.ni import ACK, FORGET, REJECT, SEND, Flit, Queue
 FORWARD, DISCARD_BUSY, DISCARD_CONTENTION, DISCARD_UP, DISCARD_ROUTE = 32, 33, 34, 35, 36
 STRAY, FRAGMENT, OVERLONG, LOST, DEAD, FLIP, DISCARD_FULL = 37, 38, 39, 40, 41, 42, 43
 
-#: Cycles from when a worm is stored in a pool until it may leave (3.2).
-WAITS = 2
+#: Cycles from when a worm is stored in a pool until an output can take it as its next one (3.2).
+WAITS = 5
+#: Cycles for which a head on the same input is behind one that was refused (3.2).
+BEHIND = 5
 
 UP = -1
 GAP = Flit()
@@ -391,6 +393,12 @@ class PooledRouter(PinnedRouter):
         self.control_first = settings["control_first"]
         #: The buffer of each input in STORE.
         self.storing: dict[int, Buffer] = {}
+        #: By input and output the latest cycle in which a head was refused.
+        self.missed: dict[tuple[int, int], int] = {}
+        #: The next worm of each output that has one.
+        self.next: dict[int, Buffer] = {}
+        #: Worms that begin to leave by an up-port in this cycle.
+        self.given: dict[int, Buffer] = {}
         self.cycle = 0
 
     @property
@@ -399,38 +407,57 @@ class PooledRouter(PinnedRouter):
 
     def step(self, flits: list[Flit]) -> list[int]:
         # What leaves is decided on the start of the cycle.
-        self.taken = [held or bool(self._waiting(o)) for o, held in enumerate(self.held)]
-        climbers, first_up = self._waiting(UP), self.ports - self.up_ports
-        turn = cut(derived.draw(self.chance) >> 16 & 0xFF, self.up_ports) if climbers else 0
-        if climbers:
+        self.taken = [held or o in self.next for o, held in enumerate(self.held)]
+        first_up = self.ports - self.up_ports
+        if any(self.cycle >= buffer.stored + WAITS for buffer in self._waiting(UP)):
             self.taken[first_up:] = [True] * self.up_ports
         self.unused = self._free()
-        free = [o for o in sorted(range(first_up, self.ports), key=lambda o: o - first_up ^ turn) if not self.held[o]]
-        for climber, o in zip(sorted(self._asking(UP), key=self._order), free, strict=False):
-            climber.output = o
+        given = self._give() if self.climbs and self.cycle % 2 else {}
         leaving = [self._leaves(o) for o in range(self.ports)]
+        for o in range(self.ports):
+            if self.next.get(o) in (None, leaving[o]):
+                first = self._first(o)
+                self.next.pop(o, None)
+                if first is not None:
+                    self.next[o] = first
+        for o, buffer in self.given.items():
+            buffer.output = o
         words = self._forward([self._store(i, flit) for i, flit in enumerate(flits)])
         for i, buffer in list(self.storing.items()):
             if buffer.flits[-1].last or len(buffer.flits) == self.max_flits:
                 self.inputs[i] = Input(swallow=not buffer.flits[-1].last)
                 del self.storing[i]
         words += [self._leave(buffer) if buffer else 0 for buffer in leaving]
+        self.given = given
         self.cycle += 1
         return words
+
+    def _behind(self, i: int, o: int) -> bool:
+        """Whether a head would overtake one that came on its input."""
+        return (i, o) in self.missed and self.cycle - self.missed[i, o] <= BEHIND
+
+    def _give(self) -> dict[int, Buffer]:
+        """By up-port the worm that begins to leave there in the next cycle."""
+        turn = cut(derived.draw(self.chance) >> 16 & 0xFF, self.up_ports)
+        order = [self.ports - self.up_ports + j for j in sorted(range(self.up_ports), key=lambda j: j ^ turn)]
+        asking = [buffer for buffer in self._waiting(UP) if self.cycle >= buffer.stored + WAITS]
+        asking = [buffer for buffer in asking if buffer not in self.given.values()]
+        return dict(zip((o for o in order if not self.held[o]), sorted(asking, key=self._order), strict=False))
 
     def _free(self) -> list[Buffer]:
         """The buffers that refused heads take, in this order."""
         return [buffer for buffer in self.buffers if buffer.state == "FREE"]
 
     def _first(self, o: int) -> Buffer | None:
-        """The worm that an output goes to next, of those WAITING."""
+        """The worm that an output takes as its next one, of those WAITING."""
         return min(self._asking(o), key=self._order, default=None)
 
     def _waiting(self, o: int) -> list[Buffer]:
         return [buffer for buffer in self.buffers if buffer.state == "WAITING" and buffer.output == o]
 
     def _asking(self, o: int) -> list[Buffer]:
-        return [buffer for buffer in self._waiting(o) if self.cycle >= buffer.stored + WAITS]
+        asking = [buffer for buffer in self._waiting(o) if self.cycle >= buffer.stored + WAITS]
+        return [buffer for buffer in asking if buffer is not self.next.get(o)]
 
     def _order(self, buffer: Buffer) -> tuple[int, bool, int]:
         """Control goes as if it had been stored so many cycles before."""
@@ -446,8 +473,9 @@ class PooledRouter(PinnedRouter):
         for buffer in self.buffers:
             if buffer.state == "LEAVING" and buffer.output == o:
                 return buffer
-        first = self._first(o)
-        return None if self.held[o] else first
+        if o in self.given:
+            return self.given[o]
+        return None if self.held[o] else self.next.get(o)
 
     def _store(self, i: int, flit: Flit) -> Flit:
         """What the rules of section 3 have to do with a flit: nothing if it goes behind a worm that is stored."""
@@ -478,10 +506,14 @@ class PooledRouter(PinnedRouter):
             elif o == UP or self.taken[o] or o in given:
                 refused.append((i, o))
             else:
-                fate[i] = FORWARD, o
                 given.add(o)
+                if self._behind(i, o):
+                    refused.append((i, o))
+                else:
+                    fate[i] = FORWARD, o
         self.kept: dict[int, tuple[Buffer, int]] = {}
         for i, o in refused:
+            self.missed[i, o] = self.cycle
             fate[i] = DISCARD_FULL, None
             if unused:
                 self.kept[i] = unused.pop(0), o

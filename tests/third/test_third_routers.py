@@ -112,6 +112,7 @@ ERRORS = {
     "a head overtakes one that waits in a pool": (
         fabric.PooledRouter, "taken", property(lambda self: self.held, lambda self, to: None),
     ),
+    "a head overtakes one of its input before that is next": (fabric, "BEHIND", 4),
     "what comes last into a pool leaves first": (
         fabric.PooledRouter, "_first",
         lambda self, o: max(_waiting(self, o), key=lambda buffer: (buffer.stored, -buffer.number), default=None),
@@ -127,8 +128,8 @@ ERRORS = {
             key=lambda buffer: (buffer.stored, buffer.number), default=None,
         ),
     ),
-    "a worm leaves a pool a cycle early": (fabric, "WAITS", 1),
-    "a worm leaves a pool a cycle late": (fabric, "WAITS", 3),
+    "a worm leaves a pool a cycle early": (fabric, "WAITS", 4),
+    "a worm leaves a pool a cycle late": (fabric, "WAITS", 6),
     "the free buffers are taken from the last on": (
         fabric.PooledRouter, "_free", lambda self, free=fabric.PooledRouter._free: free(self)[::-1],
     ),

@@ -6,16 +6,18 @@ __all__ = ["chosen", "code", "passed"]
 
 #: The most sources of a column of two levels.
 MOST = 7
+#: Sources of each group of a column with many: two look-up tables, and one for the groups together.
+GROUP = 4
 
 
-def code(select: list[Value]) -> list[Value]:
-    """The control bits of a column, of which source passes: one-hot, or none.
+def code(select: list[Value], most: int = MOST) -> list[Value]:
+    """The control bits of a column, of which source passes: one-hot, or none; in groups of ``most`` if there are more.
 
     Sources are taken in pairs, and a pair has a bit for each of its two: with both, it gives ones.  Ones, where there
     should be only one source, are the sign for a source that has no bit of its own.
     """
     if len(select) > MOST:
-        return [bit for first in range(0, len(select), MOST) for bit in code(select[first : first + MOST])]
+        return [bit for first in range(0, len(select), most) for bit in code(select[first : first + most])]
     if len(select) == 4:
         a, b, c, d = select
         return [a | c, b | c, c | d]
@@ -25,11 +27,21 @@ def code(select: list[Value]) -> list[Value]:
     return select
 
 
-def passed(bits: list[Value], sources: list[Value]) -> Value:
-    """The source that ``bits`` name, or 0: for n = 2, 4, 5 or 7 sources n / 2 look-up tables a bit, rounded up."""
+def passed(bits: list[Value], sources: list[Value], most: int = MOST) -> Value:
+    """The source that ``bits`` name, or 0: for n = 2, 4, 5 or 7 sources n / 2 look-up tables a bit, rounded up.
+
+    ``most`` is that of the `code`.
+    """
     if len(sources) > MOST:
-        size = len(code([Const(0, 1)] * MOST))
-        return passed(bits[:size], sources[:MOST]) | passed(bits[size:], sources[MOST:])
+        groups: list[Value] = []
+        while sources:
+            size = len(code([Const(0, 1)] * min(most, len(sources))))
+            groups.append(passed(bits[:size], sources[:most]))
+            bits, sources = bits[size:], sources[most:]
+        together = groups[-1]
+        for group in reversed(groups[:-1]):
+            together = group | together
+        return together
     first = _pair(bits[:2], sources[:2])
     if len(sources) == 4:
         return Mux(bits[2], (first & sources[2]) | (~first & sources[3]), first)

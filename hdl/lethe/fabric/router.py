@@ -1,6 +1,7 @@
 """The wormhole router: it discards, at once or when a queue or its pool is full (cycle contract, section 3)."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -10,12 +11,12 @@ from lethe.layouts import flit_layout
 from lethe.lib.random import SteadyDraws
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
-from lethe.spec.sections.router import lag
+from lethe.spec.sections.router import BEHIND, PLACED, stages_of
 from lethe.spec.trace import HEAD, WORD_BITS
 from lethe.spec.wire import KIND_BITS, Wire
 
 from . import pin
-from .column import chosen, code, passed
+from .column import GROUP, MOST, chosen, code, passed
 from .input_queue import InputQueue
 from .order import count, ranks, winners
 from .pool import Pool
@@ -103,7 +104,7 @@ class Router(wiring.Component):
         self._wire, self._rule, self._latency, self._pool = wire, rule, latency, pool
         self._queue, self._max_wait = queue, max_wait
         self._climbs_freely, self._control_first = climbs_freely and rule.up_ports > 0, control_first
-        self._cuts = CUTS[lag(latency, queue)]
+        self._cuts = CUTS[stages_of(latency, queue)]
         stores = queue or pool
         self._pins = self.pins(rule, stores, wire, climbs_freely)
         self._fixes = self._pins or (wire.path_bits > 0 and rule.up_ports > 0)
@@ -158,7 +159,7 @@ class Router(wiring.Component):
         self._look_ahead(m, now)
         self._after(m, "winner", now)
 
-        # Outputs: held by a worm, or free.
+        # Outputs: held by a worm, or free; with a pool also taken by what waits.
         held = Signal(rule.ports)
         now.opens = {}  # up-port: whether it is held from now on, if it is free
         if now.climbs:
@@ -169,9 +170,9 @@ class Router(wiring.Component):
         for o in inputs:
             grants = {i: now.grants[i, o] for i in inputs if (i, o) in now.grants}
             if grants and pool is not None:
-                grants = {i: grant & ~pool.waits[o] for i, grant in grants.items()}
-                grants |= {rule.ports + b: pool.asks[b * rule.ports + o] for b in range(self._pool)}
-            if grants:
+                sources[o] = [*grants, *range(rule.ports, rule.ports + self._pool)]
+                now.selected[o] = self._select_with_pool(m, o, grants, held, now, pool)
+            elif grants:
                 sources[o] = list(grants)
                 now.selected[o] = self._select(m, o, grants, held, now)
         now.held = held
@@ -179,15 +180,19 @@ class Router(wiring.Component):
         self._after(m, "select", now)
         # Without a register behind them synthesis would dissolve the codes in every bit of the columns.
         coded = "code" in self._cuts
-        now.codes = {o: code(list(select)) if coded else list(select) for o, select in now.selected.items()}
+        most = GROUP if pool is not None else MOST
+        now.codes = {o: code(list(select), most) if coded else list(select) for o, select in now.selected.items()}
         self._after(m, "code", now)
 
         passing = {}
         for o, bits in now.codes.items():
             flits = [Value.cast(now.flit[i]) for i in sources[o]]
-            passing[o] = passed(bits, flits) if coded else chosen(bits, flits)
+            passing[o] = passed(bits, flits, most) if coded else chosen(bits, flits)
             self._drive(m, o, passing[o])
 
+        if pool:  # what is shown waits for what is found out about buffers
+            del now.codes
+            passing = self._show_late(m, now, passing, pool)
         # Inputs: IDLE (neither), FORWARD or SWALLOW.
         forwarding = Signal(rule.ports)
         swallowing = Signal(rule.ports)
@@ -217,25 +222,62 @@ class Router(wiring.Component):
         """The pool: takes the heads that get no output; what it gives back is among the flits from now on."""
         rule, inputs = self._rule, range(self._rule.ports)
         ups = rule.up_ports if self._climbs_freely else 0
-        m.submodules.pool = pool = Pool(self._wire, rule.ports, self._pool, ups, self._control_first)
-        if ups:
-            m.d.comb += pool.turn_up.eq(now.turn_up)
         first_up = rule.ports - rule.up_ports
+        before = sum(cut in self._cuts for cut in ("route", "draw", "winner"))
+        m.submodules.pool = pool = Pool(
+            self._wire, rule.ports, self._pool, ups, self._control_first, odd=before % 2 == 1
+        )
         climbs = {(i, o): climb for i, climb in now.climbs.items() for o in range(first_up, rule.ports)}
+        # A head there would overtake one of its input.
+        self._behind = {(i, o): Signal(name=f"behind{i}_{o}") for i, o in now.asks}
         for i in inputs:
             m.d.comb += Value.cast(pool.i[i]).eq(Value.cast(now.flit[i]))
             asked = {o: ask for (asker, o), ask in (now.asks | climbs).items() if asker == i}
-            wins = [now.grants[i, o] & ~held[o] & ~pool.waits[o] for o in asked]
+            wins = [self._wins(now, i, o, held, pool) for o in asked]
             m.d.comb += pool.refused[i].eq(now.routed[i] & ~Cat(wins).any())
             m.d.comb += [pool.routes[i * rule.ports + o].eq(ask) for o, ask in asked.items()]
-        m.d.comb += [pool.held.eq(held), pool.turn.eq(now.turn)]
-        now.full = pool.full
+        for (i, o), ask in now.asks.items():
+            window = [pool.refused[i] & ask]
+            for n in range(BEHIND - 1):
+                window.append(_registered(m, window[-1], f"refused{i}_{o}", str(n)))
+            m.d.sync += self._behind[i, o].eq(Cat(window).any())
+        m.d.comb += [pool.turn.eq(now.turn), pool.held.eq(held)]
+        if ups:
+            m.d.comb += pool.turn_up.eq(now.turn_up)
         now.flit = [*now.flit, *pool.o]
         now.routes = list(pool.routed.word_select(b, rule.ports) for b in range(self._pool))
         lasts = Cat(flit.last for flit in pool.o)
         now.head, now.body = Cat(now.head, pool.head), Cat(now.body, pool.body)
         now.longest, now.holds = Cat(now.longest, pool.longest), Cat(now.holds, ~(lasts | pool.longest))
         return pool
+
+    def _wins(self, now, i: int, o: int, held: Signal, pool: Pool) -> Value:
+        """Whether the head on input ``i`` gets output ``o``."""
+        behind = (i, o) in self._behind and self._behind[i, o]
+        return now.grants[i, o] & ~(held[o] | pool.takes[o] | behind)
+
+    def _select_with_pool(self, m, o: int, grants: dict[int, Value], held: Signal, now, pool: Pool) -> Value:
+        """Which of the sources of output ``o`` passes, and who holds it from then on."""
+        sources = list(grants)
+        owner = Signal(len(sources), name=f"owner{o}")  # the input that holds it, one-hot
+        holds = Cat(now.holds[i] for i in sources)
+        goes_on = owner & Cat(now.body[i] for i in sources)
+        wins = Cat(self._wins(now, i, o, held, pool) for i in sources)
+        stays = (goes_on | wins) & holds
+        m.d.sync += [owner.eq(stays), held[o].eq(stays.any() | pool.holds[o])]
+        return Cat(goes_on | wins, (pool.asks[b * self._rule.ports + o] for b in range(self._pool)))
+
+    def _show_late(self, m, now, passing: dict[int, Value], pool: Pool) -> dict[int, Value]:
+        """Registers, for what is shown only, until it is known which heads found a buffer; returns what passes then."""
+        after = sum(cut in self._cuts for cut in ("select", "code"))
+        for n in range(PLACED):
+            for name, value in vars(now).items():
+                setattr(now, name, _registered(m, value, name, f"shown{n}"))
+            passing = {o: _registered(m, flit, f"passing{o}", f"shown{n}") for o, flit in passing.items()}
+        now.full = pool.full
+        for n in range(after):
+            now.full = _registered(m, now.full, "full", str(n))
+        return passing
 
     def _leave(self, m, now, passing, sources) -> dict[int, dict[Event, Value]]:
         """By output the events of what leaves the pool there."""
@@ -434,17 +476,19 @@ class Router(wiring.Component):
         if cut not in self._cuts:
             return
 
-        def registered(value, name: str):
-            if isinstance(value, dict):
-                return {key: registered(each, f"{name}{_label(key)}") for key, each in value.items()}
-            if isinstance(value, list):
-                return [registered(each, f"{name}{i}") for i, each in enumerate(value)]
-            register = Signal.like(value, name=f"{name}_{cut}")
-            m.d.sync += register.eq(value)
-            return register
-
         for name, value in vars(now).items():
-            setattr(now, name, registered(value, name))
+            setattr(now, name, _registered(m, value, name, cut))
+
+
+def _registered(m, value, name: str, behind: str) -> Any:
+    """The register behind a value, or those behind each in a list or dict."""
+    if isinstance(value, dict):
+        return {key: _registered(m, each, f"{name}{_label(key)}", behind) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_registered(m, each, f"{name}{i}", behind) for i, each in enumerate(value)]
+    register = Signal.like(value, name=f"{name}_{behind}")
+    m.d.sync += register.eq(value)
+    return register
 
 
 def _label(key: int | tuple[int, int]) -> str:

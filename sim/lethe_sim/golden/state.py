@@ -742,6 +742,10 @@ class Port(Record):
     free_from: int
     wanted: int  # pool: the output that a head asks for
     waiting: int  # pool: stored worms that wait for this output
+    has_next: int  # pool: one of them is the next one
+    next_from: int  # pool: the cycle from which it has it
+    refused: int  # pool: for which outputs heads of this input were refused before cycle `refused_from`
+    refused_from: int
 
 
 class InputQueue(Record):
@@ -760,8 +764,8 @@ class InputQueue(Record):
 
 
 class Stored(Record):
-    """A buffer of a router's pool: FREE (from a cycle on), WAITING or LEAVING; its worm, how many flits of it came and
-    left, and its place in the order in which worms leave.
+    """A buffer of a router's pool: FREE (from a cycle on), WAITING, the NEXT of its output or LEAVING; its worm, how
+    many flits of it came and left, and its place in the order in which worms leave.
     """
 
     mode: int

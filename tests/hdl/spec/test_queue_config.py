@@ -160,7 +160,7 @@ def test_a_pool_with_any_up_port_needs_less():
 
 def test_packet_life_counts_the_wait_in_a_pool():
     plain, pooled = (System.make(topology=TREE, router={"pool": pool}) for pool in (0, 8))
-    assert pooled.packet_life - plain.packet_life == 3 * (8 * (plain.format.max_flits + 1) + 3)
+    assert pooled.packet_life - plain.packet_life == 3 * (8 * (plain.format.max_flits + 1) + 9)
     passed = pooled.replace(router={"control_first": 24}, ni={"linger": -1})
     assert passed.packet_life - pooled.packet_life == 3 * 24 and passed.linger == passed.packet_life + 6
 

@@ -34,7 +34,12 @@ def assert_conserved(golden):
         assert len(used) == router[Router.stored] <= worms
         leaving = used[used[:, Stored.mode] == pool.LEAVING][:, Stored.output].tolist()
         assert len(set(leaving)) == len(leaving)
-        waiting = used[used[:, Stored.mode] == pool.WAITING][:, Stored.output].tolist()
+        following = used[used[:, Stored.mode] == pool.NEXT][:, Stored.output].tolist()
+        assert len(set(following)) == len(following)
+        waiting = used[used[:, Stored.mode] == pool.WAITING][:, Stored.output].tolist() + following
+        if golden.k.climbs_freely:  # until it begins to leave, what has an up-port climbs
+            first_up = golden.system.topology.arity
+            waiting = [UP if output >= first_up else output for output in waiting]
         assert router[Router.climbing] == waiting.count(UP)
         for output in range(router[Router.ports]):
             assert ports[router[Router.first_port] + output, Port.waiting] == waiting.count(output)
@@ -181,8 +186,8 @@ def test_any_up_port_is_used_and_fewer_worms_are_discarded():
 
 
 def test_control_passes_for_so_many_cycles():
-    """The example of section 3.2, with W = 3 and an output that is held in cycles 0 to 5."""
-    system = make("crossbar", router={"pool": 4, "control_first": 3}, ni={"linger": -1})
+    """The example of section 3.2, with W = 3 and an output that is held in cycles 0 to 9; the first worm is next."""
+    system = make("crossbar", router={"pool": 4, "control_first": 3}, ni={"linger": -1}, wire={"mtu": 96})
     router, form = BlockRouter(system, 0), system.format
 
     def head(kind: Kind, slot: int, last: bool) -> Flit:
@@ -191,20 +196,20 @@ def test_control_passes_for_so_many_cycles():
 
     body, left = Flit(1, 0, 0, 0), []
     comes = {
-        0: {0: head(Kind.SEND, 0, False)}, 1: {1: head(Kind.BE, 1, True)}, 3: {2: head(Kind.ACK, 2, True)},
-        4: {3: head(Kind.FORGET, 3, True)},
+        0: {0: head(Kind.SEND, 0, False)}, 1: {1: head(Kind.BE, 1, True)}, 2: {1: head(Kind.SEND, 1, True)},
+        4: {2: head(Kind.ACK, 2, True)}, 5: {3: head(Kind.FORGET, 3, True)},
     }  # fmt: skip
-    for cycle in range(14):
+    for cycle in range(18):
         flits = [Flit() for _ in range(5)]
-        if 0 < cycle < 6:
-            flits[0] = body._replace(last=int(cycle == 5))
+        if 0 < cycle < 10:
+            flits[0] = body._replace(last=int(cycle == 9))
         for port, flit in comes.get(cycle, {}).items():
             flits[port] = flit
         words = router.step(flits)[1]
         if word := words[5 + 4]:
             assert word & 0xFF == Event.FORWARD
             left.append((cycle, word >> 16 & 7))
-    assert left == [(6, Kind.ACK), (7, Kind.BE), (8, Kind.FORGET)]
+    assert left == [(10, Kind.BE), (11, Kind.ACK), (12, Kind.SEND), (13, Kind.FORGET)]
 
 
 @pytest.mark.parametrize(("name", "order"), [("tree4", "any"), ("mesh", "control")])

@@ -33,6 +33,10 @@ FIELDS_OF_KEY = 4
 STAGES = 6
 #: Cycles by which the RTL counts what routers show later than what other units show: a register before the sums.
 SUMMED = 1
+#: Cycles after which the RTL knows whether a head that was refused found a buffer of the pool.
+PLACED = 2
+#: Cycles after which a worm that was stored is an output's next, or another is.
+BEHIND = PLACED + 3
 # Longer than any run.
 _NO_BOUND = 1 << 42
 
@@ -164,14 +168,19 @@ def _credits(system: "System", fail: Fail) -> None:
         fail("timers.ack_limit", "with credits nothing bounds how long a worm is under way", "leave it at 0")
 
 
-def lag(latency: int, queue: int) -> int:
-    """Cycles by which the RTL of a router shows an event late: the registers before its crossbar; none with queues."""
+def stages_of(latency: int, queue: int) -> int:
+    """Registers before the crossbar of a router; none with queues."""
     return 0 if queue else min(latency, STAGES) - 1
+
+
+def lag(latency: int, queue: int, pool: int = 0) -> int:
+    """Cycles by which the RTL of a router shows an event late: registers before its crossbar, and finding a buffer."""
+    return stages_of(latency, queue) + (PLACED if pool else 0)
 
 
 def trace_lag(system: "System") -> int:
     """Cycles by which the RTL of a system shows its trace words late."""
-    return lag(system.router.latency, system.queue) if system.graph.routers else 0
+    return lag(system.router.latency, system.queue, system.pool) if system.graph.routers else 0
 
 
 def credits(system: "System") -> int:
@@ -223,7 +232,7 @@ def longest_wait(system: "System") -> int:
         return _NO_BOUND
     queue, flits = system.queue, system.format.max_flits
     if system.pool:
-        return system.control_first + system.pool * (flits + 1) + 3
+        return system.control_first + system.pool * (flits + 1) + 9
     return queue * (system.router.max_wait + flits + 3) + flits + 2 if queue else 0
 
 

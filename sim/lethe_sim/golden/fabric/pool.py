@@ -1,6 +1,6 @@
 """The pool of a router (section 3.2): buffers for whole worms that found their output taken.
 
-The flits of a worm come and leave without gaps, and its head leaves at least `READY` cycles after it came.  So a flit
+The flits of a worm come and leave without gaps, and its head leaves more than `ASKS` cycles after it came.  So a flit
 that leaves came earlier, and one that is not there never comes.
 """
 
@@ -17,9 +17,13 @@ from lethe_sim.golden.lib.random import all_bits
 from lethe_sim.golden.state import LAST, NEVER
 
 # Modes of a buffer.
-FREE, WAITING, LEAVING = range(3)
-#: Cycles from the entry of a worm to the first in which it asks for its output.
-READY = 2
+FREE, WAITING, NEXT, LEAVING = range(4)
+#: Cycles from the entry of a worm to the first in which it can be an output's next one.
+ASKS = 5
+#: A head is behind another of its input that was refused so many cycles before, or fewer.
+BEHIND = 5
+#: Bits of an output in the list of those that were refused.
+PLACE = 8
 
 
 @jit
@@ -41,6 +45,47 @@ def find_free(k, f, cycle, number):
         if f.pool[buffer].mode == FREE and f.pool[buffer].free_from <= cycle:
             return buffer
     return -1
+
+
+@jit
+def is_taken(k, f, cycle, number, output):
+    """Whether heads that arrive for ``output`` of the router are refused because of what waits for it."""
+    router = f.routers[number]
+    if output != UP:
+        port = f.ports[router.first_port + output]
+        return port.has_next > 0 and port.next_from <= cycle
+    if router.climbed == cycle:
+        return True
+    for buffer in range(number * k.pool, (number + 1) * k.pool):
+        held = f.pool[buffer]
+        if (held.output == UP and asks(cycle, held)) or (held.mode == NEXT and held.output >= k.arity * k.dilation):
+            return True
+    return False
+
+
+@jit
+def refused_before(cycle, front):
+    """The outputs for which heads of an input were refused in the cycles before, one more each, the latest lowest."""
+    cycles = cycle - front.refused_from
+    return 0 if cycles >= BEHIND else front.refused << PLACE * cycles & (1 << PLACE * BEHIND) - 1
+
+
+@jit
+def is_behind(cycle, front, output):
+    """Whether a head that asks for ``output`` would overtake one of its input."""
+    before = refused_before(cycle, front)
+    while before > 0:
+        if before & (1 << PLACE) - 1 == output + 1:
+            return True
+        before >>= PLACE
+    return False
+
+
+@jit
+def refuse(cycle, front, output):
+    """A head is refused that asks for ``output``."""
+    front.refused = (refused_before(cycle, front) << PLACE | output + 1) & (1 << PLACE * BEHIND) - 1
+    front.refused_from = cycle + 1
 
 
 @jit
@@ -86,17 +131,32 @@ def leave(k, f, ev, cycle, number):
         held = f.pool[buffer]
         if held.mode == LEAVING:
             next_flit(k, f, ev, cycle, number, buffer)
-            continue
-        ready = held.mode == WAITING and held.output != UP and cycle >= held.entered + READY
-        if ready and f.ports[first + held.output].free_from <= cycle and goes_first(k, f, cycle, number, buffer):
+        elif held.mode == NEXT and f.ports[first + held.output].free_from <= cycle:
             begin(k, f, ev, cycle, number, buffer)
-    if f.routers[number].climbing > 0:
+    for buffer in range(number * k.pool, (number + 1) * k.pool):
+        held = f.pool[buffer]
+        if held.output == UP or not asks(cycle, held) or f.ports[first + held.output].has_next:
+            continue
+        if goes_first(k, f, cycle, number, buffer):
+            held.mode = NEXT
+            f.ports[first + held.output].has_next = 1
+            f.ports[first + held.output].next_from = cycle + 1
+    if f.routers[number].climbing > 0 and cycle & 1:  # up-ports are given in odd cycles
         climb(k, f, ev, cycle, number)
 
 
 @jit
+def asks(cycle, held):
+    """Whether a stored worm waits to be the next one, and is known to those that choose."""
+    return held.mode == WAITING and cycle >= held.entered + ASKS
+
+
+@jit
 def climb(k, f, ev, cycle, number):
-    """The first worm that asks for any up-port gets the first that is free, the second the second, and so on."""
+    """The first worm that asks for any up-port is given the first that is free, the second the second, and so on.
+
+    What was given a port begins to leave in the next cycle.
+    """
     router, first_up = f.routers[number], k.arity * k.dilation
     ups = router.ports - first_up
     turn, behind = draw_of(f, router, cycle) >> 16 & 0xFF & all_bits(ups), -NEVER
@@ -108,11 +168,7 @@ def climb(k, f, ev, cycle, number):
         if up < ups and f.ports[router.first_port + first_up + up].free_from <= cycle:
             held = f.pool[buffer]
             behind = held.order
-            held.output = first_up + up
-            router.climbing -= 1
-            router.climbed = cycle
-            f.ports[router.first_port + held.output].waiting += 1
-            begin(k, f, ev, cycle, number, buffer)
+            held.mode, held.output = NEXT, first_up + up
             buffer = next_climber(k, f, cycle, number, behind)
 
 
@@ -122,8 +178,8 @@ def next_climber(k, f, cycle, number, behind):
     found = -1
     for buffer in range(number * k.pool, (number + 1) * k.pool):
         held = f.pool[buffer]
-        asks = held.mode == WAITING and held.output == UP and cycle >= held.entered + READY
-        if asks and held.order > behind and (found < 0 or held.order < f.pool[found].order):
+        wanted = held.output == UP and asks(cycle, held) and held.order > behind
+        if wanted and (found < 0 or held.order < f.pool[found].order):
             found = buffer
     return found
 
@@ -134,8 +190,7 @@ def goes_first(k, f, cycle, number, buffer):
     held = f.pool[buffer]
     for at in range(number * k.pool, (number + 1) * k.pool):
         other = f.pool[at]
-        asks = other.mode == WAITING and other.output == held.output and cycle >= other.entered + READY
-        if asks and other.order < held.order:
+        if other.output == held.output and other.order < held.order and asks(cycle, other):
             return False
     return True
 
@@ -147,7 +202,12 @@ def begin(k, f, ev, cycle, number, buffer):
     output = router.first_port + held.output
     show(k, f, ev, cycle, number, held, Event.FORWARD | held.output << 8)
     extend(ev, (f.pool_flits[2 * buffer * k.max_flits] & np.uint64((1 << 48) - 1)) << np.uint64(16))
-    f.ports[output].waiting -= 1
+    if k.climbs_freely and held.output >= k.arity * k.dilation:
+        router.climbing -= 1
+        router.climbed = cycle
+    else:
+        f.ports[output].waiting -= 1
+        f.ports[output].has_next = 0
     f.ports[output].free_from = NEVER
     held.mode = LEAVING
     pass_flit(k, f, cycle, number, buffer)

@@ -187,7 +187,7 @@ def decide(k, f, ev, cycle, number):
         elif ask >= 0:
             if k.dilation > 1 and paths.is_bundle(k, router, ask):
                 spread(k, f, ev, cycle, number, ask, ask, k.dilation)
-            elif f.ports[first + ask].free_from > cycle or f.ports[first + ask].waiting > 0:
+            elif f.ports[first + ask].free_from > cycle or (k.pool and pool.is_taken(k, f, cycle, number, ask)):
                 refuse(k, f, ev, cycle, port, Event.DISCARD_BUSY)
             else:
                 contend(k, f, ev, cycle, router, ask, i, at + count + 1)
@@ -206,6 +206,8 @@ def store(k, f, ev, cycle, number):
         port = next_head(f, at, first, REFUSED, turn, -1)
     while port >= 0:
         buffer, front = pool.find_free(k, f, cycle, number), f.ports[port]
+        if front.wanted != UP:
+            pool.refuse(cycle, front, front.wanted)
         if buffer < 0:
             discard(k, f, ev, cycle, port, Event.DISCARD_FULL)
         else:
@@ -253,7 +255,7 @@ def contend(k, f, ev, cycle, router, ask, begin, end):
         port = f.heads[i]
         if f.ports[port].asks == ask:
             f.ports[port].asks = UP  # settled
-            if port == winner:
+            if port == winner and (k.pool == 0 or not pool.is_behind(cycle, f.ports[port], ask)):
                 forward(k, f, ev, cycle, port, first + ask, ask)
             else:
                 refuse(k, f, ev, cycle, port, Event.DISCARD_CONTENTION)
@@ -270,7 +272,7 @@ def spread(k, f, ev, cycle, number, ask, base, links):
     head_turn = draw >> 8 & 0xFF & all_bits(router.ports)
     link_turn = draw >> 16 & 0xFF & all_bits(links)
     places = all_bits(links) + 1
-    waited = router.climbing > 0 or router.climbed == cycle
+    waited = k.pool > 0 and pool.is_taken(k, f, cycle, number, UP)
     tried, refused = 0, Event.DISCARD_UP if ask == UP else Event.DISCARD_BUSY
     settled, port = -1, next_head(f, at, first, ask, head_turn, -1)
     while port >= 0:
