@@ -196,7 +196,14 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         u.came_cell.eq(cell),
         u.sends_through.eq(a.through),
     ]
-    m.d.comb += u.ends_job.eq((last & ~u.stream_goes_on) | (u.hop.ends & streams & through))
+    # Over with the last beat, with a step that finds no message, or one that comes without beats and is not posted.
+    answers = u.at(RelayJob.DATA, RelayPhase.ANSWER) | (u.at(RelayJob.DATA, RelayPhase.RELEASE) & ~u.parked_found)
+    m.d.comb += u.ends_data.eq(
+        (last & ~u.stream_goes_on)
+        | (u.hop.ends & streams & through)
+        | answers
+        | (a.decides & a.bare & ~a.through & ~(a.to_cell & a.posts_now))
+    )
 
     # Beats of slots and buffers.
     m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)

@@ -134,11 +134,11 @@ def add_choice(u: "JobUnit") -> None:
     with m.If(u.acts | u.stream_goes_on):
         m.d.sync += [phase.eq(u.then[name]) for name, phase in u.phases.items()]
     m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])
-    u.ends_job = Signal()  # with the last beat
+    control, data_in = (u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA))
     m.d.comb += [
-        u.over.eq((u.acts & ~u.further) | u.ends_job),
-        u.control_in.done.eq(u.acts & ~u.further & u.under[RelayJob.CONTROL]),
-        u.data_in.done.eq(u.over & u.under[RelayJob.DATA]),
+        u.over.eq(u.ends_data | (u.acts & ~data_in & ~u.further)),
+        u.control_in.done.eq(u.step & control & ~u.further_control),
+        u.data_in.done.eq(u.ends_data),
     ]
     with m.If(u.over):
         m.d.sync += [under.eq(0) for under in u.under.values()]

@@ -20,11 +20,11 @@ def add_control(u: JobUnit) -> None:
     with m.If(first & kinds.acked_else & ~(facts.acked & ~u.heard.more)):
         m.d.comb += u.passes_up.eq(1)
     with m.If((first & kinds.acked_else) | u.at(RelayJob.CONTROL, RelayPhase.ACK)), m.If(u.found & ~facts.acked):
-        m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.goes_on(RelayPhase.ACK)]
+        m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.control_goes_on(RelayPhase.ACK)]
     with m.If(first & kinds.drained_else):
         m.d.comb += u.passes_down.eq(1)
     with m.If((first & kinds.drained_else) | u.at(RelayJob.CONTROL, RelayPhase.FORGET)), m.If(u.found):
-        m.d.comb += [*u.end(), *u.goes_on(RelayPhase.FORGET)]
+        m.d.comb += [*u.end(), *u.control_goes_on(RelayPhase.FORGET)]
     _acked(u, first & kinds.acked_own & facts.concludes)
     with m.If(first & kinds.requested_own & facts.frees):
         m.d.comb += u.slot_waits.eq(1)
@@ -33,7 +33,7 @@ def add_control(u: JobUnit) -> None:
     with m.If(first & kinds.link_here & facts.fits & facts.tells_post):
         m.d.comb += u.tells_up.eq(1)
     with m.If(first & kinds.link_here & facts.fits & facts.searches_post):
-        m.d.comb += u.goes_on(RelayPhase.SEARCH)
+        m.d.comb += u.control_goes_on(RelayPhase.SEARCH)
     with m.If(u.at(RelayJob.CONTROL, RelayPhase.SEARCH) & ~u.parked_found):
         m.d.comb += u.tells_up.eq(1)
     with m.If(first & kinds.link_else & facts.fits):
@@ -57,7 +57,7 @@ def _acked(u: JobUnit, concludes: Value) -> None:
     with m.If(u.frees):
         m.d.comb += u.frees_head.eq(1)
         with m.If(~facts.first):
-            m.d.comb += u.goes_on(RelayPhase.FREE)
+            m.d.comb += u.control_goes_on(RelayPhase.FREE)
     m.d.comb += u.decides_again.eq(ends | concludes)
     with m.If(Mux(u.frees, ~facts.last, facts.some)):
         m.d.comb += u.again.eq(facts.again | more)

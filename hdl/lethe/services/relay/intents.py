@@ -17,8 +17,9 @@ class Intents:
 
     def _intents(self):
         of = self.of
-        #: The job goes on, after its beats or not, with this phase.
-        self.further, self.stream_goes_on = Signal(), Signal()
+        #: The job goes on, with this phase; control in does; data in does after its beats, or is over.
+        self.further, self.further_control = Signal(), Signal()
+        self.stream_goes_on, self.ends_data = Signal(), Signal()
         self.then = {phase: Signal(name=f"then_{phase.name.lower()}") for phase in RelayPhase}
         #: A header goes to a hop, unless that is nobody, or, if it passes, the node it came from.  What it is, and
         #: where it goes, is known before (`told`), but for what is heard of a LINK elsewhere.
@@ -76,6 +77,10 @@ class Intents:
     def goes_on(self, phase: RelayPhase) -> list:
         """The job has a further step."""
         return [self.further.eq(1), self.then[phase].eq(1)]
+
+    def control_goes_on(self, phase: RelayPhase) -> list:
+        """The same of control in."""
+        return [self.further_control.eq(1), *self.goes_on(phase)]
 
     def change(self, state: RecordState) -> list:
         """The record that was found has this state."""
