@@ -1,8 +1,8 @@
 """The number of the first 1 of some bits."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-__all__ = ["first_of", "lowest_of"]
+__all__ = ["before", "first_of", "lowest_of"]
 
 
 def first_of(bits, last):
@@ -23,3 +23,9 @@ def lowest_of(bits):
     half = 1 << ((len(bits) - 1).bit_length() - 1)
     (low, first), (high, second) = lowest_of(bits[:half]), lowest_of(bits[half:])
     return low | high, Cat(Mux(low, first, second), ~low)
+
+
+def before(bits: Value, i: int) -> Value:
+    """Whether one of the bits below ``i`` is 1: those of fours, then those of the same four."""
+    fours = [bits[first : first + 4].any() for first in range(0, i - i % 4, 4)]
+    return Cat(*fours, bits[i - i % 4 : i].any() if i % 4 else Const(0, 1)).any()

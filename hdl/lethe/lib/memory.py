@@ -61,16 +61,22 @@ class Ram(wiring.Component):
     ----------
     shape : shape of a word
     depth : words, at least 1
+    early : whether it has the member ``read_early``; for at most `LUT_DEPTH` words
 
     Members
     -------
     write_en, write_addr, write_data : In
     read_addr, read_data : In, Out
+    read_early : Out
+        What ``read_data`` shows in the next cycle.
     """
 
-    def __init__(self, shape, depth: int):
+    def __init__(self, shape, depth: int, *, early: bool = False):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
+        if early and depth > LUT_DEPTH:
+            raise ValueError(f"depth must be at most {LUT_DEPTH} where words are shown early, not {depth!r}")
+        self._early = early
         self._shape, self._depth = shape, depth
         self._bits = Shape.cast(shape).width
         address = ceil_log2(max(2, depth))
@@ -81,6 +87,7 @@ class Ram(wiring.Component):
                 "write_data": In(shape),
                 "read_addr": In(address),
                 "read_data": Out(shape),
+                **({"read_early": Out(shape)} if early else {}),
             }
         )
 
@@ -110,6 +117,8 @@ class Ram(wiring.Component):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)
             m.d.comb += port.eq(register)
+        if self._early:
+            m.d.comb += self.read_early.eq(read.data)
 
     def _plain(self, m):
         m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
@@ -123,6 +132,8 @@ class Ram(wiring.Component):
             read.addr.eq(self.read_addr),
             self.read_data.eq(shown),
         ]
+        if self._early:
+            m.d.comb += self.read_early.eq(read.data)
 
     def _blocks(self, m):
         """As many blocks beside each other as the words are wide."""
@@ -173,3 +184,5 @@ class Ram(wiring.Component):
             read.append(out)
         m.d.sync += shown.eq(Cat(read))
         m.d.comb += Value.cast(self.read_data).eq(shown)
+        if self._early:
+            m.d.comb += Value.cast(self.read_early).eq(Cat(read))

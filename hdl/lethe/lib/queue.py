@@ -41,6 +41,7 @@ class Queue(wiring.Component):
     shape : shape of an entry
     depth : entries of the memory, at least 1
     ahead : whether the queue has the member ``ahead``
+    counts : whether ``level`` of a small one is a register
 
     Members
     -------
@@ -61,12 +62,12 @@ class Queue(wiring.Component):
     level: Signal
     empty: Signal
 
-    def __init__(self, shape, depth: int, *, ahead: bool = False):
+    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
-        self._ahead = ahead
+        self._ahead, self._counts = ahead, counts
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -103,9 +104,12 @@ class Queue(wiring.Component):
             write.data.eq(self.i.payload),
             write.en.eq(~full),
             read.addr.eq(head),
-            self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),
+            *(() if self._counts else (self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),)),
             self.empty.eq(~some & ~self.o.valid),
         ]
+        if self._counts:
+            with m.If(push ^ refill):
+                m.d.sync += self.level.eq(self.level + Mux(push, 1, -1))
         if self._ahead:
             shown = Signal(self._shape, reset_less=True)
             m.d.comb += [self.ahead.eq(read.data), self.o.payload.eq(shown)]

@@ -22,9 +22,12 @@ LUTS = [(16, 41), (LUT_DEPTH, 12), (6, 9)]
 BLOCKS = {36: (LUT_DEPTH + 1, 50), 18: (600, 20), 9: (2048, 9), 4: (3000, 6), 2: (8192, 3), 1: (8193, 2)}
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5, 16, 33])
-def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth):
-    ram, draw = Ram(8, depth), random.Random(depth)
+@pytest.mark.parametrize(
+    "depth, early", [(1, False), (2, False), (5, True), (16, False), (LUT_DEPTH, True), (33, False)]
+)
+def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth, early):
+    """Where words are shown early, so they are a cycle before."""
+    ram, draw = Ram(8, depth, early=early), random.Random(depth)
 
     async def process(ctx):
         words, pipeline = [0] * depth, [0, 0]
@@ -36,6 +39,7 @@ def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth):
             ctx.set(ram.write_data, value)
             ctx.set(ram.read_addr, read)
             assert ctx.get(ram.read_data) == pipeline.pop(0)
+            assert not early or ctx.get(ram.read_early) == pipeline[0]
             pipeline.append(words[read])
             if writes:
                 words[address] = value
@@ -128,3 +132,5 @@ def test_synthesis_keeps_the_output_registers_and_makes_the_small_ones_of_luts(t
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Ram(8, 0)
+    with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are shown early, not {LUT_DEPTH + 1}"):
+        Ram(8, LUT_DEPTH + 1, early=True)

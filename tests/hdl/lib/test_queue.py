@@ -14,9 +14,10 @@ from lethe.lib.queue import Queue
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
-@pytest.mark.parametrize("ahead", [False, True])
-def test_queue(depth, push, pull, ahead):
-    queue, draw = Queue(8, depth, ahead=ahead), random.Random(depth)
+@pytest.mark.parametrize("options", [(), ("ahead",), ("counts",)], ids="-".join)
+def test_queue(depth, push, pull, options):
+    queue, draw = Queue(8, depth, **dict.fromkeys(options, True)), random.Random(depth)
+    ahead = "ahead" in options
 
     async def process(ctx):
         memory, output, shown, next_shown = deque(), None, 0, None

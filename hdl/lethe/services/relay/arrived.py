@@ -1,14 +1,13 @@
 """Data in: a message is posted or parked at its destination, and goes on everywhere else (contract of relay, 7.2)."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from lethe.lib.memory import Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 from lethe.traffic.payload import clipped
 
-from .control import answer, answer_acked, send_held
 from .layouts import Of
-from .steps import About, Fate, RelayPhase
+from .steps import Fate, RelayPhase
 from .unit import JobUnit
 
 __all__ = ["add_data"]
@@ -26,162 +25,114 @@ class _Arrived:
         )
         self.cell, self.posts, self.buffer = Signal(of.cell_bits), Signal(), Signal(of.buffer_bits)
         self.stores = Signal()  # there is a buffer
-        self.cell_now, self.posts_now, self.buffer_now, self.stores_now = (
-            Signal.like(signal) for signal in (self.cell, self.posts, self.buffer, self.stores)
-        )  # as it is decided
         self.place, self.found, self.owing = Signal(of.record_bits), Signal(), Signal()
-        #: What becomes of the beats is decided in this cycle.
-        self.decides, self.decided, self.beats = Signal(), Signal(Fate), Signal.like(self.left)
-        #: The last beat, or there is none.
-        self.whole = Signal()
-
-    def becomes(self, fate: Fate) -> list:
-        """This becomes of the beats."""
-        return [self.decides.eq(1), self.decided.eq(fate)]
+        #: What becomes of the beats is decided in this cycle: they come to a cell, a buffer, or go through.
+        self.decides, self.to_cell, self.to_buffer, self.through = Signal(), Signal(), Signal(), Signal()
+        self.posts_now, self.stores_now = Signal(), Signal()
+        #: So many beats are behind the header; none.
+        self.beats, self.bare = Signal.like(self.left), Signal()
 
 
 def add_data(u: JobUnit) -> None:
     """Steps of data in, and its beats."""
-    m, of = u.m, u.of
+    m, of, facts, kinds = u.m, u.of, u.facts, u.kinds
     a = _Arrived(u)
-    with m.If(u.at(RelayJob.DATA)), m.Switch(u.phase):
-        with m.Case(RelayPhase.FIRST):
-            _first(u, a)
-        with m.Case(RelayPhase.CLEAR):
-            with m.If(u.is_parked.row & (u.cell.source == u.heard.source)):
-                m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.clear_row)]
-            m.d.comb += [
-                u.further.eq(1),
-                u.then.eq(Mux(u.clear_row == of.cells - 1, RelayPhase.JUDGE, RelayPhase.CLEAR)),
-            ]
-            m.d.sync += u.clear_row.eq(u.clear_row + 1)
-        with m.Case(RelayPhase.JUDGE):
-            _judge(u, a, Const(0, 1))
-        with m.Case(RelayPhase.SEARCH):
-            with m.If(u.parked_found):
-                m.d.comb += a.becomes(Fate.DROP)
-            with m.Else():
-                _park(u, a)
-        with m.Case(RelayPhase.STORE):
-            m.d.comb += u.evicts.eq(1)
-            _store(u, a, Const(1, 1), a.place, a.found, a.owing)
-        with m.Case(RelayPhase.RELEASE):
-            with m.If(u.parked_found):
-                _release(u)
-            with m.Else():
-                m.d.comb += answer(u)
-        with m.Case(RelayPhase.ANSWER):
-            m.d.comb += answer(u)
+    first, job = u.at(RelayJob.DATA), RelayJob.DATA
+    judged, searched = u.at(job, RelayPhase.JUDGE), u.at(job, RelayPhase.SEARCH)
+    stored, released = u.at(job, RelayPhase.STORE), u.at(job, RelayPhase.RELEASE)
+    here, elsewhere = first & kinds.data_here, first & kinds.data_else
+    with m.If(first):
+        m.d.sync += u.clear_row.eq(0)
+    with m.If(first & ~kinds.data):
+        m.d.comb += [u.ignores.eq(1), a.decides.eq(1)]
+    with m.If((here & facts.stale) | (elsewhere & facts.astray)):
+        m.d.comb += [u.stale.eq(1), a.decides.eq(1)]
+    m.d.comb += u.renews.eq(here & facts.renews)
+    with m.If(here & ~facts.stale & facts.renewed):
+        m.d.comb += u.goes_on(RelayPhase.CLEAR)
+    with m.If(u.at(job, RelayPhase.CLEAR)):
+        m.d.comb += [u.further.eq(1), u.clears.eq(u.is_parked.row & (u.cell.source == u.heard.source))]
+        with m.If(u.clear_row == of.cells - 1):
+            m.d.comb += u.then[RelayPhase.JUDGE].eq(1)
+        with m.Else():
+            m.d.comb += u.then[RelayPhase.CLEAR].eq(1)
+        m.d.sync += u.clear_row.eq(u.clear_row + 1)
+    _judge(u, a, (here & ~facts.stale & ~facts.renewed) | judged, searched)
+    _pass_on(u, a, elsewhere & ~facts.astray, stored)
+    with m.If(released & u.parked_found):
+        # A parked message whose turn it is is posted.
+        m.d.comb += [u.releases.eq(1), u.further.eq(1)]
+        with m.If(facts.parked_one):
+            m.d.comb += u.then[RelayPhase.ANSWER].eq(1)
+        with m.Else():
+            m.d.comb += u.then[RelayPhase.RELEASE].eq(1)
+    with m.If((released & ~u.parked_found) | u.at(job, RelayPhase.ANSWER)):
+        m.d.comb += u.tells_up.eq(1)
     _beats(u, a)
 
 
-def _first(u: JobUnit, a: _Arrived) -> None:
+def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> None:
+    """Is it its turn?  If not it is parked, if a cell is left for another."""
     m, facts = u.m, u.facts
-    m.d.sync += u.clear_row.eq(0)
-    with m.If(~u.sound_data | u.own):
-        m.d.comb += [u.ignores.eq(1), *a.becomes(Fate.DROP)]
-    with m.Elif(~u.here):
-        _pass_on(u, a)
-    with m.Elif(facts.stale):
-        m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
-    with m.Else():
-        m.d.comb += u.renews.eq(facts.renews)
-        with m.If(facts.renews & u.parked.any()):
-            m.d.comb += u.goes_on(RelayPhase.CLEAR)
-        with m.Else():
-            _judge(u, a, facts.renews)
-
-
-def _judge(u: JobUnit, a: _Arrived, renews) -> None:
-    """Is it its turn?"""
-    m, facts = u.m, u.facts
-    with m.If(Mux(renews, facts.begins, facts.next)):
-        with m.If(u.free_cells.count.any()):
-            _take_cell(u, a, posts=1)
-            m.d.comb += u.marks.eq(1)
-        with m.Else():
-            _hunger(u, a)
-    with m.Elif(facts.below & ~renews):
-        m.d.comb += [*answer(u), *a.becomes(Fate.DROP)]
-    with m.Elif(u.parked.any()):
+    parks = Signal()
+    m.d.comb += [
+        parks.eq((judges & ~facts.turn & ~facts.below & ~facts.parked) | (searched & ~u.parked_found)),
+        a.posts_now.eq(facts.turn & ~searched),
+        a.to_cell.eq((judges & facts.turn & u.free_cells.some) | (parks & u.free_cells.two)),
+        u.takes_cell.eq(a.to_cell),
+        u.starves.eq((judges & facts.turn & ~u.free_cells.some) | (parks & ~u.free_cells.two)),
+        u.marks.eq(judges & facts.turn & u.free_cells.some),
+    ]
+    with m.If((judges & (facts.turn | facts.below | ~facts.parked)) | searched):
+        m.d.comb += a.decides.eq(1)
+    with m.If(judges & ~facts.turn & facts.below):
+        m.d.comb += u.tells_up.eq(1)
+    with m.If(judges & ~facts.turn & ~facts.below & facts.parked):
         m.d.comb += u.goes_on(RelayPhase.SEARCH)
-    with m.Else():
-        _park(u, a)
 
 
-def _park(u: JobUnit, a: _Arrived) -> None:
-    """A message before its turn is parked, if a cell is left for another."""
-    with u.m.If(u.free_cells.count >= 2):
-        _take_cell(u, a, posts=0)
-    with u.m.Else():
-        _hunger(u, a)
-
-
-def _take_cell(u: JobUnit, a: _Arrived, posts: int) -> None:
-    u.m.d.comb += [
-        u.takes_cell.eq(1), a.cell_now.eq(u.free_cells.oldest), a.posts_now.eq(posts), *a.becomes(Fate.CELL),
-    ]  # fmt: skip
-
-
-def _hunger(u: JobUnit, a: _Arrived) -> None:
-    """There is no cell."""
-    u.m.d.comb += [u.starves.eq(1), *a.becomes(Fate.DROP)]
-
-
-def _release(u: JobUnit) -> None:
-    """A parked message whose turn it is is posted."""
-    u.m.d.comb += [
-        u.unparks.eq(1), u.given_cell.eq(u.parked_at), u.posts.eq(1), u.posted.eq(u.parked_at), u.releases.eq(1),
-        u.further.eq(1), u.then.eq(Mux(u.parked == 1, RelayPhase.ANSWER, RelayPhase.RELEASE)),
-    ]  # fmt: skip
-
-
-def _pass_on(u: JobUnit, a: _Arrived) -> None:
-    m = u.m
-    place, known = Signal(), Signal()
-    m.d.comb += [place.eq(u.found | u.has_way), known.eq(u.found)]
-    with m.If(~u.facts.up_back | u.facts.down_nobody | u.facts.down_back):
-        m.d.comb += [u.stale.eq(1), *a.becomes(Fate.DROP)]
-    with m.Elif(known & (u.status_now.state == RecordState.ACKED)):
-        m.d.comb += [*answer_acked(u), *a.becomes(Fate.DROP)]
-    with m.Elif(known & u.has_data):
-        send_held(u)
-        m.d.comb += a.becomes(Fate.DROP)
-    with m.Elif(place & ~u.free_buffers.count.any() & u.held.some):
-        # The oldest held data go.
+def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> None:
+    """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone."""
+    m, facts = u.m, u.facts
+    free, needed, evicts, stores = u.free_buffers.some, Signal(), Signal(), Signal()
+    some, known, owing, through = Signal(), Signal(), Signal(), Signal()
+    m.d.comb += [
+        needed.eq(passes & ~facts.acked & ~u.has_data),
+        evicts.eq(needed & facts.place & ~free & u.held.some),
+        stores.eq((needed & (~facts.place | free | ~u.held.some)) | stored),
+        some.eq(facts.place | stored),
+        known.eq(Mux(stored, a.found, u.found)),
+        owing.eq(Mux(stored, a.owing, facts.owed)),
+        through.eq(u.at_once & (free | ~some)),
+        u.evicts.eq(stored),
+        u.place_filled.eq(Mux(stored, a.place, u.place)),
+        u.was_owing.eq(owing),
+        u.takes_buffer.eq(stores & some & free),
+        u.owes.eq(stores & some & ~free),
+        u.untracked.eq(stores & ~some),
+        u.sent_stored.eq(some),
+        a.stores_now.eq(some & free),
+        a.through.eq(stores & through),
+        a.to_buffer.eq(stores & some & free & ~u.at_once),
+    ]
+    with m.If(stores & some):
+        m.d.comb += [u.fills.eq(1), u.makes.eq(~known)]
+        with m.If(free):
+            m.d.comb += u.states[RecordState.SENT].eq(1)
+        with m.Else():
+            m.d.comb += u.states[RecordState.OWED].eq(1)
+    with m.If(passes & facts.acked):
+        m.d.comb += u.tells_up.eq(1)
+    with m.If(passes & ~facts.acked & u.has_data):
+        m.d.comb += u.sends_held.eq(1)
+    with m.If(evicts):
         m.d.comb += [u.lets_go.eq(1), *u.goes_on(RelayPhase.STORE)]
+    with m.If(u.at(RelayJob.DATA)):
         m.d.sync += [
-            u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(known),
-            a.owing.eq(known & (u.status_now.state == RecordState.OWED)),
+            u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(u.found), a.owing.eq(facts.owed),
         ]  # fmt: skip
-    with m.Else():
-        owing = known & (u.status_now.state == RecordState.OWED)
-        _store(u, a, place, u.place, known, owing)
-
-
-def _store(u: JobUnit, a: _Arrived, some, place, known, owing) -> None:
-    """Record and buffer; at once, or as its turn comes."""
-    m, sent = u.m, u.sent
-    free = u.free_buffers.count.any()
-    with m.If(some):
-        m.d.comb += [
-            u.fills.eq(1), u.makes.eq(~known), u.place_filled.eq(place), u.filled_length.eq(u.message_length),
-            u.takes_buffer.eq(free), u.owes.eq(~free),
-            u.state.eq(Mux(free, RecordState.SENT, RecordState.OWED)), u.was_owing.eq(owing),
-        ]  # fmt: skip
-    with m.Else():
-        m.d.comb += u.untracked.eq(1)
-    with m.If(u.at_once & (free | ~some)):
-        m.d.comb += [
-            u.sends.eq(1), u.about.eq(About.HEARD), u.as_it_came.eq(1), sent.of.eq(Of.THROUGH),
-            sent.length.eq(u.message_length), sent.number.eq(u.free_buffers.oldest), sent.stored.eq(some),
-            *a.becomes(Fate.THROUGH),
-        ]  # fmt: skip
-    with m.Else():
-        m.d.comb += a.becomes(Fate.DROP)
-        with m.If(some & free):
-            m.d.comb += a.decided.eq(Fate.BUFFER)
-    m.d.comb += [a.buffer_now.eq(u.free_buffers.oldest), a.stores_now.eq(some & free)]
+    with m.If((passes & (facts.acked | u.has_data)) | stores):
+        m.d.comb += a.decides.eq(1)
 
 
 def _beats(u: JobUnit, a: _Arrived) -> None:
@@ -192,12 +143,14 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     through = a.fate == Fate.THROUGH
     length = u.data_in.length
     flits = of.payload_flits(length)
+    beats = Signal.like(a.beats)
+    m.d.comb += beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0))
+    m.d.sync += [a.beats.eq(beats), a.bare.eq(beats == 0)]  # for a step, three cycles after the datagram is there
     m.d.comb += [
-        a.beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0)),
-        streams.eq(u.doing(RelayJob.DATA) & (u.phase == RelayPhase.STREAM)),
+        streams.eq(u.under[RelayJob.DATA] & u.phases[RelayPhase.STREAM]),
         u.data_in.rest.eq(streams & a.left.any() & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
-        last.eq(takes & (a.left == 1) & ~through),
+        last.eq(streams & deliver.valid & (a.left == 1) & ~through),
         kept.eq(
             Mux(
                 a.left == 1,
@@ -215,34 +168,42 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         m.d.comb += stored.eq(of.stored(kept))
     with m.If(takes):
         m.d.sync += [a.left.eq(a.left - 1), a.beat.eq(a.beat + 1)]
-    ends_now = a.decides & ~a.beats.any() & (a.decided != Fate.THROUGH)
-    fate, cell, posts, buffer = (
-        Mux(a.decides, new, old)
-        for new, old in (
-            (Value.cast(a.decided), Value.cast(a.fate)), (a.cell_now, a.cell), (a.posts_now, a.posts),
-            (a.buffer_now, a.buffer),
-        )
-    )  # fmt: skip
-    with m.If(a.decides):
+    cell = Signal(of.cell_bits)
+    m.d.comb += cell.eq(Mux(streams, a.cell, u.free_cells.oldest))
+    with m.If(~streams):
         m.d.sync += [
-            a.fate.eq(a.decided), a.left.eq(a.beats), a.beat.eq(0), a.cell.eq(a.cell_now), a.posts.eq(a.posts_now),
-            a.buffer.eq(a.buffer_now), a.stores.eq(a.stores_now),
+            a.left.eq(a.beats), a.beat.eq(0), a.cell.eq(u.free_cells.oldest), a.posts.eq(a.posts_now),
+            a.buffer.eq(u.free_buffers.oldest), a.stores.eq(a.stores_now),
+            a.fate.eq(Cat(a.to_cell | a.through, a.to_buffer | a.through)),
         ]  # fmt: skip
-        with m.If(~ends_now):
-            m.d.comb += u.goes_on(RelayPhase.STREAM)
-    m.d.comb += a.whole.eq(last | ends_now)
-    with m.If(a.whole), m.Switch(fate):
-        with m.Case(Fate.CELL):
-            with m.If(posts):
-                m.d.comb += [
-                    u.posts.eq(1), u.posted.eq(cell), u.further.eq(1),
-                    u.then.eq(Mux(u.parked.any(), RelayPhase.RELEASE, RelayPhase.ANSWER)),
-                ]  # fmt: skip
-            with m.Else():
-                m.d.comb += [u.parks.eq(1), u.given_cell.eq(cell)]
-        with m.Case(Fate.BUFFER):
-            m.d.comb += [u.buffer_waits.eq(1), u.buffer.eq(buffer)]
-    m.d.comb += u.ends_job.eq((last & ~u.further) | (u.hop.ends & streams & through))
+    with m.If(a.decides & (~a.bare | a.through)):
+        m.d.comb += u.goes_on(RelayPhase.STREAM)
+    celled = (last & (a.fate == Fate.CELL)) | (a.to_cell & a.bare)
+    posts = Mux(streams, a.posts, a.posts_now)
+    m.d.comb += u.stream_goes_on.eq(last & (a.fate == Fate.CELL) & a.posts)
+    with m.If(celled & posts):
+        m.d.comb += u.further.eq(1)
+        with m.If(u.facts.parked):
+            m.d.comb += u.then[RelayPhase.RELEASE].eq(1)
+        with m.Else():
+            m.d.comb += u.then[RelayPhase.ANSWER].eq(1)
+    m.d.comb += [
+        u.posts.eq((celled & posts) | u.releases),
+        u.posted.eq(Mux(u.phases[RelayPhase.RELEASE], u.parked_at, cell)),
+        u.parks.eq(celled & ~posts),
+        u.data_waits.eq((last & (a.fate == Fate.BUFFER)) | (a.to_buffer & a.bare)),
+        u.data_buffer.eq(Mux(streams, a.buffer, u.free_buffers.oldest)),
+        u.came_cell.eq(cell),
+        u.sends_through.eq(a.through),
+    ]
+    # Over with the last beat, with a step that finds no message, or one that comes without beats and is not posted.
+    answers = u.at(RelayJob.DATA, RelayPhase.ANSWER) | (u.at(RelayJob.DATA, RelayPhase.RELEASE) & ~u.parked_found)
+    m.d.comb += u.ends_data.eq(
+        (last & ~u.stream_goes_on)
+        | (u.hop.ends & streams & through)
+        | answers
+        | (a.decides & a.bare & ~a.through & ~(a.to_cell & a.posts_now))
+    )
 
     # Beats of slots and buffers.
     m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)

@@ -4,7 +4,7 @@ import typing
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-from lethe.lib.first import first_of
+from lethe.lib.first import before
 from lethe.spec.services.relay import RelayJob
 
 from .steps import LONG, SEARCH, SHORT, STEP, RelayPhase
@@ -12,19 +12,39 @@ from .steps import LONG, SEARCH, SHORT, STEP, RelayPhase
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
 
-__all__ = ["add_choice"]
+__all__ = ["PHASES", "add_choice"]
 
 
 #: Jobs that act late.
 _LONG = (
     RelayJob.LAUNCH, RelayJob.FEED, RelayJob.CANCEL, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK,
 )  # fmt: skip
+#: Steps of jobs that have more than one kind.
+PHASES = {
+    RelayJob.CONTROL: (
+        RelayPhase.FIRST, RelayPhase.FREE, RelayPhase.ACK, RelayPhase.FORGET, RelayPhase.SEARCH,
+    ),
+    RelayJob.DATA: (
+        RelayPhase.FIRST, RelayPhase.CLEAR, RelayPhase.JUDGE, RelayPhase.SEARCH, RelayPhase.STORE, RelayPhase.RELEASE,
+        RelayPhase.ANSWER,
+    ),
+    RelayJob.GIVEN: (RelayPhase.FIRST, RelayPhase.FREE),
+    RelayJob.LOOK: (RelayPhase.FIRST, RelayPhase.DUE),
+    RelayJob.WALK: (RelayPhase.FIRST, RelayPhase.FREE),
+}  # fmt: skip
+
+
+def _first_of(bits: Value, later: Signal) -> Value:
+    """The first of the bits that come later or, if there is none, of all."""
+    behind = bits & later
+    some = behind.any()
+    return Cat((behind[i] & ~before(behind, i)) | (bits[i] & ~some & ~before(bits, i)) for i in range(len(bits)))
 
 
 def add_choice(u: "JobUnit") -> None:
     """Which job begins, and when it makes a step."""
     m, of, below, above = u.m, u.of, u.below, u.above
-    u.acts, u.step = Signal(), Signal()
+    u.acts = Signal()
     u.room, u.mine = Signal(), Signal(of.ni_slots)
     u.used, launch = Signal(), u.sending.o
     m.d.comb += u.room.eq(u.telling.level <= of.system.relay.control // 2)
@@ -34,30 +54,35 @@ def add_choice(u: "JobUnit") -> None:
     ends = Signal()
     m.d.comb += ends.eq(completion.valid & u.ended_mine)
     noticed = u.noticed
-    asks = Cat(
-        noticed & u.control_in.full,
-        noticed & u.data_in.full,
-        Const(0, 1),
-        noticed & launch.valid & u.hop.idle & ~u.host.holds_send,
-        noticed & u.telling.o.valid & u.control.idle,
-        noticed & u.host.offers & ~u.host_waits & ~above.quiesce & ~u.completions.owes,
-        noticed & u.host.stored,
-        noticed & u.free_cells.count.any() & u.hungry.o.valid & u.room,
-        noticed & u.cancel_walk & ~u.cancelling,
-        noticed & u.owing.any() & (u.free_buffers.count.any() | u.held.some) & u.room,
-        noticed & u.look_wanted & u.room,
-        u.walking & u.used & u.room & ~above.tree.valid,
-        above.tree.valid,
-        Const(0, 3),
-    )
-    begun, first, last = Signal(16), Signal(4), Signal(4)
-    m.d.comb += [begun.eq(asks), last.eq(Value.cast(u.last) - 1)]
-    chosen, statements = first_of(begun, last)
-    m.d.comb += [*statements, first.eq(chosen)]
-    u.begins, u.chosen = Signal(), Signal(RelayJob)
+    asks = {
+        RelayJob.CONTROL: noticed & u.control_in.full,
+        RelayJob.DATA: noticed & u.data_in.full,
+        RelayJob.LAUNCH: noticed & launch.valid & u.hop.idle & ~u.host.holds_send,
+        RelayJob.TELL: noticed & u.telling.o.valid & u.control.idle,
+        RelayJob.HOST: noticed & u.host.offers & ~u.host_waits & ~above.quiesce & ~u.completions.owes,
+        RelayJob.GIVEN: noticed & u.host.stored,
+        RelayJob.FEED: noticed & u.free_cells.some & u.hungry.o.valid & u.room,
+        RelayJob.CANCEL: noticed & u.cancel_walk & ~u.cancelling,
+        RelayJob.OWED: noticed & u.owing.any() & (u.free_buffers.some | u.held.some) & u.room,
+        RelayJob.LOOK: noticed & u.look_wanted & u.room,
+        RelayJob.WALK: u.walking & u.room & ~above.tree.valid,  # if the row is used
+        RelayJob.TREE: above.tree.valid,
+    }  # fmt: skip
+    # Those behind the job that began last come first; these bits are written while it is under way.
+    jobs = list(asks)
+    asked, later, first = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
+    others = asked & ~(1 << jobs.index(RelayJob.WALK))
     m.d.comb += [
-        u.begins.eq(u.ready & ~u.busy & begun.any()),
-        Value.cast(u.chosen).eq(first + 1),
+        asked.eq(Cat(asks.values())), first.eq(Mux(u.used, _first_of(asked, later), _first_of(others, later))),
+    ]  # fmt: skip
+    with m.If(u.busy):
+        job = Cat(u.under.values())
+        m.d.sync += later.eq(Cat(Const(0, 1), *(job[:i].any() for i in range(1, len(jobs)))))
+        m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
+    u.begins, u.may_begin, u.chosen = Signal(), Signal(), dict(zip(jobs, first, strict=True))
+    m.d.comb += [
+        u.may_begin.eq(u.ready),
+        u.begins.eq(u.may_begin & ~u.busy & (others.any() | (u.used & asked[jobs.index(RelayJob.WALK)]))),
         u.completions.takes_below.eq(ends),
         # What a queue shows stays until the job acts: nothing looks at it in between.
         u.telling.o.ready.eq(u.at(RelayJob.TELL)),
@@ -72,35 +97,48 @@ def add_choice(u: "JobUnit") -> None:
     u.host_target, u.row_mine = Signal(16), Signal()
     with m.If(~u.busy):
         m.d.sync += [
-            u.job.eq(u.chosen), u.phase.eq(RelayPhase.FIRST),
+            *(phase.eq(name == RelayPhase.FIRST) for name, phase in u.phases.items()),
             u.tree_word.eq(above.tree.payload), u.host_target.eq(above.send.payload.destination),
             u.row_mine.eq(u.mine.bit_select(u.cancel_row, 1)),
+            *(under.eq(u.may_begin & u.chosen[job]) for job, under in u.under.items()),
         ]  # fmt: skip
     with m.If(ends & (completion.payload.slot == u.cancel_row)):
         m.d.sync += u.row_mine.eq(0)
-    long = Cat(u.chosen == job for job in _LONG).any()
-    accepts = (u.job == RelayJob.GIVEN) & (u.phase == RelayPhase.FIRST) & below.accepted.valid
+    # A step is known in the cycle before; one that is put off is made again.
+    steps, put_off, begun, stream = Signal(), Signal(), Signal(), u.phases[RelayPhase.STREAM]
+    given = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]
     m.d.comb += [
-        u.step.eq(u.busy & (u.phase != RelayPhase.STREAM) & (u.count == 0)),
-        u.acts.eq(u.step & ~accepts),
+        put_off.eq(given & below.accepted.valid),
+        steps.eq(u.busy & ~stream & (u.count == 1)),
+        u.acts.eq(u.step & ~put_off),
     ]
-    with m.If(u.begins):
-        m.d.sync += [u.busy.eq(1), u.last.eq(u.chosen), u.count.eq(Mux(long, LONG, SHORT) - 1)]
-    with m.Elif(u.count.any()):
-        m.d.sync += u.count.eq(u.count - 1)
+    m.d.sync += u.step.eq(steps | put_off)
+    for (job, phase), step in u.steps.items():
+        m.d.sync += step.eq(steps & u.under[job] & (u.phases[phase] if job in PHASES else 1))
+    with m.If(put_off):
+        m.d.sync += given.eq(1)
+    # The count to the next step begins with a step, and with each beat, which may be the last.
     u.over = Signal()  # the job is
     u.searches = Signal()  # the next step is that of a search
-    with m.If(u.acts | u.further):
-        m.d.sync += [
-            u.phase.eq(u.then), u.count.eq(Mux(u.searches, of.cells + SEARCH, STEP) - 1),
-            u.busy.eq(u.further),
-        ]  # fmt: skip
-    m.d.comb += u.searches.eq((u.then == RelayPhase.SEARCH) | (u.then == RelayPhase.RELEASE))
-    u.ends_job = Signal()  # with the last beat
-    with m.If(u.ends_job):
-        m.d.sync += u.busy.eq(0)
+    with m.If(u.step | stream | ~u.count.any()):
+        m.d.sync += u.count.eq(Mux(u.searches, of.cells + SEARCH, STEP) - 1)
+    with m.Else():
+        m.d.sync += u.count.eq(u.count - 1)
+    # Which job it is is known in its first cycle.
+    m.d.sync += begun.eq(~u.busy)
+    with m.If(~u.busy):
+        m.d.sync += u.count.eq(SHORT - 1)
+    with m.Elif(begun & u.doing(*_LONG)):
+        m.d.sync += u.count.eq(LONG - 2)
+    m.d.sync += u.busy.eq(Mux(u.busy, ~u.over, u.begins))
+    with m.If(u.acts | u.stream_goes_on):
+        m.d.sync += [phase.eq(u.then[name]) for name, phase in u.phases.items()]
+    m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])
+    control, data_in = (u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA))
     m.d.comb += [
-        u.over.eq((u.acts & ~u.further) | u.ends_job),
-        u.control_in.done.eq(u.over & (u.job == RelayJob.CONTROL)),
-        u.data_in.done.eq(u.over & (u.job == RelayJob.DATA)),
+        u.over.eq(u.ends_data | (u.acts & ~data_in & ~u.further)),
+        u.control_in.done.eq(u.step & control & ~u.further_control),
+        u.data_in.done.eq(u.ends_data),
     ]
+    with m.If(u.over):
+        m.d.sync += [under.eq(0) for under in u.under.values()]

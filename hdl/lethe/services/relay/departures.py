@@ -51,11 +51,16 @@ class HopControl(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
-        state, header, beat = Signal(Moving), Signal(of.told), Signal(range(max(2, of.header_beats)))
+        idle, state, header, beat = (
+            Signal(init=1),
+            Signal(Moving),
+            Signal(of.told),
+            Signal(range(max(2, of.header_beats))),
+        )
         bits, record = Signal(HEADER_BITS), self.send.payload
         m.d.comb += [
             bits.eq(of.wire_bits(header.header)),
-            self.idle.eq(state == Moving.IDLE),
+            self.idle.eq(idle),
             self.destination.eq(header.hop),
             self.send.valid.eq(state == Moving.RECORD),
             record.destination.eq(header.hop),
@@ -66,13 +71,15 @@ class HopControl(wiring.Component):
             self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
         ]
         with m.If(self.gives):
-            m.d.sync += [state.eq(Moving.RECORD), header.eq(self.given), beat.eq(0)]
+            m.d.sync += [state.eq(Moving.RECORD), idle.eq(0)]
+        with m.If(idle):
+            m.d.sync += [header.eq(self.given), beat.eq(0)]
         with m.If(self.send.valid & self.send.ready):
             m.d.sync += state.eq(Moving.BODY)
         with m.If(self.send_data.valid & self.send_data.ready):
             m.d.sync += beat.eq(beat + 1)
             with m.If(beat == of.header_beats - 1):
-                m.d.sync += state.eq(Moving.IDLE)
+                m.d.sync += [state.eq(Moving.IDLE), idle.eq(1)]
         return m
 
 
@@ -88,6 +95,8 @@ class HopData(wiring.Component):
         The message that is on its way.
     begins, ends : Out(1)
         In this cycle its record is taken; its last beat.
+    buffered : Out(1)
+        It has a buffer; from its header on.
     send, send_data : Out(stream)
     through : In(stream)
         The beats that come in.
@@ -105,7 +114,7 @@ class HopData(wiring.Component):
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
-                "begins": Out(1), "ends": Out(1),
+                "begins": Out(1), "ends": Out(1), "buffered": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
                 **checks,
@@ -115,15 +124,15 @@ class HopData(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
-        state, beat = Signal(Moving), Signal(range(max(2, of.header_beats)))
+        idle, state, beat = Signal(init=1), Signal(Moving), Signal(range(max(2, of.header_beats)))
         left, unread = Signal(range(of.beats + 1)), Signal(range(of.beats + 1))
         now, bits, record = self.now, Signal(HEADER_BITS), self.send.payload
         m.submodules.output = output = Queue(form.flit_bits, AHEAD)
         there, coming, reads, takes, through = Signal(range(AHEAD + 1)), Signal(2), Signal(), Signal(), Signal()
+        final = Signal()
         m.d.comb += [
             bits.eq(of.wire_bits(now.header)),
-            self.idle.eq(state == Moving.IDLE),
-            through.eq(now.of == Of.THROUGH),
+            self.idle.eq(idle),
             self.send.valid.eq(state == Moving.RECORD),
             record.destination.eq(now.hop),
             record.cls.eq(of.data_class),
@@ -135,6 +144,17 @@ class HopData(wiring.Component):
             output.i.valid.eq(coming[1]),
             output.i.payload.eq(of.beat_of(self.read)),
         ]
+        # Whether the next beat is the last.
+        m.d.comb += [
+            final.eq(
+                Mux(
+                    state == Moving.BODY,
+                    left == 1,
+                    (state == Moving.HEADER) & (beat == of.header_beats - 1) & ~left.any(),
+                )
+            ),
+            self.ends.eq(takes & final),
+        ]
         if of.checks:
             m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
             with m.If(self.halted):
@@ -145,7 +165,6 @@ class HopData(wiring.Component):
             m.d.comb += [
                 self.send_data.valid.eq(1),
                 self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
-                self.ends.eq(takes & (beat == of.header_beats - 1) & (left == 0)),
             ]
         with m.If(state == Moving.BODY):
             m.d.comb += [
@@ -153,7 +172,6 @@ class HopData(wiring.Component):
                 self.send_data.payload.eq(Mux(through, self.through.payload, output.o.payload)),
                 self.through.ready.eq(through & self.send_data.ready),
                 output.o.ready.eq(~through & self.send_data.ready),
-                self.ends.eq(takes & (left == 1)),
             ]
         with m.If(self.begins):
             m.d.sync += state.eq(Moving.HEADER)
@@ -164,8 +182,11 @@ class HopData(wiring.Component):
         with m.If(takes & (state == Moving.BODY)):
             m.d.sync += left.eq(left - 1)
         with m.If(self.ends):
-            m.d.sync += state.eq(Moving.IDLE)
+            m.d.sync += [state.eq(Moving.IDLE), idle.eq(1)]
         m.d.sync += [
+            # Since before the header.
+            through.eq(now.of == Of.THROUGH),
+            self.buffered.eq((now.of != Of.SLOT) & now.stored),
             coming.eq(Cat(reads, coming)),
             there.eq(there + reads - (output.o.valid & output.o.ready)),
         ]
@@ -175,7 +196,9 @@ class HopData(wiring.Component):
         m.d.comb += beats.eq(of.payload_flits(self.given.length))
         with m.If(self.gives):
             m.d.sync += [
-                state.eq(Moving.RECORD), now.eq(self.given), beat.eq(0), left.eq(beats), self.read_at.eq(0),
-                unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
+                state.eq(Moving.RECORD), idle.eq(0), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
             ]  # fmt: skip
+        # What is offered may be taken before it is known that it is given.
+        with m.If(idle):
+            m.d.sync += [now.eq(self.given), beat.eq(0), left.eq(beats), self.read_at.eq(0)]
         return m

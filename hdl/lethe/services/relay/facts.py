@@ -13,38 +13,61 @@ __all__ = ["add_facts"]
 
 
 def add_facts(u: "JobUnit") -> None:
-    """What decides a step, from what the tables show."""
+    """What decides a step, from what the tables show; of records in `records`."""
     m, of, h = u.m, u.of, u.heard
-    u.facts = facts = Signal(of.facts)
-    to, row, slot = u.to, u.from_, u.slot
+    facts, to, row, slot = u.facts, u.to, u.from_, u.slot
     slots, relay = of.slots, u.system.relay
     named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
     relation, depth = u.relation, u.depth
     fits = (relation >= 2) & (h.depth == depth + 1)
     fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if u.system.relay.radix else 1
+    alive, meant = Signal(), Signal()
+    stale, renews, next_, below = Signal(), Signal(), Signal(), Signal()
+    u.answers_post = Signal()  # of a LINK at its destination, a cycle before the step
+    up_nobody, up_back, down_nobody, down_back = Signal(), Signal(), Signal(), Signal()
+    some = u.parked.any()
+    m.d.comb += [
+        meant.eq(u.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
+        stale.eq(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))),
+        renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
+        next_.eq(h.prev == row.mark),
+        below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
+        u.answers_post.eq(~stale & ~renews & ~next_ & below),
+        up_nobody.eq(u.up == u.node),
+        up_back.eq(u.up == u.sender),
+        down_nobody.eq(u.down.hop == u.node),
+        down_back.eq(u.down.hop == u.sender),
+    ]
     m.d.sync += [
-        facts.alive.eq(h.incarnation == u.incarnation),
+        alive.eq(h.incarnation == u.incarnation),
         facts.live.eq(u.lives.row),
         facts.watched.eq((u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(slot.stamp, relay.watch_cycles)),
         facts.old.eq(u.aged(u.stamp, relay.entry_cycles)),
         facts.due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)),
-        facts.meant.eq(u.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
+        facts.frees.eq(alive & meant),
+        facts.concludes.eq(alive & ~meant),
         facts.first.eq(to.head == h.slot),
         facts.last.eq(to.live == 1),
         facts.some.eq(to.live.any()),
         facts.again.eq(to.again),
-        facts.stale.eq(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))),
-        facts.renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
+        facts.stale.eq(stale),
+        facts.renews.eq(~stale & renews),
+        facts.renewed.eq(renews & some),
         facts.dead.eq(u.dead),
-        facts.hungry.eq(row.hungry),
-        facts.next.eq(h.prev == row.mark),
-        facts.begins.eq(h.prev == of.none),
-        facts.below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
+        # A source that is renewed has no mark.
+        facts.turn.eq(Mux(renews, h.prev == of.none, next_)),
+        facts.below.eq(~renews & below),
+        # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
+        facts.tells_post.eq(u.answers_post | ~(stale | (row.hungry & ~renews) | (~renews & ~next_ & some))),
+        facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & ~row.hungry & some),
         facts.drained.eq(h.uid != of.none),
-        facts.up_nobody.eq(u.up == u.node),
-        facts.up_back.eq(u.up == u.sender),
-        facts.down_nobody.eq(u.down.hop == u.node),
-        facts.down_back.eq(u.down.hop == u.sender),
+        facts.parked.eq(some),
+        facts.parked_one.eq(u.parked == 1),
+        facts.up_nobody.eq(up_nobody),
+        facts.up_passes.eq(~up_nobody & ~up_back),
+        facts.down_nobody.eq(down_nobody),
+        facts.down_passes.eq(~down_nobody & ~down_back),
+        facts.astray.eq(~up_back | down_nobody | down_back),
         facts.turns.eq(u.up == u.down.hop),
         facts.moves.eq(u.down.hop != u.before.hop),
         facts.asked.eq(u.asking.bit_select(u.down.way, 1)),

@@ -16,15 +16,16 @@ __all__ = ["add_headers"]
 def add_headers(u: "JobUnit") -> None:
     """What was heard: of control, or of data if that is the next.  ``coming`` is a cycle earlier, for tables."""
     m, of = u.m, u.of
-    of_data, u.coming, u.heard = Signal(), Signal(of.header), Signal(of.header)
+    u.of_data = of_data = Signal()
+    u.coming, u.heard = Signal(of.header), Signal(of.header)
     u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
     u.message_length = Signal(of.length_bits)
     m.d.comb += [
         of_data.eq(
             Mux(
                 u.busy,
-                u.job == RelayJob.DATA,
-                u.data_in.full & (~u.control_in.full | (u.last == RelayJob.CONTROL)),
+                u.under[RelayJob.DATA],
+                u.data_in.full & (~u.control_in.full | u.after_control),
             )
         ),
         u.coming_sender.eq(Mux(of_data, u.data_in.source, u.control_in.source)),
@@ -60,3 +61,21 @@ def add_headers(u: "JobUnit") -> None:
         u.own.eq(u.coming.source == u.node),
         u.here.eq(u.coming.target == u.node),
     ]  # fmt: skip
+    # What kind of datagram it is, a cycle later.
+    u.kinds = kinds = Signal(of.kinds)
+    kind, sound_, passing = u.heard.type, u.sound_control, ~u.own & ~u.here
+    m.d.sync += [
+        kinds.sound.eq(sound_),
+        kinds.acked_own.eq(sound_ & (kind == Type.ACKED) & u.own),
+        kinds.acked_else.eq(sound_ & (kind == Type.ACKED) & ~u.own),
+        kinds.drained_else.eq(sound_ & (kind == Type.ACKACKED) & passing),
+        kinds.requested_own.eq(sound_ & (kind == Type.REQUESTED) & u.own),
+        kinds.requested_else.eq(sound_ & (kind == Type.REQUESTED) & passing),
+        kinds.link.eq(sound_ & (kind == Type.LINK)),
+        kinds.link_here.eq(sound_ & (kind == Type.LINK) & u.here),
+        kinds.link_else.eq(sound_ & (kind == Type.LINK) & passing),
+        kinds.pull.eq(sound_ & (kind == Type.PULL)),
+        kinds.data.eq(u.sound_data & ~u.own),
+        kinds.data_here.eq(u.sound_data & ~u.own & u.here),
+        kinds.data_else.eq(u.sound_data & ~u.own & ~u.here),
+    ]

@@ -11,7 +11,7 @@ from lethe.ni.watch import event_word, padded, uid_word
 from lethe.spec.config import System
 from lethe.spec.ports import HostPort, cause_bits
 from lethe.spec.sections.relay import HEADER_BYTES, STAMP_CYCLES
-from lethe.spec.services.relay import HEADER, Type
+from lethe.spec.services.relay import HEADER, RecordState, Type
 from lethe.spec.trace import fields
 from lethe.spec.wire import CRC8
 
@@ -150,8 +150,9 @@ class RelayLayouts:
 
     @cached_property
     def status(self) -> data.StructLayout:
-        """What changes of a record, but for whether it has data; these are in the buffer."""
-        return data.StructLayout({"valid": 1, "state": 3, "tide": TIDE_BITS, "buffer": self.buffer_bits})
+        """What changes of a record, but for whether it has data; these are in the buffer.  The
+        state is a bit for each."""
+        return data.StructLayout({"valid": 1, "state": len(RecordState), "tide": TIDE_BITS, "buffer": self.buffer_bits})
 
     @cached_property
     def owner(self) -> data.StructLayout:
@@ -172,11 +173,21 @@ class RelayLayouts:
     def facts(self) -> data.StructLayout:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
-            "alive", "live", "watched", "old", "due", "meant", "first", "last", "some", "again", "stale", "renews",
-            "dead", "hungry", "next", "begins", "below", "drained", "up_nobody", "up_back", "down_nobody", "down_back",
-            "turns", "moves", "asked", "fits",
+            "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale", "renews",
+            "renewed", "dead", "turn", "below", "tells_post", "searches_post", "drained", "parked", "parked_one",
+            "up_nobody", "up_passes", "down_nobody", "down_passes", "astray", "turns", "moves", "asked", "fits",
+            "acked", "requested", "sent", "linked", "owed", "place",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
+
+    @cached_property
+    def kinds(self) -> data.StructLayout:
+        """What a datagram that came is: control, at its origin, at its destination, elsewhere; data."""
+        bits = (
+            "sound", "acked_own", "acked_else", "drained_else", "requested_own", "requested_else", "link", "link_here",
+            "link_else", "pull", "data", "data_here", "data_else",
+        )  # fmt: skip
+        return data.StructLayout(dict.fromkeys(bits, 1))
 
     @cached_property
     def sending(self) -> data.StructLayout:

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from lethe.lib.first import before
 from lethe.lib.queue import step
 from lethe.lib.table import Words
 
@@ -28,8 +29,8 @@ class FreeList(wiring.Component):
         So does this, behind it; for steps.
     takes, oldest : In, Out
         The oldest is free no more.
-    count : Out
-        So many are free.
+    count, some, two : Out
+        So many are free; one or more, two or more.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -40,7 +41,7 @@ class FreeList(wiring.Component):
         super().__init__(
             {
                 "ends": In(1), "ended": In(number), "gives": In(1), "given": In(number),
-                "takes": In(1), "oldest": Out(number), "count": Out(range(depth + 1)),
+                "takes": In(1), "oldest": Out(number), "count": Out(range(depth + 1)), "some": Out(1), "two": Out(1),
                 "clear": In(1), "clear_addr": In(number),
             }
         )  # fmt: skip
@@ -56,7 +57,8 @@ class FreeList(wiring.Component):
         m.d.comb += [
             late.eq(self.ends & self.gives),
             writes.eq(self.ends | self.gives | later),
-            numbers.write_en.eq(writes | self.clear),
+            # Behind the last one anything may stand.
+            numbers.write_en.eq((count != depth) | later | self.clear),
             numbers.write_addr.eq(Mux(self.clear, self.clear_addr, tail)),
             numbers.write.eq(
                 Mux(self.clear, self.clear_addr, Mux(later, lately, Mux(self.ends, self.ended, self.given)))
@@ -65,7 +67,23 @@ class FreeList(wiring.Component):
             self.oldest.eq(numbers.oldest),
             self.count.eq(count),
         ]
-        m.d.sync += [later.eq(late), lately.eq(self.given), count.eq(count + self.ends + self.gives - self.takes)]
+        m.d.sync += [
+            later.eq(late),
+            lately.eq(self.given),
+            count.eq(count + Mux(self.takes, Mux(self.ends, 0, -1), self.ends + self.gives)),
+        ]
+        some, two, more = Signal(init=1), Signal(init=int(depth > 1)), self.ends | self.gives
+        m.d.comb += [self.some.eq(some), self.two.eq(two)]
+        m.d.sync += [
+            some.eq(more | Mux(self.takes, two, some)),
+            two.eq(
+                Mux(
+                    self.takes,
+                    (count >= 3) | (two & more) | (self.ends & self.gives),
+                    two | (some & more) | (self.ends & self.gives),
+                )
+            ),
+        ]
         with m.If(writes):
             m.d.sync += tail.eq(step(tail, depth))
         with m.If(self.takes):
@@ -86,10 +104,11 @@ class HeldList(wiring.Component):
         The buffer is held from the next cycle on.
     leaves, left : In
         This one is not.
-    oldest, some : Out
-        The oldest, if there is one.
-    bits : Out(depth)
-        Of each buffer whether it is held.
+    some : Out(1)
+        There is one.
+    oldest, bits : Out
+        The oldest; of each buffer whether it is held.  Of what leaves they know a cycle later: so long the search
+        takes.
     """
 
     def __init__(self, depth: int):
@@ -109,14 +128,15 @@ class HeldList(wiring.Component):
         used = Signal(depth)  # the lowest are
         bits = Signal(depth)
         # From the place on that leaves, all move down by one; what is held comes to the first place behind them.
-        at = Signal(depth)
-        m.d.comb += at.eq(Cat(used[i] & (places[i] == self.left) for i in range(depth)))
-        moves = Cat(self.leaves & at[: i + 1].any() for i in range(depth))
+        at, leaves, left = Signal(depth), Signal(), Signal.like(self.left)
+        m.d.sync += [leaves.eq(self.leaves), left.eq(self.left)]
+        m.d.comb += at.eq(Cat(used[i] & (places[i] == left) for i in range(depth)))
+        moves = Cat(leaves & before(at, i + 1) for i in range(depth))
         after = Signal(depth)
         m.d.comb += [
-            after.eq(Mux(self.leaves, used >> 1, used)),
+            after.eq(Mux(leaves, used >> 1, used)),
             self.oldest.eq(places[0]),
-            self.some.eq(used[0]),
+            self.some.eq(after[0]),
             self.bits.eq(bits),
         ]
         for i, place in enumerate(places):
@@ -124,6 +144,6 @@ class HeldList(wiring.Component):
             m.d.sync += place.eq(Mux(self.holds & ~after[i], self.held, Mux(moves[i], behind, place)))
         m.d.sync += [
             used.eq(Mux(self.holds, Cat(1, after), after)),
-            bits.eq((bits & ~Mux(self.leaves, 1 << self.left, 0)) | Mux(self.holds, 1 << self.held, 0)),
+            bits.eq((bits & ~Mux(leaves, 1 << left, 0)) | Mux(self.holds, 1 << self.held, 0)),
         ]
         return m

@@ -68,7 +68,7 @@ class Post(wiring.Component):
         m.submodules.store = store = Ram(of.stored_bits, of.cells << of.beat_bits)
         m.submodules.output = output = Queue(self._beat, AHEAD)
         showing, age, taken, cell = Signal(), Signal(SHOW), Signal(), Signal(of.cell_bits)
-        read, beats = Signal(range(of.beats + 1)), Signal(range(of.beats + 1))
+        read, left = Signal(of.beat_bits), Signal(range(of.beats + 1))
         there, coming, coming_last = Signal(range(AHEAD + 1)), Signal(2), Signal(2)
         fetches, shows, reads, takes, last, done = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         word = words.read_data
@@ -80,19 +80,18 @@ class Post(wiring.Component):
             store.write_en.eq(self.store_writes),
             store.write_addr.eq(self.store_at),
             store.write_data.eq(self.store_data),
-            store.read_addr.eq(Cat(read[: of.beat_bits], cell)),
+            store.read_addr.eq(Cat(read, cell)),
             queue.i.valid.eq(self.posts),
             queue.i.payload.eq(self.posted),
             fetches.eq(~showing & queue.o.valid),
             queue.o.ready.eq(~showing),
             shows.eq(showing & age[-1]),
-            beats.eq(of.payload_flits(word.length)),
             self.deliver.valid.eq(shows & ~taken),
             *(self.deliver.payload[name].eq(word[name]) for name in self._shown.members),
             takes.eq(self.deliver.valid & self.deliver.ready),
-            last.eq(read + 1 == beats),
-            reads.eq(shows & (read != beats) & (there != AHEAD)),
-            done.eq(shows & (taken | takes) & ((read == beats) | (reads & last))),
+            last.eq(left == 1),
+            reads.eq(shows & left.any() & (there != AHEAD)),
+            done.eq(shows & (taken | takes) & (~left.any() | (reads & last))),
             output.i.valid.eq(coming[1]),
             output.i.payload.data.eq(of.beat_of(store.read_data)),
             output.i.payload.last.eq(coming_last[1]),
@@ -116,7 +115,9 @@ class Post(wiring.Component):
             age.eq(Cat(0, age[:-2], age[-2:].any())),
         ]
         with m.If(reads):
-            m.d.sync += read.eq(read + 1)
+            m.d.sync += [read.eq(read + 1), left.eq(left - 1)]
+        with m.If(age[-2]):
+            m.d.sync += left.eq(of.payload_flits(word.length))
         with m.If(takes):
             m.d.sync += taken.eq(1)
         with m.If(done):

@@ -1,15 +1,18 @@
 """Records of messages that pass, and buffers with their data (contract of relay, 4)."""
 
 import typing
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.lib import data as data_
 from amaranth.utils import exact_log2
 
 from lethe.lib.first import lowest_of
-from lethe.lib.memory import Ram
+from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
-from .layouts import STAMP_BITS, TIDE_BITS, WAYS, Of
+from .layouts import STAMP_BITS, WAYS
 from .steps import RelayPhase
 
 if typing.TYPE_CHECKING:
@@ -22,6 +25,11 @@ __all__ = ["add_records"]
 _NUMBERED = (RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
 
 
+def _one_of(*choices) -> Value:
+    """The one whose condition is met."""
+    return reduce(or_, (Mux(condition, word, 0) for condition, word in choices))
+
+
 def add_records(u: "JobUnit") -> None:
     """Records and buffers, and what steps write there."""
     m, of = u.m, u.of
@@ -32,33 +40,40 @@ def add_records(u: "JobUnit") -> None:
     owners = u.words("owners", of.owner, of.buffers, "launched", "oldest", "moving")
     u.owners = owners
     m.d.comb += [
-        u.direct.eq(u.doing(*_NUMBERED) | (u.phase == RelayPhase.STORE)),
-        number.eq(u.evicted),
-    ]
-    with m.Switch(u.job):
-        for job, row in (
-            (RelayJob.LAUNCH, owners.launched.record), (RelayJob.OWED, u.owed_row),
-            (RelayJob.LOOK, u.look), (RelayJob.WALK, u.walk_row),
-        ):  # fmt: skip
-            with m.Case(job):
-                m.d.comb += number.eq(row)
+        u.direct.eq(u.doing(*_NUMBERED) | u.phases[RelayPhase.STORE]),
+        number.eq(
+            _one_of(
+                (~u.doing(*_NUMBERED), u.evicted), (u.under[RelayJob.LAUNCH], owners.launched.record),
+                (u.under[RelayJob.OWED], u.owed_row), (u.under[RelayJob.LOOK], u.look),
+                (u.under[RelayJob.WALK], u.walk_row),
+            )
+        ),
+    ]  # fmt: skip
     way_bits = exact_log2(WAYS)
     uid, at = Signal(of.uid_bits), Signal(max(1, of.record_bits - way_bits))
+    near = Signal.like(at)  # a cycle later
+    # Of data, and of control, which alone has chains.
+    came, told = (of.wire_fields(register.bits) for register in (u.data_in, u.control_in))
+    sets_of = (
+        of.set_of(came["source"][: of.node_bits], came["uid"][: of.uid_bits]),
+        of.set_of(told["source"][: of.node_bits], Mux(u.chaining, chained, told["uid"][: of.uid_bits])),
+    )
+    m.d.sync += near.eq(at)
     m.d.comb += [
         uid.eq(Mux(u.chaining, chained, u.coming.uid)),
-        at.eq(Mux(u.direct, number[way_bits:], of.set_of(u.coming.source, uid))),
+        at.eq(Mux(u.direct, number[way_bits:], Mux(u.of_data, *sets_of))),
     ]
     # By ways, for a search: what was heard of the message, and its status.  By their number, for jobs that have
     # time: what was heard, and the stamp.
-    u.entry_at, u.place = Signal(of.record_bits), Signal(of.record_bits)
+    u.place = Signal(of.record_bits)
     m.submodules.messages = messages = Ram(of.record, of.records)
     m.submodules.ages = ages = Ram(STAMP_BITS, of.records)
     heard, status, write_at, fills = Signal(of.record), Signal(of.status), Signal(of.record_bits), u.fills
     writes = u.changes | fills
     m.d.comb += [
         *(heard[name].eq(u.heard[name]) for name in of.record.members if name != "length"),
-        heard.length.eq(u.filled_length),
-        write_at.eq(Mux(fills, u.place_filled, u.entry_at)),
+        heard.length.eq(Mux(u.under[RelayJob.DATA], u.message_length, 0)),
+        write_at.eq(u.place_filled),
     ]
     for ram, enable, word in ((messages, fills, heard), (ages, u.makes, u.now)):
         m.d.comb += [
@@ -66,11 +81,12 @@ def add_records(u: "JobUnit") -> None:
             ram.read_addr.eq(number),
         ]  # fmt: skip
     u.message, u.stamp = messages.read_data, ages.read_data
-    words, data = [], []
+    # What is shown early is compared early.
+    words, data, compared, early = [], [], [], sets <= LUT_DEPTH
     u.has_data, u.data_held, u.hop_holds = Signal(), Signal(), Signal()
     for way in range(WAYS):
-        m.submodules[f"records{way}"] = ram = Ram(of.record, sets)
-        m.submodules[f"status{way}"] = states = Ram(of.status, sets)
+        m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early)
+        m.submodules[f"status{way}"] = states = Ram(of.status, sets, early=early)
         here = write_at[:way_bits] == way
         m.d.comb += [
             ram.write_en.eq(fills & here), ram.write_addr.eq(write_at[way_bits:]), ram.write_data.eq(heard),
@@ -78,11 +94,12 @@ def add_records(u: "JobUnit") -> None:
         ]  # fmt: skip
         u.cleared(states, sets, 0, writes & here, write_at[way_bits:], status)
         words.append((ram.read_data, states.read_data))
+        compared.append((ram.read_early, states.read_early) if early else words[-1])
         # Whether it has data: those of another record may be dropped in the step of this.
         has = u.words(f"has{way}", 1, sets, "now")
         lets = u.lets_go & (owners.oldest.record[:way_bits] == way)
         m.d.comb += [
-            has.now_addr.eq(at),
+            has.now_addr.eq(near),
             has.write_en.eq(((fills | u.drops) & here) | lets),
             has.write_addr.eq(Mux(u.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
             has.write.eq(u.takes_buffer),
@@ -97,15 +114,14 @@ def add_records(u: "JobUnit") -> None:
     # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
     hits, ways, key = Signal(WAYS), Signal(WAYS), Signal.like(uid)
     m.d.sync += key.eq(uid)
-    m.d.comb += hits.eq(
-        Cat(
-            state.valid
-            & (word.uid == key)
-            & (word.source == u.heard.source)
-            & (word.incarnation == u.heard.incarnation)
-            for word, state in words
-        )
+    hit = Cat(
+        state.valid & (word.uid == key) & (word.source == u.heard.source) & (word.incarnation == u.heard.incarnation)
+        for word, state in compared
     )
+    if early:
+        m.d.sync += hits.eq(hit)
+    else:
+        m.d.comb += hits.eq(hit)
     for way in range(WAYS):
         m.d.comb += ways[way].eq(Mux(u.direct, number[:way_bits] == way, hits[way]))
     u.entry, u.status_now, u.found = Signal(of.record), Signal(of.status), Signal()
@@ -114,43 +130,45 @@ def add_records(u: "JobUnit") -> None:
     chosen = Const(0, 1)
     for (word, state), this in zip(words, ways, strict=True):
         chosen = chosen | Mux(this, Cat(word, state), 0)
-    shown, has_now = Signal(of.buffer_bits), Signal()
-    m.d.comb += [
-        shown.eq(Cat(chosen)[-of.buffer_bits :]),
-        has_now.eq((Cat(data) & ways).any()),
-    ]
+    # Whether it has data, and whether these are held, of each way before one is chosen.
+    states = data_.View(of.status, Cat(chosen)[-of.status.size :]).state
+    held, moves = (
+        (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any()
+        for ones in (
+            [u.held.bits.bit_select(state.buffer, 1) for _, state in words],
+            [u.hop.now.number == state.buffer for _, state in words],
+        )
+    )
     m.d.sync += [
-        u.has_data.eq(has_now),
-        u.is_told.eq(Cat(chosen)[-of.buffer_bits - TIDE_BITS : -of.buffer_bits] == u.tide),
+        u.has_data.eq((Cat(data) & ways).any()),
+        u.is_told.eq((Cat(state.tide == u.tide for _, state in words) & ways).any()),
         # In the cycle before a step only a transfer can end.
-        u.data_held.eq(
-            has_now
-            & (u.held.bits.bit_select(shown, 1) | (u.hop_holds & (u.hop.now.number == shown)))
-        ),
+        u.data_held.eq(held | (u.hop_holds & moves)),
+        *(getattr(u.facts, state.name.lower()).eq(bit) for state, bit in zip(RecordState, states, strict=True)),
+        u.facts.place.eq(hits.any() | free.any()),
         Cat(u.entry, u.status_now).eq(chosen), u.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
         u.has_way.eq(free.any()), free_way.eq(lowest_of(free)[1]),
     ]  # fmt: skip
     # The record, or the one that is to be made.
     m.d.comb += [
-        u.entry_at.eq(Cat(way, at)),
-        u.place.eq(Cat(Mux(u.found, way, free_way), at)),
+        u.place.eq(Cat(Mux(u.found | u.direct, way, free_way), near)),
     ]
     now, owing = u.status_now, Signal()
     m.d.comb += [
         status.valid.eq(~u.ends),
-        status.state.eq(u.state),
+        status.state.eq(Cat(u.states.values()) | Mux(u.stays, now.state, 0)),
         status.buffer.eq(Mux(fills, u.free_buffers.oldest, now.buffer)),
         status.tide.eq(Mux(u.links, u.tide, Mux(fills, u.tide - 1, now.tide))),
-        owing.eq(Mux(fills, u.was_owing, now.state == RecordState.OWED)),
+        owing.eq(Mux(fills, u.was_owing, u.facts.owed)),
     ]
-    more = writes & ~u.ends & (u.state == RecordState.OWED)
-    m.d.sync += [
-        u.known.eq(u.known + u.makes - u.ends),
-        u.owing.eq(u.owing + more - (writes & owing)),
-    ]
+    no_more = writes & owing & ~u.stays
+    with m.If(u.makes | u.ends):
+        m.d.sync += u.known.eq(u.known + Mux(u.makes, 1, -1))
+    with m.If(u.states[RecordState.OWED] ^ no_more):
+        m.d.sync += u.owing.eq(u.owing + Mux(no_more, -1, 1))
 
     # Its buffer.
-    moving = u.hop.now
+    moving, given = u.hop.now, Signal(of.buffer_bits)
     m.d.comb += [
         owners.launched_addr.eq(u.launched.number),
         owners.oldest_addr.eq(u.held.oldest),
@@ -161,28 +179,34 @@ def add_records(u: "JobUnit") -> None:
         owners.write.record.eq(u.place_filled),
         u.free_buffers.takes.eq(u.takes_buffer),
         u.free_buffers.gives.eq(u.gives_buffer),
-        u.free_buffers.given.eq(u.buffer),
+        u.free_buffers.given.eq(given),
         u.held.leaves.eq(u.leaves),
         u.held.left.eq(u.buffer),
     ]
-    with m.If(u.lets_go):
-        m.d.comb += [
-            u.buffer.eq(u.held.oldest), u.disowns.eq(1), u.leaves.eq(1), u.gives_buffer.eq(1),
-        ]  # fmt: skip
-    with m.If(u.drops & u.has_data):
-        m.d.comb += [
-            u.buffer.eq(u.status_now.buffer), u.disowns.eq(1), u.leaves.eq(u.data_held),
-            u.gives_buffer.eq(u.data_held),
-        ]  # fmt: skip
+    resends = u.sends_held & u.data_held
+    ceases = u.drops & u.has_data
+    m.d.comb += [
+        u.disowns.eq(u.lets_go | ceases),
+        u.leaves.eq(u.lets_go | (u.data_held & (u.drops | u.sends_held))),
+        u.gives_buffer.eq(u.lets_go | (u.drops & u.data_held) | u.gives_launched),
+        u.buffer_waits.eq(resends | u.data_waits),
+        u.resent.eq(u.status_now.buffer),
+        # That of a record, the oldest, or that of a launch, which leaves no list.
+        u.buffer.eq(Mux(u.lets_go, u.held.oldest, u.status_now.buffer)),
+        given.eq(Mux(u.under[RelayJob.LAUNCH], u.launched.number, u.buffer)),
+    ]
+    with m.If(resends):
+        m.d.comb += u.change(RecordState.SENT)
     # What has been sent is held, unless it has no record any more.
-    ends = u.hop.ends & (moving.of != Of.SLOT) & moving.stored
+    ends = u.hop.ends & u.hop.buffered
     stays, holds = Signal(), Signal()
     m.d.comb += [
         u.hop_holds.eq(ends & owners.moving.valid),
-        stays.eq(owners.moving.valid & ~(u.disowns & (u.buffer == moving.number))),
+        # The oldest that is held does not move.
+        stays.eq(owners.moving.valid & ~(ceases & (u.status_now.buffer == moving.number))),
         holds.eq(ends & stays),
         u.held.holds.eq(holds | u.holds),
-        u.held.held.eq(Mux(holds, moving.number, u.buffer)),
+        u.held.held.eq(Mux(u.hop.idle, u.launched.number, moving.number)),
         u.free_buffers.ends.eq(ends & ~stays),
         u.free_buffers.ended.eq(moving.number),
     ]
@@ -195,15 +219,15 @@ def add_records(u: "JobUnit") -> None:
         stamps.oldest_addr.eq(u.held.oldest),
         u.kept.launched_addr.eq(u.launched.number),
     ]  # fmt: skip
-    # A buffer that is taken has not been held; in the cycle of an end it is written later.
-    fresh, taken = Signal(), Signal(of.buffer_bits)
-    writes = u.held.holds
+    # A buffer that is taken has not been held.  Both are written later: in the next cycle, and behind that.
+    fresh, taken, holds_late, held_late = Signal(), Signal(of.buffer_bits), Signal(), Signal(of.buffer_bits)
+    m.d.sync += [holds_late.eq(u.held.holds), held_late.eq(u.held.held)]
     m.d.comb += [
-        u.kept.write_en.eq(writes | fresh),
-        u.kept.write_addr.eq(Mux(writes, u.held.held, taken)),
-        u.kept.write.eq(writes),
+        u.kept.write_en.eq(holds_late | fresh),
+        u.kept.write_addr.eq(Mux(holds_late, held_late, taken)),
+        u.kept.write.eq(holds_late),
     ]
     with m.If(u.takes_buffer):
         m.d.sync += [fresh.eq(1), taken.eq(u.free_buffers.oldest)]
-    with m.Elif(~writes):
+    with m.Elif(~holds_late):
         m.d.sync += fresh.eq(0)

@@ -11,7 +11,6 @@ from lethe.spec.trace import WORD_BITS
 from .arrived import add_data
 from .control import add_control
 from .layouts import RelayLayouts
-from .steps import RelayPhase
 from .unit import JobUnit
 from .walk import add_walk
 from .work import add_work
@@ -94,7 +93,7 @@ class Relay(ServiceUnit):
             (u.post.deliver_data, above.deliver_relay_data),
         ):
             m.d.comb += [sink.valid.eq(source.valid), sink.payload.eq(source.payload), source.ready.eq(sink.ready)]
-        given = u.step & (u.job == RelayJob.GIVEN) & (u.phase == RelayPhase.FIRST) & ~below.accepted.valid
+        given = u.at(RelayJob.GIVEN)
         accepted, passes = above.accepted, Signal()
         m.d.comb += [
             passes.eq(below.accepted.valid & ~below.accepted.control & u.hop.idle),
@@ -112,7 +111,7 @@ class Relay(ServiceUnit):
             above.cancel.ready.eq(~u.cancelling & (nobody | below.cancel.ready)),
             above.ready.eq(u.ready),
         ]
-        works = u.busy & (u.job != RelayJob.LOOK) & (u.job != RelayJob.TREE)
+        works = u.busy & ~u.doing(RelayJob.LOOK, RelayJob.TREE)
         m.d.comb += above.idle.eq(
             below.idle
             & u.ready
@@ -149,6 +148,7 @@ class Relay(ServiceUnit):
         def uid(source, incarnation, slot):
             return uid_word(source, incarnation, slot, 0)
 
+        ended = u.completions.ended
         own = uid(self.node, self.incarnation, u.host.kept_slot)
         posted = u.posts | u.parks | u.starves
         of_cell = Mux(u.releases, cell.length, u.message_length)
@@ -216,7 +216,8 @@ class Relay(ServiceUnit):
             ),
             (
                 event_word(
-                    Event.RELAY_END, detail=Cat(_four(u.cause), u.status), peer=u.to_node, extra=u.ending.uid[:16]
+                    Event.RELAY_END, detail=Cat(_four(ended.cause), ended.status), peer=u.to_node,
+                    extra=u.ending.uid[:16],
                 ),
                 uid(self.node, self.incarnation, u.to.head),
                 u.frees_head,

@@ -61,8 +61,8 @@ def add_routes(u: "JobUnit") -> None:
             m.d.comb += up_node.eq(u.cell.source)
     with m.If(u.doing(RelayJob.LAUNCH, RelayJob.LOOK, RelayJob.WALK)):
         m.d.comb += down_node.eq(u.slot.target)
-        recorded = Mux(u.job == RelayJob.LAUNCH, u.launched.buffered, u.walk == WalkRows.RECORDS)
-        with m.If((u.job != RelayJob.LOOK) & recorded):
+        recorded = Mux(u.under[RelayJob.LAUNCH], u.launched.buffered, u.walk == WalkRows.RECORDS)
+        with m.If(~u.under[RelayJob.LOOK] & recorded):
             m.d.comb += down_node.eq(u.message.target)
     # In a walk the route of the other bank is asked for a cycle later.
     with m.If(u.doing(RelayJob.WALK) & (u.count == 4)):

@@ -21,9 +21,7 @@ def add_search(u: "JobUnit") -> None:
     near, rows = Signal(2), Signal(of.cell_bits)
     u.search_begins = u.further & u.searches
     release = Signal()
-    u.parked_found, u.parked_at = Signal(), Signal(of.cell_bits)
     before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
-    u.clear_row = Signal(of.cell_bits)
     m.d.comb += u.cell_row.eq(Mux(searching, row, Mux(u.doing(RelayJob.WALK), u.walk_row, u.clear_row)))
     hit, same = Signal(), Signal()
     m.d.comb += [
@@ -44,5 +42,5 @@ def add_search(u: "JobUnit") -> None:
         ]  # fmt: skip
     with m.If(u.search_begins):
         m.d.sync += [
-            searching.eq(1), row.eq(0), release.eq(u.then == RelayPhase.RELEASE), u.parked_found.eq(0),
+            searching.eq(1), row.eq(0), release.eq(u.then[RelayPhase.RELEASE]), u.parked_found.eq(0),
         ]  # fmt: skip

@@ -1,10 +1,10 @@
-"""The words of jobs: phases, fates, what a header is about and where it goes; cycles; orders of uids and lives."""
+"""The words of jobs: phases, fates, rows of walks; cycles; orders of uids and lives."""
 
 from amaranth.hdl import Const, Value
 from amaranth.lib import enum
 
 __all__ = [
-    "LONG", "SEARCH", "SHORT", "STEP", "About", "Fate", "RelayPhase", "To", "WalkRows", "is_below", "is_newer",
+    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "is_below", "is_newer",
 ]  # fmt: skip
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
@@ -46,23 +46,6 @@ def is_newer(incarnation, known) -> Value:
     """Whether an incarnation is newer than another."""
     ahead = (incarnation - known)[: len(known)]
     return ahead.any() & ~ahead[-1] if len(known) > 1 else Const(0, 1)
-
-
-class About(enum.Enum, shape=2):
-    """What a header is about: what was heard of, the message of the slot or record looked at, what is posted."""
-
-    HEARD = 0
-    SLOT = 1
-    RECORD = 2
-    POSTED = 3
-
-
-class To(enum.Enum, shape=2):
-    """Where a header goes."""
-
-    UP = 0
-    DOWN = 1
-    NEIGHBOUR = 2
 
 
 class WalkRows(enum.Enum, shape=2):

@@ -5,6 +5,7 @@ import typing
 from amaranth.hdl import Mux, Signal
 
 from lethe.lib.memory import Ram
+from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
 from .layouts import Of
@@ -22,7 +23,7 @@ def add_tables(u: "JobUnit") -> None:
     nodes = of.nodes
     u.next_head, u.parked_cell = Signal(of.slot_bits), Signal(of.parked)
     u.given = Signal()  # a message has its uid
-    m.d.comb += u.given.eq(u.at(RelayJob.GIVEN, RelayPhase.FIRST))
+    m.d.comb += u.given.eq(u.at(RelayJob.GIVEN))
     # By node: whom a job is about.
     u.to_node, u.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
     slot_node = Signal(of.node_bits)  # of the slot that is looked at
@@ -100,16 +101,18 @@ def add_tables(u: "JobUnit") -> None:
     generations = u.words("generations", of.system.format.generation_bits, of.slots, "head", "host")
     followers = u.words("followers", of.slot_bits, of.slots, "head")
     endings = u.words("endings", of.ending, of.slots, "head")
-    head, moving = u.to.head, u.hop.now
+    # A step, and the facts before it, know it from the cycle before.
+    head, moving, near_row = u.to.head, u.hop.now, Signal.like(u.slot_row)
+    m.d.sync += near_row.eq(u.slot_row)
     m.d.comb += [
         u.lives.walk_addr.eq(u.walk_row),
-        u.lives.row_addr.eq(u.slot_row),
+        u.lives.row_addr.eq(near_row),
         u.lives.moving_addr.eq(moving.number),
         u.lives.write_en.eq(given | u.frees_head),
         u.lives.write_addr.eq(Mux(given, u.host.kept_slot, head)),
         u.lives.write.eq(given),
         u.waiting.slot_addr.eq(u.waiting_slot),
-        u.was_sent.row_addr.eq(u.slot_row),
+        u.was_sent.row_addr.eq(near_row),
         generations.head_addr.eq(head),
         generations.host_addr.eq(u.host.kept_slot),
         generations.write_en.eq(u.frees_head),
@@ -128,7 +131,14 @@ def add_tables(u: "JobUnit") -> None:
     m.d.comb += u.next_head.eq(followers.head)
     u.ending, u.host_generation = endings.head, generations.host
 
-    # A slot waits; one that is launched does no more.
+    # A slot waits: a new one, the first of a stream, or the one that was asked for.  One that is launched does no more.
+    m.d.comb += u.waiting_slot.eq(
+        Mux(
+            u.under[RelayJob.GIVEN],
+            kept_slot,
+            Mux(u.kinds.requested_own, u.heard.slot, Mux(u.frees, u.next_head, head)),
+        )
+    )
     launches = u.at(RelayJob.LAUNCH) & ~u.launched.buffered
     pushes = u.slot_waits & ~u.waiting.slot
     m.d.comb += [
@@ -140,7 +150,7 @@ def add_tables(u: "JobUnit") -> None:
         u.was_sent.write.eq(~given),
         u.sending.i.valid.eq(pushes | u.buffer_waits),
         u.sending.i.payload.buffered.eq(u.buffer_waits),
-        u.sending.i.payload.number.eq(Mux(u.buffer_waits, u.buffer, u.waiting_slot)),
+        u.sending.i.payload.number.eq(Mux(u.slot_waits, u.waiting_slot, Mux(u.sends_held, u.resent, u.data_buffer))),
     ]
     # A message ends, and its slot is free unless the transfer reads it.
     reads = ~u.hop.idle & (moving.of == Of.SLOT)
@@ -153,12 +163,25 @@ def add_tables(u: "JobUnit") -> None:
         u.free_slots.ended.eq(moving.number),
     ]
     with m.If(u.frees_head):
+        m.d.comb += u.completions.ends.eq(1)
+    with m.If(~u.under[RelayJob.HOST]):
         m.d.comb += [
-            u.completions.ends.eq(1), ended.slot.eq(of.ni_slots + head), ended.generation.eq(generations.head),
-            ended.destination.eq(u.to_node), ended.tag.eq(u.ending.tag), ended.status.eq(u.status),
-            ended.cause.eq(u.cause),
+            ended.slot.eq(of.ni_slots + head), ended.generation.eq(generations.head),
+            ended.destination.eq(u.to_node), ended.tag.eq(u.ending.tag),
+            ended.status.eq(Mux(u.under[RelayJob.CONTROL], Status.ACCEPTED, Status.UNKNOWN)),
+            ended.cause.eq(Mux(u.under[RelayJob.CONTROL], Cause.NONE, Cause.SILENT)),
         ]  # fmt: skip
-    m.d.sync += u.live.eq(u.live + given - u.frees_head)
+    with m.If(given | u.frees_head):
+        m.d.sync += u.live.eq(u.live + Mux(given, 1, -1))
+
+    m.d.comb += u.given_cell.eq(
+        Mux(
+            u.under[RelayJob.WALK],
+            u.walk_row,
+            Mux(u.phases[RelayPhase.CLEAR], u.clear_row, Mux(u.phases[RelayPhase.RELEASE], u.parked_at, u.came_cell)),
+        )
+    )
+    m.d.comb += [u.unparks.eq(u.clears | u.releases | u.walk_unparks), u.gives_cell.eq(u.clears | u.walk_unparks)]
 
     # By cell: what is written is what came, to the oldest that is free.
     m.submodules.cells = cells = Ram(of.cell, of.cells)
@@ -188,4 +211,5 @@ def add_tables(u: "JobUnit") -> None:
         u.hungry.i.valid.eq(u.starves & ~mine.hungry),
         u.hungry.i.payload.eq(u.from_node),
     ]
-    m.d.sync += u.parked.eq(u.parked + u.parks - u.unparks)
+    with m.If(u.parks | u.unparks):
+        m.d.sync += u.parked.eq(u.parked + Mux(u.parks, 1, -1))

@@ -1,12 +1,14 @@
 """The header that a step tells or sends, and its hop (contract of relay, 7)."""
 
 import typing
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Mux, Signal, Value
 
 from lethe.spec.services.relay import RelayJob, Type
 
-from .steps import About, To
+from .steps import RelayPhase, WalkRows
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -14,73 +16,121 @@ if typing.TYPE_CHECKING:
 __all__ = ["add_told"]
 
 
+def _any(*choices: tuple) -> Value:
+    """The word whose condition is met, or 0."""
+    return reduce(or_, (Mux(condition, word, 0) for condition, word in choices))
+
+
 def add_told(u: "JobUnit") -> None:
     """The header that a step tells, and where it goes."""
-    m, of, heard, slot, entry = u.m, u.of, u.heard, u.slot, u.message
+    m, of, heard, slot, entry, row = u.m, u.of, u.heard, u.slot, u.message, u.from_
     u.out, u.out_hop, u.tells = Signal(of.header), Signal(of.node_bits), Signal()
-    out, row = u.out, u.from_
-    with m.Switch(u.about):
-        with m.Case(About.HEARD):
-            m.d.comb += out.eq(heard)
-        with m.Case(About.SLOT):
-            m.d.comb += [
-                *(out[name].eq(slot[name]) for name in ("cls", "target", "prev", "uid")), out.source.eq(u.node),
-                out.incarnation.eq(u.incarnation), out.slot.eq(u.slot_row),
-            ]  # fmt: skip
-        with m.Case(About.RECORD):
-            names = ("cls", "source", "target", "incarnation", "slot", "prev", "uid")
-            m.d.comb += [out[name].eq(entry[name]) for name in names]
-        with m.Case(About.POSTED):
-            m.d.comb += [
-                out.source.eq(u.from_node), out.target.eq(u.node), out.incarnation.eq(row.incarnation),
-                out.slot.eq(row.slot), out.uid.eq(row.mark),
-            ]  # fmt: skip
-    with m.If(~u.as_it_came):
-        m.d.comb += [
-            out.type.eq(u.kind), out.replay.eq(u.replay), out.more.eq(u.more), out.thru.eq(u.thru),
-            out.depth.eq(0),
-        ]  # fmt: skip
-    with m.If(u.own_depth):
-        m.d.comb += out.depth.eq(u.depth)
-    with m.If(u.bare):
-        m.d.comb += [out.cls.eq(0), out.prev.eq(0)]
-    drained, pull = u.kind == Type.ACKACKED, u.kind == Type.PULL
-    with m.If(~u.as_it_came & (drained | pull)):
-        m.d.comb += out.slot.eq(0)
-    with m.If(~u.as_it_came & pull):
-        m.d.comb += [
-            out.cls.eq(0), out.prev.eq(0), out.uid.eq(0), out.incarnation.eq(0), out.source.eq(u.node),
-            out.target.eq(u.node),
-        ]  # fmt: skip
-    hop = u.out_hop
-    with m.Switch(u.way):
-        with m.Case(To.UP):
-            m.d.comb += hop.eq(u.up)
-        with m.Case(To.DOWN):
-            m.d.comb += hop.eq(u.down.hop)
-        with m.Case(To.NEIGHBOUR):
-            m.d.comb += hop.eq(u.walk_row)
-    facts, goes = u.facts, Signal()
-    with m.Switch(u.way):
-        with m.Case(To.UP):
-            m.d.comb += goes.eq(~facts.up_nobody & ~(u.passes & facts.up_back))
-        with m.Case(To.DOWN):
-            m.d.comb += goes.eq(~facts.down_nobody & ~(u.passes & facts.down_back))
-        with m.Case(To.NEIGHBOUR):
-            m.d.comb += goes.eq(1)
-    m.d.comb += u.tells.eq(u.told & goes)
+    out, facts, kinds = u.out, u.facts, u.kinds
+    launch, look, walk = u.under[RelayJob.LAUNCH], u.under[RelayJob.LOOK], u.under[RelayJob.WALK]
+    control, data, feed, owed = (
+        u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA, RelayJob.FEED, RelayJob.OWED)
+    )
+    # What it is about is known a cycle before: the message of a slot or a record, what is posted, a neighbour.
+    of_slot, of_record, of_heard, posted, pull = Signal(), Signal(), Signal(), Signal(), Signal()
+    links, feeds, launches, asks, drains, came, drained = (Signal() for _ in range(7))
+    link, elsewhere = Signal(), Signal()
+    walks = {row: walk & (u.walk == row) for row in WalkRows}
+    posts = feed | (data & kinds.data_here) | (control & kinds.link_here & u.answers_post)
+    slots = (launch & ~u.launched.buffered) | look | walks[WalkRows.SLOTS]
+    records = (launch & u.launched.buffered) | owed | walks[WalkRows.RECORDS]
+    m.d.sync += [
+        of_slot.eq(slots),
+        of_record.eq(records),
+        posted.eq(posts),
+        pull.eq(walks[WalkRows.NODES]),
+        of_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
+        links.eq(look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]),
+        feeds.eq(feed),
+        launches.eq(launch),
+        asks.eq(owed | (control & kinds.link_here & ~u.answers_post)),
+        drains.eq(control & kinds.acked_own),
+        came.eq(control & (kinds.acked_else | kinds.drained_else | kinds.requested_else)),
+        drained.eq(control & kinds.drained_else),
+        link.eq(control & kinds.link_else),
+        elsewhere.eq(data & kinds.data_else),
+    ]
+    as_it_came, bare, passes_link = Signal(), Signal(), Signal()
+    m.d.comb += [
+        passes_link.eq(link & ~facts.acked & ~facts.requested),
+        as_it_came.eq(came | passes_link | (elsewhere & (~facts.acked | u.phases[RelayPhase.STORE]))),
+        bare.eq(~of_heard | drains | ((link | elsewhere) & facts.acked & ~u.phases[RelayPhase.STORE])),
+    ]
+    kind = (
+        Mux(launches, Type.DATA, 0)
+        | Mux(links, Type.LINK, 0)
+        | Mux(drains, Type.ACKACKED, 0)
+        | Mux(pull, Type.PULL, 0)
+        | Mux(asks | (link & facts.requested), Type.REQUESTED, 0)
+        | Mux(posted | ((link | elsewhere) & facts.acked), Type.ACKED, 0)
+    )
+    named, told = ("cls", "prev"), of_heard & ~bare
+    m.d.comb += [
+        out.type.eq(Mux(as_it_came, heard.type, kind)),
+        out.replay.eq(
+            Mux(as_it_came, heard.replay, launches & Mux(u.launched.buffered, u.kept.launched, u.was_sent.row))
+        ),
+        out.more.eq(Mux(as_it_came, heard.more, feeds)),
+        out.thru.eq(Mux(as_it_came, heard.thru, u.under[RelayJob.LOOK])),
+        out.depth.eq(_any((as_it_came & ~link, heard.depth), (passes_link | links, u.depth))),
+        *(
+            out[name].eq(_any((told, heard[name]), (of_slot, slot[name]), (of_record, entry[name])))
+            for name in named
+        ),
+        out.uid.eq(_any((of_heard, heard.uid), (of_slot, slot.uid), (of_record, entry.uid), (posted, row.mark))),
+        out.source.eq(
+            _any(
+                (of_heard | posted, Mux(feeds, u.fed, heard.source)), (of_slot | pull, u.node),
+                (of_record, entry.source),
+            )
+        ),
+        out.target.eq(
+            _any(
+                (of_heard, heard.target), (of_slot, slot.target), (of_record, entry.target), (posted | pull, u.node),
+            )
+        ),
+        out.incarnation.eq(
+            _any(
+                (of_heard, heard.incarnation), (of_slot, u.incarnation), (of_record, entry.incarnation),
+                (posted, row.incarnation),
+            )
+        ),
+        out.slot.eq(
+            _any(
+                (of_heard & ~drains, heard.slot), (of_slot, u.slot_row), (of_record, entry.slot), (posted, row.slot),
+            )
+        ),
+    ]  # fmt: skip
+    hop, down = u.out_hop, Signal()
+    m.d.comb += [
+        down.eq(links | drains | drained | passes_link),
+        hop.eq(Mux(pull, u.walk_row, Mux(down, u.down.hop, u.up))),
+        u.tells.eq(
+            u.tells_neighbour
+            | (u.tells_up & ~facts.up_nobody)
+            | (u.passes_up & facts.up_passes)
+            | (u.tells_down & ~facts.down_nobody)
+            | (u.passes_down & facts.down_passes)
+        ),
+    ]
     # At once if nothing waits; else behind what does.
-    control, telling, queued = u.control, u.telling, Signal()
+    control, telling, queued = u.control, u.telling, u.at(RelayJob.TELL)
     at_once = control.idle & telling.empty
     m.d.comb += [
-        queued.eq(u.at(RelayJob.TELL)),
         control.gives.eq((u.tells & at_once) | (queued & ~u.dead)),
         telling.i.valid.eq(u.tells & ~at_once),
         telling.i.payload.hop.eq(hop),
         telling.i.payload.header.eq(out),
-        control.given.eq(Mux(queued, u.waited, telling.i.payload)),
+        control.given.eq(Mux(u.under[RelayJob.TELL], u.waited, telling.i.payload)),
         u.dropped.eq(u.tells & ~at_once & ~telling.i.ready),
-        u.links.eq(u.tells & ~u.dropped & (out.type == Type.LINK)),
+        u.links.eq(
+            ((u.tells_down & links & ~facts.down_nobody) | (u.passes_down & link & facts.down_passes))
+            & (at_once | telling.i.ready)
+        ),
     ]
-    with m.If(u.notices | u.pulls.any()):
+    with m.If(u.notices | u.is_pulled):
         m.d.sync += u.tide.eq(u.tide + 1)

@@ -8,7 +8,7 @@ from lethe.lib.table import Words
 from lethe.spec.services.relay import RelayJob
 
 from .arrivals import HeaderRegister
-from .choice import add_choice
+from .choice import PHASES, add_choice
 from .departures import HopControl, HopData
 from .facts import add_facts
 from .headers import add_headers
@@ -59,7 +59,7 @@ class JobUnit(Intents):
         m.submodules.free_buffers = self.free_buffers = FreeList(of.buffers)
         m.submodules.held = self.held = HeldList(of.buffers)
         m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers)
-        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control)
+        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True)
         m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes)
         for units in (self.free_slots, self.free_cells, self.free_buffers):
             m.d.comb += [
@@ -81,10 +81,21 @@ class JobUnit(Intents):
 
     def _state(self):
         of = self.of
-        self.busy, self.job, self.last = Signal(), Signal(RelayJob), Signal(RelayJob, init=RelayJob.TREE)
-        self.phase, self.count = Signal(RelayPhase), Signal(range(max(LONG, of.cells + SEARCH)))
+        #: A job is under way, and which; what its next step is for, and the count of cycles before.
+        self.busy, self.count = Signal(), Signal(range(max(LONG, of.cells + SEARCH)))
+        self.under = {job: Signal(name=f"under_{job.name.lower()}") for job in RelayJob if job}
+        self.phases = {phase: Signal(name=f"phase_{phase.name.lower()}") for phase in RelayPhase}
+        #: A step is made in this cycle, if nothing puts it off; that of this job, for this.
+        self.step, self.after_control = Signal(), Signal()
+        self.steps = {
+            (job, phase): Signal(name=f"step_{job.name.lower()}_{phase.name.lower()}")
+            for job in self.under
+            for phase in PHASES.get(job, (RelayPhase.FIRST,))
+        }
+        self.facts = Signal(of.facts)
         self.live, self.known = Signal(range(of.slots + 1)), Signal(range(of.records + 1))
         self.owing, self.parked = Signal(range(of.records + 1)), Signal(range(of.cells + 1))
+        self.parked_found, self.parked_at, self.clear_row = Signal(), Signal(of.cell_bits), Signal(of.cell_bits)
         self.bank, self.noticed, self.depth = Signal(), Signal(), Signal(6)
         self.next_uid = Signal(of.uid_bits, init=of.system.relay.uid_first)
         self.refused_generation = Signal(of.system.format.generation_bits)
@@ -109,16 +120,16 @@ class JobUnit(Intents):
 
     def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
-        return self.begins & (self.chosen == job)
+        return self.begins & self.chosen[job]
 
-    def at(self, job: RelayJob, phase: RelayPhase | None = None) -> Value:
-        """A step of this job is made."""
-        here = self.acts & (self.job == job)
-        return here if phase is None else here & (self.phase == phase)
+    def at(self, job: RelayJob, phase: RelayPhase = RelayPhase.FIRST) -> Value:
+        """A step of this job, for this, is made."""
+        step = self.steps[job, phase]
+        return step & ~self.below.accepted.valid if (job, phase) == (RelayJob.GIVEN, RelayPhase.FIRST) else step
 
     def doing(self, *jobs: RelayJob) -> Value:
         """One of these is under way."""
-        return self.busy & Cat(self.job == job for job in jobs).any()
+        return Cat(self.under[job] for job in jobs).any()
 
     def words(self, name: str, shape, depth: int, *readers: str):
         """A table that is cleared after a reset."""
@@ -155,4 +166,4 @@ class JobUnit(Intents):
         with m.If(self.halts):
             m.d.sync += told.eq(1)
         with m.If(self.halted):
-            m.d.comb += self.begins.eq(0)
+            m.d.comb += self.may_begin.eq(0)

@@ -1,10 +1,10 @@
 """Walks (7.12) and the tree (7.13): what a notice of a death, or a neighbour's PULL, has to be done for."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 
-from lethe.spec.services.relay import RecordState, RelayJob, Type
+from lethe.spec.services.relay import RelayJob
 
-from .steps import About, RelayPhase, To, WalkRows
+from .steps import RelayPhase, WalkRows
 from .unit import JobUnit
 from .work import end_dead
 
@@ -20,7 +20,7 @@ def add_walk(u: JobUnit) -> None:
     m.d.comb += [
         begins.eq(wanted & ~u.walking & ~u.doing(RelayJob.TREE) & ~u.above.tree.valid),
         passes.eq(u.walking & ~u.doing(RelayJob.WALK) & ~u.used),
-        goes_on.eq((passes & ~stopped) | (u.at(RelayJob.WALK) & ~u.further)),
+        goes_on.eq((passes & ~stopped) | (u.step & u.under[RelayJob.WALK] & ~u.then[RelayPhase.FREE])),
         u.walks.eq(wanted | u.walking),
     ]
     m.d.sync += u.pulled.eq(Mux(begins, 0, u.pulled) | u.pulls)
@@ -31,11 +31,7 @@ def add_walk(u: JobUnit) -> None:
         ]  # fmt: skip
     _tree(u, stopped)
     _next_row(u, goes_on)
-    with m.If(u.at(RelayJob.WALK)):
-        with m.If(u.phase == RelayPhase.FREE):
-            end_dead(u)
-        with m.Else():
-            _row(u)
+    _row(u)
 
 
 def _next_row(u: JobUnit, goes_on) -> None:
@@ -59,27 +55,27 @@ def _next_row(u: JobUnit, goes_on) -> None:
 
 def _row(u: JobUnit) -> None:
     """A row is looked at."""
-    m, facts = u.m, u.facts
-    nobody = facts.down_nobody
-    moved = Signal()
-    m.d.comb += moved.eq(facts.asked | (u.for_notice & (u.for_all | facts.moves)))
-    with m.Switch(u.walk):
-        with m.Case(WalkRows.SLOTS):
-            with m.If(nobody):
-                end_dead(u)
-            with m.Elif(moved):
-                m.d.comb += u.tell(Type.LINK, About.SLOT, To.DOWN, u.own_depth)
-        with m.Case(WalkRows.RECORDS):
-            with m.If(u.for_notice & (nobody | facts.up_nobody | facts.turns)):
-                m.d.comb += u.end()
-            with m.Elif(moved & (u.status_now.state != RecordState.ACKED) & ~u.is_told):
-                m.d.comb += [
-                    *u.tell(Type.LINK, About.RECORD, To.DOWN, u.own_depth), *u.change(u.status_now.state),
-                ]  # fmt: skip
-        with m.Case(WalkRows.CELLS), m.If(facts.up_nobody):
-            m.d.comb += [u.unparks.eq(1), u.gives_cell.eq(1), u.given_cell.eq(u.walk_row)]
-        with m.Case(WalkRows.NODES), m.If(u.for_all | ~facts.relation.any()):
-            m.d.comb += u.tell(Type.PULL, About.HEARD, To.NEIGHBOUR)
+    m, facts, rows = u.m, u.facts, Signal(len(WalkRows))
+    first, nobody, moved, ends = u.at(RelayJob.WALK), facts.down_nobody, Signal(), Signal()
+    slots, records, cells, nodes = (
+        first & rows[i.value] for i in (WalkRows.SLOTS, WalkRows.RECORDS, WalkRows.CELLS, WalkRows.NODES)
+    )
+    m.d.sync += rows.eq(Cat(u.walk == row for row in WalkRows))  # long before the step
+    m.d.comb += [
+        moved.eq(facts.asked | (u.for_notice & (u.for_all | facts.moves))),
+        ends.eq(u.for_notice & (nobody | facts.up_nobody | facts.turns)),
+    ]
+    with m.If((slots & nobody) | u.at(RelayJob.WALK, RelayPhase.FREE)):
+        end_dead(u)
+    with m.If(slots & moved):
+        m.d.comb += u.tells_down.eq(1)  # not to nobody
+    with m.If(records & ends):
+        m.d.comb += u.end()
+    with m.If(records & ~ends & moved & ~facts.acked & ~u.is_told):
+        m.d.comb += [u.tells_down.eq(1), u.changes.eq(1), u.stays.eq(1)]
+    m.d.comb += u.walk_unparks.eq(cells & facts.up_nobody)
+    with m.If(nodes & (u.for_all | ~facts.relation.any())):
+        m.d.comb += u.tells_neighbour.eq(1)
 
 
 def _tree(u: JobUnit, stopped) -> None:

@@ -3,11 +3,10 @@
 from amaranth.hdl import Mux, Signal, Value
 
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.relay import RecordState, RelayJob, Type
+from lethe.spec.services.relay import RecordState, RelayJob
 
-from .control import answer
 from .layouts import Of
-from .steps import About, RelayPhase, To
+from .steps import RelayPhase
 from .unit import JobUnit
 
 __all__ = ["add_work", "end_dead"]
@@ -15,7 +14,7 @@ __all__ = ["add_work", "end_dead"]
 
 def end_dead(u: JobUnit) -> None:
     """The first message to the dead ends; the others in further steps."""
-    u.m.d.comb += u.free_head(Status.UNKNOWN, Cause.SILENT)
+    u.m.d.comb += u.frees_head.eq(1)
     with u.m.If(~u.facts.last):
         u.m.d.comb += u.goes_on(RelayPhase.FREE)
 
@@ -23,17 +22,15 @@ def end_dead(u: JobUnit) -> None:
 def add_work(u: JobUnit) -> None:
     """Steps of these jobs."""
     m = u.m
-    status = u.status_now
-    with m.If(u.at(RelayJob.LAUNCH)):
-        _launch(u)
+    _launch(u)
     with m.If(u.at(RelayJob.FEED)):
         m.d.comb += u.feeds.eq(1)
         with m.If(~u.facts.dead):
-            m.d.comb += answer(u, u.more)
+            m.d.comb += u.tells_up.eq(1)
     with m.If(u.at(RelayJob.OWED)):
         m.d.sync += u.owed_row.eq(u.owed_row + 1)
-        with m.If(status.valid & (status.state == RecordState.OWED)):
-            m.d.comb += [*u.change(RecordState.REQUESTED), *u.tell(Type.REQUESTED, About.RECORD, To.UP)]
+        with m.If(u.status_now.valid & u.facts.owed):
+            m.d.comb += [*u.change(RecordState.REQUESTED), u.tells_up.eq(1)]
     _host(u)
     _given(u)
     _cancel(u)
@@ -41,26 +38,18 @@ def add_work(u: JobUnit) -> None:
 
 
 def _launch(u: JobUnit) -> None:
-    """Data of a slot or buffer go to the next hop."""
-    m, sent, owner = u.m, u.sent, u.owners.launched
-    goes = ~u.facts.down_nobody
-    with m.If(~u.launched.buffered):
-        m.d.comb += [
-            u.sends.eq(u.facts.live & goes), *u.header(Type.DATA, About.SLOT), u.replay.eq(u.was_sent.row),
-            sent.of.eq(Of.SLOT), sent.length.eq(u.slot.length),
-        ]  # fmt: skip
-    with m.Else():
-        m.d.comb += [
-            *u.header(Type.DATA, About.RECORD), u.replay.eq(u.kept.launched), sent.of.eq(Of.BUFFER),
-            sent.length.eq(u.message.length), u.buffer.eq(u.launched.number),
-        ]  # fmt: skip
-        with m.If(~owner.valid):
-            m.d.comb += u.gives_buffer.eq(1)
-        with m.Elif(goes):
-            m.d.comb += u.sends.eq(1)
-        with m.Else():
-            m.d.comb += u.holds.eq(1)
-    m.d.comb += [sent.number.eq(u.launched.number), sent.stored.eq(1)]
+    """Data of a slot or buffer go to the next hop; or those that come go through."""
+    m, sent, owner, through = u.m, u.sent, u.owners.launched, u.under[RelayJob.DATA]
+    goes, launches, buffered = ~u.facts.down_nobody, u.at(RelayJob.LAUNCH), u.launched.buffered
+    m.d.comb += [
+        u.sends.eq(u.sends_through | (launches & Mux(buffered, owner.valid, u.facts.live) & goes)),
+        u.gives_launched.eq(launches & buffered & ~owner.valid),
+        u.holds.eq(launches & buffered & owner.valid & ~goes),
+        sent.of.eq(Mux(through, Of.THROUGH, Mux(buffered, Of.BUFFER, Of.SLOT))),
+        sent.length.eq(Mux(through, u.message_length, Mux(buffered, u.message.length, u.slot.length))),
+        sent.number.eq(Mux(through, u.free_buffers.oldest, u.launched.number)),
+        sent.stored.eq(~through | u.sent_stored),
+    ]
 
 
 def _host(u: JobUnit) -> None:
@@ -71,23 +60,24 @@ def _host(u: JobUnit) -> None:
     bad = offered.destination == u.node
     if of.nodes < 1 << 16:
         bad = bad | (offered.destination >= of.nodes)
-    window = u.system.relay_window
-    for refused, why in (
-        (u.free_slots.count == 0, Cause.BUFFER), (u.to.live >= window, Cause.WINDOW), (u.dead, Cause.SILENT),
-        (offered.length > of.mtu, Cause.LENGTH), (bad, Cause.DESTINATION), (offered.cls >= of.data_class, Cause.CLASS),
+    full, never, refused = Signal(), Signal(), Signal()
+    for why, stops in (
+        (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.live >= u.system.relay_window), (Cause.SILENT, u.dead),
+        (Cause.LENGTH, offered.length > of.mtu), (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
     ):  # fmt: skip
-        with m.If(refused):
-            m.d.comb += cause.eq(why)
+        with m.If(stops):
+            m.d.comb += [cause.eq(why), (full if why in (Cause.BUFFER, Cause.WINDOW) else never).eq(1)]
     ended = u.completions.ended
     m.d.comb += [
-        waits.eq((offered.deadline == 0) & ((cause == Cause.WINDOW) | (cause == Cause.BUFFER))),
+        refused.eq(full | never),
+        waits.eq((offered.deadline == 0) & full & ~never),
         still.eq(u.host.offers & (offered.destination == u.host_target)),
         u.host.takes.eq(u.at(RelayJob.HOST) & still & ~waits),
-        u.host.refused.eq(cause != Cause.NONE),
+        u.host.refused.eq(refused),
         u.host.slot.eq(u.free_slots.oldest),
         u.completions.takes.eq(u.host.takes),
-        u.free_slots.takes.eq(u.host.takes & ~u.host.refused),
-        u.refuses.eq(u.host.takes & u.host.refused),
+        u.free_slots.takes.eq(u.host.takes & ~refused),
+        u.refuses.eq(u.host.takes & refused),
     ]
     # It is judged again only when there may be room, or it is not to be taken any more.
     with m.If(u.at(RelayJob.HOST)):
@@ -95,19 +85,21 @@ def _host(u: JobUnit) -> None:
     with m.If(~u.host.offers | u.frees_head | u.notices | u.hop.ends):
         m.d.sync += u.host_waits.eq(0)
     with m.If(u.refuses):
+        m.d.comb += u.completions.ends.eq(1)
+        m.d.sync += u.refused_generation.eq(u.refused_generation + 1)
+    with m.If(u.under[RelayJob.HOST]):
         m.d.comb += [
-            u.completions.ends.eq(1), ended.slot.eq(of.ni_slots + of.slots), ended.generation.eq(u.refused_generation),
+            ended.slot.eq(of.ni_slots + of.slots), ended.generation.eq(u.refused_generation),
             ended.destination.eq(offered.destination), ended.tag.eq(offered.tag), ended.status.eq(Status.REJECTED),
             ended.cause.eq(Value.cast(cause)),
         ]  # fmt: skip
-        m.d.sync += u.refused_generation.eq(u.refused_generation + 1)
 
 
 def _given(u: JobUnit) -> None:
     """A message is whole: it is live, and waits to be sent; if its destination died meanwhile it ends."""
     m = u.m
     with m.If(u.given):
-        m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1), u.waiting_slot.eq(u.host.kept_slot)]
+        m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1)]
         with m.If(u.dead):
             m.d.comb += u.goes_on(RelayPhase.FREE)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
@@ -138,10 +130,10 @@ def _look(u: JobUnit) -> None:
         m.d.sync += u.look_wanted.eq(1)
     with m.If(u.starts(RelayJob.LOOK)):
         m.d.sync += u.look_wanted.eq(0)
-    with m.If(u.at(RelayJob.LOOK, RelayPhase.FIRST)):
+    with m.If(u.at(RelayJob.LOOK)):
         m.d.sync += u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1))
         with m.If(u.facts.watched):
-            m.d.comb += [u.stamps_slot.eq(1), *u.tell(Type.LINK, About.SLOT, To.DOWN, u.thru, u.own_depth)]
+            m.d.comb += [u.stamps_slot.eq(1), u.tells_down.eq(1)]
         moves = u.has_data & ~u.data_held
         old = u.status_now.valid & u.facts.old
         with m.If((u.look < of.records) & old & ~moves):

@@ -21,6 +21,7 @@ def test_what_is_free_is_taken_in_its_order(depth):
         there, taken, ended = deque(range(depth)), [], False
         for cycle in range(800):
             assert ctx.get(free.count) == len(there), cycle
+            assert (ctx.get(free.some), ctx.get(free.two)) == (len(there) >= 1, len(there) >= 2), cycle
             # A step takes what was given before the last cycle: steps are four cycles apart.
             takes = cycle % 4 == 0 and len(there) > 0 and chance.random() < 0.7
             if takes:
@@ -44,22 +45,23 @@ def test_what_is_free_is_taken_in_its_order(depth):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 16])
 def test_any_that_is_held_can_leave(depth):
-    """In the cycle in which another comes, too; the oldest is shown."""
+    """In the cycle in which another comes, too; the oldest is shown, a cycle after one has left."""
     held, chance = HeldList(depth), random.Random(depth)
 
     async def test(ctx):
-        there = []
+        there, shown, gone = [], [], []
         for cycle in range(800):
             assert ctx.get(held.some) == bool(there), cycle
-            assert not there or ctx.get(held.oldest) == there[0], cycle
-            assert ctx.get(held.bits) == sum(1 << number for number in there), cycle
+            assert not shown or ctx.get(held.oldest) == shown[0], cycle
+            assert ctx.get(held.bits) == sum(1 << number for number in shown), cycle
             leaves = bool(there) and chance.random() < 0.4
             others = [number for number in range(depth) if number not in there]
             holds = bool(others) and chance.random() < 0.4
             left, comes = chance.choice(there or [0]), chance.choice(others or [0])
             if leaves:
                 there.remove(left)
-            there += [comes] * holds
+            shown = [number for number in shown if number not in gone] + [comes] * holds
+            there, gone = there + [comes] * holds, [left] * leaves
             for signal, value in (
                 (held.leaves, leaves), (held.left, left), (held.holds, holds), (held.held, comes),
             ):  # fmt: skip
