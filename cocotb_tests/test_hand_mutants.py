@@ -75,14 +75,14 @@ CHANGES = {
     ),
     "a wrong last is good": Change(
         file=f"{HDL}/traffic/checker.py",
-        old="(shown != expected) | (ends != clip)",
-        new="(shown != expected)",
+        old="second.ends != second.clip",
+        new="0",
         blocks=(("small", "checker 64, 32"),),
     ),
     "beats beyond the length begin a key": Change(
         file=f"{HDL}/traffic/checker.py",
-        old="(at == part) & ~late",
-        new="at == part",
+        old="(first.at == part) & ~late",
+        new="first.at == part",
         blocks=(("small", "checker 64, 32"),),
     ),
     "the payload comes round after 512 bytes": Change(

@@ -2,9 +2,11 @@
 
 The system has 64 nodes in a tree, at load 0.05 and saturated; ``--set`` changes it.  Both commits must know its keys.
 Each commit's model runs in a process of its own, compiled before it is timed.  Times are CPU time.  A line for each
-load gives the median of the pairs' ratios, its quartiles, and the datagrams that each delivered.
+load gives the median of the pairs' ratios, its quartiles, and the datagrams that each delivered.  A ratio is of CPU
+time per delivered datagram, as the two may deliver more or less in as many cycles; that per cycle stands beside it.
 
-The exit code is 0 if each median is at least `LEAST`, 1 if one is less, 2 for a wrong argument, 130 if interrupted.
+The exit code is 0 if each median per delivered datagram is at least `LEAST`, 1 if one is less, 2 for a wrong argument
+or if nothing is delivered, 130 if interrupted.
 """
 
 import argparse
@@ -86,7 +88,10 @@ def turn(process: subprocess.Popen, name: str, load: float) -> tuple[float, int]
 
 
 def compare(revision: str, sections: dict, pairs: int) -> Iterator[tuple[str, float]]:
-    """For each load a line of text and the median ratio, the speed of these files beside that of `revision`."""
+    """For each load a line of text and the median ratio, the speed of these files beside that of `revision`.
+
+    The speed is in delivered datagrams; the text has that in cycles, too.  Raises `BesideError`.
+    """
     with ExitStack() as stack:
         other = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lethe-beside-")))
         unpack(revision, other)
@@ -109,12 +114,16 @@ def compare(revision: str, sections: dict, pairs: int) -> Iterator[tuple[str, fl
             finally:
                 print(file=sys.stderr)
             (ours, delivered), (theirs, delivered_before) = found
+            if not (delivered and delivered_before):
+                raise BesideError(f"load {load:g}: nothing is delivered; give --set a system that delivers")
             ratios = sorted(before / now for now, before in zip(ours, theirs, strict=True))
-            low, median, high = (ratios[pairs * quarter // 4] for quarter in (1, 2, 3))
+            low, per_cycle, high = (ratios[pairs * quarter // 4] for quarter in (1, 2, 3))
+            more = delivered / delivered_before
             yield (
-                f"load {load:g}: {median:.3f} of the speed of {revision} "
-                f"(quartiles {low:.3f}, {high:.3f} of {pairs} pairs); delivered {delivered:,} and {delivered_before:,}",
-                median,
+                f"load {load:g}: {per_cycle * more:.3f} of the speed of {revision} per delivered datagram "
+                f"(quartiles {low * more:.3f}, {high * more:.3f} of {pairs} pairs), {per_cycle:.3f} per cycle; "
+                f"delivered {delivered:,} and {delivered_before:,}",
+                per_cycle * more,
             )
 
 

@@ -1,7 +1,7 @@
 """A host that takes datagrams and checks every bit of them (cycle contract, section 5)."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
@@ -9,9 +9,12 @@ from lethe.spec.config import System
 from lethe.spec.ports import deliver_record
 from lethe.spec.sections.workload import RELAYED
 
-from .payload import KEY_BITS, beat, clipped, last_beat
+from .payload import KEY_BITS, beat, kept, last_beat, masked
 
-__all__ = ["Checker", "checked"]
+__all__ = ["LATE", "Checker", "checked"]
+
+#: Cycles from a last beat to the sums with its datagram.
+LATE = 4
 
 
 def checked(system: System) -> str:
@@ -35,8 +38,8 @@ class Checker(wiring.Component):
     deliver, deliver_data : In(stream)
         The record of a datagram, then its beats.
     received, received_sum, wrong : Out(32)
-        Datagrams, the sum of their keys, and datagrams with a wrong bit or a wrong ``last``, modulo 2^32; two cycles
-        after a last beat.
+        Datagrams, the sum of their keys, and datagrams with a wrong bit or a wrong ``last``, modulo 2^32; `LATE`
+        cycles after a last beat.
     """
 
     def __init__(self, system: System):
@@ -68,22 +71,31 @@ class Checker(wiring.Component):
         beyond = Signal()
         m.d.comb += final.eq((index == last_beat(length, form.flit_bytes)) & ~beyond)
 
-        # The beat just taken, checked a cycle later.
-        taken = Signal()
-        ends = Signal()
-        shown = Signal(form.flit_bits)
-        at = Signal.like(index)
-        bytes_ = Signal.like(length)
-        begins, clip, late = Signal(), Signal(), Signal()
+        # The beat just taken: in the first cycle after it its key is known, in the second what it should be is held
+        # against it, and in the third what came of that is summed up.
+        layout = data.StructLayout(
+            {
+                "taken": 1,
+                "ends": 1,
+                "shown": form.flit_bits,
+                "at": index.shape(),
+                "begins": 1,
+                "clip": 1,
+                "mask": form.flit_bytes,
+            }
+        )
+        first, second = Signal(layout), Signal(layout)
+        late = Signal()
         m.d.sync += [
-            taken.eq(took),
-            ends.eq(self.deliver_data.payload.last),
-            shown.eq(self.deliver_data.payload.data),
-            at.eq(index),
-            bytes_.eq(length),
-            begins.eq((index == 0) & ~beyond),
-            clip.eq(final),
+            first.taken.eq(took),
+            first.ends.eq(self.deliver_data.payload.last),
+            first.shown.eq(self.deliver_data.payload.data),
+            first.at.eq(index),
+            first.begins.eq((index == 0) & ~beyond),
+            first.clip.eq(final),
+            first.mask.eq(kept(length, form.flit_bytes)),
             late.eq(beyond),
+            second.eq(first),
         ]
 
         with m.FSM():
@@ -99,29 +111,49 @@ class Checker(wiring.Component):
                 with m.If(self.node_reset | (took & self.deliver_data.payload.last)):
                     m.next = "Head"
 
-        # The first 32 bits are the key; what they were is remembered for the beats after them.
+        # The first 32 bits are the key; what they were is remembered for the beats after them, and for the next cycle.
         known = Signal(KEY_BITS)
         key = Signal(KEY_BITS)
         flit = min(form.flit_bits, KEY_BITS)
-        m.d.comb += key.eq(Mux(begins, 0, known))
+        m.d.comb += key.eq(Mux(first.begins, 0, known))
         for part in range(KEY_BITS // flit):
-            with m.If((at == part) & ~late):
-                m.d.comb += key.word_select(part, flit).eq(shown[:flit])
+            with m.If((first.at == part) & ~late):
+                m.d.comb += key.word_select(part, flit).eq(first.shown[:flit])
+        with m.If(first.taken):
+            m.d.sync += known.eq(key)
+
         plain = Signal(form.flit_bits)
         expected = Signal(form.flit_bits)
+        taken, ends, begins = Signal(), Signal(), Signal()
+        differs = Signal(form.flit_bytes + 1)
+        of = Signal(KEY_BITS)
+        m.d.comb += [
+            plain.eq(beat(known, second.at, form.flit_bits)),
+            expected.eq(masked(plain, second.mask | ~second.clip.replicate(form.flit_bytes))),
+        ]
+        bytes_ = range(form.flit_bytes)
+        m.d.sync += [
+            taken.eq(second.taken),
+            ends.eq(second.ends),
+            begins.eq(second.begins),
+            differs.eq(
+                Cat(
+                    *(second.shown.word_select(b, 8) != expected.word_select(b, 8) for b in bytes_),
+                    second.ends != second.clip,
+                )
+            ),
+            of.eq(known),
+        ]
+
         bad = Signal()
         fault = Signal()
-        m.d.comb += [
-            plain.eq(beat(key, at, form.flit_bits)),
-            expected.eq(Mux(clip, clipped(plain, bytes_, form.flit_bytes), plain)),
-            bad.eq((shown != expected) | (ends != clip) | (~begins & fault)),
-        ]
+        m.d.comb += bad.eq(differs.any() | (~begins & fault))
         with m.If(taken):
-            m.d.sync += [known.eq(key), fault.eq(bad)]
+            m.d.sync += fault.eq(bad)
             with m.If(ends):
                 m.d.sync += [
                     self.received.eq(self.received + 1),
-                    self.received_sum.eq(self.received_sum + key),
+                    self.received_sum.eq(self.received_sum + of),
                     self.wrong.eq(self.wrong + bad),
                 ]
         return m

@@ -1,6 +1,6 @@
 """A host that sends datagrams to random nodes (cycle contract, section 5)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -13,7 +13,7 @@ from lethe.spec.sections.workload import RELAYED
 from lethe.spec.services.flow import WHOLE
 from lethe.spec.services.relay import MODE
 
-from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, clipped, last_beat
+from .payload import KEY_BITS, NODE_BITS, NUMBER_BITS, beat, kept, last_beat, masked
 
 __all__ = ["Generator"]
 
@@ -90,8 +90,15 @@ class Generator(wiring.Component):
         chosen = Signal(data.StructLayout({"destination": form.node_bits, "length": form.length_bits}))
         record = self.send.payload
         key = Cat(self.node | Cat(*[0] * NODE_BITS), number[:NUMBER_BITS])
+        # The length is chosen two cycles or more before the first beat: what follows from it stands ready by then.
         final = Signal()
-        m.d.comb += final.eq(index == last_beat(chosen.length, form.flit_bytes))
+        last = Signal.like(index)
+        mask = Signal(form.flit_bytes)
+        m.d.sync += [
+            last.eq(last_beat(chosen.length, form.flit_bytes)),
+            mask.eq(kept(chosen.length, form.flit_bytes)),
+        ]
+        m.d.comb += final.eq(index == last)
         plain = Signal(form.flit_bits)
         if ports := system.flow.ports:
             port = record.tag[: exact_log2(ports)]
@@ -105,7 +112,7 @@ class Generator(wiring.Component):
             *([record.path.eq(number)] if form.path_bits else []),
             record.mode.eq(MODE if load.mode == RELAYED else 0),
             plain.eq(beat(key, index, form.flit_bits)),
-            self.send_data.payload.eq(Mux(final, clipped(plain, chosen.length, form.flit_bytes), plain)),
+            self.send_data.payload.eq(masked(plain, mask | ~final.replicate(len(mask)))),
         ]
 
         with m.FSM():

@@ -1,8 +1,8 @@
 """The payload that can be checked without knowing what was sent (cycle contract, section 5)."""
 
-from amaranth.hdl import Cat, Mux, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 
-__all__ = ["KEY_BITS", "NODE_BITS", "NUMBER_BITS", "beat", "clipped", "last_beat"]
+__all__ = ["KEY_BITS", "NODE_BITS", "NUMBER_BITS", "beat", "clipped", "kept", "last_beat", "masked"]
 
 KEY_BITS = 32
 NODE_BITS = 12
@@ -38,3 +38,14 @@ def clipped(data: Value, length: Value, flit_bytes: int) -> Value:
     """The last beat with the bytes beyond ``length`` 0."""
     kept = length[: flit_bytes.bit_length() - 1]
     return Cat(Mux((kept == 0) | (b < kept), data.word_select(b, 8), 0) if b else data[:8] for b in range(flit_bytes))
+
+
+def kept(length: Value, flit_bytes: int) -> Value:
+    """A bit for each byte of a last beat: whether it is one of the ``length`` > 0 bytes."""
+    beyond = length[: flit_bytes.bit_length() - 1]
+    return Cat((beyond == 0) | (b < beyond) if b else Const(1, 1) for b in range(flit_bytes))
+
+
+def masked(data: Value, mask: Value) -> Value:
+    """``data`` with the bytes whose bit of ``mask`` is 0 set to 0."""
+    return Cat(data.word_select(b, 8) & mask[b].replicate(8) for b in range(len(mask)))

@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Mux
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_GENERATOR, seed_for
-from lethe.traffic.checker import Checker
+from lethe.traffic.checker import LATE, Checker
 from lethe.traffic.generator import Generator
 from lethe_sim.golden import host_blocks as golden
 
@@ -119,7 +119,7 @@ class CheckerBlock(Block):
         records: deque[int] = deque()
         beats: deque[tuple[int, int]] = deque()
         eager, stalled, reset = [0.5, 0.9], 0, 0
-        sums = [model.sums] * 2  # shown two cycles after the last beat
+        sums = deque([model.sums] * LATE, LATE)
         while True:
             self.reached = []
             if chance.random() < 0.02:
@@ -146,7 +146,7 @@ class CheckerBlock(Block):
                 ),
             )  # fmt: skip
             took_record, took_beat = model.step(record, beat, stalled=stalled > 0, reset=reset > 0)
-            sums = [sums[1], model.sums]
+            sums.append(model.sums)
             if took_record:
                 records.popleft()
             if took_beat:

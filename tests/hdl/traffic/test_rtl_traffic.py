@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_GENERATOR, advance, scale, seed_for
-from lethe.traffic.checker import Checker
+from lethe.traffic.checker import LATE, Checker
 from lethe.traffic.generator import Generator
 
 
@@ -174,7 +174,7 @@ def test_checker_takes_and_judges(flit_bits):
                 ctx.set(dut.deliver_data.valid, 0)
             if not broken:
                 received, sums, wrong = received + 1, sums + (number << 12 | node), wrong + altered
-        await ctx.tick().repeat(3)
+        await ctx.tick().repeat(LATE)
         assert ctx.get(dut.received) == received
         assert ctx.get(dut.wrong) == wrong > 0
         assert ctx.get(dut.received_sum) == sums & 0xFFFF_FFFF
