@@ -176,8 +176,7 @@ def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool
         BoardTop(system, clock, mirror=mirror),
         NAME,
         synth_opts=family_of(platform).synthesis.get(platform.device, ""),
-        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)} "
-        + family_of(platform).placement.get(platform.device, ""),
+        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)}",
         ecppack_opts=BOARDS[board].pack,
     )
 

