@@ -372,6 +372,7 @@ class Registers(Record):
     chosen: int  # the latest cycle in which a request is chosen
     probing: int  # the silent node that is being probed
     rests: int  # in this cycle all of its services rest
+    withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
     accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
     requests: Any = records(Pending, AHEAD)
     ladders: Any = records(Hold, 2)

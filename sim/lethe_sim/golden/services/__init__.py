@@ -17,6 +17,8 @@ function       levels      what it does
 ``rests``      upwards     whether all passes it in this cycle, it shows nothing of its own, and does nothing by
                            itself until something is offered to it: a matter of its state and of what is offered above
 ``rests_until`` upwards    while all rest: the next cycle in which it has something to do by itself; `NEVER` without
+``withholds``  highest     after `step`: which of the host's record and beat (`Flow`) it takes not before it has stepped
+                           again; a service can rest while these are offered, and then nothing is to the NI
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
 

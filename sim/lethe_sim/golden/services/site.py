@@ -173,6 +173,22 @@ def withdraw_beat(port):
 
 
 @jit
+def offer_nothing(k, port, host):
+    """Offer nothing at all, on the port of a NI; what its host holds back is as the host has it."""
+    drives = port.drives
+    if drives.send_valid:
+        withdraw_record(port)
+    if drives.data_valid:
+        withdraw_beat(port)
+    if k.control_slots > 0 and port.control.send_valid:
+        withdraw_record_of(port.control)
+    if k.control_slots > 0 and port.control.data_valid:
+        port.control.data_valid, port.beat[2], port.beat[3] = 0, U0, U0
+    drives.cancel_valid, drives.sweep_valid, drives.refusal = 0, 0, 0
+    drives.quiesce, drives.link_disable = host.quiesce, host.link_disable
+
+
+@jit
 def takes_record(port):
     """Whether the record on `send` has its handshake."""
     return port.drives.send_valid and port.shows.send_ready

@@ -46,11 +46,16 @@ def _never(*_):
     return NEVER
 
 
+@jit
+def _none(*_):
+    return 0
+
+
 #: What a service does that has no such function.
 _DEFAULTS: dict[str, Any] = {
     "offer": site.pass_offers, "show": site.pass_shown, "take": site.pass_readies, "step": _nothing,
     "reset": _nothing, "idle": _yes, "next_look": _never, "outputs": _nothing,
-    "rests": _no, "rests_until": _never, "passed": _nothing,
+    "rests": _no, "rests_until": _never, "withholds": _none, "passed": _nothing,
 }  # fmt: skip
 
 
@@ -166,6 +171,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     ups = _outputs(levels["outputs"], levels["idle"])
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
+    withholds, highest = models[-1]["withholds"], len(models) - 1
     own_look, resting_look = _least(levels["next_look"]), _least(levels["rests_until"], resting_site_of)
 
     @apart
@@ -183,6 +189,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     @apart
     def services_step(k, ni, data, ev, cycle):
         steps(k, ni, data, ev, cycle)
+        ni.withheld = withholds(site_of(k, ni, data, ev, cycle, highest))
         return moved(k, port_at(k, ni, data, k.services))
 
     @jit
@@ -191,7 +198,13 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         if not ni.rests:
             at_port, at_beat = k.at_port, k.at_beat
             takes(k, ni, data, ev, cycle)
-        done = interface.step(k, ni, data, ev, HostPort(ni, at_port), at(data, at_beat), cycle)
+        elif ni.withheld and host_offers(HostPort(ni, k.at_top)):
+            at_port, at_beat = k.at_port, k.at_beat
+            site.offer_nothing(k, port_at(k, ni, data, 0), HostPort(ni, k.at_top))
+        if ni.rests or asked(k, HostPort(ni, at_port)) or interface.next_look(k, ni, cycle - 1) <= cycle:
+            done = interface.step(k, ni, data, ev, HostPort(ni, at_port), at(data, at_beat), cycle)
+        else:
+            done = 0
         if ni.rests:
             passed(k, ni, data, ev, cycle, done)
             return done
@@ -204,10 +217,9 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
 
     @jit
     def next_look(k, ni, data, ev, cycle):
-        nearest = interface.next_look(k, ni, cycle)
-        if ni.rests:
-            return min(nearest, resting_look(k, ni, data, ev, cycle))
-        return min(nearest, own_look(k, ni, data, ev, cycle))
+        own = resting_look(k, ni, data, ev, cycle) if ni.rests else own_look(k, ni, data, ev, cycle)
+        # The next step asks the NI itself.
+        return own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
 
     return {
         "ports": ports,
@@ -219,11 +231,21 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "outputs": outputs,
         "ready_from": _ready_from,
         "next_send": _next_send,
+        "next_beat": _next_beat,
         "deliver_valid": _deliver_valid,
         "deliver_record": _deliver_record,
         "deliver_data_valid": _deliver_data_valid,
         "deliver_beat": _deliver_beat,
     }
+
+
+@jit
+def asked(k, port):
+    """Whether anything is offered to an NI, or its link is held; else it is stepped only when it wakes by itself."""
+    if port.send_valid or port.data_valid or port.cancel_valid or port.sweep_valid or port.link_disable:
+        return True
+    offered = host_port.context(port, 1)
+    return k.control_slots > 0 and (offered.send_valid or offered.data_valid)
 
 
 @jit
@@ -255,6 +277,17 @@ def _ni_next_look(k, ni, data, ev, cycle):
 
 
 @jit
+def _soon(k, ni, cycle):
+    return cycle + 1
+
+
+@jit
+def host_offers(port):
+    """Whether a record or a beat is offered on a host's port."""
+    return port.send_valid or port.data_valid
+
+
+@jit
 def _ni_ready_from(k, ni, cycle):
     return host_port.ready_from(ni)
 
@@ -269,6 +302,7 @@ _BARE: dict[str, Any] = {
     "outputs": _nothing,
     "ready_from": _ni_ready_from,
     "next_send": host_port.next_send,
+    "next_beat": _soon,
     "deliver_valid": host_port.deliver_valid,
     "deliver_record": host_port.deliver_record,
     "deliver_data_valid": host_port.deliver_data_valid,
@@ -285,10 +319,17 @@ def _ready_from(k, ni, cycle):
 
 @jit
 def _next_send(k, ni, cycle, control):
+    if ni.withheld & Flow.SEND and control == 0:
+        return NEVER
     # A record that waits since this cycle wakes no service; one that has not been offered yet may.
     if ni.rests and host_port.context(HostPort(ni, k.at_top), control).send_valid:
         return host_port.next_send(k, ni, cycle, control)
     return cycle + 1
+
+
+@jit
+def _next_beat(k, ni, cycle):
+    return NEVER if ni.withheld & Flow.DATA else cycle + 1
 
 
 @jit

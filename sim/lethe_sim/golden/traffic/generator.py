@@ -108,4 +108,4 @@ def next_offer(stack, k, ni, host, cycle):
             return cycle + 1
         ready_from = stack.ready_from(k, ni, cycle)
         return max(cycle + 1, ready_from if k.stop == 0 else min(ready_from, k.stop))
-    return stack.next_send(k, ni, cycle, 0) if host.state == Generator.RECORD else cycle + 1
+    return stack.next_send(k, ni, cycle, 0) if host.state == Generator.RECORD else stack.next_beat(k, ni, cycle)

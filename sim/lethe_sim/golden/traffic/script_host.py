@@ -144,7 +144,7 @@ def next_offer(stack, k, ni, host, items, cycle):
     """The next cycle in which the script host offers something."""
     if finished(host):
         return NEVER
-    if host.state == ScriptHost.DATA:
-        return cycle + 1
     item = Planned(items, 0, host.number)
+    if host.state == ScriptHost.DATA:
+        return cycle + 1 if is_control(k, item) else stack.next_beat(k, ni, cycle)
     return max(stack.next_send(k, ni, cycle, is_control(k, item)), item.not_before)

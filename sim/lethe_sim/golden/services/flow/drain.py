@@ -39,6 +39,17 @@ def pops(s, flow):
 
 
 @jit
+def next_look(flow):
+    """When a number is placed, or an entry may be popped; that a message's record is there, the NI says."""
+    nearest = min(flow.settle_at, flow.settle_own_at)
+    if flow.placing > 0:
+        return min(nearest, flow.place_at)
+    if flow.journal[0].level > 0 and entry_at(flow, 0).verdict >= Fate.RUN:
+        nearest = min(nearest, queue.shows_from(flow.journal[0]))
+    return nearest
+
+
+@jit
 def takes_record(s, flow):
     """Whether the deliver record below is taken in this cycle."""
     return pops(s, flow) and entry_at(flow, 0).verdict < Fate.RUN
@@ -163,6 +174,7 @@ def settle(s, flow):
     socket = header(s, SPORT) & flow.port_mask
     if raise_limit(peer_at(flow, source), out_at(flow, source, socket), header(s, CREDIT)):
         flow.raised += 1
+        flow.vain = 0
     if drained.verdict == Fate.PLACE:
         cell = cell_at(flow, flow.drain_cell)
         cell.sport, cell.dport, cell.seq = header(s, SPORT), header(s, DPORT), header(s, SEQ)

@@ -10,10 +10,11 @@ from lethe_sim.golden.events import ending, event_word, extra
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.ni.choose import all_ones
+from lethe_sim.golden.ni.host_port import Flow as Moved
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
-from lethe_sim.golden.state import NEVER, NONE, Delivery
+from lethe_sim.golden.state import NONE, Delivery
 
 from . import accept, congestion, control, drain, fetch, hear, jobs, merge, peers, send, settings, tasks, tick, turns
 from .peers import first_noticed
@@ -262,14 +263,27 @@ def idle(s):
 
 @jit
 def rests(s):
-    """Nothing is offered, the NI shows nothing, and flow has nothing to do before its next look."""
+    """Nothing is offered that may be taken, the NI shows nothing, and flow has nothing to do before its next look."""
     flow, port = Flow(s.numbers), s.above.drives
     # Hosts take a node that rests for one whose services are Ready.
     if s.cycle < flow.ready_from:
         return False
-    if s.cycle >= flow.wake or port.send_valid or port.data_valid or port.cancel_valid or port.set_valid:
+    if s.cycle >= flow.wake or port.cancel_valid or port.set_valid:
+        return False
+    if (port.send_valid and not s.ni.withheld & Moved.SEND) or (port.data_valid and not s.ni.withheld & Moved.DATA):
         return False
     return not site.ni_shows(s)
+
+
+@jit
+def withholds(s):
+    """A record waits behind another that waits, a beat for room: until a message moves on."""
+    flow, found = Flow(s.numbers), 0
+    if flow.records_in[0].level > 1:
+        found |= Moved.SEND
+    if flow.beats_in[0].level > flow.beat_depth:
+        found |= Moved.DATA
+    return found
 
 
 @jit
@@ -299,36 +313,40 @@ def look_ahead(flow, cycle):
     if flow.acts:
         nearest = min(nearest, accept.next_look(flow, cycle))
     if flow.records_in[0].level > 0:
-        nearest = min(nearest, send.attempt_at(flow))
+        nearest = min(nearest, send.next_look(flow, cycle))
     if flow.fetch_cell != NONE:
         nearest = min(nearest, flow.fetch_at + fetch.READ)
-    for queued in (flow.completions[0], flow.host_notices[0], flow.journal[0]):
-        nearest = min(nearest, queue.shows_from(queued))
-    return max(nearest, soon)
+    nearest = min(nearest, queue.shows_from(flow.completions[0]), queue.shows_from(flow.host_notices[0]))
+    return max(min(nearest, drain.next_look(flow), merge.next_look(flow)), soon)
 
 
 @jit
 def moves(flow):
     """Whether something moves in every cycle."""
-    if flow.transfer != Transfer.IDLE or flow.control != Transfer.IDLE or flow.due > 0:
+    if flow.transfer != Transfer.IDLE or flow.control != Transfer.IDLE:
         return True
-    if flow.drain != Drain.IDLE or flow.placing > 0 or flow.settle_at != NEVER or flow.settle_own_at != NEVER:
+    if flow.drain != Drain.IDLE:
         return True
     if flow.show_cell != NONE or flow.output[0].level > 0 or flow.on_way or flow.freeing != NONE:
         return True
-    return flow.merge_at != NEVER or (flow.readable != 0 and flow.fetch_cell == NONE) or flow.word_state != hear.EMPTY
+    return flow.readable != 0 and flow.fetch_cell == NONE
 
 
 @jit
 def jobs_ahead(flow, cycle):
     """The next cycle in which a job may begin or act."""
     soon = cycle + 1
+    # What is offered below until it is taken is offered in every cycle, whatever job is under way.
+    if tasks.sweeps(flow) or flow.cancelling:
+        return soon
     if flow.job not in (Job.NONE, Job.TICK):
-        return max(soon, flow.job_at)
-    if tasks.has_job(flow) or tasks.sweeps(flow) or flow.leaving or flow.cancelling:
+        return max(soon, flow.job_at) + tasks.rows_before_last(flow)
+    if tasks.has_job(flow) or flow.leaving:
         return soon
     if flow.job == Job.TICK and goes_on_now(flow):
         return soon
+    if flow.word_state == hear.FULL:
+        return max(soon, flow.job_at) if flow.job == Job.TICK else soon
     nearest = tick.next_look(flow, cycle)
     told = flow.ready_from + flow.silence
     if flow.control_queue[0].level > 0:

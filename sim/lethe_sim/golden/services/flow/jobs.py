@@ -7,27 +7,30 @@ from . import cancels, completion, control, hear, probe, settings, tasks, tick
 from .state import Job, Notice, Phase, clear_out, out_at
 
 _LAST = len(Job) - 1
+# A bit for each.
+_COMPLETION, _CONTROL, _SET, _TICK, _SEND, _PROBE, _CANCEL, _TASK = (1 << job for job in Job if job)
 
 
 @jit
-def can_begin(s, flow, job):
-    """Whether a job has something to do."""
-    if job == Job.COMPLETION:
-        return s.below.shows.completion_valid
-    if job == Job.CONTROL:
-        return flow.word_state == hear.FULL
-    if job == Job.SET:
-        return s.above.drives.set_valid
-    if job == Job.TICK:
-        return tick.may_begin(flow, s.cycle)
-    if job == Job.SEND:
-        return control.waits(flow, s.cycle) and control.may_send(s, flow)
-    if job == Job.PROBE:
-        seeks = flow.sought and not flow.probing and s.cycle >= flow.pause_until
-        return seeks and control.may_send(s, flow)
-    if job == Job.CANCEL:
-        return flow.leaving and not flow.cancelling
-    return tasks.has_job(flow)
+def asking(s, flow):
+    """The jobs that have something to do, a bit each."""
+    found = 0
+    if s.below.shows.completion_valid:
+        found |= _COMPLETION
+    if flow.word_state == hear.FULL:
+        found |= _CONTROL
+    if s.above.drives.set_valid:
+        found |= _SET
+    if tick.may_begin(flow, s.cycle):
+        found |= _TICK
+    tells, seeks = control.waits(flow, s.cycle), flow.sought and not flow.probing and s.cycle >= flow.pause_until
+    if (tells or seeks) and control.may_send(s, flow):
+        found |= (_SEND if tells else 0) | (_PROBE if seeks else 0)
+    if flow.leaving and not flow.cancelling:
+        found |= _CANCEL
+    if tasks.has_job(flow):
+        found |= _TASK
+    return found
 
 
 @jit
@@ -35,12 +38,13 @@ def chosen(s, flow):
     """The job that begins in this cycle, or 0."""
     if flow.job != Job.NONE or s.cycle < flow.free_from:
         return 0
-    job = flow.last_job
-    for _ in range(_LAST):
+    ask, job = asking(s, flow), flow.last_job
+    if ask == 0:
+        return 0
+    while True:
         job = 1 if job == _LAST else job + 1
-        if can_begin(s, flow, job):
+        if ask >> job & 1:
             return job
-    return 0
 
 
 @apart
@@ -65,6 +69,9 @@ def begin(s, flow, job):
 def act(s, flow):
     """The job that is under way makes a step."""
     job, over, flow.acted_at = flow.job, True, s.cycle
+    # What is told, cancelled or flushed changes nothing that an attempt depends on.
+    if job not in (Job.SEND, Job.CANCEL, Job.TASK) or flow.phase == Phase.LAST:
+        flow.vain = 0
     if flow.job_goes_on and (job != Job.TASK or goes_on(flow)):
         go_on(s, flow)
     elif job == Job.COMPLETION:

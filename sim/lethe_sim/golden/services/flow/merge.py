@@ -3,13 +3,13 @@
 from lethe.spec.services.flow import MERGED, In
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib.bits import U0, mask, put
-from lethe_sim.golden.state import MERGE, NEVER
+from lethe_sim.golden.state import MERGE, NEVER, NONE
 
 from .send import ACK, CREDIT, RETX
 from .state import ahead, in_at, offer_of, peer_at, row_at
 
-# From the question to the look at the stream, to that at the cells, to the answer.
-_STREAM, _CELLS, _ANSWER = 1, 2, 3
+# From the question to the look at the cells, to the answer.
+_CELLS, _ANSWER = 2, 3
 
 
 @jit
@@ -17,8 +17,9 @@ def offer(s, flow):
     """The answer, in its cycle."""
     beat = s.below.beat
     beat[MERGE], beat[MERGE + 1] = U0, U0
-    if flow.merge_at + _ANSWER != s.cycle or flow.merge_slot >= flow.data_slots:
+    if flow.merge_at + _ANSWER != s.cycle:
         return
+    look(flow, s.cycle)
     put(beat, MERGE, CREDIT.shift, CREDIT.bits, flow.merge_credit)
     put(beat, MERGE, ACK.shift, ACK.bits, flow.merge_expected)
     put(beat, MERGE, RETX.shift, RETX.bits, 1 if flow.merge_tries > 0 else 0)
@@ -27,17 +28,21 @@ def offer(s, flow):
 
 @jit
 def look(flow, cycle):
-    """What the answer depends on, by the state at the start of its cycle."""
-    if flow.merge_at == NEVER or flow.merge_slot >= flow.data_slots:
+    """What the answer depends on, by the state at the start of its cycle, or of the first one behind it that steps."""
+    if flow.merge_at == NEVER or cycle < flow.merge_at + _CELLS:
         return
-    stream = in_at(flow, flow.merge_node, flow.merge_socket)
-    if cycle == flow.merge_at + _STREAM:
-        flow.merge_expected = stream.expected
-    elif cycle == flow.merge_at + _ANSWER:
-        flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
-    elif cycle == flow.merge_at + _CELLS:
+    if flow.merge_credit == NONE:
+        stream = in_at(flow, flow.merge_node, flow.merge_socket)
         taken = offer_of(flow, stream, flow.merge_socket) - stream.expected
         flow.merge_credit = flow.merge_expected + taken & 255
+    if cycle == flow.merge_at + _ANSWER:
+        flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
+
+
+@jit
+def next_look(flow):
+    """The cycle of the answer."""
+    return NEVER if flow.merge_at == NEVER else flow.merge_at + _ANSWER
 
 
 @jit
@@ -55,12 +60,12 @@ def keep(flow, row):
 def step(s, flow):
     """The answer is kept with its slot; the next question may come in the same cycle."""
     if flow.merge_at + _ANSWER == s.cycle:
-        if flow.merge_slot < flow.data_slots:
-            keep(flow, row_at(flow, flow.merge_slot))
+        keep(flow, row_at(flow, flow.merge_slot))
         flow.merge_at = NEVER
+    # A control word is answered by nothing.
     shows = s.below.shows
-    if shows.merge_valid:
+    if shows.merge_valid and shows.merge_slot < flow.data_slots:
+        row = row_at(flow, shows.merge_slot)
         flow.merge_at, flow.merge_slot, flow.merge_tries = s.cycle, shows.merge_slot, shows.merge_tries
-        if shows.merge_slot < flow.data_slots:
-            row = row_at(flow, shows.merge_slot)
-            flow.merge_node, flow.merge_socket = row.destination, row.socket
+        flow.merge_node, flow.merge_socket, flow.merge_credit = row.destination, row.socket, NONE
+        flow.merge_expected = in_at(flow, row.destination, row.socket).expected

@@ -13,6 +13,7 @@ from lethe_sim.golden.ni import deliver
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.ni.layouts import pack_uid
 from lethe_sim.golden.services import site
+from lethe_sim.golden.state import NEVER
 
 from . import peers, probe, turns
 from .control import silent
@@ -39,6 +40,8 @@ ASK, NOWAIT = 1 << Flag.ASK, 1 << Flag.NOWAIT
 USER = 0xFF & ~ASK & ~NOWAIT
 # A limit is asked for when so many numbers or fewer are left below it.
 _ASKED = 8
+# Cycles from one attempt to the next.
+_AGAIN = 4
 
 
 class Attempt(IntEnum):
@@ -55,6 +58,37 @@ class Attempt(IntEnum):
 def attempt_at(flow):
     """From which cycle on the record at the output is attempted."""
     return max(flow.records_in[0].visible + 2, flow.again_at)
+
+
+@jit
+def next_look(flow, cycle):
+    """The next cycle in which an attempt may end otherwise than the last one; `NEVER` if jobs and credits decide it."""
+    if not flow.vain:
+        return attempt_at(flow)
+    deadline = message_at(flow, 0).deadline
+    if deadline == 0:
+        return NEVER
+    refused = flow.records_in[0].visible + deadline
+    return refused if refused > cycle else attempt_at(flow)
+
+
+@jit
+def pass_by(flow, cycle):
+    """Attempts in vain before ``cycle``, in which a job acts: the next can be made two cycles after it."""
+    if flow.vain:
+        catch_up(flow, cycle)
+        if flow.again_at <= cycle + 1:
+            flow.again_at = cycle + 2
+
+
+@jit
+def catch_up(flow, cycle):
+    """Bring attempts that are in vain to the start of ``cycle``."""
+    if flow.vain:
+        again = max(flow.again_at, flow.stepped + 1)
+        if again < cycle:
+            again += cycle - again + _AGAIN - 1 & -_AGAIN
+        flow.again_at = again
 
 
 @jit
@@ -145,8 +179,9 @@ def attempt(s, flow, found, cause, hinders):
     if hinders != 0 and message.destination != s.node:
         meet(s, flow, message.destination, hinders)
     if found == Attempt.WAIT:
-        flow.again_at = s.cycle + 4
+        flow.again_at, flow.vain = s.cycle + _AGAIN, message.destination != s.node
         return
+    flow.vain = 0
     sending = flow.sending[0]
     sending.destination, sending.cls, sending.length = message.destination, message.cls, message.length
     sending.deadline, sending.retry_limit, sending.tag = message.deadline, message.retry_limit, message.tag

@@ -325,6 +325,7 @@ class Flow(Record):
     beat: int
     due: int
     again_at: int  # an attempt is not made before
+    vain: int  # the last attempt waits, and nothing has changed since that could let it go
     owed: int
     generation: int
     used: int  # of all ports
@@ -398,6 +399,7 @@ class Flow(Record):
     walk: int  # what is walked for, how many nodes were looked at (`nodes`: there is no walk), and which first
     walk_node: int
     walk_first: int
+    walk_to: int  # none of those looked at before this one is of concern
     watches_from: int  # the cycle from which the next walk for watches is asked for
     ages_asked: int
     map_asked: int
@@ -694,7 +696,7 @@ def weigh(flow, node):
     before = peer.concerns
     if found == before:
         return
-    peer.concerns = found
+    peer.concerns, flow.walk_to = found, 0
     flow.aging += (found & 1) - (before & 1)
     flow.watched += (found >> 1 & 1) - (before >> 1 & 1)
     flow.leaving += (found >> 2 & 1) - (before >> 2 & 1)

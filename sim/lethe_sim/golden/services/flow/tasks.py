@@ -6,6 +6,7 @@ from lethe_sim.golden.compile import apart, jit
 from . import control, hear, peers
 from .state import (
     Fate,
+    Job,
     PeerTask,
     Phase,
     clear_in,
@@ -78,6 +79,12 @@ def flush(s, flow):
     flow.task_index += 1
     if flow.task_index == flow.ports:
         flow.phase, flow.task_index = Phase.ROWS, 0
+
+
+@jit
+def rows_before_last(flow):
+    """Steps of the job under way before the last one, which nobody need see: each clears a row."""
+    return flow.slots - 1 - flow.task_index if flow.job == Job.TASK and flow.phase == Phase.ROWS else 0
 
 
 @jit

@@ -7,8 +7,8 @@ from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
-from . import control, peers, tasks
-from .state import Job, PeerTask, Walk, peer_at, weigh
+from . import control, peers, send, tasks
+from .state import Concern, Job, PeerTask, Walk, peer_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
 TURN, STEP = 6, 5
@@ -67,23 +67,23 @@ def begin(flow, cycle):
     """The job of the next node begins, and with the first a walk."""
     if flow.walk_node < flow.nodes:
         return
-    flow.walk, flow.walk_node, flow.map_asked, flow.ages_asked = asked(flow, cycle), 0, 0, 0
+    flow.walk, flow.walk_node, flow.map_asked, flow.ages_asked, flow.walk_to = asked(flow, cycle), 0, 0, 0, 0
     flow.walk_first = 0 if flow.walk_first + 1 >= flow.nodes else flow.walk_first + 1
     if flow.walk & Walk.WATCHES:
         flow.watches_from += (1 + (cycle - flow.watches_from) // flow.watch) * flow.watch
 
 
 @jit
-def node_of(flow):
-    """The node whose turn it is: each walk begins with another one."""
-    node = flow.walk_first + flow.walk_node
+def node_of(flow, turn):
+    """The node of a turn of the walk: each walk begins with another one."""
+    node = flow.walk_first + turn
     return node if node < flow.nodes else node - flow.nodes
 
 
 @apart
 def act(s, flow):
     """The job of a node."""
-    node = node_of(flow)
+    node = node_of(flow, flow.walk_node)
     flow.walk_node += 1
     if node == s.node:
         return
@@ -134,18 +134,48 @@ def watch(s, flow, node):
 
 
 @jit
-def matters(flow):
-    """Whether the walk that is under way may find something."""
-    if flow.walk & Walk.MAP or (flow.walk & Walk.AGES and flow.aging):
-        return True
-    return flow.walk & Walk.WATCHES and flow.watched
+def concern(flow):
+    """The turn of the next node about which the walk that is under way may find something; `Flow.nodes` without."""
+    flow.walk_to = max(flow.walk_to, flow.walk_node)
+    if flow.walk & Walk.MAP:
+        return flow.walk_node
+    concerns = 0
+    if flow.walk & Walk.AGES and flow.aging:
+        concerns |= Concern.AGING
+    if flow.walk & Walk.WATCHES and flow.watched:
+        concerns |= Concern.WATCHED
+    if concerns == 0:
+        return flow.nodes
+    while flow.walk_to < flow.nodes and not peer_at(flow, node_of(flow, flow.walk_to)).concerns & concerns:
+        flow.walk_to += 1
+    return flow.walk_to
 
 
 @apart
 def catch_up(flow, cycle):
-    """Bring walks that find nothing to the start of ``cycle``: nothing else has happened since the last step."""
-    if flow.stepped >= cycle - 1:
-        return
+    """Bring walks that find nothing, rows of a task, and attempts in vain to the start of ``cycle``: nothing else has
+    happened since the last step.
+    """
+    if flow.stepped < cycle - 1:
+        if tasks.rows_before_last(flow) > 0:
+            clear_rows(flow, cycle)
+        else:
+            walk_on(flow, cycle)
+        send.catch_up(flow, cycle)
+
+
+@jit
+def clear_rows(flow, cycle):
+    """Bring a task that clears rows, one in each cycle, to the start of ``cycle``."""
+    for now in range(max(flow.job_at, flow.stepped + 1), cycle):
+        tasks.clear_row(flow)
+        send.pass_by(flow, now)
+        flow.acted_at, flow.job_goes_on, flow.job_at = now, 1, now + 1
+
+
+@jit
+def walk_on(flow, cycle):
+    """Bring walks that find nothing to the start of ``cycle``."""
     flow.job_at = max(flow.job_at, flow.stepped + 1)
     while True:
         if flow.job == Job.TICK:
@@ -180,8 +210,9 @@ def skip(flow, cycle):
 def pass_by(flow):
     """A job that finds nothing, but that a peer was heard."""
     if flow.walk & Walk.WATCHES:
-        peer = peer_at(flow, node_of(flow))
+        peer = peer_at(flow, node_of(flow, flow.walk_node))
         peer.heard = peer.blocked = 0
+    send.pass_by(flow, flow.job_at)
     flow.walk_node += 1
     flow.job, flow.free_from, flow.acted_at = Job.NONE, flow.job_at + 1, flow.job_at
 
@@ -191,8 +222,11 @@ def next_look(flow, cycle):
     """The next cycle in which a walk may find something."""
     soon = cycle + 1
     walks = flow.walk_node < flow.nodes
-    if walks and matters(flow):
-        return max(soon, flow.job_at) if flow.job == Job.TICK else soon
+    if walks:
+        turns = concern(flow) - flow.walk_node
+        if flow.walk_node + turns < flow.nodes:
+            begun = flow.job_at - STEP if flow.job == Job.TICK else max(soon, flow.free_from)
+            return max(soon, begun + STEP) + TURN * turns
     if (flow.map_asked or flow.ages_asked) and not walks:
         return soon
     over = soon

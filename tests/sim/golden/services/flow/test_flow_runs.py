@@ -1,6 +1,7 @@
 """Whole runs with flow: whatever happens, messages come once and in order, and every run ends."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from lethe.spec.events import Cause, Event, FlowCounter, Status
 from lethe.spec.services import FLOW
 from lethe.spec.services.flow import Code
+from lethe_sim.golden.compile import jit
 from lethe_sim.golden.model import Golden, Item, Script
+from lethe_sim.golden.services import MODELS, flow
 from lethe_sim.golden.services.flow.state import Out
 from lethe_sim.trace import events_from_words
 from tests.helpers.flow_bench import DELIVER_DATA
@@ -241,6 +244,39 @@ def test_nodes_that_sleep_do_the_same(seed):
     items = messages(system, 120, until=2500, seed=seed, retry_limit=4)
     asleep, awake = (play(system, items, awake=awake).golden for awake in (False, True))
     assert (asleep.cycle, asleep.digest) == (awake.cycle, awake.digest)
+
+
+def test_a_trace_changes_nothing():
+    """With trace words the ports of nodes that sleep are looked at, too."""
+    system = flow_system(workload={"load": 0.5, "max_length": 32}, flow={"watch": 128})
+    plain, traced = Golden(system), Golden(system)
+    plain.run(1500)
+    traced.run(1500, words=np.zeros((1500, system.layout.words), np.uint64))
+    assert traced.digest == plain.digest
+
+
+@jit
+def _never_rests(s):
+    return False
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flow_that_never_rests_does_the_same(seed, monkeypatch):
+    """Flow steps in every cycle: what it leaves out while it sleeps (walks, attempts, hosts that wait) is nothing."""
+    chance = random.Random(seed)
+    resets = [{"node": chance.randrange(3), "start": chance.randrange(1200, 4000), "cycles": 5} for _ in range(seed)]
+    system = flow_system(
+        faults={"resets": resets, "loss": 0.02 * seed}, flow={"watch": chance.choice((64, 128, 300))},
+        workload={"load": chance.choice((0.1, 0.5)), "max_length": 32},
+    )  # fmt: skip
+    asleep = Golden(system)
+    with monkeypatch.context() as patch:
+        patch.setitem(MODELS, "flow", SimpleNamespace(**vars(flow) | {"rests": _never_rests}))
+        restless = Golden(system, awake=True)
+    asleep.run(6000)
+    restless.run(6000)
+    assert asleep.digest == restless.digest
 
 
 def test_generators():
