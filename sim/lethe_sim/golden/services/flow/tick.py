@@ -170,7 +170,7 @@ def clear_rows(flow, cycle):
     for now in range(max(flow.job_at, flow.stepped + 1), cycle):
         tasks.clear_row(flow)
         send.pass_by(flow, now)
-        flow.acted_at, flow.job_goes_on = now, 1
+        flow.acted_at, flow.job_goes_on, flow.job_at = now, 1, now + 1
 
 
 @jit

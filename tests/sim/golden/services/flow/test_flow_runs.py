@@ -246,6 +246,15 @@ def test_nodes_that_sleep_do_the_same(seed):
     assert (asleep.cycle, asleep.digest) == (awake.cycle, awake.digest)
 
 
+def test_a_trace_changes_nothing():
+    """With trace words the ports of nodes that sleep are looked at, too."""
+    system = flow_system(workload={"load": 0.5, "max_length": 32}, flow={"watch": 128})
+    plain, traced = Golden(system), Golden(system)
+    plain.run(1500)
+    traced.run(1500, words=np.zeros((1500, system.layout.words), np.uint64))
+    assert traced.digest == plain.digest
+
+
 @jit
 def _never_rests(s):
     return False
