@@ -133,14 +133,14 @@ CHANGES = {
     ),
     "up-ports are drawn a cycle ahead of their heads": Change(
         file=f"{HDL}/fabric/router.py",
-        old="setattr(now, name, registered(value, name))",
-        new='setattr(now, name, value if name == "turn_up" else registered(value, name))',
+        old="setattr(now, name, _registered(m, value, name, cut))",
+        new='setattr(now, name, value if name == "turn_up" else _registered(m, value, name, cut))',
         blocks=(("routers", "3-ary tree level 1, latency 4"),),
     ),
     "an output is freed a cycle ahead of the last flit": Change(
         file=f"{HDL}/fabric/router.py",
-        old="setattr(now, name, registered(value, name))",
-        new='setattr(now, name, value if name == "holds" else registered(value, name))',
+        old="setattr(now, name, _registered(m, value, name, cut))",
+        new='setattr(now, name, value if name == "holds" else _registered(m, value, name, cut))',
         blocks=(("routers", "mesh middle, latency 2"),),
     ),
     "a REJECT ends whatever is live": Change(

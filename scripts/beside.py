@@ -15,8 +15,8 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -50,11 +50,12 @@ class BesideError(ValueError):
 
 def unpack(revision: str, into: Path) -> None:
     """The files of `revision` below `into`.  Raises `BesideError`."""
-    done = subprocess.run(["git", "-C", ROOT, "archive", revision, "hdl", "sim"], capture_output=True, check=False)
+    command = ["git", "-C", ROOT, "archive", "--format=zip", revision, "hdl", "sim"]
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise BesideError(f"{revision}: {done.stderr.decode().strip().splitlines()[0]}; name a commit of this project")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(into, filter="data")
+    with zipfile.ZipFile(io.BytesIO(done.stdout)) as archive:
+        archive.extractall(into)
 
 
 @contextmanager

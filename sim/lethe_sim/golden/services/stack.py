@@ -241,7 +241,12 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
 
 @jit
 def asked(k, port):
-    """Whether anything is offered to an NI, or its link is held; else it is stepped only when it wakes by itself."""
+    """Whether anything is offered to an NI, or its link is held; else it is stepped only when it wakes by itself.
+
+    What a host merges or refuses is asked for in cycles in which the NI does not say that it wakes.
+    """
+    if not k.kept and (k.merge_bits > 0 or k.acceptance > 0):
+        return True
     if port.send_valid or port.data_valid or port.cancel_valid or port.sweep_valid or port.link_disable:
         return True
     offered = host_port.context(port, 1)
