@@ -172,6 +172,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
     withholds, highest = models[-1]["withholds"], len(models) - 1
+    may_withhold = withholds is not _none
     own_look, resting_look = _least(levels["next_look"]), _least(levels["rests_until"], resting_site_of)
 
     @apart
@@ -189,7 +190,8 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     @apart
     def services_step(k, ni, data, ev, cycle):
         steps(k, ni, data, ev, cycle)
-        ni.withheld = withholds(site_of(k, ni, data, ev, cycle, highest))
+        if may_withhold:
+            ni.withheld = withholds(site_of(k, ni, data, ev, cycle, highest))
         return moved(k, port_at(k, ni, data, k.services))
 
     @jit
@@ -243,9 +245,10 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
 def asked(k, port):
     """Whether anything is offered to an NI, or its link is held; else it is stepped only when it wakes by itself.
 
-    What a host merges or refuses is asked for in cycles in which the NI does not say that it wakes.
+    An NI whose host merges or refuses is asked in cycles in which it does not say that it wakes, and where services are
+    seldom awake without their NI the question costs more than the step.  So this is for ``k.kept``.
     """
-    if not k.kept and (k.merge_bits > 0 or k.acceptance > 0):
+    if not k.kept:
         return True
     if port.send_valid or port.data_valid or port.cancel_valid or port.sweep_valid or port.link_disable:
         return True
