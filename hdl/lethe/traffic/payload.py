@@ -34,12 +34,6 @@ def last_beat(length: Value, flit_bytes: int) -> Value:
     return (length - 1)[flit_bytes.bit_length() - 1 : len(length)]
 
 
-def clipped(data: Value, length: Value, flit_bytes: int) -> Value:
-    """The last beat with the bytes beyond ``length`` 0."""
-    kept = length[: flit_bytes.bit_length() - 1]
-    return Cat(Mux((kept == 0) | (b < kept), data.word_select(b, 8), 0) if b else data[:8] for b in range(flit_bytes))
-
-
 def kept(length: Value, flit_bytes: int) -> Value:
     """A bit for each byte of a last beat: whether it is one of the ``length`` > 0 bytes."""
     beyond = length[: flit_bytes.bit_length() - 1]
@@ -49,3 +43,8 @@ def kept(length: Value, flit_bytes: int) -> Value:
 def masked(data: Value, mask: Value) -> Value:
     """``data`` with the bytes whose bit of ``mask`` is 0 set to 0."""
     return Cat(data.word_select(b, 8) & mask[b].replicate(8) for b in range(len(mask)))
+
+
+def clipped(data: Value, length: Value, flit_bytes: int) -> Value:
+    """The last beat with the bytes beyond ``length`` 0."""
+    return masked(data, kept(length, flit_bytes))
