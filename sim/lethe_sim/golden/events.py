@@ -66,6 +66,12 @@ def event_word(event, detail, peer, length):
 
 
 @jit
+def fate(event, low):
+    """The event word of what becomes of a head: its low data word loses the bits that have no place."""
+    return np.uint64(event) | low << np.uint64(16)
+
+
+@jit
 def extra(tag):
     """A tag, at its place in an event word."""
     return np.uint64(tag) << np.uint64(EXTRA.shift)

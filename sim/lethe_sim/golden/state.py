@@ -530,8 +530,9 @@ class LaterRing(Record):
 
 
 class Showing(Record):
-    """What a transmitter shows in one cycle."""
+    """What a transmitter shows in one cycle: a flit if it is of that cycle, and an event if its word is not 0."""
 
+    cycle: int
     flags: int
     word: int
     uid: int

@@ -207,7 +207,7 @@ def show(p, f, cycle):
                 else:
                     tag = flags | node << TAG_NODE | (cycle & (k.tx_ring - 1)) << TAG_PLACE
                     fabric.fly(k, f, cycle, node, tag, low, high)
-            if ni.tx_last > cycle:
+            if ni.tx_last > cycle and not k.whole:  # the head says all of a worm that travels whole
                 kept += 1
                 showing[kept] = node
                 continue

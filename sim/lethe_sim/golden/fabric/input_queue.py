@@ -4,11 +4,10 @@ It begins as a `Queue`.  Flits that arrive are pushed before the front pops, so
 `pop` looks whether the flit that is now the oldest came in the same cycle.
 """
 
-import numpy as np
 
 from lethe.spec.events import Event
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, extend
+from lethe_sim.golden.events import emit, fate
 from lethe_sim.golden.fabric.fabric import buffered_at
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import FIRST, LAST, Queue
@@ -78,8 +77,7 @@ def lets_by(k, f, ev, cycle, port, flags, low, high):
             held.back_count = 1
             back = STORE
         else:
-            back_event(k, f, ev, cycle, port, Event.DISCARD_FULL)
-            extend(ev, low << np.uint64(16))
+            back_event(k, f, ev, cycle, port, fate(Event.DISCARD_FULL, low))
             back = SWALLOW
     elif back == STORE:
         push(k, f, cycle, port, flags, low, high)

@@ -10,7 +10,7 @@ from lethe.spec.events import Event, Kind
 from lethe.spec.topology import UP
 from lethe.spec.wire import KIND_BITS
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, extend
+from lethe_sim.golden.events import emit, fate
 from lethe_sim.golden.fabric.fabric import buffered_at, draw_of, let_out
 from lethe_sim.golden.lib.bits import mask
 from lethe_sim.golden.lib.random import all_bits
@@ -200,8 +200,8 @@ def begin(k, f, ev, cycle, number, buffer):
     """The head of a stored worm passes its output."""
     held, router = f.pool[buffer], f.routers[number]
     output = router.first_port + held.output
-    show(k, f, ev, cycle, number, held, Event.FORWARD | held.output << 8)
-    extend(ev, (f.pool_flits[2 * buffer * k.max_flits] & np.uint64((1 << 48) - 1)) << np.uint64(16))
+    low = f.pool_flits[2 * buffer * k.max_flits]
+    show(k, f, ev, cycle, number, held, fate(Event.FORWARD | held.output << 8, low))
     if k.climbs_freely and held.output >= k.arity * k.dilation:
         router.climbing -= 1
         router.climbed = cycle

@@ -9,7 +9,7 @@ import numpy as np
 from lethe.spec.events import Event
 from lethe.spec.topology import NOWHERE, UP
 from lethe_sim.golden.compile import jit
-from lethe_sim.golden.events import emit, extend
+from lethe_sim.golden.events import emit, fate
 from lethe_sim.golden.fabric import input_queue, pool
 from lethe_sim.golden.fabric.fabric import draw_of, heads_at, let_out, list_at
 from lethe_sim.golden.fabric.pin import pinned_port
@@ -23,7 +23,6 @@ from lethe_sim.golden.study import paths
 IDLE, FORWARDING, SWALLOW, STORE = range(4)
 #: What a head asks for that is to enter the pool.
 REFUSED = min(NOWHERE, UP) - 1
-HEAD_BITS = np.uint64((1 << 48) - 1)
 
 
 @jit
@@ -305,13 +304,6 @@ def next_head(f, at, first, ask, turn, settled):
 
 
 @jit
-def head_event(k, f, ev, cycle, port, event):
-    """Show the fate of a head, with its low data bits."""
-    lane_event(k, f, ev, cycle, port, event)
-    extend(ev, (f.port_flit[2 * port] & HEAD_BITS) << np.uint64(16))
-
-
-@jit
 def refuse(k, f, ev, cycle, port, event):
     """A head does not get its output: it may enter the pool, stays in its queue if it has patience, or is discarded."""
     if k.pool:
@@ -334,7 +326,7 @@ def take(k, f, cycle, port):
 @jit
 def discard(k, f, ev, cycle, port, event):
     """A head, and with it its worm, vanishes."""
-    head_event(k, f, ev, cycle, port, event)
+    lane_event(k, f, ev, cycle, port, fate(event, f.port_flit[2 * port]))
     take(k, f, cycle, port)
     front = f.ports[port]
     front.input_mode = IDLE if front.input_flags & LAST else SWALLOW
@@ -343,7 +335,7 @@ def discard(k, f, ev, cycle, port, event):
 @jit
 def forward(k, f, ev, cycle, port, output, number):
     """A head passes output ``number`` of its router."""
-    head_event(k, f, ev, cycle, port, Event.FORWARD | number << 8)
+    lane_event(k, f, ev, cycle, port, fate(Event.FORWARD | number << 8, f.port_flit[2 * port]))
     take(k, f, cycle, port)
     front, passed = f.ports[port], f.ports[output]
     flags = front.input_flags

@@ -120,7 +120,9 @@ def pop(k, ni, ladder, cycle, number):
     rung.wake = NEVER
     if left > 0:
         rung.due = token_at(k, ni, ladder, number, head).due
-        rung.wake = turn_after(k, ni, number, max(rung.due + ni.time_zero, cycle + 2))
+        next_turn = cycle + period_of(k, number)
+        late = rung.due + ni.time_zero > next_turn
+        rung.wake = turn_after(k, ni, number, rung.due + ni.time_zero) if late else next_turn
     if left == depth - spare(ladder):
         change_over(hold, cycle, -1)
 

@@ -70,7 +70,7 @@ def reset(k, ni, cycle):
     ni.chosen = NONE
     for place in range(k.tx_ring):
         showing = Showing(ni, k.at_tx, place)
-        showing.flags, showing.word = 0, 0
+        showing.cycle, showing.word = NONE, 0
     for number in range(Queues.DELIVER + k.fifos):
         clear_queue(queue.queue_of(k, ni, number))
     for fifo in range(k.fifos):
@@ -183,7 +183,7 @@ def idle(k, ni, cycle):
 @apart
 def outputs(k, ni, data, port, cycle, row, base):
     """Write what the NI's ports show in ``cycle`` into trace words 12 to 16 (section 7)."""
-    flags = transmitter.shown_in(k, ni, cycle).flags
+    flags = transmitter.flags_in(k, ni, cycle)
     word = 0
     if flags & VALID:
         word |= _LINK_VALID | (_LINK_FIRST if flags & FIRST else 0) | (_LINK_LAST if flags & LAST else 0)

@@ -62,7 +62,7 @@ def words_in(k, data, cycle):
 def show_flit(k, ni, data, cycle, flags, low, high):
     """Show a flit in ``cycle``."""
     showing, at, words = shown_in(k, ni, cycle), k.at_tx_data + (cycle & (k.tx_ring - 1)) * k.words, k.words
-    showing.flags = VALID | flags
+    showing.cycle, showing.flags = cycle, VALID | flags
     data[at] = low
     if words == 2:
         data[at + 1] = high
@@ -77,15 +77,20 @@ def show_event(k, ni, cycle, word, uid):
 
 
 @jit
-def shown(k, ni, ev, cycle):
-    """Flags of the flit visible in ``cycle``; its event is emitted, and the place in the ring cleared."""
+def flags_in(k, ni, cycle):
+    """Flags of the flit that is shown in ``cycle``, 0 without one."""
     showing = shown_in(k, ni, cycle)
-    flags = showing.flags
+    return showing.flags if showing.cycle == cycle else 0
+
+
+@jit
+def shown(k, ni, ev, cycle):
+    """Flags of the flit visible in ``cycle``; its event is emitted."""
+    showing = shown_in(k, ni, cycle)
     if showing.word != 0:
         emit(ev, cycle, ni.number, LANE_TX, showing.word, showing.uid)
         showing.word = 0
-    showing.flags = 0
-    return flags
+    return flags_in(k, ni, cycle)
 
 
 @apart

@@ -12,10 +12,10 @@ import numpy as np
 from lethe.spec.events import Event
 from lethe.spec.topology import UP
 from lethe_sim.golden.compile import apart, jit
-from lethe_sim.golden.events import extend
+from lethe_sim.golden.events import fate
 from lethe_sim.golden.fabric.fabric import Fabric, buffered_at, fly, let_out, rows
 from lethe_sim.golden.fabric.pin import pinned, pinned_channel
-from lethe_sim.golden.fabric.router import HEAD_BITS, lane_event
+from lethe_sim.golden.fabric.router import lane_event
 from lethe_sim.golden.fabric.topology import route
 from lethe_sim.golden.lib.bits import mask
 from lethe_sim.golden.lib.random import advance, scale
@@ -430,8 +430,7 @@ def forward(k, f, ev, cycle, router, output, number):
     out.credits -= 1
     give_back(k, f, cycle + k.credit_delay, held.upstream)
     if flags & FIRST:
-        lane_event(k, f, ev, cycle, port, Event.FORWARD | output - router.first_port << 8)
-        extend(ev, (low & HEAD_BITS) << np.uint64(16))
+        lane_event(k, f, ev, cycle, port, fate(Event.FORWARD | output - router.first_port << 8, low))
     let_out(k, f, cycle, output, flags | number << CHANNEL, low, high)
     if flags & LAST:
         out.free_from, out.holder = cycle + 1, NONE
