@@ -167,17 +167,17 @@ def decide(k, f, ev, cycle, number):
     first = router.first_port
     at = heads_at(f, number)
     count = f.heads[at]
-    climbing = False
+    climbing = 0
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         ask = asks_for(k, f, router, port)
         f.ports[port].asks = ask
-        climbing = climbing or ask == UP
+        climbing += ask == UP
     if climbing and k.path != FREE_PATH:
         paths.choose(k, f, number)
     elif climbing:  # of heads that ask for one up-port each there are none
         up = k.arity * k.dilation
-        spread(k, f, ev, cycle, number, UP, up, router.ports - up)
+        spread(k, f, ev, cycle, number, climbing, UP, up, router.ports - up)
     for i in range(at + 1, at + count + 1):
         port = f.heads[i]
         ask = f.ports[port].asks
@@ -185,7 +185,7 @@ def decide(k, f, ev, cycle, number):
             discard(k, f, ev, cycle, port, Event.DISCARD_ROUTE)
         elif ask >= 0:
             if k.dilation > 1 and paths.is_bundle(k, router, ask):
-                spread(k, f, ev, cycle, number, ask, ask, k.dilation)
+                spread(k, f, ev, cycle, number, asking(f, at, ask), ask, ask, k.dilation)
             elif f.ports[first + ask].free_from > cycle or (k.pool and pool.is_taken(k, f, cycle, number, ask)):
                 refuse(k, f, ev, cycle, port, Event.DISCARD_BUSY)
             else:
@@ -261,10 +261,19 @@ def contend(k, f, ev, cycle, router, ask, begin, end):
 
 
 @jit
-def spread(k, f, ev, cycle, number, ask, base, links):
+def asking(f, at, ask):
+    """How many heads ask for ``ask``."""
+    found = 0
+    for i in range(at + 1, at + f.heads[at] + 1):
+        found += f.ports[f.heads[i]].asks == ask
+    return found
+
+
+@jit
+def spread(k, f, ev, cycle, number, heads, ask, base, links):
     """Heads that may leave on any of some outputs: the j-th head in a drawn order takes the j-th that is free.
 
-    The outputs are ``links`` from number ``base`` on, for the heads that ask for ``ask``.
+    The outputs are ``links`` from number ``base`` on, for the ``heads`` heads that ask for ``ask``.
     """
     router = f.routers[number]
     first, at, draw = router.first_port, heads_at(f, number), draw_of(f, router, cycle)
@@ -273,8 +282,9 @@ def spread(k, f, ev, cycle, number, ask, base, links):
     places = all_bits(links) + 1
     waited = k.pool > 0 and pool.is_taken(k, f, cycle, number, UP)
     tried, refused = 0, Event.DISCARD_UP if ask == UP else Event.DISCARD_BUSY
-    settled, port = -1, next_head(f, at, first, ask, head_turn, -1)
-    while port >= 0:
+    settled = -1
+    for _ in range(heads):
+        port = next_head(f, at, first, ask, head_turn, settled)
         settled = (port - first) ^ head_turn
         f.ports[port].asks = UP  # settled
         output = -1
@@ -288,7 +298,6 @@ def spread(k, f, ev, cycle, number, ask, base, links):
         else:
             forward(k, f, ev, cycle, port, output, output - first)
             refused = Event.DISCARD_UP if ask == UP else Event.DISCARD_CONTENTION
-        port = next_head(f, at, first, ask, head_turn, settled)
 
 
 @jit
