@@ -85,6 +85,9 @@ class Generator(wiring.Component):
             gap = port.data
 
         number = Signal(NUMBER_BITS + 1)
+        # A number stands for two cycles or more: whether it is the last is known before the next one comes.
+        final_number, counted = Signal(), Signal()
+        m.d.sync += final_number.eq(number == load.count - 1 if load.count else 0)
         index = Signal(range(max(2, system.slot_flits)))
         wait = Signal(range(max(2, *system.gaps)))
         chosen = Signal(data.StructLayout({"destination": form.node_bits, "length": form.length_bits}))
@@ -117,7 +120,7 @@ class Generator(wiring.Component):
 
         with m.FSM():
             with m.State("Start"):
-                with m.If(self.stopped | (number == load.count if load.count else 0)):
+                with m.If(self.stopped | counted):
                     m.next = "Done"
                 with m.Elif(self.ready & ~self.node_reset):
                     m.d.comb += chance.take.eq(1)
@@ -149,6 +152,7 @@ class Generator(wiring.Component):
                     with m.If(final):
                         m.d.sync += [
                             number.eq(number + 1),
+                            counted.eq(final_number),
                             self.sent.eq(self.sent + 1),
                             self.sent_sum.eq(self.sent_sum + key),
                         ]
