@@ -57,6 +57,20 @@ def can_begin(s, relay, job):
 
 
 @jit
+def may_begin(relay):
+    """Whether a job may have something to do in the next cycles, beside those that the host or the NI brings."""
+    if relay.registers[0].state == hear.FULL or relay.registers[1].state == hear.FULL or relay.host == HostIn.STORED:
+        return True
+    if relay.telling[0].level > 0 or relay.look_wanted or relay.cancel_walk:
+        return True
+    if relay.hungry[0].level > 0 and relay.free_cells[0].level > 0:
+        return True
+    if relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0:
+        return True
+    return relay.sending[0].level > 0 and not transfer.busy(relay)
+
+
+@jit
 def chosen(s, relay):
     """The job that begins in this cycle, or 0."""
     if relay.job != RelayJob.NONE or s.cycle < relay.free_from:

@@ -208,42 +208,50 @@ def rests(s):
 def next_look(s):
     """When something is to be done, or at an output; kept for cycles in which all rest."""
     relay = Relay(s.numbers)
-    relay.wake = look_ahead(relay, s.cycle)
+    relay.wake = look_ahead(s, relay)
     return relay.wake
 
 
 @jit
 def rests_until(s):
-    """The same, while all rest."""
-    return Relay(s.numbers).wake
+    """The same, while all rest; a slot of the NI that became free may be what a transfer waits for."""
+    relay = Relay(s.numbers)
+    if relay.moving != Moving.IDLE and transfer.finds_slot(s):
+        relay.wake = min(relay.wake, s.cycle + 1)
+    return relay.wake
 
 
 @jit
-def moves(relay):
-    """Whether something moves, or may, in every cycle."""
-    if relay.moving != Moving.IDLE or relay.control != Moving.IDLE or relay.host != HostIn.IDLE or relay.passing:
+def moves(s, relay):
+    """Whether something moves, or may, in every cycle, whatever job is under way."""
+    if (relay.moving != Moving.IDLE or relay.read_way or relay.reading[0].level > 0) and not transfer.waits(s, relay):
         return True
-    if relay.registers[0].state + relay.registers[1].state > 0 or relay.show_cell != NONE or relay.show_way:
+    if relay.control != Moving.IDLE or relay.passing or relay.host not in (HostIn.IDLE, HostIn.STORED):
         return True
-    if relay.sending[0].level + relay.telling[0].level + relay.hungry[0].level + relay.posted[0].level > 0:
+    if relay.registers[0].state == hear.FILLING or relay.registers[1].state == hear.FILLING:
         return True
-    if relay.read_way or relay.reading[0].level + relay.shown[0].level + relay.completions[0].level > 0:
+    if relay.show_cell != NONE or relay.show_way:
         return True
-    if relay.halted and not relay.halt_told:
+    if relay.posted[0].level + relay.shown[0].level + relay.completions[0].level > 0:
         return True
-    return walk.wanted(relay) or relay.cancel_walk or relay.cancelling or relay.look_wanted or relay.owing > 0
+    # Until the cycle after they became free, such places do not count.
+    if relay.free_slots[0].fresh or relay.free_cells[0].fresh or relay.free_buffers[0].fresh:
+        return True
+    return walk.wanted(relay) or relay.cancelling or (relay.halted and not relay.halt_told)
 
 
 @jit
-def look_ahead(relay, cycle):
+def look_ahead(s, relay):
     """The next cycle in which relay has something to do."""
-    soon = cycle + 1
-    if moves(relay):
+    soon = s.cycle + 1
+    if moves(s, relay):
         return soon
     if relay.job != RelayJob.NONE:
         return soon if relay.phase == Phase.STREAM else max(soon, relay.job_at)
-    nearest = jobs.next_wanted(relay, cycle)
-    if cycle < relay.ready_from:
+    if jobs.may_begin(relay):
+        return soon
+    nearest = jobs.next_wanted(relay, s.cycle)
+    if s.cycle < relay.ready_from:
         nearest = min(nearest, relay.ready_from)
     return max(nearest, soon)
 

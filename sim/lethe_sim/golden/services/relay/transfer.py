@@ -8,7 +8,7 @@ from lethe_sim.golden.lib.bits import U0, flit_high, flit_low
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.ni.accept import payload_flits
 from lethe_sim.golden.services import site
-from lethe_sim.golden.state import NONE
+from lethe_sim.golden.state import NONE, Queues
 
 from . import memory, tell
 from .state import (
@@ -48,6 +48,22 @@ def give(s, relay, of, number, length):
     relay.moving_left = payload_flits(s.k, length + tell.HEADER_BYTES) - relay.header_beats
     relay.read_from, relay.read = s.cycle + 1, 0
     tell.write(s, DATA_OUT, relay.told_data[0])
+
+
+@jit
+def finds_slot(s):
+    """Whether the NI has a free slot, be it one that nobody can take yet."""
+    return queue.count(s.k, s.ni, Queues.FREE) > 0
+
+
+@jit
+def waits(s, relay):
+    """Whether the transfer of data does nothing but wait for a slot of the NI."""
+    if relay.moving != Moving.RECORD or relay.read_way or finds_slot(s):
+        return False
+    if relay.moving_of == Of.THROUGH or relay.reading[0].level >= READ:
+        return True
+    return s.cycle >= relay.read_from and relay.read >= payload_flits(s.k, relay.moving_length)
 
 
 @jit
