@@ -169,14 +169,17 @@ def hypotheses(swept: dict[str, Swept]) -> Iterator[Hypothesis]:
             2,
             least=False,
         )
+        yield from ends(s)
     if "pool" in swept:
         yield from targets(swept["pool"])
+    if "stages" in swept:
+        yield from targets(swept["stages"], ", five cycles a hop")
     if "hotspot" in swept:
         yield from elsewhere(swept["hotspot"])
 
 
-def targets(swept: Swept) -> Iterator[Target]:
-    """What pools were to reach beside credits, held against the sweep of pools."""
+def targets(swept: Swept, where: str = "") -> Iterator[Target]:
+    """What pools were to reach beside credits, held against a sweep of pools; ``where`` says what is special there."""
     low, full = ({"workload.load": load, "ni.slots": "8"} for load in ("0.05", "1"))
     soon = "99 % within 1.1 times as long or less"
     eight, sixteen = (f"pool of {worms} worms{FREELY}" for worms in (8, 16))
@@ -190,9 +193,25 @@ def targets(swept: Swept) -> Iterator[Target]:
         if left and right:
             found = judged("", [("", left / right)], bound, least=least)
             yield Target(
-                expected=f"{one} beside {other}, 8 slots, load {at['workload.load']}: {expected}.".capitalize(),
+                expected=f"{one} beside {other}, 8 slots, load {at['workload.load']}{where}: {expected}.".capitalize(),
                 found=f"{left / right:.2f} times ({written(left)}, {written(right)})",
                 holds=found.holds,
+            )
+
+
+def ends(swept: Swept) -> Iterator[Target]:
+    """How soon kernels were to end with a pool of 8 worms, pinned or not, beside the best of credits."""
+    for kernel, bound in (("sort", 1.0), ("fft", 1.0), ("halo", 1.5), ("bfs", 1.5)):
+        found = {name: swept.mean("cycles", {"network": name, "kernel": kernel}) for name in swept.names("network")}
+        pools = [(cycles, name) for name, cycles in found.items() if cycles and name.startswith("pool of 8 worms")]
+        credits = [name for name in found if name.startswith("credits") or "channels" in name]
+        best = [(cycles, name) for name in credits if (cycles := found[name])]
+        if pools and best:
+            (mine, pool), (theirs, other) = min(pools), min(best)
+            yield Target(
+                expected=f"{pool.capitalize()} beside {other}, {kernel}: ends within {bound} times as long or less.",
+                found=f"{mine / theirs:.2f} times ({written(mine)}, {written(theirs)})",
+                holds=mine / theirs <= bound,
             )
 
 

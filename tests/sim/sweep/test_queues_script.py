@@ -194,6 +194,20 @@ def test_targets_of_pools_are_met_or_missed(queues, swept, monkeypatch):
     assert told(1.6) == ["met", "missed", "missed", "met"]
 
 
+def test_kernels_are_judged_beside_the_best_of_credits(queues, swept, monkeypatch):
+    cycles = {"credits, 1 worm": 1000.0, "credits, 64 flits": 900.0}
+
+    def told(pool):
+        means = cycles | {"pool of 8 worms": pool, f"pool of 8 worms{queues.FREELY}": 5000.0}
+        monkeypatch.setattr(queues.Swept, "names", lambda _self, _axis: list(means))
+        monkeypatch.setattr(queues.Swept, "mean", lambda _self, _metric, at: means[at["network"]])
+        return [target.verdict for target in queues.ends(swept["kernels"])]
+
+    assert told(900.0) == ["met", "met", "met", "met"]
+    assert told(901.0) == ["missed", "missed", "met", "met"]
+    assert told(1351.0) == ["missed", "missed", "missed", "missed"]
+
+
 def test_a_hotspot_is_judged_by_the_others(queues, swept, monkeypatch):
     def told(cycles):
         monkeypatch.setattr(
