@@ -44,10 +44,11 @@ def passes(s, relay):
 def offer(s, relay):
     """What of the host's is offered below, where the transfer offers nothing."""
     above, below = s.above.drives, s.below.drives
-    site.withdraw_record(s.below)
-    site.withdraw_beat(s.below)
-    if relay.job == RelayJob.DATA:
-        below.cls = relay.data_class
+    if below.send_valid:
+        site.withdraw_record(s.below)
+    if below.data_valid:
+        site.withdraw_beat(s.below)
+    below.cls = relay.data_class if relay.job == RelayJob.DATA else 0
     if above.send_valid and above.mode != MODE and passes(s, relay):
         below.send_valid, below.destination, below.cls, below.mode = 1, above.destination, above.cls, above.mode
         below.length, below.tag, below.deadline = above.length, above.tag, above.deadline

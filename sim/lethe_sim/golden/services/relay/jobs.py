@@ -75,6 +75,8 @@ def chosen(s, relay):
     """The job that begins in this cycle, or 0."""
     if relay.job != RelayJob.NONE or s.cycle < relay.free_from:
         return 0
+    if not (may_begin(relay) or relay.walking or s.above.drives.tree_valid or work.takes_message(s)):
+        return 0
     job = relay.last_job
     for _ in range(_LAST):
         job = 1 if job == _LAST else job + 1

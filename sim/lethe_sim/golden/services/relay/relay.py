@@ -72,8 +72,11 @@ def show(s):
         shown.accepted_valid, shown.accepted_slot = 1, relay.ni_slots + relay.host_slot
         shown.accepted_generation, shown.accepted_tag = slot.generation, slot.tag
     host.show_completion(s, relay, shown)
-    site.copy(_DELIVERY, raw(s.above.delivers[0]), raw(s.below.delivers[0]))
-    s.above.beats[0], s.above.beats[1] = s.below.beats[0], s.below.beats[1]
+    delivery, passed = s.below.delivers[0], s.above.delivers[0]
+    passed.valid, passed.data_valid = delivery.valid, delivery.data_valid
+    if delivery.valid or delivery.data_valid:
+        site.copy(_DELIVERY, raw(passed), raw(delivery))
+        s.above.beats[0], s.above.beats[1] = s.below.beats[0], s.below.beats[1]
     host.show_delivery(s, relay)
     shown.tree_ready = s.above.drives.tree_valid and jobs.chosen(s, relay) == RelayJob.TREE
 

@@ -107,8 +107,10 @@ def pass_beat(s, relay):
 def offer_control(s, relay):
     """What that of control offers."""
     control, beat = s.below.control, s.below.beat
-    site.withdraw_record_of(control)
-    control.data_valid, beat[2], beat[3] = 0, U0, U0
+    if control.send_valid:
+        site.withdraw_record_of(control)
+    if control.data_valid:
+        control.data_valid, beat[2], beat[3] = 0, U0, U0
     if relay.control == Moving.RECORD:
         control.send_valid, control.destination, control.cls = 1, relay.told_control[0].hop, relay.control_class
         control.length, control.deadline = tell.HEADER_BYTES, relay.hop_cycles
