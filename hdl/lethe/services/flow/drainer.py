@@ -120,7 +120,7 @@ class Drainer(wiring.Component):
         of = self._layouts
         form, header_beats = of.system.format, of.header_beats
         records = of.system.ni.deliver_records
-        m.submodules.journal = journal = Queue(of.journal, records + 4)
+        m.submodules.journal = journal = Queue(of.journal, records + 4, counts=True)
         m.submodules.parked = parked = Ram(of.cell_bits, of.streams * WINDOW)
 
         state = Signal(DrainState)
@@ -134,8 +134,7 @@ class Drainer(wiring.Component):
         )
         settles, places = Signal(), Signal()
         busy = Signal()  # the placer
-        # Entries of the journal and its output, and whether they are as many as those for which runs wait, or more.
-        entries, some, many = Signal(range(records + 6)), Signal(), Signal()
+        high, refills = Signal(), Signal()
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
@@ -145,8 +144,8 @@ class Drainer(wiring.Component):
             journal.i.valid.eq(self.enters),
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
-            # Its level: but for what its output holds.
-            self.journal_high.eq(Mux(journal.o.valid, many, some)),
+            self.journal_high.eq(high),
+            refills.eq(journal.level.any() & (~journal.o.valid | pops)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
             is_run.eq(head.kind == EntryKind.RUN),
             is_own.eq(head.kind == EntryKind.OWN),
@@ -161,12 +160,9 @@ class Drainer(wiring.Component):
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
-        m.d.sync += [settles.eq(0), entries.eq(entries + self.enters - pops)]
-        with m.If(self.enters != pops):
-            m.d.sync += [
-                flag.eq(Mux(pops, entries > least, entries >= least - 1))
-                for flag, least in ((some, MOST_WAITING), (many, MOST_WAITING + 1))
-            ]
+        m.d.sync += settles.eq(0)
+        with m.If(self.enters != refills):
+            m.d.sync += high.eq(Mux(refills, journal.level > MOST_WAITING, journal.level >= MOST_WAITING - 1))
         with m.Switch(state):
             with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [

@@ -65,6 +65,7 @@ class Flow(ServiceUnit):
 
         wires: dict[str, Value] = {
             "node": self.node, "incarnation": self.incarnation, "boot": self.boot, "ready": ready, "silent": ~quiet,
+            "silent_soon": ~quiet & ~(ready & (silence == system.flow_silence - 1)),
             "open": ready & ~above.quiesce, "clear": ~walked, "clear_addr": walk, "receive_mask": above.receive_mask,
             "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
             "accepts_below": below.accepted.valid, "control_open": below.send_control.ready,

@@ -316,7 +316,8 @@ class Jobs(wiring.Component):
         coming, now = Signal(), Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
-        after = Signal(QUIET)  # cycles after a data message
+        after = Signal(QUIET - 1)  # cycles after a data message
+        waits, held_back, steps = Signal(), Signal(), Signal()
         self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
         is_void, is_flush, ends = Signal(), Signal(), Signal()
@@ -327,9 +328,9 @@ class Jobs(wiring.Component):
         ]
         goes = Signal()
         m.d.comb += [
-            self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
+            self._act.eq(now & ~(waits & self.journal_high) & ~held_back),
             self.job_acts.eq(self._act),
-            self.job_steps.eq(now & ~is_void & ~is_flush),
+            self.job_steps.eq(steps),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             ends.eq(self._act & self._last),
             self.heard_done.eq((self._job == Job.CONTROL) & ends),
@@ -338,11 +339,13 @@ class Jobs(wiring.Component):
         m.d.sync += [
             coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
             rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
+            waits.eq(is_void | is_flush), held_back.eq(is_void & (self.accept_now | after.any())),
+            steps.eq(coming & ~is_void & ~is_flush),
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
         with m.If(ends):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued.
         revived = Signal(of.port_bits)

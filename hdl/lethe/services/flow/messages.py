@@ -47,8 +47,8 @@ class MessagesOut(wiring.Component):
 
     Members
     -------
-    node, incarnation, open, silent : In
-        The own; records may be taken; the node is silent.
+    node, incarnation, open, silent_soon : In
+        The own; records may be taken; the node is silent in the next cycle.
     send, send_data, completion : In, In, Out(stream)
         Of the port above.
     send_below, send_data_below : Out(stream)
@@ -59,9 +59,10 @@ class MessagesOut(wiring.Component):
         The peer of it, and in that cycle what it is.
     sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
         What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
-    bound, congested : In(ports)
-    job_acts, job_steps, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
-        What no attempt may meet.
+    bound, congested, turns, turned_index : In
+        The own ports; one of them turns, and is another in the next cycle.
+    job_acts, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
+        What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
     own_takes, own_enters, own_entry : Out
@@ -100,7 +101,7 @@ class MessagesOut(wiring.Component):
         )  # fmt: skip
         super().__init__(
             {
-                "node": In(of.node_bits), "incarnation": In(form.incarnation_bits), "open": In(1), "silent": In(1),
+                "node": In(of.node_bits), "incarnation": In(form.incarnation_bits), "open": In(1), "silent_soon": In(1),
                 "send": In(stream.Signature(records["send"])),
                 "send_data": In(stream.Signature(form.flit_bits)),
                 "completion": Out(stream.Signature(records["completion"])),
@@ -110,8 +111,9 @@ class MessagesOut(wiring.Component):
                 "attempt_peer": Out(of.node_bits), "attempt_out": In(of.sought),
                 "sent_port": Out(of.port_bits), "sent_number": In(16),
                 "own_port": Out(of.port_bits), "own_number": In(16),
-                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports),
-                "job_acts": In(1), "job_steps": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
+                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports), "turns": In(1),
+                "turned_index": In(of.port_bits),
+                "job_acts": In(1), "job_steps": In(1), "credit_acts": In(1), "accept_soon": In(1), "mark_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
@@ -144,7 +146,7 @@ class MessagesOut(wiring.Component):
 
         # Taking.  `due` beats are to come, `there` of them are here.
         due, there, owed = Signal(16 - of.byte_bits + 3), Signal(range(depth + 2)), Signal(range(most + 1))
-        taken, came, went = Signal(), Signal(), Signal()
+        taken, came, went, there_soon = Signal(), Signal(), Signal(), Signal.like(there)
         m.d.comb += [
             self.send.ready.eq(self.open & (records.level == 0)),
             taken.eq(self.send.valid & self.send.ready),
@@ -155,16 +157,17 @@ class MessagesOut(wiring.Component):
             beats.i.valid.eq(came),
             beats.i.payload.eq(self.send_data.payload),
             went.eq(beats.o.valid & beats.o.ready),
+            there_soon.eq(there + came - went),
         ]
         m.d.sync += [
             due.eq(due + Mux(taken, of.payload_flits(self.send.payload.length), 0) - came),
-            there.eq(there + came - went),
+            there.eq(there_soon),
         ]
 
         # The record that waits.  What no other unit can change is known one cycle after it is there.
         state = Signal(Transfer)
         record, wait = records.o.payload, Signal(range(AGAIN), init=FIRST)
-        fixed, own, here, long, flits = Signal(Cause), Signal(), Signal(), Signal(), Signal(16 - of.byte_bits + 1)
+        fixed, own, long, flits = Signal(Cause), Signal(), Signal(), Signal(16 - of.byte_bits + 1)
         is_own = record.destination == self.node
         with m.If(record.mode != 0):
             m.d.sync += fixed.eq(Cause.MODE)
@@ -175,7 +178,6 @@ class MessagesOut(wiring.Component):
         with m.Else():
             m.d.sync += fixed.eq(Cause.NONE)
         m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
-        m.d.comb += here.eq(long | (there >= flits))
 
         # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.
         m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
@@ -185,29 +187,45 @@ class MessagesOut(wiring.Component):
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
         bytes_ = Signal(len(socket.bytes) + 1)
         clears = self.clear & (self.clear_addr < of.ports)
-        refusal, unconnected, crowded, filled = Signal(Cause), Signal(), Signal(), Signal()
-        to_bound = Signal()
-        m.d.comb += bytes_.eq(socket.bytes + record.length)
-        m.d.sync += [
-            unconnected.eq(peer.state != Peer.UP),
-            crowded.eq(peer.map.bit_select(i, 1)),
-            filled.eq(_beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
-            to_bound.eq(self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+        refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
+        # The peer is not UP, or the node is silent; not UP; the port there is congested, or the own one was in the
+        # cycle before, and has turned since; the socket is full; any of these, but for what has turned.
+        shut, unconnected, crowded, was_crowded, turned, filled, barred = (Signal() for _ in range(7))
+        beyond, alien = Signal(), Signal()
+        m.d.comb += [
+            bytes_.eq(socket.bytes + record.length),
+            beyond.eq(long | _beyond(record.length, limits.now)),
+            alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)),
         ]
-        with m.If(fixed != Cause.NONE):
-            m.d.sync += refusal.eq(fixed)
-        with m.Elif(long | _beyond(record.length, limits.now)):
-            m.d.sync += refusal.eq(Cause.LENGTH)
-        with m.Elif(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)):
-            m.d.sync += refusal.eq(Cause.NOT_BOUND)
-        with m.Else():
-            m.d.sync += refusal.eq(Cause.NONE)
+        early = (
+            (shut, ~own & (self.silent_soon | (peer.state != Peer.UP))),
+            (crowded, ~own & peer.map.bit_select(i, 1)),
+            (filled, _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
+            (fatal, (fixed != Cause.NONE) | beyond | alien),
+        )
+        m.d.sync += [
+            *(found.eq(holds) for found, holds in early),
+            barred.eq(Cat(holds for _, holds in early).any()),
+            unconnected.eq(~own & (peer.state != Peer.UP)),
+            was_crowded.eq(own & self.congested.bit_select(i, 1)),
+            turned.eq(own & self.turns & (self.turned_index == i)),
+            to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+            refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(beyond, Cause.LENGTH, Cause.NOT_BOUND))),
+        ]
 
         # e: an attempt.
         meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
         m.d.sync += met.eq(meets)
         may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
-        refuses, admits, fatal = Signal(), Signal(), Signal()
+        refuses, admits = Signal(), Signal()
+        # It is time for an attempt; a completion has room (one that an attempt takes is seen late, as is the next
+        # attempt); to the own node: nothing is accepted in two cycles, and all beats are here.
+        ripe, room, calm = Signal(), Signal(), Signal()
+        m.d.sync += [
+            ripe.eq(records.o.valid & ~may & (wait <= 1)),
+            room.eq((owed != most) | completed),
+            calm.eq(~self.accept_soon & ~self.mark_soon & (long | (there_soon >= flits))),
+        ]
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
@@ -216,42 +234,38 @@ class MessagesOut(wiring.Component):
             sockets.now_addr.eq(Mux(self.job_steps, self.job_q, q)),
             limits.now_addr.eq(q),
             may.eq(
-                records.o.valid
-                & (wait == 0)
-                & (state == Transfer.IDLE)
-                & (owed != most)
-                & ~meets
-                & ~met
-                & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
+                (ripe & (state == Transfer.IDLE))
+                & (room & ~met & ~self.credit_acts)
+                & ~self.job_acts
+                & (~own | (calm & ~self.accepts_below & ~self.journal_high))
             ),
-            fatal.eq(refusal != Cause.NONE),
         ]
         # What stands against it, the first of which is the cause.
+        full, stuck = to_bound & self.own_full, ~own & numbers.stuck
         against = {
-            Cause.NOT_CONNECTED: ~own & (self.silent | unconnected),
-            Cause.CONGESTED: Mux(own, self.congested.bit_select(i, 1), crowded),
-            Cause.BUFFER: filled | (own & to_bound & self.own_full),
-            Cause.WINDOW: ~own & numbers.stuck,
+            Cause.NOT_CONNECTED: shut,
+            Cause.CONGESTED: crowded | (was_crowded ^ turned),
+            Cause.BUFFER: filled | full,
+            Cause.WINDOW: stuck,
         }
         finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
         m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
-        stopped = Cat(fatal, *finds.values()).any()
+        stopped = barred | ((was_crowded ^ turned) | full) | stuck
         with m.If(fatal):
             m.d.comb += cause.eq(refusal)
         for found in against:
             with m.Elif(finds[found]):
                 m.d.comb += cause.eq(found)
-        first_two = fatal | finds[Cause.NOT_CONNECTED]
-        blocked = finds[Cause.CONGESTED] | (finds[Cause.WINDOW] & ~finds[Cause.BUFFER])
         # Cycles in which it has been at the output, when it will be in the next cycle.
         asks, late, waited = Signal(), Signal(), Signal(len(record.deadline), init=1)
+        over = Signal()  # it waits no longer
         m.d.comb += [
-            refuses.eq(may & stopped & (fatal | nowait | late)),
+            refuses.eq(may & stopped & (fatal | over)),
             admits.eq(may & ~stopped),
-            records.o.ready.eq(refuses | admits),
+            records.o.ready.eq(may & (~stopped | fatal | over)),
             asks.eq((numbers.left <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & ~fatal & ~own & unconnected),
-            self.attempt_blocked.eq(may & ~own & ~first_two & blocked),
+            self.attempt_connects.eq(may & (unconnected & ~fatal)),
+            self.attempt_blocked.eq(may & ((crowded | (stuck & ~filled)) & ~own & ~fatal & ~shut)),
             self.attempt_writes.eq(admits & ~own),
             self.attempt_lives.eq(admits & ~own),
             self.attempt_word.eq(numbers),
@@ -266,7 +280,8 @@ class MessagesOut(wiring.Component):
             self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
             self.seq_shown.eq(Mux(own, 0, numbers.next)),
         ]
-        m.d.sync += late.eq(record.deadline.any() & (waited >= record.deadline))
+        elapsed = record.deadline.any() & (waited >= record.deadline)
+        m.d.sync += [late.eq(elapsed), over.eq(nowait | elapsed)]
         with m.If(~waited.all()):
             m.d.sync += waited.eq(waited + 1)
         with m.If(~records.o.valid | records.o.ready):
@@ -312,7 +327,7 @@ class MessagesOut(wiring.Component):
             self.own_life.slot.eq(of.slots),
             self.own_life.generation.eq(generation),
             self.own_life.tag.eq(record.tag),
-            self.own_takes.eq(admits & own & to_bound),
+            self.own_takes.eq(admits & to_bound),
             self.own_enters.eq(admits & own),
             self.own_entry.kind.eq(EntryKind.OWN),
             self.own_entry.index.eq(i),
@@ -321,19 +336,18 @@ class MessagesOut(wiring.Component):
         ]
         m.d.sync += [generation.eq(generation + answers), owed.eq(owed + (refuses | admits) - completed)]
 
-        self._transfer(m, state, admits, refuses, own, asks, beats)
+        self._transfer(m, state, admits, refuses, own, asks, beats, flits)
         m.d.comb += self.messages_idle.eq(
             records.empty & beats.empty & (state == Transfer.IDLE) & (owed == 0) & completions.empty
         )
         return m
 
-    def _transfer(self, m, state, admits, refuses, own, asks, beats):
+    def _transfer(self, m, state, admits, refuses, own, asks, beats, flits):
         of, form = self._layouts, self._layouts.system.format
         record, numbers = self.record_shown, self.attempt_numbers
         left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
         held, header, row = Signal(self._record), Signal(of.header), Signal(of.row)
         expect, path = Signal(form.incarnation_bits), Signal(of.paths_bits)
-        flits = of.payload_flits(record.length)
         send = self.send_below.payload
         wide = padded(header, max(64, form.flit_bits))
         with m.If(admits | refuses):

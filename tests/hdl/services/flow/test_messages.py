@@ -92,7 +92,7 @@ def ended(given: dict, record: dict) -> tuple:
         ({}, {"length": 33}, Cause.LENGTH),
         ({"bound": 0b1011}, {}, Cause.NOT_BOUND),
         ({}, {"mode": 3, "cls": CONTROL}, Cause.MODE),
-        ({"silent": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
+        ({"silent_soon": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.CONNECTING}}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {"flags": NOWAIT}, Cause.CONGESTED),
         ({"attempt_numbers": stream(next=9, limit=9)}, {"flags": NOWAIT}, Cause.WINDOW),
@@ -115,7 +115,7 @@ def test_refusals(given, record, cause):
         ({"own_full": 1}, {"destination": 0, "length": 0}),
         ({"job_acts": 1}, {"mode": 1}),
         ({"credit_acts": 1}, {}),
-        ({"accept_now": 1}, {"destination": 0, "length": 0}),
+        ({"mark_soon": 1}, {"destination": 0, "length": 0}),
         ({"accept_soon": 1}, {"destination": 0, "length": 0}),
         ({"journal_high": 1}, {"destination": 0, "length": 0}),
         ({}, {"destination": 0, "length": 8}),  # its beats are not here
