@@ -1,8 +1,10 @@
 """Layouts of what flow keeps and passes on, of one configuration (contract of flow, sections 2 and 4)."""
 
-from functools import cached_property
+from enum import IntEnum
+from functools import cached_property, reduce
+from operator import or_
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Mux, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -14,12 +16,14 @@ from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
 from lethe.spec.trace import WORD_BITS
 
 __all__ = [
-    "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead",
-    "control_fields", "raised",
+    "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "STATE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation",
+    "PeerState", "ahead", "control_fields", "either", "raised",
 ]  # fmt: skip
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
+#: Bits of what a peer is to its sender (`PeerState`).
+STATE_BITS = 4
 #: Bits of a number's place in a window: numbers that are kept as bits, `Layouts.ends`, `Layouts.receiving` and the mask
 #: of a run, stand at their number mod 16, so that nothing moves while the window does.
 PLACE_BITS = exact_log2(WINDOW)
@@ -45,6 +49,20 @@ class NoticeState(enum.Enum, shape=3):
     WAITING = 4
 
 
+class PeerState(IntEnum):
+    """What a peer is to its sender: a bit for each, but for DOWN."""
+
+    DOWN = 0
+    CONNECTING = 1
+    UP = 2
+    LEAVING = 4
+    ERROR = 8
+
+    def of(self, state) -> Value:
+        """Whether this is ``state``, which has so many bits."""
+        return ~state.any() if self == PeerState.DOWN else state[exact_log2(self)]
+
+
 class Operation(enum.Enum, shape=3):
     """What is done to a notice of control."""
 
@@ -62,6 +80,11 @@ def ahead(a, b) -> Value:
     """Whether number a is ahead of b: a − b is 1 … 127."""
     difference = (Value.cast(a) - Value.cast(b))[:NUMBER_BITS]
     return difference.any() & ~difference[NUMBER_BITS - 1]
+
+
+def either(*cases) -> Value:
+    """The value of that (condition, value) whose condition holds; of no two do they."""
+    return reduce(or_, (Mux(condition, value, 0) for condition, value in cases))
 
 
 def raised(beyond, left) -> Value:
@@ -202,7 +225,7 @@ class Layouts:
     @cached_property
     def sought(self) -> data.StructLayout:
         """What an attempt asks of a peer."""
-        return data.StructLayout({"state": 3, "map": self.ports} | self.learnt)
+        return data.StructLayout({"state": STATE_BITS, "map": self.ports} | self.learnt)
 
     @cached_property
     def learnt(self) -> dict[str, int]:

@@ -12,10 +12,9 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
 from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import Flag
-from lethe.spec.services.flow import Out as Peer
 
 from .drainer import SHOWN_FLAGS
-from .layouts import EntryKind, Layouts
+from .layouts import EntryKind, Layouts, PeerState
 from .ports import UNIT
 
 __all__ = ["MessagesOut"]
@@ -198,7 +197,7 @@ class MessagesOut(wiring.Component):
             alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)),
         ]
         early = (
-            (shut, ~own & (self.silent_soon | (peer.state != Peer.UP))),
+            (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
             (crowded, ~own & peer.map.bit_select(i, 1)),
             (filled, _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
             (fatal, (fixed != Cause.NONE) | beyond | alien),
@@ -206,7 +205,7 @@ class MessagesOut(wiring.Component):
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
             barred.eq(Cat(holds for _, holds in early).any()),
-            unconnected.eq(~own & (peer.state != Peer.UP)),
+            unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
             was_crowded.eq(own & self.congested.bit_select(i, 1)),
             turned.eq(own & self.turns & (self.turned_index == i)),
             to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number == record.dport)),

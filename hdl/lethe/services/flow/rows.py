@@ -42,8 +42,8 @@ class Rows(wiring.Component):
         The row of a slot, in this very cycle, and the least that its datagram carried.
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
         Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
-    row_ends, row_forgets : In
-        The datagram of ``ended_slot`` has ended; that of ``looked_slot`` carried nothing.
+    row_ends, row_forgets, forgotten_slot : In
+        The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     """
 
     def __init__(self, layouts: Layouts):
@@ -62,7 +62,7 @@ class Rows(wiring.Component):
                 "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
                 "looked_life": Out(records["cancel"]),
-                "row_ends": In(1), "row_forgets": In(1),
+                "row_ends": In(1), "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
             }
         )  # fmt: skip
 
@@ -151,7 +151,7 @@ class Rows(wiring.Component):
             under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
             carried.eq(
                 (
-                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.looked_slot))
+                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.forgotten_slot))
                     | at(merged & carries, slot[2])
                 )
                 & ~starts

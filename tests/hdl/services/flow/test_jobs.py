@@ -6,8 +6,9 @@ import pytest
 
 from lethe.services.flow.jobs import PAUSE, Jobs
 from lethe.services.flow.layouts import EntryKind, Operation
+from lethe.services.flow.layouts import PeerState as Out
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
+from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In
 from tests.hdl.services.flow.blocks import counted, layouts, placed, stream
 from tests.helpers.simulated import simulated
 
@@ -398,7 +399,7 @@ def test_a_task_opens_a_source():
         assert bench.seen[cycle]["job_in_writes"] and (new.expected, new.present, new.filled, new.told) == (0, 0, 0, 2)
     rows = bench.when("row_forgets")
     assert rows == list(range(flushed[-1] + every, flushed[-1] + every + bench.of.slots))
-    assert [bench.seen[cycle]["looked_slot"] for cycle in rows] == list(range(bench.of.slots))
+    assert [bench.seen[cycle]["forgotten_slot"] for cycle in rows] == list(range(bench.of.slots))
     assert bench.when("told_forgets") == rows[:1]
     assert bench.when("sweep.valid") == list(range(rows[-1] + 1, 56))
     (first, operation, code, _), (second, *_, then, _) = bench.notices()

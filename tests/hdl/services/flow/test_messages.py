@@ -4,9 +4,10 @@
 
 import pytest
 
+from lethe.services.flow.layouts import PeerState as Out
 from lethe.services.flow.messages import MessagesOut
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.flow import Flag, Out
+from lethe.spec.services.flow import Flag
 from tests.hdl.services.flow.blocks import layouts, stream
 from tests.helpers.simulated import simulated, walked
 

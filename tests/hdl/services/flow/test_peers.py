@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from lethe.services.flow.layouts import PeerState as Out
 from lethe.services.flow.peers import Peers
-from lethe.spec.services.flow import In, Out
+from lethe.spec.services.flow import In
 from tests.hdl.services.flow.blocks import layouts
 from tests.helpers.simulated import simulated, walked
 

@@ -106,6 +106,7 @@ def test_control_carries_by_itself():
         assert ctx.get(block.ended_control).credit == 44
         ctx.set(block.looked_slot, 7)
         assert ctx.get(block.looked_node) == 1
+        ctx.set(block.forgotten_slot, 7)
         ctx.set(block.row_forgets, 1)
         await ctx.tick()
         assert not ctx.get(block.ended_carried)
