@@ -17,9 +17,10 @@ from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code
 from lethe.spec.services.flow import In as Source
 from lethe.spec.trace import WORD_BITS
 
-from .acceptance import behind, passing
+from .acceptance import behind, one_added, passing
 from .layouts import (
     COUNT_BITS,
+    LEAST_CREDIT,
     NUMBER_BITS,
     PLACE_BITS,
     STATE_BITS,
@@ -28,12 +29,11 @@ from .layouts import (
     Operation,
     PeerState,
     ahead,
+    at_most,
     control_fields,
     either,
-    raised,
 )  # fmt: skip
 from .ports import MOST_ROOM
-from .rows import LEAST_CREDIT
 
 __all__ = ["Jobs"]
 
@@ -100,6 +100,8 @@ class Jobs(wiring.Component):
         A data message acts in three cycles, in two, in this; a credit in two.
     job_acts, job_steps : Out(1)
         A job makes a step in this cycle; so, one that may change peers, sockets and numbers.
+    job_acting, job_waits : Out(1)
+        A job makes a step in this cycle, unless it is one that waits while the journal's level is high.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -115,7 +117,7 @@ class Jobs(wiring.Component):
             {
                 "node": In(of.node_bits), "boot": In(32), "ready": In(1), "silent": In(1),
                 "accept_reads": In(1), "mark_soon": In(1), "accept_now": In(1), "credit_soon": In(1),
-                "job_acts": Out(1), "job_steps": Out(1),
+                "job_acts": Out(1), "job_steps": Out(1), "job_acting": Out(1), "job_waits": Out(1),
                 "completion": In(stream.Signature(below["completion"])),
                 "set": In(stream.Signature(up["set"])), "answer": Out(up["answer"]),
                 "cancel": Out(stream.Signature(below["cancel"])),
@@ -132,12 +134,14 @@ class Jobs(wiring.Component):
                 "job_numbers_writes": Out(1), "job_ends_writes": Out(1), "job_at": Out(of.stream_bits),
                 "job_numbers": Out(of.numbers), "job_ends_word": Out(of.ends),
                 "job_in_stream": Out(of.stream_bits), "accept_in": In(of.receiving),
+                "accept_writes": In(1), "accept_at": In(of.stream_bits), "accept_gap": In(NUMBER_BITS),
                 "job_in_writes": Out(1), "job_in_at": Out(of.stream_bits), "job_in_word": Out(of.receiving),
                 # Peers.
                 "job_peer": Out(of.node_bits), "peer_out": In(of.out), "peer_in": In(of.in_), "peer_life": In(of.life),
                 "peer_lives": In(1), "was_sought": In(1), "was_moved": In(1),
                 "state_writes": Out(1), "state_word": Out(STATE_BITS), "wanted_writes": Out(1),
-                "wanted_word": Out(3), "kept_writes": Out(1), "kept_word": Out(of.kept), "map_writes": Out(1),
+                "wanted_word": Out(3), "wanted_some": Out(1), "kept_writes": Out(1), "kept_word": Out(of.kept),
+                "map_writes": Out(1),
                 "map_word": Out(of.ports), "learns": Out(1), "learnt": Out(sum(of.learnt.values())), "unblocks": Out(1),
                 "leaves": Out(1), "resets": Out(1), "source_writes": Out(1), "source_word": Out(of.source),
                 "source_knows": Out(1), "source_known": Out(of.known),
@@ -155,8 +159,10 @@ class Jobs(wiring.Component):
                 "job_completes": Out(1), "job_completion": Out(up["completion"]), "job_leaves": Out(1),
                 "job_q": Out(of.port_bits), "job_length": Out(of.length_bits), "send_limits": Out(1),
                 # Ports.
-                "binds": Out(1), "unbinds": Out(1), "limits": Out(1), "set_index": Out(of.port_bits),
-                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "empties": In(1),
+                "names": Out(1), "binds": Out(1), "binds_if_last": Out(1), "unbinds": Out(1), "limits": Out(1),
+                "set_index": Out(of.port_bits),
+                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "fetches": In(1),
+                "fetches_last": In(1),
                 "fetched_port": In(of.port_bits), "congested": In(of.ports),
                 "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
                 "job_room": In(range(MOST_ROOM + 1)),
@@ -164,7 +170,7 @@ class Jobs(wiring.Component):
                 "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
                 # What is seen.
                 "jobs_idle": Out(1), "shown_told": Out(1), "shown_heard": Out(1), "control_shown": Out(3),
-                "extra_shown": Out(16), "control_ignored": Out(1), "window_raises": Out(1),
+                "extra_shown": Out(16), "control_ignored": Out(1), "job_raises": Out(1), "job_credit": Out(NUMBER_BITS),
             }
         )  # fmt: skip
 
@@ -259,7 +265,7 @@ class Jobs(wiring.Component):
                 sought.eq(candidates),
             ]
         with m.If(begins):
-            m.d.sync += [self._busy.eq(1), later.eq(Cat(before(turn, i) for i in range(len(Job))))]
+            m.d.sync += self._busy.eq(1)
 
         # b+1: of whom and what it is; from then on the tables of streams are asked for it.
         chooses, probes, peer = Signal(), Signal(), Signal(of.node_bits)
@@ -288,6 +294,7 @@ class Jobs(wiring.Component):
         self._of_code = {kind: Signal(name=f"of_{kind.name.lower()}") for kind in Code}
         with m.If(chooses):
             m.d.sync += [
+                later.eq(Cat(before(self._on, i) for i in range(len(Job)))),
                 self._peer.eq(peer),
                 self._index.eq(self._index_now),
                 self._q.eq(self._q_now),
@@ -318,23 +325,25 @@ class Jobs(wiring.Component):
         of = self._layouts
         most = max(of.ports + 2, of.slots)
         issued = Signal(range(most + 4))
-        coming, now = Signal(), Signal()
+        coming = Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET - 1)  # cycles after a data message
-        waits, held_back, steps = Signal(), Signal(), Signal()
+        waits, acting, steps = Signal(), Signal(), Signal()
         self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
         is_void, is_flush, ends = Signal(), Signal(), Signal()
-        self._voiding, self._flushing, self._ends_job = is_void, is_flush, ends
+        self._voiding, self._flushing, self._acting = is_void, is_flush, acting
         m.d.sync += [
             is_void.eq((self._is(Job.CONTROL)) & self.heard_whole & (code == Code.VOID)),
             is_flush.eq((self._is(Job.TASK)) & (self._phase == Phase.FLUSH)),
         ]
         goes = Signal()
         m.d.comb += [
-            self._act.eq(now & ~(waits & self.journal_high) & ~held_back),
+            self._act.eq(acting & ~(waits & self.journal_high)),
             self.job_acts.eq(self._act),
+            self.job_acting.eq(acting),
+            self.job_waits.eq(waits),
             self.job_steps.eq(steps),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             ends.eq(self._act & self._last),
@@ -342,15 +351,15 @@ class Jobs(wiring.Component):
             self._plans.eq(coming & ~is_void & ~is_flush),
         ]
         m.d.sync += [
-            coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
+            coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
             rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
-            waits.eq(is_void | is_flush), held_back.eq(is_void & (self.accept_now | after.any())),
+            waits.eq(is_void | is_flush), acting.eq(coming & ~(is_void & (self.accept_now | after.any()))),
             steps.eq(coming & ~is_void & ~is_flush),
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
         with m.If(ends):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), acting.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued; of the step that is planned, which it is.
         revived, self._revived = Signal(of.port_bits), Signal(of.port_bits)
@@ -370,7 +379,7 @@ class Jobs(wiring.Component):
         ]
         m.d.sync += [
             self._revived.eq(revived), self._first.eq(issued == 0), self._second.eq(issued == 1),
-            self._within_ports.eq(issued <= of.ports), self._is_ports.eq(issued == of.ports),
+            self._within_ports.eq(at_most(issued, of.ports)), self._is_ports.eq(issued == of.ports),
             self._behind_ports.eq(issued == of.ports + 1), self._is_slots.eq(issued == of.slots - 1),
         ]  # fmt: skip
 
@@ -378,7 +387,7 @@ class Jobs(wiring.Component):
         """The counters that ask for walks, the pause of the probe, and the phases without jobs."""
         flow = self._layouts.system.flow
         ages, watches = Signal(range(self._layouts.system.flow_silence)), Signal(range(flow.watch))
-        aged, watched = ages == self._layouts.system.flow_silence - 1, watches == flow.watch - 1
+        aged, watched, silence = Signal(), Signal(), self._layouts.system.flow_silence
         wraps, moved, held = Signal(3), Signal(), Signal()
         self._walk_for = Signal(3)
         # What is held while nothing moves may be behind a hole that nobody knows of: its source is asked by a MAP.
@@ -388,7 +397,10 @@ class Jobs(wiring.Component):
         ]
         m.d.sync += moved.eq(self.used_moves | (moved & ~(self.ready & watched)))
         with m.If(self.ready):
-            m.d.sync += [ages.eq(Mux(aged, 0, ages + 1)), watches.eq(Mux(watched, 0, watches + 1))]
+            m.d.sync += [
+                ages.eq(Mux(aged, 0, ages + 1)), aged.eq(ages == silence - 2),
+                watches.eq(Mux(watched, 0, watches + 1)), watched.eq(watches == flow.watch - 2),
+            ]  # fmt: skip
         m.d.sync += self._asked.eq(self._asked | wraps)
         begins_walk = self._begins & ~self._walking & self._turn[Job.TICK.value]
         with m.If(begins_walk):
@@ -460,21 +472,24 @@ class Jobs(wiring.Component):
         # x−1: what passes.
         done = Signal(WINDOW)
         m.d.comb += done.eq(first | names)
-        run, *stop = passing(m, "finished", done, floor)
+        start_of = (1 << floor[:PLACE_BITS])[:WINDOW]
+        run, stops, goes_beyond = passing(m, "finished", done, start_of, one_added(done, floor))
         self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
         after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
+        stop, beyond = Signal(WINDOW), Signal()
         m.d.sync += [
             after.eq(done & ~run),
             rest.eq(second & ~run & ~Mux(heard, 0, names)),
             these.eq(names),
             self._within.eq(self._within_soon),
-            self._lowest.eq(behind(floor, *stop)),
+            stop.eq(stops),
+            beyond.eq(goes_beyond),
             base.eq(floor),
         ]
 
         self._after, self._rest, self._these, self._passes = after, rest, these, Signal()
-        m.d.sync += self._passes.eq((done & (1 << floor[:PLACE_BITS])[:WINDOW]).any())
-        m.d.comb += self._passed.eq(self._lowest - base)
+        m.d.sync += self._passes.eq((done & start_of).any())
+        m.d.comb += [self._lowest.eq(behind(base, stop, beyond)), self._passed.eq(self._lowest - base)]
 
     def _compares(self, m):
         """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
@@ -520,7 +535,8 @@ class Jobs(wiring.Component):
     def _intents(self, m):
         shapes = {
             # What the peer becomes, what is learnt of it; its source likewise; and what is kept of both.
-            "comes_up": 1, "connects": 1, "leaves": 1, "errs": 1, "wanted_word": 3, "map_writes": 1, "learns": 1,
+            "comes_up": 1, "connects": 1, "leaves": 1, "errs": 1, "wanted_word": 3, "wanted_some": 1, "map_writes": 1,
+            "learns": 1,
             "unblocks": 1, "kept_writes": 1, "hears": 1, "unhears": 1, "pongs": 1, "unpongs": 1, "ages": 1, "unages": 1,
             "opens": 1, "mutes": 1, "closes": 1, "wears": 1, "source_knows": 1, "life_writes": 1, "lives_more": 1,
             "lives_less": 1, "notices": 1,
@@ -558,7 +574,10 @@ class Jobs(wiring.Component):
         for name in self._shapes_of_plans:
             cases = ((self._is(job), Value.cast(plans[name])) for job, plans in self._plans_of.items())
             m.d.sync += self._planned[name].eq(either(*cases))
-        with m.If(self._ends_job | ~self._plans):
+        # A VOID and a FLUSH plan nothing.
+        planned = self._planned
+        goes_on = planned["ticks"] & planned["marks_map"] & (planned["surely"] | self.was_moved)
+        with m.If(~self._plans | (self._acting & planned["last"] & ~goes_on)):
             m.d.sync += [word.eq(0) for word in self._planned.values()]
 
     def _plan(self, m, **words):
@@ -727,7 +746,7 @@ class Jobs(wiring.Component):
             surely=self._connecting & wanted & ~out.pong,
             # An attempt may make it wanted, or CONNECTING, meanwhile.
             if_moved=~out.pong & (self._down | (self._connecting & ~wanted)),
-            wanted_word=Mux(wanted, out.wanted - 1, 0),
+            wanted_word=Mux(wanted, out.wanted - 1, 0), wanted_some=out.wanted[1:].any(),
         )  # fmt: skip
 
     def _task_job(self, m):
@@ -819,8 +838,14 @@ class Jobs(wiring.Component):
         self._streams_change(m)
         ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
         void_acts, is_ahead = Signal(), Signal()
-        told, beyond, after = self.accept_in.told, Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        told, after = self.accept_in.told, Signal(NUMBER_BITS)
+        gap, was_gap, was_written, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
         known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
+        # What is told of the stream less the least offer, in the cycle before; a message may have acted in that.
+        m.d.sync += [
+            was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
+            was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
+        ]
         m.d.sync += [looked_at.eq(self.looked_node == self._task.node), revived.eq(self._revived)]
         m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)
         flush_acts = self._flushing & self._act
@@ -828,7 +853,8 @@ class Jobs(wiring.Component):
             self._hears_void.eq(self._voiding & self._act),
             void_acts.eq(self._hears_void & known),
             self._last.eq(Mux(ticks & planned["marks_map"], 0, planned["last"]) | self._voiding | self._flushing),
-            beyond.eq(self.accept_in.expected - told + (LEAST_CREDIT + self.job_room)),
+            gap.eq(Mux(was_written, self.accept_gap, was_gap)),
+            beyond.eq(self.job_room - gap),
             after.eq(told - self._lowest),
             # Notices.
             self.operation.eq(planned["operation"]),
@@ -869,8 +895,9 @@ class Jobs(wiring.Component):
             m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]
         with m.Else():
             m.d.comb += [
-                self.job_in_writes.eq(planned["tells_credit"] & ahead(self._credit, told)),
-                self.job_in_word.told.eq(self._credit),
+                # Whether it is ahead is known late: what is written may be what was there.
+                self.job_in_writes.eq(planned["tells_credit"]),
+                self.job_in_word.told.eq(Mux(ahead(self._credit, told), self._credit, told)),
             ]
 
         self._tasks_change(m, flush_acts)
@@ -920,8 +947,14 @@ class Jobs(wiring.Component):
             self.resets.eq(connects),
             self.state_writes.eq((comes_up | leaves | connects | errs) & goes),
             self.state_word.eq(Cat(connects, comes_up, leaves, errs)),
-            self.wanted_writes.eq((comes_up & goes) | self._pings | (planned["clears"] & self.numbers.open.any())),
-            self.wanted_word.eq(planned["wanted_word"]),
+            # Whether something of a stream is not finished is known late: what is written may be what was there.
+            self.wanted_writes.eq((comes_up & goes) | self._pings | planned["clears"]),
+            self.wanted_word.eq(
+                Mux(planned["clears"] & ~self.numbers.open.any(), out.wanted, planned["wanted_word"])
+            ),
+            self.wanted_some.eq(
+                Mux(planned["clears"], self.numbers.open.any() | out.wanted.any(), planned["wanted_some"])
+            ),
             self.notices.eq((planned["notices"] | comes_up | leaves) & goes),
             self.map_writes.eq((planned["map_writes"] | leaves) & goes),
             self.map_word.eq(Mux(leaves, 0, control_fields(Code.MAP, self.word)["map"])),
@@ -949,14 +982,13 @@ class Jobs(wiring.Component):
 
     def _streams_change(self, m):
         of, planned, numbers = self._layouts, self._planned, self.numbers
-        credit = control_fields(Code.WINDOW, self.word)["credit"]
-        beyond, at = Signal(NUMBER_BITS), Signal(of.stream_bits)
+        at = Signal(of.stream_bits)
         m.d.sync += at.eq(of.stream(self._peer, Mux(self._is(Job.TICK), self._step - 1, self._index)))
         m.d.comb += [
-            beyond.eq(credit - numbers.next),
-            self.window_raises.eq(planned["raises"] & self._goes & raised(beyond, numbers.left)),
+            self.job_raises.eq(planned["raises"] & self._goes),
+            self.job_credit.eq(control_fields(Code.WINDOW, self.word)["credit"]),
             self.job_at.eq(at),
-            self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.window_raises),
+            self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.job_raises),
             self.job_numbers.eq(numbers),
             self.job_ends_writes.eq(planned["finishes"] | planned["clears"] | (planned["voids"] & self._within)),
             self.job_ends_word.done.eq(self._after),
@@ -969,12 +1001,6 @@ class Jobs(wiring.Component):
             m.d.comb += [
                 self.job_numbers.open.eq(numbers.open - self._passed),
                 self.job_numbers.stuck.eq((numbers.left == 0) | self.job_numbers.open[-1]),
-            ]
-        with m.Else():
-            m.d.comb += [
-                self.job_numbers.left.eq(beyond),
-                self.job_numbers.asked.eq(0),
-                self.job_numbers.stuck.eq(numbers.open[-1]),
             ]
         with m.If(planned["voids"]):
             m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]
@@ -1031,21 +1057,17 @@ class Jobs(wiring.Component):
             self.set_index.eq(given.index),
             self.set_value.eq(given.value),
         ]
-        with m.If(sets & ~here):
-            m.d.comb += self.answer.error.eq(3)
-        with m.Elif(sets), m.Switch(given.code):
-            with m.Case(0):
-                m.d.comb += self.unbinds.eq(1)
-            with m.Case(1):
-                with m.If(self.bound.bit_select(index, 1)):
-                    m.d.comb += self.answer.error.eq(1)
-                with m.Elif(self.listed.bit_select(index, 1) & ~(self.empties & (self.fetched_port == index))):
-                    m.d.comb += self.answer.error.eq(2)
-                with m.Elif(given.value[: of.port_bits] != index):
-                    m.d.comb += self.answer.error.eq(3)
-                with m.Else():
-                    m.d.comb += self.binds.eq(1)
-            with m.Case(2):
-                m.d.comb += self.limits.eq(1)
-            with m.Case(3):
-                m.d.comb += self.send_limits.eq(1)
+        # Whether its list becomes empty is known late.
+        taken, other = self.bound.bit_select(index, 1), given.value[: of.port_bits] != index
+        listed, leaves = self.listed.bit_select(index, 1), self.fetches & (self.fetched_port == index)
+        unbinds, binds, limits, send_limits = (sets & here & (given.code == code) for code in range(4))
+        free, may_bind = ~listed | (leaves & self.fetches_last), binds & ~taken & ~other
+        m.d.comb += [
+            self.unbinds.eq(unbinds),
+            self.limits.eq(limits),
+            self.send_limits.eq(send_limits),
+            self.names.eq(binds & ~taken),
+            self.binds.eq(may_bind & ~listed),
+            self.binds_if_last.eq(may_bind & leaves),
+            self.answer.error.eq(Mux(sets & ~here, 3, Mux(binds, Mux(taken, 1, Mux(free, Mux(other, 3, 0), 2)), 0))),
+        ]

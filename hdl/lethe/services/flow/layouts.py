@@ -4,7 +4,7 @@ from enum import IntEnum
 from functools import cached_property, reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Mux, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -16,12 +16,16 @@ from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
 from lethe.spec.trace import WORD_BITS
 
 __all__ = [
-    "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "STATE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation",
-    "PeerState", "ahead", "control_fields", "either", "raised",
+    "COUNT_BITS", "LEAST_CREDIT", "LIMIT_BITS", "NUMBER_BITS", "PLACE_BITS", "STATE_BITS", "EntryKind", "Layouts",
+    "Operation", "PeerState", "ahead", "at_most", "control_fields", "either",
 ]  # fmt: skip
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
+#: Low bits of a limit that tell whether another that is not 32 away is above it.
+LIMIT_BITS = 6
+#: How far every stream may be ahead of what its receiver expects.
+LEAST_CREDIT = 2
 #: Bits of what a peer is to its sender (`PeerState`).
 STATE_BITS = 4
 #: Bits of a number's place in a window: numbers that are kept as bits, `Layouts.ends`, `Layouts.receiving` and the mask
@@ -37,16 +41,6 @@ class EntryKind(enum.Enum, shape=3):
     IGNORE = 2
     OWN = 3
     RUN = 4
-
-
-class NoticeState(enum.Enum, shape=3):
-    """A notice of control."""
-
-    CLEAN = 0
-    QUEUED = 1
-    FLYING = 2
-    AGAIN = 3
-    WAITING = 4
 
 
 class PeerState(IntEnum):
@@ -87,9 +81,12 @@ def either(*cases) -> Value:
     return reduce(or_, (Mux(condition, value, 0) for condition, value in cases))
 
 
-def raised(beyond, left) -> Value:
-    """Whether a credit that is so far ``beyond`` the next number raises a limit that is ``left`` beyond it."""
-    return (beyond <= WINDOW) & (beyond[:COUNT_BITS] > left)
+def at_most(value: Value, most: int) -> Value:
+    """Whether a value of few bits is at most that: of gates, which for so few are faster than a carry."""
+    found: Value = Const(1, 1)
+    for i in range(len(value)):
+        found = (~value[i] | found) if most >> i & 1 else (~value[i] & found)
+    return found if most < 1 << len(value) else Const(1, 1)
 
 
 def control_fields(code: Code, word) -> dict[str, Value]:
@@ -148,9 +145,14 @@ class Layouts:
     def numbers(self) -> data.StructLayout:
         """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most.
 
-        ``stuck``: nothing is left, or the window is full.
+        ``limit``: its low bits.  ``stuck``: nothing is left, or the window is full.
         """
-        return data.StructLayout({"next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "asked": 1, "stuck": 1})
+        return data.StructLayout(
+            {
+                "next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "limit": LIMIT_BITS, "asked": 1,
+                "stuck": 1,
+            }
+        )  # fmt: skip
 
     @cached_property
     def ends(self) -> data.StructLayout:
@@ -165,7 +167,7 @@ class Layouts:
     @property
     def new_numbers(self):
         """Of an out stream after a reset."""
-        return self.numbers.const({"left": 2})
+        return self.numbers.const({"left": 2, "limit": 2})
 
     @property
     def new_receiving(self):

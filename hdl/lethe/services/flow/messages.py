@@ -14,7 +14,7 @@ from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import Flag
 
 from .drainer import SHOWN_FLAGS
-from .layouts import EntryKind, Layouts, PeerState
+from .layouts import EntryKind, Layouts, PeerState, at_most
 from .ports import UNIT
 
 __all__ = ["MessagesOut"]
@@ -60,7 +60,7 @@ class MessagesOut(wiring.Component):
         What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
     bound, congested, turns, turned_index : In
         The own ports; one of them turns, and is another in the next cycle.
-    job_acts, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
+    job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
         What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
@@ -112,7 +112,8 @@ class MessagesOut(wiring.Component):
                 "own_port": Out(of.port_bits), "own_number": In(16),
                 "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports), "turns": In(1),
                 "turned_index": In(of.port_bits),
-                "job_acts": In(1), "job_steps": In(1), "credit_acts": In(1), "accept_soon": In(1), "mark_soon": In(1),
+                "job_acts": In(1), "job_acting": In(1), "job_waits": In(1), "job_steps": In(1), "credit_acts": In(1),
+                "accept_soon": In(1), "mark_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
@@ -145,7 +146,7 @@ class MessagesOut(wiring.Component):
 
         # Taking.  `due` beats are to come, `there` of them are here.
         due, there, owed = Signal(16 - of.byte_bits + 3), Signal(range(depth + 2)), Signal(range(most + 1))
-        taken, came, went, there_soon = Signal(), Signal(), Signal(), Signal.like(there)
+        taken, came, went = Signal(), Signal(), Signal()
         m.d.comb += [
             self.send.ready.eq(self.open & (records.level == 0)),
             taken.eq(self.send.valid & self.send.ready),
@@ -156,11 +157,10 @@ class MessagesOut(wiring.Component):
             beats.i.valid.eq(came),
             beats.i.payload.eq(self.send_data.payload),
             went.eq(beats.o.valid & beats.o.ready),
-            there_soon.eq(there + came - went),
         ]
         m.d.sync += [
             due.eq(due + Mux(taken, of.payload_flits(self.send.payload.length), 0) - came),
-            there.eq(there_soon),
+            there.eq(there + came - went),
         ]
 
         # The record that waits.  What no other unit can change is known one cycle after it is there.
@@ -188,43 +188,58 @@ class MessagesOut(wiring.Component):
         clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
         # The peer is not UP, or the node is silent; not UP; the port there is congested, or the own one was in the
-        # cycle before, and has turned since; the socket is full; any of these, but for what has turned.
+        # cycle before, and has turned since; the socket is full.  ``barred``: one of what is known first.
         shut, unconnected, crowded, was_crowded, turned, filled, barred = (Signal() for _ in range(7))
         beyond, alien = Signal(), Signal()
         m.d.comb += [
             bytes_.eq(socket.bytes + record.length),
             beyond.eq(long | _beyond(record.length, limits.now)),
-            alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)),
+            alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number[len(q) :] != record.sport[len(q) :])),
         ]
         early = (
             (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
             (crowded, ~own & peer.map.bit_select(i, 1)),
-            (filled, _beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
+            (filled, _beyond(bytes_, limits.now) | ~at_most(socket.slots, system.flow_quota - 1)),
             (fatal, (fixed != Cause.NONE) | beyond | alien),
         )
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
-            barred.eq(Cat(holds for _, holds in early).any()),
+            barred.eq(early[0][1] | early[1][1]),
             unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
             was_crowded.eq(own & self.congested.bit_select(i, 1)),
             turned.eq(own & self.turns & (self.turned_index == i)),
-            to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+            to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number[len(i) :] == record.dport[len(i) :])),
             refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(beyond, Cause.LENGTH, Cause.NOT_BOUND))),
         ]
 
         # e: an attempt.
-        meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
-        m.d.sync += met.eq(meets)
-        may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
+        may, cause, nowait, over_soon = Signal(), Signal(Cause), record.flags[Flag.NOWAIT], Signal()
         refuses, admits = Signal(), Signal()
-        # It is time for an attempt; a completion has room (one that an attempt takes is seen late, as is the next
-        # attempt); to the own node: nothing is accepted in two cycles, and all beats are here.
-        ripe, room, calm = Signal(), Signal(), Signal()
+        full, stuck = to_bound & self.own_full, ~own & numbers.stuck
+        # It is time for an attempt, a completion has room, nothing was met in the cycle before; to another node, to the
+        # own, where nothing is accepted in two cycles, and all beats are here; the transfer is IDLE.  (What an attempt
+        # changes of these is seen late, as is the next attempt.)
+        ripe_other, ripe_own, idle, met = Signal(), Signal(), Signal(), Signal()
+        more, fewer, least, some, most_of, ripens = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        # As many beats as it has are here: as of the cycle before, with one that came or went.
+        enough = Mux(more, most_of, Mux(fewer, least, some))
+        m.d.comb += ripens.eq(records.o.valid & ~may & (wait <= 1) & ((owed != most) | completed) & ~met)
+        m.d.comb += met.eq(self.job_acts | self.credit_acts)
         m.d.sync += [
-            ripe.eq(records.o.valid & ~may & (wait <= 1)),
-            room.eq((owed != most) | completed),
-            calm.eq(~self.accept_soon & ~self.mark_soon & (long | (there_soon >= flits))),
+            ripe_other.eq(ripens & ~own),
+            ripe_own.eq(ripens & own & ~self.accept_soon & ~self.mark_soon),
+            more.eq(came & ~went),
+            fewer.eq(went & ~came),
+            least.eq(long | (there > flits)),
+            some.eq(long | (there >= flits)),
+            most_of.eq(long | (there + 1 >= flits)),
+            idle.eq((state == Transfer.IDLE) | over_soon),
         ]
+        # A VOID and a FLUSH wait while the level of the journal is high, as does a message to the own node.
+        may_other = ripe_other & idle & ~self.credit_acts & ~(self.job_acting & ~(self.job_waits & self.journal_high))
+        may_own = (ripe_own & idle & ~self.credit_acts & ~self.job_acting) & (
+            ~self.journal_high & ~self.accepts_below & enough
+        )
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
@@ -232,15 +247,9 @@ class MessagesOut(wiring.Component):
             self.own_port.eq(i),
             sockets.now_addr.eq(Mux(self.job_steps, self.job_q, q)),
             limits.now_addr.eq(q),
-            may.eq(
-                (ripe & (state == Transfer.IDLE))
-                & (room & ~met & ~self.credit_acts)
-                & ~self.job_acts
-                & (~own | (calm & ~self.accepts_below & ~self.journal_high))
-            ),
+            may.eq(may_other | may_own),
         ]
         # What stands against it, the first of which is the cause.
-        full, stuck = to_bound & self.own_full, ~own & numbers.stuck
         against = {
             Cause.NOT_CONNECTED: shut,
             Cause.CONGESTED: crowded | (was_crowded ^ turned),
@@ -249,24 +258,27 @@ class MessagesOut(wiring.Component):
         }
         finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
         m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
-        stopped = barred | ((was_crowded ^ turned) | full) | stuck
+        stopped_other, stopped_own = barred | filled | fatal | stuck, filled | fatal | (was_crowded ^ turned) | full
+        stopped = Mux(own, stopped_own, stopped_other)
         with m.If(fatal):
             m.d.comb += cause.eq(refusal)
         for found in against:
             with m.Elif(finds[found]):
                 m.d.comb += cause.eq(found)
-        # Cycles in which it has been at the output, when it will be in the next cycle.
-        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline), init=1)
+        # Cycles in which it has been at the output; in the next cycle it will be one more.
+        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))
         over = Signal()  # it waits no longer
+        final = fatal | over
+        goes_out, goes_own = may_other & ~stopped_other, may_own & ~stopped_own
         m.d.comb += [
-            refuses.eq(may & stopped & (fatal | over)),
-            admits.eq(may & ~stopped),
-            records.o.ready.eq(may & (~stopped | fatal | over)),
-            asks.eq((numbers.left <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & (unconnected & ~fatal)),
-            self.attempt_blocked.eq(may & ((crowded | (stuck & ~filled)) & ~own & ~fatal & ~shut)),
-            self.attempt_writes.eq(admits & ~own),
-            self.attempt_lives.eq(admits & ~own),
+            refuses.eq(final & ((may_other & stopped_other) | (may_own & stopped_own))),
+            admits.eq(goes_out | goes_own),
+            records.o.ready.eq((may_other & (final | ~stopped_other)) | (may_own & (final | ~stopped_own))),
+            asks.eq(at_most(numbers.left, NEAR) & ~numbers.asked),
+            self.attempt_connects.eq(may_other & (unconnected & ~fatal)),
+            self.attempt_blocked.eq(may_other & ((crowded | (stuck & ~filled)) & ~fatal & ~shut)),
+            self.attempt_writes.eq(goes_out),
+            self.attempt_lives.eq(goes_out),
             self.attempt_word.eq(numbers),
             self.attempt_word.next.eq(numbers.next + 1),
             self.attempt_word.left.eq(numbers.left - 1),
@@ -279,12 +291,13 @@ class MessagesOut(wiring.Component):
             self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
             self.seq_shown.eq(Mux(own, 0, numbers.next)),
         ]
-        elapsed = record.deadline.any() & (waited >= record.deadline)
+        longer = (waited + 1)[: len(waited)]
+        elapsed = record.deadline.any() & (longer >= record.deadline)
         m.d.sync += [late.eq(elapsed), over.eq(nowait | elapsed)]
-        with m.If(~waited.all()):
-            m.d.sync += waited.eq(waited + 1)
+        with m.If(~longer.all()):
+            m.d.sync += waited.eq(longer)
         with m.If(~records.o.valid | records.o.ready):
-            m.d.sync += [wait.eq(FIRST), waited.eq(1)]
+            m.d.sync += [wait.eq(FIRST), waited.eq(0)]
         with m.Elif(may):
             m.d.sync += wait.eq(AGAIN - 1)
         with m.Elif(wait != 0):
@@ -297,7 +310,7 @@ class MessagesOut(wiring.Component):
             limits.write_en.eq(self.send_limits),
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),
-            sockets.write_en.eq(self.job_leaves | (admits & ~own)),
+            sockets.write_en.eq(self.job_leaves | goes_out),
             sockets.write_addr.eq(sockets.now_addr),
             sockets.write.bytes.eq(Mux(self.job_leaves, socket.bytes - self.job_length, bytes_)),
             sockets.write.slots.eq(Mux(self.job_leaves, socket.slots - 1, socket.slots + 1)),
@@ -307,7 +320,7 @@ class MessagesOut(wiring.Component):
         generation = Signal(form.generation_bits)
         ending, answers = completions.i.payload, Signal()
         m.d.comb += [
-            answers.eq(refuses | (admits & own)),
+            answers.eq((final & may_other & stopped_other) | (may_own & (final | ~stopped_own))),
             completions.i.valid.eq(self.job_completes | answers),
             ending.eq(self.job_completion),
         ]
@@ -317,31 +330,34 @@ class MessagesOut(wiring.Component):
                 ending.generation.eq(generation),
                 ending.destination.eq(record.destination),
                 ending.tag.eq(record.tag),
-                ending.status.eq(Mux(refuses, Status.REJECTED, Status.ACCEPTED)),
-                ending.cause.eq(Mux(refuses, self.cause_shown, Cause.NONE)),
-                ending.peer_incarnation.eq(Mux(refuses, 0, self.incarnation)),
+                ending.status.eq(Mux(stopped, Status.REJECTED, Status.ACCEPTED)),
+                ending.cause.eq(Mux(stopped, self.cause_shown, Cause.NONE)),
+                ending.peer_incarnation.eq(Mux(stopped, 0, self.incarnation)),
             ]
         m.d.comb += [
-            self.own_accepted.eq(admits & own),
+            self.own_accepted.eq(goes_own),
             self.own_life.slot.eq(of.slots),
             self.own_life.generation.eq(generation),
             self.own_life.tag.eq(record.tag),
-            self.own_takes.eq(admits & to_bound),
-            self.own_enters.eq(admits & own),
+            self.own_takes.eq(goes_own & to_bound),
+            self.own_enters.eq(goes_own),
             self.own_entry.kind.eq(EntryKind.OWN),
             self.own_entry.index.eq(i),
             self.own_entry.source.eq(self.node),
             self.own_entry.count.eq(to_bound),
         ]
-        m.d.sync += [generation.eq(generation + answers), owed.eq(owed + (refuses | admits) - completed)]
+        with m.If(answers):
+            m.d.sync += generation.eq(generation + 1)
+        with m.If(records.o.ready ^ completed):
+            m.d.sync += owed.eq(owed + Mux(completed, -1, 1))
 
-        self._transfer(m, state, admits, refuses, own, asks, beats, flits)
+        self._transfer(m, state, admits, refuses, own, asks, beats, flits, over_soon)
         m.d.comb += self.messages_idle.eq(
             records.empty & beats.empty & (state == Transfer.IDLE) & (owed == 0) & completions.empty
         )
         return m
 
-    def _transfer(self, m, state, admits, refuses, own, asks, beats, flits):
+    def _transfer(self, m, state, admits, refuses, own, asks, beats, flits, ends):
         of, form = self._layouts, self._layouts.system.format
         record, numbers = self.record_shown, self.attempt_numbers
         left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
@@ -406,6 +422,7 @@ class MessagesOut(wiring.Component):
                     m.d.sync += header_at.eq(header_at + 1)
                     with m.If(header_at == of.header_beats - 1):
                         m.d.sync += state.eq(Mux(left.any(), Transfer.BODY, Transfer.IDLE))
+                        m.d.comb += ends.eq(~left.any())
             with m.Case(Transfer.BODY):
                 m.d.comb += [
                     self.send_data_below.valid.eq(beats.o.valid),
@@ -415,16 +432,19 @@ class MessagesOut(wiring.Component):
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 1):
                         m.d.sync += state.eq(Transfer.IDLE)
+                        m.d.comb += ends.eq(1)
             with m.Case(Transfer.DROP):
                 m.d.comb += beats.o.ready.eq(1)
                 with m.If(beats.o.valid):
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 1):
                         m.d.sync += state.eq(Transfer.IDLE)
+                        m.d.comb += ends.eq(1)
             with m.Case(Transfer.OWN):
                 m.d.comb += beats.o.ready.eq(self.own_pops)
                 with m.If(self.own_ends):
                     m.d.sync += state.eq(Transfer.IDLE)
+                    m.d.comb += ends.eq(1)
 
 
 def _beyond(length, limit):

@@ -32,8 +32,8 @@ class Peers(wiring.Component):
     job_steps : In(1)
         A job acts that may change any of this.
     state_writes, wanted_writes, kept_writes, map_writes, learns : In
-    state_word, wanted_word, kept_word, map_word, learnt : In
-        What a job changes of its out; ``learns``: the incarnation.
+    state_word, wanted_word, wanted_some, kept_word, map_word, learnt : In
+        What a job changes of its out; ``learns``: the incarnation; ``wanted_some``: ``wanted_word`` is not 0.
     unblocks : In(1)
         It is blocked no more.
     leaves, resets : In(1)
@@ -71,6 +71,7 @@ class Peers(wiring.Component):
                 "peer_life": Out(of.life), "peer_lives": Out(1), "was_sought": Out(1), "was_moved": Out(1),
                 "job_steps": In(1),
                 "state_writes": In(1), "state_word": In(STATE_BITS), "wanted_writes": In(1), "wanted_word": In(3),
+                "wanted_some": In(1),
                 "kept_writes": In(1), "kept_word": In(of.kept), "map_writes": In(1), "map_word": In(of.ports),
                 "learns": In(1), "learnt": In(sum(of.learnt.values())),
                 "unblocks": In(1), "leaves": In(1), "resets": In(1),
@@ -148,7 +149,7 @@ class Peers(wiring.Component):
 
         # Live, and how many peers are LEAVING with something under way, and how many are LEAVING or ERROR.
         m.submodules.live = live = Words((of.slots + 3).bit_length(), of.nodes, ("now", "job"))
-        now, one, alive = Signal.like(live.now), Signal(), Signal()
+        one, alive = Signal(), Signal()
         last, hit = Signal(), Signal()
         m.d.comb += [
             live.clear.eq(self.clear & (self.clear_addr < of.nodes)),
@@ -159,11 +160,12 @@ class Peers(wiring.Component):
             live.write_addr.eq(who),
             live.write.eq(live.now + Mux(self.lives_less, -1, 1)),
             hit.eq(live.write_en & (self.job_steps | self._same)),
-            now.eq(Mux(hit, live.write, live.job)),
             last.eq(self.lives_less & one),
             self.peer_lives.eq(alive),
         ]
-        m.d.sync += [one.eq(now == 1), alive.eq(now.any())]
+        m.d.sync += [
+            one.eq(Mux(hit, live.write == 1, live.job == 1)), alive.eq(Mux(hit, live.write.any(), live.job.any())),
+        ]  # fmt: skip
         leaving = PeerState.LEAVING.of(self.peer_out.state)
         fled, troubled = Signal(range(of.nodes + 1)), Signal(range(of.nodes + 1))
         m.d.sync += [
@@ -184,7 +186,9 @@ class Peers(wiring.Component):
 
         connecting = kept("connecting", state_writes, PeerState.CONNECTING.of(state), here)
         up = kept("up", self.state_writes, PeerState.UP.of(self.state_word), source)
-        needed = kept("needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | wanted.any(), here)
+        needed = kept(
+            "needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | self.wanted_some, here
+        )
         ponged = kept("ponged", self.kept_writes, self.kept_word.pong, source)
         opened = kept("open", self.source_writes, self.source_word.state != Source.CLOSED, source)
         mute = kept("muted", self.source_writes, self.source_word.state == Source.MUTE, source)

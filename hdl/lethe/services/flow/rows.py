@@ -8,13 +8,10 @@ from lethe.host import host_records
 from lethe.lib.table import Words
 from lethe.spec.services.flow import MERGED, Code
 
-from .layouts import NUMBER_BITS, Layouts, ahead
+from .layouts import LEAST_CREDIT, NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
 
-__all__ = ["LEAST_CREDIT", "Rows"]
-
-#: How far every stream may be ahead of what its receiver expects.
-LEAST_CREDIT = 2
+__all__ = ["Rows"]
 
 
 class Rows(wiring.Component):
@@ -34,7 +31,7 @@ class Rows(wiring.Component):
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
-        In *g+3*, and in that cycle: half of the free cells of a port.
+        In *g+2*, and in the next cycle: half of the free cells of a port.
     opened : In(nodes)
     merge_word, merge_mask : Out
         In *g+4*.
@@ -103,13 +100,13 @@ class Rows(wiring.Component):
         again = [Signal(name=f"again{i}") for i in (2, 3, 4)]
         node = [Signal(of.node_bits, name=f"node{i}") for i in (2, 3, 4)]
         slot = [Signal(of.slot_bits, name=f"slot{i}") for i in (2, 3, 4)]
-        port, asked = Signal(of.port_bits), Signal(of.port_bits)
+        port = Signal(of.port_bits)
         credit, ack = Signal(NUMBER_BITS), Signal(NUMBER_BITS - 1)
         expected = self.merge_expected
         m.d.comb += [
             rows.merged_addr.eq(self.merge.slot),
             self.merge_stream.eq(of.stream(row.node, row.q)),
-            self.offer_port.eq(asked),
+            self.offer_port.eq(port),
         ]
         for stages, first in (
             (seen, self.merge.valid), (data_slot, self.merge.slot < data_slots), (again, self.merge.tries.any()),
@@ -118,7 +115,6 @@ class Rows(wiring.Component):
             m.d.sync += [stage.eq(before) for stage, before in zip(stages, (first, *stages), strict=False)]
         m.d.sync += [
             port.eq(row.q),
-            asked.eq(port),
             credit.eq(expected + LEAST_CREDIT + self.offer_room),
             ack.eq(expected),
         ]

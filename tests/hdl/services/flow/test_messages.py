@@ -114,7 +114,7 @@ def test_refusals(given, record, cause):
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {}),
         ({"attempt_numbers": stream(next=9, limit=9)}, {}),
         ({"own_full": 1}, {"destination": 0, "length": 0}),
-        ({"job_acts": 1}, {"mode": 1}),
+        ({"job_acts": 1, "job_acting": 1}, {"mode": 1}),
         ({"credit_acts": 1}, {}),
         ({"mark_soon": 1}, {"destination": 0, "length": 0}),
         ({"accept_soon": 1}, {"destination": 0, "length": 0}),
@@ -126,6 +126,13 @@ def test_what_waits(given, record):
     assert ended(given, record) == ()
 
 
+def test_a_job_that_waits_keeps_only_the_own_node_waiting():
+    """A VOID or a FLUSH, while the level of the journal is high."""
+    waits = {"job_acting": 1, "job_waits": 1, "journal_high": 1}
+    assert ended(waits, {})[1] == "admitted"
+    assert ended(waits, {"destination": 0, "length": 0}) == ()
+
+
 def test_attempts_come_every_four_cycles():
     """From c+2 on; one that cannot be made waits until nothing acts, nor did just before; the next comes 4 later."""
     bench = Bench()
@@ -134,10 +141,10 @@ def test_attempts_come_every_four_cycles():
     async def test(b):
         await b.offer()
         assert await b.attempts(12) == [2, 6, 10]
-        for name in ("job_acts", "credit_acts"):
-            b.set(**{name: 1})
+        for names in (("job_acts", "job_acting"), ("credit_acts",)):
+            b.set(**dict.fromkeys(names, 1))
             assert await b.attempts(5) == []
-            b.set(**{name: 0})
+            b.set(**dict.fromkeys(names, 0))
             assert await b.attempts(10) == [1, 5, 9]
         b.set(attempt_out=UP)
         await b.ctx.tick().repeat(3)
