@@ -77,9 +77,9 @@ class Table(_Cleared):
     def elaborate(self, platform):
         m = Module()
         enable, address, word = self._port(m)
-        # What was written one, two and three cycles ago.
-        last, older, oldest = (Signal(self._shape, name=name, reset_less=True) for name in ("last", "older", "oldest"))
-        m.d.sync += [last.eq(word), older.eq(last), oldest.eq(older)]
+        # What was written one and two cycles ago.
+        last, older = (Signal(self._shape, name=name, reset_less=True) for name in ("last", "older"))
+        m.d.sync += [last.eq(word), older.eq(last)]
         port = enable, address, word
         if self._late:
             port = Signal(), Signal.like(address), last
@@ -92,19 +92,16 @@ class Table(_Cleared):
                 m.d.comb += _writes(ram, *port, asked)
                 continue
             before, near, far = Signal.like(asked, name=f"{reader}_before"), Signal(), Signal()
-            # In the cycle in which it is shown, the newest of those writes that it needs, if it needs any.
-            hit, newest, newer = (Signal(name=f"{reader}_{name}") for name in ("hit", "newest", "newer"))
+            # In the cycle in which it is shown: whether it needs one of these writes, and the last one; else which.
+            hit, newest, kept = Signal(name=f"{reader}_hit"), Signal(name=f"{reader}_newest"), older
             again = Const(0, 1) if reader in self._early else enable & (address == before)
-            m.d.comb += [
-                *_writes(ram, *port, asked),
-                shown.eq(
-                    Mux(hit, Mux(newest, last, Mux(newer, older, oldest) if self._late else older), ram.read_data)
-                ),
-            ]
+            m.d.comb += _writes(ram, *port, asked)
             m.d.sync += [before.eq(asked), near.eq(enable & (address == asked))]
-            m.d.sync += [newest.eq(again), newer.eq(near), hit.eq(near | far | again)]
+            m.d.sync += [newest.eq(again), hit.eq(near | far | again)]
             if self._late:
-                m.d.sync += far.eq(port[0] & (port[1] == asked))
+                kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
+                m.d.sync += [far.eq(port[0] & (port[1] == asked)), kept.eq(Mux(near, last, older))]
+            m.d.comb += shown.eq(Mux(hit, Mux(newest, last, kept), ram.read_data))
         return m
 
 

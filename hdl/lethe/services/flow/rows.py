@@ -38,7 +38,8 @@ class Rows(wiring.Component):
     ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
         The row of a slot, in this very cycle, and the least that its datagram carried.
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
-        Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
+        Of a slot, in this very cycle: the peer, of a control slot also if it is accepted in this; whether its datagram
+        is under way and counts in live; what names it.
     row_ends, row_forgets, forgotten_slot : In
         The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     """
@@ -142,7 +143,7 @@ class Rows(wiring.Component):
         carries = self.opened.bit_select(node[2], 1) & (~again[2] | carried.bit_select(slot[2], 1))
         windows = accepted.control & self.control_carries
         looked = control_rows.looked
-        is_data = self.looked_slot < data_slots
+        is_data, renewed = self.looked_slot < data_slots, Signal()
         m.d.sync += [
             under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
             carried.eq(
@@ -159,7 +160,9 @@ class Rows(wiring.Component):
             rows.looked_addr.eq(self.looked_slot),
             control_rows.looked_addr.eq(behind(self.looked_slot)),
             generations.looked_addr.eq(self.looked_slot),
-            self.looked_node.eq(Mux(is_data, rows.looked.node, looked.node)),
+            # What a data slot carries that is accepted in this cycle is nothing; a control slot may carry a credit.
+            renewed.eq(accepted.valid & accepted.control & (accepted.slot == self.looked_slot)),
+            self.looked_node.eq(Mux(renewed, control_row.node, Mux(is_data, rows.looked.node, looked.node))),
             self.looked_lives.eq(
                 under_way.bit_select(self.looked_slot, 1)
                 & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))

@@ -114,6 +114,24 @@ def test_control_carries_by_itself():
     simulated(block, test)
 
 
+def test_a_control_slot_is_of_whom_it_is_accepted_for_in_this_cycle():
+    """A task forgets what went to its node: it looks at a slot in the cycle before."""
+    block = Rows(layouts())
+
+    async def test(ctx):
+        ctx.set(block.looked_slot, 7)
+        for node in (1, 0, 1):
+            ctx.set(block.control_row, {"code": Code.WINDOW, "node": node})
+            ctx.set(block.accepted, {"valid": 1, "slot": 7, "control": 1})
+            assert ctx.get(block.looked_node) == node
+            await ctx.tick()
+            ctx.set(block.accepted, {})
+            ctx.set(block.control_row, {"code": Code.WINDOW, "node": 1 - node})
+            assert ctx.get(block.looked_node) == node
+
+    simulated(block, test)
+
+
 def test_what_counts_in_live():
     """Data, PING and VOID, from their acceptance to their completion."""
     block = Rows(layouts())
