@@ -473,7 +473,7 @@ def on_flow(quick: bool) -> Iterator[Figure]:
     block = Block(make=lambda: Flow(crossed, HostPort.of_ni(crossed), watch=False), registered="", without=())
     name = "flow, 16 nodes, 16 ports"
     say(f"flow: {name} (Yosys, nextpnr)")
-    yield from _sized(name, block.size(seeds=1), section="flow")
+    yield from _sized(name, block.size(seeds=1 if quick else 3), section="flow")
     for loss, least in ((0.0, 0.43), (0.01, 0.42), (0.1, 0.36)):
         say(f"flow: a pair, loss {loss:.0%} (golden model)")
         found = _goodput(_with_flow({"kind": "wire"}, 32, 1.0).replace(faults={"loss": loss}))

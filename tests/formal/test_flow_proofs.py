@@ -149,6 +149,7 @@ class CellSpecification(wiring.Component):
                 & ~flushes & ~drainer.journal_high
             ),
             drainer.own_length.eq(length - of.header_bytes),
+            drainer.own_header.dport.eq(own_port),
         ]  # fmt: skip
         m.d.sync += pending.eq((pending & ~drainer.own_ends) | owns)
         own, run = Signal(of.journal), Signal(of.journal)
@@ -167,12 +168,15 @@ class CellSpecification(wiring.Component):
             ports.judged_port.eq(acceptance.judged_port), acceptance.judged_number.eq(ports.judged_number),
             acceptance.judged_full.eq(ports.judged_full), acceptance.judged_crowded.eq(ports.judged_crowded),
             acceptance.bound.eq(ports.bound), ports.binds.eq(ready & AnySeq(1)), ports.unbinds.eq(ready & AnySeq(1)),
+            ports.binds_if_last.eq(ready & AnySeq(1)), ports.fetches_last.eq(reader.fetches_last),
+            ports.names.eq(ports.binds | ports.binds_if_last),
             ports.set_index.eq(AnySeq(of.port_bits)), ports.set_value.eq(AnySeq(16)),
             ports.free_port.eq(drainer.free_port), ports.free_takes.eq(drainer.free_takes),
-            drainer.free_cell.eq(ports.free_cell), ports.frees.eq(reader.frees),
+            drainer.free_cell.eq(ports.free_cell), ports.frees.eq(reader.frees), ports.may_free.eq(reader.may_free),
             ports.freed_port.eq(reader.freed_port), ports.freed_cell.eq(reader.freed_cell),
             ports.freed_length.eq(reader.freed_length), ports.fetched_port.eq(reader.fetched_port),
-            reader.fetched_number.eq(ports.fetched_number), reader.bound.eq(ports.bound),
+            reader.fetched_number.eq(ports.fetched_number), reader.fetched_bound.eq(ports.fetched_bound),
+            reader.bound.eq(ports.bound),
         ]  # fmt: skip
         # Reader.
         m.d.comb += [
@@ -190,7 +194,8 @@ class CellSpecification(wiring.Component):
         # Where each cell is.
         parks = inside.parked.write_en
         flat = {
-            "takes": (drainer.free_takes, Cat(ports.free_cell, drainer.free_port)),
+            # Which cell was taken is known when it comes.
+            "takes": (inside.come, Cat(ports.free_cell, inside.entry.index)),
             "parks": (parks, Cat(inside.cell, inside.entry.index)),
             "appends": (drainer.appends, Cat(drainer.append_word.cell, drainer.append_port)),
             "frees": (reader.frees, Cat(reader.freed_cell, reader.freed_port)),
@@ -201,11 +206,12 @@ class CellSpecification(wiring.Component):
                 this = {name: moves & (place == (i << of.cell_bits | c)) for name, (moves, place) in flat.items()}
                 places = [Signal(name=f"{n}{i}_{c}", init=n == "free") for n in ("free", "held", "parked", "listed")]
                 is_free, is_held, is_parked, is_listed = places
-                placed = Mux(inside.acts, is_parked, is_held)
+                holds = is_held | this["takes"]
+                placed = Mux(inside.acts, is_parked, holds)
                 m.d.comb += [
                     Assert(_ones(Cat(places), 4) == 1),
                     Assert(~this["takes"] | is_free),
-                    Assert(~this["parks"] | is_held),
+                    Assert(~this["parks"] | holds),
                     Assert(~this["appends"] | placed),
                     Assert(~this["frees"] | is_listed),
                 ]
@@ -261,10 +267,10 @@ def test_a_cell_is_in_one_place(cycles, tmp_path):
 
 #: (class, as it is, as it must not be)
 WRONG = (
-    (Drainer, "parked.write_data.eq(cell)", "parked.write_data.eq(self.free_cell)"),
+    (Drainer, "parked.write_data.eq(cell)", "parked.write_data.eq(~cell)"),
     (Drainer, "self.append_word.cell.eq(Mux(acts, parked.read_data, cell))", "self.append_word.cell.eq(cell)"),
-    (Ports, "self.free_cell.eq(cells.oldest)", "self.free_cell.eq(0)"),
-    (Ports, 'self.judged_full.eq(used["judged"] == of.cells)', "self.judged_full.eq(0)"),
+    (Ports, "self.free_cell.eq(cells.read_data)", "self.free_cell.eq(0)"),
+    (Ports, 'self.judged_full.eq(free["judged"] == 0)', "self.judged_full.eq(0)"),
     (PortReader, "self.frees.eq(done | flushes)", "self.frees.eq(done)"),
     (Acceptance, "verdict.eq(Judgement.EARLY)", "verdict.eq(Judgement.PLACE)"),
 )

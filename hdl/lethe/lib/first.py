@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-__all__ = ["before", "first_of", "lowest_of"]
+__all__ = ["before", "first_of", "lowest_of", "turn_of"]
 
 
 def first_of(bits, last):
@@ -14,6 +14,16 @@ def first_of(bits, last):
         found.eq(Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])),
     ]
     return found, statements
+
+
+def turn_of(bits, later):
+    """A 1 at the place of the first 1 among those of ``later``, or else of the first of all.
+
+    ``later`` are the bits above one of them, or none.
+    """
+    behind = bits & later
+    some = behind.any()
+    return Cat((behind[i] & ~before(behind, i)) | (bits[i] & ~some & ~before(bits, i)) for i in range(len(bits)))
 
 
 def lowest_of(bits):

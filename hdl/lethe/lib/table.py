@@ -1,6 +1,6 @@
 """Tables whose readers see every write of earlier cycles."""
 
-from amaranth.hdl import Module, Mux, Signal, ValueLike
+from amaranth.hdl import Const, Module, Mux, Signal, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -45,7 +45,7 @@ class _Cleared(wiring.Component):
 
 
 class Table(_Cleared):
-    """A `Ram` for each reader, and registers that carry the last two writes past it.
+    """A `Ram` for each reader, and registers that carry the last writes past it.
 
     What a reader asks for in *c* is shown in *c+2*, as of the start of *c+2*; to an *early* one as of that of *c+1*.
 
@@ -55,6 +55,7 @@ class Table(_Cleared):
     readers : their names
     early : those of them that are early
     carries : False: nothing is carried past; who asks in *c* sees what was written before *c*
+    late : what is written has a register before the memory, and one write more is carried past
     init : the constant that ``clear`` writes
 
     Members
@@ -67,31 +68,40 @@ class Table(_Cleared):
         Of each reader.
     """
 
-    def __init__(self, shape, depth: int, readers, *, early=(), carries: bool = True, init: ValueLike = 0):
-        self._early, self._carries = tuple(early), carries
+    def __init__(
+        self, shape, depth: int, readers, *, early=(), carries: bool = True, late: bool = False, init: ValueLike = 0
+    ):
+        self._early, self._carries, self._late = tuple(early), carries, late
         super().__init__(shape, depth, readers, init)
 
     def elaborate(self, platform):
         m = Module()
         enable, address, word = self._port(m)
-        last = Signal(self._shape, reset_less=True)
-        m.d.sync += last.eq(word)
+        # What was written one and two cycles ago.
+        last, older = (Signal(self._shape, name=name, reset_less=True) for name in ("last", "older"))
+        m.d.sync += [last.eq(word), older.eq(last)]
+        port = enable, address, word
+        if self._late:
+            port = Signal(), Signal.like(address), last
+            m.d.sync += [port[0].eq(enable), port[1].eq(address)]
         for reader in self._readers:
             asked, shown = getattr(self, f"{reader}_addr"), getattr(self, reader)
             m.submodules[reader] = ram = Ram(self._shape, self._depth)
             if not self._carries:
                 m.d.comb += shown.eq(ram.read_data)
-                m.d.comb += _writes(ram, enable, address, word, asked)
+                m.d.comb += _writes(ram, *port, asked)
                 continue
-            before, near = Signal.like(asked, name=f"{reader}_before"), Signal(name=f"{reader}_near")
-            hit, carried = Signal(name=f"{reader}_hit"), Signal(self._shape, name=f"{reader}_carried", reset_less=True)
-            m.d.comb += [
-                *_writes(ram, enable, address, word, asked),
-                shown.eq(Mux(hit, carried, ram.read_data)),
-            ]
+            before, near, far = Signal.like(asked, name=f"{reader}_before"), Signal(), Signal()
+            # In the cycle in which it is shown: whether it needs one of these writes, and the last one; else which.
+            hit, newest, kept = Signal(name=f"{reader}_hit"), Signal(name=f"{reader}_newest"), older
+            again = Const(0, 1) if reader in self._early else enable & (address == before)
+            m.d.comb += _writes(ram, *port, asked)
             m.d.sync += [before.eq(asked), near.eq(enable & (address == asked))]
-            again = 0 if reader in self._early else enable & (address == before)
-            m.d.sync += [hit.eq(near | again), carried.eq(Mux(again, word, last))]
+            m.d.sync += [newest.eq(again), hit.eq(near | far | again)]
+            if self._late:
+                kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
+                m.d.sync += [far.eq(port[0] & (port[1] == asked)), kept.eq(Mux(near, last, older))]
+            m.d.comb += shown.eq(Mux(hit, Mux(newest, last, kept), ram.read_data))
         return m
 
 

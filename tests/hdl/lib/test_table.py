@@ -13,10 +13,11 @@ from tests.helpers.simulated import simulated, walked
 DEPTH = 40
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("early", [False, True])
-def test_a_reader_sees_all_writes_of_earlier_cycles(early):
+def test_a_reader_sees_all_writes_of_earlier_cycles(early, late):
     """Asked in c, shown in c+2: as of the start of c+2, or early of c+1.  Few addresses, so that writes meet reads."""
-    table = Table(8, DEPTH, ("seen",), early=("seen",) if early else (), init=Const(7, 8))
+    table = Table(8, DEPTH, ("seen",), early=("seen",) if early else (), late=late, init=Const(7, 8))
     chance = random.Random(early)
 
     async def test(ctx):

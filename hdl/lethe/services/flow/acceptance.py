@@ -9,9 +9,9 @@ from lethe.spec.events import ACCEPTANCE, Drop
 from lethe.spec.ports import REFUSAL_BITS
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
+from .layouts import COUNT_BITS, LEAST_CREDIT, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, at_most
 
-__all__ = ["Acceptance", "behind", "passing"]
+__all__ = ["Acceptance", "behind", "one_added", "passing"]
 
 
 class Judgement(enum.Enum, shape=3):
@@ -23,24 +23,33 @@ class Judgement(enum.Enum, shape=3):
     IGNORE = 5
 
 
-def passing(m: Module, name: str, numbers, lowest) -> tuple[Value, Value, Value]:
-    """What a stream passes over: the run of ones from number ``lowest`` on; for `behind`: where it ends, and how.
+def one_added(numbers, lowest) -> Value:
+    """What shows where a run of ones that begins at number ``lowest`` ends.
 
     ``numbers`` are 16 bits, each of a number mod 16.  A one that is added to two copies of them, at the lowest number,
     is carried over the run, and comes to rest behind it.
     """
-    start, twice, total = Signal(WINDOW, name=f"{name}_start"), Signal(2 * WINDOW), Signal(2 * WINDOW)
-    run, rest = Signal(WINDOW, name=f"{name}_run"), Signal(WINDOW, name=f"{name}_rest")
+    start = (1 << lowest[:PLACE_BITS])[:WINDOW]
+    return (Cat(numbers, numbers & ~start) + start)[: 2 * WINDOW]
+
+
+def passing(m: Module, name: str, numbers, start, total) -> tuple[Value, Value, Value]:
+    """What a stream passes over, of `one_added`: the run of ones; for `behind`: where it ends, and how.
+
+    ``start`` has a 1 at the lowest number.
+    """
+    run, rest, beyond = (
+        Signal(bits, name=f"{name}_{what}") for what, bits in (("run", WINDOW), ("rest", WINDOW), ("beyond", 1))
+    )
+    twice = Cat(numbers, numbers & ~start)
     ones, stops = twice & ~total, ~twice & total
     m.d.comb += [
-        start.eq(1 << lowest[:PLACE_BITS]),
-        twice.eq(Cat(numbers, numbers & ~start)),
-        total.eq(twice + start),
         run.eq(ones[:WINDOW] | ones[WINDOW:]),
         rest.eq(stops[:WINDOW] | stops[WINDOW:]),
+        # It stops in the copy above if the run goes beyond a multiple of 16: if something is carried there.
+        beyond.eq(twice[WINDOW] ^ total[WINDOW]),
     ]
-    # It stops in the copy above if the run goes beyond a multiple of 16.
-    return run, rest, stops[WINDOW:].any()
+    return run, rest, beyond
 
 
 def behind(lowest, rest, beyond) -> Value:
@@ -78,7 +87,8 @@ class Acceptance(wiring.Component):
     accept_takes, accept_port : Out
         In *c*: a cell of the port is promised.
     accept_marks : Out(1)
-        In *c*: WINDOW of the stream is to be told.  ``mark_stream`` names the stream in *c−1*, ``accept_at`` in *c*.
+        In *c+1*: WINDOW of the stream is to be told; what is told of the stream less the least that it can
+        be told is ``accept_gap`` then.  ``mark_stream`` names the stream in *c−1*, ``accept_at`` in *c*.
     shown_* : Out
         In *c*: for the trace.
     """
@@ -112,6 +122,7 @@ class Acceptance(wiring.Component):
                 "accept_takes": Out(1),
                 "accept_port": Out(of.port_bits),
                 "accept_marks": Out(1),
+                "accept_gap": Out(NUMBER_BITS),
                 "shown_commit": Out(1),
                 "shown_ignored": Out(1),
                 "shown_seq": Out(8),
@@ -168,14 +179,14 @@ class Acceptance(wiring.Component):
             distance.eq(one.seq - stream.expected),
             inside.eq(distance < WINDOW),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
-            bound.eq(self.bound.bit_select(index, 1) & (self.judged_number == one.dport)),
+            bound.eq(self.bound.bit_select(index, 1) & (self.judged_number[len(index) :] == one.dport[len(index) :])),
         ]
         with m.If(one.best_effort | ~one.known | ~self.opened.bit_select(one.source, 1)):
             m.d.comb += verdict.eq(Judgement.NOT_OPEN)
         with m.Elif(~one.long):
             m.d.comb += verdict.eq(Judgement.IGNORE)
         with m.Elif(~inside):
-            m.d.comb += verdict.eq(Mux(distance >= 256 - WINDOW, Judgement.IGNORE, Judgement.NOT_OPEN))
+            m.d.comb += verdict.eq(Mux(~at_most(distance, 255 - WINDOW), Judgement.IGNORE, Judgement.NOT_OPEN))
         with m.Elif(known):
             m.d.comb += verdict.eq(Judgement.IGNORE)
         with m.Elif(~bound):
@@ -187,19 +198,19 @@ class Acceptance(wiring.Component):
         with m.Else():
             m.d.comb += verdict.eq(Judgement.PLACE)
 
-        # c: what follows, if it is delivered.  Of an expected number the run behind it is counted a cycle before.
+        # c: what follows, if it is delivered.  Of an expected number the run behind it is looked for a cycle before.
         given, word = Signal(Judgement), Signal(of.receiving)
-        expected_one, run, rest, beyond = Signal(), Signal(WINDOW), Signal(WINDOW), Signal()
-        there = stream.present | (1 << stream.expected[:PLACE_BITS])[:WINDOW]
-        passes, stop, wraps = passing(m, "accepted", there, stream.expected)
+        expected_one, total, first, start = Signal(), Signal(2 * WINDOW), Signal(WINDOW), Signal(WINDOW)
+        m.d.comb += first.eq(1 << stream.expected[:PLACE_BITS])
         m.d.sync += [
             given.eq(verdict),
             word.eq(stream),
             expected_one.eq(distance == 0),
-            run.eq(passes),
-            rest.eq(stop),
-            beyond.eq(wraps),
+            start.eq(first),
+            # That one is not among those that are present.
+            total.eq(Cat(stream.present, stream.present) + (first << 1)),
         ]
+        run, rest, beyond = passing(m, "accepted", word.present | start, start, total)
         refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
         with m.Switch(given):
             for found, drop in refusals.items():
@@ -210,6 +221,11 @@ class Acceptance(wiring.Component):
         gone, here = Signal(WINDOW), Signal(WINDOW)
         expected, after = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         count = Signal(COUNT_BITS)
+        was_delivered, was_asked, was_after, was_gap = Signal(), Signal(), Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        m.d.sync += [
+            was_delivered.eq(self.delivered), was_asked.eq(now.ask), was_after.eq(after),
+            was_gap.eq((word.told - LEAST_CREDIT)[:NUMBER_BITS] - expected),
+        ]  # fmt: skip
         m.d.comb += [
             placed.eq(given == Judgement.PLACE),
             fresh.eq(placed | (given == Judgement.VACANT)),
@@ -236,7 +252,8 @@ class Acceptance(wiring.Component):
             self.accept_entry.credit.eq(now.credit),
             self.accept_takes.eq(self.delivered & placed),
             self.accept_port.eq(now.dport),
-            self.accept_marks.eq(self.delivered & (now.ask | (after < 2) | after[-1])),
+            self.accept_gap.eq(was_gap),
+            self.accept_marks.eq(was_delivered & (was_asked | (was_after < LEAST_CREDIT) | was_after[-1])),
             self.shown_commit.eq(self.delivered & placed),
             self.shown_ignored.eq(self.delivered & ~placed),
             self.shown_seq.eq(now.seq),

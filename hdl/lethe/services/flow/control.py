@@ -1,6 +1,6 @@
 """Control: words to peers, words from them, and the notices of what is to be told (contract of flow, section 9)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +10,7 @@ from lethe.lib.table import Table, Words
 from lethe.spec.services.flow import Code
 from lethe.spec.trace import WORD_BITS
 
-from .layouts import Layouts, NoticeState, Operation
+from .layouts import Layouts, Operation, either
 
 __all__ = ["ControlIn", "ControlOut", "Notices"]
 
@@ -63,11 +63,11 @@ class ControlOut(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         state, word, row = Signal(Told), Signal(WORD_BITS), Signal(of.control_row)
-        fresh = Signal()
+        fresh, busy = Signal(), Signal()  # not IDLE
         expect, beat, carries = Signal(form.incarnation_bits), Signal(range(max(2, of.word_beats))), Signal()
         record, beats = self.send_control.payload, self.send_control_data
         m.d.comb += [
-            self.control_idle.eq(state == Told.IDLE),
+            self.control_idle.eq(~busy),
             self.control_row.eq(row),
             self.control_carries.eq(carries & ~(self.told_forgets & (row.node == self.job_peer))),
             self.send_control.valid.eq(state == Told.RECORD),
@@ -91,13 +91,13 @@ class ControlOut(wiring.Component):
                     beat.eq(0),
                 ]  # fmt: skip
                 with m.If(self.tells):
-                    m.d.sync += state.eq(Told.RECORD)
+                    m.d.sync += [state.eq(Told.RECORD), busy.eq(1)]
             with m.Case(Told.RECORD), m.If(self.send_control.ready):
                 m.d.sync += state.eq(Told.BEATS)
             with m.Case(Told.BEATS), m.If(beats.ready):
                 m.d.sync += beat.eq(beat + 1)
                 with m.If(beat == of.word_beats - 1):
-                    m.d.sync += state.eq(Told.IDLE)
+                    m.d.sync += [state.eq(Told.IDLE), busy.eq(0)]
         return m
 
 
@@ -176,13 +176,15 @@ class Notices(wiring.Component):
     Members
     -------
     accept_soon, mark_stream : In
-        In the cycle before ``accept_marks``: of which in stream.
-    accept_marks, accept_at : In
-        WINDOW of the stream is marked.
+        In the cycle before ``accept_now``: of which in stream.
+    accept_now, accept_at : In
+        A message acts: of which in stream.
+    accept_marks : In
+        In the cycle after ``accept_now``: WINDOW of the stream is marked.
     notice_stream : In
         In the cycle before a job acts: the stream of the notice.
     operation, notice_code, job_peer, notice_index : In
-        What a job does to a notice; never in a cycle with ``accept_marks``.
+        What a job does to a notice; never in a cycle with ``accept_now``.
     tell_valid, tell, tell_pops : Out, Out, In
         What waits longest; it is popped, and no longer there in the cycle after the next.
     nothing_to_tell : Out(1)
@@ -194,7 +196,7 @@ class Notices(wiring.Component):
         of = layouts
         super().__init__(
             {
-                "accept_soon": In(1), "mark_stream": In(of.stream_bits), "accept_marks": In(1),
+                "accept_soon": In(1), "mark_stream": In(of.stream_bits), "accept_now": In(1), "accept_marks": In(1),
                 "accept_at": In(of.stream_bits), "notice_stream": In(of.stream_bits),
                 "operation": In(Operation), "notice_code": In(3), "job_peer": In(of.node_bits),
                 "notice_index": In(of.port_bits),
@@ -206,68 +208,52 @@ class Notices(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of = self._layouts
-        by_stream = data.StructLayout({"window": NoticeState, "void": NoticeState})
-        by_node = data.StructLayout({"ping": NoticeState, "pong": NoticeState, "map": NoticeState})
+        state = data.StructLayout(dict.fromkeys(("queued", "flying", "again", "waiting"), 1))  # or clean
+        by_stream = data.StructLayout({"window": state, "void": state})
+        by_node = data.StructLayout({"ping": state, "pong": state, "map": state})
         m.submodules.streams = streams = Table(by_stream, of.streams, ("now",))
         m.submodules.nodes = nodes = Words(by_node, of.nodes, ("now",))
         m.submodules.waiting = waiting = Queue(of.notice, of.nodes * (2 * of.ports + 3))
 
-        # All is done in the cycle after it is asked for.
-        marks, operation, code = Signal(), Signal(Operation), Signal(3)
+        # All is done in the cycle after it is asked for; only then is it known whether a message marks.
+        message, operation, code = Signal(), Signal(Operation), Signal(3)
+        given = Mux(self.accept_now, Code.WINDOW, self.notice_code)
         at = Signal(of.stream_bits)
         m.d.sync += [
-            marks.eq(self.accept_marks),
-            operation.eq(Mux(self.accept_marks, Operation.MARK, self.operation)),
-            code.eq(Mux(self.accept_marks, Code.WINDOW, self.notice_code)),
-            at.eq(Mux(self.accept_marks, self.accept_at, of.stream(self.job_peer, self.notice_index))),
+            message.eq(self.accept_now),
+            operation.eq(Mux(self.accept_now, Operation.MARK, self.operation)),
+            code.eq(given),
+            at.eq(Mux(self.accept_now, self.accept_at, of.stream(self.job_peer, self.notice_index))),
         ]
-        old, new, pushes = Signal(NoticeState), Signal(NoticeState), Signal()
-        acts = Signal()
+        acts, of_stream, pushes = Signal(), Signal(), Signal()
+        codes = (Code.WINDOW, Code.VOID, Code.PING, Code.PONG, Code.MAP)
+        is_ = {number: Signal(name=f"is_{number.name.lower()}") for number in codes}
+        m.d.sync += [is_[number].eq(given == number) for number in codes]
         m.d.comb += [
             streams.now_addr.eq(Mux(self.accept_soon, self.mark_stream, self.notice_stream)),
             nodes.now_addr.eq(self.job_peer),
-            new.eq(old),
-            acts.eq(operation != Operation.NOTHING),
+            acts.eq((operation != Operation.NOTHING) & (~message | self.accept_marks)),
+            of_stream.eq(is_[Code.WINDOW] | is_[Code.VOID]),
         ]
-        fields = {
-            Code.WINDOW: (streams, "window"), Code.VOID: (streams, "void"),
-            Code.PING: (nodes, "ping"), Code.PONG: (nodes, "pong"), Code.MAP: (nodes, "map"),
-        }  # fmt: skip
-        for table, where in (
-            (streams, at),
-            (nodes, self.job_peer),
+        found = []
+        for table, where, size, fields in (
+            (streams, at, of.streams, {Code.WINDOW: "window", Code.VOID: "void"}),
+            (nodes, self.job_peer, of.nodes, {Code.PING: "ping", Code.PONG: "pong", Code.MAP: "map"}),
         ):
+            old = data.View(state, either(*((is_[number], Value.cast(table.now[n])) for number, n in fields.items())))
+            new, asks = self._after(operation, old)
+            found.append(asks)
             m.d.comb += [
-                table.clear.eq(self.clear & (self.clear_addr < (of.streams if table is streams else of.nodes))),
+                table.clear.eq(self.clear & (self.clear_addr < size)),
                 table.clear_addr.eq(self.clear_addr),
                 table.write_addr.eq(where),
-                table.write.eq(table.now),
+                table.write_en.eq(acts & (of_stream if table is streams else ~of_stream)),
+                *(
+                    Value.cast(table.write[name]).eq(Mux(is_[number], new, Value.cast(table.now[name])))
+                    for number, name in fields.items()
+                ),
             ]
-        with m.Switch(code):
-            for number, (table, name) in fields.items():
-                with m.Case(number):
-                    m.d.comb += [old.eq(table.now[name]), table.write[name].eq(new), table.write_en.eq(acts)]
-        with m.Switch(operation):
-            with m.Case(Operation.MARK):
-                with m.If((old == NoticeState.CLEAN) | (old == NoticeState.WAITING)):
-                    m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
-                with m.Elif(old == NoticeState.FLYING):
-                    m.d.comb += new.eq(NoticeState.AGAIN)
-            with m.Case(Operation.REVIVE), m.If(old == NoticeState.WAITING):
-                m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
-            with m.Case(Operation.FLY):
-                m.d.comb += new.eq(NoticeState.FLYING)
-            with m.Case(Operation.CLEAN):
-                m.d.comb += new.eq(NoticeState.CLEAN)
-            with m.Case(Operation.WAIT):
-                m.d.comb += new.eq(NoticeState.WAITING)
-            with m.Case(Operation.ARRIVED):
-                m.d.comb += [
-                    new.eq(Mux(pushes, NoticeState.QUEUED, NoticeState.CLEAN)),
-                    pushes.eq(old == NoticeState.AGAIN),
-                ]
-            with m.Case(Operation.REPEAT):
-                m.d.comb += [new.eq(NoticeState.QUEUED), pushes.eq(1)]
+        m.d.comb += pushes.eq(acts & Mux(of_stream, *found))
         # What waits longest is kept before the queue: what finds it empty is there in the next cycle.
         first, some, offered = Signal(of.notice), Signal(), Signal(of.notice)
         window, takes, passes, popped = Cat(offered.index, offered.node), Signal(), Signal(), Signal()
@@ -291,3 +277,20 @@ class Notices(wiring.Component):
                 first.eq(Mux(waiting.o.valid, waiting.o.payload, offered)),
             ]
         return m
+
+    def _after(self, operation, old) -> tuple[Value, Value]:
+        """What a notice is after an operation, and whether it comes to the queue."""
+        mark, revive, fly, wait, arrived, repeat = (
+            operation == kind
+            for kind in (
+                Operation.MARK, Operation.REVIVE, Operation.FLY, Operation.WAIT, Operation.ARRIVED, Operation.REPEAT,
+            )
+        )  # fmt: skip
+        told = old.flying | old.again
+        new = Cat(
+            (mark & ~told) | (revive & (old.queued | old.waiting)) | (arrived & old.again) | repeat,
+            fly | (revive & old.flying),
+            (mark & told) | (revive & old.again),
+            wait,
+        )
+        return new, (mark & ~told & ~old.queued) | (revive & old.waiting) | (arrived & old.again) | repeat

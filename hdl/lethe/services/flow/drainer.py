@@ -10,7 +10,7 @@ from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, raised
+from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
 
@@ -44,7 +44,7 @@ class Drainer(wiring.Component):
     own_*, own_pops, own_ends : In, Out
         The message to the own node: what is known of it, and its next beat; it is popped; it is the last.
     free_port, free_cell, free_takes : Out, In, Out
-        The oldest free cell of a port, in this very cycle; it is taken.
+        The oldest free cell of a port, two cycles later; it is taken.
     cell_writes, cell_at, cell_word : Out
         What stands before a message.
     store_writes, store_at, store_beat, store_data : Out
@@ -57,10 +57,10 @@ class Drainer(wiring.Component):
         Bytes more in a port.
     credit_soon, credit_stream : Out
         Two cycles before a credit acts: of which out stream.
-    credit_acts, hears, numbers : Out, In(nodes), In
-        A credit acts; the peers that are CONNECTING or UP; the out stream's numbers.
-    credit_raises, credit_at, credit_word : Out
-        The out stream changes.
+    credit_acts, credit_at, credit_told : Out
+        A credit acts: of which out stream, and what it is.
+    hears, credit_heard : In(nodes), Out
+        The peers that are CONNECTING or UP; that of the credit is.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -106,10 +106,9 @@ class Drainer(wiring.Component):
                 "credit_stream": Out(of.stream_bits),
                 "credit_acts": Out(1),
                 "hears": In(of.nodes),
-                "numbers": In(of.numbers),
-                "credit_raises": Out(1),
                 "credit_at": Out(of.stream_bits),
-                "credit_word": Out(of.numbers),
+                "credit_told": Out(NUMBER_BITS),
+                "credit_heard": Out(1),
                 "clear": In(1),
                 "clear_addr": In(range(of.initial)),
             }
@@ -124,7 +123,8 @@ class Drainer(wiring.Component):
         m.submodules.parked = parked = Ram(of.cell_bits, of.streams * WINDOW)
 
         state = Signal(DrainState)
-        entry, cell, length = Signal(of.journal), Signal(of.cell_bits), Signal(of.length_bits)
+        entry, length = Signal(of.journal), Signal(of.length_bits)
+        cell, kept_cell, comes, come = Signal(of.cell_bits), Signal(of.cell_bits), Signal(), Signal()
         cls, long = Signal(form.class_bits), Signal()
         header = Signal(of.header)
         beats_left, headers_left, beat = (
@@ -132,10 +132,10 @@ class Drainer(wiring.Component):
             Signal(range(header_beats + 1)),
             Signal(max(1, of.beat_bits)),
         )
-        settles, places = Signal(), Signal()
+        settles, credits_, places = Signal(), Signal(), Signal()  # of a message of the NI
         busy = Signal()  # the placer
-        # Entries of the journal and its output, and whether they are as many as those for which runs wait, or more.
-        entries, some, many = Signal(range(records + 6)), Signal(), Signal()
+        # Entries in the memory of the journal, and whether they are so many that runs wait; one goes to its output.
+        entries, high, refills = Signal(range(records + 5)), Signal(), Signal()
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
@@ -145,8 +145,8 @@ class Drainer(wiring.Component):
             journal.i.valid.eq(self.enters),
             journal.i.payload.eq(self.entry),
             self.journal_empty.eq(journal.empty),
-            # Its level: but for what its output holds.
-            self.journal_high.eq(Mux(journal.o.valid, many, some)),
+            self.journal_high.eq(high),
+            refills.eq(entries.any() & (~journal.o.valid | pops)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
             is_run.eq(head.kind == EntryKind.RUN),
             is_own.eq(head.kind == EntryKind.OWN),
@@ -156,22 +156,29 @@ class Drainer(wiring.Component):
             whole.eq(Mux(is_own, self.own_length, offered.length)),
             beats.eq(of.payload_flits(whole)),
             is_long.eq(offered.length >= of.header_bytes),
-            self.free_port.eq(head.index),
+            # That of a message to the own node is needed a cycle sooner, and its port is known long before.
+            self.free_port.eq(Mux(journal.o.valid & (head.kind == EntryKind.PLACE), head.index, self.own_header.dport)),
             self.free_takes.eq(pops & ((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))),
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
-        m.d.sync += [settles.eq(0), entries.eq(entries + self.enters - pops)]
-        with m.If(self.enters != pops):
+        # The cell that was taken comes two cycles later, to the own node one.
+        m.d.comb += cell.eq(Mux(come, self.free_cell, kept_cell))
+        m.d.sync += [
+            kept_cell.eq(cell),
+            comes.eq(self.free_takes & ~is_own),
+            come.eq(comes | (self.free_takes & is_own)),
+        ]
+        m.d.sync += [settles.eq(0), credits_.eq(0)]
+        with m.If(self.enters != refills):
             m.d.sync += [
-                flag.eq(Mux(pops, entries > least, entries >= least - 1))
-                for flag, least in ((some, MOST_WAITING), (many, MOST_WAITING + 1))
+                entries.eq(entries + Mux(refills, -1, 1)),
+                high.eq(Mux(refills, entries > MOST_WAITING, entries >= MOST_WAITING - 1)),
             ]
         with m.Switch(state):
             with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [
                     entry.eq(head),
-                    cell.eq(self.free_cell),
                     cls.eq(Mux(is_own, self.own_cls, offered.cls)),
                     length.eq(Mux(is_own, whole, whole - of.header_bytes)),
                     long.eq(is_long),
@@ -179,9 +186,9 @@ class Drainer(wiring.Component):
                 ]
                 with m.If(is_own):
                     m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
-                    with m.If(beats.any()):
+                    with m.If(whole.any()):
                         m.d.sync += state.eq(DrainState.BODY)
-                with m.Elif(beats.any()):
+                with m.Elif(whole.any()):
                     m.d.sync += [
                         state.eq(DrainState.HEADER),
                         headers_left.eq(Mux(is_long, header_beats, beats)),
@@ -199,6 +206,7 @@ class Drainer(wiring.Component):
                     with m.If(headers_left == 1):
                         m.d.sync += [
                             settles.eq(long),
+                            credits_.eq(long),
                             state.eq(Mux(beats_left.any(), DrainState.BODY, DrainState.IDLE)),
                         ]
             with m.Case(DrainState.BODY):
@@ -219,7 +227,7 @@ class Drainer(wiring.Component):
         m.d.comb += [
             places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
             self.own_pops.eq(own_body),
-            self.own_ends.eq((own_body & last) | (pops & is_own & ~beats.any())),
+            self.own_ends.eq((own_body & last) | (pops & is_own & ~self.own_length.any())),
             self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
             self.store_at.eq(Cat(beat[: of.beat_bits], cell, entry.index)),
             self.store_data.eq(Mux(own_body, own_beat & Cat(*(byte.replicate(8) for byte in kept)), from_ni)),
@@ -252,7 +260,7 @@ class Drainer(wiring.Component):
         run = {"source": of.node_bits, "index": of.port_bits, "seq": NUMBER_BITS, "count": COUNT_BITS, "mask": 16}
         first = {name: Signal(bits, name=f"first_{name}") for name, bits in run.items()}
         left = {name: Signal(bits, name=f"left_{name}") for name, bits in run.items()}
-        asked = Signal(NUMBER_BITS)
+        asked, place, held = Signal(PLACE_BITS), Signal(PLACE_BITS), Signal()
         popped_run = pops & (head.kind == EntryKind.RUN)
         follows = goes & ~is_own
         m.d.comb += [
@@ -265,12 +273,16 @@ class Drainer(wiring.Component):
             parked.read_addr.eq(
                 Mux(
                     busy,
-                    Cat(asked[:4], of.stream(left["source"], left["index"])),
+                    Cat(asked, of.stream(left["source"], left["index"])),
                     Cat(first["seq"][:4], of.stream(first["source"], first["index"])),
                 )
             ),
         ]
-        m.d.sync += asked.eq(Mux(busy, asked, first["seq"]) + 1)
+        m.d.sync += [
+            asked.eq(Mux(busy, asked, first["seq"]) + 1),
+            place.eq(Mux(busy, place + 1, first["seq"])),
+            held.eq(left["mask"].bit_select(place, 1)),  # whether that which acts next is held
+        ]
         with m.If(begins):
             m.d.sync += [busy.eq(1), warm.eq(1), *(left[name].eq(first[name]) for name in run)]
         with m.Elif(busy):
@@ -287,7 +299,7 @@ class Drainer(wiring.Component):
         m.d.comb += [
             appended_now.eq(goes & places),
             index.eq(Mux(acts, left["index"], entry.index)),
-            self.appends.eq(appended_now | (acts & left["mask"].bit_select(left["seq"][:PLACE_BITS], 1))),
+            self.appends.eq(appended_now | (acts & held)),
             self.append_port.eq(index),
             self.append_word.cell.eq(Mux(acts, parked.read_data, cell)),
             self.append_word.gap.eq(gap),
@@ -297,8 +309,6 @@ class Drainer(wiring.Component):
         self._gaps(m, gap, index, writes=acts | goes)
 
         # The credit of a message's header.
-        numbers = self.numbers
-        beyond = Signal(NUMBER_BITS)
         if header_beats == 1:
             soon, whose = pops & ~is_run & ~popped_own & is_long, head
         else:
@@ -306,16 +316,10 @@ class Drainer(wiring.Component):
         m.d.comb += [
             self.credit_soon.eq(soon),
             self.credit_stream.eq(of.stream(whose.source, whose.q)),
-            self.credit_acts.eq(settles & ~is_own),
-            beyond.eq(entry.credit - numbers.next),
+            self.credit_acts.eq(credits_),
             self.credit_at.eq(of.stream(entry.source, entry.q)),
-            self.credit_word.eq(numbers),
-            self.credit_word.left.eq(beyond),
-            self.credit_word.stuck.eq(numbers.open[-1]),
-            self.credit_word.asked.eq(0),
-            self.credit_raises.eq(
-                self.credit_acts & self.hears.bit_select(entry.source, 1) & raised(beyond, numbers.left)
-            ),
+            self.credit_told.eq(entry.credit),
+            self.credit_heard.eq(self.hears.bit_select(entry.source, 1)),
         ]  # fmt: skip
         return m
 

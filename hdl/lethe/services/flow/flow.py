@@ -15,6 +15,7 @@ from .control import ControlIn, ControlOut, Notices
 from .drainer import Drainer
 from .jobs import Jobs
 from .layouts import NUMBER_BITS, Layouts
+from .limits import Limits
 from .messages import MessagesOut
 from .peers import Peers
 from .ports import Ports
@@ -48,6 +49,7 @@ class Flow(ServiceUnit):
         m.submodules.reader = reader = PortReader(of, port)
         m.submodules.ports = ports = Ports(of)
         m.submodules.peers = peers = Peers(of, port)
+        m.submodules.limits = limits = Limits(of)
         m.submodules.rows = rows = Rows(of)
         m.submodules.notices = notices = Notices(of)
         m.submodules.told = told = ControlOut(of)
@@ -65,19 +67,21 @@ class Flow(ServiceUnit):
 
         wires: dict[str, Value] = {
             "node": self.node, "incarnation": self.incarnation, "boot": self.boot, "ready": ready, "silent": ~quiet,
+            "silent_soon": ~quiet & ~(ready & (silence == system.flow_silence - 1)),
             "open": ready & ~above.quiesce, "clear": ~walked, "clear_addr": walk, "receive_mask": above.receive_mask,
             "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
             "accepts_below": below.accepted.valid, "control_open": below.send_control.ready,
             "enters": acceptance.accept_enters | messages.own_enters | jobs.run_enters,
+            # Whose turn it is, is known before it is known whether there is one.
             "entry": Mux(
-                acceptance.accept_enters,
+                acceptance.accept_now,
                 acceptance.accept_entry,
-                Mux(messages.own_enters, messages.own_entry, jobs.run_entry),
+                Mux(jobs.job_acts, jobs.run_entry, messages.own_entry),
             ),
-            **self._tables(m, of, acceptance, drainer, messages, rows, jobs, walked, walk),
+            **self._tables(m, of, acceptance, drainer, limits, messages, rows, jobs, walked, walk),
         }  # fmt: skip
         self._join(
-            m, (messages, acceptance, drainer, reader, ports, peers, rows, notices, told, heard, jobs), wires
+            m, (messages, acceptance, drainer, limits, reader, ports, peers, rows, notices, told, heard, jobs), wires
         )  # fmt: skip
 
         # The ports above and below.
@@ -148,14 +152,14 @@ class Flow(ServiceUnit):
                 *(below.cancel.payload[name].eq(above.cancel.payload[name]) for name in ("slot", "generation")),
                 above.cancel.ready.eq(below.cancel.ready),
             ]
-        return self._trace(acceptance, drainer, reader, ports, messages, peers, jobs)
+        return self._trace(acceptance, drainer, limits, reader, ports, messages, peers, jobs)
 
-    def _tables(self, m, of, acceptance, drainer, messages, rows, jobs, walked, walk) -> dict[str, Value]:
+    def _tables(self, m, of, acceptance, drainer, limits, messages, rows, jobs, walked, walk) -> dict[str, Value]:
         """What is kept of every stream, and what of it each block sees."""
         # No attempt is made behind a write of another: what is written in the cycle before it, it needs not see.  The
         # ends are those of jobs, which ask for them when nothing has been written for long.
         m.submodules.numbers = numbers = Table(
-            of.numbers, of.streams, ("attempt", "late"), early=("attempt",), init=of.new_numbers
+            of.numbers, of.streams, ("attempt", "late"), early=("attempt",), late=True, init=of.new_numbers
         )
         m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
         m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
@@ -169,7 +173,8 @@ class Flow(ServiceUnit):
             numbers.attempt_addr.eq(messages.attempt_stream),
             numbers.late_addr.eq(late),
             ends.late_addr.eq(jobs.job_ends_at),
-            numbers.write_en.eq(messages.attempt_writes | drainer.credit_raises | jobs.job_numbers_writes),
+            # A credit is written whether it raises the limit or not: that is known late.
+            numbers.write_en.eq(messages.attempt_writes | drainer.credit_acts | jobs.job_numbers_writes),
             ends.write_en.eq(jobs.job_ends_writes),
             ends.write_addr.eq(jobs.job_at),
             ends.write.eq(jobs.job_ends_word),
@@ -187,11 +192,13 @@ class Flow(ServiceUnit):
         ]
         # Whose turn it is, is known before it is known whether it writes.
         with m.If(drainer.credit_acts):
-            m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(drainer.credit_word)]
+            m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(numbers.late)]
         with m.Elif(jobs.job_steps):
             m.d.comb += [numbers.write_addr.eq(jobs.job_at), numbers.write.eq(jobs.job_numbers)]
         with m.Else():
             m.d.comb += [numbers.write_addr.eq(messages.attempt_stream), numbers.write.eq(messages.attempt_word)]
+        with m.If(limits.raises):
+            m.d.comb += numbers.write.eq(limits.raised_word)
         return {
             "attempt_numbers": numbers.attempt, "numbers": numbers.late, "ends": ends.late,
             "accept_in": receiving.now, "merge_expected": expected.merge,
@@ -209,7 +216,7 @@ class Flow(ServiceUnit):
                 if member.is_port and member.flow != Out:
                     m.d.comb += getattr(block, name).eq(wires[name])
 
-    def _trace(self, acceptance, drainer, reader, ports, messages, peers, jobs) -> ServiceTrace:
+    def _trace(self, acceptance, drainer, limits, reader, ports, messages, peers, jobs) -> ServiceTrace:
         above, of_carry = self.above, messages.transfer_row
         record, accepted = messages.record_shown, self.below.accepted
         got, gone, ended = above.deliver.payload, reader.flushed_word, above.completion.payload
@@ -317,7 +324,7 @@ class Flow(ServiceUnit):
             pulses=(
                 messages.admitted, messages.refused, carried, acceptance.shown_commit, acceptance.shown_ignored,
                 drainer.appends, took, reader.flushed, completed, jobs.shown_told, jobs.shown_heard, ports.turns,
-                peers.changes, jobs.control_ignored, drainer.credit_raises,
+                peers.changes, jobs.control_ignored, limits.raises & drainer.credit_acts,
             ),
             reset=Event.FLOW_RESET,
             lost=ports.all_used,

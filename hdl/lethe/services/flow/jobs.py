@@ -7,7 +7,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
-from lethe.lib.first import first_of, lowest_of
+from lethe.lib.first import before, lowest_of, turn_of
 from lethe.lib.queue import step
 from lethe.ni.watch import padded
 from lethe.spec.events import Cause, Status
@@ -15,13 +15,25 @@ from lethe.spec.ports import HostPort
 from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code
 from lethe.spec.services.flow import In as Source
-from lethe.spec.services.flow import Out as Peer
 from lethe.spec.trace import WORD_BITS
 
-from .acceptance import behind, passing
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, Operation, ahead, control_fields, raised
+from .acceptance import behind, one_added, passing
+from .layouts import (
+    COUNT_BITS,
+    LEAST_CREDIT,
+    NUMBER_BITS,
+    PLACE_BITS,
+    STATE_BITS,
+    EntryKind,
+    Layouts,
+    Operation,
+    PeerState,
+    ahead,
+    at_most,
+    control_fields,
+    either,
+)  # fmt: skip
 from .ports import MOST_ROOM
-from .rows import LEAST_CREDIT
 
 __all__ = ["Jobs"]
 
@@ -57,12 +69,6 @@ class Phase(enum.Enum, shape=3):
     LAST = 4
 
 
-class Aim(enum.Enum, shape=2):
-    OPEN = 0
-    UP = 1
-    CLOSE = 2
-
-
 def _turned(m: Module, bits, places) -> Value:
     """Bits turned to the left by so many places: those that leave at the top come in at the bottom."""
     for stage, by in enumerate(places):
@@ -94,6 +100,8 @@ class Jobs(wiring.Component):
         A data message acts in three cycles, in two, in this; a credit in two.
     job_acts, job_steps : Out(1)
         A job makes a step in this cycle; so, one that may change peers, sockets and numbers.
+    job_acting, job_waits : Out(1)
+        A job makes a step in this cycle, unless it is one that waits while the journal's level is high.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -109,7 +117,7 @@ class Jobs(wiring.Component):
             {
                 "node": In(of.node_bits), "boot": In(32), "ready": In(1), "silent": In(1),
                 "accept_reads": In(1), "mark_soon": In(1), "accept_now": In(1), "credit_soon": In(1),
-                "job_acts": Out(1), "job_steps": Out(1),
+                "job_acts": Out(1), "job_steps": Out(1), "job_acting": Out(1), "job_waits": Out(1),
                 "completion": In(stream.Signature(below["completion"])),
                 "set": In(stream.Signature(up["set"])), "answer": Out(up["answer"]),
                 "cancel": Out(stream.Signature(below["cancel"])),
@@ -119,19 +127,21 @@ class Jobs(wiring.Component):
                 "ended_carried": In(1), "ended_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
-                "told_forgets": Out(1),
+                "forgotten_slot": Out(of.slot_bits), "told_forgets": Out(1),
                 # Streams.
                 "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
                 "job_ends_at": Out(of.stream_bits), "ends": In(of.ends),
                 "job_numbers_writes": Out(1), "job_ends_writes": Out(1), "job_at": Out(of.stream_bits),
                 "job_numbers": Out(of.numbers), "job_ends_word": Out(of.ends),
                 "job_in_stream": Out(of.stream_bits), "accept_in": In(of.receiving),
+                "accept_writes": In(1), "accept_at": In(of.stream_bits), "accept_gap": In(NUMBER_BITS),
                 "job_in_writes": Out(1), "job_in_at": Out(of.stream_bits), "job_in_word": Out(of.receiving),
                 # Peers.
                 "job_peer": Out(of.node_bits), "peer_out": In(of.out), "peer_in": In(of.in_), "peer_life": In(of.life),
                 "peer_lives": In(1), "was_sought": In(1), "was_moved": In(1),
-                "state_writes": Out(1), "state_word": Out(3), "wanted_writes": Out(1),
-                "wanted_word": Out(3), "kept_writes": Out(1), "kept_word": Out(of.kept), "map_writes": Out(1),
+                "state_writes": Out(1), "state_word": Out(STATE_BITS), "wanted_writes": Out(1),
+                "wanted_word": Out(3), "wanted_some": Out(1), "kept_writes": Out(1), "kept_word": Out(of.kept),
+                "map_writes": Out(1),
                 "map_word": Out(of.ports), "learns": Out(1), "learnt": Out(sum(of.learnt.values())), "unblocks": Out(1),
                 "leaves": Out(1), "resets": Out(1), "source_writes": Out(1), "source_word": Out(of.source),
                 "source_knows": Out(1), "source_known": Out(of.known),
@@ -149,8 +159,10 @@ class Jobs(wiring.Component):
                 "job_completes": Out(1), "job_completion": Out(up["completion"]), "job_leaves": Out(1),
                 "job_q": Out(of.port_bits), "job_length": Out(of.length_bits), "send_limits": Out(1),
                 # Ports.
-                "binds": Out(1), "unbinds": Out(1), "limits": Out(1), "set_index": Out(of.port_bits),
-                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "empties": In(1),
+                "names": Out(1), "binds": Out(1), "binds_if_last": Out(1), "unbinds": Out(1), "limits": Out(1),
+                "set_index": Out(of.port_bits),
+                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "fetches": In(1),
+                "fetches_last": In(1),
                 "fetched_port": In(of.port_bits), "congested": In(of.ports),
                 "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
                 "job_room": In(range(MOST_ROOM + 1)),
@@ -158,7 +170,7 @@ class Jobs(wiring.Component):
                 "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
                 # What is seen.
                 "jobs_idle": Out(1), "shown_told": Out(1), "shown_heard": Out(1), "control_shown": Out(3),
-                "extra_shown": Out(16), "control_ignored": Out(1), "window_raises": Out(1),
+                "extra_shown": Out(16), "control_ignored": Out(1), "job_raises": Out(1), "job_credit": Out(NUMBER_BITS),
             }
         )  # fmt: skip
 
@@ -171,20 +183,13 @@ class Jobs(wiring.Component):
         self._compares(m)
         self._intents(m)
         self._words(m)
-        with m.If(self._plans), m.Switch(self._job):
-            with m.Case(Job.COMPLETION):
-                self._completion(m)
-            with m.Case(Job.CONTROL):
-                self._control(m)
-            with m.Case(Job.TICK):
-                self._tick(m)
-            with m.Case(Job.SEND):
-                self._send(m)
-            with m.Case(Job.PROBE):
-                self._probe(m)
-            with m.Case(Job.TASK):
-                self._task_job(m)
-        self._common(m)
+        for job, plans in (
+            (Job.COMPLETION, self._completion), (Job.CONTROL, self._control), (Job.TICK, self._tick),
+            (Job.SEND, self._send), (Job.PROBE, self._probe), (Job.TASK, self._task_job),
+        ):  # fmt: skip
+            self._soon = self._plans_of[job]
+            plans(m)
+        self._plans_meet(m)
         self._acts(m)
         self._set(m)
         return m
@@ -193,12 +198,13 @@ class Jobs(wiring.Component):
 
     def _choose(self, m):
         of = self._layouts
-        self._busy, self._job, last = Signal(), Signal(Job), Signal(3, init=7)
+        # Of the jobs the one that is under way; those behind the one that began last.
+        self._busy, self._on, later = Signal(), Signal(len(Job)), Signal(len(Job))
         self._peer, self._index, self._q = Signal(of.node_bits), Signal(of.port_bits), Signal(of.port_bits)
         self._code, self._seq, self._carried = Signal(3), Signal(NUMBER_BITS), Signal()
         self._map, self._length, self._credit = Signal(16), Signal(of.length_bits), Signal(NUMBER_BITS)
         self._probed, self._of_control, self._within_soon = Signal(), Signal(), Signal()
-        self._comes_up, self._hears_void = Signal(), Signal()
+        self._hears_void = Signal()
         self._ending = Signal(self._shapes[1]["completion"])
         # Tick: the walk.  Probe: what is under way.  Cancel: the pointer.  Task.
         self._walking, self._walk_node = Signal(), Signal(of.node_bits)
@@ -207,13 +213,13 @@ class Jobs(wiring.Component):
         self._probing, self._probe_node = Signal(), Signal(of.node_bits)
         self._last_probed = Signal(of.node_bits, init=of.nodes - 1)
         longest = max(of.system.flow_silence, PAUSE << DOUBLINGS)
-        self._pause, self._failures = Signal(range(longest + 1)), Signal(range(DOUBLINGS + 1))
+        self._pause, self._paused = Signal(range(longest + 1)), Signal()
+        self._failures = Signal(range(DOUBLINGS + 1))
         self._pointer = Signal(of.slot_bits)
         self._phase, self._flushed = Signal(Phase), Signal(of.port_bits)
         task = data.StructLayout(
             {
-                "aim": Aim, "node": of.node_bits, "boot": 32, "round": 8,
-                **of.learnt, "sweep": 1,
+                "opens": 1, "comes_up": 1, "node": of.node_bits, "boot": 32, "round": 8, **of.learnt, "sweep": 1,
             }
         )  # fmt: skip
         self._task = Signal(task)
@@ -222,9 +228,7 @@ class Jobs(wiring.Component):
         # b.  What a job may be about is kept as of this cycle.
         sends = ~self.silent & self.control_idle & self.control_open
         candidates = self.seeks | self.mute
-        paused = Signal()
-        m.d.comb += paused.eq(self._pause.any())
-        ask = Signal(8)
+        ask, turn, begins = Signal(len(Job)), Signal(len(Job)), Signal()
         m.d.comb += ask.eq(
             Cat(
                 self.completion.valid,
@@ -232,27 +236,26 @@ class Jobs(wiring.Component):
                 self.set.valid,
                 self._walking | self._asked.any(),
                 sends & self.tell_valid,
-                sends & ~self._probing & ~paused & candidates.any(),
+                sends & ~self._probing & ~self._paused & candidates.any(),
                 ~self.cancel.valid & self.fled,
                 (self._phase == Phase.FLUSH) | (self._phase == Phase.ROWS) | (self._phase == Phase.LAST),
             )
         )
-        first, statements = first_of(ask, last)
-        begins, chosen = Signal(), Signal(3)
-        m.d.comb += [*statements, chosen.eq(first), begins.eq(self.ready & ~self._busy & ask.any())]
+        m.d.comb += [turn.eq(turn_of(ask, later)), begins.eq(self.ready & ~self._busy & ask.any())]
         completion = self.completion.payload
-        self._begins, self._chosen = begins, chosen
+        self._begins, self._turn = begins, turn
+        may_begin = self.ready & ~self._busy
         m.d.comb += [
             self.ended_slot.eq(completion.slot),
-            self.completion.ready.eq(begins & (chosen == Job.COMPLETION.value)),
+            self.completion.ready.eq(may_begin & turn[Job.COMPLETION.value]),
             self.row_ends.eq(self.completion.ready),
-            self.tell_pops.eq(begins & (chosen == Job.SEND.value)),
+            self.tell_pops.eq(may_begin & turn[Job.SEND.value]),
         ]
         row, control, tell = (Signal.like(member) for member in (self.ended_row, self.ended_control, self.tell))
         sought, asked_for = Signal(of.nodes), Signal(NUMBER_BITS)
         with m.If(~self._busy):
             m.d.sync += [
-                self._job.eq(chosen),
+                self._on.eq(turn),
                 row.eq(self.ended_row),
                 control.eq(self.ended_control),
                 tell.eq(self.tell),
@@ -262,36 +265,41 @@ class Jobs(wiring.Component):
                 sought.eq(candidates),
             ]
         with m.If(begins):
-            m.d.sync += [self._busy.eq(1), last.eq(chosen)]
+            m.d.sync += self._busy.eq(1)
 
         # b+1: of whom and what it is; from then on the tables of streams are asked for it.
         chooses, probes, peer = Signal(), Signal(), Signal(of.node_bits)
         self._peer_now, self._index_now, self._q_now = peer, Signal(of.port_bits), Signal(of.port_bits)
         of_control = self._ending.slot >= of.data_slots
-        m.d.comb += self._q_now.eq(Mux((self._job == Job.COMPLETION) & ~of_control, row.q, self._index_now))
-        with m.Switch(self._job):
-            with m.Case(Job.COMPLETION):
-                m.d.comb += [
-                    peer.eq(Mux(of_control, control.node, row.node)),
-                    self._index_now.eq(Mux(of_control, control.index, row.index)),
-                ]
-            with m.Case(Job.CONTROL):
-                m.d.comb += [peer.eq(self.heard_source), self._index_now.eq(self.word[CODE_BITS:])]
-            with m.Case(Job.SET):
-                m.d.comb += self._index_now.eq(self.set.payload.index)
-            with m.Case(Job.TICK):
-                m.d.comb += peer.eq(self._walk_node)
-            with m.Case(Job.SEND):
-                m.d.comb += [peer.eq(tell.node), self._index_now.eq(tell.index)]
-            with m.Case(Job.TASK):
-                m.d.comb += [peer.eq(self._task.node), self._index_now.eq(self._flushed)]
-        m.d.sync += [chooses.eq(begins), probes.eq(chooses & (self._job == Job.PROBE))]
+        ended, heard, told = (self._is(job) for job in (Job.COMPLETION, Job.CONTROL, Job.SEND))
+        m.d.comb += [
+            self._q_now.eq(Mux(ended & ~of_control, row.q, self._index_now)),
+            peer.eq(
+                either(
+                    (ended & of_control, control.node), (ended & ~of_control, row.node), (heard, self.heard_source),
+                    (self._is(Job.TICK), self._walk_node), (told, tell.node), (self._is(Job.TASK), self._task.node),
+                )
+            ),
+            self._index_now.eq(
+                either(
+                    (ended & of_control, control.index), (ended & ~of_control, row.index),
+                    (heard, self.word[CODE_BITS : CODE_BITS + of.port_bits]),
+                    (self._is(Job.SET), self.set.payload.index), (told, tell.index),
+                    (self._is(Job.TASK), self._flushed),
+                )
+            ),
+        ]  # fmt: skip
+        m.d.sync += [chooses.eq(begins), probes.eq(chooses & (self._is(Job.PROBE)))]
+        code = Mux(ended, control.code, tell.code)
+        self._of_code = {kind: Signal(name=f"of_{kind.name.lower()}") for kind in Code}
         with m.If(chooses):
             m.d.sync += [
+                later.eq(Cat(before(self._on, i) for i in range(len(Job)))),
                 self._peer.eq(peer),
                 self._index.eq(self._index_now),
                 self._q.eq(self._q_now),
-                self._code.eq(Mux(self._job == Job.COMPLETION, control.code, tell.code)),
+                self._code.eq(code),
+                *(self._of_code[kind].eq(code == kind) for kind in self._of_code),
                 self._of_control.eq(of_control),
                 self._seq.eq(Mux(of_control, control.base, row.seq)),
                 self._map.eq(control.map),
@@ -307,61 +315,79 @@ class Jobs(wiring.Component):
         with m.If(probes):
             m.d.sync += [self._peer.eq(lowest_of(among)[1]), self._last_probed.eq(lowest_of(among)[1])]
 
+    def _is(self, job: Job) -> Value:
+        """It is this job that is under way."""
+        return self._on[job.value]
+
     # Steps.
 
     def _steps(self, m):
         of = self._layouts
         most = max(of.ports + 2, of.slots)
         issued = Signal(range(most + 4))
-        coming, now = Signal(), Signal()
+        coming = Signal()
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
-        after = Signal(QUIET)  # cycles after a data message
+        after = Signal(QUIET - 1)  # cycles after a data message
+        waits, acting, steps = Signal(), Signal(), Signal()
         self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
         is_void, is_flush, ends = Signal(), Signal(), Signal()
-        self._voiding, self._flushing, self._ends_job = is_void, is_flush, ends
+        self._voiding, self._flushing, self._acting = is_void, is_flush, acting
         m.d.sync += [
-            is_void.eq((self._job == Job.CONTROL) & self.heard_whole & (code == Code.VOID)),
-            is_flush.eq((self._job == Job.TASK) & (self._phase == Phase.FLUSH)),
+            is_void.eq((self._is(Job.CONTROL)) & self.heard_whole & (code == Code.VOID)),
+            is_flush.eq((self._is(Job.TASK)) & (self._phase == Phase.FLUSH)),
         ]
         goes = Signal()
         m.d.comb += [
-            self._act.eq(now & ~((is_void | is_flush) & self.journal_high) & ~(is_void & after.any())),
+            self._act.eq(acting & ~(waits & self.journal_high)),
             self.job_acts.eq(self._act),
-            self.job_steps.eq(now & ~is_void & ~is_flush),
+            self.job_acting.eq(acting),
+            self.job_waits.eq(waits),
+            self.job_steps.eq(steps),
             goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
             ends.eq(self._act & self._last),
-            self.heard_done.eq((self._job == Job.CONTROL) & ends),
+            self.heard_done.eq((self._is(Job.CONTROL)) & ends),
             self._plans.eq(coming & ~is_void & ~is_flush),
         ]
         m.d.sync += [
-            coming.eq(goes), now.eq(coming), coming_step.eq(issued), step.eq(coming_step),
+            coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
             rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
+            waits.eq(is_void | is_flush), acting.eq(coming & ~(is_void & (self.accept_now | after.any()))),
+            steps.eq(coming & ~is_void & ~is_flush),
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
         with m.If(ends):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), now.eq(0), issued.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), acting.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
 
-        # What is asked for when a step is issued.
-        revived = Signal(of.port_bits)
+        # What is asked for when a step is issued; of the step that is planned, which it is.
+        revived, self._revived = Signal(of.port_bits), Signal(of.port_bits)
+        self._first, self._second, self._within_ports, self._is_ports, self._behind_ports, self._is_slots = (
+            Signal(name=name) for name in ("first", "second", "within_ports", "is_ports", "behind_ports", "is_slots")
+        )
         m.d.comb += [
-            revived.eq(coming_step - Mux(self._job == Job.CONTROL, 2, 1)),
+            revived.eq(issued - Mux(self._is(Job.CONTROL), 2, 1)),
             self.job_ends_at.eq(of.stream(self._peer_now, self._index_now)),
-            self.job_stream.eq(of.stream(self._peer, Mux(self._job == Job.TICK, issued - 1, self._index))),
+            self.job_stream.eq(of.stream(self._peer, Mux(self._is(Job.TICK), issued - 1, self._index))),
             self.job_in_stream.eq(of.stream(self._peer_now, self._q_now)),
-            self.notice_stream.eq(of.stream(self._peer, Mux(coming_step.any(), revived, self._index))),
+            self.notice_stream.eq(of.stream(self._peer, Mux(self._first, self._index, self._revived))),
             self.job_peer.eq(self._peer),
             self.job_port.eq(self._index),
-            self.looked_slot.eq(Mux(self._job == Job.TASK, step, self._pointer)),
+            self.looked_slot.eq(Mux(self._is(Job.TASK), coming_step, self._pointer)),
+            self.forgotten_slot.eq(step),
         ]
+        m.d.sync += [
+            self._revived.eq(revived), self._first.eq(issued == 0), self._second.eq(issued == 1),
+            self._within_ports.eq(at_most(issued, of.ports)), self._is_ports.eq(issued == of.ports),
+            self._behind_ports.eq(issued == of.ports + 1), self._is_slots.eq(issued == of.slots - 1),
+        ]  # fmt: skip
 
     def _walks(self, m):
         """The counters that ask for walks, the pause of the probe, and the phases without jobs."""
         flow = self._layouts.system.flow
         ages, watches = Signal(range(self._layouts.system.flow_silence)), Signal(range(flow.watch))
-        aged, watched = ages == self._layouts.system.flow_silence - 1, watches == flow.watch - 1
+        aged, watched, silence = Signal(), Signal(), self._layouts.system.flow_silence
         wraps, moved, held = Signal(3), Signal(), Signal()
         self._walk_for = Signal(3)
         # What is held while nothing moves may be behind a hole that nobody knows of: its source is asked by a MAP.
@@ -371,13 +397,16 @@ class Jobs(wiring.Component):
         ]
         m.d.sync += moved.eq(self.used_moves | (moved & ~(self.ready & watched)))
         with m.If(self.ready):
-            m.d.sync += [ages.eq(Mux(aged, 0, ages + 1)), watches.eq(Mux(watched, 0, watches + 1))]
+            m.d.sync += [
+                ages.eq(Mux(aged, 0, ages + 1)), aged.eq(ages == silence - 2),
+                watches.eq(Mux(watched, 0, watches + 1)), watched.eq(watches == flow.watch - 2),
+            ]  # fmt: skip
         m.d.sync += self._asked.eq(self._asked | wraps)
-        begins_walk = self._begins & ~self._walking & (self._chosen == Job.TICK.value)
+        begins_walk = self._begins & ~self._walking & self._turn[Job.TICK.value]
         with m.If(begins_walk):
             m.d.sync += [self._walking.eq(1), self._walk_for.eq(self._asked), self._asked.eq(wraps)]
-        with m.If(self._pause.any()):
-            m.d.sync += self._pause.eq(self._pause - 1)
+        with m.If(self._paused):
+            m.d.sync += [self._pause.eq(self._pause - 1), self._paused.eq(self._pause != 1)]
 
         task = self._task
         with m.Switch(self._phase), m.Case(Phase.SWEEP):
@@ -394,7 +423,7 @@ class Jobs(wiring.Component):
 
         All of this changes by jobs only, but for an in stream, to which nothing comes in the cycles before a VOID acts.
         """
-        self._heard = heard = self._job == Job.CONTROL
+        self._heard = heard = self._is(Job.CONTROL)
         single = ~heard & ~self._of_control
         void = control_fields(Code.VOID, self.word)
 
@@ -443,20 +472,24 @@ class Jobs(wiring.Component):
         # x−1: what passes.
         done = Signal(WINDOW)
         m.d.comb += done.eq(first | names)
-        run, *stop = passing(m, "finished", done, floor)
+        start_of = (1 << floor[:PLACE_BITS])[:WINDOW]
+        run, stops, goes_beyond = passing(m, "finished", done, start_of, one_added(done, floor))
         self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
         after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
+        stop, beyond = Signal(WINDOW), Signal()
         m.d.sync += [
             after.eq(done & ~run),
             rest.eq(second & ~run & ~Mux(heard, 0, names)),
             these.eq(names),
             self._within.eq(self._within_soon),
-            self._lowest.eq(behind(floor, *stop)),
+            stop.eq(stops),
+            beyond.eq(goes_beyond),
             base.eq(floor),
         ]
 
-        self._after, self._rest, self._these = after, rest, these
-        m.d.comb += self._passed.eq(self._lowest - base)
+        self._after, self._rest, self._these, self._passes = after, rest, these, Signal()
+        m.d.sync += self._passes.eq((done & start_of).any())
+        m.d.comb += [self._lowest.eq(behind(base, stop, beyond)), self._passed.eq(self._lowest - base)]
 
     def _compares(self, m):
         """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
@@ -472,19 +505,26 @@ class Jobs(wiring.Component):
         self._reached = Mux(some, ((WINDOW - 1) - below - floor)[:PLACE_BITS] + 2, 1)
         fields = {kind: control_fields(kind, word) for kind in CONTROL_WORDS}
         ping, pong = fields[Code.PING], fields[Code.PONG]
-        code = word[:CODE_BITS]
+        code, ending = word[:CODE_BITS], self._ending
+        is_boot, is_own = in_.boot == ping["boot"], life.boot == pong["own"]
         named = {
             "good": self.heard_whole & (code >= min(Code)) & (code <= max(Code)),
-            "later": ping["boot"] > in_.boot,
-            "same": in_.boot == ping["boot"],
-            "goes_on": ahead(ping["round"], in_.round),
-            "repeats": ping["round"] == in_.round,
+            **{f"says_{kind.name.lower()}": self.heard_whole & (code == kind) for kind in Code},
+            "newer": ~in_.known | (ping["boot"] > in_.boot) | (is_boot & ahead(ping["round"], in_.round)),
+            "repeats": is_boot & (ping["round"] == in_.round),
             "reborn": life.known & (life.boot != ping["boot"][:15]),
             "ours": (pong["boot"] == self.boot) & (pong["round"] == out.round),
-            "differs": life.boot != pong["own"],
+            "differs": ~is_own,
+            "stays": ~life.known | is_own,
             "probes": self._probing & (self._probe_node == self._peer),
             "some_void": self.ends.void.any(),
             "maps": fields[Code.MAP]["map"][: self._layouts.ports] != out.map,
+            "accepted": ending.status == Status.ACCEPTED,
+            "restarted": ending.cause == Cause.RESTARTED,
+            "cancelled": ending.cause == Cause.CANCELLED,
+            "own": self._peer == self.node,
+            "aged": in_.age == MOST_AGE,
+            "has_index": fields[Code.WINDOW]["index"] < self._layouts.ports,
         }
         for name, value in named.items():
             setattr(self, f"_{name}", register := Signal(name=name))
@@ -493,213 +533,179 @@ class Jobs(wiring.Component):
     # x−1: what a job is to do, of what none but jobs change.  It is in registers in x.
 
     def _intents(self, m):
-        of, out, in_ = self._layouts, self.peer_out, self.peer_in
         shapes = {
+            # What the peer becomes, what is learnt of it; its source likewise; and what is kept of both.
+            "comes_up": 1, "connects": 1, "leaves": 1, "errs": 1, "wanted_word": 3, "wanted_some": 1, "map_writes": 1,
+            "learns": 1,
+            "unblocks": 1, "kept_writes": 1, "hears": 1, "unhears": 1, "pongs": 1, "unpongs": 1, "ages": 1, "unages": 1,
+            "opens": 1, "mutes": 1, "closes": 1, "wears": 1, "source_knows": 1, "life_writes": 1, "lives_more": 1,
+            "lives_less": 1, "notices": 1,
             # Members of this block.
-            "state_writes": 1, "state_word": 3, "wanted_writes": 1, "wanted_word": 3, "kept_writes": 1,
-            "kept_word": of.kept, "map_writes": 1, "map_word": of.ports, "learns": 1, "unblocks": 1, "leaves": 1,
-            "resets": 1, "source_writes": 1, "source_word": of.source, "source_knows": 1, "life_writes": 1,
-            "lives_more": 1, "lives_less": 1, "notices": 1, "job_completes": 1, "told_forgets": 1, "tells": 1,
-            "control_ignored": 1, "shown_heard": 1,
+            "job_completes": 1, "told_forgets": 1, "tells": 1, "control_ignored": 1, "shown_heard": 1,
             # What is done in x.
-            "operation": Operation, "notice_code": 3, "notice_index": of.port_bits, "last": 1, "code": 3,
+            "operation": Operation, "notice_code": 3, "revives": 1, "last": 1, "code": 3,
             "finishes": 1, "voids": 1, "tells_credit": 1, "raises": 1, "clears": 1,
-            "begins_task": 1, "task": self._task.shape(), "ends_task": 1, "ends_rows": 1,
-            "ends_probe": 1, "probe_good": 1, "connects": 1,
+            "aims_open": 1, "aims_up": 1, "aims_close": 1, "ends_task": 1, "ends_rows": 1,
+            "ends_probe": 1, "probe_good": 1,
             # What depends on what attempts and messages may change meanwhile.
             "if_connecting": 1, "if_within": 1, "if_ahead": 1, "if_probed": 1, "surely": 1, "if_moved": 1,
             "marks_map": 1, "ticks": 1, "sets": 1, "cancels": 1, "forgets": 1, "walked": 1,
         }  # fmt: skip
-        self._soon: dict[str, Any] = {name: Signal(shape, name=f"{name}_soon") for name, shape in shapes.items()}
+        self._shapes_of_plans = shapes
+        self._plans_of: dict[Job, dict[str, Any]] = {
+            job: {name: Signal(shape, name=f"{name}_of_{job.name.lower()}") for name, shape in shapes.items()}
+            for job in Job
+        }
         self._planned: dict[str, Any] = {name: Signal(shape, name=f"{name}_planned") for name, shape in shapes.items()}
-        soon = self._soon
-        m.d.sync += [self._planned[name].eq(soon[name]) for name in shapes]
-        # What is issued behind the last step does nothing.
-        words = ("state_word", "wanted_word", "kept_word", "map_word", "source_word", "notice_code", "notice_index")
-        with m.If(self._ends_job):
-            m.d.sync += [self._planned[name].eq(0) for name in shapes if name not in (*words, "code", "task")]
-        self._is_up, self._connecting = out.state == Peer.UP, out.state == Peer.CONNECTING
-        self._first = self._step == 0
-        m.d.comb += [
-            *(soon["kept_word"][name].eq(out[name]) for name in of.kept.members),
-            *(soon["source_word"][name].eq(in_[name]) for name in of.source.members),
-            soon["notice_index"].eq(self._index),
-            soon["notice_code"].eq(self._code),
-            soon["last"].eq(1),
-            soon["task"].node.eq(self._peer),
-            soon["sets"].eq(self._plans & (self._job == Job.SET)),
-            soon["cancels"].eq(self._plans & (self._job == Job.CANCEL)),
-        ]
+        state = self.peer_out.state
+        self._is_up, self._connecting, self._down, self._leaving, self._error = (
+            peer.of(state)
+            for peer in (PeerState.UP, PeerState.CONNECTING, PeerState.DOWN, PeerState.LEAVING, PeerState.ERROR)
+        )
+        self._is_open, self._mute = (self.peer_in.state[kind - 1] for kind in (Source.OPEN, Source.MUTE))
+        for job, plans in self._plans_of.items():
+            m.d.comb += plans["last"].eq(1)
+            if job in (Job.COMPLETION, Job.SEND):
+                m.d.comb += plans["notice_code"].eq(self._code)
+        m.d.comb += [self._plans_of[Job.SET]["sets"].eq(1), self._plans_of[Job.CANCEL]["cancels"].eq(1)]
+
+    def _plans_meet(self, m):
+        """What is planned is what the job that is under way plans; what is issued behind the last step does nothing."""
+        for name in self._shapes_of_plans:
+            cases = ((self._is(job), Value.cast(plans[name])) for job, plans in self._plans_of.items())
+            m.d.sync += self._planned[name].eq(either(*cases))
+        # A VOID and a FLUSH plan nothing.
+        planned = self._planned
+        goes_on = planned["ticks"] & planned["marks_map"] & (planned["surely"] | self.was_moved)
+        with m.If(~self._plans | (self._acting & planned["last"] & ~goes_on)):
+            m.d.sync += [word.eq(0) for word in self._planned.values()]
 
     def _plan(self, m, **words):
         """In x, unless a later plan says otherwise."""
         m.d.comb += [self._soon[name].eq(word) for name, word in words.items()]
 
     def _keeps(self, m, **words):
-        m.d.comb += [self._soon["kept_writes"].eq(1), *(self._soon["kept_word"][n].eq(w) for n, w in words.items())]
+        self._plan(m, kept_writes=1, **words)
 
-    def _mark(self, m, code, operation: ValueLike = Operation.MARK, index=None):
+    def _mark(self, m, code, operation: ValueLike = Operation.MARK):
         self._plan(m, operation=operation, notice_code=code)
-        if index is not None:
-            self._plan(m, notice_index=index)
 
-    def _revives(self, m, first: int):
-        """The steps of a source that is mute no more, from number ``first`` on: MAP, then WINDOW of each port."""
-        with m.If(self._step == first):
+    def _revives(self, m, maps, windows):
+        """The steps of a source that is mute no more: MAP, then WINDOW of each port."""
+        with m.If(maps):
             self._mark(m, Code.MAP)
-        with m.Elif(self._step > first):
-            self._mark(m, Code.WINDOW, Operation.REVIVE, self._step - (first + 1))
-
-    def _open_in(self, m, state):
-        m.d.comb += [self._soon["source_writes"].eq(1), self._soon["source_word"].state.eq(state)]
-
-    def _aims(self, m, aim: Aim, sweep=0):
-        """A task for this peer begins."""
-        self._plan(m, begins_task=1)
-        m.d.comb += [self._soon["task"].aim.eq(aim), self._soon["task"].sweep.eq(sweep)]
-
-    def _common(self, m):
-        """What several plans have in common."""
-        soon = self._soon
-        with m.If(self._comes_up):
-            self._plan(m, state_writes=1, state_word=Peer.UP, wanted_writes=1, wanted_word=0, notices=1, connects=1)
-            self._keeps(m, heard=1)
-        with m.If(soon["leaves"]):
-            self._plan(m, state_writes=1, state_word=Peer.LEAVING, map_writes=1, map_word=0, notices=1)
-            self._keeps(m, age=0)
+        with m.If(windows):
+            self._mark(m, Code.WINDOW, Operation.REVIVE)
+            self._plan(m, revives=1)
 
     def _completion(self, m):
-        ending, out, in_ = self._ending, self.peer_out, self.peer_in
-        accepted, restarted = ending.status == Status.ACCEPTED, ending.cause == Cause.RESTARTED
-        is_map, is_ping = self._code == Code.MAP, self._code == Code.PING
-        watched = is_ping | (self._code == Code.VOID)  # what counts in live
-        mute = in_.state == Source.MUTE
-        carried = self._carried & (in_.state != Source.CLOSED)  # else it was told of a stream that is no more
+        first = self._first
+        accepted, restarted, codes = self._accepted, self._restarted, self._of_code
+        is_map, is_ping, is_void, is_window = (codes[code] for code in (Code.MAP, Code.PING, Code.VOID, Code.WINDOW))
+        watched = is_ping | is_void  # what counts in live
+        carried = self._carried & (self._is_open | self._mute)  # else it was told of a stream that is no more
         with m.If(~self._of_control):
             self._plan(m, lives_less=1, job_completes=1)
             with m.If(accepted):
                 self._plan(m, finishes=1, tells_credit=carried)
-                self._keeps(m, heard=1)
+                self._keeps(m, hears=1)
             with m.Elif(self._is_up):
                 self._plan(m, voids=1, if_within=1, leaves=restarted)
                 self._mark(m, Code.VOID)
-        with m.Elif(self._first):
+        with m.Elif(first):
             self._plan(m, lives_less=watched)
             with m.If(accepted):
-                self._plan(m, finishes=self._code == Code.VOID, tells_credit=(self._code == Code.WINDOW) & carried)
+                self._plan(m, finishes=is_void, tells_credit=is_window & carried)
                 with m.If(watched):
-                    self._keeps(m, heard=1)
-            with m.Elif(ending.cause != Cause.CANCELLED):
-                self._plan(m, leaves=watched & self._is_up)
-                with m.If(~watched & (self._code != Code.PONG) & (in_.state == Source.OPEN)):
-                    self._open_in(m, Source.MUTE)
-                    m.d.comb += self._soon["source_word"].age.eq(0)
+                    self._keeps(m, hears=1)
+            with m.Elif(~self._cancelled):
+                self._plan(m, leaves=watched & self._is_up, mutes=(is_map | is_window) & self._is_open)
             with m.If(~self._probed):
-                again = ~accepted & (is_map | (self._code == Code.WINDOW))
-                self._mark(m, self._code, Mux(again, Operation.REPEAT, Operation.ARRIVED))
+                self._mark(m, self._code, Mux(~accepted & (is_map | is_window), Operation.REPEAT, Operation.ARRIVED))
             with m.Elif(is_ping):
                 # A peer that is DOWN has sent no PONG.
-                m.d.comb += self._comes_up.eq(out.pong & self._connecting)
-                self._plan(m, ends_probe=1, probe_good=self._comes_up)
+                comes_up = self.peer_out.pong & self._connecting
+                self._plan(m, comes_up=comes_up, ends_probe=1, probe_good=comes_up)
             with m.Elif(is_map):
                 self._plan(m, ends_probe=1, probe_good=accepted)
-                with m.If(mute & accepted):
-                    self._open_in(m, Source.OPEN)
-                    self._revives(m, 0)
-                    self._plan(m, last=0)
-                with m.Elif(mute & restarted & ~self._has_task):
-                    self._open_in(m, Source.CLOSED)
-                    self._aims(m, Aim.CLOSE)
+                with m.If(self._mute & accepted):
+                    self._plan(m, opens=1, last=0)
+                    self._mark(m, Code.MAP)
+                with m.Elif(self._mute & restarted & ~self._has_task):
+                    self._plan(m, closes=1, aims_close=1)
         with m.Else():
-            self._revives(m, 0)
-            self._plan(m, last=self._step == self._layouts.ports)
+            self._revives(m, Const(0, 1), Const(1, 1))
+            self._plan(m, last=self._is_ports)
 
     def _control(self, m):
-        of = self._layouts
-        out, in_, life = self.peer_out, self.peer_in, self.peer_life
-        code, first = self.word[:CODE_BITS], self._first
-        fields = {kind: control_fields(kind, self.word) for kind in CONTROL_WORDS}
+        first = self._first
         # One that is DOWN may be so no more in x.
-        down = out.state == Peer.DOWN
+        down = self._down
         connecting = self._connecting | down
         hears = self._is_up | connecting
-        here = fields[Code.WINDOW]["index"] < of.ports
-        good, task = self._good, self._soon["task"]
-        self._plan(m, shown_heard=first, code=Mux(good, code, 0), control_ignored=first & ~good)
-        told = zip(of.learnt, self._told_of(), strict=True)
-        m.d.comb += [*(task[name].eq(value) for name, value in told), task.round.eq(fields[Code.PING]["round"])]
-        with m.If(good), m.Switch(code[:3]):
-            with m.Case(Code.PING):
-                m.d.comb += task.boot.eq(fields[Code.PING]["boot"])
-                with m.If(~first):
-                    self._revives(m, 1)
-                    self._plan(m, last=self._step == of.ports + 1)
-                with m.Elif(~in_.known | self._later | (self._same & self._goes_on)), m.If(~self._has_task):
-                    self._aims(m, Aim.OPEN, self._reborn)
-                    self._open_in(m, Source.CLOSED)
-                with m.Elif(self._same & self._repeats):
-                    self._mark(m, Code.PONG)
-                    with m.If(in_.state == Source.MUTE):
-                        self._open_in(m, Source.OPEN)
-                        self._plan(m, last=0)
-            with m.Case(Code.PONG):
-                m.d.comb += task.boot.eq(fields[Code.PONG]["own"])
-                self._plan(m, if_connecting=down)
-                with m.If(self._ours & connecting & ~out.pong):
-                    with m.If(~life.known | ~self._differs):
-                        self._ponged(m)
-                    with m.Elif(~self._has_task):
-                        self._aims(m, Aim.UP, 1)
-                with m.Elif(self._ours & self._is_up):
-                    self._keeps(m, heard=1)
-                    self._plan(m, leaves=self._differs)
-            with m.Case(Code.GONE):
-                self._plan(m, if_connecting=down, leaves=self._ours & hears)
-            with m.Case(Code.MAP):
-                bits = fields[Code.MAP]["map"][: of.ports]
-                self._plan(m, if_connecting=down, map_writes=hears, map_word=bits, notices=hears & self._maps)
-            with m.Case(Code.WINDOW):
-                self._plan(m, if_connecting=down, raises=hears & here)
+        self._plan(m, shown_heard=first, code=Mux(self._good, self.word[:3], 0), control_ignored=first & ~self._good)
+        with m.If(self._says_ping):
+            with m.If(~first):
+                self._revives(m, self._second, ~self._second)
+                self._plan(m, last=self._behind_ports)
+            with m.Elif(self._newer):
+                self._plan(m, aims_open=~self._has_task, closes=~self._has_task)
+            with m.Elif(self._repeats):
+                self._mark(m, Code.PONG)
+                self._plan(m, opens=self._mute, last=~self._mute)
+        with m.If(self._says_pong):
+            self._plan(m, if_connecting=down)
+            counts = self._ours & connecting & ~self.peer_out.pong
+            with m.If(counts & self._stays):
+                self._ponged(m)
+            with m.If(counts & ~self._stays & ~self._has_task):
+                self._plan(m, aims_up=1)
+            with m.If(self._ours & self._is_up):
+                self._keeps(m, hears=1)
+                self._plan(m, leaves=self._differs)
+        with m.If(self._says_gone):
+            self._plan(m, if_connecting=down, leaves=self._ours & hears)
+        with m.If(self._says_map):
+            self._plan(m, if_connecting=down, map_writes=hears, notices=hears & self._maps)
+        with m.If(self._says_window):
+            self._plan(m, if_connecting=down, raises=hears & self._has_index)
 
     def _ponged(self, m):
         """A PONG counts: the peer is UP, unless its PING is still under way."""
-        self._plan(m, learns=1, life_writes=1)
-        self._keeps(m, pong=1)
-        m.d.comb += self._comes_up.eq(~self._probes)
+        self._plan(m, learns=1, life_writes=1, comes_up=~self._probes)
+        self._keeps(m, pongs=1)
 
     def _tick(self, m):
-        of = self._layouts
-        out, in_, first = self.peer_out, self.peer_in, self._first
+        out, first = self.peer_out, self._first
         ages, watches, maps = self._walk_for
-        mute = in_.state == Source.MUTE
         map_due, resets = Signal(), Signal()
-        leaving, error = out.state == Peer.LEAVING, out.state == Peer.ERROR
         kept_map, kept_resets = Signal(), Signal()  # of the first step, for the others
         m.d.comb += [
-            map_due.eq(Mux(first, maps & (in_.state != Source.CLOSED), kept_map)),
-            resets.eq(Mux(first, ages & error & out.age, kept_resets)),
+            map_due.eq(Mux(first, maps & (self._is_open | self._mute), kept_map)),
+            resets.eq(Mux(first, ages & self._error & out.age, kept_resets)),
         ]
-        m.d.sync += [kept_map.eq(map_due), kept_resets.eq(resets)]
-        with m.If(self._peer == self.node):
+        with m.If(self._plans & self._is(Job.TICK)):
+            m.d.sync += [kept_map.eq(map_due), kept_resets.eq(resets)]
+        with m.If(self._own):
             pass
         with m.Elif(first):
             with m.If(ages):
-                with m.If(leaving & ~self.peer_lives):
-                    self._plan(m, state_writes=1, state_word=Peer.ERROR)
-                    self._keeps(m, age=0)
-                with m.If(error & ~out.age):
-                    self._keeps(m, age=1)
-                with m.If(resets):
-                    self._plan(m, resets=1, state_writes=1, state_word=Peer.CONNECTING)
-                    self._keeps(m, round=out.round + 1, pong=0)
+                with m.If(self._leaving & ~self.peer_lives):
+                    self._plan(m, errs=1)
+                    self._keeps(m, unages=1)
+                with m.If(self._error & ~out.age):
+                    self._keeps(m, ages=1)
+                with m.If(self._error & out.age):
+                    self._plan(m, connects=1)
+                    self._keeps(m, unpongs=1)
             with m.If(watches):
-                self._plan(m, unblocks=1, ticks=self._is_up & ~out.heard, surely=self.peer_lives | out.blocked)
-                self._keeps(m, heard=0)
-                with m.If(mute & (in_.age != MOST_AGE)):
-                    m.d.comb += [self._soon["source_writes"].eq(1), self._soon["source_word"].age.eq(in_.age + 1)]
-                with m.Elif(mute & ~self._has_task):
-                    self._open_in(m, Source.CLOSED)
-                    self._aims(m, Aim.CLOSE)
+                self._plan(
+                    m, unblocks=1, ticks=self._is_up & ~out.heard, surely=self.peer_lives | out.blocked,
+                    wears=self._mute & ~self._aged,
+                )  # fmt: skip
+                self._keeps(m, unhears=1)
+                with m.If(self._mute & self._aged & ~self._has_task):
+                    self._plan(m, closes=1, aims_close=1)
             with m.If(resets):
                 self._plan(m, last=0)
             with m.Elif(map_due):
@@ -707,77 +713,65 @@ class Jobs(wiring.Component):
                 self._mark(m, Code.MAP)
         with m.Else():
             # A map beside a PING, or out streams that are as after a reset, and behind them a map.
-            with m.If(resets & (self._step <= of.ports)):
-                self._plan(m, clears=1, wanted_word=MOST_WANTED, last=~map_due & (self._step == of.ports))
+            with m.If(kept_resets & self._within_ports):
+                self._plan(m, clears=1, wanted_word=MOST_WANTED, last=~kept_map & self._is_ports)
             with m.Else():
                 self._mark(m, Code.MAP)
         self._plan(m, walked=1)
 
     def _send(self, m):
-        in_ = self.peer_in
-        is_open, mute = in_.state == Source.OPEN, in_.state == Source.MUTE
-        sends, waits = Signal(), Signal()
+        is_open, mute, codes = self._is_open, self._mute, self._of_code
+        sends, waits, either_of = Signal(), Signal(), codes[Code.WINDOW] | codes[Code.MAP]
+        m.d.comb += [
+            sends.eq(
+                (codes[Code.VOID] & self._is_up & self._some_void)
+                | (either_of & is_open)
+                | (codes[Code.PONG] & self.peer_in.known)
+                | (codes[Code.PING] & self._is_up)
+            ),
+            waits.eq(either_of & mute),
+        ]
         self._plan(
             m, operation=Mux(sends, Operation.FLY, Mux(waits, Operation.WAIT, Operation.CLEAN)), tells=sends,
-            code=self._tellable,
+            code=Mux(codes[Code.PONG] & ~is_open & ~mute, Code.GONE, self._code),
+            lives_more=(codes[Code.VOID] & self._is_up & self._some_void) | (codes[Code.PING] & self._is_up),
+            if_ahead=codes[Code.WINDOW] & is_open,
         )  # fmt: skip
-        with m.Switch(self._code):
-            with m.Case(Code.VOID):
-                m.d.comb += sends.eq(self._is_up & self._some_void)
-                self._plan(m, lives_more=sends)
-            with m.Case(Code.WINDOW):
-                m.d.comb += [sends.eq(is_open), waits.eq(mute)]
-                self._plan(m, if_ahead=is_open)
-            with m.Case(Code.MAP):
-                m.d.comb += [sends.eq(is_open), waits.eq(mute)]
-            with m.Case(Code.PONG):
-                m.d.comb += sends.eq(in_.known)
-            with m.Case(Code.PING):
-                m.d.comb += sends.eq(self._is_up)
-                self._plan(m, lives_more=sends)
 
     def _probe(self, m):
         out = self.peer_out
         wanted = out.wanted.any()
         self._plan(
-            m, if_probed=1, tells=self.peer_in.state == Source.MUTE, code=Code.MAP,
+            m, if_probed=1, tells=self._mute, code=Code.MAP,
             surely=self._connecting & wanted & ~out.pong,
             # An attempt may make it wanted, or CONNECTING, meanwhile.
-            if_moved=~out.pong & ((out.state == Peer.DOWN) | (self._connecting & ~wanted)),
-            wanted_word=Mux(wanted, out.wanted - 1, 0),
+            if_moved=~out.pong & (self._down | (self._connecting & ~wanted)),
+            wanted_word=Mux(wanted, out.wanted - 1, 0), wanted_some=out.wanted[1:].any(),
         )  # fmt: skip
 
     def _task_job(self, m):
-        of, task = self._layouts, self._task
+        task, first, last = self._task, self._first, self._is_slots
         with m.If(self._phase == Phase.ROWS):
-            self._plan(
-                m, forgets=1, told_forgets=self._first, last=self._step == of.slots - 1,
-                ends_rows=self._step == of.slots - 1,
-            )  # fmt: skip
+            self._plan(m, forgets=1, told_forgets=first, last=last, ends_rows=last)
         with m.Else():
-            with m.If((task.aim == Aim.OPEN) & self._first):
-                self._open_in(m, Source.OPEN)
+            with m.If(task.opens & first):
                 self._mark(m, Code.PONG)
-                self._plan(m, source_knows=1, life_writes=1, last=0, leaves=task.sweep & self._is_up)
+                self._plan(m, opens=1, source_knows=1, life_writes=1, last=0, leaves=task.sweep & self._is_up)
                 with m.If(task.sweep & self._connecting):
-                    self._keeps(m, pong=0)
-            with m.Elif(task.aim == Aim.OPEN):
+                    self._keeps(m, unpongs=1)
+            with m.Elif(task.opens):
                 self._mark(m, Code.MAP)
                 self._plan(m, ends_task=1)
-            with m.Elif(task.aim == Aim.UP):
-                self._plan(m, life_writes=1, ends_task=1)
-                with m.If(self._connecting):
-                    self._ponged(m)
             with m.Else():
-                self._plan(m, ends_task=1)
+                self._plan(m, life_writes=task.comes_up, ends_task=1)
+                with m.If(task.comes_up & self._connecting):
+                    self._ponged(m)
 
     def _words(self, m):
         """What would be told, whether it is or not; the word itself is there in x+1."""
         in_, planned = self.peer_in, self._planned
         stays, window, map_ = Signal(3), Signal(NUMBER_BITS), Signal(self._layouts.ports)
         credit, ack, code = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(3)
-        opened = (in_.state == Source.OPEN) | (in_.state == Source.MUTE)
-        self._tellable = Mux((self._code == Code.PONG) & ~opened, Code.GONE, self._code)
         self._pings = Signal()  # of a probe: a PING
         m.d.comb += [
             window.eq(self.accept_in.expected + (LEAST_CREDIT + self.job_room)),
@@ -843,28 +837,37 @@ class Jobs(wiring.Component):
         self._peers_change(m)
         self._streams_change(m)
         ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
-        void_acts, here = Signal(), control_fields(Code.VOID, self.word)["index"] < of.ports
-        told, beyond, after = self.accept_in.told, Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-        known = Signal()
-        m.d.sync += known.eq((self.peer_in.state != Source.CLOSED) & here)
+        void_acts, is_ahead = Signal(), Signal()
+        told, after = self.accept_in.told, Signal(NUMBER_BITS)
+        gap, was_gap, was_written, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
+        known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
+        # What is told of the stream less the least offer, in the cycle before; a message may have acted in that.
+        m.d.sync += [
+            was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
+            was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
+        ]
+        m.d.sync += [looked_at.eq(self.looked_node == self._task.node), revived.eq(self._revived)]
+        m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)
         flush_acts = self._flushing & self._act
         m.d.comb += [
             self._hears_void.eq(self._voiding & self._act),
             void_acts.eq(self._hears_void & known),
             self._last.eq(Mux(ticks & planned["marks_map"], 0, planned["last"]) | self._voiding | self._flushing),
-            beyond.eq(self.accept_in.expected - told + (LEAST_CREDIT + self.job_room)),
+            gap.eq(Mux(was_written, self.accept_gap, was_gap)),
+            beyond.eq(self.job_room - gap),
             after.eq(told - self._lowest),
             # Notices.
             self.operation.eq(planned["operation"]),
             self.notice_code.eq(planned["notice_code"]),
-            self.notice_index.eq(planned["notice_index"]),
+            self.notice_index.eq(Mux(planned["revives"], revived, self._index)),
             # A word that is sent.
-            self.tells.eq(planned["tells"] | self._pings),
+            is_ahead.eq(beyond.any() & ~beyond[-1]),
+            self.tells.eq((planned["tells"] & (~planned["if_ahead"] | is_ahead)) | self._pings),
             self.told_forgets.eq(planned["told_forgets"]),
             # A number that comes no more, and what is parked of a source that begins again.
             self.job_in_at.eq(of.stream(self._peer, self._q)),
             self.job_in_word.eq(self.accept_in),
-            self.run_enters.eq(flush_acts | (void_acts & self._passed.any())),
+            self.run_enters.eq(flush_acts | (void_acts & self._passes)),
             self.run_entry.kind.eq(EntryKind.RUN),
             self.run_entry.source.eq(self._peer),
             self.run_entry.index.eq(self._index),
@@ -876,8 +879,8 @@ class Jobs(wiring.Component):
             m.d.comb += [self.operation.eq(Operation.MARK), self.notice_code.eq(Code.PING)]
         with m.If(planned["if_within"] & ~self._within):
             m.d.comb += self.operation.eq(Operation.NOTHING)
-        with m.If(planned["if_ahead"] & ~(beyond.any() & ~beyond[-1])):
-            m.d.comb += [self.operation.eq(Operation.CLEAN), self.tells.eq(0)]
+        with m.If(planned["if_ahead"] & ~is_ahead):
+            m.d.comb += self.operation.eq(Operation.CLEAN)
         with m.If(self._voiding):
             m.d.comb += [
                 self.notice_code.eq(Code.WINDOW),
@@ -892,8 +895,9 @@ class Jobs(wiring.Component):
             m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]
         with m.Else():
             m.d.comb += [
-                self.job_in_writes.eq(planned["tells_credit"] & ahead(self._credit, told)),
-                self.job_in_word.told.eq(self._credit),
+                # Whether it is ahead is known late: what is written may be what was there.
+                self.job_in_writes.eq(planned["tells_credit"]),
+                self.job_in_word.told.eq(Mux(ahead(self._credit, told), self._credit, told)),
             ]
 
         self._tasks_change(m, flush_acts)
@@ -911,7 +915,7 @@ class Jobs(wiring.Component):
             with m.If(self.looked_lives & self.looked_leaves):
                 m.d.sync += [self.cancel.valid.eq(1), self.cancel.payload.eq(self.looked_life)]
         m.d.comb += [
-            self.row_forgets.eq(planned["forgets"] & (self.looked_node == self._task.node)),
+            self.row_forgets.eq(planned["forgets"] & looked_at),
             self.job_completes.eq(planned["job_completes"]),
             self.job_leaves.eq(planned["job_completes"]),
             self.job_completion.eq(self._ending),
@@ -919,7 +923,7 @@ class Jobs(wiring.Component):
             self.job_length.eq(self._length),
             # A tick is no work, but for a map that is dirty.
             self.jobs_idle.eq(
-                (~self._busy | (self._job == Job.TICK))
+                (~self._busy | (self._is(Job.TICK)))
                 & ~self._asked[2]
                 & ~(self._walking & self._walk_for[2])
                 & ~self._has_task
@@ -929,25 +933,39 @@ class Jobs(wiring.Component):
 
     def _peers_change(self, m):
         planned, task = self._planned, self._task
-        goes = ~planned["if_connecting"] | self.was_sought
+        out, in_ = self.peer_out, self.peer_in
+        comes_up, leaves, connects, errs = (planned[name] for name in ("comes_up", "leaves", "connects", "errs"))
+        opens, mutes, closes, wears = (planned[name] for name in ("opens", "mutes", "closes", "wears"))
+        goes = Signal()
         self._goes = goes
         m.d.comb += [
+            goes.eq(~planned["if_connecting"] | self.was_sought),
             *(
                 getattr(self, name).eq(planned[name] & goes)
-                for name in (
-                    "state_writes", "kept_writes", "map_writes", "learns", "unblocks", "leaves", "resets",
-                    "source_writes", "source_knows", "life_writes", "notices", "lives_less",
-                )
+                for name in ("learns", "unblocks", "leaves", "source_knows", "life_writes", "lives_less")
             ),
-            *(
-                getattr(self, name).eq(planned[name])
-                for name in ("state_word", "wanted_word", "kept_word", "map_word", "source_word")
+            self.resets.eq(connects),
+            self.state_writes.eq((comes_up | leaves | connects | errs) & goes),
+            self.state_word.eq(Cat(connects, comes_up, leaves, errs)),
+            # Whether something of a stream is not finished is known late: what is written may be what was there.
+            self.wanted_writes.eq((comes_up & goes) | self._pings | planned["clears"]),
+            self.wanted_word.eq(
+                Mux(planned["clears"] & ~self.numbers.open.any(), out.wanted, planned["wanted_word"])
             ),
-            self.wanted_writes.eq(
-                (planned["wanted_writes"] & goes)
-                | self._pings
-                | (planned["clears"] & self.numbers.open.any())
+            self.wanted_some.eq(
+                Mux(planned["clears"], self.numbers.open.any() | out.wanted.any(), planned["wanted_some"])
             ),
+            self.notices.eq((planned["notices"] | comes_up | leaves) & goes),
+            self.map_writes.eq((planned["map_writes"] | leaves) & goes),
+            self.map_word.eq(Mux(leaves, 0, control_fields(Code.MAP, self.word)["map"])),
+            self.kept_writes.eq((planned["kept_writes"] | comes_up | leaves) & goes),
+            self.kept_word.round.eq(out.round + connects),
+            self.kept_word.pong.eq((out.pong & ~planned["unpongs"]) | planned["pongs"]),
+            self.kept_word.age.eq(((out.age & ~planned["unages"]) | planned["ages"]) & ~leaves),
+            self.kept_word.heard.eq((out.heard & ~planned["unhears"]) | planned["hears"] | comes_up),
+            self.source_writes.eq(opens | mutes | closes | wears),
+            self.source_word.state.eq(Cat(opens, mutes | wears)),
+            self.source_word.age.eq(Mux(mutes, 0, in_.age + wears)),
             self.lives_more.eq(planned["lives_more"] | self._pings),
             *(self.source_known[name].eq(task[name]) for name in ("boot", "round", "incarnation")),
             self.source_known.known.eq(1),
@@ -964,14 +982,13 @@ class Jobs(wiring.Component):
 
     def _streams_change(self, m):
         of, planned, numbers = self._layouts, self._planned, self.numbers
-        credit = control_fields(Code.WINDOW, self.word)["credit"]
-        beyond, at = Signal(NUMBER_BITS), Signal(of.stream_bits)
-        m.d.sync += at.eq(of.stream(self._peer, Mux(self._job == Job.TICK, self._step - 1, self._index)))
+        at = Signal(of.stream_bits)
+        m.d.sync += at.eq(of.stream(self._peer, Mux(self._is(Job.TICK), self._step - 1, self._index)))
         m.d.comb += [
-            beyond.eq(credit - numbers.next),
-            self.window_raises.eq(planned["raises"] & self._goes & raised(beyond, numbers.left)),
+            self.job_raises.eq(planned["raises"] & self._goes),
+            self.job_credit.eq(control_fields(Code.WINDOW, self.word)["credit"]),
             self.job_at.eq(at),
-            self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.window_raises),
+            self.job_numbers_writes.eq(planned["finishes"] | planned["clears"] | self.job_raises),
             self.job_numbers.eq(numbers),
             self.job_ends_writes.eq(planned["finishes"] | planned["clears"] | (planned["voids"] & self._within)),
             self.job_ends_word.done.eq(self._after),
@@ -985,23 +1002,24 @@ class Jobs(wiring.Component):
                 self.job_numbers.open.eq(numbers.open - self._passed),
                 self.job_numbers.stuck.eq((numbers.left == 0) | self.job_numbers.open[-1]),
             ]
-        with m.Else():
-            m.d.comb += [
-                self.job_numbers.left.eq(beyond),
-                self.job_numbers.asked.eq(0),
-                self.job_numbers.stuck.eq(numbers.open[-1]),
-            ]
         with m.If(planned["voids"]):
             m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]
 
     def _tasks_change(self, m, flush_acts):
         of, planned = self._layouts, self._planned
-        with m.If(planned["begins_task"] & self._goes):
-            new = planned["task"]
+        opens, comes_up, closes = (planned[name] for name in ("aims_open", "aims_up", "aims_close"))
+        ping, pong = (control_fields(code, self.word) for code in (Code.PING, Code.PONG))
+        with m.If(opens | closes | (comes_up & self._goes)):
             m.d.sync += [
-                self._task.eq(new),
+                self._task.opens.eq(opens),
+                self._task.comes_up.eq(comes_up),
+                self._task.node.eq(self._peer),
+                self._task.boot.eq(Mux(comes_up, pong["own"], ping["boot"])),
+                self._task.round.eq(ping["round"]),
+                *(self._task[n].eq(told) for n, told in zip(of.learnt, self._told_of(), strict=True)),
+                self._task.sweep.eq(comes_up | (opens & self._reborn)),
                 self._flushed.eq(0),
-                self._phase.eq(Mux(new.aim != Aim.UP, Phase.FLUSH, Mux(new.sweep, Phase.SWEEP, Phase.LAST))),
+                self._phase.eq(Mux(comes_up, Phase.SWEEP, Phase.FLUSH)),
             ]
         with m.If(flush_acts):
             m.d.sync += self._flushed.eq(self._flushed + 1)
@@ -1011,7 +1029,7 @@ class Jobs(wiring.Component):
             m.d.sync += self._phase.eq(Mux(self._task.sweep, Phase.SWEEP, Phase.LAST))
         with m.If(planned["ends_task"]):
             m.d.sync += self._phase.eq(Phase.NONE)
-        with m.If(planned["if_probed"] & self.tells):
+        with m.If(self._pings | (planned["if_probed"] & planned["tells"])):
             m.d.sync += [self._probing.eq(1), self._probe_node.eq(self._peer)]
         with m.If(planned["ends_probe"]):
             failures = Mux(self._failures == DOUBLINGS, DOUBLINGS, self._failures + 1)
@@ -1022,10 +1040,11 @@ class Jobs(wiring.Component):
                 self._probing.eq(0),
                 self._failures.eq(Mux(good, 0, failures)),
                 self._pause.eq(Mux(good, 0, Mux(waits > silence, waits, silence))),
+                self._paused.eq(~good),
             ]
         # A PONG that comes after the end of its PING: that one has not failed.
-        with m.If(planned["connects"] & self._goes):
-            m.d.sync += [self._failures.eq(0), self._pause.eq(0)]
+        with m.If(planned["comes_up"] & self._goes):
+            m.d.sync += [self._failures.eq(0), self._pause.eq(0), self._paused.eq(0)]
 
     def _set(self, m):
         given, of = self.set.payload, self._layouts
@@ -1038,21 +1057,17 @@ class Jobs(wiring.Component):
             self.set_index.eq(given.index),
             self.set_value.eq(given.value),
         ]
-        with m.If(sets & ~here):
-            m.d.comb += self.answer.error.eq(3)
-        with m.Elif(sets), m.Switch(given.code):
-            with m.Case(0):
-                m.d.comb += self.unbinds.eq(1)
-            with m.Case(1):
-                with m.If(self.bound.bit_select(index, 1)):
-                    m.d.comb += self.answer.error.eq(1)
-                with m.Elif(self.listed.bit_select(index, 1) & ~(self.empties & (self.fetched_port == index))):
-                    m.d.comb += self.answer.error.eq(2)
-                with m.Elif(given.value[: of.port_bits] != index):
-                    m.d.comb += self.answer.error.eq(3)
-                with m.Else():
-                    m.d.comb += self.binds.eq(1)
-            with m.Case(2):
-                m.d.comb += self.limits.eq(1)
-            with m.Case(3):
-                m.d.comb += self.send_limits.eq(1)
+        # Whether its list becomes empty is known late.
+        taken, other = self.bound.bit_select(index, 1), given.value[: of.port_bits] != index
+        listed, leaves = self.listed.bit_select(index, 1), self.fetches & (self.fetched_port == index)
+        unbinds, binds, limits, send_limits = (sets & here & (given.code == code) for code in range(4))
+        free, may_bind = ~listed | (leaves & self.fetches_last), binds & ~taken & ~other
+        m.d.comb += [
+            self.unbinds.eq(unbinds),
+            self.limits.eq(limits),
+            self.send_limits.eq(send_limits),
+            self.names.eq(binds & ~taken),
+            self.binds.eq(may_bind & ~listed),
+            self.binds_if_last.eq(may_bind & leaves),
+            self.answer.error.eq(Mux(sets & ~here, 3, Mux(binds, Mux(taken, 1, Mux(free, Mux(other, 3, 0), 2)), 0))),
+        ]

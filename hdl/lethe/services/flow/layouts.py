@@ -1,8 +1,10 @@
 """Layouts of what flow keeps and passes on, of one configuration (contract of flow, sections 2 and 4)."""
 
-from functools import cached_property
+from enum import IntEnum
+from functools import cached_property, reduce
+from operator import or_
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -14,12 +16,18 @@ from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, HEADER, Code
 from lethe.spec.trace import WORD_BITS
 
 __all__ = [
-    "COUNT_BITS", "NUMBER_BITS", "PLACE_BITS", "EntryKind", "Layouts", "NoticeState", "Operation", "ahead",
-    "control_fields", "raised",
+    "COUNT_BITS", "LEAST_CREDIT", "LIMIT_BITS", "NUMBER_BITS", "PLACE_BITS", "STATE_BITS", "EntryKind", "Layouts",
+    "Operation", "PeerState", "ahead", "at_most", "control_fields", "either",
 ]  # fmt: skip
 
 #: Bits of a message's number, and of how many numbers a run has (1 … 17).
 NUMBER_BITS, COUNT_BITS = 8, 5
+#: Low bits of a limit that tell whether another that is not 32 away is above it.
+LIMIT_BITS = 6
+#: How far every stream may be ahead of what its receiver expects.
+LEAST_CREDIT = 2
+#: Bits of what a peer is to its sender (`PeerState`).
+STATE_BITS = 4
 #: Bits of a number's place in a window: numbers that are kept as bits, `Layouts.ends`, `Layouts.receiving` and the mask
 #: of a run, stand at their number mod 16, so that nothing moves while the window does.
 PLACE_BITS = exact_log2(WINDOW)
@@ -35,14 +43,18 @@ class EntryKind(enum.Enum, shape=3):
     RUN = 4
 
 
-class NoticeState(enum.Enum, shape=3):
-    """A notice of control."""
+class PeerState(IntEnum):
+    """What a peer is to its sender: a bit for each, but for DOWN."""
 
-    CLEAN = 0
-    QUEUED = 1
-    FLYING = 2
-    AGAIN = 3
-    WAITING = 4
+    DOWN = 0
+    CONNECTING = 1
+    UP = 2
+    LEAVING = 4
+    ERROR = 8
+
+    def of(self, state) -> Value:
+        """Whether this is ``state``, which has so many bits."""
+        return ~state.any() if self == PeerState.DOWN else state[exact_log2(self)]
 
 
 class Operation(enum.Enum, shape=3):
@@ -64,9 +76,17 @@ def ahead(a, b) -> Value:
     return difference.any() & ~difference[NUMBER_BITS - 1]
 
 
-def raised(beyond, left) -> Value:
-    """Whether a credit that is so far ``beyond`` the next number raises a limit that is ``left`` beyond it."""
-    return (beyond <= WINDOW) & (beyond[:COUNT_BITS] > left)
+def either(*cases) -> Value:
+    """The value of that (condition, value) whose condition holds; of no two do they."""
+    return reduce(or_, (Mux(condition, value, 0) for condition, value in cases))
+
+
+def at_most(value: Value, most: int) -> Value:
+    """Whether a value of few bits is at most that: of gates, which for so few are faster than a carry."""
+    found: Value = Const(1, 1)
+    for i in range(len(value)):
+        found = (~value[i] | found) if most >> i & 1 else (~value[i] & found)
+    return found if most < 1 << len(value) else Const(1, 1)
 
 
 def control_fields(code: Code, word) -> dict[str, Value]:
@@ -125,9 +145,14 @@ class Layouts:
     def numbers(self) -> data.StructLayout:
         """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most.
 
-        ``stuck``: nothing is left, or the window is full.
+        ``limit``: its low bits.  ``stuck``: nothing is left, or the window is full.
         """
-        return data.StructLayout({"next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "asked": 1, "stuck": 1})
+        return data.StructLayout(
+            {
+                "next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "limit": LIMIT_BITS, "asked": 1,
+                "stuck": 1,
+            }
+        )  # fmt: skip
 
     @cached_property
     def ends(self) -> data.StructLayout:
@@ -142,7 +167,7 @@ class Layouts:
     @property
     def new_numbers(self):
         """Of an out stream after a reset."""
-        return self.numbers.const({"left": 2})
+        return self.numbers.const({"left": 2, "limit": 2})
 
     @property
     def new_receiving(self):
@@ -202,7 +227,7 @@ class Layouts:
     @cached_property
     def sought(self) -> data.StructLayout:
         """What an attempt asks of a peer."""
-        return data.StructLayout({"state": 3, "map": self.ports} | self.learnt)
+        return data.StructLayout({"state": STATE_BITS, "map": self.ports} | self.learnt)
 
     @cached_property
     def learnt(self) -> dict[str, int]:

@@ -12,10 +12,9 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.ports import HostPort
 from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import Flag
-from lethe.spec.services.flow import Out as Peer
 
 from .drainer import SHOWN_FLAGS
-from .layouts import EntryKind, Layouts
+from .layouts import EntryKind, Layouts, PeerState, at_most
 from .ports import UNIT
 
 __all__ = ["MessagesOut"]
@@ -47,8 +46,8 @@ class MessagesOut(wiring.Component):
 
     Members
     -------
-    node, incarnation, open, silent : In
-        The own; records may be taken; the node is silent.
+    node, incarnation, open, silent_soon : In
+        The own; records may be taken; the node is silent in the next cycle.
     send, send_data, completion : In, In, Out(stream)
         Of the port above.
     send_below, send_data_below : Out(stream)
@@ -59,9 +58,10 @@ class MessagesOut(wiring.Component):
         The peer of it, and in that cycle what it is.
     sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
         What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
-    bound, congested : In(ports)
-    job_acts, job_steps, credit_acts, accept_now, accept_soon, accepts_below, journal_high : In(1)
-        What no attempt may meet.
+    bound, congested, turns, turned_index : In
+        The own ports; one of them turns, and is another in the next cycle.
+    job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
+        What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
     own_takes, own_enters, own_entry : Out
@@ -100,7 +100,7 @@ class MessagesOut(wiring.Component):
         )  # fmt: skip
         super().__init__(
             {
-                "node": In(of.node_bits), "incarnation": In(form.incarnation_bits), "open": In(1), "silent": In(1),
+                "node": In(of.node_bits), "incarnation": In(form.incarnation_bits), "open": In(1), "silent_soon": In(1),
                 "send": In(stream.Signature(records["send"])),
                 "send_data": In(stream.Signature(form.flit_bits)),
                 "completion": Out(stream.Signature(records["completion"])),
@@ -110,8 +110,10 @@ class MessagesOut(wiring.Component):
                 "attempt_peer": Out(of.node_bits), "attempt_out": In(of.sought),
                 "sent_port": Out(of.port_bits), "sent_number": In(16),
                 "own_port": Out(of.port_bits), "own_number": In(16),
-                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports),
-                "job_acts": In(1), "job_steps": In(1), "credit_acts": In(1), "accept_now": In(1), "accept_soon": In(1),
+                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports), "turns": In(1),
+                "turned_index": In(of.port_bits),
+                "job_acts": In(1), "job_acting": In(1), "job_waits": In(1), "job_steps": In(1), "credit_acts": In(1),
+                "accept_soon": In(1), "mark_soon": In(1),
                 "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
@@ -164,7 +166,7 @@ class MessagesOut(wiring.Component):
         # The record that waits.  What no other unit can change is known one cycle after it is there.
         state = Signal(Transfer)
         record, wait = records.o.payload, Signal(range(AGAIN), init=FIRST)
-        fixed, own, here, long, flits = Signal(Cause), Signal(), Signal(), Signal(), Signal(16 - of.byte_bits + 1)
+        fixed, own, long, flits = Signal(Cause), Signal(), Signal(), Signal(16 - of.byte_bits + 1)
         is_own = record.destination == self.node
         with m.If(record.mode != 0):
             m.d.sync += fixed.eq(Cause.MODE)
@@ -175,7 +177,6 @@ class MessagesOut(wiring.Component):
         with m.Else():
             m.d.sync += fixed.eq(Cause.NONE)
         m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
-        m.d.comb += here.eq(long | (there >= flits))
 
         # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.
         m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
@@ -185,29 +186,60 @@ class MessagesOut(wiring.Component):
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
         bytes_ = Signal(len(socket.bytes) + 1)
         clears = self.clear & (self.clear_addr < of.ports)
-        refusal, unconnected, crowded, filled = Signal(Cause), Signal(), Signal(), Signal()
-        to_bound = Signal()
-        m.d.comb += bytes_.eq(socket.bytes + record.length)
-        m.d.sync += [
-            unconnected.eq(peer.state != Peer.UP),
-            crowded.eq(peer.map.bit_select(i, 1)),
-            filled.eq(_beyond(bytes_, limits.now) | (socket.slots >= system.flow_quota)),
-            to_bound.eq(self.bound.bit_select(i, 1) & (self.own_number == record.dport)),
+        refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
+        # The peer is not UP, or the node is silent; not UP; the port there is congested, or the own one was in the
+        # cycle before, and has turned since; the socket is full.  ``barred``: one of what is known first.
+        shut, unconnected, crowded, was_crowded, turned, filled, barred = (Signal() for _ in range(7))
+        beyond, alien = Signal(), Signal()
+        m.d.comb += [
+            bytes_.eq(socket.bytes + record.length),
+            beyond.eq(long | _beyond(record.length, limits.now)),
+            alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number[len(q) :] != record.sport[len(q) :])),
         ]
-        with m.If(fixed != Cause.NONE):
-            m.d.sync += refusal.eq(fixed)
-        with m.Elif(long | _beyond(record.length, limits.now)):
-            m.d.sync += refusal.eq(Cause.LENGTH)
-        with m.Elif(~self.bound.bit_select(q, 1) | (self.sent_number != record.sport)):
-            m.d.sync += refusal.eq(Cause.NOT_BOUND)
-        with m.Else():
-            m.d.sync += refusal.eq(Cause.NONE)
+        early = (
+            (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
+            (crowded, ~own & peer.map.bit_select(i, 1)),
+            (filled, _beyond(bytes_, limits.now) | ~at_most(socket.slots, system.flow_quota - 1)),
+            (fatal, (fixed != Cause.NONE) | beyond | alien),
+        )
+        m.d.sync += [
+            *(found.eq(holds) for found, holds in early),
+            barred.eq(early[0][1] | early[1][1]),
+            unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
+            was_crowded.eq(own & self.congested.bit_select(i, 1)),
+            turned.eq(own & self.turns & (self.turned_index == i)),
+            to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number[len(i) :] == record.dport[len(i) :])),
+            refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(beyond, Cause.LENGTH, Cause.NOT_BOUND))),
+        ]
 
         # e: an attempt.
-        meets, met = self.job_acts | self.credit_acts, Signal()  # in this cycle; in the one before
-        m.d.sync += met.eq(meets)
-        may, cause, nowait = Signal(), Signal(Cause), record.flags[Flag.NOWAIT]
-        refuses, admits, fatal = Signal(), Signal(), Signal()
+        may, cause, nowait, over_soon = Signal(), Signal(Cause), record.flags[Flag.NOWAIT], Signal()
+        refuses, admits = Signal(), Signal()
+        full, stuck = to_bound & self.own_full, ~own & numbers.stuck
+        # It is time for an attempt, a completion has room, nothing was met in the cycle before; to another node, to the
+        # own, where nothing is accepted in two cycles, and all beats are here; the transfer is IDLE.  (What an attempt
+        # changes of these is seen late, as is the next attempt.)
+        ripe_other, ripe_own, idle, met = Signal(), Signal(), Signal(), Signal()
+        more, fewer, least, some, most_of, ripens = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        # As many beats as it has are here: as of the cycle before, with one that came or went.
+        enough = Mux(more, most_of, Mux(fewer, least, some))
+        m.d.comb += ripens.eq(records.o.valid & ~may & (wait <= 1) & ((owed != most) | completed) & ~met)
+        m.d.comb += met.eq(self.job_acts | self.credit_acts)
+        m.d.sync += [
+            ripe_other.eq(ripens & ~own),
+            ripe_own.eq(ripens & own & ~self.accept_soon & ~self.mark_soon),
+            more.eq(came & ~went),
+            fewer.eq(went & ~came),
+            least.eq(long | (there > flits)),
+            some.eq(long | (there >= flits)),
+            most_of.eq(long | (there + 1 >= flits)),
+            idle.eq((state == Transfer.IDLE) | over_soon),
+        ]
+        # A VOID and a FLUSH wait while the level of the journal is high, as does a message to the own node.
+        may_other = ripe_other & idle & ~self.credit_acts & ~(self.job_acting & ~(self.job_waits & self.journal_high))
+        may_own = (ripe_own & idle & ~self.credit_acts & ~self.job_acting) & (
+            ~self.journal_high & ~self.accepts_below & enough
+        )
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
@@ -215,45 +247,38 @@ class MessagesOut(wiring.Component):
             self.own_port.eq(i),
             sockets.now_addr.eq(Mux(self.job_steps, self.job_q, q)),
             limits.now_addr.eq(q),
-            may.eq(
-                records.o.valid
-                & (wait == 0)
-                & (state == Transfer.IDLE)
-                & (owed != most)
-                & ~meets
-                & ~met
-                & (~own | (~self.accept_now & ~self.accept_soon & ~self.accepts_below & ~self.journal_high & here))
-            ),
-            fatal.eq(refusal != Cause.NONE),
+            may.eq(may_other | may_own),
         ]
         # What stands against it, the first of which is the cause.
         against = {
-            Cause.NOT_CONNECTED: ~own & (self.silent | unconnected),
-            Cause.CONGESTED: Mux(own, self.congested.bit_select(i, 1), crowded),
-            Cause.BUFFER: filled | (own & to_bound & self.own_full),
-            Cause.WINDOW: ~own & numbers.stuck,
+            Cause.NOT_CONNECTED: shut,
+            Cause.CONGESTED: crowded | (was_crowded ^ turned),
+            Cause.BUFFER: filled | full,
+            Cause.WINDOW: stuck,
         }
         finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
         m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
-        stopped = Cat(fatal, *finds.values()).any()
+        stopped_other, stopped_own = barred | filled | fatal | stuck, filled | fatal | (was_crowded ^ turned) | full
+        stopped = Mux(own, stopped_own, stopped_other)
         with m.If(fatal):
             m.d.comb += cause.eq(refusal)
         for found in against:
             with m.Elif(finds[found]):
                 m.d.comb += cause.eq(found)
-        first_two = fatal | finds[Cause.NOT_CONNECTED]
-        blocked = finds[Cause.CONGESTED] | (finds[Cause.WINDOW] & ~finds[Cause.BUFFER])
-        # Cycles in which it has been at the output, when it will be in the next cycle.
-        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline), init=1)
+        # Cycles in which it has been at the output; in the next cycle it will be one more.
+        asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))
+        over = Signal()  # it waits no longer
+        final = fatal | over
+        goes_out, goes_own = may_other & ~stopped_other, may_own & ~stopped_own
         m.d.comb += [
-            refuses.eq(may & stopped & (fatal | nowait | late)),
-            admits.eq(may & ~stopped),
-            records.o.ready.eq(refuses | admits),
-            asks.eq((numbers.left <= NEAR) & ~numbers.asked),
-            self.attempt_connects.eq(may & ~fatal & ~own & unconnected),
-            self.attempt_blocked.eq(may & ~own & ~first_two & blocked),
-            self.attempt_writes.eq(admits & ~own),
-            self.attempt_lives.eq(admits & ~own),
+            refuses.eq(final & ((may_other & stopped_other) | (may_own & stopped_own))),
+            admits.eq(goes_out | goes_own),
+            records.o.ready.eq((may_other & (final | ~stopped_other)) | (may_own & (final | ~stopped_own))),
+            asks.eq(at_most(numbers.left, NEAR) & ~numbers.asked),
+            self.attempt_connects.eq(may_other & (unconnected & ~fatal)),
+            self.attempt_blocked.eq(may_other & ((crowded | (stuck & ~filled)) & ~fatal & ~shut)),
+            self.attempt_writes.eq(goes_out),
+            self.attempt_lives.eq(goes_out),
             self.attempt_word.eq(numbers),
             self.attempt_word.next.eq(numbers.next + 1),
             self.attempt_word.left.eq(numbers.left - 1),
@@ -266,11 +291,13 @@ class MessagesOut(wiring.Component):
             self.cause_shown.eq(Mux(late & ~fatal & ~nowait, Cause.DEADLINE, cause)),
             self.seq_shown.eq(Mux(own, 0, numbers.next)),
         ]
-        m.d.sync += late.eq(record.deadline.any() & (waited >= record.deadline))
-        with m.If(~waited.all()):
-            m.d.sync += waited.eq(waited + 1)
+        longer = (waited + 1)[: len(waited)]
+        elapsed = record.deadline.any() & (longer >= record.deadline)
+        m.d.sync += [late.eq(elapsed), over.eq(nowait | elapsed)]
+        with m.If(~longer.all()):
+            m.d.sync += waited.eq(longer)
         with m.If(~records.o.valid | records.o.ready):
-            m.d.sync += [wait.eq(FIRST), waited.eq(1)]
+            m.d.sync += [wait.eq(FIRST), waited.eq(0)]
         with m.Elif(may):
             m.d.sync += wait.eq(AGAIN - 1)
         with m.Elif(wait != 0):
@@ -283,7 +310,7 @@ class MessagesOut(wiring.Component):
             limits.write_en.eq(self.send_limits),
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),
-            sockets.write_en.eq(self.job_leaves | (admits & ~own)),
+            sockets.write_en.eq(self.job_leaves | goes_out),
             sockets.write_addr.eq(sockets.now_addr),
             sockets.write.bytes.eq(Mux(self.job_leaves, socket.bytes - self.job_length, bytes_)),
             sockets.write.slots.eq(Mux(self.job_leaves, socket.slots - 1, socket.slots + 1)),
@@ -293,7 +320,7 @@ class MessagesOut(wiring.Component):
         generation = Signal(form.generation_bits)
         ending, answers = completions.i.payload, Signal()
         m.d.comb += [
-            answers.eq(refuses | (admits & own)),
+            answers.eq((final & may_other & stopped_other) | (may_own & (final | ~stopped_own))),
             completions.i.valid.eq(self.job_completes | answers),
             ending.eq(self.job_completion),
         ]
@@ -303,37 +330,39 @@ class MessagesOut(wiring.Component):
                 ending.generation.eq(generation),
                 ending.destination.eq(record.destination),
                 ending.tag.eq(record.tag),
-                ending.status.eq(Mux(refuses, Status.REJECTED, Status.ACCEPTED)),
-                ending.cause.eq(Mux(refuses, self.cause_shown, Cause.NONE)),
-                ending.peer_incarnation.eq(Mux(refuses, 0, self.incarnation)),
+                ending.status.eq(Mux(stopped, Status.REJECTED, Status.ACCEPTED)),
+                ending.cause.eq(Mux(stopped, self.cause_shown, Cause.NONE)),
+                ending.peer_incarnation.eq(Mux(stopped, 0, self.incarnation)),
             ]
         m.d.comb += [
-            self.own_accepted.eq(admits & own),
+            self.own_accepted.eq(goes_own),
             self.own_life.slot.eq(of.slots),
             self.own_life.generation.eq(generation),
             self.own_life.tag.eq(record.tag),
-            self.own_takes.eq(admits & own & to_bound),
-            self.own_enters.eq(admits & own),
+            self.own_takes.eq(goes_own & to_bound),
+            self.own_enters.eq(goes_own),
             self.own_entry.kind.eq(EntryKind.OWN),
             self.own_entry.index.eq(i),
             self.own_entry.source.eq(self.node),
             self.own_entry.count.eq(to_bound),
         ]
-        m.d.sync += [generation.eq(generation + answers), owed.eq(owed + (refuses | admits) - completed)]
+        with m.If(answers):
+            m.d.sync += generation.eq(generation + 1)
+        with m.If(records.o.ready ^ completed):
+            m.d.sync += owed.eq(owed + Mux(completed, -1, 1))
 
-        self._transfer(m, state, admits, refuses, own, asks, beats)
+        self._transfer(m, state, admits, refuses, own, asks, beats, flits, over_soon)
         m.d.comb += self.messages_idle.eq(
             records.empty & beats.empty & (state == Transfer.IDLE) & (owed == 0) & completions.empty
         )
         return m
 
-    def _transfer(self, m, state, admits, refuses, own, asks, beats):
+    def _transfer(self, m, state, admits, refuses, own, asks, beats, flits, ends):
         of, form = self._layouts, self._layouts.system.format
         record, numbers = self.record_shown, self.attempt_numbers
         left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
         held, header, row = Signal(self._record), Signal(of.header), Signal(of.row)
         expect, path = Signal(form.incarnation_bits), Signal(of.paths_bits)
-        flits = of.payload_flits(record.length)
         send = self.send_below.payload
         wide = padded(header, max(64, form.flit_bits))
         with m.If(admits | refuses):
@@ -393,6 +422,7 @@ class MessagesOut(wiring.Component):
                     m.d.sync += header_at.eq(header_at + 1)
                     with m.If(header_at == of.header_beats - 1):
                         m.d.sync += state.eq(Mux(left.any(), Transfer.BODY, Transfer.IDLE))
+                        m.d.comb += ends.eq(~left.any())
             with m.Case(Transfer.BODY):
                 m.d.comb += [
                     self.send_data_below.valid.eq(beats.o.valid),
@@ -402,16 +432,19 @@ class MessagesOut(wiring.Component):
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 1):
                         m.d.sync += state.eq(Transfer.IDLE)
+                        m.d.comb += ends.eq(1)
             with m.Case(Transfer.DROP):
                 m.d.comb += beats.o.ready.eq(1)
                 with m.If(beats.o.valid):
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 1):
                         m.d.sync += state.eq(Transfer.IDLE)
+                        m.d.comb += ends.eq(1)
             with m.Case(Transfer.OWN):
                 m.d.comb += beats.o.ready.eq(self.own_pops)
                 with m.If(self.own_ends):
                     m.d.sync += state.eq(Transfer.IDLE)
+                    m.d.comb += ends.eq(1)
 
 
 def _beyond(length, limit):

@@ -9,9 +9,8 @@ from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import In as Source
-from lethe.spec.services.flow import Out as Peer
 
-from .layouts import Layouts
+from .layouts import STATE_BITS, Layouts, PeerState
 
 __all__ = ["Peers"]
 
@@ -33,8 +32,8 @@ class Peers(wiring.Component):
     job_steps : In(1)
         A job acts that may change any of this.
     state_writes, wanted_writes, kept_writes, map_writes, learns : In
-    state_word, wanted_word, kept_word, map_word, learnt : In
-        What a job changes of its out; ``learns``: the incarnation.
+    state_word, wanted_word, wanted_some, kept_word, map_word, learnt : In
+        What a job changes of its out; ``learns``: the incarnation; ``wanted_some``: ``wanted_word`` is not 0.
     unblocks : In(1)
         It is blocked no more.
     leaves, resets : In(1)
@@ -71,7 +70,8 @@ class Peers(wiring.Component):
                 "job_peer": In(of.node_bits), "peer_out": Out(of.out), "peer_in": Out(of.in_),
                 "peer_life": Out(of.life), "peer_lives": Out(1), "was_sought": Out(1), "was_moved": Out(1),
                 "job_steps": In(1),
-                "state_writes": In(1), "state_word": In(3), "wanted_writes": In(1), "wanted_word": In(3),
+                "state_writes": In(1), "state_word": In(STATE_BITS), "wanted_writes": In(1), "wanted_word": In(3),
+                "wanted_some": In(1),
                 "kept_writes": In(1), "kept_word": In(of.kept), "map_writes": In(1), "map_word": In(of.ports),
                 "learns": In(1), "learnt": In(sum(of.learnt.values())),
                 "unblocks": In(1), "leaves": In(1), "resets": In(1),
@@ -98,7 +98,7 @@ class Peers(wiring.Component):
         who = Signal(of.node_bits)
         m.d.comb += [
             who.eq(Mux(self.job_steps, self.job_peer, self.attempt_peer)),
-            connects.eq(self.attempt_connects & (attempt.state == Peer.DOWN)),
+            connects.eq(self.attempt_connects & PeerState.DOWN.of(attempt.state)),
         ]
         m.d.comb += self._same.eq(self.attempt_peer == self.job_peer)
         m.d.sync += [
@@ -120,12 +120,14 @@ class Peers(wiring.Component):
         self._kept("lives_of", of.life, self.life_writes, self.life_word, self.peer_life)
 
         # What attempts change, too.
-        state, state_writes = Signal(3), Signal()
+        state, state_writes = Signal(STATE_BITS), Signal()
         m.d.comb += [
-            state.eq(Mux(self.state_writes, self.state_word, Peer.CONNECTING)),
+            state.eq(Mux(self.state_writes, self.state_word, PeerState.CONNECTING)),
             state_writes.eq(self.state_writes | connects),
         ]
-        states = self._shared("states", 3, state_writes, state, who, self.peer_out.state, ("attempt", "notice"))
+        states = self._shared(
+            "states", STATE_BITS, state_writes, state, who, self.peer_out.state, ("attempt", "notice")
+        )  # fmt: skip
         wanted = Signal(3)
         # One that is wanted already stays so.
         keeps = Signal()
@@ -147,7 +149,7 @@ class Peers(wiring.Component):
 
         # Live, and how many peers are LEAVING with something under way, and how many are LEAVING or ERROR.
         m.submodules.live = live = Words((of.slots + 3).bit_length(), of.nodes, ("now", "job"))
-        now, one, alive = Signal.like(live.now), Signal(), Signal()
+        one, alive = Signal(), Signal()
         last, hit = Signal(), Signal()
         m.d.comb += [
             live.clear.eq(self.clear & (self.clear_addr < of.nodes)),
@@ -158,12 +160,13 @@ class Peers(wiring.Component):
             live.write_addr.eq(who),
             live.write.eq(live.now + Mux(self.lives_less, -1, 1)),
             hit.eq(live.write_en & (self.job_steps | self._same)),
-            now.eq(Mux(hit, live.write, live.job)),
             last.eq(self.lives_less & one),
             self.peer_lives.eq(alive),
         ]
-        m.d.sync += [one.eq(now == 1), alive.eq(now.any())]
-        leaving = self.peer_out.state == Peer.LEAVING
+        m.d.sync += [
+            one.eq(Mux(hit, live.write == 1, live.job == 1)), alive.eq(Mux(hit, live.write.any(), live.job.any())),
+        ]  # fmt: skip
+        leaving = PeerState.LEAVING.of(self.peer_out.state)
         fled, troubled = Signal(range(of.nodes + 1)), Signal(range(of.nodes + 1))
         m.d.sync += [
             fled.eq(fled + (self.leaves & alive & ~last) - (leaving & last)),
@@ -181,9 +184,11 @@ class Peers(wiring.Component):
                 m.d.sync += bits.eq((bits & ~where) | Mux(now, where, 0))
             return bits
 
-        connecting = kept("connecting", state_writes, state == Peer.CONNECTING, here)
-        up = kept("up", self.state_writes, self.state_word == Peer.UP, source)
-        needed = kept("needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | wanted.any(), here)
+        connecting = kept("connecting", state_writes, PeerState.CONNECTING.of(state), here)
+        up = kept("up", self.state_writes, PeerState.UP.of(self.state_word), source)
+        needed = kept(
+            "needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | self.wanted_some, here
+        )
         ponged = kept("ponged", self.kept_writes, self.kept_word.pong, source)
         opened = kept("open", self.source_writes, self.source_word.state != Source.CLOSED, source)
         mute = kept("muted", self.source_writes, self.source_word.state == Source.MUTE, source)
@@ -194,7 +199,7 @@ class Peers(wiring.Component):
             self.mute.eq(mute),
             self.changes.eq(state_writes & (state != Mux(self.job_steps, self.peer_out.state, attempt.state))),
             self.changed.eq(who),
-            self.changed_state.eq(state),
+            self.changed_state.eq(Cat(state[0] | state[2], state[1] | state[2], state[3])),
         ]
         m.submodules.leaving = away = Words(1, of.nodes, ("looked",))
         m.d.comb += [
@@ -202,7 +207,7 @@ class Peers(wiring.Component):
             away.clear_addr.eq(self.clear_addr),
             away.write_en.eq(self.state_writes),
             away.write_addr.eq(self.job_peer),
-            away.write.eq(self.state_word == Peer.LEAVING),
+            away.write.eq(PeerState.LEAVING.of(self.state_word)),
             away.looked_addr.eq(self.looked_node),
             self.looked_leaves.eq(away.looked),
         ]
@@ -217,7 +222,7 @@ class Peers(wiring.Component):
             states.notice_addr.eq(first),
             self.notice.valid.eq(waiting.o.valid),
             self.notice.payload.peer.eq(first),
-            self.notice.payload.up.eq(states.notice == Peer.UP),
+            self.notice.payload.up.eq(PeerState.UP.of(states.notice)),
             self.notice.payload.map.eq(maps.notice),
             taken.eq(self.notice.valid & self.notice.ready),
             gone.eq(Mux(taken, 1 << first, 0)),

@@ -4,10 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from lethe.lib.memory import Ram
 from lethe.lib.queue import step
 from lethe.lib.table import Words
 
-from .layouts import Layouts
+from .layouts import Layouts, at_most
 
 __all__ = ["Ports"]
 
@@ -28,23 +29,29 @@ class Ports(wiring.Component):
     -------
     binds, unbinds, limits, set_index, set_value : In
         What the host sets; ``limits``: the receive limit, in units of 16 bytes.
+    names : In
+        Beside ``binds`` at least: a port that is not bound has this number.
+    binds_if_last, fetches_last : In(1)
+        It is bound if the last message leaves its list.
     bound, congested : Out(ports)
+    fetched_bound : Out(1)
+        Whether ``fetched_port`` of the cycle before is bound.
     judged_full, judged_crowded : Out(1)
         ``judged_port`` has no free cell, or but those for expected numbers, in this very cycle.
     own_full : Out(1)
         ``own_port`` of the cycle before has no free cell.
     NAME_port, NAME_number : In, Out(16)
-        The number of a port, for those who ask: judged, fetched, sent, own.
-    offer_port, offer_room : In, Out
-        Half of the free cells of a port, at most 14.
-    job_port, job_room : In, Out
-        A port, and in the next cycle the same of it as of the start of that cycle.
+        The number of a port, for those who ask: judged, sent, own; fetched: of the port of the cycle before.
+    offer_port, offer_room, job_port, job_room : In, Out, In, Out
+        A port, and in the next cycle half of its free cells as of the start of that cycle, at most 14.
     accept_takes, accept_port, own_takes, own_port : In
         A cell of a port is promised.
     frees, freed_port, freed_cell, freed_length : In
         A cell is free again, and so many bytes less are in its port.
+    may_free : In(1)
+        Beside ``frees`` at least: one cell of ``freed_port`` is not free.
     free_port, free_cell, free_takes : In, Out, In
-        The oldest free cell of a port, in this very cycle; it is taken.
+        The oldest free cell of a port, two cycles later; it is taken.
     fills, fill_port, fill_length : In
         So many bytes more are in a port.
     turns, turned, turned_index : Out
@@ -63,15 +70,17 @@ class Ports(wiring.Component):
         self._room = range(MOST_ROOM + 1)
         super().__init__(
             {
-                "binds": In(1), "unbinds": In(1), "limits": In(1), "set_index": In(port), "set_value": In(16),
-                "bound": Out(of.ports), "congested": Out(of.ports),
+                "names": In(1), "binds": In(1), "binds_if_last": In(1), "fetches_last": In(1),
+                "unbinds": In(1), "limits": In(1), "set_index": In(port),
+                "set_value": In(16),
+                "bound": Out(of.ports), "fetched_bound": Out(1), "congested": Out(of.ports),
                 "judged_full": Out(1), "judged_crowded": Out(1), "own_full": Out(1),
                 **{f"{name}_port": In(port) for name in askers},
                 **{f"{name}_number": Out(16) for name in askers},
                 "offer_port": In(port), "offer_room": Out(self._room),
                 "job_port": In(port), "job_room": Out(self._room),
                 "accept_takes": In(1), "accept_port": In(port), "own_takes": In(1),  # of own_port
-                "frees": In(1), "freed_port": In(port), "freed_cell": In(of.cell_bits),
+                "frees": In(1), "may_free": In(1), "freed_port": In(port), "freed_cell": In(of.cell_bits),
                 "freed_length": In(of.length_bits),
                 "free_port": In(port), "free_cell": Out(of.cell_bits), "free_takes": In(1),
                 "fills": In(1), "fill_port": In(port), "fill_length": In(of.length_bits),
@@ -87,38 +96,60 @@ class Ports(wiring.Component):
         of, system = self._layouts, self._layouts.system
         clears = self.clear & (self.clear_addr < of.ports)
 
-        # Bound.
-        m.submodules.numbers = numbers = Words(16, of.ports, self._askers)
+        # Bound.  The index of a port is the lowest bits of its number.
+        low = of.port_bits
+        m.submodules.numbers = numbers = Words(16 - low, of.ports, self._askers)
         m.d.comb += [
-            numbers.write_en.eq(self.binds | clears),
-            numbers.write_addr.eq(Mux(self.clear, self.clear_addr, self.set_index)),
-            numbers.write.eq(Mux(self.clear, self.clear_addr, self.set_value)),
+            numbers.write_en.eq(self.names),
+            numbers.write_addr.eq(self.set_index),
+            numbers.write.eq(self.set_value[low:]),
+            numbers.clear.eq(clears),
+            numbers.clear_addr.eq(self.clear_addr),
         ]
         for name in self._askers:
-            m.d.comb += [
-                getattr(numbers, f"{name}_addr").eq(getattr(self, f"{name}_port")),
-                getattr(self, f"{name}_number").eq(getattr(numbers, name)),
-            ]
-        bound = Signal(of.ports, init=-1 if system.flow.bound else 0)
-        m.d.comb += self.bound.eq(bound)
-        which = Signal(of.ports)
-        m.d.comb += which.eq(1 << self.set_index)
-        m.d.sync += bound.eq((bound & ~Mux(self.unbinds, which, 0)) | Mux(self.binds, which, 0))
+            asked = getattr(self, f"{name}_port")
+            m.d.comb += getattr(numbers, f"{name}_addr").eq(asked)
+            if name != "fetched":
+                m.d.comb += getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name)))
+        names_it = self.names & (self.set_index == self.fetched_port)
+        m.d.sync += self.fetched_number[low:].eq(Mux(names_it, self.set_value[low:], numbers.fetched))
+        # That a port is bound whose list becomes empty in this cycle is known late: it is seen in the next.
+        kept, bound, which = Signal(of.ports, init=-1 if system.flow.bound else 0), Signal(of.ports), Signal(of.ports)
+        late, self._was_last, whom = Signal(), Signal(), Signal(of.ports)
+        m.d.comb += [
+            which.eq(1 << self.set_index),
+            bound.eq(kept | Mux(late & self._was_last, whom, 0)),
+            self.bound.eq(bound),
+            self.fetched_bound.eq(self._bound_now(m, bound, self.fetched_port)),
+        ]
+        m.d.sync += [
+            late.eq(self.binds_if_last), self._was_last.eq(self.fetches_last), whom.eq(which),
+            kept.eq((bound & ~Mux(self.unbinds, which, 0)) | Mux(self.binds, which, 0)),
+        ]  # fmt: skip
 
         self._cells_used(m, clears)
         self._free_cells(m)
         self._congestion(m, clears, bound)
         return m
 
+    def _bound_now(self, m, bound, port):
+        """Whether the port of the cycle before is bound: what it was in that cycle, and what has changed since."""
+        same, was, bind, unbind, late = self.set_index == port, Signal(), Signal(), Signal(), Signal()
+        m.d.sync += [
+            was.eq(bound.bit_select(port, 1)), bind.eq(self.binds & same), unbind.eq(self.unbinds & same),
+            late.eq(self.binds_if_last & same),
+        ]  # fmt: skip
+        return (was & ~unbind) | bind | (late & self._was_last)
+
     def _cells_used(self, m, clears):
-        """Cells in use, or promised: of a port all that were promised, less all that were freed."""
+        """Free cells, of a port: all of them and all that were freed, less all that were promised."""
         of, system = self._layouts, self._layouts.system
         bits = of.cells.bit_length()
         readers = {
             "judged": self.judged_port, "own": self.own_port, "offer": self.offer_port, "job": self.job_port,
         }  # fmt: skip
         m.submodules.promised = promised = Words(bits, of.ports, ("now", *readers))
-        m.submodules.freed = freed = Words(bits, of.ports, ("now", *readers))
+        m.submodules.freed = freed = Words(bits, of.ports, ("now", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
             (promised, takes, Mux(self.accept_takes, self.accept_port, self.own_port)),
@@ -133,38 +164,48 @@ class Ports(wiring.Component):
                 table.write.eq(table.now + 1),
                 *(getattr(table, f"{name}_addr").eq(asked) for name, asked in readers.items()),
             ]
-        used = {name: Signal(bits, name=f"{name}_used") for name in readers}
-        for name, count in used.items():
-            m.d.comb += count.eq(getattr(promised, name) - getattr(freed, name))
+        free = {name: Signal(bits, name=f"{name}_free") for name in readers}
+        for name, count in free.items():
+            m.d.comb += count.eq(getattr(freed, name) - getattr(promised, name))
 
-        def late(name, value_of):
-            """A value in the next cycle: of what is used now, of one more, or of one less."""
-            more, less = (table.write_en & (table.write_addr == readers[name]) for table in (promised, freed))
-            count = used[name]
-            values = [value_of((count + moved)[:bits]) for moved in (0, 1, -1)]
-            return Mux(more == less, values[0], Mux(more, values[1], values[2]))
+        def moved(name):
+            """Whether a cell more, and whether one less, is free in the next cycle."""
+            more, less = (table.write_en & (table.write_addr == readers[name]) for table in (freed, promised))
+            return more & ~less, less & ~more
 
-        m.d.sync += self.own_full.eq(late("own", lambda count: count == of.cells))
+        more, less = moved("own")
+        m.d.sync += self.own_full.eq(~more & Mux(less, free["own"] == 1, free["own"] == 0))
         m.d.comb += [
-            self.judged_full.eq(used["judged"] == of.cells),
-            self.judged_crowded.eq(used["judged"] >= of.cells - system.flow.in_order),
+            self.judged_full.eq(free["judged"] == 0),
+            self.judged_crowded.eq(at_most(free["judged"], system.flow.in_order)),
         ]
 
-        def room(count):
-            half = Signal(range(of.cells // 2 + 1))
-            m.d.comb += half.eq((of.cells - count)[: bits + 1] >> 1)
-            return Mux(half > MOST_ROOM, MOST_ROOM, half) if of.cells // 2 > MOST_ROOM else half
+        def room(half):
+            return Mux(at_most(half, MOST_ROOM), half, MOST_ROOM) if of.cells // 2 > MOST_ROOM else half
 
-        m.d.comb += self.offer_room.eq(room(used["offer"]))
-        m.d.sync += self.job_room.eq(late("job", room))
-        total = Signal(range(of.ports * of.cells + 1))
-        m.d.sync += total.eq(total + takes - self.frees)
-        m.d.comb += [self.nothing_used.eq(total == 0), self.all_used.eq(total), self.used_moves.eq(takes | self.frees)]
+        for name in ("offer", "job"):
+            half, odd = free[name][1:], free[name][0]
+            # One more, and one less, by as little logic as that takes.
+            up = Cat(half[i] ^ Cat(odd, half[:i]).all() for i in range(bits - 1))
+            down = Cat(half[i] ^ ~Cat(odd, half[:i]).any() for i in range(bits - 1))
+            more, less = moved(name)
+            m.d.sync += getattr(self, f"{name}_room").eq(Mux(more, room(up), Mux(less, room(down), room(half))))
+        # All that were promised, and all that were freed.
+        given, back = Signal(range(of.ports * of.cells + 1)), Signal(range(of.ports * of.cells + 1))
+        with m.If(takes):
+            m.d.sync += given.eq(given + 1)
+        with m.If(self.frees):
+            m.d.sync += back.eq(back + 1)
+        m.d.comb += [
+            self.nothing_used.eq(given == back),
+            self.all_used.eq((given - back)[: len(given)]),
+            self.used_moves.eq(takes | self.frees),
+        ]
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""
         of = self._layouts
-        m.submodules.cells = cells = Words(of.cell_bits, of.ports << of.cell_bits, ("oldest",))
+        m.submodules.cells = cells = Ram(of.cell_bits, of.ports << of.cell_bits)
         m.submodules.heads = heads = Words(of.cell_bits, of.ports, ("now",))
         m.submodules.tails = tails = Words(of.cell_bits, of.ports, ("now",))
         port, cell = Signal(of.port_bits), Signal(of.cell_bits)
@@ -177,11 +218,12 @@ class Ports(wiring.Component):
             m.d.sync += filled.eq(1)
         freed = Cat(tails.now, self.freed_port)
         m.d.comb += [
-            cells.write_en.eq((self.clear & ~filled) | self.frees),
+            # Behind the last free one anything may stand, while one is not free.
+            cells.write_en.eq((self.clear & ~filled) | self.may_free),
             cells.write_addr.eq(Mux(self.clear, Cat(cell, port), freed)),
-            cells.write.eq(Mux(self.clear, cell, self.freed_cell)),
-            cells.oldest_addr.eq(Cat(heads.now, self.free_port)),
-            self.free_cell.eq(cells.oldest),
+            cells.write_data.eq(Mux(self.clear, cell, self.freed_cell)),
+            cells.read_addr.eq(Cat(heads.now, self.free_port)),
+            self.free_cell.eq(cells.read_data),
         ]
         for pointers, index, moves in ((heads, self.free_port, self.free_takes), (tails, self.freed_port, self.frees)):
             m.d.comb += [
@@ -197,8 +239,10 @@ class Ports(wiring.Component):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
         most = (of.cells * of.mtu).bit_length()
-        look = Signal(of.port_bits)
-        m.d.sync += look.eq(look + 1)
+        # What is known in the cycle before of the port that is looked at: its bytes, and whether it is congested.
+        look, next_look = Signal(of.port_bits), Signal(of.port_bits)
+        m.d.comb += next_look.eq(look + 1)
+        m.d.sync += look.eq(next_look)
         totals = []
         for name, moves, index, length in (
             ("came", self.fills, self.fill_port, self.fill_length),
@@ -209,12 +253,14 @@ class Ports(wiring.Component):
                 total.clear.eq(clears),
                 total.clear_addr.eq(self.clear_addr),
                 total.now_addr.eq(index),
-                total.look_addr.eq(look),
+                total.look_addr.eq(next_look),
                 total.write_en.eq(moves),
                 total.write_addr.eq(index),
                 total.write.eq(total.now + length),
             ]
-            totals.append(total)
+            looked = Signal(most, name=f"looked_{name}")
+            m.d.sync += looked.eq(Mux(total.write_en & (index == next_look), total.write, total.look))
+            totals.append(looked)
         came, went = totals
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         inside, above, below = Signal(most), Signal(), Signal()
@@ -227,17 +273,17 @@ class Ports(wiring.Component):
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),
             limits.look_addr.eq(look),
-            inside.eq(came.look - went.look),
+            inside.eq(came - went),
             # Limits are multiples of the unit.
             above.eq((inside // UNIT) >= limits.look),
             below.eq((inside // (UNIT // 2)) < limits.look),
             here.eq(1 << look),
-            was.eq((congested & here).any()),
-            tied.eq((bound & here).any()),
+            tied.eq(self._bound_now(m, bound, next_look)),
             self.congested.eq(congested),
             self.turned.eq(~was),
             self.turned_index.eq(look),
             self.turns.eq(self.ready & Mux(was, below | ~tied, above & tied)),
         ]
+        m.d.sync += was.eq(congested.bit_select(next_look, 1))
         with m.If(self.turns):
             m.d.sync += congested.eq(congested ^ here)

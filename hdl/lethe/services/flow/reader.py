@@ -37,13 +37,15 @@ class PortReader(wiring.Component):
         Of what ports the host takes messages; those that are bound.
     readable : Out(ports)
         The ports whose lists are not empty.
-    listed, empties : Out
-        The same, but for ``fetched_port``, whose list is seen to be empty.
-    fetched_port, fetched_number : Out, In(16)
-        What a port is bound to, in this very cycle.
+    listed, fetches, fetches_last : Out
+        The same, but for ``fetched_port`` if this is fetched, and the last of its list.
+    fetched_port, fetched_number, fetched_bound : Out, In(16), In(1)
+        What a port is bound to, and whether; asked in the cycle before.
     deliver, deliver_data : Out(stream)
     frees, freed_port, freed_cell, freed_length : Out
         A cell is free again.
+    may_free : Out(1)
+        It may be, or will.
     flushed, flushed_word : Out
         It was of a port that is bound no more.
     reader_idle : Out(1)
@@ -62,11 +64,11 @@ class PortReader(wiring.Component):
                 "store_writes": In(1), "store_at": In(of.port_bits + of.cell_bits + of.beat_bits),
                 "store_data": In(of.system.format.flit_bits),
                 "receive_mask": In(of.ports), "bound": In(of.ports), "readable": Out(of.ports),
-                "listed": Out(of.ports), "empties": Out(1),
-                "fetched_port": Out(of.port_bits), "fetched_number": In(16),
+                "listed": Out(of.ports), "fetches": Out(1), "fetches_last": Out(1),
+                "fetched_port": Out(of.port_bits), "fetched_number": In(16), "fetched_bound": In(1),
                 "deliver": Out(stream.Signature(records["received"])),
                 "deliver_data": Out(stream.Signature(records["beat"])),
-                "frees": Out(1), "freed_port": Out(of.port_bits), "freed_cell": Out(of.cell_bits),
+                "frees": Out(1), "may_free": Out(1), "freed_port": Out(of.port_bits), "freed_cell": Out(of.cell_bits),
                 "freed_length": Out(of.length_bits),
                 "flushed": Out(1), "flushed_word": Out(of.cell),
                 "reader_idle": Out(1),
@@ -108,18 +110,22 @@ class PortReader(wiring.Component):
             nexts.write_en.eq(leaving),
             nexts.write_addr.eq(port),
             nexts.write.eq(step(nexts.now, of.cells)),
-            lists.write_en.eq(self.appends),
-            lists.write_addr.eq(Cat(tails.now, self.append_port)),
-            lists.write_data.eq(self.append_word),
             lists.read_addr.eq(Cat(heads.now, port)),
             last.eq(nexts.now == tails.left),
             emptied.eq(Mux(leaving & last, 1 << port, 0)),
             arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
             self.readable.eq(filled & ~emptied),
             self.listed.eq(filled),
-            self.empties.eq(leaving & last),
+            self.fetches.eq(leaving),
+            self.fetches_last.eq(last),
         ]
-        m.d.sync += filled.eq(self.readable | arrives)
+        m.d.sync += [
+            filled.eq(self.readable | arrives),
+            # What comes in x is read in x+2 at the earliest.
+            lists.write_en.eq(self.appends),
+            lists.write_addr.eq(Cat(tails.now, self.append_port)),
+            lists.write_data.eq(self.append_word),
+        ]
 
         # Fetch: chosen in x, the cell's number known in x+3, its word in x+5.
         fetching, age = Signal(), Signal(5)
@@ -141,11 +147,11 @@ class PortReader(wiring.Component):
             cells.read_addr.eq(Cat(Mux(age[2], lists.read_data.cell, cell), port)),
             self.fetched_port.eq(port),
         ]
-        judged, good, bound = Signal(), Signal(), Signal()
+        good, bad, bound, low = Signal(), Signal(), Signal(), of.port_bits  # once it is judged
         passes, flushes = Signal(), Signal()
-        m.d.comb += bound.eq(self.bound.bit_select(port, 1) & (self.fetched_number == word.dport))
+        m.d.comb += bound.eq(self.fetched_bound & (self.fetched_number[low:] == word.dport[low:]))
         with m.If(age[4]):
-            m.d.sync += [judged.eq(1), good.eq(bound)]
+            m.d.sync += [good.eq(bound), bad.eq(~bound)]
 
         # Show.
         showing, taken, beats_left, beat = (
@@ -159,8 +165,8 @@ class PortReader(wiring.Component):
         wiring.connect(m, output.o, wiring.flipped(self.deliver_data))
         beat_taken = self.deliver_data.valid & self.deliver_data.ready
         m.d.comb += [
-            passes.eq(((age[4] & bound) | (judged & good)) & ~showing),
-            flushes.eq(((age[4] & ~bound) | (judged & ~good)) & ~done & ~takes),
+            passes.eq(((age[4] & bound) | good) & ~showing),
+            flushes.eq(((age[4] & ~bound) | bad) & ~done & ~takes),
             self.deliver.valid.eq(showing & ~taken & ~done),
             takes.eq(self.deliver.valid & self.deliver.ready),
             reads.eq(beats_left.any() & (there != AHEAD)),
@@ -177,6 +183,7 @@ class PortReader(wiring.Component):
             self.flushed.eq(flushes),
             self.flushed_word.eq(word),
             self.frees.eq(done | flushes),
+            self.may_free.eq(done | age[4] | bad),
             Cat(self.freed_cell, self.freed_port).eq(Mux(done, shown_at, Cat(cell, port))),
             self.freed_length.eq(Mux(done, show.length, word.length)),
             self.reader_idle.eq(~fetching & ~showing & ~done & output.empty & ~coming.any()),
@@ -194,7 +201,7 @@ class PortReader(wiring.Component):
         with m.If(ends):
             m.d.sync += showing.eq(0)
         with m.If(passes | flushes):
-            m.d.sync += [fetching.eq(0), judged.eq(0)]
+            m.d.sync += [fetching.eq(0), good.eq(0), bad.eq(0)]
         with m.If(passes):
             m.d.sync += [
                 showing.eq(1), taken.eq(0), show.eq(word), shown_gap.eq(gap), shown_at.eq(Cat(cell, port)), beat.eq(0),

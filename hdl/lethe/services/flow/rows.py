@@ -8,13 +8,10 @@ from lethe.host import host_records
 from lethe.lib.table import Words
 from lethe.spec.services.flow import MERGED, Code
 
-from .layouts import NUMBER_BITS, Layouts, ahead
+from .layouts import LEAST_CREDIT, NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
 
-__all__ = ["LEAST_CREDIT", "Rows"]
-
-#: How far every stream may be ahead of what its receiver expects.
-LEAST_CREDIT = 2
+__all__ = ["Rows"]
 
 
 class Rows(wiring.Component):
@@ -34,16 +31,17 @@ class Rows(wiring.Component):
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
-        In *g+3*, and in that cycle: half of the free cells of a port.
+        In *g+2*, and in the next cycle: half of the free cells of a port.
     opened : In(nodes)
     merge_word, merge_mask : Out
         In *g+4*.
     ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
         The row of a slot, in this very cycle, and the least that its datagram carried.
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
-        Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
-    row_ends, row_forgets : In
-        The datagram of ``ended_slot`` has ended; that of ``looked_slot`` carried nothing.
+        Of a slot, in this very cycle: the peer, of a control slot also if it is accepted in this; whether its datagram
+        is under way and counts in live; what names it.
+    row_ends, row_forgets, forgotten_slot : In
+        The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     """
 
     def __init__(self, layouts: Layouts):
@@ -62,7 +60,7 @@ class Rows(wiring.Component):
                 "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
                 "looked_life": Out(records["cancel"]),
-                "row_ends": In(1), "row_forgets": In(1),
+                "row_ends": In(1), "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
             }
         )  # fmt: skip
 
@@ -103,13 +101,13 @@ class Rows(wiring.Component):
         again = [Signal(name=f"again{i}") for i in (2, 3, 4)]
         node = [Signal(of.node_bits, name=f"node{i}") for i in (2, 3, 4)]
         slot = [Signal(of.slot_bits, name=f"slot{i}") for i in (2, 3, 4)]
-        port, asked = Signal(of.port_bits), Signal(of.port_bits)
+        port = Signal(of.port_bits)
         credit, ack = Signal(NUMBER_BITS), Signal(NUMBER_BITS - 1)
         expected = self.merge_expected
         m.d.comb += [
             rows.merged_addr.eq(self.merge.slot),
             self.merge_stream.eq(of.stream(row.node, row.q)),
-            self.offer_port.eq(asked),
+            self.offer_port.eq(port),
         ]
         for stages, first in (
             (seen, self.merge.valid), (data_slot, self.merge.slot < data_slots), (again, self.merge.tries.any()),
@@ -118,7 +116,6 @@ class Rows(wiring.Component):
             m.d.sync += [stage.eq(before) for stage, before in zip(stages, (first, *stages), strict=False)]
         m.d.sync += [
             port.eq(row.q),
-            asked.eq(port),
             credit.eq(expected + LEAST_CREDIT + self.offer_room),
             ack.eq(expected),
         ]
@@ -146,12 +143,12 @@ class Rows(wiring.Component):
         carries = self.opened.bit_select(node[2], 1) & (~again[2] | carried.bit_select(slot[2], 1))
         windows = accepted.control & self.control_carries
         looked = control_rows.looked
-        is_data = self.looked_slot < data_slots
+        is_data, renewed = self.looked_slot < data_slots, Signal()
         m.d.sync += [
             under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
             carried.eq(
                 (
-                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.looked_slot))
+                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.forgotten_slot))
                     | at(merged & carries, slot[2])
                 )
                 & ~starts
@@ -163,7 +160,9 @@ class Rows(wiring.Component):
             rows.looked_addr.eq(self.looked_slot),
             control_rows.looked_addr.eq(behind(self.looked_slot)),
             generations.looked_addr.eq(self.looked_slot),
-            self.looked_node.eq(Mux(is_data, rows.looked.node, looked.node)),
+            # What a data slot carries that is accepted in this cycle is nothing; a control slot may carry a credit.
+            renewed.eq(accepted.valid & accepted.control & (accepted.slot == self.looked_slot)),
+            self.looked_node.eq(Mux(renewed, control_row.node, Mux(is_data, rows.looked.node, looked.node))),
             self.looked_lives.eq(
                 under_way.bit_select(self.looked_slot, 1)
                 & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))

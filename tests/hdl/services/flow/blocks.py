@@ -24,4 +24,5 @@ def counted(bits: int, lowest: int) -> int:
 def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> dict:
     """The numbers of an out stream."""
     left, opened = (limit - next) % 256, (next - base) % 256
-    return {"next": next, "left": left, "open": opened, "asked": asked, "stuck": left == 0 or opened > 15}
+    stuck = left == 0 or opened > 15
+    return {"next": next, "left": left, "open": opened, "limit": limit % 64, "asked": asked, "stuck": stuck}

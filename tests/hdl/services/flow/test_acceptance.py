@@ -59,9 +59,7 @@ class Bench:
             assert not ctx.get(block.accept_enters) and not ctx.get(block.accept_writes)
             ctx.set(block.delivered, seen["refusal"] == 0)
             entry, after = ctx.get(block.accept_entry), ctx.get(block.accept_word)
-            seen.update(
-                {name: ctx.get(getattr(block, f"accept_{name}")) for name in ("enters", "writes", "takes", "marks")}
-            )
+            seen.update({name: ctx.get(getattr(block, f"accept_{name}")) for name in ("enters", "writes", "takes")})
             seen.update(kind=entry.kind, count=entry.count, mask=counted(entry.mask, EXPECTED), entry=entry)
             first = after.expected
             seen["after"] = (
@@ -69,6 +67,7 @@ class Bench:
             )  # fmt: skip
             seen["shown"] = ctx.get(block.shown_commit), ctx.get(block.shown_ignored)
             await ctx.tick()
+            seen["marks"] = ctx.get(block.accept_marks)
             assert not ctx.get(block.accept_now)
 
         simulated(block, test)

@@ -4,9 +4,10 @@
 
 import pytest
 
+from lethe.services.flow.layouts import PeerState as Out
 from lethe.services.flow.messages import MessagesOut
 from lethe.spec.events import Cause, Status
-from lethe.spec.services.flow import Flag, Out
+from lethe.spec.services.flow import Flag
 from tests.hdl.services.flow.blocks import layouts, stream
 from tests.helpers.simulated import simulated, walked
 
@@ -92,7 +93,7 @@ def ended(given: dict, record: dict) -> tuple:
         ({}, {"length": 33}, Cause.LENGTH),
         ({"bound": 0b1011}, {}, Cause.NOT_BOUND),
         ({}, {"mode": 3, "cls": CONTROL}, Cause.MODE),
-        ({"silent": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
+        ({"silent_soon": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.CONNECTING}}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {"flags": NOWAIT}, Cause.CONGESTED),
         ({"attempt_numbers": stream(next=9, limit=9)}, {"flags": NOWAIT}, Cause.WINDOW),
@@ -113,9 +114,9 @@ def test_refusals(given, record, cause):
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {}),
         ({"attempt_numbers": stream(next=9, limit=9)}, {}),
         ({"own_full": 1}, {"destination": 0, "length": 0}),
-        ({"job_acts": 1}, {"mode": 1}),
+        ({"job_acts": 1, "job_acting": 1}, {"mode": 1}),
         ({"credit_acts": 1}, {}),
-        ({"accept_now": 1}, {"destination": 0, "length": 0}),
+        ({"mark_soon": 1}, {"destination": 0, "length": 0}),
         ({"accept_soon": 1}, {"destination": 0, "length": 0}),
         ({"journal_high": 1}, {"destination": 0, "length": 0}),
         ({}, {"destination": 0, "length": 8}),  # its beats are not here
@@ -123,6 +124,13 @@ def test_refusals(given, record, cause):
 )
 def test_what_waits(given, record):
     assert ended(given, record) == ()
+
+
+def test_a_job_that_waits_keeps_only_the_own_node_waiting():
+    """A VOID or a FLUSH, while the level of the journal is high."""
+    waits = {"job_acting": 1, "job_waits": 1, "journal_high": 1}
+    assert ended(waits, {})[1] == "admitted"
+    assert ended(waits, {"destination": 0, "length": 0}) == ()
 
 
 def test_attempts_come_every_four_cycles():
@@ -133,10 +141,10 @@ def test_attempts_come_every_four_cycles():
     async def test(b):
         await b.offer()
         assert await b.attempts(12) == [2, 6, 10]
-        for name in ("job_acts", "credit_acts"):
-            b.set(**{name: 1})
+        for names in (("job_acts", "job_acting"), ("credit_acts",)):
+            b.set(**dict.fromkeys(names, 1))
             assert await b.attempts(5) == []
-            b.set(**{name: 0})
+            b.set(**dict.fromkeys(names, 0))
             assert await b.attempts(10) == [1, 5, 9]
         b.set(attempt_out=UP)
         await b.ctx.tick().repeat(3)

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from lethe.services.flow.layouts import PeerState as Out
 from lethe.services.flow.peers import Peers
-from lethe.spec.services.flow import In, Out
+from lethe.spec.services.flow import In
 from tests.hdl.services.flow.blocks import layouts
 from tests.helpers.simulated import simulated, walked
 
@@ -42,6 +43,7 @@ async def job(ctx, block, peer: int, *, out=None, in_=None, **names) -> None:
             given |= {"kept_writes": 1, "kept_word": given.get("kept_word", {}) | {name: value}}
         else:
             given |= {f"{name}_writes": 1, f"{name}_word": value}
+            given |= {"wanted_some": int(value > 0)} if name == "wanted" else {}
     if in_ is not None:
         given |= {"source_writes": 1, "source_word": in_}
     given |= dict.fromkeys(names, 1)

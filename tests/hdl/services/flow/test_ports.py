@@ -23,26 +23,28 @@ def test_free_cells_come_in_order_and_again():
     """0, 1, … at first; then in the order in which they were freed; ports do not meet."""
 
     async def test(ctx, block):
-        ctx.set(block.free_port, 2)
-        for cell in (0, 1, 2):
-            assert ctx.get(block.free_cell) == cell
+        async def takes(port: int) -> int:
+            """The oldest free one, which is taken."""
+            ctx.set(block.free_port, port)
             ctx.set(block.free_takes, 1)
             await ctx.tick()
-        ctx.set(block.free_takes, 0)
+            ctx.set(block.free_takes, 0)
+            await ctx.tick()
+            return ctx.get(block.free_cell)
+
+        assert [await takes(2) for _ in range(3)] == [0, 1, 2]
         for cell in (1, 0):
+            ctx.set(block.may_free, 1)
             ctx.set(block.frees, 1)
             ctx.set(block.freed_port, 2)
             ctx.set(block.freed_cell, cell)
             await ctx.tick()
         ctx.set(block.frees, 0)
-        found = []
-        for _ in range(3):
-            found.append(ctx.get(block.free_cell))
-            ctx.set(block.free_takes, 1)
-            await ctx.tick()
-        assert found == [3, 1, 0]
-        ctx.set(block.free_port, 1)
-        assert ctx.get(block.free_cell) == 0
+        ctx.set(block.freed_cell, 2)
+        await ctx.tick()
+        ctx.set(block.may_free, 0)
+        assert [await takes(2) for _ in range(3)] == [3, 1, 0]
+        assert await takes(1) == 0
 
     started(test)
 
@@ -57,9 +59,9 @@ def test_used_cells():
             ctx.set(block.accept_port, 3)
             ctx.set(block.frees, frees)
             ctx.set(block.freed_port, 3)
-            await ctx.tick()
             ctx.set(block.offer_port, 3)
             ctx.set(block.judged_port, 3)
+            await ctx.tick()
             seen.append((ctx.get(block.judged_crowded), ctx.get(block.judged_full), ctx.get(block.offer_room)))
         assert seen == [(0, 0, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
         assert ctx.get(block.all_used) == 4 and not ctx.get(block.nothing_used)
@@ -122,10 +124,27 @@ def test_bound():
     async def test(ctx, block):
         ctx.set(block.judged_port, 2)
         assert ctx.get(block.bound) == 0b1111 and ctx.get(block.judged_number) == 2
+        ctx.set(block.names, 1)
         ctx.set(block.binds, 1)
         ctx.set(block.set_index, 2)
         ctx.set(block.set_value, 0x1236)
         await ctx.tick()
         assert ctx.get(block.judged_number) == 0x1236
+        ctx.set(block.names, 0)
+        ctx.set(block.binds, 0)
+        for last in (0, 1):
+            ctx.set(block.unbinds, 1)
+            await ctx.tick()
+            ctx.set(block.unbinds, 0)
+            ctx.set(block.fetched_port, 2)
+            await ctx.tick()
+            assert ctx.get(block.bound) == 0b1011 and not ctx.get(block.fetched_bound)
+            ctx.set(block.binds_if_last, 1)
+            ctx.set(block.fetches_last, last)
+            await ctx.tick()
+            ctx.set(block.binds_if_last, 0)
+            for _ in range(2):
+                assert ctx.get(block.bound) == 0b1011 | last << 2 and ctx.get(block.fetched_bound) == last
+                await ctx.tick()
 
     started(test)

@@ -14,6 +14,7 @@ def started(test):
     async def run(ctx):
         await walked(ctx, block, of.initial)
         ctx.set(block.bound, 0xF)
+        ctx.set(block.fetched_bound, 1)
         await test(ctx, block)
 
     simulated(block, run)
@@ -117,6 +118,7 @@ def test_what_nobody_is_bound_to_is_flushed():
         ctx.set(block.receive_mask, 0b1000)
         seen = []
         for cycle in range(1, 30):
+            ctx.set(block.fetched_bound, ctx.get(block.fetched_port) != 0)
             if ctx.get(block.flushed):
                 seen.append((cycle, ctx.get(block.freed_port), ctx.get(block.freed_cell), ctx.get(block.freed_length)))
             assert not ctx.get(block.deliver.valid)

@@ -25,8 +25,8 @@ async def grant(ctx, block, slot: int, *, expected: int, room: int, tries: int =
     await ctx.tick()
     ctx.set(block.merge, {})
     ctx.set(block.merge_expected, 99)
-    await ctx.tick()
     assert ctx.get(block.offer_port) == 3 or slot > 5
+    await ctx.tick()
     ctx.set(block.merge_expected, expected)
     ctx.set(block.offer_room, room)
     await ctx.tick()
@@ -106,9 +106,28 @@ def test_control_carries_by_itself():
         assert ctx.get(block.ended_control).credit == 44
         ctx.set(block.looked_slot, 7)
         assert ctx.get(block.looked_node) == 1
+        ctx.set(block.forgotten_slot, 7)
         ctx.set(block.row_forgets, 1)
         await ctx.tick()
         assert not ctx.get(block.ended_carried)
+
+    simulated(block, test)
+
+
+def test_a_control_slot_is_of_whom_it_is_accepted_for_in_this_cycle():
+    """A task forgets what went to its node: it looks at a slot in the cycle before."""
+    block = Rows(layouts())
+
+    async def test(ctx):
+        ctx.set(block.looked_slot, 7)
+        for node in (1, 0, 1):
+            ctx.set(block.control_row, {"code": Code.WINDOW, "node": node})
+            ctx.set(block.accepted, {"valid": 1, "slot": 7, "control": 1})
+            assert ctx.get(block.looked_node) == node
+            await ctx.tick()
+            ctx.set(block.accepted, {})
+            ctx.set(block.control_row, {"code": Code.WINDOW, "node": 1 - node})
+            assert ctx.get(block.looked_node) == node
 
     simulated(block, test)
 

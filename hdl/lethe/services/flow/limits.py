@@ -1,0 +1,62 @@
+"""Limits of out streams: what a credit makes of one (contract of flow, section 6)."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lethe.spec.sections.flow import WINDOW
+
+from .layouts import LIMIT_BITS, NUMBER_BITS, Layouts, at_most
+
+__all__ = ["Limits"]
+
+
+class Limits(wiring.Component):
+    """Whether a credit raises the limit of its stream: that of a message's header, or of a WINDOW.
+
+    Parameters
+    ----------
+    layouts : of the configuration
+
+    Members
+    -------
+    credit_acts, credit_told, credit_heard : In
+        A message's credit acts; what it is; its peer is CONNECTING or UP.
+    job_raises, job_credit : In
+        In other cycles: a job's credit acts, and what it is.
+    numbers : In
+        The out stream's.
+    raises, raised_word : Out
+        The limit is raised; the numbers then.
+    """
+
+    def __init__(self, layouts: Layouts):
+        super().__init__(
+            {
+                "credit_acts": In(1), "credit_told": In(NUMBER_BITS), "credit_heard": In(1),
+                "job_raises": In(1), "job_credit": In(NUMBER_BITS), "numbers": In(layouts.numbers),
+                "raises": Out(1), "raised_word": Out(layouts.numbers),
+            }
+        )  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        numbers, word = self.numbers, self.raised_word
+        credit, beyond, above = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(LIMIT_BITS)
+        m.d.comb += [
+            credit.eq(Mux(self.credit_acts, self.credit_told, self.job_credit)),
+            # If it is at most 16 beyond the next number, it is so near the limit.
+            beyond.eq(credit - numbers.next),
+            above.eq(credit - numbers.limit),
+            self.raises.eq(
+                Mux(self.credit_acts, self.credit_heard, self.job_raises)
+                & at_most(beyond, WINDOW)
+                & (above.any() & ~above[-1])
+            ),
+            word.next.eq(numbers.next),
+            word.left.eq(beyond),
+            word.open.eq(numbers.open),
+            word.limit.eq(credit),
+            word.stuck.eq(numbers.open[-1]),
+        ]
+        return m

@@ -1,0 +1,26 @@
+"""The first of some bits."""
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
+
+from lethe.lib.first import first_of, turn_of
+
+
+@pytest.mark.parametrize("last", range(8))
+def test_the_first_behind_the_last_one_cyclically(last):
+    """As a number, and as a 1 at its place."""
+    m, bits, found, turn = Module(), Signal(8), Signal(3), Signal(8)
+    first, statements = first_of(bits, Signal(3, init=last))
+    m.d.comb += [*statements, found.eq(first), turn.eq(turn_of(bits, Signal(8, init=0xFE << last & 0xFF)))]
+
+    async def test(ctx):
+        for value in range(256):
+            ctx.set(bits, value)
+            wanted = next(((last + k) % 8 for k in range(1, 9) if value >> (last + k) % 8 & 1), None)
+            assert ctx.get(turn) == (0 if wanted is None else 1 << wanted)
+            assert wanted is None or ctx.get(found) == wanted
+
+    simulator = Simulator(m)
+    simulator.add_testbench(test)
+    simulator.run()
