@@ -4,7 +4,6 @@ It begins as a `Queue`.  Flits that arrive are pushed before the front pops, so
 `pop` looks whether the flit that is now the oldest came in the same cycle.
 """
 
-
 from lethe.spec.events import Event
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, fate
