@@ -18,6 +18,8 @@ from lethe_sim.report import Figure, facets
 from lethe_sim.report.html import environment
 from lethe_sim.report.sweep import Kept, Value
 
+#: Bits of a flit, flits of a worm, and ports of a router below the top, in these networks.
+FLIT, WORM, PORTS = 64, 6, 8
 #: Of the name of a pool in which messages overtake each other.
 FREELY = ", any up-port, control first"
 #: The sweeps, in the order of the page.
@@ -27,6 +29,7 @@ TITLES = {
     "nodes": "Networks of all sizes",
     "patterns": "Traffic that is not uniform",
     "kernels": "Parallel kernels",
+    "captures": "A capture",
     "timeouts": "Time-outs under credits",
     "matter": "What mattered",
     "pool": "Pools",
@@ -45,6 +48,7 @@ DRAWN = {
 }
 #: What the page has tables of, and what it says of them.
 TABLED = {
+    "captures": "Packets that passed between eight hosts, as they came and ever closer together.",
     "timeouts": "Credits throw nothing away, so what is repeated early is in the way of what was not.",
     "matter": "A network that discards, one thing turned at a time.",
     "pool": "Buffers that all inputs of a router share, beside credits.",
@@ -241,7 +245,7 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
     """(sweep, title, Markdown) of what the documents quote."""
     rates = {"goodput": "Payload flits per node and cycle", "latency_p50": "Half are delivered within, cycles"}
     slow = {"latency_p99": "99 of 100 are delivered within, cycles"}
-    costs = {"messages_per_datagram": "Messages per datagram"}
+    costs, ends = {"messages_per_datagram": "Messages per datagram"}, {"cycles": "Cycles to the end"}
     elsewhere = {
         "others_p50": "Half of those that go elsewhere are delivered within, cycles",
         "others_p99": "99 of 100 of those that go elsewhere are delivered within, cycles",
@@ -252,7 +256,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("nodes", "network", "nodes", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "0.1"}, rates),
-        ("kernels", "network", "kernel", {}, {"cycles": "Cycles to the end"}),
+        ("kernels", "network", "kernel", {}, ends),
+        ("captures", "network", "time", {}, ends | {"latency_p50": rates["latency_p50"]} | slow | costs),
         ("timeouts", "timeouts", "buffers", {"payload": "4 flits"}, rates | costs),
         ("timeouts", "timeouts", "buffers", {"payload": "32 flits"}, rates | costs),
         ("matter", "change", "traffic", {}, rates | slow | costs),
@@ -269,6 +274,43 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
             at = "".join(f", {axis} = {value}" for axis, value in fixed.items())
             for metric, title in metrics.items():
                 yield name, title + at, swept[name].table(metric, rows, columns, fixed)
+            if name in ("pool", "stages", "channels"):
+                yield name, "For as many buffers and wires" + at, at_equal_cost(swept[name], fixed["ni.slots"])
+
+
+def at_equal_cost(swept: Swept, slots: str) -> str:
+    """Markdown: goodput of saturated networks beside the flits that a router of 8 ports buffers, and a link's wires.
+
+    A link has a flit, `valid`, `first`, `last`; with credits a wire back for each channel, and the channel's number.
+    """
+    head = ("network", "buffers of a router, flits", "wires of a link", "flits, saturated", "bits per wire and cycle")
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for name in swept.names("network"):
+        goodput = swept.mean("goodput", {"network": name, "workload.load": "1", "ni.slots": slots})
+        if goodput:
+            flits, wires = held(name), wires_of(name)
+            cells = (name, f"{flits:,}", str(wires), written(goodput), written(FLIT * goodput / wires))
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def held(network: str) -> int:
+    """Flits that a router of 8 ports can buffer in a network of that name, worms of six flits."""
+    size = {"worm": WORM, "worms": WORM, "flit": 1, "flits": 1}
+    if found := re.match(r"pool of (\d+) worms", network):
+        return int(found[1]) * WORM
+    if found := re.match(r"(\d+) channels of (\d+) (\w+)", network):
+        return PORTS * int(found[1]) * int(found[2]) * size[found[3]]
+    if found := re.match(r"(?:queue of|credits,) (\d+) (\w+)", network):
+        return PORTS * int(found[1]) * size[found[2]]
+    return 0
+
+
+def wires_of(network: str) -> int:
+    """Wires of a link in a network of that name."""
+    found = re.match(r"(\d+) channels", network)
+    channels = int(found[1]) if found else 1 if network.startswith("credits") else 0
+    return FLIT + 3 + channels + max(0, channels - 1).bit_length()
 
 
 def pictures(swept: Swept, metrics: Sequence[str]) -> Iterator[tuple[str, Figure]]:
@@ -304,6 +346,7 @@ def quick(text: str, base: Path) -> str:
     """A sweep with one run at each point, measured for a quarter of the time, whose base is elsewhere."""
     text = re.sub(r"(?m)^replicas = \d+", "replicas = 1", text)
     text = re.sub(r"(?m)^window = (\d+)", lambda m: f"window = {int(m[1]) // 4}", text)
+    text = text.replace('"../loopback.pcap"', f"'{base.resolve().parents[1] / 'loopback.pcap'}'")
     return text.replace('base = "base.toml"', f"base = '{base.resolve()}'")
 
 

@@ -208,6 +208,23 @@ def test_kernels_are_judged_beside_the_best_of_credits(queues, swept, monkeypatc
     assert told(1351.0) == ["missed", "missed", "missed", "missed"]
 
 
+@pytest.mark.parametrize(
+    ("network", "flits", "wires"),
+    [
+        ("discards", 0, 67),
+        ("queue of 1 worm", 48, 67),
+        ("pool of 8 worms", 48, 67),
+        ("pool of 16 worms, any up-port, control first", 96, 67),
+        ("credits, 1 worm, adaptive", 48, 68),
+        ("credits, 64 flits", 512, 68),
+        ("2 channels of 1 worm", 96, 70),
+        ("4 channels of 16 flits, adaptive", 512, 73),
+    ],
+)
+def test_buffers_and_wires_of_a_network(queues, network, flits, wires):
+    assert (queues.held(network), queues.wires_of(network)) == (flits, wires)
+
+
 def test_a_hotspot_is_judged_by_the_others(queues, swept, monkeypatch):
     def told(cycles):
         monkeypatch.setattr(
