@@ -342,26 +342,46 @@ def _cells(table: str) -> tuple[list[str], list[list[str]]]:
     return head[1:], rows
 
 
-def quick(text: str, base: Path) -> str:
-    """A sweep with one run at each point, measured for a quarter of the time, whose base is elsewhere."""
+def quick(text: str) -> str:
+    """A sweep with one run at each point, measured for a quarter of the time."""
     text = re.sub(r"(?m)^replicas = \d+", "replicas = 1", text)
-    text = re.sub(r"(?m)^window = (\d+)", lambda m: f"window = {int(m[1]) // 4}", text)
-    text = text.replace('"../loopback.pcap"', f"'{base.resolve().parents[1] / 'loopback.pcap'}'")
+    return re.sub(r"(?m)^window = (\d+)", lambda m: f"window = {int(m[1]) // 4}", text)
+
+
+def moved(text: str, base: Path, sweeps: Path) -> str:
+    """A sweep that is read from another directory than ``sweeps``, and has this base."""
+    text = text.replace('"../loopback.pcap"', f"'{sweeps.resolve().parent / 'loopback.pcap'}'")
     return text.replace('base = "base.toml"', f"base = '{base.resolve()}'")
+
+
+def staged(text: str, hop: int) -> str:
+    """A sweep, or its base, whose routers take so many cycles, and get a credit back two cycles after its flit."""
+    text = re.sub(r'(flow = "credits")(?!.*credit_delay)', r"\1, credit_delay = 2", text)
+    if "router = { latency" in text or "base = " in text:
+        return text
+    if "[base]" in text:
+        return text.replace("[base]\n", f"[base]\nrouter = {{ latency = {hop} }}\n")
+    return f"{text}\n[router]\nlatency = {hop}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=SWEEPS, help="this sweep; may be repeated")
     parser.add_argument("--quick", action="store_true", help="one seed, shorter runs")
+    parser.add_argument("--hop", type=int, choices=range(2, 6), metavar="CYCLES", help="routers of 2 to 5 stages")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/queues"), metavar="DIR", help="results")
     parser.add_argument("--sweeps", type=Path, default=_ROOT / "examples" / "queues", metavar="DIR", help="their TOMLs")
     chosen = parser.parse_args(arguments)
     chosen.output.mkdir(parents=True, exist_ok=True)
     for name in chosen.only or SWEEPS:
         source = chosen.sweeps / f"{name}.toml"
-        if chosen.quick:
-            text = quick(source.read_text(encoding="utf-8"), source.with_name("base.toml"))
+        if chosen.quick or chosen.hop:
+            text, base = source.read_text(encoding="utf-8"), source.with_name("base.toml")
+            if chosen.hop:
+                text, common = (staged(one, chosen.hop) for one in (text, base.read_text(encoding="utf-8")))
+                base = chosen.output / base.name
+                base.write_text(common, encoding="utf-8")
+            text = moved(quick(text) if chosen.quick else text, base, source.parent)
             source = chosen.output / source.name
             source.write_text(text, encoding="utf-8")
         print(f"queues: {name}", file=sys.stderr, flush=True)

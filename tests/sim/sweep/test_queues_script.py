@@ -71,13 +71,29 @@ def swept(queues, tmp_path_factory):
 def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
     for name in queues.SWEEPS:
         runs = load(EXAMPLES / f"{name}.toml").runs
-        text = queues.quick((EXAMPLES / f"{name}.toml").read_text(), EXAMPLES / "base.toml")
-        (tmp_path / f"{name}.toml").write_text(text)
+        text = queues.quick((EXAMPLES / f"{name}.toml").read_text())
+        (tmp_path / f"{name}.toml").write_text(queues.moved(text, EXAMPLES / "base.toml", EXAMPLES))
         shorter = load(tmp_path / f"{name}.toml")
         fewer = shorter.runs
         assert shorter.measure.warmup == load(EXAMPLES / f"{name}.toml").measure.warmup
         assert {run.point for run in fewer} == {run.point for run in runs}
         assert len(fewer) < len(runs) and not any(run.replica for run in fewer)
+
+
+def test_every_sweep_is_legal_with_routers_of_five_stages(queues, tmp_path):
+    base = tmp_path / "base.toml"
+    base.write_text(queues.staged((EXAMPLES / "base.toml").read_text(), 5))
+    for name in queues.SWEEPS:
+        text = queues.staged((EXAMPLES / f"{name}.toml").read_text(), 5)
+        (tmp_path / f"{name}.toml").write_text(queues.moved(text, base, EXAMPLES))
+        for before, run in zip(load(EXAMPLES / f"{name}.toml").runs, load(tmp_path / f"{name}.toml").runs, strict=True):
+            router = run.system.router
+            assert router.latency == (2 if before.system.router.latency == 2 else 5), name
+            assert (
+                router.credit_delay == 2
+                if router.flow == "credits"
+                else router == before.system.replace(router={"latency": router.latency}).router
+            )
 
 
 def test_the_campaign_has_as_many_datagrams_as_it_says():
@@ -89,7 +105,18 @@ def test_the_campaign_has_as_many_datagrams_as_it_says():
 
 def test_buffers_that_are_compared_have_the_same_bits(queues):
     """Wherever worms are queued or credited, a router input has room for as many flits; what is named is there."""
-    for name in ("load", "payload", "nodes", "patterns", "kernels", "pool", "stages", "hotspot", "channels"):
+    for name in (
+        "load",
+        "payload",
+        "nodes",
+        "patterns",
+        "kernels",
+        "captures",
+        "pool",
+        "stages",
+        "hotspot",
+        "channels",
+    ):
         for run in load(EXAMPLES / f"{name}.toml").runs:
             network = str(run.settings["network"].name)
             if shared := re.match(r"pool of (\d+) worms|\d channels of (\d+) flits", network):
