@@ -245,8 +245,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
     """(sweep, title, Markdown) of what the documents quote."""
     rates = {"goodput": "Payload flits per node and cycle", "latency_p50": "Half are delivered within, cycles"}
     slow = {"latency_p99": "99 of 100 are delivered within, cycles"}
-    costs, ends = {"messages_per_datagram": "Messages per datagram"}, {"cycles": "Cycles to the end"}
-    elsewhere = {
+    costs, times = {"messages_per_datagram": "Messages per datagram"}, {"cycles": "Cycles to the end"}
+    others = {
         "others_p50": "Half of those that go elsewhere are delivered within, cycles",
         "others_p99": "99 of 100 of those that go elsewhere are delivered within, cycles",
     }
@@ -256,8 +256,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("nodes", "network", "nodes", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "1"}, rates),
         ("patterns", "network", "pattern", {"workload.load": "0.1"}, rates),
-        ("kernels", "network", "kernel", {}, ends),
-        ("captures", "network", "time", {}, ends | {"latency_p50": rates["latency_p50"]} | slow | costs),
+        ("kernels", "network", "kernel", {}, times),
+        ("captures", "network", "time", {}, times | {"latency_p50": rates["latency_p50"]} | slow | costs),
         ("timeouts", "timeouts", "buffers", {"payload": "4 flits"}, rates | costs),
         ("timeouts", "timeouts", "buffers", {"payload": "32 flits"}, rates | costs),
         ("matter", "change", "traffic", {}, rates | slow | costs),
@@ -265,8 +265,8 @@ def tables(swept: dict[str, Swept]) -> Iterator[tuple[str, str, str]]:
         ("pool", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
         ("stages", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
         ("stages", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
-        ("hotspot", "network", "limit", {"ni.slots": "16"}, elsewhere | rates),
-        ("hotspot", "network", "limit", {"ni.slots": "8"}, elsewhere | rates),
+        ("hotspot", "network", "limit", {"ni.slots": "16"}, others | rates),
+        ("hotspot", "network", "limit", {"ni.slots": "8"}, others | rates),
         ("channels", "network", "workload.load", {"ni.slots": "16"}, rates | slow | costs),
         ("channels", "network", "workload.load", {"ni.slots": "8"}, rates | slow | costs),
     ):

@@ -59,7 +59,7 @@ class Golden:
     script : what the script hosts play; without one the traffic generators run
     external : the hosts are driven by stimulus words given to `run`
     record : keep events for `take_events`
-    awake : step every NI in every cycle, also those with nothing to do: slow, and the same to the last event
+    awake : step every NI and its services in every cycle, also with nothing to do: slow, and the same to the last event
     tapped : numbers of the links whose flits are kept for `take_flits`: slower, and the same to the last event
     """
 

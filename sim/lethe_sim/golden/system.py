@@ -342,6 +342,9 @@ def step_node(p, cycle, node):
         p.look[node] = cycle + 1
         return
     hosts.follow(stack, k, ni, host, port, p.items, cycle, done)
+    if p.clock.awake:  # nor do services rest that nobody asks when to look again
+        p.look[node] = cycle + 1
+        return
     own = hosts.next_offer(stack, k, ni, host, p.items, cycle)
     if k.trees:
         own = min(own, tree_player.next_offer(k, host, p.trees, cycle))

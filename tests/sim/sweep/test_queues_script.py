@@ -103,7 +103,10 @@ def test_buffers_that_are_compared_have_the_same_bits(queues):
     """Wherever worms are queued or credited, a router input has room for as many flits; what is named is there."""
     for name in [name for name in queues.SWEEPS if name not in ("timeouts", "matter")]:
         for run in load(EXAMPLES / f"{name}.toml").runs:
-            network = str(run.settings["network"].name)
+            network, system = str(run.settings["network"].name), run.system
+            if system.format.max_flits == queues.WORM:
+                each = system.credits * system.router.credit_channels or system.queue * queues.WORM
+                assert queues.held(network) == system.pool * queues.WORM + queues.PORTS * each, (name, network)
             if shared := re.match(r"pool of (\d+) worms|\d channels of (\d+) flits", network):
                 pool, credits = (int(number or 0) for number in shared.groups())
                 assert (run.system.pool, run.system.credits) == (pool, credits)
