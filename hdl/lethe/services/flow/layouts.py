@@ -77,12 +77,12 @@ def ahead(a, b) -> Value:
 
 
 def either(*cases) -> Value:
-    """The value of that (condition, value) whose condition holds; of no two do they."""
+    """Of pairs (condition, value) the value whose condition holds, or 0; at most one condition may hold."""
     return reduce(or_, (Mux(condition, value, 0) for condition, value in cases))
 
 
 def at_most(value: Value, most: int) -> Value:
-    """Whether a value of few bits is at most that: of gates, which for so few are faster than a carry."""
+    """Whether ``value`` is at most ``most``, in gates: for few bits they are faster than a carry."""
     found: Value = Const(1, 1)
     for i in range(len(value)):
         found = (~value[i] | found) if most >> i & 1 else (~value[i] & found)

@@ -45,7 +45,7 @@ class Limits(wiring.Component):
         credit, beyond, above = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(LIMIT_BITS)
         m.d.comb += [
             credit.eq(Mux(self.credit_acts, self.credit_told, self.job_credit)),
-            # If it is at most 16 beyond the next number, it is so near the limit.
+            # The limit is not before the next number: a credit at most 16 beyond this is at most 16 beyond the limit.
             beyond.eq(credit - numbers.next),
             above.eq(credit - numbers.limit),
             self.raises.eq(
