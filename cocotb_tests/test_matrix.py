@@ -22,6 +22,7 @@ from lethe_sim.lockstep.matrix import (
     with_services,
 )
 from lethe_sim.lockstep.simulators import has_icarus
+from tests.helpers.relay_systems import deaths, relay_of
 from tests.helpers.tiers import but
 
 CYCLES = 20_000
@@ -193,6 +194,30 @@ def test_system_with_relay(number):
     result = cosim(system, cycles=HOSTED_CYCLES, until_drained=False, reproduce=again)
     assert result.equal, result.report
     assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
+
+
+@pytest.mark.full
+def test_relay_with_the_largest_tables():
+    """Four nodes in a row, one of which dies: more than 128 records at a relay, all slots live."""
+    most = {"slots": 256, "cells": 256, "records": 1024, "buffers": 64, "control": 256}
+    times = {"cache_cycles": 4096, "entry_cycles": 16384, "watch_cycles": 1 << 16, "hop_cycles": 4096, "notice": 800}
+    system = System.make(
+        topology={"kind": "mesh", "columns": 2, "rows": 2}, ni={"slots": 16, "control_classes": 2, "control_slots": 4},
+        wire={"class_bits": 3, "mtu": 24, "generation_bits": 16}, timers={"ack_limit": 255},
+        relay={"radix": 1, "window": 200} | most | times, faults=deaths((1, 16_000)) | {"loss": 0.02},
+        workload={"mode": "relay", "load": 1.0, "count": 0, "min_length": 4, "max_length": 8, "retry_limit": 2},
+    )  # fmt: skip
+    golden, known, live = Golden(system), 0, 0
+    while golden.cycle < CYCLES:
+        golden.run(100)
+        relays = [relay_of(golden, node) for node in range(system.nodes)]
+        known = max(known, *(int(relay.known) for relay in relays))
+        live = max(live, *(int(relay.live) for relay in relays))
+    assert known > 128 and live == system.relay.slots
+    again = "pytest cocotb_tests/test_matrix.py -k largest_tables --full"
+    result = cosim(system, cycles=CYCLES, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= CYCLES and result.digest == golden.digest
 
 
 @pytest.mark.full
