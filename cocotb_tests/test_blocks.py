@@ -19,8 +19,11 @@ NI |= {f"GIVE_UP {cause.name}" for cause in Cause if Cause.NONE < cause <= Cause
 #: and with 5 places that comes round.
 NI |= {"DEADLINE TO THE CYCLE", "ACK OF ANOTHER NODE", "REPEAT OF WHAT IS SENT ONCE", "ONE FLIT SEND", "ONE FLIT BE"}
 NI |= {"QUARANTINE COMES ROUND 3", "QUARANTINE COMES ROUND 5"}
-#: Every number of heads that can ask for one output of a router with 8 and with 16 ports.
-CONTENTION = {f"{heads} of {ports}" for ports in (8, 16) for heads in range(1, ports + 1)} | {Event.DISCARD_UP.name}
+#: Every number of heads that can ask for one output of a router with 8 ports, and of one with 12 that does not send
+#: back; with 16 ports, in the long test.
+CONTENTION = {f"{heads} of 8" for heads in range(1, 9)} | {f"{heads} of 12" for heads in range(1, 12)}
+CONTENTION |= {Event.DISCARD_UP.name}
+WIDEST = {f"{heads} of 16" for heads in range(1, 17)}
 #: All that somebody can wait for, in routers with credits.
 CREDITS = {"FORWARD", "credit", "full", "waits for an output", "waits for a credit"}
 #: Tries that stay at 255.
@@ -31,6 +34,8 @@ HOSTS = {"WORDS COME ROUND", "DONE", "GOOD", "BIT", "EARLY", "LATE", "TWICE", "E
 RELAYS = {event.name for event in Event if Event.RELAY_SEND <= event <= Event.RELAY_RESET}
 RELAYS -= {"RELAY_DROPPED", "RELAY_OWED", "RELAY_UNTRACKED"}
 FLOWS = {event.name for event in Event if Event.FLOW_SEND <= event <= Event.FLOW_RESET}
+#: Groups of the long test.
+LONG = {"flow", "more routers", "widest routers", "large pools"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 
@@ -55,7 +60,7 @@ def held(request, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("group", but(GROUPS.keys() - {"flow", "large pools"}, GROUPS))
+@pytest.mark.parametrize("group", but(GROUPS.keys() - LONG, GROUPS))
 def test_block(group, held):
     """Every output word in every cycle."""
     held(group)
@@ -71,10 +76,14 @@ def test_block(group, held):
         (["credit routers"], CREDITS),
         (NIS, NI),
         (["relay"], RELAYS),
+        pytest.param(["widest routers"], WIDEST, marks=pytest.mark.full),
         pytest.param(["flow"], FLOWS, marks=pytest.mark.full),
     ],
-    ids=["links and hosts", "routers", "queued routers", "wide routers", "credit routers", "nis", "relay", "flow"],
-)
+    ids=[
+        "links and hosts", "routers", "queued routers", "wide routers", "credit routers", "nis", "relay",
+        "widest routers", "flow",
+    ],
+)  # fmt: skip
 def test_nothing_is_missed(groups, wanted, held):
     """The input reaches every event, every reason for a drop and every corner named above.
 

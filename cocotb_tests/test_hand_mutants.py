@@ -129,7 +129,7 @@ CHANGES = {
         file=f"{HDL}/fabric/router.py",
         old="turn = draw[: (rule.ports - 1).bit_length()]",
         new="turn = draw[: (rule.ports - 1).bit_length()] & 7",
-        blocks=(("wide routers", "fly of 16"),),
+        blocks=(("wide routers", "6-ary tree level 0, latency 4"),),
     ),
     "up-ports are drawn a cycle ahead of their heads": Change(
         file=f"{HDL}/fabric/router.py",

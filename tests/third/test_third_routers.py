@@ -21,7 +21,9 @@ LINKS = {
     "death": {"wire": {"flit_bits": 64}},
 }
 ROUTERS = [
-    (group, name) for group in ("routers", "queued routers", "large pools") for name in block_groups.GROUPS[group]()
+    (group, name)
+    for group in ("routers", "more routers", "queued routers", "large pools")
+    for name in block_groups.GROUPS[group]()
 ]
 
 
