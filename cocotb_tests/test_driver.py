@@ -61,7 +61,8 @@ def over_rtl(tmp_path: Path, text: str, path: Path, function: str, sections: dic
 
 
 @pytest.mark.parametrize(
-    ("simulator", "pauses"), [("verilator", 0.0), ("verilator", 0.3), pytest.param("icarus", 0.3, marks=needs_icarus)]
+    ("simulator", "pauses"),
+    [("verilator", 0.0), ("verilator", 0.3), pytest.param("icarus", 0.3, marks=[needs_icarus, pytest.mark.full])],
 )
 def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, simulator, pauses):
     sections = loaded(PROGRAM).CONFIGURATION

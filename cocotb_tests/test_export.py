@@ -80,6 +80,7 @@ def test_icarus_moves_datagrams(tmp_path, exported, generation):
     move(tmp_path, exported(64), "icarus", generation)
 
 
+@pytest.mark.full
 def test_verilator_moves_datagrams(tmp_path, exported):
     move(tmp_path, exported(64), "verilator")
 

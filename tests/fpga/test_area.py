@@ -16,7 +16,7 @@ from lethe_fpga.area import BLOCKS, BUDGETED, grown, size
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
 #: Those of the default tier; the others take as long again.
-QUICK = ("NI, tiny", "NI, medium", "mesh router, 32 bit", "tree router, medium")
+QUICK = ("NI, tiny", "mesh router, 32 bit", "tree router, medium")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_network_interface_has_readable_ports_and_no_warnings(tmp_path):
     assert lint(text, "ni", tmp_path) == ""
 
 
-@pytest.mark.parametrize("host", ["generator", "stimulus"])
+@pytest.mark.parametrize("host", but(["generator"], ["generator", "stimulus"]))
 def test_units_that_are_alike_are_one_module(tmp_path, host):
     system = System.make(
         topology={"kind": "tree", "arity": 2, "levels": 2},
@@ -81,7 +81,7 @@ def _odd(kind: str) -> str:
     return verilog.emit(SystemTop(system), "lethe_system")
 
 
-@pytest.mark.parametrize("kind", but(("wire", "tree"), SYSTEMS))
+@pytest.mark.parametrize("kind", but(["tree"], SYSTEMS))
 def test_other_tools_read_every_topology(tmp_path, kind):
     """Widths, table sizes and topologies: Verilator and Icarus have nothing to say, Yosys finds the netlist whole."""
     assert lint(_odd(kind), "lethe_system", tmp_path) == ""

@@ -10,10 +10,9 @@ from lethe.spec.services.relay import Type
 from tests.model.relay_replay import Mismatch, Replay, golden_run, seven
 
 CYCLES = 5000
-SEEDS = range(24)
-MORE_SEEDS = range(24, 300)
 #: Runs that have every event of relay between them.
 CHOSEN = (0, 1, 4, 5, 6, 7, 8, 12)
+MORE_SEEDS = [seed for seed in range(300) if seed not in CHOSEN]
 #: Rules whose loss shows in what a relay does, and not only in what follows from it.
 SEEN = (
     "M4 unknown",
@@ -59,27 +58,27 @@ def runs():
     return [golden_run(seven(seed), CYCLES) for seed in CHOSEN]
 
 
-def follow_all(seeds) -> Counter:
+def follow_all(seeds, runs) -> Counter:
     """What the runs of all seeds have been through: steps by event."""
     steps = Counter()
-    for seed in seeds:
+    for seed, run in zip(seeds, runs, strict=True):
         try:
-            steps += Replay(golden_run(seven(seed), CYCLES)).follow().steps
+            steps += Replay(run).follow().steps
         except Mismatch as mismatch:
             raise AssertionError(f"seed {seed}: {mismatch}") from None
     print(f"\n{len(seeds)} runs, {steps.total():,} steps: {dict(steps)}")
     return steps
 
 
-def test_every_step_of_the_golden_model_is_one_of_the_model():
-    steps = follow_all(SEEDS)
+def test_every_step_of_the_golden_model_is_one_of_the_model(runs):
+    steps = follow_all(CHOSEN, runs)
     assert not set(EVENTS) - set(steps), "the runs should have every event of relay"
-    assert steps[Event.RELAY_RESET] >= len(SEEDS)
+    assert steps[Event.RELAY_RESET] >= len(CHOSEN)
 
 
 @pytest.mark.full
 def test_more_runs():
-    follow_all(MORE_SEEDS)
+    follow_all(MORE_SEEDS, (golden_run(seven(seed), CYCLES) for seed in MORE_SEEDS))
 
 
 @pytest.mark.parametrize("rule", SEEN)

@@ -85,6 +85,13 @@ def play(monkeypatch, *, cancels: int, lives: int) -> tuple[int, list[Status]]:
     return accepted[-1][0], ended
 
 
+@pytest.fixture(scope="module")
+def again() -> int:
+    """When the slot's second datagram is accepted, whenever it is cancelled and whatever comes then."""
+    with pytest.MonkeyPatch.context() as patch:
+        return play(patch, cancels=1, lives=-1)[0]
+
+
 @pytest.mark.parametrize(
     ("acts", "judged", "status"),
     [
@@ -98,10 +105,9 @@ def play(monkeypatch, *, cancels: int, lives: int) -> tuple[int, list[Status]]:
         (stages.ACCEPT_ACTS, stages.ACCEPT_JUDGED - 1, Status.NEVER_SENT),
     ],
 )
-def test_a_cancel_beside_the_judgement_of_another_generation(monkeypatch, acts, judged, status):
+def test_a_cancel_beside_the_judgement_of_another_generation(monkeypatch, again, acts, judged, status):
     """The cancel acts, and the entry of the slot's dead datagram is judged, so many cycles after the acceptance."""
     cancels = acts - stages.CHOSEN
-    again, _ = play(monkeypatch, cancels=cancels, lives=-1)
     same, ended = play(monkeypatch, cancels=cancels, lives=again + judged - stages.JUDGED)
     assert same == again
     assert ended == [Status.NEVER_SENT, Status.NEVER_SENT, status]

@@ -9,6 +9,9 @@ from lethe.spec.config import System
 from tests.helpers.ni_bench import Bench
 from tests.helpers.tiers import but
 
+#: Datagrams each way.
+COUNT = 16
+
 
 def pair(**sections):
     sections.setdefault("topology", {"kind": "wire"})
@@ -37,13 +40,13 @@ def test_exactly_once(flit_bits, loss):
     bench = Bench(system, loss=loss)
     for host in bench.hosts:
         host.pause = 0.2
-    offers = offer_many(bench, 30, 24)
+    offers = offer_many(bench, COUNT, 24)
     finished = bench.run(
-        30000, until=lambda b: b.cycle > 10 and all(len(h.completions) == 30 for h in b.hosts) and b.idle()
+        30000, until=lambda b: b.cycle > 10 and all(len(h.completions) == COUNT for h in b.hosts) and b.idle()
     )
     assert finished, [len(h.completions) for h in bench.hosts]
     for node, host in enumerate(bench.hosts):
         assert all(c["status"] == 0 for c in host.completions)
-        assert sorted(c["tag"] for c in host.completions) == list(range(30))
+        assert sorted(c["tag"] for c in host.completions) == list(range(COUNT))
         sent = sorted((1 - node, record["cls"], payload) for record, payload in offers[1 - node])
         assert sorted(host.delivered) == sent

@@ -90,39 +90,52 @@ def test_a_message_a_cycle_on_one_entry(kind, event):
         assert forgets == list(range(acts + SAID, acts + SAID + 200))
 
 
-@pytest.mark.parametrize("distance", range(1, stages.ACTS + 2))
-def test_successive_operations_on_one_entry(distance):
-    """Send, Forget, Forget, then the same Send again: each sees what the one before did."""
+#: In so many cycles one operation follows the other.
+DISTANCES = range(1, stages.ACTS + 2)
+#: Between one distance and the next.
+PAUSE = [NOTHING] * 60
+
+
+def test_successive_operations_on_one_entry():
+    """Send, Forget, Forget, then the same Send again: each sees what the one before did, at every distance."""
     system = small()
     form = system.format
     uid = {"destination": 0, "source": 1, "slot": 3, "generation": 9, "incarnation": 2}
     send = worm(form, {**uid, "kind": Kind.SEND, "length": 5}, b"hello")
     forget = worm(form, {**uid, "kind": Kind.FORGET, "peer_incarnation": 1})
-    gap = [NOTHING] * (distance - 1)
-    bench = fed(system, send + gap + forget + gap + forget + send + send + gap + forget)
-    bench.run(200)
+    worms = []
+    for distance in DISTANCES:
+        gap = [NOTHING] * (distance - 1)
+        worms += send + gap + forget + gap + forget + send + send + gap + forget + PAUSE
+    bench = fed(system, worms)
+    bench.run(len(worms) + 100)
     events = [e.event for e in bench.kinds(0) if e.lane == 1]
-    assert events == [
+    assert events == len(DISTANCES) * [
         Event.DELIVER, Event.FORGOTTEN, Event.FORGET_IGNORED, Event.DELIVER, Event.DUPLICATE, Event.FORGOTTEN,
     ]  # fmt: skip
-    assert bench.hosts[0].delivered == [(1, 0, b"hello")] * 2
+    assert bench.hosts[0].delivered == [(1, 0, b"hello")] * 2 * len(DISTANCES)
 
 
-@pytest.mark.parametrize("distance", range(1, stages.ACTS + 2))
-def test_successive_operations_on_one_slot(distance):
-    """Two Acks of one datagram: the second finds it ended, and is answered all the same (IMP-22)."""
-    system = small()
-    ack = worm(
-        system.format,
-        {
-            "kind": Kind.ACK, "destination": 0, "source": 1, "slot": 0, "generation": 0, "incarnation": 1,
-            "peer_incarnation": 1,
-        },
-    )  # fmt: skip
-    bench = fed(system, ack + [NOTHING] * (distance - 1) + ack, start=30)
-    bench.hosts[0].offers.append(({"destination": 1, "tag": 7}, b"payload"))
-    bench.run(200)
-    events = [e.event for e in bench.kinds(0) if e.lane == 1]
-    assert events == [Event.RELEASE, Event.ACK_IGNORED]
-    assert len(bench.kinds(0, Event.FORGET)) == 2
-    assert [(c["tag"], c["status"]) for c in bench.hosts[0].completions] == [(7, 0)]
+def test_successive_operations_on_one_slot():
+    """Two Acks of one datagram: the second finds it ended, and is answered all the same (IMP-22), at every distance."""
+    system = small(ni={"slots": len(DISTANCES), "sets": 4, "ways": 2, "reply_depth": 4})
+    worms, start = [], 100
+    for slot, distance in enumerate(DISTANCES):
+        ack = worm(
+            system.format,
+            {
+                "kind": Kind.ACK, "destination": 0, "source": 1, "slot": slot, "generation": 0, "incarnation": 1,
+                "peer_incarnation": 1,
+            },
+        )  # fmt: skip
+        worms += ack + [NOTHING] * (distance - 1) + ack + PAUSE
+    bench = fed(system, worms, start=start)
+    for slot in range(len(DISTANCES)):
+        bench.hosts[0].offers.append(({"destination": 1, "tag": slot}, b"payload"))
+    bench.run(start + len(worms) + 100)
+    events = [e.event for e in bench.kinds(0) if e.lane == 1 and e.event != Event.REPEAT]
+    assert events == [Event.RELEASE, Event.ACK_IGNORED] * len(DISTANCES)
+    assert len(bench.kinds(0, Event.FORGET)) == 2 * len(DISTANCES)
+    assert [(c["tag"], c["status"]) for c in bench.hosts[0].completions] == [
+        (slot, 0) for slot in range(len(DISTANCES))
+    ]
