@@ -101,6 +101,8 @@ def move(tmp_path: Path, export: Export, simulator: str, *options: str, **job) -
     assert found["lost"] > 0
 
 
+#: Enough of each for the default tier; `test_every_width_moves_datagrams` has more.
+BRIEF = {"rounds": 1, "resets": 6}
 #: What a slow simulator plays in the default tier.
 SHORT = ("every_length_both_ways", "registers_beside_the_streams")
 
@@ -120,7 +122,7 @@ def test_icarus_resets_and_refuses(tmp_path, exported, generation):
 
 def test_verilator_moves_datagrams(tmp_path, exported):
     """With a stream of every kind."""
-    move(tmp_path, exported(64, RICH), "verilator")
+    move(tmp_path, exported(64, RICH), "verilator", **BRIEF)
 
 
 @pytest.mark.full
@@ -134,12 +136,12 @@ def test_streams_alone_move_datagrams(tmp_path, exported):
 )
 def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported, options):
     clock = {"host_clock": SLOW} if "--host-clock" in options else {}
-    move(tmp_path, exported(32, "", options), "verilator", **clock)
+    move(tmp_path, exported(32, "", options), "verilator", **BRIEF, **clock)
 
 
 @pytest.mark.parametrize("period", [FAST, pytest.param(SLOW, marks=pytest.mark.full)])
 def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
-    move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period)
+    move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period, **BRIEF)
 
 
 @pytest.mark.full
@@ -166,7 +168,7 @@ SERVICES = pytest.mark.parametrize(
 @SERVICES
 @pytest.mark.parametrize("bits", but([64], [16, 32, 64, 128]))
 def test_messages_of_a_service_pass_in_order(tmp_path, exported, more, bits):
-    serve(tmp_path, exported, more, bits, "verilator", rounds=1)
+    serve(tmp_path, exported, more, bits, "verilator", **BRIEF)
 
 
 @pytest.mark.full

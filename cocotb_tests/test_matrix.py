@@ -110,7 +110,7 @@ def test_system_with_pools(number):
     assert result.cycles >= PATHS_CYCLES + AFTER and result.digest == result.golden_digest
 
 
-@pytest.mark.parametrize("number", but([0], range(5)))
+@pytest.mark.parametrize("number", but([], range(5)))
 def test_system_with_services(number):
     """The same with a loop at every node, through which the generators send, and with resets of NIs and of nodes."""
     system = draw(number, cycles=CYCLES, options=number % 2 > 0)
@@ -127,7 +127,7 @@ def _of_flow(number: int, cycles: int, options: bool):
     return with_much_flow(system, chance, cycles) if number % HARSH else system
 
 
-@pytest.mark.parametrize("number", but([6], (1, 2, *range(4, 12))))
+@pytest.mark.parametrize("number", but([], (1, 2, *range(4, 12))))
 def test_system_with_flow(number):
     """Generators whose messages go through flow, with small ports, odd numbers with nodes that die, and with resets."""
     system = _of_flow(number, FLOW_CYCLES, number % 2 > 0)

@@ -31,6 +31,8 @@ def cache(tmp_path_factory):
 @pytest.fixture
 def in_cache(cache, monkeypatch):
     monkeypatch.setenv("LETHE_CACHE", str(cache))
+    # Not optimised, the run-time library compiles more quickly.
+    monkeypatch.setattr(simulators, "_MAKE", (*simulators._MAKE, "OPT_GLOBAL=-O0"))
     return cache
 
 
