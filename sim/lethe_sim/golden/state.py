@@ -373,6 +373,7 @@ class Registers(Record):
     probing: int  # the silent node that is being probed
     rests: int  # in this cycle all of its services rest
     withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
+    left: int  # of its deliver FIFOs, a bit each, those of which its lowest service takes nothing until it moves itself
     accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
     requests: Any = records(Pending, AHEAD)
     ladders: Any = records(Hold, 2)

@@ -147,8 +147,10 @@ def slot_ready(k, ni, port, cycle, control):
     free, most = accept.free_queue(control), k.control_slots if control else k.slots
     if not queue.present(k, ni, free, cycle) or queue.level(k, ni, accept.launch_queue(control), cycle) >= most:
         return False
+    if cycle > ni.tx_until:
+        return True
     slot, _ = layouts.unpack_life(queue.oldest(k, ni, free).a)
-    return slot != ni.tx_slot or cycle > ni.tx_until
+    return slot != ni.tx_slot
 
 
 @jit

@@ -230,8 +230,11 @@ def next_ahead(ni, cycle):
 
 
 @jit
-def next_look(k, ni, cycle):
-    """The next cycle in which an NI that nobody disturbs has something to do by itself."""
+def next_look(k, ni, cycle, left=0):
+    """The next cycle in which an NI that nobody disturbs has something to do by itself.
+
+    ``left``: deliver FIFOs of which nothing is taken, a bit each.
+    """
     soon = cycle + 1
     if ni.granted != NONE or ni.probing != NONE or ni.away > 0:
         return soon
@@ -258,6 +261,8 @@ def next_look(k, ni, cycle):
         hold = ni.ladders[which]
         nearest = min(nearest, soon if hold.full else hold.wake)
     for fifo in range(k.fifos):
+        if left >> fifo & 1:
+            continue
         nearest = min(nearest, shows_from(k, ni, Queues.DELIVER + fifo))
         nearest = min(nearest, queue.shows_from(deliver.data_queue(k, ni, fifo)))
     released = completion.next_release(k, ni)

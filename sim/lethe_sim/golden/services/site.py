@@ -185,6 +185,7 @@ def offer_nothing(k, port, host):
     if k.control_slots > 0 and port.control.data_valid:
         port.control.data_valid, port.beat[2], port.beat[3] = 0, U0, U0
     drives.cancel_valid, drives.sweep_valid, drives.refusal = 0, 0, 0
+    drives.deliver_ready, drives.deliver_data_ready = 0, 0
     drives.quiesce, drives.link_disable = host.quiesce, host.link_disable
 
 
@@ -219,12 +220,14 @@ def takes_delivered_beat(port, stream):
 
 
 @jit
-def ni_shows(site):
-    """Whether the NI offers a completion, a record or a beat."""
+def ni_shows(site, left=0):
+    """Whether the NI offers a completion, a record or a beat, but for deliver FIFOs of which nothing is taken."""
     k, ni, cycle = site.k, site.ni, site.cycle
     if host_port.completion_valid(k, ni, cycle):
         return True
     for fifo in range(k.fifos):
+        if left >> fifo & 1:
+            continue
         if host_port.deliver_valid(k, ni, cycle, fifo) or host_port.deliver_data_valid(k, ni, cycle, fifo):
             return True
     return False

@@ -55,7 +55,7 @@ def _none(*_):
 _DEFAULTS: dict[str, Any] = {
     "offer": site.pass_offers, "show": site.pass_shown, "take": site.pass_readies, "step": _nothing,
     "reset": _nothing, "idle": _yes, "next_look": _never, "outputs": _nothing,
-    "rests": _no, "rests_until": _never, "withholds": _none, "passed": _nothing,
+    "rests": _no, "rests_until": _never, "withholds": _none, "leaves": _none, "passed": _nothing,
 }  # fmt: skip
 
 
@@ -172,7 +172,8 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     takes, steps = _each(levels["take"][::-1]), _each(levels["step"])
     rests, passed = _all(levels["rests"], _yes, resting_site_of), _passed(levels["passed"])
     withholds, highest = models[-1]["withholds"], len(models) - 1
-    may_withhold = withholds is not _none
+    leaves = models[0]["leaves"]
+    may_withhold, may_leave = withholds is not _none, leaves is not _none
     own_look, resting_look = _least(levels["next_look"]), _least(levels["rests_until"], resting_site_of)
 
     @apart
@@ -192,6 +193,8 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         steps(k, ni, data, ev, cycle)
         if may_withhold:
             ni.withheld = withholds(site_of(k, ni, data, ev, cycle, highest))
+        if may_leave:
+            ni.left = leaves(site_of(k, ni, data, ev, cycle, 0))
         return moved(k, port_at(k, ni, data, k.services))
 
     @jit
@@ -221,7 +224,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
     def next_look(k, ni, data, ev, cycle):
         own = resting_look(k, ni, data, ev, cycle) if ni.rests else own_look(k, ni, data, ev, cycle)
         # The next step asks the NI itself.
-        return own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle))
+        return own if own == cycle + 1 else min(own, interface.next_look(k, ni, cycle, ni.left if may_leave else 0))
 
     return {
         "ports": ports,
@@ -343,7 +346,7 @@ def _next_beat(k, ni, cycle):
 @jit
 def _deliver_valid(k, ni, cycle, stream):
     if ni.rests:
-        return stream < k.fifos and host_port.deliver_valid(k, ni, cycle, stream)
+        return stream < k.fifos and not ni.left >> stream & 1 and host_port.deliver_valid(k, ni, cycle, stream)
     return site.delivery_at(k, ni, k.services, stream).valid
 
 
@@ -358,7 +361,7 @@ def _deliver_record(k, ni, stream):
 @jit
 def _deliver_data_valid(k, ni, cycle, stream):
     if ni.rests:
-        return stream < k.fifos and host_port.deliver_data_valid(k, ni, cycle, stream)
+        return stream < k.fifos and not ni.left >> stream & 1 and host_port.deliver_data_valid(k, ni, cycle, stream)
     return site.delivery_at(k, ni, k.services, stream).data_valid
 
 

@@ -57,7 +57,8 @@ def take(stack, k, ni, data, host, port, letters, letter_data, cycle):
 def follow(stack, k, ni, host, port, items, cycle, done):
     """The host's next state, after a cycle in which the port did ``done`` (`Flow`)."""
     if k.host == GENERATOR:
-        generator.follow(k, host, cycle, stack.ready_from(k, ni, cycle), done)
+        starts = host.state == generator.Generator.START
+        generator.follow(k, host, cycle, stack.ready_from(k, ni, cycle) if starts else cycle, done)
     elif k.host == SCRIPT:
         script_host.follow(k, host, port, items, done)
 

@@ -7,7 +7,6 @@ from lethe_sim.golden.state import NEVER
 from . import data, hear, transfer, walk, work
 from .state import Beats, HostIn, Moving, Phase, RelayJob, now
 
-_LAST = int(RelayJob.TREE)
 #: Cycles from its beginning until a job acts, short and long; between steps; of a search, beside one for each cell.
 SHORT, LONG, STEP, SEARCH = 3, 8, 4, 3
 
@@ -25,35 +24,36 @@ def has_room(s, relay):
 
 
 @jit
-def can_begin(s, relay, job):
-    """Whether a job has something to do."""
-    if job == RelayJob.TREE:
-        return s.above.drives.tree_valid
-    if job == RelayJob.WALK:
-        return relay.walking and walk.used(relay) and has_room(s, relay) and not s.above.drives.tree_valid
+def ready(s, relay):
+    """The jobs that have something to do, a bit each."""
+    found, tree = 0, s.above.drives.tree_valid
+    if tree:
+        found |= 1 << RelayJob.TREE
+    elif relay.walking and walk.used(relay) and has_room(s, relay):
+        found |= 1 << RelayJob.WALK
     if not relay.told:
-        return False
-    if job == RelayJob.CONTROL:
-        return relay.registers[0].state == hear.FULL
-    if job == RelayJob.DATA:
-        return relay.registers[1].state == hear.FULL
-    if job == RelayJob.LAUNCH:
-        return queue.shows(relay.sending[0], s.cycle) and not transfer.busy(relay)
-    if job == RelayJob.TELL:
-        return queue.shows(relay.telling[0], s.cycle) and relay.control == Moving.IDLE
-    if job == RelayJob.HOST:
-        if s.above.drives.quiesce or relay.host_waits:
-            return False
-        return work.offers(s, relay) and relay.owed < relay.slots + 4
-    if job == RelayJob.GIVEN:
-        return relay.host == HostIn.STORED
-    if job == RelayJob.FEED:
-        return relay.free_cells[0].level > 0 and queue.shows(relay.hungry[0], s.cycle) and has_room(s, relay)
-    if job == RelayJob.CANCEL:
-        return relay.cancel_walk and not relay.cancelling
-    if job == RelayJob.OWED:
-        return relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and has_room(s, relay)
-    return job == RelayJob.LOOK and relay.look_wanted and has_room(s, relay)
+        return found
+    if relay.registers[0].state == hear.FULL:
+        found |= 1 << RelayJob.CONTROL
+    if relay.registers[1].state == hear.FULL:
+        found |= 1 << RelayJob.DATA
+    if queue.shows(relay.sending[0], s.cycle) and not transfer.busy(relay):
+        found |= 1 << RelayJob.LAUNCH
+    if queue.shows(relay.telling[0], s.cycle) and relay.control == Moving.IDLE:
+        found |= 1 << RelayJob.TELL
+    if work.offers(s, relay) and not (s.above.drives.quiesce or relay.host_waits) and relay.owed < relay.slots + 4:
+        found |= 1 << RelayJob.HOST
+    if relay.host == HostIn.STORED:
+        found |= 1 << RelayJob.GIVEN
+    if queue.shows(relay.hungry[0], s.cycle) and relay.free_cells[0].level > 0 and has_room(s, relay):
+        found |= 1 << RelayJob.FEED
+    if relay.cancel_walk and not relay.cancelling:
+        found |= 1 << RelayJob.CANCEL
+    if relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and has_room(s, relay):
+        found |= 1 << RelayJob.OWED
+    if relay.look_wanted and has_room(s, relay):
+        found |= 1 << RelayJob.LOOK
+    return found
 
 
 @jit
@@ -72,17 +72,19 @@ def may_begin(relay):
 
 @jit
 def chosen(s, relay):
-    """The job that begins in this cycle, or 0."""
+    """The job that begins in this cycle, or 0: the first behind the last one, in turn."""
     if relay.job != RelayJob.NONE or s.cycle < relay.free_from:
         return 0
-    if not (may_begin(relay) or relay.walking or s.above.drives.tree_valid or work.takes_message(s)):
+    found = ready(s, relay)
+    if found == 0:
         return 0
-    job = relay.last_job
-    for _ in range(_LAST):
-        job = 1 if job == _LAST else job + 1
-        if can_begin(s, relay, job):
-            return job
-    return 0
+    later = found >> relay.last_job + 1
+    job = relay.last_job + 1 if later else 0
+    left = later if later else found
+    while left & 1 == 0:
+        left >>= 1
+        job += 1
+    return job
 
 
 @apart

@@ -4,10 +4,12 @@ import numpy as np
 
 from lethe.spec.events import RELAY_MESSAGE, Event
 from lethe.spec.services import RELAY
+from lethe.spec.services.relay import MODE
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.events import event_word
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.ni.choose import all_ones
+from lethe_sim.golden.ni.host_port import Flow
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
@@ -197,14 +199,34 @@ def idle(s):
 
 @jit
 def rests(s):
-    """Nothing is offered, the NI shows nothing, and relay has nothing to do before its next look."""
+    """Nothing is offered or shown by the NI that is taken, and relay has nothing to do before its next look."""
     relay, port = Relay(s.numbers), s.above.drives
     # Hosts take a node that rests for one whose services are Ready.
     if s.cycle < relay.ready_from or s.cycle >= relay.wake:
         return False
-    if port.send_valid or port.data_valid or port.cancel_valid or port.tree_valid:
+    if port.data_valid or port.cancel_valid or port.tree_valid:
         return False
-    return not site.ni_shows(s)
+    if port.send_valid and s.ni.withheld & Flow.SEND == 0:
+        return False
+    return not site.ni_shows(s, s.ni.left)
+
+
+@jit
+def withholds(s):
+    """A message waits while a job is under way, and for room."""
+    relay, offered = Relay(s.numbers), s.above.drives.send_valid and s.above.drives.mode == MODE
+    return Flow.SEND if offered and (relay.job != RelayJob.NONE or relay.host_waits) else 0
+
+
+@jit
+def leaves(s):
+    """What comes waits while its header register is full, and no beat behind that is taken."""
+    relay, left = Relay(s.numbers), 0
+    if relay.registers[0].state == hear.FULL:
+        left |= 2
+    if relay.registers[1].state == hear.FULL and relay.phase != Phase.STREAM:
+        left |= 4
+    return left
 
 
 @jit
