@@ -156,22 +156,23 @@ class Flow(ServiceUnit):
 
     def _tables(self, m, of, acceptance, drainer, limits, messages, rows, jobs, walked, walk) -> dict[str, Value]:
         """What is kept of every stream, and what of it each block sees."""
-        # No attempt is made behind a write of another: what is written in the cycle before it, it needs not see.  The
-        # ends are those of jobs, which ask for them when nothing has been written for long.
-        m.submodules.numbers = numbers = Table(
-            of.numbers, of.streams, ("attempt", "late"), early=("attempt",), late=True, init=of.new_numbers
-        )
+        # The ends are those of jobs, which ask for them when nothing has been written for long.
+        m.submodules.numbers = numbers = Table(of.numbers, of.streams, ("now",), late=True, init=of.new_numbers)
         m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
         m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
         m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",), early=("merge",))
-        late, now, word = Signal(of.stream_bits), Signal(of.stream_bits), Signal(of.receiving)
+        now, word = Signal(of.stream_bits), Signal(of.receiving)
         for table in (numbers, ends, receiving, expected):
             m.d.comb += [table.clear.eq(~walked & (walk < of.streams)), table.clear_addr.eq(walk)]
         m.d.comb += [
-            # What acts in two cycles asks now: a credit, or else a job.
-            late.eq(Mux(drainer.credit_soon, drainer.credit_stream, jobs.job_stream)),
-            numbers.attempt_addr.eq(messages.attempt_stream),
-            numbers.late_addr.eq(late),
+            # What acts in two cycles asks now: a credit, or a job, beside which no attempt is made; or else an attempt.
+            numbers.now_addr.eq(
+                Mux(
+                    drainer.credit_soon,
+                    drainer.credit_stream,
+                    Mux(jobs.job_asks, jobs.job_stream, messages.attempt_stream),
+                )
+            ),
             ends.late_addr.eq(jobs.job_ends_at),
             # A credit is written whether it raises the limit or not: that is known late.
             numbers.write_en.eq(messages.attempt_writes | drainer.credit_acts | jobs.job_numbers_writes),
@@ -192,7 +193,7 @@ class Flow(ServiceUnit):
         ]
         # Whose turn it is, is known before it is known whether it writes.
         with m.If(drainer.credit_acts):
-            m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(numbers.late)]
+            m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(numbers.now)]
         with m.Elif(jobs.job_steps):
             m.d.comb += [numbers.write_addr.eq(jobs.job_at), numbers.write.eq(jobs.job_numbers)]
         with m.Else():
@@ -200,7 +201,7 @@ class Flow(ServiceUnit):
         with m.If(limits.raises):
             m.d.comb += numbers.write.eq(limits.raised_word)
         return {
-            "attempt_numbers": numbers.attempt, "numbers": numbers.late, "ends": ends.late,
+            "attempt_numbers": numbers.now, "numbers": numbers.now, "ends": ends.late,
             "accept_in": receiving.now, "merge_expected": expected.merge,
         }  # fmt: skip
 

@@ -102,6 +102,8 @@ class Jobs(wiring.Component):
         A job makes a step in this cycle; so, one that may change peers, sockets and numbers.
     job_acting, job_waits : Out(1)
         A job makes a step in this cycle, unless it is one that waits while the journal's level is high.
+    job_asks, job_stream, numbers : Out, Out, In
+        A step that may change peers, sockets and numbers acts in two cycles; of which out stream; its numbers, then.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -129,7 +131,7 @@ class Jobs(wiring.Component):
                 "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
                 "forgotten_slot": Out(of.slot_bits), "told_forgets": Out(1),
                 # Streams.
-                "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
+                "job_asks": Out(1), "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
                 "job_ends_at": Out(of.stream_bits), "ends": In(of.ends),
                 "job_numbers_writes": Out(1), "job_ends_writes": Out(1), "job_at": Out(of.stream_bits),
                 "job_numbers": Out(of.numbers), "job_ends_word": Out(of.ends),
@@ -349,6 +351,7 @@ class Jobs(wiring.Component):
             ends.eq(self._act & self._last),
             self.heard_done.eq((self._is(Job.CONTROL)) & ends),
             self._plans.eq(coming & ~is_void & ~is_flush),
+            self.job_asks.eq(goes & ~is_void & ~is_flush & ~ends),
         ]
         m.d.sync += [
             coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
