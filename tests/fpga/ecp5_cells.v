@@ -77,12 +77,14 @@ module DP16KD (
     wire [17:0] mask_c = enabled(DATA_WIDTH_A, 4'd0, address_a[3:2]);
 
     // Bits read by one port while the other writes them are not defined, and so are wrong here.
-    wire clash_b = write_a && (even_b == even_a || (WIDE_A && even_b == odd_a) || (WIDE_B && odd_b == even_a));
-    wire clash_a = write_b && even_a == even_b;
-    wire apart = NARROW_A && NARROW_B && (mask_a & mask_b) == 0;
-    wire [17:0] old_a = (clash_a && !apart ? ~memory[even_a] : memory[even_a]) >> place_a;
-    wire [17:0] old_b = (clash_b && !apart ? ~memory[even_b] : memory[even_b]) >> place_b;
-    wire [17:0] old_c = clash_b ? ~memory[odd_b] : memory[odd_b];
+    // Bytes that are not enabled are not written.
+    wire [17:0] none = 18'd0;
+    wire [17:0] clash_b = !write_a ? none : even_b == even_a ? mask_a : WIDE_A && even_b == odd_a ? mask_c : none;
+    wire [17:0] clash_c = !write_a ? none : odd_b == even_a ? mask_a : WIDE_A && odd_b == odd_a ? mask_c : none;
+    wire [17:0] clash_a = write_b && even_a == even_b ? mask_b : none;
+    wire [17:0] old_a = (memory[even_a] ^ clash_a) >> place_a;
+    wire [17:0] old_b = (memory[even_b] ^ clash_b) >> place_b;
+    wire [17:0] old_c = memory[odd_b] ^ clash_c;
 
     function [17:0] merged;
         input [17:0] old;

@@ -1,6 +1,6 @@
 """A memory whose read data come out of a register: on ECP5 that of the block RAM, which is six times as fast."""
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -28,6 +28,15 @@ def _is_ice40_block(platform, depth: int, bits: int) -> bool:
     """Whether the device is an iCE40, and a memory of ``depth`` words of ``bits`` bits is block RAM there."""
     is_ice40 = str(getattr(platform, "device", "")).startswith("iCE40")
     return is_ice40 and depth <= _WORDS_ICE40 and depth * bits >= _LEAST_ICE40
+
+
+def _width_of(depth: int) -> int:
+    """The widest words of a DP16KD of which it has so many."""
+    return next(width for width, words in _WORDS.items() if words >= depth)
+
+
+def _blocks_of(depth: int, bits: int) -> int:
+    return -(-bits // _width_of(depth))
 
 
 def style_of(platform, depth: int, bits: int) -> dict[str, str]:
@@ -62,6 +71,9 @@ class Ram(wiring.Component):
     shape : shape of a word
     depth : words, at least 1
     early : whether it has the member ``read_early``; for at most `LUT_DEPTH` words
+    split : whether DP16KD of so many words as no power of two may be of two depths, with a multiplexer behind them, if
+        they are fewer then
+    beside : shape of what stands beside each word and is written by itself, if anything; without the two before
 
     Members
     -------
@@ -69,14 +81,19 @@ class Ram(wiring.Component):
     read_addr, read_data : In, Out
     read_early : Out
         What ``read_data`` shows in the next cycle.
+    beside_en, beside_data, beside : In, In, Out
+        What stands beside the word of ``write_addr``, and beside that of ``read_addr``.  In block RAM it is bytes of
+        its own: a word may be read while what stands beside it is written, and the other way round.
     """
 
-    def __init__(self, shape, depth: int, *, early: bool = False):
+    def __init__(self, shape, depth: int, *, early: bool = False, split: bool = False, beside=None):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         if early and depth > LUT_DEPTH:
             raise ValueError(f"depth must be at most {LUT_DEPTH} where words are shown early, not {depth!r}")
-        self._early = early
+        if beside is not None and (early or split):
+            raise ValueError("words beside which something stands are neither early nor split")
+        self._early, self._split, self._beside = early, split, beside
         self._shape, self._depth = shape, depth
         self._bits = Shape.cast(shape).width
         address = ceil_log2(max(2, depth))
@@ -88,15 +105,18 @@ class Ram(wiring.Component):
                 "read_addr": In(address),
                 "read_data": Out(shape),
                 **({"read_early": Out(shape)} if early else {}),
+                **({} if beside is None else {"beside_en": In(1), "beside_data": In(beside), "beside": Out(beside)}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        if is_ecp5(platform) and self._depth <= LUT_DEPTH:
-            self._luts(m, style_of(platform, self._depth, self._bits))
-        elif is_ecp5(platform) and self._depth <= max(_WORDS.values()):
+        if is_ecp5(platform) and LUT_DEPTH < self._depth <= max(_WORDS.values()):
             self._blocks(m)
+        elif self._beside is not None:
+            self._two(m)
+        elif is_ecp5(platform) and self._depth <= LUT_DEPTH:
+            self._luts(m, style_of(platform, self._depth, self._bits))
         elif _is_ice40_block(platform, self._depth, self._bits):
             self._blocks_ice40(m)
         else:
@@ -135,22 +155,72 @@ class Ram(wiring.Component):
         if self._early:
             m.d.comb += self.read_early.eq(read.data)
 
+    def _two(self, m):
+        """Two memories with the same addresses."""
+        self._part(m, "words", Ram(self._shape, self._depth), self.write_en, self.write_data, self.read_data)
+        self._part(m, "besides", Ram(self._beside, self._depth), self.beside_en, self.beside_data, self.beside)
+
+    def _part(self, m, name: str, ram: "Ram", enable, given, shown):
+        m.submodules[name] = ram
+        m.d.comb += [
+            ram.write_en.eq(enable),
+            ram.write_addr.eq(self.write_addr),
+            ram.write_data.eq(given),
+            ram.read_addr.eq(self.read_addr),
+            shown.eq(ram.read_data),
+        ]
+
     def _blocks(self, m):
         """As many blocks beside each other as the words are wide."""
-        width = next(width for width, words in _WORDS.items() if words >= self._depth)
-        given, shown = Value.cast(self.write_data), Value.cast(self.read_data)
-        for first in range(0, len(given), width):
-            part = given[first : first + width]
-            m.submodules[f"block{first}"], read = self._block(width, part)
-            m.d.comb += shown[first : first + width].eq(read[: len(part)])
+        low = 1 << (self._depth.bit_length() - 1)
+        whole, parts = _blocks_of(self._depth, self._bits), (low, self._depth - low)
+        if self._split and parts[1] and sum(_blocks_of(part, self._bits) for part in parts) < whole:
+            return self._blocks_split(m, low)
+        columns = [(self.write_en, self.write_data, self.read_data)]
+        if self._beside is not None:
+            columns.append((self.beside_en, self.beside_data, self.beside))
+        self._columns(m, "", self._depth, self.write_addr, self.read_addr, columns)
 
-    def _block(self, width: int, given: Value):
+    def _blocks_split(self, m, low: int):
+        """The first ``low`` words, a power of two, and the others."""
+        number, shown, bits = exact_log2(low), Value.cast(self.read_data), self._bits
+        upper, later = Signal(2, reset_less=True), self.write_addr[number]
+        reads = [Signal(bits, name=f"read{part}") for part in range(2)]
+        m.d.sync += upper.eq(Cat(self.read_addr[number], upper))
+        for part, (depth, enable) in enumerate(((low, ~later), (self._depth - low, later))):
+            inside = max(1, ceil_log2(depth))
+            columns = [(self.write_en & enable, self.write_data, reads[part])]
+            self._columns(m, f"part{part}_", depth, self.write_addr[:inside], self.read_addr[:inside], columns)
+        m.d.comb += shown.eq(Mux(upper[1], reads[1], reads[0]))
+
+    def _columns(self, m, prefix: str, depth: int, write_addr, read_addr, columns):
+        """Blocks of ``depth`` words; ``columns`` are what stands beside each other, with the enable of each."""
+        width = _width_of(depth)
+        lane = min(width, 9)
+        lanes = [
+            (enable, Value.cast(given)[first : first + lane], Value.cast(shown)[first : first + lane])
+            for enable, given, shown in columns
+            for first in range(0, len(Value.cast(given)), lane)
+        ]
+        for first in range(0, len(lanes), width // lane):
+            here = lanes[first : first + width // lane]
+            block, read = self._block(width, lane, here, len(columns) > 1, write_addr, read_addr)
+            m.submodules[f"{prefix}block{first * lane}"] = block
+            for number, (_, _, shown) in enumerate(here):
+                m.d.comb += shown.eq(read[number * lane :][: len(shown)])
+
+    def _block(self, width: int, lane: int, lanes, several: bool, write_addr, read_addr):
         """A DP16KD and what it shows: written through port A, read through B; for 36 bits each has half the pins."""
         low = _ADDRESS_BITS - exact_log2(_WORDS[width])
         # The address of a word begins above that of its bits; of a write, below it are enables of the bytes.
         enables = width // 9 if width > 9 else 0
-        write = Cat(Const((1 << enables) - 1, enables), Const(0, low - enables), self.write_addr)
-        read = Cat(Const(0, low), self.read_addr)
+        each = (
+            _extended(Cat(enable for enable, *_ in lanes), enables) if several else Const((1 << enables) - 1, enables)
+        )
+        any_of = Cat(enable for enable, *_ in lanes).any() if several else lanes[0][0]
+        given = Cat(_extended(part, lane) for _, part, _ in lanes)
+        write = Cat(each, Const(0, low - enables), write_addr)
+        read = Cat(Const(0, low), read_addr)
         shown = {"A": Signal(_PINS, name="shown_a"), "B": Signal(_PINS, name="shown_b")}
         pins = {}
         for port, address, data in (("A", write, given[:_PINS]), ("B", read, given[_PINS:])):
@@ -161,7 +231,7 @@ class Ram(wiring.Component):
             pins |= {f"i_CE{port}": Const(1), f"i_OCE{port}": Const(1), f"i_RST{port}": Const(0)}
             pins |= {f"i_CLK{port}": ClockSignal(), f"p_CLK{port}MUX": f"CLK{port}", f"p_CSDECODE_{port}": "0b000"}
             pins |= {f"p_DATA_WIDTH_{port}": width, f"p_REGMODE_{port}": "OUTREG", f"p_WRITEMODE_{port}": "NORMAL"}
-        pins |= {"i_WEA": self.write_en, "i_WEB": Const(0)}
+        pins |= {"i_WEA": any_of, "i_WEB": Const(0)}
         block = Instance("DP16KD", **pins, p_GSR="DISABLED", p_RESETMODE="SYNC", p_ASYNC_RESET_RELEASE="SYNC")
         return block, Cat(shown["A"], shown["B"]) if width > _PINS else shown["B"]
 

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from lethe import verilog
@@ -82,12 +84,35 @@ endmodule
 """
 
 
-def beside_the_plain_one(depth: int, bits: int, device: str, cells: str, directory: Path) -> str:
+class Beside(wiring.Component):
+    """Words of a memory, or what stands beside them, as a memory; the other is written in all other cycles."""
+
+    def __init__(self, bits: int, depth: int, aside: bool):
+        self._aside, self._ram = aside, Ram(10 if aside else bits, depth, beside=bits if aside else 10)
+        super().__init__(dict(Ram(bits, depth).signature.members))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = self._ram
+        own, other = (ram.beside_en, ram.write_en) if self._aside else (ram.write_en, ram.beside_en)
+        m.d.comb += [
+            own.eq(self.write_en),
+            other.eq(~self.write_en),
+            ram.write_addr.eq(self.write_addr),
+            ram.beside_data.eq(self.write_data),
+            ram.write_data.eq(self.write_data),
+            ram.read_addr.eq(self.read_addr),
+            self.read_data.eq(ram.beside if self._aside else ram.read_data),
+        ]
+        return m
+
+
+def beside_the_plain_one(depth: int, bits: int, device: str, cells: str, directory: Path, make=Ram) -> str:
     """Simulates a memory for ``device`` beside a plain one, with what ``cells`` say; returns the former's Verilog."""
     ports = "clk, write_en, write_addr, write_data, read_addr, read_data"
     texts = []
     for name, made_for in (("plain", ""), ("cells", device)):
-        text = verilog.emit(Ram(bits, depth), name, device=made_for)
+        text = verilog.emit(make(bits, depth) if made_for else Ram(bits, depth), name, device=made_for)
         texts.append(re.sub(rf"module {name}\(.*?\)", f"module {name}({ports})", text, count=1))
     (directory / "in.v").write_text("\n".join([*texts, cells]), encoding="utf-8")
     bench = _BENCH.format(depth=depth, address=(depth - 1).bit_length() - 1, data=bits - 1)
@@ -108,6 +133,30 @@ def test_an_ecp5s_memory_reads_what_the_plain_memory_reads(depth, bits, width, t
     text = beside_the_plain_one(depth, bits, "LFE5U-25F", gates.cells(), tmp_path)
     assert text.count("DP16KD ") == (-(-bits // width) if width else 0)
     assert not width or f".DATA_WIDTH_B(32'd{width})" in text
+
+
+@pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize(("depth", "bits", "whole", "parts"), [(1536, 64, 8, 6), (1100, 20, 3, 3), (2048, 18, 2, 2)])
+def test_a_memory_is_split_where_that_takes_fewer_blocks(depth, bits, whole, parts, tmp_path):
+    for split, blocks in ((False, whole), (True, parts)):
+
+        def make(bits, depth, split=split):
+            return Ram(bits, depth, split=split)
+
+        text = beside_the_plain_one(depth, bits, "LFE5U-25F", gates.cells(), tmp_path, make)
+        assert text.count("DP16KD ") == blocks
+
+
+@pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize(("depth", "bits"), [(512, 16), (600, 9), (2048, 9), (16, 5)])
+def test_what_stands_beside_a_word_is_written_by_itself(depth, bits, aside, tmp_path):
+    def make(bits, depth):
+        return Beside(bits, depth, aside)
+
+    text = beside_the_plain_one(depth, bits, "LFE5U-25F", gates.cells(), tmp_path, make)
+    # Blocks that nobody reads vanish.
+    assert text.count("DP16KD ") == (depth > LUT_DEPTH)
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
@@ -134,3 +183,5 @@ def test_depth_is_checked():
         Ram(8, 0)
     with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are shown early, not {LUT_DEPTH + 1}"):
         Ram(8, LUT_DEPTH + 1, early=True)
+    with pytest.raises(ValueError, match="neither early nor split"):
+        Ram(8, 5, beside=1, split=True)

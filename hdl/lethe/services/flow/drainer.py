@@ -229,7 +229,7 @@ class Drainer(wiring.Component):
             self.own_pops.eq(own_body),
             self.own_ends.eq((own_body & last) | (pops & is_own & ~self.own_length.any())),
             self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
-            self.store_at.eq(Cat(beat[: of.beat_bits], cell, entry.index)),
+            self.store_at.eq(Cat(cell, entry.index, beat[: of.beat_bits])),
             self.store_data.eq(Mux(own_body, own_beat & Cat(*(byte.replicate(8) for byte in kept)), from_ni)),
         ]
 

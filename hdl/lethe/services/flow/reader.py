@@ -32,7 +32,7 @@ class PortReader(wiring.Component):
     appends, append_port, append_word : In
         To the list of a port.
     cell_writes, cell_at, cell_word, store_writes, store_at, store_data : In
-        What the drainer writes.
+        What the drainer writes; no cell in the cycle after ``appends``.
     receive_mask, bound : In(ports)
         Of what ports the host takes messages; those that are bound.
     readable : Out(ports)
@@ -81,9 +81,9 @@ class PortReader(wiring.Component):
         m = Module()
         of = self._layouts
         deep = of.ports << of.cell_bits
-        m.submodules.lists = lists = Ram(of.placed, deep)
-        m.submodules.cells = cells = Ram(of.cell, deep)
-        m.submodules.store = store = Ram(of.system.format.flit_bits, deep << of.beat_bits)
+        # The lists stand beside what is before messages in the cells: a message's cell is read when it is known which.
+        m.submodules.cells = cells = Ram(of.cell, deep, beside=of.placed)
+        m.submodules.store = store = Ram(of.system.format.flit_bits, deep * of.beats, split=True)
         m.submodules.heads = heads = Words(of.cell_bits, of.ports, ("now",))
         m.submodules.nexts = nexts = Words(of.cell_bits, of.ports, ("now",), init=1 % of.cells)  # behind the heads
         m.submodules.tails = tails = Words(of.cell_bits, of.ports, ("now", "left"))
@@ -110,7 +110,6 @@ class PortReader(wiring.Component):
             nexts.write_en.eq(leaving),
             nexts.write_addr.eq(port),
             nexts.write.eq(step(nexts.now, of.cells)),
-            lists.read_addr.eq(Cat(heads.now, port)),
             last.eq(nexts.now == tails.left),
             emptied.eq(Mux(leaving & last, 1 << port, 0)),
             arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
@@ -119,12 +118,13 @@ class PortReader(wiring.Component):
             self.fetches.eq(leaving),
             self.fetches_last.eq(last),
         ]
+        listing, list_at, list_word = Signal(), Signal.like(self.cell_at), Signal(of.placed)
         m.d.sync += [
             filled.eq(self.readable | arrives),
             # What comes in x is read in x+2 at the earliest.
-            lists.write_en.eq(self.appends),
-            lists.write_addr.eq(Cat(tails.now, self.append_port)),
-            lists.write_data.eq(self.append_word),
+            listing.eq(self.appends),
+            list_at.eq(Cat(tails.now, self.append_port)),
+            list_word.eq(self.append_word),
         ]
 
         # Fetch: chosen in x, the cell's number known in x+3, its word in x+5.
@@ -138,13 +138,15 @@ class PortReader(wiring.Component):
         with m.If(~fetching & wanted.any()):
             m.d.sync += [fetching.eq(1), leaving.eq(1), port.eq(chosen), age.eq(1)]
         with m.If(age[2]):
-            m.d.sync += [cell.eq(lists.read_data.cell), gap.eq(lists.read_data.gap)]
+            m.d.sync += [cell.eq(cells.beside.cell), gap.eq(cells.beside.gap)]
         word = cells.read_data
         m.d.comb += [
             cells.write_en.eq(self.cell_writes),
-            cells.write_addr.eq(self.cell_at),
+            cells.write_addr.eq(Mux(listing, list_at, self.cell_at)),
             cells.write_data.eq(self.cell_word),
-            cells.read_addr.eq(Cat(Mux(age[2], lists.read_data.cell, cell), port)),
+            cells.beside_en.eq(listing),
+            cells.beside_data.eq(list_word),
+            cells.read_addr.eq(Cat(Mux(leaving, heads.now, Mux(age[2], cells.beside.cell, cell)), port)),
             self.fetched_port.eq(port),
         ]
         good, bad, bound, low = Signal(), Signal(), Signal(), of.port_bits  # once it is judged
@@ -174,7 +176,7 @@ class PortReader(wiring.Component):
             store.write_en.eq(self.store_writes),
             store.write_addr.eq(self.store_at),
             store.write_data.eq(self.store_data),
-            store.read_addr.eq(Cat(beat[: of.beat_bits], shown_at)),
+            store.read_addr.eq(Cat(shown_at, beat[: of.beat_bits])),
             output.i.valid.eq(coming[1]),
             output.i.payload.data.eq(store.read_data),
             output.i.payload.last.eq(coming_last[1]),

@@ -117,8 +117,8 @@ def test_a_message_goes_to_its_cell():
         stored = [int.from_bytes(bytes(range(1, 9)), "little"), int.from_bytes(bytes(range(9, 13)), "little")]
         assert b.shown == [
             (2, "takes", 1), (2, "soon", 1 << 2 | 2),
-            (4, "cell", 1 << 2, 0, 12, 0x73, 1), (4, "store", 1 << 4, stored[0]), (4, "append", 1, 0, 1, 0),
-            (4, "fill", 1, 12), (4, "credit", 0, 0, 1 << 2 | 2), (5, "store", 1 << 4 | 1, stored[1]),
+            (4, "cell", 1 << 2, 0, 12, 0x73, 1), (4, "store", 1 << 2, stored[0]), (4, "append", 1, 0, 1, 0),
+            (4, "fill", 1, 12), (4, "credit", 0, 0, 1 << 2 | 2), (5, "store", 1 << 4 | 1 << 2, stored[1]),
         ]  # fmt: skip
         assert b.ctx.get(b.block.journal_empty) and b.ctx.get(b.block.drainer_idle)
 
@@ -243,9 +243,9 @@ def test_own_messages():
         await b.enter({"kind": EntryKind.OWN, "index": 1, "count": 1})
         await b.tick(8)
         assert b.shown == [
-            (2, "takes", 1), (3, "cell", 1 << 2, 0, 12, 3, 0), (3, "store", 1 << 4, (1 << 64) - 1),
+            (2, "takes", 1), (3, "cell", 1 << 2, 0, 12, 3, 0), (3, "store", 1 << 2, (1 << 64) - 1),
             (3, "append", 1, 0, 1, 0), (3, "fill", 1, 12), (3, "own_pops"),
-            (4, "store", 1 << 4 | 1, (1 << 32) - 1), (4, "own_pops"), (4, "own_ends"),
+            (4, "store", 1 << 4 | 1 << 2, (1 << 32) - 1), (4, "own_pops"), (4, "own_ends"),
         ]  # fmt: skip
         b.shown.clear()
         b.ctx.set(b.block.own_length, 0)

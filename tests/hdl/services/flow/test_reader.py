@@ -64,6 +64,7 @@ def test_ports_take_turns():
     async def test(ctx, block):
         for port, cell, seq in ((3, 0, 1), (0, 0, 2), (0, 1, 3), (2, 1, 4), (1, 0, 5)):
             await append(ctx, block, port, cell, seq=seq)
+            await ctx.tick()
         ctx.set(block.receive_mask, 0b1101)
         ctx.set(block.deliver.ready, 1)
         seen = []
@@ -84,7 +85,7 @@ def test_beats_wait_in_the_output():
         ctx.set(block.receive_mask, 0xF)
         for beat in range(4):
             ctx.set(block.store_writes, 1)
-            ctx.set(block.store_at, (1 << 2 | 2) << 2 | beat)
+            ctx.set(block.store_at, beat << 4 | 1 << 2 | 2)
             ctx.set(block.store_data, 100 + beat)
             await ctx.tick()
         ctx.set(block.store_writes, 0)
@@ -115,9 +116,10 @@ def test_what_nobody_is_bound_to_is_flushed():
         ctx.set(block.fetched_number, 9)
         for port, cell in ((0, 1), (3, 2)):
             await append(ctx, block, port, cell, seq=port, length=8)
+            await ctx.tick()
         ctx.set(block.receive_mask, 0b1000)
         seen = []
-        for cycle in range(1, 30):
+        for cycle in range(3, 30):
             ctx.set(block.fetched_bound, ctx.get(block.fetched_port) != 0)
             if ctx.get(block.flushed):
                 seen.append((cycle, ctx.get(block.freed_port), ctx.get(block.freed_cell), ctx.get(block.freed_length)))
