@@ -205,7 +205,7 @@ class Jobs(wiring.Component):
         self._peer, self._index, self._q = Signal(of.node_bits), Signal(of.port_bits), Signal(of.port_bits)
         self._code, self._seq, self._carried = Signal(3), Signal(NUMBER_BITS), Signal()
         self._map, self._length, self._credit = Signal(16), Signal(of.length_bits), Signal(NUMBER_BITS)
-        self._probed, self._of_control, self._within_soon = Signal(), Signal(), Signal()
+        self._probed, self._of_control = Signal(), Signal()
         self._hears_void = Signal()
         self._ending = Signal(self._shapes[1]["completion"])
         # Tick: the walk.  Probe: what is under way.  Cancel: the pointer.  Task.
@@ -438,27 +438,30 @@ class Jobs(wiring.Component):
                 _turned(
                     m,
                     Mux(heard, void["map"], self.ends.void),
-                    Mux(heard, void["base"], -self.ends.base)[:PLACE_BITS],
+                    Mux(heard, void["base"], -self.ends.place)[:PLACE_BITS],
                 )
             ),
         ]
         m.d.sync += bits.eq(Mux(single, 1 << named[:PLACE_BITS], Mux(heard, turned, self._map)))
         self._void_told = turned
 
-        # x−2: those within the window, from the later of the two on, named and lowest, to the other.
+        # x−2: of those that a VOID names the ones within the window, from the later of the two on, named and lowest, to
+        # the other.  All that end are within theirs: what is not finished holds it up.
         lowest, apart = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         from_named, from_lowest, inside, here = (Signal(WINDOW) for _ in range(4))
-        ahead_, before = Signal(), Signal()
+        ahead_, before, above = Signal(), Signal(), Signal(NUMBER_BITS - PLACE_BITS)
         low, start = lowest[:PLACE_BITS], named[:PLACE_BITS]
         m.d.comb += [
-            lowest.eq(Mux(heard, self.accept_in.expected, self.ends.base)),
+            lowest.eq(Mux(heard, self.accept_in.expected, self.ends.place)),
             apart.eq(named - lowest),
             ahead_.eq(apart[PLACE_BITS:] == 0),
             before.eq(apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any()),
             from_named.eq((0xFFFF << start)[:WINDOW]),
             from_lowest.eq((0xFFFF << low)[:WINDOW]),
         ]
-        with m.If(ahead_):
+        with m.If(~heard):
+            m.d.comb += inside.eq(Const(-1, WINDOW))
+        with m.Elif(ahead_):
             m.d.comb += inside.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
         with m.Elif(before):
             m.d.comb += inside.eq(Mux(low < start, from_lowest & ~from_named, from_lowest | ~from_named))
@@ -466,7 +469,8 @@ class Jobs(wiring.Component):
         m.d.comb += here.eq(bits & inside)
         m.d.sync += [
             names.eq(here),
-            self._within_soon.eq(ahead_),
+            # The high bits of a number less the place of the base: those of the base, if it is within the window.
+            above.eq(apart[PLACE_BITS:]),
             floor.eq(lowest),
             first.eq(Mux(heard, self.accept_in.present, self.ends.done)),
             second.eq(Mux(heard, self.accept_in.filled, self.ends.void)),
@@ -479,20 +483,24 @@ class Jobs(wiring.Component):
         run, stops, goes_beyond = passing(m, "finished", done, start_of, one_added(done, floor))
         self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
         after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
-        stop, beyond = Signal(WINDOW), Signal()
+        stop, beyond, above_now = Signal(WINDOW), Signal(), Signal.like(above)
         m.d.sync += [
             after.eq(done & ~run),
             rest.eq(second & ~run & ~Mux(heard, 0, names)),
             these.eq(names),
-            self._within.eq(self._within_soon),
+            above_now.eq(above),
             stop.eq(stops),
             beyond.eq(goes_beyond),
             base.eq(floor),
         ]
 
-        self._after, self._rest, self._these, self._passes = after, rest, these, Signal()
+        self._after, self._rest, self._these, self._passes, self._beyond = after, rest, these, Signal(), beyond
         m.d.sync += self._passes.eq((done & start_of).any())
-        m.d.comb += [self._lowest.eq(behind(base, stop, beyond)), self._passed.eq(self._lowest - base)]
+        m.d.comb += [
+            self._lowest.eq(behind(base, stop, beyond)),
+            self._passed.eq(self._lowest - base),
+            self._within.eq(self.numbers.above == above_now),
+        ]
 
     def _compares(self, m):
         """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
@@ -774,20 +782,23 @@ class Jobs(wiring.Component):
         """What would be told, whether it is or not; the word itself is there in x+1."""
         in_, planned = self.peer_in, self._planned
         stays, window, map_ = Signal(3), Signal(NUMBER_BITS), Signal(self._layouts.ports)
-        credit, ack, code = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(3)
+        credit, ack, base, code = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(3)
         self._pings = Signal()  # of a probe: a PING
         m.d.comb += [
             window.eq(self.accept_in.expected + (LEAST_CREDIT + self.job_room)),
             self._pings.eq(planned["if_probed"] & (planned["surely"] | (planned["if_moved"] & self.was_sought))),
             code.eq(Mux(self._pings, Code.PING, planned["code"])),
         ]
-        m.d.sync += [stays.eq(code), credit.eq(window), ack.eq(self.accept_in.expected), map_.eq(self.congested)]
+        m.d.sync += [
+            stays.eq(code), credit.eq(window), ack.eq(self.accept_in.expected), map_.eq(self.congested),
+            base.eq(self.told_row.base),
+        ]  # fmt: skip
         m.d.comb += [
-            self._word(m, self.told_word, stays, credit, ack, map_),
+            self._word(m, self.told_word, stays, credit, ack, map_, base),
             self.told_row.node.eq(self._peer),
             self.told_row.index.eq(self._index),
             self.told_row.code.eq(Mux(planned["if_probed"], code, self._code)),
-            self.told_row.base.eq(self.ends.base),
+            self.told_row.base.eq(Cat(self.ends.place, self.numbers.above)),
             self.told_row.map.eq(self.ends.void),
             self.told_row.credit.eq(window),
             self.told_row.probe.eq(planned["if_probed"]),
@@ -801,7 +812,7 @@ class Jobs(wiring.Component):
         # For the trace, in x.
         shown, heard = Signal(WORD_BITS), Mux(planned["control_ignored"], 0, self.word[CODE_BITS:])
         m.d.comb += [
-            self._word(m, shown, code, window, self.accept_in.expected, self.congested),
+            self._word(m, shown, code, window, self.accept_in.expected, self.congested, self.told_row.base),
             self.shown_told.eq(self.tells),
             self.shown_heard.eq(planned["shown_heard"] | self._hears_void),
             self.control_shown.eq(Mux(self._hears_void, Code.VOID, code)),
@@ -809,7 +820,7 @@ class Jobs(wiring.Component):
             self.extra_shown.eq(Mux(self.tells, shown[CODE_BITS:], heard)),
         ]
 
-    def _word(self, m, word, code, credit, ack, map_):
+    def _word(self, m, word, code, credit, ack, map_, base):
         """The word of a code."""
         out, in_, pings = self.peer_out, self.peer_in, code == Code.PING
         life = {
@@ -823,7 +834,7 @@ class Jobs(wiring.Component):
             Code.GONE: life,
             Code.MAP: {"map": map_},
             Code.WINDOW: {"index": self._index, "credit": credit, "ack": ack},
-            Code.VOID: {"index": self._index, "base": self.ends.base, "map": self._void_told},
+            Code.VOID: {"index": self._index, "base": base, "map": self._void_told},
         }
         found = Signal(WORD_BITS)
         with m.Switch(code):
@@ -996,13 +1007,14 @@ class Jobs(wiring.Component):
             self.job_ends_writes.eq(planned["finishes"] | planned["clears"] | (planned["voids"] & self._within)),
             self.job_ends_word.done.eq(self._after),
             self.job_ends_word.void.eq(self._rest),
-            self.job_ends_word.base.eq(self._lowest),
+            self.job_ends_word.place.eq(self._lowest),
         ]
         with m.If(planned["clears"]):
             m.d.comb += [self.job_numbers.eq(of.new_numbers), self.job_ends_word.eq(0)]
         with m.Elif(planned["finishes"]):
             m.d.comb += [
                 self.job_numbers.open.eq(numbers.open - self._passed),
+                self.job_numbers.above.eq(numbers.above + self._beyond),
                 self.job_numbers.stuck.eq((numbers.left == 0) | self.job_numbers.open[-1]),
             ]
         with m.If(planned["voids"]):

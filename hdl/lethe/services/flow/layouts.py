@@ -145,19 +145,19 @@ class Layouts:
     def numbers(self) -> data.StructLayout:
         """Of an out stream: the limit is ``left`` beyond the next number, the base ``open`` before it, 16 at most.
 
-        ``limit``: its low bits.  ``stuck``: nothing is left, or the window is full.
+        ``limit``: its low bits.  ``stuck``: nothing is left, or the window is full.  ``above``: the base's high bits.
         """
         return data.StructLayout(
             {
                 "next": NUMBER_BITS, "left": COUNT_BITS, "open": COUNT_BITS, "limit": LIMIT_BITS, "asked": 1,
-                "stuck": 1,
+                "stuck": 1, "above": NUMBER_BITS - PLACE_BITS,
             }
         )  # fmt: skip
 
     @cached_property
     def ends(self) -> data.StructLayout:
-        """Of an out stream, what only jobs change."""
-        return data.StructLayout({"done": WINDOW, "void": WINDOW, "base": NUMBER_BITS})
+        """Of an out stream, what only jobs change; ``place``: of the base, its low bits."""
+        return data.StructLayout({"done": WINDOW, "void": WINDOW, "place": PLACE_BITS})
 
     @cached_property
     def receiving(self) -> data.StructLayout:

@@ -58,5 +58,6 @@ class Limits(wiring.Component):
             word.open.eq(numbers.open),
             word.limit.eq(credit),
             word.stuck.eq(numbers.open[-1]),
+            word.above.eq(numbers.above),
         ]
         return m

@@ -25,4 +25,5 @@ def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> d
     """The numbers of an out stream."""
     left, opened = (limit - next) % 256, (next - base) % 256
     stuck = left == 0 or opened > 15
-    return {"next": next, "left": left, "open": opened, "limit": limit % 64, "asked": asked, "stuck": stuck}
+    kept = {"next": next, "left": left, "open": opened, "limit": limit % 64, "asked": asked}
+    return kept | {"stuck": stuck, "above": base // 16}

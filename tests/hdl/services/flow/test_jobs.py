@@ -44,7 +44,10 @@ class Bench:
         base = numbers.get("base", 0)
         self.inputs["numbers"] = stream(**{"next": base, "limit": base} | numbers)
         ends = self.inputs.get("ends", {})
-        self.inputs["ends"] = {"base": base, **{name: placed(ends.get(name, 0), base) for name in ("done", "void")}}
+        self.inputs["ends"] = {
+            "place": base % 16,
+            **{name: placed(ends.get(name, 0), base) for name in ("done", "void")},
+        }
         if found := self.inputs.get("accept_in", {}):
             first = found.get("expected", 0)
             kept = {name: placed(found.get(name, 0), first) for name in ("present", "filled")}
@@ -179,7 +182,11 @@ def test_set(code, index, value, state, error, does):
 
 def _ends(found: dict) -> tuple[int, int]:
     word = found["job_ends_word"]
-    return counted(word.done, word.base), counted(word.void, word.base)
+    return counted(word.done, word.place), counted(word.void, word.place)
+
+
+def _base(found: dict) -> int:
+    return found["job_numbers"].above * 16 + found["job_ends_word"].place
 
 
 def completed(status=Status.ACCEPTED, cause=Cause.NONE, slot: int = 1, cycles: int = 16, **state) -> Bench:
@@ -202,7 +209,7 @@ def test_a_message_is_finished():
     assert found["job_completes"] and found["job_leaves"] and found["lives_less"]
     assert (found["job_q"], found["job_length"], found["job_completion"].tag) == (3, 20, 5)
     assert found["job_numbers_writes"] and found["job_numbers"].open == 5 and found["job_numbers"].next == 4
-    assert found["job_ends_word"].base == 255 and found["job_numbers"].left == 5
+    assert _base(found) == 255 and found["job_numbers"].left == 5
     assert found["job_ends_writes"] and _ends(found) == (0, 1)
     assert found["out_writes"] and found["out_word"]["heard"] and found["out_word"]["state"] == Out.UP
     assert found["job_in_writes"] and found["job_in_word"].told == 7 and found["job_in_at"] == 1 << 2 | 3
@@ -241,7 +248,7 @@ def controlled(code: Code, status=Status.ACCEPTED, cause=Cause.NONE, probe: int 
 def test_control_that_arrived():
     found = controlled(Code.VOID, numbers={"base": 252, "next": 255, "limit": 255}, ends={"void": 0b111}).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.VOID, 2) and found["lives_less"] and found["out_word"]["heard"]
-    assert found["job_numbers"].open == 2 and found["job_ends_word"].base == 253
+    assert found["job_numbers"].open == 2 and _base(found) == 253
     assert _ends(found) == (0b10, 0b01)
     found = controlled(Code.WINDOW, ended_carried=1).seen[FIRST]
     assert found["notice"] == (Operation.ARRIVED, Code.WINDOW, 2)
