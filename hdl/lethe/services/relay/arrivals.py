@@ -1,7 +1,7 @@
 """Headers of what comes: of control all of it, of data what stands before the message (contract of relay, 7)."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import enum, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
@@ -9,14 +9,6 @@ from lethe.host import host_records
 from .layouts import HEADER_BITS, RelayLayouts
 
 __all__ = ["HeaderRegister"]
-
-
-class Filling(enum.Enum, shape=2):
-    """States of a header register."""
-
-    EMPTY = 0
-    FILLING = 1
-    FULL = 2
 
 
 class HeaderRegister(wiring.Component):
@@ -58,31 +50,27 @@ class HeaderRegister(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
-        state, beat = Signal(Filling), Signal(range(of.header_beats + 1))
+        empty, full, beat = Signal(init=1), Signal(), Signal(range(of.header_beats + 1))
         record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
         m.d.comb += [
-            self.deliver.ready.eq(state == Filling.EMPTY),
+            self.deliver.ready.eq(empty),
             begins.eq(self.deliver.valid & self.deliver.ready),
             some.eq(record.length.any()),
-            self.deliver_data.ready.eq(
-                (state == Filling.FILLING) | (begins & some) | ((state == Filling.FULL) & self.rest)
-            ),
+            self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (full & self.rest)),
             takes.eq(self.deliver_data.valid & self.deliver_data.ready),
-            self.full.eq(state == Filling.FULL),
-            self.empty.eq(state == Filling.EMPTY),
+            self.full.eq(full),
+            self.empty.eq(empty),
         ]
         with m.If(begins):
             m.d.sync += [
                 beat.eq(0), self.source.eq(record.source), self.cls.eq(record.cls),
-                self.length.eq(record.length), state.eq(Filling.FILLING),
+                self.length.eq(record.length), empty.eq(0), full.eq(~some),
             ]  # fmt: skip
-            with m.If(~some):
-                m.d.sync += state.eq(Filling.FULL)
         number = Signal.like(beat)
         with m.If(~begins):
             m.d.comb += number.eq(beat)
         last = self.deliver_data.payload.last
-        with m.If(takes & (state != Filling.FULL)):
+        with m.If(takes & ~full):
             for i in range(of.header_beats):
                 with m.If(number == i):
                     m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)
@@ -90,7 +78,7 @@ class HeaderRegister(wiring.Component):
                 m.d.sync += beat.eq(number + 1)
             ends = last if self._whole else last | (number == of.header_beats - 1)
             with m.If(ends):
-                m.d.sync += state.eq(Filling.FULL)
+                m.d.sync += full.eq(1)
         with m.If(self.done):
-            m.d.sync += state.eq(Filling.EMPTY)
+            m.d.sync += [empty.eq(1), full.eq(0)]
         return m

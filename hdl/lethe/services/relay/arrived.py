@@ -38,12 +38,17 @@ def add_data(u: JobUnit) -> None:
     m, of, facts, kinds = u.m, u.of, u.facts, u.kinds
     a = _Arrived(u)
     first, job = u.at(RelayJob.DATA), RelayJob.DATA
+    here, elsewhere, unsound = Signal(), Signal(), Signal()
+    m.d.sync += [
+        here.eq(u.next_data & kinds.data_here),
+        elsewhere.eq(u.next_data & kinds.data_else),
+        unsound.eq(u.next_data & ~kinds.data),
+    ]
     judged, searched = u.at(job, RelayPhase.JUDGE), u.at(job, RelayPhase.SEARCH)
     stored, released = u.at(job, RelayPhase.STORE), u.at(job, RelayPhase.RELEASE)
-    here, elsewhere = first & kinds.data_here, first & kinds.data_else
     with m.If(first):
         m.d.sync += u.clear_row.eq(0)
-    with m.If(first & ~kinds.data):
+    with m.If(unsound):
         m.d.comb += [u.ignores.eq(1), a.decides.eq(1)]
     with m.If((here & facts.stale) | (elsewhere & facts.astray)):
         m.d.comb += [u.stale.eq(1), a.decides.eq(1)]
@@ -57,7 +62,7 @@ def add_data(u: JobUnit) -> None:
         with m.Else():
             m.d.comb += u.then[RelayPhase.CLEAR].eq(1)
         m.d.sync += u.clear_row.eq(u.clear_row + 1)
-    _judge(u, a, (here & ~facts.stale & ~facts.renewed) | judged, searched)
+    _judge(u, a, (here & facts.judges) | judged, searched)
     _pass_on(u, a, elsewhere & ~facts.astray, stored)
     with m.If(released & u.parked_found):
         # A parked message whose turn it is is posted.
@@ -76,18 +81,18 @@ def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> None:
     m, facts = u.m, u.facts
     parks = Signal()
     m.d.comb += [
-        parks.eq((judges & ~facts.turn & ~facts.below & ~facts.parked) | (searched & ~u.parked_found)),
+        parks.eq((judges & facts.ahead & ~facts.parked) | (searched & ~u.parked_found)),
         a.posts_now.eq(facts.turn & ~searched),
         a.to_cell.eq((judges & facts.turn & u.free_cells.some) | (parks & u.free_cells.two)),
         u.takes_cell.eq(a.to_cell),
         u.starves.eq((judges & facts.turn & ~u.free_cells.some) | (parks & ~u.free_cells.two)),
         u.marks.eq(judges & facts.turn & u.free_cells.some),
     ]
-    with m.If((judges & (facts.turn | facts.below | ~facts.parked)) | searched):
+    with m.If((judges & ~(facts.ahead & facts.parked)) | searched):
         m.d.comb += a.decides.eq(1)
-    with m.If(judges & ~facts.turn & facts.below):
+    with m.If(judges & facts.below):
         m.d.comb += u.tells_up.eq(1)
-    with m.If(judges & ~facts.turn & ~facts.below & facts.parked):
+    with m.If(judges & facts.ahead & facts.parked):
         m.d.comb += u.goes_on(RelayPhase.SEARCH)
 
 
@@ -147,7 +152,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     m.d.comb += beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0))
     m.d.sync += [a.beats.eq(beats), a.bare.eq(beats == 0)]  # for a step, three cycles after the datagram is there
     m.d.comb += [
-        streams.eq(u.under[RelayJob.DATA] & u.phases[RelayPhase.STREAM]),
+        streams.eq(u.busy & u.under[RelayJob.DATA] & u.phases[RelayPhase.STREAM]),
         u.data_in.rest.eq(streams & a.left.any() & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
         last.eq(streams & deliver.valid & (a.left == 1) & ~through),

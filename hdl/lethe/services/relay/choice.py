@@ -112,6 +112,10 @@ def add_choice(u: "JobUnit") -> None:
         steps.eq(u.busy & ~stream & (u.count == 1)),
         u.acts.eq(u.step & ~put_off),
     ]
+    m.d.comb += [
+        u.next_control.eq(steps & u.under[RelayJob.CONTROL] & u.phases[RelayPhase.FIRST]),
+        u.next_data.eq(steps & u.under[RelayJob.DATA] & u.phases[RelayPhase.FIRST]),
+    ]
     m.d.sync += u.step.eq(steps | put_off)
     for (job, phase), step in u.steps.items():
         m.d.sync += step.eq(steps & u.under[job] & (u.phases[phase] if job in PHASES else 1))
@@ -135,10 +139,13 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += [phase.eq(u.then[name]) for name, phase in u.phases.items()]
     m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])
     control, data_in = (u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA))
+    other = Signal()
     m.d.comb += [
-        u.over.eq(u.ends_data | (u.acts & ~data_in & ~u.further)),
+        other.eq(u.acts & ~data_in & ~control & ~u.further_other),
         u.control_in.done.eq(u.step & control & ~u.further_control),
         u.data_in.done.eq(u.ends_data),
+        u.over.eq(u.data_in.done | u.control_in.done | other),
     ]
-    with m.If(u.over):
-        m.d.sync += [under.eq(0) for under in u.under.values()]
+    # Whether data in and control in are over is known late; which job it was they tell for a cycle more.
+    with m.If(other):
+        m.d.sync += [under.eq(0) for job, under in u.under.items() if job not in (RelayJob.CONTROL, RelayJob.DATA)]

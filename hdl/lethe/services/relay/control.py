@@ -1,6 +1,6 @@
 """Control in: what a hop tells (contract of relay, 7.1)."""
 
-from amaranth.hdl import Mux, Value
+from amaranth.hdl import Mux, Signal, Value
 
 from lethe.spec.services.relay import RecordState, RelayJob
 
@@ -13,32 +13,32 @@ __all__ = ["add_control"]
 def add_control(u: JobUnit) -> None:
     """Steps of control in."""
     m = u.m
-    first, kinds, facts = u.at(RelayJob.CONTROL), u.kinds, u.facts
-    m.d.comb += u.frees.eq((first & kinds.acked_own & facts.frees) | u.at(RelayJob.CONTROL, RelayPhase.FREE))
-    with m.If(first):
-        m.d.comb += [u.hears.eq(kinds.sound & (~kinds.link | facts.fits)), u.ignores.eq(~u.hears)]
-    with m.If(first & kinds.acked_else & ~(facts.acked & ~u.heard.more)):
+    first, does, facts = u.at(RelayJob.CONTROL), Signal(u.of.kinds), u.facts
+    m.d.sync += Value.cast(does).eq(Mux(u.next_control, u.kinds, 0))  # what the first step is about
+    m.d.comb += u.frees.eq((does.acked_own & facts.frees) | u.at(RelayJob.CONTROL, RelayPhase.FREE))
+    m.d.comb += [u.hears.eq(does.sound & (~does.link | facts.fits)), u.ignores.eq(first & ~u.hears)]
+    with m.If(does.acked_else & ~(facts.acked & ~u.heard.more)):
         m.d.comb += u.passes_up.eq(1)
-    with m.If((first & kinds.acked_else) | u.at(RelayJob.CONTROL, RelayPhase.ACK)), m.If(u.found & ~facts.acked):
+    with m.If(does.acked_else | u.at(RelayJob.CONTROL, RelayPhase.ACK)), m.If(u.found & ~facts.acked):
         m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.control_goes_on(RelayPhase.ACK)]
-    with m.If(first & kinds.drained_else):
+    with m.If(does.drained_else):
         m.d.comb += u.passes_down.eq(1)
-    with m.If((first & kinds.drained_else) | u.at(RelayJob.CONTROL, RelayPhase.FORGET)), m.If(u.found):
+    with m.If(does.drained_else | u.at(RelayJob.CONTROL, RelayPhase.FORGET)), m.If(u.found):
         m.d.comb += [*u.end(), *u.control_goes_on(RelayPhase.FORGET)]
-    _acked(u, first & kinds.acked_own & facts.concludes)
-    with m.If(first & kinds.requested_own & facts.frees):
+    _acked(u, does.acked_own & facts.concludes)
+    with m.If(does.requested_own & facts.frees):
         m.d.comb += u.slot_waits.eq(1)
-    with m.If(first & kinds.requested_else):
+    with m.If(does.requested_else):
         _requested(u)
-    with m.If(first & kinds.link_here & facts.fits & facts.tells_post):
+    with m.If(does.link_here & facts.fits & facts.tells_post):
         m.d.comb += u.tells_up.eq(1)
-    with m.If(first & kinds.link_here & facts.fits & facts.searches_post):
+    with m.If(does.link_here & facts.fits & facts.searches_post):
         m.d.comb += u.control_goes_on(RelayPhase.SEARCH)
     with m.If(u.at(RelayJob.CONTROL, RelayPhase.SEARCH) & ~u.parked_found):
         m.d.comb += u.tells_up.eq(1)
-    with m.If(first & kinds.link_else & facts.fits):
+    with m.If(does.link_else & facts.fits):
         _link(u)
-    with m.If(first & kinds.pull & facts.relation.any()):
+    with m.If(does.pull & facts.relation.any()):
         m.d.comb += [u.pulls.eq(1 << facts.relation), u.is_pulled.eq(1)]
     # The record of the message before is looked for in further steps.
     with m.If(u.step & u.under[RelayJob.CONTROL]):

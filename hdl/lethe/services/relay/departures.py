@@ -97,6 +97,8 @@ class HopData(wiring.Component):
         In this cycle its record is taken; its last beat.
     buffered : Out(1)
         It has a buffer; from its header on.
+    keeps : Out(1)
+        The same, and it is on its way behind its record.
     send, send_data : Out(stream)
     through : In(stream)
         The beats that come in.
@@ -114,7 +116,7 @@ class HopData(wiring.Component):
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
-                "begins": Out(1), "ends": Out(1), "buffered": Out(1),
+                "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
                 **checks,
@@ -124,16 +126,19 @@ class HopData(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
-        idle, state, beat = Signal(init=1), Signal(Moving), Signal(range(max(2, of.header_beats)))
+        idle, beat = Signal(init=1), Signal(range(max(2, of.header_beats)))
+        # What is offered: the record, the header; beats that come, or that were read.
+        record_shown, header_shown, coming_shown, read_shown = Signal(), Signal(), Signal(), Signal()
         left, unread = Signal(range(of.beats + 1)), Signal(range(of.beats + 1))
         now, bits, record = self.now, Signal(HEADER_BITS), self.send.payload
         m.submodules.output = output = Queue(form.flit_bits, AHEAD)
         there, coming, reads, takes, through = Signal(range(AHEAD + 1)), Signal(2), Signal(), Signal(), Signal()
-        final = Signal()
+        final, last_header = Signal(), of.header_beats - 1  # whether the next beat is the last
         m.d.comb += [
             bits.eq(of.wire_bits(now.header)),
             self.idle.eq(idle),
-            self.send.valid.eq(state == Moving.RECORD),
+            self.keeps.eq((header_shown | coming_shown | read_shown) & self.buffered),
+            self.send.valid.eq(record_shown),
             record.destination.eq(now.hop),
             record.cls.eq(of.data_class),
             record.length.eq(now.length + HEADER_BITS // 8),
@@ -144,45 +149,41 @@ class HopData(wiring.Component):
             output.i.valid.eq(coming[1]),
             output.i.payload.eq(of.beat_of(self.read)),
         ]
-        # Whether the next beat is the last.
-        m.d.comb += [
-            final.eq(
-                Mux(
-                    state == Moving.BODY,
-                    left == 1,
-                    (state == Moving.HEADER) & (beat == of.header_beats - 1) & ~left.any(),
-                )
-            ),
-            self.ends.eq(takes & final),
-        ]
+        m.d.comb += self.ends.eq(takes & final)
         if of.checks:
             m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
             with m.If(self.halted):
                 m.d.comb += reads.eq(0)
             with m.If(self.halted | self.wrong):
                 m.d.comb += output.i.valid.eq(0)
-        with m.If(state == Moving.HEADER):
+        with m.If(header_shown):
             m.d.comb += [
                 self.send_data.valid.eq(1),
                 self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
             ]
-        with m.If(state == Moving.BODY):
+        with m.If(coming_shown):
             m.d.comb += [
-                self.send_data.valid.eq(Mux(through, self.through.valid, output.o.valid)),
-                self.send_data.payload.eq(Mux(through, self.through.payload, output.o.payload)),
-                self.through.ready.eq(through & self.send_data.ready),
-                output.o.ready.eq(~through & self.send_data.ready),
+                self.send_data.valid.eq(self.through.valid),
+                self.send_data.payload.eq(self.through.payload),
+                self.through.ready.eq(self.send_data.ready),
+            ]
+        with m.If(read_shown):
+            m.d.comb += [
+                self.send_data.valid.eq(output.o.valid),
+                self.send_data.payload.eq(output.o.payload),
+                output.o.ready.eq(self.send_data.ready),
             ]
         with m.If(self.begins):
-            m.d.sync += state.eq(Moving.HEADER)
-        with m.If(takes & (state == Moving.HEADER)):
-            m.d.sync += beat.eq(beat + 1)
-            with m.If(beat == of.header_beats - 1):
-                m.d.sync += state.eq(Moving.BODY)
-        with m.If(takes & (state == Moving.BODY)):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [record_shown.eq(0), header_shown.eq(1), final.eq(~left.any() if last_header == 0 else 0)]
+        with m.If(takes & header_shown):
+            m.d.sync += [beat.eq(beat + 1), final.eq((beat == last_header - 1) & ~left.any() if last_header else 0)]
+            with m.If(beat == last_header):
+                m.d.sync += [header_shown.eq(0), final.eq(left == 1)]
+                m.d.sync += [coming_shown.eq(through), read_shown.eq(~through)]
+        with m.If(takes & (coming_shown | read_shown)):
+            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
         with m.If(self.ends):
-            m.d.sync += [state.eq(Moving.IDLE), idle.eq(1)]
+            m.d.sync += [header_shown.eq(0), coming_shown.eq(0), read_shown.eq(0), idle.eq(1)]
         m.d.sync += [
             # Since before the header.
             through.eq(now.of == Of.THROUGH),
@@ -196,7 +197,7 @@ class HopData(wiring.Component):
         m.d.comb += beats.eq(of.payload_flits(self.given.length))
         with m.If(self.gives):
             m.d.sync += [
-                state.eq(Moving.RECORD), idle.eq(0), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
+                record_shown.eq(1), idle.eq(0), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
             ]  # fmt: skip
         # What is offered may be taken before it is known that it is given.
         with m.If(idle):

@@ -22,7 +22,7 @@ def add_facts(u: "JobUnit") -> None:
     fits = (relation >= 2) & (h.depth == depth + 1)
     fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if u.system.relay.radix else 1
     alive, meant = Signal(), Signal()
-    stale, renews, next_, below = Signal(), Signal(), Signal(), Signal()
+    stale, renews, next_, below, turn = Signal(), Signal(), Signal(), Signal(), Signal()
     u.answers_post = Signal()  # of a LINK at its destination, a cycle before the step
     up_nobody, up_back, down_nobody, down_back = Signal(), Signal(), Signal(), Signal()
     some = u.parked.any()
@@ -32,6 +32,7 @@ def add_facts(u: "JobUnit") -> None:
         renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
         next_.eq(h.prev == row.mark),
         below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
+        turn.eq(Mux(renews, h.prev == of.none, next_)),
         u.answers_post.eq(~stale & ~renews & ~next_ & below),
         up_nobody.eq(u.up == u.node),
         up_back.eq(u.up == u.sender),
@@ -55,8 +56,10 @@ def add_facts(u: "JobUnit") -> None:
         facts.renewed.eq(renews & some),
         facts.dead.eq(u.dead),
         # A source that is renewed has no mark.
-        facts.turn.eq(Mux(renews, h.prev == of.none, next_)),
-        facts.below.eq(~renews & below),
+        facts.judges.eq(~stale & ~(renews & some)),
+        facts.turn.eq(turn),
+        facts.below.eq(~turn & ~renews & below),
+        facts.ahead.eq(~turn & (renews | ~below)),
         # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
         facts.tells_post.eq(u.answers_post | ~(stale | (row.hungry & ~renews) | (~renews & ~next_ & some))),
         facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & ~row.hungry & some),

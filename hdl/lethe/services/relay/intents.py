@@ -17,8 +17,9 @@ class Intents:
 
     def _intents(self):
         of = self.of
-        #: The job goes on, with this phase; control in does; data in does after its beats, or is over.
-        self.further, self.further_control = Signal(), Signal()
+        #: The job goes on, with this phase; control in does; a job of which nothing came does; data in does after
+        #: its beats, or is over.
+        self.further, self.further_control, self.further_other = Signal(), Signal(), Signal()
         self.stream_goes_on, self.ends_data = Signal(), Signal()
         self.then = {phase: Signal(name=f"then_{phase.name.lower()}") for phase in RelayPhase}
         #: A header goes to a hop, unless that is nobody, or, if it passes, the node it came from.  What it is, and
@@ -81,6 +82,10 @@ class Intents:
     def control_goes_on(self, phase: RelayPhase) -> list:
         """The same of control in."""
         return [self.further_control.eq(1), *self.goes_on(phase)]
+
+    def other_goes_on(self, phase: RelayPhase) -> list:
+        """The same of a job of which nothing came."""
+        return [self.further_other.eq(1), *self.goes_on(phase)]
 
     def change(self, state: RecordState) -> list:
         """The record that was found has this state."""

@@ -174,9 +174,9 @@ class RelayLayouts:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
             "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale", "renews",
-            "renewed", "dead", "turn", "below", "tells_post", "searches_post", "drained", "parked", "parked_one",
-            "up_nobody", "up_passes", "down_nobody", "down_passes", "astray", "turns", "moves", "asked", "fits",
-            "acked", "requested", "sent", "linked", "owed", "place",
+            "renewed", "judges", "dead", "turn", "below", "ahead", "tells_post", "searches_post",
+            "drained", "parked", "parked_one", "up_nobody", "up_passes", "down_nobody", "down_passes", "astray",
+            "turns", "moves", "asked", "fits", "acked", "requested", "sent", "linked", "owed", "place",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
 

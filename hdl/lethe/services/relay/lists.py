@@ -125,9 +125,9 @@ class HeldList(wiring.Component):
         m = Module()
         depth = self._depth
         places = [Signal.like(self.oldest, name=f"place{i}") for i in range(depth)]
-        used = Signal(depth)  # the lowest are
+        used, some = Signal(depth), Signal()  # the lowest are
         bits = Signal(depth)
-        # From the place on that leaves, all move down by one; what is held comes to the first place behind them.
+        # From the place on that leaves, all move down by one; what is held comes to all behind them, be it held or not.
         at, leaves, left = Signal(depth), Signal(), Signal.like(self.left)
         m.d.sync += [leaves.eq(self.leaves), left.eq(self.left)]
         m.d.comb += at.eq(Cat(used[i] & (places[i] == left) for i in range(depth)))
@@ -136,14 +136,15 @@ class HeldList(wiring.Component):
         m.d.comb += [
             after.eq(Mux(leaves, used >> 1, used)),
             self.oldest.eq(places[0]),
-            self.some.eq(after[0]),
+            self.some.eq(some),
             self.bits.eq(bits),
         ]
         for i, place in enumerate(places):
             behind = places[i + 1] if i + 1 < depth else place
-            m.d.sync += place.eq(Mux(self.holds & ~after[i], self.held, Mux(moves[i], behind, place)))
+            m.d.sync += place.eq(Mux(after[i], Mux(moves[i], behind, place), self.held))
         m.d.sync += [
             used.eq(Mux(self.holds, Cat(1, after), after)),
+            some.eq(Mux(self.leaves, Mux(self.holds, after[0], after[1] if depth > 1 else 0), self.holds | after[0])),
             bits.eq((bits & ~Mux(leaves, 1 << left, 0)) | Mux(self.holds, 1 << self.held, 0)),
         ]
         return m

@@ -184,10 +184,10 @@ def add_records(u: "JobUnit") -> None:
         u.held.left.eq(u.buffer),
     ]
     resends = u.sends_held & u.data_held
-    ceases = u.drops & u.has_data
+    ceases, stops = u.drops & u.has_data, Signal()
     m.d.comb += [
         u.disowns.eq(u.lets_go | ceases),
-        u.leaves.eq(u.lets_go | (u.data_held & (u.drops | u.sends_held))),
+        u.leaves.eq(u.lets_go | (u.data_held & (u.drops | u.sends_held)) | (u.hop_holds & stops)),
         u.gives_buffer.eq(u.lets_go | (u.drops & u.data_held) | u.gives_launched),
         u.buffer_waits.eq(resends | u.data_waits),
         u.resent.eq(u.status_now.buffer),
@@ -199,15 +199,13 @@ def add_records(u: "JobUnit") -> None:
         m.d.comb += u.change(RecordState.SENT)
     # What has been sent is held, unless it has no record any more.
     ends = u.hop.ends & u.hop.buffered
-    stays, holds = Signal(), Signal()
     m.d.comb += [
         u.hop_holds.eq(ends & owners.moving.valid),
-        # The oldest that is held does not move.
-        stays.eq(owners.moving.valid & ~(ceases & (u.status_now.buffer == moving.number))),
-        holds.eq(ends & stays),
-        u.held.holds.eq(holds | u.holds),
+        # It is taken from a record that ends in this cycle: it is put to the list, and leaves it at once.
+        stops.eq(ceases & (u.status_now.buffer == moving.number)),
+        u.held.holds.eq(u.hop_holds | u.holds),
         u.held.held.eq(Mux(u.hop.idle, u.launched.number, moving.number)),
-        u.free_buffers.ends.eq(ends & ~stays),
+        u.free_buffers.ends.eq(ends & ~(owners.moving.valid & ~stops)),
         u.free_buffers.ended.eq(moving.number),
     ]
     # Since when it is held; whether it has been held since it came.
@@ -215,7 +213,9 @@ def add_records(u: "JobUnit") -> None:
     u.kept, u.oldest_stamp = u.words("kept", 1, of.buffers, "launched"), stamps.oldest
     u.oldest_owner = owners.oldest
     m.d.comb += [
-        stamps.write_en.eq(u.held.holds), stamps.write_addr.eq(u.held.held), stamps.write.eq(u.now),
+        # Until it ends, over and over.
+        stamps.write_en.eq(Mux(u.hop.idle, u.holds, u.hop.keeps)), stamps.write_addr.eq(u.held.held),
+        stamps.write.eq(u.now),
         stamps.oldest_addr.eq(u.held.oldest),
         u.kept.launched_addr.eq(u.launched.number),
     ]  # fmt: skip

@@ -60,6 +60,7 @@ class Relay(ServiceUnit):
         ):
             m.d.comb += [sink.valid.eq(source.valid), sink.payload.eq(source.payload), source.ready.eq(sink.ready)]
         hop, host = u.hop, u.host
+        sends = u.busy & u.doing(RelayJob.DATA, RelayJob.LAUNCH)
         m.d.comb += [
             u.completions.mine.eq(u.ended_mine),
             u.at_once.eq(hop.idle & ~host.holds_send & u.sending.empty & below.send.ready),
@@ -67,7 +68,7 @@ class Relay(ServiceUnit):
             hop.given.eq(u.sent),
             hop.given.hop.eq(u.down.hop),
             hop.given.header.eq(u.out),
-            host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~u.doing(RelayJob.DATA, RelayJob.LAUNCH)),
+            host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~sends),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),
             host.send_below.ready.eq(below.send.ready),
@@ -81,7 +82,7 @@ class Relay(ServiceUnit):
         with m.Elif(host.send_below.valid):
             m.d.comb += below.send.payload.eq(host.send_below.payload)
         with m.Else():
-            m.d.comb += below.send.payload.cls.eq(Mux(u.doing(RelayJob.DATA), u.of.data_class, 0))
+            m.d.comb += below.send.payload.cls.eq(Mux(u.busy & u.doing(RelayJob.DATA), u.of.data_class, 0))
 
     def _above(self, m, u: JobUnit) -> None:
         below, above, port = self.below, self.above, self.port

@@ -9,7 +9,7 @@ from lethe.lib.memory import Ram
 from lethe.lib.table import Words
 from lethe.spec.services.relay import RelayJob
 
-from .steps import WalkRows
+from .steps import WalkRows, one_of
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -47,23 +47,24 @@ def add_routes(u: "JobUnit") -> None:
 
     # Up and down: those of what was heard, but for long jobs.
     up_node, down_node, down_bank = Signal(of.node_bits), Signal(of.node_bits), Signal()
-    m.d.comb += [up_node.eq(u.coming.source), down_node.eq(u.coming.target), down_bank.eq(u.bank)]
+    m.d.comb += down_bank.eq(u.bank)
     u.life = Words(of.life, of.ni_slots, ("cancelled",))
     m.submodules.life = u.life
     m.d.comb += u.life.cancelled_addr.eq(u.cancel_row)
-    with m.If(u.doing(RelayJob.FEED)):
-        m.d.comb += up_node.eq(u.fed)
-    with m.If(u.doing(RelayJob.CANCEL)):
-        m.d.comb += up_node.eq(u.life.cancelled.destination)
-    with m.If(u.doing(RelayJob.OWED, RelayJob.WALK)):
-        m.d.comb += up_node.eq(u.message.source)
-        with m.If(u.doing(RelayJob.WALK) & (u.walk == WalkRows.CELLS)):
-            m.d.comb += up_node.eq(u.cell.source)
-    with m.If(u.doing(RelayJob.LAUNCH, RelayJob.LOOK, RelayJob.WALK)):
-        m.d.comb += down_node.eq(u.slot.target)
-        recorded = Mux(u.under[RelayJob.LAUNCH], u.launched.buffered, u.walk == WalkRows.RECORDS)
-        with m.If(~u.under[RelayJob.LOOK] & recorded):
-            m.d.comb += down_node.eq(u.message.target)
+    cells, records = u.walk == WalkRows.CELLS, u.walk == WalkRows.RECORDS
+    launch, look, walk = u.under[RelayJob.LAUNCH], u.under[RelayJob.LOOK], u.under[RelayJob.WALK]
+    recorded = (launch & u.launched.buffered) | (walk & records)
+    slotted = look | (launch & ~u.launched.buffered) | (walk & ~records)
+    m.d.comb += [
+        up_node.eq(
+            one_of(
+                u.coming.source, (u.under[RelayJob.FEED], u.fed),
+                (u.under[RelayJob.CANCEL], u.life.cancelled.destination),
+                (u.under[RelayJob.OWED] | (walk & ~cells), u.message.source), (walk & cells, u.cell.source),
+            )
+        ),
+        down_node.eq(one_of(u.coming.target, (recorded, u.message.target), (slotted, u.slot.target))),
+    ]  # fmt: skip
     # In a walk the route of the other bank is asked for a cycle later.
     with m.If(u.doing(RelayJob.WALK) & (u.count == 4)):
         m.d.comb += down_bank.eq(~u.bank)
@@ -71,7 +72,7 @@ def add_routes(u: "JobUnit") -> None:
     relation_node = Signal(of.node_bits)
     m.d.comb += [
         relation_bank.eq(Mux(u.doing(RelayJob.WALK), ~u.bank, u.bank)),
-        relation_node.eq(Mux(u.doing(RelayJob.WALK), u.walk_row, u.coming_sender)),
+        relation_node.eq(Mux(walk, u.walk_row, u.coming_sender)),
         ups.read_addr.eq(Cat(up_node[:bits], u.bank)),
         downs.read_addr.eq(Cat(down_node[:bits], down_bank)),
         relations.read_addr.eq(Cat(relation_node[:bits], relation_bank)),

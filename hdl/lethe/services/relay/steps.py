@@ -1,10 +1,13 @@
 """The words of jobs: phases, fates, rows of walks; cycles; orders of uids and lives."""
 
-from amaranth.hdl import Const, Value
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import enum
 
 __all__ = [
-    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "is_below", "is_newer",
+    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "is_below", "is_newer", "one_of",
 ]  # fmt: skip
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
@@ -35,6 +38,12 @@ class Fate(enum.Enum, shape=2):
     CELL = 1
     BUFFER = 2
     THROUGH = 3
+
+
+def one_of(otherwise, *choices: tuple) -> Value:
+    """The word of the one condition that is met; if none is, ``otherwise``, which may come late."""
+    none = ~Cat(condition for condition, _ in choices).any()
+    return reduce(or_, (Mux(condition, word, 0) for condition, word in choices), Mux(none, otherwise, 0))
 
 
 def is_below(uid, mark) -> Value:

@@ -9,7 +9,7 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
 from .layouts import Of
-from .steps import RelayPhase
+from .steps import RelayPhase, one_of
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -27,18 +27,16 @@ def add_tables(u: "JobUnit") -> None:
     # By node: whom a job is about.
     u.to_node, u.from_node, dead_node = Signal(of.node_bits), Signal(of.node_bits), Signal(of.node_bits)
     slot_node = Signal(of.node_bits)  # of the slot that is looked at
-    m.d.comb += [u.to_node.eq(u.coming.target), u.from_node.eq(u.coming.source)]
-    with m.If(u.doing(RelayJob.HOST)):
-        m.d.comb += u.to_node.eq(u.host_target)
-    with m.If(u.doing(RelayJob.GIVEN)):
-        m.d.comb += u.to_node.eq(u.host.kept.target)
-    with m.If(u.doing(RelayJob.LOOK, RelayJob.WALK)):
-        m.d.comb += u.to_node.eq(slot_node)
-    with m.If(u.doing(RelayJob.FEED)):
-        m.d.comb += u.from_node.eq(u.fed)
-    m.d.comb += dead_node.eq(Mux(u.doing(RelayJob.HOST, RelayJob.GIVEN), u.to_node, u.from_node))
-    with m.If(u.doing(RelayJob.TELL)):
-        m.d.comb += dead_node.eq(u.waited.hop)
+    host, given_to, fed, told = (
+        u.under[job] for job in (RelayJob.HOST, RelayJob.GIVEN, RelayJob.FEED, RelayJob.TELL)
+    )  # fmt: skip
+    looks = u.doing(RelayJob.LOOK, RelayJob.WALK)
+    offered = ((host, u.host_target[: of.node_bits]), (given_to, u.host.kept.target))
+    m.d.comb += [
+        u.to_node.eq(one_of(u.coming.target, *offered, (looks, slot_node))),
+        u.from_node.eq(one_of(u.coming.source, (fed, u.fed))),
+        dead_node.eq(one_of(u.coming.source, *offered, (fed, u.fed), (told, u.waited.hop))),
+    ]
     new_to, new_from = Signal(of.to), Signal(of.from_)
     m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
     m.submodules.to = to = Ram(of.to, nodes)
@@ -76,7 +74,14 @@ def add_tables(u: "JobUnit") -> None:
     m.submodules.slots = slots = Ram(of.slot, of.slots)
     u.slot_row, u.slot = Signal(of.slot_bits), slots.read_data
     m.d.comb += [
-        u.slot_row.eq(u.coming.slot),
+        u.slot_row.eq(
+            one_of(
+                u.coming.slot,
+                (u.under[RelayJob.LAUNCH], u.launched.number),
+                (u.under[RelayJob.LOOK], u.look),
+                (u.under[RelayJob.WALK], u.walk_row),
+            )
+        ),
         slot_node.eq(u.slot.target),
         slots.write_en.eq(given | u.stamps_slot),
         slots.write_addr.eq(Mux(given, kept_slot, u.slot_row)),
@@ -89,12 +94,6 @@ def add_tables(u: "JobUnit") -> None:
             *(slots.write_data[name].eq(u.host.kept[name]) for name in u.host.kept.shape().members),
             slots.write_data.uid.eq(u.next_uid), slots.write_data.prev.eq(row.last),
         ]  # fmt: skip
-    with m.If(u.doing(RelayJob.LAUNCH)):
-        m.d.comb += u.slot_row.eq(u.launched.number)
-    with m.If(u.doing(RelayJob.LOOK)):
-        m.d.comb += u.slot_row.eq(u.look)
-    with m.If(u.doing(RelayJob.WALK)):
-        m.d.comb += u.slot_row.eq(u.walk_row)
     u.lives = u.words("lives", 1, of.slots, "walk", "row", "moving")
     u.waiting = u.words("waiting", 1, of.slots, "slot")
     u.was_sent = u.words("was_sent", 1, of.slots, "row")

@@ -92,6 +92,8 @@ class JobUnit(Intents):
             for job in self.under
             for phase in PHASES.get(job, (RelayPhase.FIRST,))
         }
+        #: In the next cycle the first step of these is made.
+        self.next_control, self.next_data = Signal(), Signal()
         self.facts = Signal(of.facts)
         self.live, self.known = Signal(range(of.slots + 1)), Signal(range(of.records + 1))
         self.owing, self.parked = Signal(range(of.records + 1)), Signal(range(of.cells + 1))
@@ -120,7 +122,7 @@ class JobUnit(Intents):
 
     def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
-        return self.begins & self.chosen[job]
+        return self.may_begin & ~self.busy & self.chosen[job]
 
     def at(self, job: RelayJob, phase: RelayPhase = RelayPhase.FIRST) -> Value:
         """A step of this job, for this, is made."""
@@ -128,7 +130,7 @@ class JobUnit(Intents):
         return step & ~self.below.accepted.valid if (job, phase) == (RelayJob.GIVEN, RelayPhase.FIRST) else step
 
     def doing(self, *jobs: RelayJob) -> Value:
-        """One of these is under way."""
+        """One of these is under way; with data in or control in, or it was until the cycle before."""
         return Cat(self.under[job] for job in jobs).any()
 
     def words(self, name: str, shape, depth: int, *readers: str):

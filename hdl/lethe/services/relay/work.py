@@ -16,7 +16,7 @@ def end_dead(u: JobUnit) -> None:
     """The first message to the dead ends; the others in further steps."""
     u.m.d.comb += u.frees_head.eq(1)
     with u.m.If(~u.facts.last):
-        u.m.d.comb += u.goes_on(RelayPhase.FREE)
+        u.m.d.comb += u.other_goes_on(RelayPhase.FREE)
 
 
 def add_work(u: JobUnit) -> None:
@@ -101,7 +101,7 @@ def _given(u: JobUnit) -> None:
     with m.If(u.given):
         m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1)]
         with m.If(u.dead):
-            m.d.comb += u.goes_on(RelayPhase.FREE)
+            m.d.comb += u.other_goes_on(RelayPhase.FREE)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
     with m.If(u.at(RelayJob.GIVEN, RelayPhase.FREE)):
         end_dead(u)
@@ -139,6 +139,6 @@ def _look(u: JobUnit) -> None:
         with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
         with m.Elif(u.facts.due):
-            m.d.comb += u.goes_on(RelayPhase.DUE)
+            m.d.comb += u.other_goes_on(RelayPhase.DUE)
     with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE)):
         m.d.comb += u.lets_go.eq(1)  # it is the oldest still
