@@ -523,7 +523,7 @@ def on_relay(quick: bool) -> Iterator[Figure]:
     name = "relay, 64 nodes, 16 slots"
     say(f"relay: {name} (Yosys, nextpnr)")
     block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), registered="", without=())
-    bare = block.size(seeds=1)
+    bare = block.size(seeds=3)
     yield from _sized(name, bare, section="relay")
     say(f"relay: {name}, with CRCs (Yosys)")
     checked = sized.replace(relay={"crc": True})
