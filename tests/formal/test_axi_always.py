@@ -130,16 +130,17 @@ class SendSpecification(wiring.Component):
         state = {name: inner.fsm.ongoing(name) for name in ("Record", "Empty", "Beats", "Padding", "Surplus")}
         full, held = inner.full, inner.held
         first = data.View(user.shape(), held["tuser"])
-        outside = state["Record"] | state["Padding"]  # what is held, or comes, is a first beat
+        outside = state["Record"]  # what is held, or comes, is a first beat
         m.d.comb += [
             Assert(Cat(state.values()).any()),
-            Assert(~full | (held["tdata"] == number)),
+            Assert(~full | (held["tdata"] == Mux(state["Padding"], 0, number))),
+            Assert(~state["Padding"] | (full & held["tlast"])),
             Assert(Mux(full, inside == ~held["tlast"], inside == ~outside)),
             Assert(~(full & outside) | (first.tag == Cat((number - 1)[:COUNT], 1))),
             Assert(~(full & outside) | (first.length <= 6)),
             Assert(~full | (inner.empty == (first.length == 0))),
             Assert(send.valid == (state["Record"] & full)),
-            Assert(beats.valid == ((state["Beats"] & full) | state["Padding"])),
+            Assert(beats.valid == ((state["Beats"] | state["Padding"]) & full)),
             Assert(~(state["Beats"] | state["Padding"]) | (inner.final == (left == 1))),
             Assert(left == Mux(state["Beats"] | state["Padding"], inner.left + inner.partial, 0)),
             Assert((left != 0) | state["Record"] | state["Empty"] | state["Surplus"]),
@@ -510,7 +511,8 @@ _SEND, _DELIVER = (SendSpecification, SendAdapter), (DeliverSpecification, Deliv
 _COMPLETION, _STORE = (CompletionSpecification, CompletionAdapter), (StoreSpecification, StoreAndForward)
 #: Wrong adapters, by what is wrong with them: the specification that refuses each, its text and what replaces it.
 WRONG = {
-    "missing beats are what was held": (*_SEND, 'fsm.ongoing("Padding")', "0"),
+    "missing beats are what was held": (*_SEND, "clears.eq(~final & held", "clears.eq(0 & held"),
+    "a padded datagram's last beat goes at once": (*_SEND, 'leaves.eq(final | ~held["tlast"])', "leaves.eq(1)"),
     "a reset leaves the rest of a datagram": (
         *_SEND,
         """with m.If(self.node_reset):

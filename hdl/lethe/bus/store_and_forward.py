@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from lethe.lib.queue import Queue
+from lethe.lib.memory import style_of
 from lethe.spec.axi import AxiStream
 from lethe.spec.config import System
 
@@ -14,8 +14,8 @@ from .signature import signature_of
 
 __all__ = ["StoreAndForward"]
 
-#: Datagrams that are stored whole, at most, beside the one that leaves.
-RECORDS = 4
+#: Datagrams that are stored at most, the one that comes and the one that leaves among them.
+RECORDS = 16
 
 
 class StoreAndForward(wiring.Component):
@@ -48,11 +48,18 @@ class StoreAndForward(wiring.Component):
         i, o, mtu = self.i, self.o, self._system.wire.mtu
         before, after = (data.StructLayout(dict(axis.user)) for axis in (self._before, self._after))
         beat = data.StructLayout({"tdata": self._system.format.flit_bits, "tlast": 1})
-        record = data.StructLayout({"tdest": len(i.tdest), "tuser": after})
+        record = data.StructLayout({"tdest": len(i.tdest), "tuser": before})
         depth_bits = ceil_log2(2 * self._system.slot_flits)
         m.submodules.memory = memory = Memory(shape=beat, depth=1 << depth_bits, init=[])
         write, read = memory.write_port(), memory.read_port()
-        m.submodules.records = records = Queue(record, RECORDS)
+        # What is beside a datagram's beats, and its length, at the datagram's place: one is written with the first
+        # beat, the other with each, so that of the last one stays.
+        most_records = min(RECORDS, 2 << depth_bits)
+        style = style_of(platform, most_records, 0)
+        m.submodules.records = records = Memory(shape=record, depth=most_records, init=[], attrs=style)
+        m.submodules.lengths = lengths = Memory(shape=range(mtu + 2), depth=most_records, init=[], attrs=style)
+        write_record, write_length = records.write_port(), lengths.write_port()
+        own_record, own_length = (part.read_port(domain="comb") for part in (records, lengths))
 
         # A beat is judged alone in the cycle in which it comes, and together with those before it when it is taken, one
         # cycle later or more.  Those before it are full, unless the datagram is wrong already: so their number alone
@@ -84,62 +91,66 @@ class StoreAndForward(wiring.Component):
 
         # Places in memory, with one bit more: the next to leave, the first of what comes, the next to come.
         head, first, tail = (Signal(depth_bits + 1, name=name) for name in ("head", "first", "tail"))
+        # Places of records, likewise: of the datagram that leaves, and of the one that comes.
+        oldest, newest = (Signal(ceil_log2(most_records) + 1, name=name) for name in ("oldest", "newest"))
         # Beats so far; something was wrong; what was wrong is being committed.
         count, wrong, refusing = Signal(range(most + 1)), Signal(), Signal()
         begun, total, full, fails = Signal(), Signal(range(mtu + 2)), Signal(), Signal()
         m.d.comb += [
-            full.eq(tail == head ^ (1 << depth_bits)),
-            takes.eq(came & ~full & records.i.ready & ~refusing),
+            takes.eq(came & ~full & ~refusing),
             total.eq(Cat(held.bytes[:-1], count + held.bytes[-1])),
             fails.eq(wrong | held.broken | (begun & held.empty) | ((count == most) & held.surplus)),
             write.en.eq(takes | refusing),  # what is wrong is written over
             write.addr.eq(tail[:depth_bits]),
             write.data.tdata.eq(held.tdata),
             write.data.tlast.eq(held.tlast | refusing),
+            write_length.en.eq(takes | refusing),
+            write_length.addr.eq(newest[:-1]),
+            write_length.data.eq(Mux(refusing, mtu + 1, total)),
+            write_record.en.eq(takes & ~begun),
+            write_record.addr.eq(newest[:-1]),
+            write_record.data.tdest.eq(held.tdest),
+            write_record.data.tuser.eq(held.tuser),
         ]
-
-        kept = Signal(record)
-        told = [kept.tdest.eq(held.tdest), *(kept.tuser[name].eq(held.tuser[name]) for name in before.members)]
+        # Known from a register: what leaves in this cycle leaves room in the next but one.
+        after_tail = (tail + 1)[: len(tail)]
+        m.d.sync += full.eq(Mux(takes | refusing, after_tail, tail) == head ^ (1 << depth_bits))
+        if most_records <= 1 << depth_bits:
+            # Each has a beat in memory at least, but for the one that is shown; else there is always a place.
+            with m.If(Mux(takes | refusing, newest + 1, newest)[: len(newest)] == oldest ^ most_records):
+                m.d.sync += full.eq(1)
         with m.If(takes):
             m.d.sync += [count.eq(count + 1), begun.eq(~held.tlast), wrong.eq(fails & ~held.tlast)]
             with m.If(held.tlast):
                 m.d.sync += count.eq(0)
-            with m.If(~begun):
-                m.d.sync += told
-        # The record is made of the first beat, which for a datagram of one beat is the one that is here now.
-        m.d.comb += [
-            records.i.valid.eq((takes & held.tlast & ~fails) | refusing),
-            records.i.payload.eq(kept),
-            records.i.payload.tuser.length.eq(Mux(refusing, mtu + 1, total)),
-        ]
-        with m.If(~begun & ~refusing):
-            m.d.comb += [
-                records.i.payload.tdest.eq(held.tdest),
-                *(records.i.payload.tuser[name].eq(held.tuser[name]) for name in before.members),
-            ]
-        after_tail = (tail + 1)[: len(tail)]
         m.d.sync += refusing.eq(takes & held.tlast & fails)
         with m.If(refusing):
-            m.d.sync += [tail.eq(after_tail), first.eq(after_tail)]
+            m.d.sync += [tail.eq(after_tail), first.eq(after_tail), newest.eq(newest + 1)]
         with m.Elif(takes):
             m.d.sync += tail.eq(Mux(fails, first, after_tail))
             with m.If(held.tlast & ~fails):
-                m.d.sync += first.eq(after_tail)
+                m.d.sync += [first.eq(after_tail), newest.eq(newest + 1)]
 
+        # Where a beat is shown its datagram is whole, and so is the oldest record.
         shown, refill = Signal(), Signal()
+        told = data.View(after, o.tuser)
         m.d.comb += [
-            o.tvalid.eq(shown & records.o.valid),
+            o.tvalid.eq(shown),
             o.tdata.eq(read.data.tdata),
             o.tlast.eq(read.data.tlast),
-            o.tdest.eq(records.o.payload.tdest),
-            o.tuser.eq(records.o.payload.tuser),
-            records.o.ready.eq(o.tvalid & o.tready & o.tlast),
-            refill.eq((head != first) & (~shown | (o.tvalid & o.tready))),
+            own_record.addr.eq(oldest[:-1]),
+            own_length.addr.eq(oldest[:-1]),
+            o.tdest.eq(own_record.data.tdest),
+            *(told[name].eq(own_record.data.tuser[name]) for name in before.members),
+            told.length.eq(own_length.data),
+            refill.eq((head != first) & (~shown | o.tready)),
             read.en.eq(refill),
             read.addr.eq(head[:depth_bits]),
         ]
         with m.If(refill):
             m.d.sync += [head.eq(head + 1), shown.eq(1)]
-        with m.Elif(o.tvalid & o.tready):
+        with m.Elif(o.tready):
             m.d.sync += shown.eq(0)
+        with m.If(shown & o.tready & o.tlast):
+            m.d.sync += oldest.eq(oldest + 1)
         return m

@@ -30,8 +30,8 @@ class SendAdapter(wiring.Component):
     looked at in a datagram's first beat.  The NI takes a record in a cycle of its own: n beats take n + 1 cycles, one
     without bytes included.
 
-    ``length`` rules.  Of a datagram with fewer beats the others are sent as zeros, surplus beats are dropped, and
-    ``malformed`` tells of both.  One of 0 bytes is one beat, whose bytes do not matter.
+    ``length`` rules.  Of a datagram with fewer beats the others are sent as zeros before the next is taken, surplus
+    beats are dropped, and ``malformed`` tells of both.  One of 0 bytes is one beat, whose bytes do not matter.
 
     A node reset ends a datagram that the NI has in part: its further beats are dropped up to ``tlast``.  One of which
     the NI has nothing waits and is offered anew.
@@ -68,11 +68,14 @@ class SendAdapter(wiring.Component):
         axis, record = self.axis, self.send.payload
         byte_bits = exact_log2(self._form.flit_bytes)
         held = {name: Signal.like(getattr(axis, name)) for name in ("tdata", "tdest", "tuser", "tlast")}
-        full, leaves, fills = Signal(), Signal(), Signal()
-        m.d.comb += [axis.tready.eq(~full | leaves), fills.eq(Mux(axis.tready, axis.tvalid, full))]
+        full, leaves, fills, clears = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [axis.tready.eq(~full | leaves), fills.eq(axis.tvalid | (full & ~leaves))]
         m.d.sync += full.eq(fills)
         with m.If(axis.tready):
             m.d.sync += [kept.eq(getattr(axis, name)) for name, kept in held.items()]
+        # Of a datagram with too few beats the last one stays as zeros until all are sent.
+        with m.If(clears):
+            m.d.sync += held["tdata"].eq(0)
 
         # Seen when it comes: a datagram without bytes.
         empty = Signal()
@@ -85,16 +88,16 @@ class SendAdapter(wiring.Component):
         ]
         # Beats that are whole, whether there is one more in part, and whether the present one is the last.
         left, partial = Signal(16 - byte_bits), Signal()
-        final, counts, padding = Signal(), Signal(), Signal()
-        m.d.comb += self.send_data.payload.eq(Mux(padding, 0, held["tdata"]))
+        final, counts = Signal(), Signal()
+        m.d.comb += self.send_data.payload.eq(held["tdata"])
         with m.If(counts):
             m.d.sync += [left.eq(left - 1), final.eq(Mux(partial, left == 1, left == 2))]
 
         # `valid` of both streams comes from registers, because the NI's logic behind it is deep.  The next cycle may
-        # offer a record (`asks`), a beat of the host's (`gives`), or a beat of zeros (`pads`).
-        asks, gives, pads = Signal(), Signal(), Signal()
-        m.d.sync += [self.send.valid.eq(asks & fills), self.send_data.valid.eq((gives & fills) | pads)]
-        with m.FSM() as fsm:
+        # offer a record (`asks`) or a beat (`gives`).
+        asks, gives = Signal(), Signal()
+        m.d.sync += [self.send.valid.eq(asks & fills), self.send_data.valid.eq(gives & fills)]
+        with m.FSM() as fsm:  # noqa: F841, for proofs
             with m.State("Record"):
                 whole, some = record.length[byte_bits:], record.length[:byte_bits].any()
                 m.d.sync += [left.eq(whole), partial.eq(some), final.eq(Mux(some, whole == 0, whole == 1))]
@@ -112,29 +115,28 @@ class SendAdapter(wiring.Component):
             with m.State("Beats"):
                 m.d.comb += gives.eq(1)
                 with m.If(self.send_data.valid & self.send_data.ready):
-                    m.d.comb += [leaves.eq(1), counts.eq(1), self.malformed.eq(final ^ held["tlast"])]
+                    m.d.comb += [counts.eq(1), leaves.eq(final | ~held["tlast"]), clears.eq(~final & held["tlast"])]
+                    m.d.comb += self.malformed.eq(final ^ held["tlast"])
                     with m.If(final):
                         m.d.comb += [gives.eq(0), asks.eq(held["tlast"])]
                         m.next = "Record"
                         with m.If(~held["tlast"]):
                             m.next = "Surplus"
                     with m.Elif(held["tlast"]):
-                        m.d.comb += [gives.eq(0), pads.eq(1)]
                         m.next = "Padding"
                 with m.If(self.node_reset):
-                    m.d.comb += [gives.eq(0), asks.eq(0), pads.eq(0)]
+                    m.d.comb += [gives.eq(0), asks.eq(0)]
                     m.next = "Surplus"
             with m.State("Padding"):
-                m.d.comb += [pads.eq(1), counts.eq(self.send_data.ready)]
+                m.d.comb += [gives.eq(1), counts.eq(self.send_data.ready)]
                 with m.If(self.node_reset | (self.send_data.ready & final)):
-                    m.d.comb += [pads.eq(0), asks.eq(1)]
+                    m.d.comb += [leaves.eq(1), gives.eq(0), asks.eq(1)]
                     m.next = "Record"
             with m.State("Surplus"):
                 m.d.comb += leaves.eq(full)
                 with m.If(full & held["tlast"]):
                     m.d.comb += asks.eq(1)
                     m.next = "Record"
-        m.d.comb += padding.eq(fsm.ongoing("Padding"))
         return m
 
 
@@ -183,42 +185,42 @@ class DeliverAdapter(wiring.Component):
         axis, record, beat = self.axis, self.deliver.payload, self.deliver_data.payload
         byte_bits = exact_log2(self._form.flit_bytes)
         empty, last, over = self.empty, Signal(), Signal(byte_bits)
-        takes, free = Signal(), Signal()
+        whole, takes, free = Signal(), Signal(), Signal()
         # What was loaded last is not a datagram's last beat; the rest of it will not come.
         inside, aborting = Signal(), Signal()
         m.d.comb += [
             last.eq(empty | beat.last),
             over.eq(record.length[:byte_bits]),
             free.eq(~axis.tvalid | axis.tready),
-            takes.eq(self.deliver.valid & (empty | self.deliver_data.valid) & free & ~aborting),
+            whole.eq(self.deliver.valid & (empty | self.deliver_data.valid) & ~aborting),
+            takes.eq(whole & free),
             self.deliver.ready.eq(takes & last),
             self.deliver_data.ready.eq(takes & ~empty),
         ]
+        # What is shown is loaded before it is known to be there, so that few gates enable its registers; but a word
+        # only if it is one, and beside the beat that ends a datagram stays what was beside those before it.
         user = _view(self._stream.user, axis.tuser)
-        # A beat without bytes keeps the word before: what the memory shows then may be no word at all.
-        with m.If(takes & ~empty):
-            m.d.sync += axis.tdata.eq(beat.data)
-        with m.If(takes):
+        m.d.sync += axis.tvalid.eq(~free | whole | aborting)
+        with m.If(free):
             m.d.sync += [
-                axis.tvalid.eq(1),
                 axis.tkeep.eq(Cat(~empty & ~(last & (over != 0) & (over <= i)) for i in range(self._form.flit_bytes))),
-                axis.tlast.eq(last),
+                axis.tlast.eq(last | aborting),
+                user.aborted.eq(aborting),
+            ]
+            with m.If(aborting):
+                m.d.sync += axis.tkeep.eq(0)
+        with m.If(free & self.deliver_data.valid):
+            m.d.sync += axis.tdata.eq(beat.data)
+        with m.If(free & ~aborting & ~self.node_reset):
+            m.d.sync += [
                 axis.tid.eq(record.source),
                 *(axis.tdest.eq(record[name]) for name, _ in self._stream.dest),
-                *(user[name].eq(0 if name == "aborted" else record[name]) for name, _ in self._stream.user),
-                inside.eq(~last),
+                *(user[name].eq(record[name]) for name, _ in self._stream.user if name != "aborted"),
             ]
-        with m.Elif(aborting & free):
-            m.d.sync += [
-                axis.tvalid.eq(1),
-                axis.tkeep.eq(0),
-                axis.tlast.eq(1),
-                user.aborted.eq(1),
-                inside.eq(0),
-                aborting.eq(0),
-            ]
-        with m.Elif(axis.tready):
-            m.d.sync += axis.tvalid.eq(0)
+        with m.If(takes):
+            m.d.sync += inside.eq(~last)
+        with m.If(aborting & free):
+            m.d.sync += [inside.eq(0), aborting.eq(0)]
         with m.If(self.node_reset & inside & ~aborting):
             m.d.sync += aborting.eq(1)
         return m
