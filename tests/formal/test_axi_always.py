@@ -127,41 +127,41 @@ class SendSpecification(wiring.Component):
 
         # Invariants: what the adapter's state says of the host's and of the NI's.
         inner = opened(adapter)
-        state = {name: inner.fsm.ongoing(name) for name in ("Record", "Empty", "Beats", "Padding", "Surplus")}
+        state = {name: getattr(inner, name) for name in ("records", "beats", "pads", "drops")}
         full, held = inner.full, inner.held
         first = data.View(user.shape(), held["tuser"])
-        outside = state["Record"]  # what is held, or comes, is a first beat
+        given_up = state["drops"] & held["tlast"]
+        outside = state["records"]  # what is held, or comes, is a first beat
         m.d.comb += [
-            Assert(Cat(state.values()).any()),
-            Assert(~full | (held["tdata"] == Mux(state["Padding"], 0, number))),
-            Assert(~state["Padding"] | (full & held["tlast"])),
+            Assert(sum(state.values()) == 1),
+            Assert(~full | (held["tdata"] == Mux(state["pads"], 0, number)) | (given_up & (held["tdata"] == 0))),
+            Assert(~state["pads"] | (full & held["tlast"])),
             Assert(Mux(full, inside == ~held["tlast"], inside == ~outside)),
             Assert(~(full & outside) | (first.tag == Cat((number - 1)[:COUNT], 1))),
             Assert(~(full & outside) | (first.length <= 6)),
             Assert(~full | (inner.empty == (first.length == 0))),
-            Assert(send.valid == (state["Record"] & full)),
-            Assert(beats.valid == ((state["Beats"] | state["Padding"]) & full)),
-            Assert(~(state["Beats"] | state["Padding"]) | (inner.final == (left == 1))),
-            Assert(left == Mux(state["Beats"] | state["Padding"], inner.left + inner.partial, 0)),
-            Assert((left != 0) | state["Record"] | state["Empty"] | state["Surplus"]),
-            Assert(~state["Empty"] | full),
-            Assert(~state["Beats"] | (number == (at + full)[:COUNT])),
-            Assert(~state["Beats"] | ~ended),
+            Assert(send.valid == (state["records"] & full)),
+            Assert(beats.valid == ((state["beats"] | state["pads"]) & full)),
+            Assert(~(state["beats"] | state["pads"]) | (inner.final == (left == 1))),
+            Assert(left == Mux(state["beats"] | state["pads"], inner.left + inner.partial, 0)),
+            Assert((left != 0) | state["records"] | state["drops"]),
+            Assert(~state["beats"] | (number == (at + full)[:COUNT])),
+            Assert(~state["beats"] | ~ended),
             Assert(~any_former | (former < number - (full & outside))),
             Assert(~full | (number != 0)),
         ]
 
         # A datagram is wrong if its last beat is not the last that its length asks for.
-        final = state["Empty"] | (left == 1)
-        leaves = state["Empty"] | (takes_beat & ~state["Padding"])
-        m.d.comb += Assert(adapter.malformed == (leaves & (final != held["tlast"])))
+        counts = takes_beat & ~state["pads"]
+        wrong = (takes & (flits == 0) & ~held["tlast"]) | (counts & ((left == 1) != held["tlast"]))
+        m.d.comb += Assert(adapter.malformed == wrong)
         # Without a wrong one and without a reset no beat is lost: each that has come goes to the NI, or is held.
         ever, gone = Signal(), Signal(COUNT)
         m.d.sync += ever.eq(ever | reset | adapter.malformed)
-        with m.If(leaves):
+        with m.If(counts | (state["drops"] & full)):
             m.d.sync += gone.eq(gone + 1)
         m.d.comb += [
-            Assert(ever | state["Record"] | state["Empty"] | state["Beats"]),
+            Assert(ever | state["records"] | state["beats"] | (state["drops"] & full & held["tlast"])),
             Assert(ever | (number == (gone + full)[:COUNT])),
             Assert(ever | ~(beats.valid & (left != 0)) | (beats.payload == at + 1)),
         ]
@@ -511,27 +511,23 @@ _SEND, _DELIVER = (SendSpecification, SendAdapter), (DeliverSpecification, Deliv
 _COMPLETION, _STORE = (CompletionSpecification, CompletionAdapter), (StoreSpecification, StoreAndForward)
 #: Wrong adapters, by what is wrong with them: the specification that refuses each, its text and what replaces it.
 WRONG = {
-    "missing beats are what was held": (*_SEND, "clears.eq(~final & held", "clears.eq(0 & held"),
-    "a padded datagram's last beat goes at once": (*_SEND, 'leaves.eq(final | ~held["tlast"])', "leaves.eq(1)"),
+    "missing beats are what was held": (*_SEND, "clears.eq(moves & ~final & last)", "clears.eq(0)"),
+    "a padded datagram's last beat goes at once": (
+        *_SEND,
+        "leaves.eq(drops | (moves & (final | ~last)))",
+        "leaves.eq(drops | moves)",
+    ),
     "a reset leaves the rest of a datagram": (
         *_SEND,
-        """with m.If(self.node_reset):
-                    m.d.comb += [gives""",
-        """with m.If(0):
-                    m.d.comb += [gives""",
+        "((beats | pads) & self.node_reset) | (drops &",
+        "(pads & self.node_reset) | (drops &",
     ),
     "surplus beats are a datagram": (
         *_SEND,
-        """m.next = "Record"
-                        with m.If(~held["tlast"]):""",
-        """m.next = "Record"
-                        with m.If(0):""",
+        "(records & ~taken) | (moves & final & last)",
+        "(records & ~taken) | (moves & final)",
     ),
-    "one without bytes is taken twice": (
-        *_SEND,
-        "leaves.eq(1), self.malformed.eq(~",
-        "leaves.eq(0), self.malformed.eq(~",
-    ),
+    "one without bytes is taken twice": (*_SEND, "leaves.eq(drops | ", "leaves.eq("),
     "a beat is taken while one waits": (*_SEND, "axis.tready.eq(~full | leaves)", "axis.tready.eq(1)"),
     "a beat replaces one that waits": (*_DELIVER, "free.eq(~axis.tvalid | axis.tready)", "free.eq(1)"),
     "a record goes with its first beat": (*_DELIVER, "deliver.ready.eq(takes & last)", "deliver.ready.eq(takes)"),

@@ -68,6 +68,7 @@ class LiteSpecification(wiring.Component):
             Assert((bus.rresp == OKAY) | (bus.rresp == SLVERR)),
             # The registers hear of each transfer once, and before it is answered.
             Assert(~lite.act | (owed & ~acts & (transfer.write == owed_write))),
+            Assert(lite.writes == (lite.act & transfer.write)),
             Assert(acts | ~(bus.bvalid | bus.rvalid)),
         ]
         # An answer that is not taken is the same in the next cycle.
@@ -105,6 +106,7 @@ class LiteSpecification(wiring.Component):
 
         m.d.comb += [
             Assert(state < len(code)),
+            Assert(lite.act == within("Act")),
             Assert(owed == within("Choose", "Act", "Wait", "Look", "Answer")),
             Assert((bus.bvalid | bus.rvalid) == within("Answer")),
             Assert(~(bus.bvalid & bus.rvalid)),

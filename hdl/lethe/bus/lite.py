@@ -29,7 +29,8 @@ class Lite(wiring.Component):
     transfer : Out {write, index, data, strobe}
         From *c+1* until the next is taken: whether it is a write, the word that it is for, what is written, and a bit
         for each byte of it that counts.
-    act : Out(1)
+    act, writes : Out(1)
+        ``writes``: ``act``, for a write.  Both come from registers.
     later, done : In(1)
     good, data : In(1), In(32)
         Whether the answer is OKAY, not SLVERR; what was read.
@@ -42,6 +43,7 @@ class Lite(wiring.Component):
                 "bus": In(axi_lite(address_bits)),
                 "transfer": Out(transfer),
                 "act": Out(1),
+                "writes": Out(1),
                 "later": In(1),
                 "done": In(1),
                 "good": In(1),
@@ -57,6 +59,7 @@ class Lite(wiring.Component):
             offered.eq(bus.awvalid & bus.wvalid),
             answered.eq(Mux(transfer.write, bus.bready, bus.rready)),
         ]
+        m.d.sync += [self.act.eq(0), self.writes.eq(0)]
         with m.FSM() as fsm:  # noqa: F841, for proofs
             with m.State("Rest"), m.If(offered | bus.arvalid):
                 m.d.sync += transfer.write.eq(offered & ~(transfer.write & bus.arvalid))
@@ -76,9 +79,9 @@ class Lite(wiring.Component):
                 with m.If(Mux(transfer.write, offered, bus.arvalid)):
                     m.next = "Choose"
             with m.State("Choose"):
+                m.d.sync += [self.act.eq(1), self.writes.eq(transfer.write)]
                 m.next = "Act"
             with m.State("Act"):
-                m.d.comb += self.act.eq(1)
                 m.next = "Look"
                 with m.If(self.later):
                     m.next = "Wait"

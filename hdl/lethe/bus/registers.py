@@ -53,8 +53,8 @@ class Registers(wiring.Component):
     bus : In(`axi_lite`)
     node : In(node_bits)
         The node's number, constant.
-    node_reset, incarnation : Out(1), Out(incarnation_bits)
-        To the NI.
+    node_reset, core_reset, incarnation : Out(1), Out(1), Out(incarnation_bits)
+        To the NI.  ``core_reset`` is ``node_reset`` from a register of its own.
     service_reset : Out(1), with services
         Likewise.
     link_enable, quiesce : Out(1)
@@ -103,6 +103,7 @@ class Registers(wiring.Component):
             "bus": In(axi_lite(ADDRESS_BITS)),
             "node": In(system.format.node_bits),
             "node_reset": Out(1),
+            "core_reset": Out(1),
             "incarnation": Out(system.format.incarnation_bits, init=1),  # pyright: ignore[reportCallIssue]
             "link_enable": Out(1),
             "quiesce": Out(1),
@@ -138,10 +139,12 @@ class Registers(wiring.Component):
         wiring.connect(m, wiring.flipped(self.bus), lite.bus)
         registers = {register.name: register for register in self._map.registers}
         transfer = lite.transfer
-        # Which register it is, known when the transfer acts.
+        # Which register it is, and whether all its bytes count, known when the transfer acts.
+        self._whole = Signal()
+        m.d.sync += self._whole.eq(transfer.strobe.all())
         at = {name: Signal(name=f"at_{name.lower()}") for name in registers}
         m.d.sync += [here.eq(transfer.index == registers[name].address >> 2) for name, here in at.items()]
-        writes = _Writes(lite, registers, at)
+        writes = _Writes(lite, registers, at, self._whole)
 
         shown = self._stored(m, writes)  # what software reads, by register and field
         self._reset(m, writes, shown)
@@ -230,9 +233,11 @@ class Registers(wiring.Component):
                 m.d.sync += self.boot.eq(counted)
         cycles, wanted = writes.given("RESET", "CYCLES"), writes.given("RESET", "INCARNATION")
         left, following = Signal.like(cycles), Signal.like(self.incarnation)
-        m.d.comb += following.eq(self.incarnation + 1)
+        # The other way round, or synthesis would find that the two registers are one.
+        runs = Signal(init=1)
+        m.d.comb += [following.eq(self.incarnation + 1), self.core_reset.eq(~runs)]
         with m.If(begins):
-            m.d.sync += [self.node_reset.eq(1), left.eq(cycles - 1)]
+            m.d.sync += [self.node_reset.eq(1), runs.eq(0), left.eq(cycles - 1)]
             if self._system.services:
                 kept = any(field.name == "NI_ONLY" for field in writes.registers["RESET"].fields)
                 m.d.sync += self.service_reset.eq(~writes.given("RESET", "NI_ONLY") if kept else 1)
@@ -241,7 +246,7 @@ class Registers(wiring.Component):
         with m.Elif(left.any()):
             m.d.sync += left.eq(left - 1)
         with m.Else():
-            m.d.sync += self.node_reset.eq(0)
+            m.d.sync += [self.node_reset.eq(0), runs.eq(1)]
             if self._system.services:
                 m.d.sync += self.service_reset.eq(0)
 
@@ -341,7 +346,7 @@ class Registers(wiring.Component):
 
     def _status(self, m, shown) -> dict[str, dict[str, Value]]:
         """What only the hardware says."""
-        self._was_ready, self._was_idle = ready, idle = Signal(), Signal()
+        self._was_ready, self._is_idle = ready, idle = Signal(), Signal()
         m.d.sync += [ready.eq(self.ready), idle.eq(self.idle)]
         time = self._map["TIME"].field("TIME")
         return {
@@ -358,15 +363,20 @@ class Registers(wiring.Component):
         }  # fmt: skip
 
     def _interrupts(self, m, writes: "_Writes", shown) -> dict[str, dict[str, Value]]:
-        """Pending interrupts; what happens wins over what is cleared in the same cycle."""
+        """Pending interrupts; what happens wins over what is cleared in the same cycle.
+
+        That the NI is idle, or something malformed, is known late in its cycle, and pending a cycle later.
+        """
+        was_idle, malformed = Signal(), Signal()
+        m.d.sync += [was_idle.eq(self._is_idle), malformed.eq(self.malformed)]
         happens: dict[Interrupt, Value] = {
             Interrupt.DELIVER: self.deliver_waiting,
             Interrupt.COMPLETION: self.completion_waiting,
             Interrupt.ACCEPTED: shown["ACCEPTED_TAG"]["VALID"],
             Interrupt.READY: self.ready & ~self._was_ready,
-            Interrupt.IDLE: self.idle & ~self._was_idle,
+            Interrupt.IDLE: self._is_idle & ~was_idle,
             Interrupt.NAME_LOST: self._name_lost,
-            Interrupt.MALFORMED: self.malformed,
+            Interrupt.MALFORMED: malformed,
             **({Interrupt.DUMPED: self.dumped_valid} if self._dump else {}),
         }
         if self._system.top_port.ports:
@@ -425,18 +435,17 @@ class Registers(wiring.Component):
 class _Writes:
     """What the transfer writes."""
 
-    def __init__(self, lite: Lite, registers: dict[str, Register], at: dict[str, Signal]):
-        self.lite, self.registers, self._at = lite, registers, at
+    def __init__(self, lite: Lite, registers: dict[str, Register], at: dict[str, Signal], whole: Signal):
+        self.lite, self.registers, self._at, self._whole = lite, registers, at, whole
         self.good: list[Value] = []  # whether it is a good write to each register that can be written
 
     def to(self, name: str, *, refused: Value | int = 0) -> Value:
         """1 in the cycle in which this register is written, unless it is refused."""
-        transfer = self.lite.transfer
         good = self._at[name]
         if self.registers[name].command:
-            good = good & transfer.strobe.all() & ~Value.cast(refused)
+            good = good & self._whole & ~Value.cast(refused)
         self.good.append(good)
-        return self.lite.act & transfer.write & good
+        return self.lite.writes & good
 
     def given(self, name: str, field: str) -> Value:
         """What is written to a field."""

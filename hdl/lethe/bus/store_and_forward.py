@@ -147,10 +147,9 @@ class StoreAndForward(wiring.Component):
             read.en.eq(refill),
             read.addr.eq(head[:depth_bits]),
         ]
+        m.d.sync += shown.eq((head != first) | (shown & ~o.tready))
         with m.If(refill):
-            m.d.sync += [head.eq(head + 1), shown.eq(1)]
-        with m.Elif(o.tready):
-            m.d.sync += shown.eq(0)
+            m.d.sync += head.eq(head + 1)
         with m.If(shown & o.tready & o.tlast):
             m.d.sync += oldest.eq(oldest + 1)
         return m

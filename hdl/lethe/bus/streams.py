@@ -68,18 +68,18 @@ class SendAdapter(wiring.Component):
         axis, record = self.axis, self.send.payload
         byte_bits = exact_log2(self._form.flit_bytes)
         held = {name: Signal.like(getattr(axis, name)) for name in ("tdata", "tdest", "tuser", "tlast")}
-        full, leaves, fills, clears = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [axis.tready.eq(~full | leaves), fills.eq(axis.tvalid | (full & ~leaves))]
-        m.d.sync += full.eq(fills)
+        full, leaves, clears = Signal(), Signal(), Signal()
+        m.d.comb += axis.tready.eq(~full | leaves)
+        m.d.sync += full.eq(axis.tvalid | (full & ~leaves))
         with m.If(axis.tready):
-            m.d.sync += [kept.eq(getattr(axis, name)) for name, kept in held.items()]
+            m.d.sync += [held[name].eq(getattr(axis, name)) for name in ("tdata", "tlast")]
         # Of a datagram with too few beats the last one stays as zeros until all are sent.
         with m.If(clears):
             m.d.sync += held["tdata"].eq(0)
-
-        # Seen when it comes: a datagram without bytes.
+        # A record, and whether it is without bytes, is that of what came last until it is offered: then it holds.
         empty = Signal()
-        with m.If(axis.tready):
+        with m.If(~self.send.valid):
+            m.d.sync += [held[name].eq(getattr(axis, name)) for name in ("tdest", "tuser")]
             m.d.sync += empty.eq(_view(self._stream.user, axis.tuser).length == 0)
         told = _view(self._stream.user, held["tuser"])
         m.d.comb += [
@@ -87,56 +87,44 @@ class SendAdapter(wiring.Component):
             *(record[name].eq(told[name]) for name, _ in self._stream.user),
         ]
         # Beats that are whole, whether there is one more in part, and whether the present one is the last.
-        left, partial = Signal(16 - byte_bits), Signal()
-        final, counts = Signal(), Signal()
-        m.d.comb += self.send_data.payload.eq(held["tdata"])
-        with m.If(counts):
+        left, partial, final = Signal(16 - byte_bits), Signal(), Signal()
+        # A record waits or is offered; its beats are sent; so are zeros behind them; or what is left of a datagram is
+        # dropped: its beat without bytes, surplus ones, and those behind a reset.
+        records, beats, pads, drops = states = [
+            Signal(name=name, init=name == "records") for name in ("records", "beats", "pads", "drops")
+        ]
+        taken, moves, last = Signal(), Signal(), held["tlast"]
+        whole, some = record.length[byte_bits:], record.length[:byte_bits].any()
+        with m.If(records):
+            m.d.sync += [left.eq(whole), partial.eq(some), final.eq(Mux(some, whole == 0, whole == 1))]
+        with m.Elif(moves):
             m.d.sync += [left.eq(left - 1), final.eq(Mux(partial, left == 1, left == 2))]
-
-        # `valid` of both streams comes from registers, because the NI's logic behind it is deep.  The next cycle may
-        # offer a record (`asks`) or a beat (`gives`).
-        asks, gives = Signal(), Signal()
-        m.d.sync += [self.send.valid.eq(asks & fills), self.send_data.valid.eq(gives & fills)]
-        with m.FSM() as fsm:  # noqa: F841, for proofs
-            with m.State("Record"):
-                whole, some = record.length[byte_bits:], record.length[:byte_bits].any()
-                m.d.sync += [left.eq(whole), partial.eq(some), final.eq(Mux(some, whole == 0, whole == 1))]
-                m.d.comb += asks.eq(1)
-                with m.If(self.send.valid & self.send.ready):
-                    m.d.comb += [asks.eq(0), gives.eq(~empty)]
-                    m.next = "Beats"
-                    with m.If(empty):
-                        m.next = "Empty"
-            with m.State("Empty"):
-                m.d.comb += [leaves.eq(1), self.malformed.eq(~held["tlast"]), asks.eq(held["tlast"])]
-                m.next = "Record"
-                with m.If(~held["tlast"]):
-                    m.next = "Surplus"
-            with m.State("Beats"):
-                m.d.comb += gives.eq(1)
-                with m.If(self.send_data.valid & self.send_data.ready):
-                    m.d.comb += [counts.eq(1), leaves.eq(final | ~held["tlast"]), clears.eq(~final & held["tlast"])]
-                    m.d.comb += self.malformed.eq(final ^ held["tlast"])
-                    with m.If(final):
-                        m.d.comb += [gives.eq(0), asks.eq(held["tlast"])]
-                        m.next = "Record"
-                        with m.If(~held["tlast"]):
-                            m.next = "Surplus"
-                    with m.Elif(held["tlast"]):
-                        m.next = "Padding"
-                with m.If(self.node_reset):
-                    m.d.comb += [gives.eq(0), asks.eq(0)]
-                    m.next = "Surplus"
-            with m.State("Padding"):
-                m.d.comb += [gives.eq(1), counts.eq(self.send_data.ready)]
-                with m.If(self.node_reset | (self.send_data.ready & final)):
-                    m.d.comb += [leaves.eq(1), gives.eq(0), asks.eq(1)]
-                    m.next = "Record"
-            with m.State("Surplus"):
-                m.d.comb += leaves.eq(full)
-                with m.If(full & held["tlast"]):
-                    m.d.comb += asks.eq(1)
-                    m.next = "Record"
+        following = [
+            (records & ~taken) | (moves & final & last) | (drops & full & last),
+            (taken & ~empty) | (beats & ~self.node_reset & ~(moves & (final | last))),
+            (moves & ~final & last) | (pads & ~self.node_reset & ~(moves & final)),
+            (taken & empty) | (moves & final & ~last) | ((beats | pads) & self.node_reset) | (drops & ~(full & last)),
+        ]
+        m.d.sync += [state.eq(value) for state, value in zip(states, following, strict=True)]
+        # `valid` of both streams comes from registers, because the NI's logic behind it is deep: that of what comes, or
+        # stays.
+        stays = axis.tvalid | (full & ~(moves & ~last))
+        m.d.sync += [
+            self.send.valid.eq(
+                (records & ~taken & (axis.tvalid | full)) | (((moves & final) | (drops & full)) & last & axis.tvalid)
+            ),
+            self.send_data.valid.eq(
+                (taken & ~empty) | ((beats | pads) & ~self.node_reset & ~(moves & final) & stays)
+            ),
+        ]  # fmt: skip
+        m.d.comb += [
+            taken.eq(self.send.valid & self.send.ready),
+            moves.eq(self.send_data.valid & self.send_data.ready),
+            leaves.eq(drops | (moves & (final | ~last))),
+            clears.eq(moves & ~final & last),
+            self.malformed.eq((taken & empty & ~last) | (moves & ~pads & (final ^ last))),
+            self.send_data.payload.eq(held["tdata"]),
+        ]
         return m
 
 
