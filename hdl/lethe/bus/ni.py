@@ -57,7 +57,8 @@ class StreamNi(wiring.Component):
         self._system, self._host_clock = system, host_clock
         make = Node if system.services else Ni
         self._ni = make(system, watch=watch, dump=dump, snapshot=snapshot, apart=apart)
-        self._streams = Streams(system, store=store)
+        # A crossing's ready is a register.
+        self._streams = Streams(system, store=store, apart=not host_clock)
         self._axes = axi_streams(system, store=store)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members
