@@ -13,8 +13,10 @@ from lethe.spec.sections.faults import RESET_SCOPES
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services import MODELS
 from lethe_sim.golden.state import Delivery, Registers, ShownPort
+from tests.helpers.flow_oracle import flow_system
 from tests.helpers.golden_systems import make
 from tests.helpers.plain_python import printed
+from tests.helpers.relay_systems import deaths, relay_system
 from tests.sim.golden import test_golden_sleep as sleep
 from tests.sim.golden.services.ordering import MODEL, ORDER
 
@@ -22,6 +24,10 @@ SEEDS = (*range(20), *range(sleep.SEEDS, sleep.SEEDS + 10))  # the latter have o
 PLAIN = """
 from tests.sim.golden.services import test_golden_stack
 print(test_golden_stack.fingerprint())
+"""
+OF_SERVICES = """
+from tests.sim.golden.services import test_golden_stack
+print(test_golden_stack.of_services())
 """
 RESTLESS = """
 from types import SimpleNamespace
@@ -140,6 +146,27 @@ def fingerprint():
 def test_compiler_off_gives_the_same(before):
     """Also with loops that never rest."""
     assert printed(before + PLAIN) == str(fingerprint())
+
+
+def of_services():
+    """Digests and counters of relay, of whose nodes one dies, and of flow, of whose nodes one is reset."""
+    relayed = relay_system(
+        4, faults=deaths((3, 400)) | {"loss": 0.02}, relay={"notice": 300, "spread": 100},
+        workload={"load": 0.2, "count": 6},
+    )  # fmt: skip
+    flowing = flow_system(
+        faults={"loss": 0.1, "resets": [{"node": 1, "start": 500, "cycles": 3}]}, workload={"load": 0.5, "count": 0}
+    )
+    found = []
+    for name, system in (("relay", relayed), ("flow", flowing)):
+        golden = Golden(system)
+        golden.run(1500)
+        found.append((golden.digest, golden.service_counters[name].sum(axis=0).tolist()))
+    return found
+
+
+def test_relay_and_flow_in_plain_python():
+    assert printed(OF_SERVICES) == str(of_services())
 
 
 @pytest.fixture

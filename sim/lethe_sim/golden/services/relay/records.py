@@ -85,7 +85,7 @@ def fill(relay, entry, header, length):
 @jit
 def become(relay, entry, state):
     """A record has another state."""
-    relay.owing += (state == RecordState.OWED) - (entry.state == RecordState.OWED)
+    relay.owing += int(state == RecordState.OWED) - int(entry.state == RecordState.OWED)
     entry.state = state
 
 
