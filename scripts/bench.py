@@ -753,7 +753,7 @@ def queues(quick: bool) -> Iterator[Figure]:
 def pools(quick: bool) -> Iterator[Figure]:
     """What routers with pools cost on an ECP5, beside those with credits, at the latency of `LATENCY`.
 
-    A tree router with a pool of 8 takes seven minutes to place and route: it has one seed.  That with 16 is not placed.
+    A tree router takes many minutes to place and route: it has one seed.  That with 16 is on an LFE5U-85F.
     """
     mesh, tree = System.make(topology={"kind": "mesh"}, wire={"flit_bits": 32}), System.make()
     places = (("mesh router, 32 bit", mesh, 5), ("4-ary tree router, level 0, 64 bit", tree, 0))
@@ -762,8 +762,8 @@ def pools(quick: bool) -> Iterator[Figure]:
         rule, worm = Rule.of(system.graph, number), system.format.max_flits
         climbing = system is tree
         for worms, order, climbs, first in (*(orders if climbing else orders[:1]), (16, "pinned", False, 0)):
-            seeds = (1 if worms == 8 else 0) if climbing else 1 if quick else 3
-            say(f"pools: {name}, {worms} worms{f', {order}' * climbing} (Yosys{', nextpnr' * (seeds > 0)})")
+            seeds = 1 if climbing or quick else 3
+            say(f"pools: {name}, {worms} worms{f', {order}' * climbing} (Yosys, nextpnr)")
             cycles = LATENCY[system.topology.kind]
             router = Router(system.format, rule, cycles, pool=worms, climbs_freely=climbs, control_first=first)
             found = size(router, registered="i", seeds=seeds)

@@ -1,8 +1,8 @@
 """What one block takes on an ECP5, alone: synthesised, and placed and routed out of context.
 
-The device is an LFE5U-25F of speed grade 6.  Members that a bitstream does not connect (``watch``) are left out, and
-what only feeds them vanishes.  The link inputs of a block come from registers, which are not counted, so that the paths
-from its inputs count in full when it is placed.
+The device is an LFE5U-25F of speed grade 6, or where a block would fill most of it an LFE5U-85F.  Members that a
+bitstream does not connect (``watch``) are left out, and what only feeds them vanishes.  The link inputs of a block come
+from registers, which are not counted, so that the paths from its inputs count in full when it is placed.
 """
 
 import json
@@ -45,6 +45,8 @@ LATENCY = {"mesh": 4, "tree": 5}
 
 #: What blocks choose their cells for, and where they are placed.
 DEVICE = "LFE5U-25F"
+#: Logic cells of nextpnr for each cell of these columns, about; and how many a block may have on `DEVICE`, 70 %.
+_LOGIC, _FITS = {"LUT4": 1, "DPR16X4": 6, "CCU2C": 2}, 17_000
 #: By how much a block may grow beyond its budget.
 GROWTH = 0.03
 #: The columns that have a budget.
@@ -147,8 +149,9 @@ def measured(
             total.update(found)
         total["FF"] -= uncounted
         comb, clocks, paths = 0, [], []
+        device = "--25k" if sum(total[name] * each for name, each in _LOGIC.items()) <= _FITS else "--85k"
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            reports = list(pool.map(lambda seed: _placed(directory, seed), range(1, seeds + 1)))
+            reports = list(pool.map(lambda seed: _placed(directory, device, seed), range(1, seeds + 1)))
         for report in reports:
             comb = report["utilization"]["TRELLIS_COMB"]["used"]
             # A design of wires alone has no clock.
@@ -169,9 +172,9 @@ def _counted(found: Counter[str]) -> dict[str, int]:
     return {name: named[name] for name in COLUMNS}
 
 
-def _placed(directory: File, seed: int) -> dict[str, Any]:
+def _placed(directory: File, device: str, seed: int) -> dict[str, Any]:
     command = [
-        sys.executable, "-c", _NEXTPNR, "--25k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
+        sys.executable, "-c", _NEXTPNR, device, "--package", "CABGA381", "--speed", "6", "--out-of-context",
         "--seed", str(seed), "--freq", "100", "--timing-allow-fail", "--quiet",
         "--json", "netlist.json", "--report", f"report{seed}.json",
     ]  # fmt: skip
