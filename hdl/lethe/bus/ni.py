@@ -27,7 +27,7 @@ class StreamNi(wiring.Component):
     system : the configuration
     store : whether a datagram is stored whole before the NI sees it (`Streams`)
     host_clock : whether the streams are in the clock domain ``host`` (`Crossing`)
-    watch, dump, snapshot, apart : as of `Ni`
+    watch, dump, snapshot : as of `Ni`
 
     Members
     -------
@@ -52,13 +52,10 @@ class StreamNi(wiring.Component):
         watch: bool = True,
         dump: bool = True,
         snapshot: bool = False,
-        apart: bool = False,
     ):
         self._system, self._host_clock = system, host_clock
-        make = Node if system.services else Ni
-        self._ni = make(system, watch=watch, dump=dump, snapshot=snapshot, apart=apart)
-        # A crossing's ready is a register.
-        self._streams = Streams(system, store=store, apart=not host_clock)
+        self._ni = (Node if system.services else Ni)(system, watch=watch, dump=dump, snapshot=snapshot)
+        self._streams = Streams(system, store=store)
         self._axes = axi_streams(system, store=store)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members
@@ -152,9 +149,7 @@ class AxiNi(wiring.Component):
         dump: bool = True,
     ):
         self._system, self._host_clock = system, host_clock
-        self._ni = StreamNi(
-            system, store=store, host_clock=host_clock, watch=watch, dump=dump, snapshot=True, apart=True
-        )
+        self._ni = StreamNi(system, store=store, host_clock=host_clock, watch=watch, dump=dump, snapshot=True)
         self._registers = Registers(system, dump=dump)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members

@@ -53,8 +53,8 @@ class Registers(wiring.Component):
     bus : In(`axi_lite`)
     node : In(node_bits)
         The node's number, constant.
-    node_reset, core_reset, incarnation : Out(1), Out(1), Out(incarnation_bits)
-        To the NI.  ``core_reset`` is ``node_reset`` from a register of its own.
+    node_reset, incarnation : Out(1), Out(incarnation_bits)
+        To the NI.
     service_reset : Out(1), with services
         Likewise.
     link_enable, quiesce : Out(1)
@@ -103,7 +103,6 @@ class Registers(wiring.Component):
             "bus": In(axi_lite(ADDRESS_BITS)),
             "node": In(system.format.node_bits),
             "node_reset": Out(1),
-            "core_reset": Out(1),
             "incarnation": Out(system.format.incarnation_bits, init=1),  # pyright: ignore[reportCallIssue]
             "link_enable": Out(1),
             "quiesce": Out(1),
@@ -233,11 +232,9 @@ class Registers(wiring.Component):
                 m.d.sync += self.boot.eq(counted)
         cycles, wanted = writes.given("RESET", "CYCLES"), writes.given("RESET", "INCARNATION")
         left, following = Signal.like(cycles), Signal.like(self.incarnation)
-        # The other way round, or synthesis would find that the two registers are one.
-        runs = Signal(init=1)
-        m.d.comb += [following.eq(self.incarnation + 1), self.core_reset.eq(~runs)]
+        m.d.comb += following.eq(self.incarnation + 1)
         with m.If(begins):
-            m.d.sync += [self.node_reset.eq(1), runs.eq(0), left.eq(cycles - 1)]
+            m.d.sync += [self.node_reset.eq(1), left.eq(cycles - 1)]
             if self._system.services:
                 kept = any(field.name == "NI_ONLY" for field in writes.registers["RESET"].fields)
                 m.d.sync += self.service_reset.eq(~writes.given("RESET", "NI_ONLY") if kept else 1)
@@ -246,7 +243,7 @@ class Registers(wiring.Component):
         with m.Elif(left.any()):
             m.d.sync += left.eq(left - 1)
         with m.Else():
-            m.d.sync += [self.node_reset.eq(0), runs.eq(1)]
+            m.d.sync += self.node_reset.eq(0)
             if self._system.services:
                 m.d.sync += self.service_reset.eq(0)
 

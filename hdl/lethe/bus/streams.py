@@ -224,7 +224,6 @@ class CompletionAdapter(wiring.Component):
     ----------
     system : the configuration
     axis : the stream
-    apart : whether the host's ``tready`` may be in no path of the NI's
 
     Members
     -------
@@ -235,8 +234,8 @@ class CompletionAdapter(wiring.Component):
     axis : Out(`signature_of`)
     """
 
-    def __init__(self, system: System, axis: AxiStream, *, apart: bool = True):
-        self._stream, self._apart = axis, apart
+    def __init__(self, system: System, axis: AxiStream):
+        self._stream = axis
         super().__init__(
             {
                 "completion": In(stream.Signature(host_records(system, system.top_port)["completion"])),
@@ -249,25 +248,20 @@ class CompletionAdapter(wiring.Component):
         m = Module()
         axis, completion = self.axis, self.completion
         left = data.StructLayout({"completion": completion.payload.shape(), "incarnation": self.incarnation.shape()})
-        offered = stream.Signature(left).create(path=("offered",))
-        shown = offered
-        if self._apart:
-            m.submodules.skid = skid = Skid(left)
-            wiring.connect(m, offered, skid.i)
-            shown = skid.o
+        m.submodules.skid = skid = Skid(left)
         m.d.comb += [
-            offered.valid.eq(completion.valid),
-            completion.ready.eq(offered.ready),
-            offered.payload.completion.eq(completion.payload),
-            offered.payload.incarnation.eq(self.incarnation),
-            shown.ready.eq(~axis.tvalid | axis.tready),
+            skid.i.valid.eq(completion.valid),
+            completion.ready.eq(skid.i.ready),
+            skid.i.payload.completion.eq(completion.payload),
+            skid.i.payload.incarnation.eq(self.incarnation),
+            skid.o.ready.eq(~axis.tvalid | axis.tready),
             axis.tlast.eq(1),
         ]
-        with m.If(shown.ready):
+        with m.If(skid.o.ready):
             m.d.sync += [
-                axis.tvalid.eq(shown.valid),
-                axis.tdata.eq(shown.payload.completion),
-                axis.tuser.eq(shown.payload.incarnation),
+                axis.tvalid.eq(skid.o.valid),
+                axis.tdata.eq(skid.o.payload.completion),
+                axis.tuser.eq(skid.o.payload.incarnation),
             ]
         return m
 
@@ -279,7 +273,6 @@ class Streams(wiring.Component):
     ----------
     system : the configuration, and its stack
     store : whether a datagram is stored whole before the NI sees it, which then finds its length (`StoreAndForward`)
-    apart : whether the host's ``tready`` may be in no path of the NI's; it may if it comes from a register
 
     Members
     -------
@@ -295,8 +288,8 @@ class Streams(wiring.Component):
         A datagram was not as it must be (`SendAdapter`, `StoreAndForward`); one cycle.
     """
 
-    def __init__(self, system: System, *, store: bool = False, apart: bool = True):
-        self._system, self._store, self._apart = system, store, apart
+    def __init__(self, system: System, *, store: bool = False):
+        self._system, self._store = system, store
         self._axes = axi_streams(system, store=store)
         host = host_signature(system, system.top_port).members
         below = [axis.port for axis in self._axes]
@@ -329,7 +322,7 @@ class Streams(wiring.Component):
                 else:
                     wiring.connect(m, wiring.flipped(outer), adapter.axis)
             elif port == "completion":
-                m.submodules[port] = adapter = CompletionAdapter(self._system, axis, apart=self._apart)
+                m.submodules[port] = adapter = CompletionAdapter(self._system, axis)
                 m.d.comb += adapter.incarnation.eq(self.incarnation)
                 wiring.connect(m, adapter.axis, wiring.flipped(outer))
                 wiring.connect(m, wiring.flipped(self.completion), adapter.completion)

@@ -57,7 +57,6 @@ class Ni(wiring.Component):
     watch : whether there is ``watch``
     dump : whether there are ``dump``, ``dumped`` and ``dumped_valid``
     snapshot : whether there are ``counter_walk`` and ``counter_since``
-    apart : whether there is ``core_reset``
 
     Members
     -------
@@ -71,9 +70,6 @@ class Ni(wiring.Component):
         0 stops new worms and freezes the time base.
     node_reset : In(1)
         Node reset, synchronous (section 4.11); while it is 1 every output is 0, but for the payloads of streams.
-    core_reset : In(1)
-        The same, for the registers that it resets.  They are thousands, and far from each other: with a wire of their
-        own, from a register of its own, they are in no path of what else looks at ``node_reset``.
     time_base : Out(time_bits)
         The time base.
     link_i, link_o : In(flit), Out(flit)
@@ -93,11 +89,9 @@ class Ni(wiring.Component):
         Trace words, word 0 lowest; logic that feeds only this vanishes if it is not connected.
     """
 
-    def __init__(
-        self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False, apart: bool = False
-    ):
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False):
         self._system, self._watch, self._dump = system, watch, dump
-        self._snapshot, self._apart = snapshot and system.ni.statistics, apart
+        self._snapshot = snapshot and system.ni.statistics
         form, records = system.format, Records(system)
         members = {
             "node": In(form.node_bits),
@@ -120,8 +114,6 @@ class Ni(wiring.Component):
             members["counter_data"] = Out(32)
         if self._snapshot:
             members |= {"counter_walk": In(1), "counter_since": Out(since_bits(system))}
-        if apart:
-            members["core_reset"] = In(1)
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -133,8 +125,7 @@ class Ni(wiring.Component):
         inner = Module()
         inner.submodules.walk = walk = Walk(system)
         inner.submodules.table = table = SendTable(system)
-        # Nothing of it must be reset, and its data come late in their cycle.
-        (m if self._apart else inner).submodules.payloads = payloads = PayloadStore(system)
+        inner.submodules.payloads = payloads = PayloadStore(system)
         inner.submodules.received = received = ReceiveTable(system)
         inner.submodules.free = free = FreeSlots(system)
         inner.submodules.news = news = Queue(records.launch, slots)
@@ -159,7 +150,7 @@ class Ni(wiring.Component):
             sizes = {"flits": system.control_flits, "records": system.control_records} if i else {}
             inner.submodules[f"deliver{i}"] = fifo = DeliverFifo(system, **sizes)
             fifos.append(fifo)
-        m.submodules.core = ResetInserter(self.core_reset if self._apart else self.node_reset)(inner)
+        m.submodules.core = ResetInserter(self.node_reset)(inner)
 
         time, busy = Signal(system.time_bits), Signal(range(slots + 1))
         taken = completions.taken.valid

@@ -79,7 +79,7 @@ class Node(wiring.Component):
 
     Parameters
     ----------
-    system, watch, dump, snapshot, apart : as of `Ni`; the system names at least one service
+    system, watch, dump, snapshot : as of `Ni`; the system names at least one service
 
     Members
     -------
@@ -98,12 +98,10 @@ class Node(wiring.Component):
         The NI's trace words, then those of the services.
     """
 
-    def __init__(
-        self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False, apart: bool = False
-    ):
+    def __init__(self, system: System, *, watch: bool = True, dump: bool = True, snapshot: bool = False):
         self._system, self._watch = system, watch
         self._snapshot = snapshot and system.ni.statistics
-        self._ni = Ni(system, watch=watch, dump=dump, snapshot=snapshot, apart=apart)
+        self._ni = Ni(system, watch=watch, dump=dump, snapshot=snapshot)
         members = dict(self._ni.signature.members.items())
         members |= {"host": Out(host_signature(system, system.top_port)), "service_reset": In(1)}
         if any(UNITS[service.name].booted for service in system.services):
