@@ -222,10 +222,10 @@ def withholds(s):
 def leaves(s):
     """What comes waits while its header register is full, and no beat behind that is taken."""
     relay, left = Relay(s.numbers), 0
-    if relay.registers[0].state == hear.FULL:
-        left |= 2
-    if relay.registers[1].state == hear.FULL and relay.phase != Phase.STREAM:
-        left |= 4
+    for fifo in range(2):
+        streams = fifo == 1 and relay.phase == Phase.STREAM
+        if relay.registers[fifo].state == hear.FULL and not streams:
+            left |= 2 << fifo
     return left
 
 
