@@ -1,6 +1,7 @@
 """`scripts/queues`: its sweeps are legal, and what it tells of them is what they found."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,10 +45,13 @@ SWEEPS = {
     "hotspot": BASE.replace("run =", "workload = { kind = 'pattern', pattern = 'hotspot', count = 60 }, run =")
     + "warmup = 100\nwindow = 200\n[axes.network]\n"
     "'discards' = {}\n'pool of 8 worms, any up-port, control first' = { router = { pool = 8 } }\n"
+    "'credits, 1 worm' = { router = { flow = 'credits', queue = 1 } }\n"
     "[axes.limit]\n'none' = {}\n'2' = { study = { per_destination = 2 } }\n[axes]\nni.slots = [16, 8]\n",
     "channels": BASE + "warmup = 100\nwindow = 200\n[axes.network]\n"
     "'pool of 8 worms' = { router = { pool = 8 } }\n"
     "'4 channels of 1 worm' = { router = { flow = 'credits', queue = 1, credit_channels = 4 } }\n"
+    "'4 channels of 1 worm, adaptive' = "
+    "{ router = { flow = 'credits', queue = 1, credit_channels = 4, credit_path = 'adaptive' } }\n"
     "[axes]\nni.slots = [16, 8]\nworkload.load = [0.05, 1.0]\n",
     "matter": BASE + "[axes.change]\nas-it-comes = { workload = { count = 3 } }\n"
     "[axes.traffic]\nuniform = { workload = { load = 0.5 } }\n",
@@ -187,7 +191,7 @@ def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeyp
 
     def run(command, **_):
         commands.append(command)
-        return SimpleNamespace(returncode=codes[len(commands) - 1])
+        return SimpleNamespace(returncode=codes[len(commands) - 1], stdout="")
 
     monkeypatch.setattr(queues.subprocess, "run", run)
     assert queues.main(["--only", "load", "--only", "kernels", "-o", str(tmp_path / "out")]) == ended
@@ -195,18 +199,108 @@ def test_a_sweep_that_fails_ends_it_with_its_exit_code(queues, tmp_path, monkeyp
     assert (tmp_path / "out" / "index.html").exists() == (ended == 0)
 
 
+@pytest.fixture
+def found(queues, swept, monkeypatch):
+    """Sets metrics of the first run of a network in the sweep of channels, which is what every sweep then is."""
+    sweep, results = swept["channels"], dict(swept["channels"].kept.results)
+    monkeypatch.setattr(sweep, "kept", replace(sweep.kept, results=results))
+    monkeypatch.setattr(queues, "Swept", lambda _directory: sweep)
+
+    def change(network, **metrics):
+        point = next(p for p, values in sweep.kept.points.items() if values["network"][0] == network)
+        run = next(run["run"] for run in sweep.kept.runs if run["point"] == point)
+        rows = (row._replace(value=metrics.get(row.metric, row.value)) for row in results[run].metrics)
+        results[run] = replace(results[run], metrics=tuple(rows))
+        return run
+
+    return change
+
+
+ADAPTIVE = "4 channels of 1 worm, adaptive"
+
+
+def test_credits_with_adaptive_paths_may_deliver_twice_and_it_is_told(queues, swept, found, tmp_path):
+    assert swept["channels"].twice() == "" and swept["channels"].again() == ([], [])
+    found(ADAPTIVE, doubled=2.0)
+    assert swept["channels"].again() == ([2], [])
+    text = "Credits with adaptive paths delivered 2 datagrams twice, in 1 of 12 runs"
+    assert swept["channels"].twice().startswith(text) and text in queues.page(swept)
+    assert queues.excused("broken: datagrams doubled\n", tmp_path)
+    assert not queues.excused("a sweep that did not end\n", tmp_path), "its tables may be those of another run"
+
+
+@pytest.mark.parametrize(
+    ("network", "metrics"),
+    [
+        ("pool of 8 worms", {"doubled": 1.0}), ("4 channels of 1 worm", {"doubled": 1.0}), (ADAPTIVE, {"lost": 1.0}),
+        (ADAPTIVE, {"lost": 1.0, "doubled": 1.0}), (ADAPTIVE, {"wrong": 1.0, "doubled": 1.0}),
+    ],
+)  # fmt: skip
+def test_all_else_that_comes_twice_or_not_at_all_is_a_failure(queues, swept, found, tmp_path, network, metrics):
+    others = [found(network, **metrics)]
+    assert swept["channels"].again() == ([], others)
+    assert not queues.excused("broken: datagrams lost or doubled\n", tmp_path)
+    found(ADAPTIVE if network != ADAPTIVE else "4 channels of 1 worm", doubled=1.0)
+    assert not queues.excused("broken: datagrams lost or doubled\n", tmp_path)
+
+
+def test_a_sweep_that_only_doubled_on_adaptive_paths_does_not_end_it(queues, found, tmp_path, monkeypatch, capsys):
+    found(ADAPTIVE, doubled=1.0)
+    (tmp_path / "channels").mkdir()
+    (tmp_path / "channels" / "summary.parquet").touch()
+    done = SimpleNamespace(returncode=1, stdout="broken: datagrams lost, doubled or altered in run x\n")
+    monkeypatch.setattr(queues.subprocess, "run", lambda *_args, **_: done)
+    assert queues.main(["--only", "channels", "-o", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "delivered 1 datagram twice, in 1 of 12 runs" in told.out and "broken: " in told.err
+    found("pool of 8 worms", doubled=1.0)
+    assert queues.main(["--only", "channels", "-o", str(tmp_path)]) == 1
+
+
 def test_targets_of_pools_are_met_or_missed(queues, swept, monkeypatch):
     def told(ratio):
-        def means(_self, _metric, at):
-            return ratio if at["network"].startswith("pool") else 1.0
+        monkeypatch.setattr(queues.Swept, "times", lambda *_: queues.Ratio(ratio, f"{ratio} times"))
+        found = list(queues.targets(swept["pool"], swept["channels"]))
+        assert all(f"{ratio} times; best of credits: " in target.found for target in found)
+        return [target.verdict for target in found]
 
-        monkeypatch.setattr(queues.Swept, "mean", means)
-        return [target.verdict for target in queues.targets(swept["pool"])]
-
-    assert len(list(queues.targets(swept["pool"]))) == 3, "no pool of 16 worms here"
+    assert len(list(queues.targets(swept["pool"], swept["pool"]))) == 3, "no pool of 16 worms here"
     assert told(1.0) == ["missed", "met", "met", "missed"]
     assert told(1.4) == ["missed", "missed", "missed", "met"]
     assert told(1.6) == ["met", "missed", "missed", "met"]
+
+
+def test_a_ratio_is_the_mean_of_what_each_seed_has(queues, swept, found):
+    sweep, at = swept["channels"], {"workload.load": "1", "ni.slots": "16"}
+    assert sweep.times("goodput", "pool of 8 worms", "pool of 16 worms", at) is None
+    pool, other = "pool of 8 worms", "4 channels of 1 worm"
+    means = [queues.between(sweep.value("goodput", {"network": name, **at})) for name in (pool, other)]
+    assert re.fullmatch(rf"\d\.\d\d times \({means[0]}, {means[1]}\)", sweep.times("goodput", pool, other, at).told)
+    seeds = iter([{1: 2.0, 2: 3.0, 3: 8.0}, {1: 1.0, 2: 1.0, 3: 2.0}])
+    sweep._seeds = lambda *_: next(seeds)
+    ratio = sweep.times("goodput", pool, other, at)
+    del sweep._seeds
+    assert ratio.mean == 3 and ratio.told.startswith("3.00 ± 2.48 times (")
+
+
+def test_the_best_of_credits_is_what_a_pool_is_held_against(queues, swept, monkeypatch):
+    means = {"pool of 8 worms": 9.0, "credits, 1 worm": 1.0, "4 channels of 16 flits": 3.0, "discards": 0.5}
+    monkeypatch.setattr(queues.Swept, "names", lambda *_: list(means))
+    monkeypatch.setattr(queues.Swept, "value", lambda _self, _metric, at: Value(1, means[at["network"]], *[None] * 3))
+    assert queues.reference(swept["pool"], "goodput", {}, least=True) == "3 (4 channels of 16 flits)"
+    assert queues.reference(swept["pool"], "goodput", {}, least=False) == "1 (credits, 1 worm)"
+
+
+def test_what_is_said_of_routers_of_five_stages_says_so(queues, swept):
+    assert swept["pool"].where == "" and swept["stages"].where == ", 5 cycles a hop"
+
+
+@pytest.mark.parametrize(("option", "directory"), [([], "queues"), (["--hop", "5"], "queues-5")])
+def test_each_latency_has_a_directory_of_its_own(queues, tmp_path, monkeypatch, capsys, option, directory):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(queues.subprocess, "run", lambda *_args, **_: SimpleNamespace(returncode=0, stdout=""))
+    assert queues.main(["--only", "load", *option]) == 0
+    assert [path.name for path in (tmp_path / "build").iterdir()] == [directory]
 
 
 def test_kernels_are_judged_beside_the_best_of_credits(queues, swept, monkeypatch):
@@ -216,6 +310,9 @@ def test_kernels_are_judged_beside_the_best_of_credits(queues, swept, monkeypatc
         means = cycles | {"pool of 8 worms": pool, f"pool of 8 worms{queues.FREELY}": 5000.0}
         monkeypatch.setattr(queues.Swept, "names", lambda _self, _axis: list(means))
         monkeypatch.setattr(queues.Swept, "mean", lambda _self, _metric, at: means[at["network"]])
+        monkeypatch.setattr(
+            queues.Swept, "times", lambda _self, _metric, one, other, _at: queues.Ratio(means[one] / means[other], "")
+        )
         return [target.verdict for target in queues.ends(swept["kernels"])]
 
     assert told(900.0) == ["met", "met", "met", "met"]
@@ -242,13 +339,16 @@ def test_buffers_and_wires_of_a_network(queues, network, flits, wires):
 
 def test_a_hotspot_is_judged_by_the_others(queues, swept, monkeypatch):
     def told(cycles):
-        monkeypatch.setattr(
-            queues.Swept, "mean", lambda _self, _metric, at: cycles if "pool" in at["network"] else 99.0
-        )
+        def value(_self, _metric, at):
+            return Value(1, cycles if "pool" in at["network"] else 99.0, None, None, None)
+
+        monkeypatch.setattr(queues.Swept, "value", value)
         return [(target.verdict, target.found) for target in queues.elsewhere(swept["hotspot"])]
 
-    assert told(40.0) == [("met", "40 cycles (discards: 99)")]
-    assert told(41.0) == [("missed", "41 cycles (discards: 99)")]
+    assert told(40.0) == [("met", "40 cycles; best of credits: 99 (credits, 1 worm)")]
+    assert told(41.0) == [("missed", "41 cycles; best of credits: 99 (credits, 1 worm)")]
+    monkeypatch.setattr(queues.Swept, "where", ", 5 cycles a hop")
+    assert told(41.0) == [], "the target is for one cycle a hop"
 
 
 @pytest.mark.parametrize(
