@@ -42,6 +42,8 @@ TITLES = {
     "channels": "Credits at their best",
 }
 SWEEPS = tuple(TITLES)
+#: A campaign that draws nothing, and is done only where it is asked for: it ends well or not.
+CAMPAIGN = "once"
 #: What the page draws of each.
 DRAWN = {
     "load": ("goodput", "latency_p50", "latency_p99", "messages_per_datagram"),
@@ -99,7 +101,8 @@ class Swept:
         if not each or not all(means):
             return None
         value = Value(*interval(each))
-        told = f"{value.mean:.2f}" + (f" ± {value.high - value.mean:.2f}" if value.high is not None else "")
+        half = f"{value.high - value.mean:.2f}" if value.high is not None else ""
+        told = f"{value.mean:.2f}" + f" ± {half}" * bool(half.strip("0."))
         return Ratio(value.mean, f"{told} times ({', '.join(map(between, means))})")
 
     def _seeds(self, metric: str, at: dict[str, str]) -> dict[int, float]:
@@ -437,6 +440,8 @@ def staged(text: str, hop: int) -> str:
     text = re.sub(r'(flow = "credits")(?!.*credit_delay)', r"\1, credit_delay = 2", text)
     if "router = { latency" in text or "base = " in text:
         return text
+    if "[base.router]" in text:
+        return text.replace("[base.router]\n", f"[base.router]\nlatency = {hop}\n")
     if "[base]" in text:
         return text.replace("[base]\n", f"[base]\nrouter = {{ latency = {hop} }}\n")
     return f"{text}\n[router]\nlatency = {hop}\n"
@@ -452,7 +457,7 @@ def excused(told: str, directory: Path) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=SWEEPS, help="this sweep; may be repeated")
+    parser.add_argument("--only", action="append", choices=(*SWEEPS, CAMPAIGN), help="this sweep; may be repeated")
     parser.add_argument("--quick", action="store_true", help="one seed, shorter runs")
     parser.add_argument("--hop", type=int, choices=range(2, 6), metavar="CYCLES", help="routers of 2 to 5 stages")
     parser.add_argument(

@@ -87,7 +87,7 @@ def test_every_sweep_is_legal_also_when_it_is_quick(queues, tmp_path):
 def test_every_sweep_is_legal_with_routers_of_five_stages(queues, tmp_path):
     base = tmp_path / "base.toml"
     base.write_text(queues.staged((EXAMPLES / "base.toml").read_text(), 5))
-    for name in queues.SWEEPS:
+    for name in (*queues.SWEEPS, queues.CAMPAIGN):
         text = queues.staged((EXAMPLES / f"{name}.toml").read_text(), 5)
         (tmp_path / f"{name}.toml").write_text(queues.moved(text, base, EXAMPLES))
         for before, run in zip(load(EXAMPLES / f"{name}.toml").runs, load(tmp_path / f"{name}.toml").runs, strict=True):
