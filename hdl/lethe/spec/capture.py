@@ -8,6 +8,7 @@ import enum
 import struct
 from typing import TYPE_CHECKING
 
+from .services.service import Header
 from .wire import CRC32, Wire
 
 if TYPE_CHECKING:
@@ -60,9 +61,14 @@ def format_number(wire: Wire) -> int:
     return CRC32.of(int.from_bytes(data, "little"), 8 * len(data))
 
 
-def payload_headers(system: "System") -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-    """(service, its fields as (name, bits) from the lowest) of the headers that services put before a payload.
+def payload_headers(system: "System") -> tuple[tuple[str, Header], ...]:
+    """(name, header) of the headers that services put before a payload; the name begins with the service's.
 
     The service at the top of the stack has added its own first, so it is the last.
     """
-    return tuple((service.name, fields) for service in system.services if (fields := service.header(system)))
+    found = []
+    for service in system.services:
+        if fields := service.header(system):
+            found.append((service.name, Header(fields=fields)))
+        found += [(f"{service.name}.{one.part}".rstrip("."), one) for one in service.headers(system)]
+    return tuple(found)

@@ -108,10 +108,16 @@ for _, one in ipairs(SEND_FIELDS) do
   number_field(one.name, label_of(one.name), math.ceil(one.width / 8), codes[one.name])
 end
 for _, header in ipairs(PAYLOAD_HEADERS) do
-  for _, one in ipairs(header.fields) do
-    local name = header.name .. "." .. one.name
-    number_field(name, label_of(one.name), math.ceil(one.width / 8))
+  local function header_fields(list)
+    for _, one in ipairs(list) do
+      local name = header.name .. "." .. one.name
+      if not fields[name] then
+        number_field(name, label_of(one.name), math.ceil(one.width / 8), header.names[one.name])
+      end
+    end
   end
+  header_fields(header.fields)
+  for _, list in pairs(header.words) do header_fields(list) end
 end
 field("control", ProtoField.bool("lethe.control", "Control class"))
 field("uid", ProtoField.string("lethe.uid", "UID"))
@@ -269,26 +275,32 @@ local function expected_flits(found)
   return HEADER_FLITS + math.ceil(found.length / FLIT_BYTES) + CRC_FLITS
 end
 
-local function show_payload(buffer, tree, bytes, found, crc_at, pinfo, root)
-  local from = HEADER_FLITS * FLIT_BYTES
+-- The payload: what its headers say, in words, where it begins behind them, and its end; nothing if it is too short.
+local function show_payload(buffer, tree, bytes, found, crc_at)
+  local from, told = HEADER_FLITS * FLIT_BYTES, ""
   local length = math.min(found.length or 0, math.max(0, crc_at - from))
-  if length == 0 then return end
+  if length == 0 then return told end
   local under = tree:add(fields.payload, buffer(HEADER_BYTES + from, length))
-  local at = 0
+  local at, class = 0, found.class or 0
   for _, header in ipairs(PAYLOAD_HEADERS) do
-    local bits = 0
-    for _, one in ipairs(header.fields) do bits = bits + one.width end
-    local size = math.ceil(bits / 8)
-    if at + size > length then return end
-    local part = {}
-    for i = 1, size do part[i] = bytes[from + at + i] end
-    local range = buffer(HEADER_BYTES + from + at, size)
-    local branch = under:add(lethe, range, "Header of " .. header.name)
-    show_fields(buffer, branch, HEADER_BYTES + from + at, part, header.fields, header.name .. ".")
-    at = at + size
+    if header.first <= class and class <= header.last then
+      local size = header.bytes
+      if at + size > length then return told end
+      local part, start = {}, HEADER_BYTES + from + at
+      for i = 1, size do part[i] = bytes[from + at + i] end
+      local branch = under:add(lethe, buffer(start, size), "Header of " .. header.name)
+      local got = show_fields(buffer, branch, start, part, header.fields, header.name .. ".")
+      local first = header.fields[1].name
+      local behind = show_fields(buffer, branch, start, part, header.words[got[first]] or {}, header.name .. ".")
+      for name, value in pairs(behind) do got[name] = value end
+      local text = header.told:gsub("{([%w_]+)}", function(name)
+        return header.names[name] and header.names[name][got[name]] or tostring(got[name])
+      end)
+      if text ~= "" then told = told .. ": " .. text end
+      at = at + size
+    end
   end
-  local inner = by_class:get_dissector(found.class or 0)
-  if inner and at < length then inner:call(buffer(HEADER_BYTES + from + at, length - at):tvb(), pinfo, root) end
+  return told, from + at, from + length
 end
 
 function lethe.dissector(buffer, pinfo, root)
@@ -354,9 +366,13 @@ function lethe.dissector(buffer, pinfo, root)
     })
   end
   local relation = related[pinfo.number] or {}
+  local told, from, to = "", nil, nil
+  if DATA[kind] then told, from, to = show_payload(buffer, tree, bytes, found, crc_at) end
+  if status == GOOD then text = text .. told end
   if relation.repeat_of then text = text .. " [repeat]" end
   pinfo.cols.info = text .. remark
-  if DATA[kind] then show_payload(buffer, tree, bytes, found, crc_at, pinfo, root) end
+  local inner = from and from < to and by_class:get_dissector(found.class or 0)
+  if inner then inner:call(buffer(HEADER_BYTES + from, to - from):tvb(), pinfo, root) end
   for _, way in ipairs({"response_to", "response_in", "repeat_of", "response_cycles"}) do
     if relation[way] then
       local item = tree:add(fields[way], buffer(0, 0), relation[way]):set_generated()

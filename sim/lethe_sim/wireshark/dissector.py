@@ -7,6 +7,7 @@ from pathlib import Path
 from lethe.spec.capture import HEADER, PACKING, VERSION, Mark, Passage, format_number, payload_headers
 from lethe.spec.config import System
 from lethe.spec.events import ARRIVALS, DISCARDS, Cause, Drop, Event, Kind, Mode
+from lethe.spec.services import Header
 from lethe.spec.wire import CRC16, CRC32
 from lethe_sim.files import MARK
 from lethe_sim.workloads import capture
@@ -40,7 +41,7 @@ def tables_of(system: System) -> dict[str, object]:
     assert at == PACKING.size
     headers = [*payload_headers(system)]
     if system.workload.kind == "capture":
-        headers.append(("piece", capture.HEAD))
+        headers.append(("piece", Header(fields=capture.HEAD)))
     return {
         "VERSION": VERSION,
         "FORMAT": format_number(wire),
@@ -56,7 +57,7 @@ def tables_of(system: System) -> dict[str, object]:
         "CRC32": {"width": CRC32.width, "polynomial": CRC32.polynomial},
         "COMMON": _fields((field.name, field.width) for field in wire.common),
         "SEND_FIELDS": _fields((field.name, field.width) for field in wire.send),
-        "PAYLOAD_HEADERS": [{"name": name, "fields": _fields(fields)} for name, fields in headers],
+        "PAYLOAD_HEADERS": [_header(name, header) for name, header in headers],
         "FIRST_CONTROL_CLASS": (1 << wire.class_bits) - system.ni.control_classes,
         "KIND": {kind.name: kind.value for kind in Kind},
         "KINDS": _names(Kind),
@@ -85,12 +86,28 @@ def _names(codes: Iterable[enum.IntEnum]) -> dict[int, str]:
     return {code.value: code.name for code in codes}
 
 
-def _fields(fields: Iterable[tuple[str, int]]) -> list[dict[str, object]]:
-    found, at = [], 0
+def _fields(fields: Iterable[tuple[str, int]], at: int = 0) -> list[dict[str, object]]:
+    """Fields one behind the other, the first at bit ``at``."""
+    found = []
     for name, width in fields:
         found.append({"name": name, "offset": at, "width": width})
         at += width
     return found
+
+
+def _header(name: str, header: Header) -> dict[str, object]:
+    first, last = header.classes or (0, 255)
+    behind = sum(bits for _, bits in header.fields)
+    return {
+        "name": name,
+        "first": first,
+        "last": last,
+        "bytes": header.bytes,
+        "fields": _fields(header.fields),
+        "words": {int(code): _fields(fields, behind) for code, fields in header.words.items()},
+        "names": {field: _names(values) for field, values in header.names.items()},
+        "told": header.told,
+    }
 
 
 def _lua(value, indent: str = "") -> str:

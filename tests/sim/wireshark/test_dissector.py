@@ -12,11 +12,16 @@ import pytest
 from lethe.spec.capture import HEADER, PACKING, Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import Event, Kind
+from lethe.spec.services.flow import CONTROL_WORDS, Code
+from lethe.spec.services.flow import HEADER as FLOW_HEADER
 from lethe.spec.services.loop import LOOP
+from lethe.spec.services.relay import HEADER as RELAY_HEADER
+from lethe.spec.services.relay import Type
 from lethe.spec.wire import CRC16
 from lethe_sim.wireshark.dissector import dissector, tables_of
 from lethe_sim.wireshark.links import links_of
 from tests.helpers import ROOT
+from tests.helpers.flow_oracle import flow_system
 from tests.helpers.link_captures import Seen, packets, taken
 
 MOCK = (ROOT / "tests" / "helpers" / "wireshark.lua").read_text(encoding="utf-8")
@@ -250,6 +255,83 @@ def test_headers_of_services_and_payloads_of_a_class(monkeypatch):
     assert passed_on == packet.fields(system)["length"] - 7
 
 
+#: Services whose headers depend on the class of a datagram: {name: (system, cycles)}.
+SERVED = {
+    "flow": (flow_system(faults={"loss": 0.1}, workload=LOAD), 3000),
+    "flow, 128 bits": (flow_system(wire={"flit_bits": 128}, workload=LOAD), 3000),
+    "relay": (
+        System.make(
+            topology={"kind": "crossbar", "nodes": 7}, wire={"mtu": 64}, relay={"slots": 4},
+            ni={"control_classes": 2, "control_slots": 4}, workload=LOAD | {"mode": "relay"},
+        ),
+        1500,
+    ),
+    "beside relay": (
+        System.make(
+            topology={"kind": "wire"}, wire={"mtu": 64}, relay={"slots": 4},
+            ni={"control_classes": 2, "control_slots": 4}, workload=LOAD,
+        ),
+        500,
+    ),
+}  # fmt: skip
+
+
+def cut(word: int, fields: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """The fields of a word, the lowest first."""
+    found = {}
+    for name, bits in fields:
+        found[name], word = word & ((1 << bits) - 1), word >> bits
+    return found
+
+
+def header_of(system: System, cls: int, payload: bytes) -> tuple[str, dict[str, int], str, int]:
+    """Of the header of a service in a payload: its name, its fields, the line that tells of it, and its bytes."""
+    word = int.from_bytes(payload, "little")
+    highest = (1 << system.format.class_bits) - 1
+    if system.flow.ports and cls == highest:
+        code = Code(word & 31)
+        return "flow.control", {"code": code, **cut(word >> 5, CONTROL_WORDS[code])}, f": {code.name}", 8
+    if system.flow.ports:
+        found = cut(word, FLOW_HEADER)
+        told = f": port {found['sport']} to {found['dport']}, number {found['seq']}"
+        return "flow", found, told, max(8, system.format.flit_bytes)
+    if cls < highest - 1:
+        return "", {}, "", 0
+    found = cut(word, RELAY_HEADER)
+    told = f": {Type(found['type']).name} of {found['source']} to {found['target']}, uid {found['uid']}"
+    return "relay", found, told, 16
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_headers_of_flow_and_relay_are_taken_apart(name):
+    """By the class of the datagram; a control word by its code."""
+    system, cycles = SERVED[name]
+    seen = packets(taken(system, links_of(system, "nodes"), cycles)[0])
+    lua, told, start = Lua("lua54", system), set(), system.format.header_flits * system.format.flit_bytes
+    for cls in range(1 << system.format.class_bits):
+        lua.runtime.globals().other_for(cls)
+    for number, packet in enumerate(seen, 1):
+        found, columns, passed_on = lua(number, raw(packet))
+        fields = packet.fields(system)
+        if fields["kind"] != Kind.SEND:
+            assert not any(one.startswith(("flow.", "relay.")) for one in found)
+            continue
+        payload = packet.message[start : start + fields["length"]]
+        service, wanted, line, size = header_of(system, fields["class"], payload)
+        got = {one: values for one, values in found.items() if one.startswith(("flow.", "relay."))}
+        assert got == {f"{service}.{one}": [value] for one, value in wanted.items()}
+        assert f"class {fields['class']}{line}" in columns["info"].removesuffix(" [repeat]")
+        assert (passed_on or 0) == fields["length"] - size
+        told.add(line.split(" of ")[0].split(" to ")[0])
+    expected = {
+        "flow": {": PING", ": PONG", ": MAP", ": WINDOW", ": port 0", ": port 1"},
+        "flow, 128 bits": {": PING", ": PONG", ": MAP", ": port 0", ": port 1"},
+        "relay": {": DATA", ": ACKED", ": ACKACKED"},
+        "beside relay": {""},
+    }
+    assert told >= expected[name]
+
+
 def test_pieces_of_packets_are_named(tmp_path):
     system = System.make(workload={"kind": "capture", "path": str(ROOT / "examples" / "loopback.pcap")})
     assert [one["name"] for one in tables_of(system)["PAYLOAD_HEADERS"]] == ["piece"]
@@ -317,3 +399,26 @@ def test_filters_of_tshark(tmp_path):
     uid = uid_of(whole[0].fields(system))
     assert count(f'lethe.uid == "{uid}"') == sum(uid_of(p.fields(system)) == uid for p in whole) > 2
     assert count("lethe.repeated") == sum("repeat_of" in one for one in relations(system, seen)) > 0
+
+
+@needs_tshark
+@pytest.mark.parametrize(
+    ("name", "told"), [("flow", "lethe.flow.control.code == 1"), ("relay", "lethe.relay.uid == 0")]
+)
+def test_tshark_finds_headers_of_services(tmp_path, name, told):
+    system, cycles = SERVED[name]
+    data = taken(system, links_of(system, "nodes"), cycles)[0]
+    (tmp_path / "c.pcapng").write_bytes(data)
+    (tmp_path / "c.lua").write_text(dissector(system), encoding="utf-8")
+    command = [str(TSHARK), "-2", "-n", "-r", "c.pcapng", "-X", "lua_script:c.lua", "-Y", told]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert "Lua" not in done.stderr, done.stderr
+    start = system.format.header_flits * system.format.flit_bytes
+    field, value = told.removeprefix("lethe.").split(" == ")
+    wanted = 0
+    for packet in packets(data):
+        fields = packet.fields(system)
+        if fields["kind"] == Kind.SEND:
+            service, found, _, _ = header_of(system, fields["class"], packet.message[start:])
+            wanted += f"{service}.{field.rpartition('.')[2]}" == field and found[field.rpartition(".")[2]] == int(value)
+    assert len(done.stdout.splitlines()) == wanted > 0

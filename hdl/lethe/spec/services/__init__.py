@@ -9,12 +9,12 @@ from lethe.spec.ports import HostPort
 from .flow import FLOW
 from .loop import LOOP
 from .relay import RELAY
-from .service import Service
+from .service import Header, Service
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["FLOW", "LOOP", "RELAY", "SERVICES", "Service", "counter_step", "outliving", "stack", "top_port"]
+__all__ = ["FLOW", "LOOP", "RELAY", "SERVICES", "Header", "Service", "counter_step", "outliving", "stack", "top_port"]
 
 #: From the NI upwards.
 SERVICES = (RELAY, LOOP, FLOW)

@@ -8,7 +8,7 @@ from lethe.spec.events import FLOW_LANES, FlowCounter, Unit
 from lethe.spec.ports import HostPort
 from lethe.spec.sections.flow import WINDOW
 
-from .service import Service
+from .service import Header, Service
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
@@ -99,6 +99,19 @@ def _size(system: "System") -> str:
     )
 
 
+def _headers(system: "System") -> tuple[Header, ...]:
+    highest = (1 << system.format.class_bits) - 1
+    message = Header(
+        fields=HEADER, classes=(0, highest - system.ni.control_classes), size=system.flow_header_bytes,
+        told="port {sport} to {dport}, number {seq}",
+    )  # fmt: skip
+    control = Header(
+        part="control", fields=(("code", CODE_BITS),), classes=(highest, highest), size=8, words=CONTROL_WORDS,
+        names={"code": Code}, told="{code}",
+    )  # fmt: skip
+    return message, control
+
+
 FLOW = Service(
     name="flow",
     unit=Unit.FLOW,
@@ -112,4 +125,5 @@ FLOW = Service(
     above=_above,
     size=_size,
     reset_with_ni=True,
+    headers=_headers,
 )  # fmt: skip

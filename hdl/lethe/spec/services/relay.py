@@ -7,7 +7,7 @@ from dataclasses import replace
 from lethe.spec.events import RELAY_LANES, RelayCounter, Unit
 from lethe.spec.ports import HostPort
 
-from .service import Service
+from .service import Header, Service
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
@@ -94,6 +94,12 @@ def _size(system: "System") -> str:
     )
 
 
+def _headers(system: "System") -> tuple[Header, ...]:
+    highest = (1 << system.format.class_bits) - 1
+    told = "{type} of {source} to {target}, uid {uid}"
+    return (Header(fields=HEADER, classes=(highest - 1, highest), names={"type": Type}, told=told),)
+
+
 RELAY = Service(
     name="relay",
     unit=Unit.RELAY,
@@ -108,4 +114,5 @@ RELAY = Service(
     size=_size,
     reset_with_ni=True,
     counts=_counts,
+    headers=_headers,
 )  # fmt: skip

@@ -2,8 +2,8 @@
 
 import enum
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from lethe.spec.events import Unit
 from lethe.spec.ports import HostPort
@@ -11,7 +11,39 @@ from lethe.spec.ports import HostPort
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
-__all__ = ["Service"]
+__all__ = ["Header", "Service"]
+
+#: (name, bits) from the lowest.
+Fields = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a service puts before the payloads of some classes.
+
+    Attributes
+    ----------
+    fields : in whole bytes, with `words`
+    classes : the lowest and the highest class whose payloads have it; None: all have it
+    size : its bytes; 0: those of its fields
+    part : what it is called beside the service's other headers
+    words : {value of the first field: the fields that follow}
+    names : {field: the names of its values}
+    told : one line of it, with {field} in the place of a value
+    """
+
+    fields: Fields
+    classes: tuple[int, int] | None = None
+    size: int = 0
+    part: str = ""
+    words: Mapping[int, Fields] = field(default_factory=dict)
+    names: Mapping[str, type[enum.IntEnum]] = field(default_factory=dict)
+    told: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes."""
+        return self.size or -(-sum(bits for _, bits in self.fields) // 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +62,8 @@ class Service:
     size : ``size(system)``: what `lethe check` says of it
     reset_with_ni : resets of scope "ni" are resets of it, too
     counts : ``counts(system)``: those of `counters` that a configuration has; by default all
-    header : ``header(system)``: what it puts before a payload, (name, bits) from the lowest; whole bytes, or nothing
+    header : ``header(system)``: what it puts before every payload, (name, bits) from the lowest, in whole bytes
+    headers : ``headers(system)``: what it puts before payloads of some classes
     """
 
     name: str
@@ -43,7 +76,8 @@ class Service:
     size: Callable[["System"], str]
     reset_with_ni: bool = False
     counts: Callable[["System"], tuple[enum.IntEnum, ...]] | None = None
-    header: Callable[["System"], tuple[tuple[str, int], ...]] = lambda system: ()
+    header: Callable[["System"], Fields] = lambda system: ()
+    headers: Callable[["System"], tuple[Header, ...]] = lambda system: ()
 
     def counted(self, system: "System") -> tuple[enum.IntEnum, ...]:
         """What it counts in a configuration."""
