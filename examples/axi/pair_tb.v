@@ -4,6 +4,16 @@
 `timescale 1ns / 1ps
 `include "ni.vh"
 
+// Without counters (ni.statistics = false) nobody tells how many Sends were repeated.
+`ifdef LETHE_REGISTER_SNAPSHOT
+`define COUNTED 1
+`else
+`define COUNTED 0
+`define LETHE_REGISTER_SNAPSHOT 0
+`define LETHE_REGISTER_SNAPSHOT_TAKE_SHIFT 0
+`define LETHE_REGISTER_COUNTER_REPEATS 0
+`endif
+
 module pair_tb;
   parameter COUNT = 8;
   parameter MOST_CYCLES = 20000;
@@ -37,12 +47,13 @@ module pair_tb;
       $display("FAIL: not done after %0d cycles", cycle);
       $fatal;
     end else if (a_done && b_done) begin
-      if (lost_ab == 0 || lost_ba == 0 || a_repeats + b_repeats == 0) begin
+      if (lost_ab == 0 || lost_ba == 0 || (`COUNTED && a_repeats + b_repeats == 0)) begin
         $display("FAIL: nothing was lost, so nothing was shown");
         $fatal;
       end
-      $display("PASS: %0d datagrams each way in %0d cycles; %0d messages lost, %0d Sends repeated",
-               COUNT, cycle, lost_ab + lost_ba, a_repeats + b_repeats);
+      $write("PASS: %0d datagrams each way in %0d cycles; %0d messages lost", COUNT, cycle, lost_ab + lost_ba);
+      if (`COUNTED) $display(", %0d Sends repeated", a_repeats + b_repeats);
+      else $display(", repeats are not counted");
       $finish;
     end
   end
@@ -104,6 +115,7 @@ module host (clk, rst, link_i, link_o, done, repeats);
       enabled <= 0;
       {awvalid, wvalid, arvalid} <= 0;
       done <= 0;
+      repeats <= 0;
     end else if (!busy) begin
       if (step == TRAFFIC) begin
         if (all_done) step <= IDLE;
@@ -144,7 +156,7 @@ module host (clk, rst, link_i, link_o, done, repeats);
             $display("node %0d: identity LETH, ready, link enabled", NODE);
           end
           // Idle: nothing is under way and nothing is remembered, so nothing can come a second time.
-          IDLE: if (rdata[`LETHE_REGISTER_STATUS_IDLE_SHIFT]) step <= SNAPSHOT;
+          IDLE: if (rdata[`LETHE_REGISTER_STATUS_IDLE_SHIFT]) step <= `COUNTED ? SNAPSHOT : OVER;
           SNAPSHOT: step <= REPEATS;
           REPEATS: begin
             step <= OVER;
@@ -160,8 +172,8 @@ module host (clk, rst, link_i, link_o, done, repeats);
   wire send_ready;
   wire send_valid = enabled && sending < COUNT;
   wire send_last = beat == beats_of(sending) - 1;
-  wire [USER-1:0] length = length_of(sending), tag = sending;
-  wire [USER-1:0] mode = `LETHE_MODE_EXACTLY_ONCE;
+  wire [USER-1:0] length = length_of(sending), mode = `LETHE_MODE_EXACTLY_ONCE;
+  wire [`LETHE_S_AXIS_SEND_TUSER_TAG_BITS-1:0] tag = sending;  // a tag may have fewer bits than a number
   always @(posedge clk)
     if (send_valid && send_ready) begin
       beat <= send_last ? 0 : beat + 1;

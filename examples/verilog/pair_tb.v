@@ -4,6 +4,13 @@
 `timescale 1ns / 1ps
 `include "ni.vh"
 
+// Without counters (ni.statistics = false) nobody tells how many Sends were repeated.
+`ifdef LETHE_COUNTER_DATA_BITS
+`define COUNTED 1
+`else
+`define COUNTED 0
+`endif
+
 module pair_tb;
   parameter COUNT = 100;
   parameter MOST_CYCLES = 20000;
@@ -32,12 +39,13 @@ module pair_tb;
       $display("FAIL: not done after %0d cycles", cycle);
       $fatal;
     end else if (a_done && b_done && a_idle && b_idle) begin
-      if (lost_ab == 0 || lost_ba == 0 || a_repeats == 0 || b_repeats == 0) begin
+      if (lost_ab == 0 || lost_ba == 0 || (`COUNTED && (a_repeats == 0 || b_repeats == 0))) begin
         $display("FAIL: nothing was lost, so nothing was shown");
         $fatal;
       end
-      $display("PASS: %0d datagrams each way in %0d cycles; %0d messages lost, %0d Sends repeated",
-               COUNT, cycle, lost_ab + lost_ba, a_repeats + b_repeats);
+      $write("PASS: %0d datagrams each way in %0d cycles; %0d messages lost", COUNT, cycle, lost_ab + lost_ba);
+      if (`COUNTED) $display(", %0d Sends repeated", a_repeats + b_repeats);
+      else $display(", repeats are not counted");
       $finish;
     end
   end
@@ -118,7 +126,7 @@ module host (clk, rst, link_i, link_o, done, idle, repeats);
   wire [`LETHE_DELIVER_SOURCE_BITS-1:0] record_source;
   wire [BITS-1:0] payload;
   wire take_record = !receiving && chance[3], take_data = receiving && chance[7];
-  wire [31:0] current = place == 0 ? payload[31:0] : number;
+  wire [31:0] current = place == 0 ? payload[15:0] : number;
   always @(posedge clk) begin
     chance <= {chance[30:0], chance[31] ^ chance[21] ^ chance[1] ^ chance[0]};
     if (rst) receiving <= 0;
@@ -160,7 +168,11 @@ module host (clk, rst, link_i, link_o, done, idle, repeats);
   wire [`LETHE_SEND_LENGTH_BITS-1:0] send_length = length_of(sending);
   wire [`LETHE_SEND_MODE_BITS-1:0] mode = `LETHE_MODE_EXACTLY_ONCE;
   wire [`LETHE_SEND_TAG_BITS-1:0] tag = sending;
+`ifdef LETHE_COUNTER_DATA_BITS
   wire [`LETHE_COUNTER_ADDRESS_BITS-1:0] counter = `LETHE_COUNTER_REPEATS;
+`else
+  assign repeats = 0;
+`endif
 
   lethe_ni ni (
     .clk(clk), .rst(rst),
@@ -178,7 +190,10 @@ module host (clk, rst, link_i, link_o, done, idle, repeats);
     .deliver_data_valid(data), .deliver_data_ready(take_data), .deliver_data_data(payload),
     .deliver_data_last(data_last),
     .cancel_valid(1'b0), .cancel_slot({`LETHE_CANCEL_SLOT_BITS{1'b0}}),
-    .cancel_generation({`LETHE_CANCEL_GENERATION_BITS{1'b0}}), .counter_address(counter), .counter_data(repeats));
+`ifdef LETHE_COUNTER_DATA_BITS
+    .counter_address(counter), .counter_data(repeats),
+`endif
+    .cancel_generation({`LETHE_CANCEL_GENERATION_BITS{1'b0}}));
 endmodule
 
 // A link that loses about every fourth message, whole.

@@ -45,6 +45,24 @@ def test_the_example_passes(example):
     assert f"pair_tb.v {told['files']['verilog']}" in done.stdout
 
 
+@needs_make
+@needs_icarus
+@pytest.mark.parametrize(
+    ("toml", "told"),
+    [
+        ('preset = "small"\n', "repeats are not counted"),
+        ("[wire]\nflit_bits = 128\nmtu = 33\ntag_bits = 1\n[ni]\nslots = 3\n", r"\d+ Sends repeated"),
+    ],
+    ids=["without counters", "128 bits, tags of one"],
+)
+def test_the_example_takes_other_sizes(tmp_path, toml, told):
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
+    (tmp_path / "my.toml").write_text(toml)
+    done = make(tmp_path, "CONFIG=my.toml")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert re.search(rf"^PASS: 8 datagrams each way in \d+ cycles; \d+ messages lost, {told}$", done.stdout, re.M)
+
+
 #: Changes of the example: (old, new), and what it says then.
 BROKEN = {
     "a wrong byte": (

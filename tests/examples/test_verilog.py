@@ -51,6 +51,21 @@ def test_the_example_passes(example):
     assert "warning" not in done.stderr
 
 
+@needs_make
+@needs_icarus
+@pytest.mark.parametrize(
+    ("toml", "told"),
+    [('preset = "tiny"\n', "repeats are not counted"), ("[wire]\nflit_bits = 16\n", r"\d+ Sends repeated")],
+    ids=["without counters", "16 bits"],
+)
+def test_the_example_takes_other_sizes(tmp_path, toml, told):
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
+    (tmp_path / "my.toml").write_text(toml)
+    done = make(tmp_path, "CONFIG=my.toml")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert re.search(rf"^PASS: 100 datagrams each way in \d+ cycles; \d+ messages lost, {told}$", done.stdout, re.M)
+
+
 #: Changes of the example: (old, new) pairs, and what it says then.
 BROKEN = {
     "a link that also flips bits": ([("drop ? 0 : i;", "drop ? 0 : i ^ (i[0] && chance[8:0] == 0) << 9;")], "PASS: "),
