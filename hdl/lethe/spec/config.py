@@ -277,7 +277,7 @@ def _build(tables: dict, source: str, *, hosted: bool = True) -> System:
     sections = {}
     for name, table in tables.items():
         if name not in SECTIONS:
-            raise ConfigError(f"{source}: {name}: no such section{_nearest(name, SECTIONS)}")
+            raise ConfigError(f"{source}: {name}: no such section{_section_of(name, table)}")
         sections[name] = _section(SECTIONS[name], table, name, source)
     return System(source=source, hosted=hosted, **sections | _fitted(tables, sections))
 
@@ -306,6 +306,14 @@ def _fitted(tables: dict, sections: dict) -> dict:
     given = tables.get("workload", {})
     lengths = {key: mtu for key in ("min_length", "max_length") if key not in given and getattr(load, key) > mtu}
     return {"workload": dataclasses.replace(load, **lengths)} if lengths else {}
+
+
+def _section_of(name: str, value) -> str:
+    """The section that a key which stands before the first table is of; else that with the nearest name."""
+    owners = [section for section, cls in SECTIONS.items() if name in {f.name for f in dataclasses.fields(cls)}]
+    if owners and not isinstance(value, (dict, list)):
+        return f"; did you mean {' or '.join(f'{owner}.{name}' for owner in owners)}? Put it under [{owners[0]}]"
+    return _nearest(name, SECTIONS)
 
 
 def _nearest(name: str, known) -> str:

@@ -29,6 +29,8 @@ CREDITS = '[router]\nflow = "credits"\n'
 ERRORS = [
     ("[rnu]\nseed = 1", "rnu", "no such section", "did you mean run?"),
     ("[zzz]", "zzz", "no such section", "known are run, topology"),
+    ("mtu = 8", "mtu", "no such section", "did you mean wire.mtu? Put it under [wire]"),
+    ("slots = 8", "slots", "no such section", "did you mean ni.slots or loop.slots or relay.slots?"),
     ("[run]\nsed = 1", "run.sed", "no such key", "did you mean seed?"),
     ("[run]\nqqqq = 1", "run.qqqq", "no such key", "known are name, seed, cycles"),
     ("run = 1", "run", "must be a table, not 1", "write [run]"),
@@ -338,7 +340,17 @@ ERRORS = [
     (FLOW + "4\nquota = 17", "flow.quota", "must be 0 to 16, not 17", "in that range"),
     (FLOW + "4\nsend_limit = 8", "flow.send_limit", "must be a multiple of 16, not 8", "round it"),
     (FLOW + "4\n[loop]\nslots = 2", "loop.slots", "flow has its own way to the own node", "or flow.ports to 0"),
-    ("[flow]\nports = 4", "ni.control_classes", "flow needs it", "set it to 1, or flow.ports to 0"),
+    (
+        "[flow]\nports = 4",
+        "ni.control_classes", "flow needs it", "write control_classes = 1, control_slots = 4, merge_bits = 16, "
+        "reject = true, source_incarnation = true, acceptance = true, sweep = true in [ni], or set flow.ports to 0",
+    ),
+    (FLOW.replace("sweep = true", "") + "4", "ni.sweep", "flow needs it", "set it to true, or flow.ports to 0"),
+    (
+        "[relay]\nslots = 4\n[ni]\nacceptance = true",
+        "ni.control_classes", "does not go with relay",
+        "write control_classes = 2, control_slots = 4, acceptance = false in [ni], or set relay.slots to 0",
+    ),
     ("[workload]\nretry_limit = 256", "workload.retry_limit", "must be 0 to 255", "in that range"),
 ]  # fmt: skip
 

@@ -4,7 +4,7 @@ import typing
 from dataclasses import dataclass
 
 from . import relay
-from .key import Fail, Within, key
+from .key import Fail, Within, key, refuse_settings
 from .workload import RELAYED
 
 if typing.TYPE_CHECKING:
@@ -54,10 +54,13 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         if getattr(flow, name) % 16:
             fail(f"flow.{name}", f"must be a multiple of 16, not {getattr(flow, name)}", "round it")
     least = {"control_classes": 1, "control_slots": 2}
-    for name, value in OF_NI.items():
-        given = getattr(ni, name)
-        if given < least[name] if name in least else given != value:
-            fail(f"ni.{name}", "flow needs it", f"set it to {str(value).lower()}, or flow.ports to 0")
+    given = {name: getattr(ni, name) for name in OF_NI}
+    wanted = {
+        name: value
+        for name, value in OF_NI.items()
+        if (given[name] < least[name] if name in least else given[name] != value)
+    }
+    refuse_settings(wanted, "flow needs it", "flow.ports", fail)
     if system.loop.slots:
         fail("loop.slots", "flow has its own way to the own node", "set it to 0, or flow.ports to 0")
     if system.wire.mtu < header_bytes(system) + 1:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from lethe.spec.overlay import Overlay
 from lethe.spec.random import UNIT_NOTICE, advance, scale, seed_for
 
-from .key import Fail, Within, key
+from .key import Fail, Within, key, refuse_settings
 
 if typing.TYPE_CHECKING:
     from lethe.spec.config import System
@@ -92,16 +92,16 @@ def check(system: "System", fail: Fail, within: Within) -> None:
         fail("relay.slots", f"relay knows at most {MOST_NODES:,} nodes, not {system.nodes:,}", "set it to 0")
     if system.flow.ports:
         fail("relay.slots", "relay and flow want the same control class", "set it to 0, or flow.ports to 0")
-    for name, good, value in (
-        ("control_classes", ni.control_classes == CONTROL_CLASSES, "2"),
-        ("control_slots", ni.control_slots >= 2, "4"),
-        ("reserved_classes", ni.reserved_classes != 1, "2"),
-        ("merge_bits", not ni.merge_bits, "0"),
-        ("acceptance", not ni.acceptance, "false"),
-        ("sweep", not ni.sweep, "false"),
-    ):
-        if not good:
-            fail(f"ni.{name}", "does not go with relay", f"set it to {value}, or relay.slots to 0")
+    wanted = {
+        "control_classes": (ni.control_classes == CONTROL_CLASSES, CONTROL_CLASSES),
+        "control_slots": (ni.control_slots >= 2, 4),
+        "reserved_classes": (ni.reserved_classes != 1, 2),
+        "merge_bits": (not ni.merge_bits, 0),
+        "acceptance": (not ni.acceptance, False),
+        "sweep": (not ni.sweep, False),
+    }
+    refused = {name: value for name, (good, value) in wanted.items() if not good}
+    refuse_settings(refused, "does not go with relay", "relay.slots", fail)
     if system.format.class_bits < 3:
         fail("wire.class_bits", "must be at least 3 with relay", "raise it")
     if system.wire.mtu <= HEADER_BYTES:
