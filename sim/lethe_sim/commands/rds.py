@@ -132,6 +132,10 @@ def _is_served(path: str) -> bool:
 @contextlib.contextmanager
 def _network(path: str, *, rtl: bool) -> Iterator["RdsNetwork | Client"]:
     """The network that ``path`` names: one that is served, or else one of our own."""
+    if not Path(path).exists():
+        raise Mistake(
+            f"{path}: no such file; name a configuration, or a path at which `lethe rds serve FILE PATH` serves one"
+        )
     if not _is_served(path):
         with _simulated(path, rtl=rtl) as network:
             yield network

@@ -259,7 +259,8 @@ def _listen(path: Path) -> system.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"{path}: {error.strerror}; name another path") from None
+        # Python itself refuses what is too long for the address of a socket, and gives no number.
+        raise OSError(error.errno or errno.EINVAL, f"{path}: {error.strerror or error}; name another path") from None
     finally:
         os.umask(mask)
     return listener

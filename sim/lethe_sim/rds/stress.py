@@ -116,11 +116,13 @@ class Running:
 
     def __init__(self, sockets: "Sockets", addresses: list[str], stress: Stress):
         self.stress, self.sockets = stress, sockets
-        self.tasks = [StressSocket(Socket(sockets, i % len(addresses)), i) for i in range(stress.tasks)]
+        self.tasks: list[StressSocket] = []
         self.by_address: dict[tuple[str, int], StressSocket] = {}
         longest = max(stress.request, stress.ack)
-        for task in self.tasks:
-            task.socket.bind((addresses[task.number % len(addresses)], 0))
+        for number in range(stress.tasks):
+            task = StressSocket(Socket(sockets, number % len(addresses)), number)
+            self.tasks.append(task)
+            task.socket.bind((addresses[number % len(addresses)], 0))
             task.address = task.socket.getsockname()
             task.socket.setblocking(False)
             task.socket.setsockopt(rds.SOL_SOCKET, rds.SO_SNDBUF, 2 * stress.depth * longest)
@@ -151,7 +153,8 @@ class Running:
                     f"nothing has arrived for {self.stress.patience:,} cycles, and {left:,} requests are unanswered"
                 )
             due = self.tallied.start + self.stress.interval
-            ready = poll.poll(max(1, min(due, end if sending else due) - now))
+            lost = self.moved + self.stress.patience + 1
+            ready = poll.poll(max(1, min(due, lost, end if sending else due) - now))
             moved = [of[socket] for socket, _ in ready]
             for task in moved:
                 self._receive(task)

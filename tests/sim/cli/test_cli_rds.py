@@ -73,7 +73,12 @@ def test_what_is_wrong_in_a_stress_is_told_and_exit_1(lethe, configured, monkeyp
         (("info", "my.toml"), "my.toml: no network is served there; start one with `lethe rds serve FILE PATH`"),
         (("info", "at", "--tables", "kx"), "--tables: 'x' is none of c, k, n, r, s, t"),
         (("serve", "my.toml", "no/such/place"), "no/such/place: No such file or directory; name another path"),
-        (("ping", "none.toml", "10.0.0.2"), "none.toml: no such file"),
+        (
+            ("ping", "none", "10.0.0.2"),
+            "none: no such file; name a configuration, or a path at which `lethe rds serve FILE PATH` serves one",
+        ),
+        (("stress", "my.toml", "--tasks", "1000000000"), "--tasks: a node has not so many ports free ("),
+        (("serve", "my.toml", "x" * 200), f"{'x' * 200}: AF_UNIX path too long; name another path"),
         (("ping", "bare.toml", "10.0.0.2", "--rtl"), "bare.toml: flow.ports: is 0, so there are no ports; set it to"),
         (
             ("serve", "golden.toml", "at", "--rtl"),

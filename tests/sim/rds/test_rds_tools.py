@@ -135,6 +135,14 @@ def test_a_stress_finds_what_is_wrong(change, said):
         run(network, tasks=8, request=20, ack=20, cycles=5000, patience=20_000)
 
 
+def test_patience_ends_a_stress_between_two_lines():
+    with RdsNetwork(Tampering(lambda event: [])) as network:
+        began = network.cycle
+        with pytest.raises(stress.Wrong, match=r"nothing has arrived for 10 cycles, and \d+ requests are unanswered"):
+            run(network, tasks=8, request=20, ack=20, cycles=5000, patience=10)
+        assert network.cycle - began < 2000
+
+
 def test_a_repeated_message_that_says_so_is_no_mistake():
     """RDS-43: after a cut."""
     with RdsNetwork(ReferenceTransport(2, seed=3, watch=500)) as network:
