@@ -6,6 +6,7 @@ wait for what somebody must send first, it stands still.
 
 import errno
 import os
+import secrets
 import selectors
 import socket as system
 from collections.abc import Generator
@@ -244,23 +245,33 @@ class Server:
 
 
 def _listen(path: Path) -> system.socket:
-    """A listening Unix socket; one that nobody listens to any more is taken away first."""
+    """A listening Unix socket; one that nobody listens to any more is taken away first.
+
+    It gets its name when it listens: who finds the path is not refused, and no server takes another for dead.
+    """
     listener = system.socket(system.AF_UNIX, system.SOCK_STREAM)
     listener.setblocking(False)
+    # As long as the path at least: a path that is too long for a socket is refused here.
+    beside = path.parent / f".{secrets.token_hex(4)}".ljust(len(os.fsencode(path.name)), "_")
     mask = os.umask(0o177)
     try:
+        listener.bind(str(beside))
         try:
-            listener.bind(str(path))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not path.is_socket() or _served(path):
-                raise
-            path.unlink()
-            listener.bind(str(path))
-        listener.listen()
+            listener.listen()
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                if not path.is_socket() or _served(path):
+                    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)) from None
+                path.unlink()
+                os.link(beside, path)
+        finally:
+            beside.unlink()
     except OSError as error:
         listener.close()
-        # Python itself refuses what is too long for the address of a socket, and gives no number.
-        raise OSError(error.errno or errno.EINVAL, f"{path}: {error.strerror or error}; name another path") from None
+        # Python itself refuses a path that is too long, and gives no number.
+        number, text = error.errno or errno.ENAMETOOLONG, error.strerror or error
+        raise OSError(number, f"{path}: {text}; name another path") from None
     finally:
         os.umask(mask)
     return listener

@@ -204,6 +204,30 @@ def test_a_path_is_served_once_and_taken_from_the_dead(tmp_path):
         with raises(errno.EADDRINUSE):
             Server(network, path)
         assert path.read_text() == "a file"
+        with raises(errno.ENAMETOOLONG, "too long; name another path"):
+            Server(network, tmp_path / ("x" * 108))
+
+
+def test_who_finds_the_path_is_not_refused(tmp_path, monkeypatch):
+    """A server that has not begun to listen is not there: neither for clients nor for a server at the same path."""
+    path, others = tmp_path / "rds", []
+
+    class Late(system.socket):
+        def listen(self, *backlog):
+            assert not path.exists()
+            if not others:
+                others.append(None)
+                others[0] = Server(network, path)
+            super().listen(*backlog)
+
+    with RdsNetwork(ReferenceTransport(2)) as network:
+        monkeypatch.setattr(system, "socket", Late)
+        with raises(errno.EADDRINUSE):
+            Server(network, path)
+        monkeypatch.undo()
+        with others[0], system.socket(system.AF_UNIX) as client:
+            client.connect(str(path))
+        assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
