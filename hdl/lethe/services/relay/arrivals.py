@@ -51,13 +51,12 @@ class HeaderRegister(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         empty, full, beat = Signal(init=1), Signal(), Signal(range(of.header_beats + 1))
-        record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
+        record, begins, some = self.deliver.payload, Signal(), Signal()
         m.d.comb += [
             self.deliver.ready.eq(empty),
             begins.eq(self.deliver.valid & self.deliver.ready),
             some.eq(record.length.any()),
             self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (full & self.rest)),
-            takes.eq(self.deliver_data.valid & self.deliver_data.ready),
             self.full.eq(full),
             self.empty.eq(empty),
         ]
@@ -70,7 +69,7 @@ class HeaderRegister(wiring.Component):
         with m.If(~begins):
             m.d.comb += number.eq(beat)
         last = self.deliver_data.payload.last
-        with m.If(takes & ~full):
+        with m.If(self.deliver_data.valid & ((~empty & ~full) | (begins & some))):  # it is taken, and not full
             for i in range(of.header_beats):
                 with m.If(number == i):
                     m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)

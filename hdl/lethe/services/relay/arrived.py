@@ -31,6 +31,10 @@ class _Arrived:
         self.posts_now, self.stores_now = Signal(), Signal()
         #: So many beats are behind the header; none.
         self.beats, self.bare = Signal.like(self.left), Signal()
+        #: Some beats are left; one is.
+        self.some_left, self.one_left = Signal(), Signal()
+        #: A message is parked whose turn it is not.
+        self.parks = Signal()
 
 
 def add_data(u: JobUnit) -> None:
@@ -79,7 +83,7 @@ def add_data(u: JobUnit) -> None:
 def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> None:
     """Is it its turn?  If not it is parked, if a cell is left for another."""
     m, facts = u.m, u.facts
-    parks = Signal()
+    parks = a.parks
     m.d.comb += [
         parks.eq((judges & facts.ahead & ~facts.parked) | (searched & ~u.parked_found)),
         a.posts_now.eq(facts.turn & ~searched),
@@ -152,13 +156,13 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     m.d.comb += beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0))
     m.d.sync += [a.beats.eq(beats), a.bare.eq(beats == 0)]  # for a step, three cycles after the datagram is there
     m.d.comb += [
-        streams.eq(u.busy & u.under[RelayJob.DATA] & u.phases[RelayPhase.STREAM]),
-        u.data_in.rest.eq(streams & a.left.any() & (~through | u.hop.through.ready)),
+        streams.eq(u.busy & u.phases[RelayPhase.STREAM]),  # which are those of data in
+        u.data_in.rest.eq(streams & a.some_left & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
-        last.eq(streams & deliver.valid & (a.left == 1) & ~through),
+        last.eq(streams & deliver.valid & a.one_left & ~through),
         kept.eq(
             Mux(
-                a.left == 1,
+                a.one_left,
                 clipped(deliver.payload.data, u.message_length, form.flit_bytes),
                 deliver.payload.data,
             )
@@ -172,30 +176,33 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     if of.checks:
         m.d.comb += stored.eq(of.stored(kept))
     with m.If(takes):
-        m.d.sync += [a.left.eq(a.left - 1), a.beat.eq(a.beat + 1)]
+        m.d.sync += [
+            a.left.eq(a.left - 1), a.beat.eq(a.beat + 1), a.some_left.eq(~a.one_left), a.one_left.eq(a.left == 2),
+        ]  # fmt: skip
     cell = Signal(of.cell_bits)
     m.d.comb += cell.eq(Mux(streams, a.cell, u.free_cells.oldest))
     with m.If(~streams):
         m.d.sync += [
-            a.left.eq(a.beats), a.beat.eq(0), a.cell.eq(u.free_cells.oldest), a.posts.eq(a.posts_now),
+            a.left.eq(a.beats), a.some_left.eq(~a.bare), a.one_left.eq(a.beats == 1), a.beat.eq(0),
+            a.cell.eq(u.free_cells.oldest), a.posts.eq(a.posts_now),
             a.buffer.eq(u.free_buffers.oldest), a.stores.eq(a.stores_now),
             a.fate.eq(Cat(a.to_cell | a.through, a.to_buffer | a.through)),
         ]  # fmt: skip
     with m.If(a.decides & (~a.bare | a.through)):
         m.d.comb += u.goes_on(RelayPhase.STREAM)
-    celled = (last & (a.fate == Fate.CELL)) | (a.to_cell & a.bare)
-    posts = Mux(streams, a.posts, a.posts_now)
-    m.d.comb += u.stream_goes_on.eq(last & (a.fate == Fate.CELL) & a.posts)
-    with m.If(celled & posts):
+    # With its last beat, or in the step if it has none.
+    celled, posts = last & (a.fate == Fate.CELL), Signal()
+    m.d.comb += [u.stream_goes_on.eq(celled & a.posts), posts.eq((celled & a.posts) | (u.marks & a.bare))]
+    with m.If(posts):
         m.d.comb += u.further.eq(1)
         with m.If(u.facts.parked):
             m.d.comb += u.then[RelayPhase.RELEASE].eq(1)
         with m.Else():
             m.d.comb += u.then[RelayPhase.ANSWER].eq(1)
     m.d.comb += [
-        u.posts.eq((celled & posts) | u.releases),
+        u.posts.eq(posts | u.releases),
         u.posted.eq(Mux(u.phases[RelayPhase.RELEASE], u.parked_at, cell)),
-        u.parks.eq(celled & ~posts),
+        u.parks.eq((celled & ~a.posts) | (a.parks & u.free_cells.two & a.bare)),
         u.data_waits.eq((last & (a.fate == Fate.BUFFER)) | (a.to_buffer & a.bare)),
         u.data_buffer.eq(Mux(streams, a.buffer, u.free_buffers.oldest)),
         u.came_cell.eq(cell),
@@ -207,7 +214,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         (last & ~u.stream_goes_on)
         | (u.hop.ends & streams & through)
         | answers
-        | (a.decides & a.bare & ~a.through & ~(a.to_cell & a.posts_now))
+        | (a.decides & a.bare & ~a.through & ~u.marks)
     )
 
     # Beats of slots and buffers.

@@ -47,7 +47,13 @@ def add_choice(u: "JobUnit") -> None:
     u.acts = Signal()
     u.room, u.mine = Signal(), Signal(of.ni_slots)
     u.used, launch = Signal(), u.sending.o
-    m.d.comb += u.room.eq(u.telling.level <= of.system.relay.control // 2)
+    # Half of the queue of control is left: it grows by what is told, and so full it shrinks by what is popped alone.
+    room, half = Signal(init=1), of.system.relay.control // 2
+    m.d.comb += u.room.eq(room)
+    with m.If(u.telling.i.valid & (u.telling.level == half)):
+        m.d.sync += room.eq(0)
+    with m.Elif(u.at(RelayJob.TELL) & (u.telling.level == half + 1)):
+        m.d.sync += room.eq(1)
     completion = below.completion
     u.ended_mine = u.mine.bit_select(completion.payload.slot, 1)
     # A hop that has ended is taken at once.
@@ -63,7 +69,7 @@ def add_choice(u: "JobUnit") -> None:
         RelayJob.GIVEN: noticed & u.host.stored,
         RelayJob.FEED: noticed & u.free_cells.some & u.hungry.o.valid & u.room,
         RelayJob.CANCEL: noticed & u.cancel_walk & ~u.cancelling,
-        RelayJob.OWED: noticed & u.owing.any() & (u.free_buffers.some | u.held.some) & u.room,
+        RelayJob.OWED: noticed & u.owes_some & (u.free_buffers.some | u.held.some) & u.room,
         RelayJob.LOOK: noticed & u.look_wanted & u.room,
         RelayJob.WALK: u.walking & u.room & ~above.tree.valid,  # if the row is used
         RelayJob.TREE: above.tree.valid,
@@ -105,7 +111,8 @@ def add_choice(u: "JobUnit") -> None:
     with m.If(ends & (completion.payload.slot == u.cancel_row)):
         m.d.sync += u.row_mine.eq(0)
     # A step is known in the cycle before; one that is put off is made again.
-    steps, put_off, begun, stream = Signal(), Signal(), Signal(), u.phases[RelayPhase.STREAM]
+    steps, put_off, stream = Signal(), Signal(), u.phases[RelayPhase.STREAM]
+    u.begun = begun = Signal()
     given = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]
     m.d.comb += [
         put_off.eq(given & below.accepted.valid),

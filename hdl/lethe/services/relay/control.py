@@ -59,11 +59,11 @@ def _acked(u: JobUnit, concludes: Value) -> None:
         with m.If(~facts.first):
             m.d.comb += u.control_goes_on(RelayPhase.FREE)
     m.d.comb += u.decides_again.eq(ends | concludes)
-    with m.If(Mux(u.frees, ~facts.last, facts.some)):
-        m.d.comb += u.again.eq(facts.again | more)
-        with m.If((ends & (facts.again | more)) | (concludes & more)):
-            m.d.comb += u.slot_waits.eq(1)
-    with m.Elif((ends | concludes) & facts.drained):
+    again = facts.again | more
+    m.d.comb += u.again.eq(again & Mux(u.frees, ~facts.last, facts.some))
+    with m.If((ends & ~facts.last & again) | (concludes & facts.some & more)):
+        m.d.comb += u.slot_waits.eq(1)
+    with m.If((ends & facts.last_drained) | (concludes & facts.none_drained)):
         m.d.comb += u.tells_down.eq(1)
 
 

@@ -99,6 +99,8 @@ class HopData(wiring.Component):
         It has a buffer; from its header on.
     keeps : Out(1)
         The same, and it is on its way behind its record.
+    slotted : Out(1)
+        It has a slot; from its header on.
     send, send_data : Out(stream)
     through : In(stream)
         The beats that come in.
@@ -116,7 +118,7 @@ class HopData(wiring.Component):
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
-                "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1),
+                "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1), "slotted": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
                 **checks,
@@ -133,7 +135,8 @@ class HopData(wiring.Component):
         now, bits, record = self.now, Signal(HEADER_BITS), self.send.payload
         m.submodules.output = output = Queue(form.flit_bits, AHEAD)
         there, coming, reads, takes, through = Signal(range(AHEAD + 1)), Signal(2), Signal(), Signal(), Signal()
-        final, last_header = Signal(), of.header_beats - 1  # whether the next beat is the last
+        # The next beat is the last: of the header, one that comes, one that was read.
+        final_header, final_coming, final_read, last_header = Signal(), Signal(), Signal(), of.header_beats - 1
         m.d.comb += [
             bits.eq(of.wire_bits(now.header)),
             self.idle.eq(idle),
@@ -149,7 +152,9 @@ class HopData(wiring.Component):
             output.i.valid.eq(coming[1]),
             output.i.payload.eq(of.beat_of(self.read)),
         ]
-        m.d.comb += self.ends.eq(takes & final)
+        m.d.comb += self.ends.eq(
+            self.send_data.ready & (final_header | (final_coming & self.through.valid) | (final_read & output.o.valid))
+        )
         if of.checks:
             m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
             with m.If(self.halted):
@@ -174,20 +179,25 @@ class HopData(wiring.Component):
                 output.o.ready.eq(self.send_data.ready),
             ]
         with m.If(self.begins):
-            m.d.sync += [record_shown.eq(0), header_shown.eq(1), final.eq(~left.any() if last_header == 0 else 0)]
-        with m.If(takes & header_shown):
-            m.d.sync += [beat.eq(beat + 1), final.eq((beat == last_header - 1) & ~left.any() if last_header else 0)]
+            m.d.sync += [record_shown.eq(0), header_shown.eq(1)]
+            m.d.sync += final_header.eq(~left.any() if last_header == 0 else 0)
+        with m.If(self.send_data.ready & header_shown):
+            m.d.sync += beat.eq(beat + 1)
+            m.d.sync += final_header.eq((beat == last_header - 1) & ~left.any() if last_header else 0)
             with m.If(beat == last_header):
-                m.d.sync += [header_shown.eq(0), final.eq(left == 1)]
-                m.d.sync += [coming_shown.eq(through), read_shown.eq(~through)]
-        with m.If(takes & (coming_shown | read_shown)):
-            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
+                m.d.sync += [header_shown.eq(0), coming_shown.eq(through), read_shown.eq(~through)]
+                m.d.sync += [final_coming.eq(through & (left == 1)), final_read.eq(~through & (left == 1))]
+        with m.If(takes & ~header_shown):
+            m.d.sync += [left.eq(left - 1)]
+            m.d.sync += [final_coming.eq(coming_shown & (left == 2)), final_read.eq(read_shown & (left == 2))]
         with m.If(self.ends):
             m.d.sync += [header_shown.eq(0), coming_shown.eq(0), read_shown.eq(0), idle.eq(1)]
+            m.d.sync += [final_header.eq(0), final_coming.eq(0), final_read.eq(0)]
         m.d.sync += [
             # Since before the header.
             through.eq(now.of == Of.THROUGH),
             self.buffered.eq((now.of != Of.SLOT) & now.stored),
+            self.slotted.eq(now.of == Of.SLOT),
             coming.eq(Cat(reads, coming)),
             there.eq(there + reads - (output.o.valid & output.o.ready)),
         ]

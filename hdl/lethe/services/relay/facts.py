@@ -63,7 +63,8 @@ def add_facts(u: "JobUnit") -> None:
         # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
         facts.tells_post.eq(u.answers_post | ~(stale | (row.hungry & ~renews) | (~renews & ~next_ & some))),
         facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & ~row.hungry & some),
-        facts.drained.eq(h.uid != of.none),
+        facts.last_drained.eq((to.live == 1) & (h.uid != of.none)),
+        facts.none_drained.eq(~to.live.any() & (h.uid != of.none)),
         facts.parked.eq(some),
         facts.parked_one.eq(u.parked == 1),
         facts.up_nobody.eq(up_nobody),

@@ -1,6 +1,6 @@
 """The host's side: records that pass, messages that are stored, and completions (contract of relay, 5)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,14 +15,14 @@ from .layouts import RelayLayouts
 __all__ = ["HostMessages", "OwnCompletions"]
 
 
-class HostIn(enum.Enum, shape=3):
-    """What is done with what the host offers."""
+class HostIn(enum.Enum, shape=5):
+    """What is done with what the host offers: a bit each."""
 
-    IDLE = 0
-    STORE = 1
-    STORED = 2
-    DROP = 3
-    PASS = 4
+    IDLE = 1
+    STORE = 2
+    STORED = 4
+    DROP = 8
+    PASS = 16
 
 
 class HostMessages(wiring.Component):
@@ -76,37 +76,38 @@ class HostMessages(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         record = self.send.payload
-        state, passing = Signal(HostIn), Signal()
+        state, passing = Signal(HostIn, init=HostIn.IDLE), Signal()
+        idle, stores, stored, drops, passes_beats = (Value.cast(state)[bit] for bit in range(len(HostIn)))
         message, passes, offered, begins = Signal(), Signal(), Signal(), Signal()
         left, beat, beats = Signal(16), Signal(of.beat_bits), Signal(16)
         taken, last = Signal(), Signal()
         m.d.comb += [
             message.eq(self.send.valid & (record.mode == MODE)),
             offered.eq(self.send.valid & ~message),
-            passes.eq(passing | ((state == HostIn.IDLE) & self.clear_to_pass)),
+            passes.eq(passing | (idle & self.clear_to_pass)),
             self.send_below.valid.eq(offered & passes),
             self.send_below.payload.eq(record),
             self.send.ready.eq(Mux(message, self.takes, passes & self.send_below.ready)),
             begins.eq(offered & self.send.ready),
-            self.holds_send.eq(passing | (state == HostIn.PASS)),
-            self.offers.eq(message & (state == HostIn.IDLE) & ~passing),
-            self.stored.eq(state == HostIn.STORED),
-            self.nothing.eq((state == HostIn.IDLE) & ~passing),
+            self.holds_send.eq(passing | passes_beats),
+            self.offers.eq(message & idle & ~passing),
+            self.stored.eq(stored),
+            self.nothing.eq(idle & ~passing),
             beats.eq(of.payload_flits(record.length)),
-            self.send_data_below.valid.eq((state == HostIn.PASS) & self.send_data.valid),
+            self.send_data_below.valid.eq(passes_beats & self.send_data.valid),
             self.send_data_below.payload.eq(self.send_data.payload),
             taken.eq(self.send_data.valid & self.send_data.ready),
             last.eq(left == 1),
-            self.store_writes.eq(taken & (state == HostIn.STORE)),
+            self.store_writes.eq(taken & stores),
             self.store_at.eq(Cat(beat, self.kept_slot)),
             self.store_data.eq(
                 Mux(last, clipped(self.send_data.payload, self.kept.length, form.flit_bytes), self.send_data.payload)
             ),
         ]
-        with m.If(state == HostIn.PASS):
+        with m.If(passes_beats):
             m.d.comb += self.send_data.ready.eq(self.send_data_below.ready)
         with m.Else():
-            m.d.comb += self.send_data.ready.eq((state == HostIn.STORE) | (state == HostIn.DROP))
+            m.d.comb += self.send_data.ready.eq(stores | drops)
 
         m.d.sync += passing.eq(offered & passes & ~self.send_below.ready)
         with m.If(begins):
@@ -127,7 +128,7 @@ class HostMessages(wiring.Component):
         with m.If(taken):
             m.d.sync += [left.eq(left - 1), beat.eq(beat + 1)]
             with m.If(last):
-                m.d.sync += state.eq(Mux(state == HostIn.STORE, HostIn.STORED, HostIn.IDLE))
+                m.d.sync += state.eq(Mux(stores, HostIn.STORED, HostIn.IDLE))
         with m.If(self.given):
             m.d.sync += state.eq(HostIn.IDLE)
         return m
@@ -171,6 +172,7 @@ class OwnCompletions(wiring.Component):
         m.submodules.queue = queue = Queue(of.completion, most)
         owed, stays, shown, passes = Signal(range(most + 1)), Signal(), Signal(), Signal()
         own, other, up = queue.o.payload, self.below.payload, self.completion.payload
+        full, took = Signal(), Signal()
         m.d.comb += [
             queue.i.valid.eq(self.ends),
             queue.i.payload.eq(self.ended),
@@ -180,12 +182,18 @@ class OwnCompletions(wiring.Component):
             self.completion.valid.eq(shown | passes),
             queue.o.ready.eq(shown & self.completion.ready),
             self.below.ready.eq(Mux(passes, self.completion.ready & ~shown, self.takes_below)),
-            self.owes.eq(owed == most),
+            self.owes.eq(full),
+            took.eq(shown & self.completion.ready),
             *(up[name].eq(Mux(shown, own[name], other[name])) for name in own.shape().members),
             up.peer_incarnation.eq(Mux(shown, Const(0, 1), other.peer_incarnation)),
         ]
         m.d.sync += [
             stays.eq(shown & ~self.completion.ready),
-            owed.eq(owed + self.takes - (shown & self.completion.ready)),
+            owed.eq(owed + self.takes - took),
         ]
+        # With `most` of them none is taken.
+        with m.If(took):
+            m.d.sync += full.eq(full & self.takes)
+        with m.Elif(self.takes):
+            m.d.sync += full.eq(owed == most - 1)
         return m

@@ -175,7 +175,8 @@ class RelayLayouts:
         bits = (
             "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale", "renews",
             "renewed", "judges", "dead", "turn", "below", "ahead", "tells_post", "searches_post",
-            "drained", "parked", "parked_one", "up_nobody", "up_passes", "down_nobody", "down_passes", "astray",
+            "last_drained", "none_drained",
+            "parked", "parked_one", "up_nobody", "up_passes", "down_nobody", "down_passes", "astray",
             "turns", "moves", "asked", "fits", "acked", "requested", "sent", "linked", "owed", "place",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})

@@ -1,6 +1,6 @@
 """Lists of numbers: of what is free, in the order in which it became so, and of buffers that are held."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -107,8 +107,9 @@ class HeldList(wiring.Component):
     some : Out(1)
         There is one.
     oldest, bits : Out
-        The oldest; of each buffer whether it is held.  Of what leaves they know a cycle later: so long the search
-        takes.
+        The oldest; of each buffer whether it is held.  Of what leaves the oldest knows two cycles later, the bits one:
+        so long the search and the move take.  Nothing leaves in the two cycles behind one that does, nor is that
+        one held again.
     """
 
     def __init__(self, depth: int):
@@ -129,12 +130,15 @@ class HeldList(wiring.Component):
         bits = Signal(depth)
         # From the place on that leaves, all move down by one; what is held comes to all behind them, be it held or not.
         at, leaves, left = Signal(depth), Signal(), Signal.like(self.left)
-        m.d.sync += [leaves.eq(self.leaves), left.eq(self.left)]
+        moves, moving, after = Signal(depth), Signal(), Signal(depth)
+        m.d.sync += [leaves.eq(self.leaves), left.eq(self.left), moving.eq(leaves)]
         m.d.comb += at.eq(Cat(used[i] & (places[i] == left) for i in range(depth)))
-        moves = Cat(leaves & before(at, i + 1) for i in range(depth))
-        after = Signal(depth)
+        m.d.sync += moves.eq(Cat(leaves & before(at, i + 1) for i in range(depth)))
+        fewer = leaves | moving
+        padded = Cat(used, Const(0, 2))
+        one, two = (Mux(fewer, padded[i + 1], padded[i]) for i in range(2))
         m.d.comb += [
-            after.eq(Mux(leaves, used >> 1, used)),
+            after.eq(Mux(moving, used >> 1, used)),
             self.oldest.eq(places[0]),
             self.some.eq(some),
             self.bits.eq(bits),
@@ -144,7 +148,7 @@ class HeldList(wiring.Component):
             m.d.sync += place.eq(Mux(after[i], Mux(moves[i], behind, place), self.held))
         m.d.sync += [
             used.eq(Mux(self.holds, Cat(1, after), after)),
-            some.eq(Mux(self.leaves, Mux(self.holds, after[0], after[1] if depth > 1 else 0), self.holds | after[0])),
+            some.eq(Mux(self.leaves, Mux(self.holds, one, two), self.holds | one)),
             bits.eq((bits & ~Mux(leaves, 1 << left, 0)) | Mux(self.holds, 1 << self.held, 0)),
         ]
         return m

@@ -13,7 +13,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import STAMP_BITS, WAYS
-from .steps import RelayPhase
+from .steps import RelayPhase, counted
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -37,7 +37,7 @@ def add_records(u: "JobUnit") -> None:
     chained = Signal(of.uid_bits)  # of the message before
     u.chained, u.chaining = chained, Signal()
     u.evicted, u.direct, number = Signal(of.record_bits), Signal(), Signal(of.record_bits)
-    owners = u.words("owners", of.owner, of.buffers, "launched", "oldest", "moving")
+    owners = u.words("owners", of.owner, of.buffers, "launched", "oldest")
     u.owners = owners
     m.d.comb += [
         u.direct.eq(u.doing(*_NUMBERED) | u.phases[RelayPhase.STORE]),
@@ -122,8 +122,9 @@ def add_records(u: "JobUnit") -> None:
         m.d.sync += hits.eq(hit)
     else:
         m.d.comb += hits.eq(hit)
+    domain = m.d.sync if early else m.d.comb
     for way in range(WAYS):
-        m.d.comb += ways[way].eq(Mux(u.direct, number[:way_bits] == way, hits[way]))
+        domain += ways[way].eq(Mux(u.direct, number[:way_bits] == way, hit[way]))
     u.entry, u.status_now, u.found = Signal(of.record), Signal(of.status), Signal()
     u.has_way, free_way, free, way = Signal(), Signal(way_bits), Signal(WAYS), Signal(way_bits)
     m.d.comb += free.eq(~Cat(state.valid for _, state in words))
@@ -162,17 +163,15 @@ def add_records(u: "JobUnit") -> None:
         owing.eq(Mux(fills, u.was_owing, u.facts.owed)),
     ]
     no_more = writes & owing & ~u.stays
-    with m.If(u.makes | u.ends):
-        m.d.sync += u.known.eq(u.known + Mux(u.makes, 1, -1))
-    with m.If(u.states[RecordState.OWED] ^ no_more):
-        m.d.sync += u.owing.eq(u.owing + Mux(no_more, -1, 1))
+    counted(m, u.known, u.known_some, u.makes, u.ends)
+    becomes = u.states[RecordState.OWED]
+    counted(m, u.owing, u.owes_some, becomes & ~no_more, no_more & ~becomes)
 
     # Its buffer.
     moving, given = u.hop.now, Signal(of.buffer_bits)
     m.d.comb += [
         owners.launched_addr.eq(u.launched.number),
         owners.oldest_addr.eq(u.held.oldest),
-        owners.moving_addr.eq(moving.number),
         owners.write_en.eq(u.disowns | u.takes_buffer),
         owners.write_addr.eq(Mux(u.takes_buffer, u.free_buffers.oldest, u.buffer)),
         owners.write.valid.eq(u.takes_buffer),
@@ -198,14 +197,18 @@ def add_records(u: "JobUnit") -> None:
     with m.If(resends):
         m.d.comb += u.change(RecordState.SENT)
     # What has been sent is held, unless it has no record any more.
-    ends = u.hop.ends & u.hop.buffered
+    ends, lost = u.hop.ends & u.hop.buffered, Signal()
+    with m.If(stops):
+        m.d.sync += lost.eq(1)
+    with m.Elif(u.hop.idle):
+        m.d.sync += lost.eq(0)
     m.d.comb += [
-        u.hop_holds.eq(ends & owners.moving.valid),
+        u.hop_holds.eq(ends & ~lost),
         # It is taken from a record that ends in this cycle: it is put to the list, and leaves it at once.
         stops.eq(ceases & (u.status_now.buffer == moving.number)),
         u.held.holds.eq(u.hop_holds | u.holds),
         u.held.held.eq(Mux(u.hop.idle, u.launched.number, moving.number)),
-        u.free_buffers.ends.eq(ends & ~(owners.moving.valid & ~stops)),
+        u.free_buffers.ends.eq(ends & (lost | stops)),
         u.free_buffers.ended.eq(moving.number),
     ]
     # Since when it is held; whether it has been held since it came.

@@ -126,7 +126,7 @@ class Relay(ServiceUnit):
             & u.control_in.empty
             & u.data_in.empty
             & u.post.idle
-            & ~u.live.any()
+            & ~u.live_some
             & (u.free_cells.count == u.of.cells)
             & u.sending.empty
             & u.telling.empty

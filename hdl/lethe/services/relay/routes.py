@@ -25,7 +25,6 @@ def add_routes(u: "JobUnit") -> None:
     m.submodules.ups = ups = Ram(of.node_bits, deep)
     m.submodules.downs = downs = Ram(of.down, deep)
     m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
-    m.submodules.related = related = Words(1, deep, ("walk",))
     u.routes = Signal()  # a route is written, in the other bank
     word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
     at = Cat(word.target[:bits], ~u.bank)
@@ -40,10 +39,16 @@ def add_routes(u: "JobUnit") -> None:
         m.d.comb += [
             ram.write_en.eq(u.routes), ram.write_addr.eq(at), Value.cast(ram.write_data).eq(value),
         ]  # fmt: skip
-    m.d.comb += [
-        related.write_en.eq(u.routes), related.write_addr.eq(at), related.write.eq(relation.any()),
-        related.walk_addr.eq(Cat(u.walk_row[:bits], u.bank)),
-    ]  # fmt: skip
+    # Whether the row of a walk has a relation, in each bank: that of the next row is read ahead.
+    related, row = Signal(2), u.walk_row[:bits]
+    for bank in range(2):
+        words = Words(1, 1 << bits, ("here", "ahead"))
+        m.submodules[f"related{bank}"] = words
+        m.d.comb += [
+            words.write_en.eq(u.routes & (u.bank != bank)), words.write_addr.eq(word.target[:bits]),
+            words.write.eq(relation.any()), words.here_addr.eq(row), words.ahead_addr.eq(row + 1),
+        ]  # fmt: skip
+        m.d.sync += related[bank].eq(Mux(u.walk_goes_on, words.ahead, words.here))
 
     # Up and down: those of what was heard, but for long jobs.
     up_node, down_node, down_bank = Signal(of.node_bits), Signal(of.node_bits), Signal()
@@ -88,7 +93,7 @@ def add_routes(u: "JobUnit") -> None:
     with m.Switch(u.walk):
         for rows, used in (
             (WalkRows.SLOTS, u.lives.walk), (WalkRows.RECORDS, u.valid.walk),
-            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, related.walk),
+            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
         ):  # fmt: skip
             with m.Case(rows):
                 m.d.comb += u.used.eq(used)

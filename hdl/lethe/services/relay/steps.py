@@ -3,11 +3,12 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum
 
 __all__ = [
-    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "is_below", "is_newer", "one_of",
+    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "counted", "is_below", "is_newer",
+    "one_of",
 ]  # fmt: skip
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
@@ -44,6 +45,20 @@ def one_of(otherwise, *choices: tuple) -> Value:
     """The word of the one condition that is met; if none is, ``otherwise``, which may come late."""
     none = ~Cat(condition for condition, _ in choices).any()
     return reduce(or_, (Mux(condition, word, 0) for condition, word in choices), Mux(none, otherwise, 0))
+
+
+def counted(m: Module, count: Signal, some: Signal | None, more: Value, fewer: Value) -> None:
+    """A count of what steps make one more or one fewer, a cycle late; and at once whether it is not 0."""
+    more_late, fewer_late = Signal(), Signal()
+    m.d.sync += [more_late.eq(more), fewer_late.eq(fewer)]
+    with m.If(more_late | fewer_late):
+        m.d.sync += count.eq(count + Mux(more_late, 1, -1))
+    if some is None:
+        return
+    with m.If(more):
+        m.d.sync += some.eq(1)
+    with m.Elif(fewer):
+        m.d.sync += some.eq(count != 1)
 
 
 def is_below(uid, mark) -> Value:

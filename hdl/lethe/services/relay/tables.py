@@ -2,14 +2,13 @@
 
 import typing
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 
 from lethe.lib.memory import Ram
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
-from .layouts import Of
-from .steps import RelayPhase, one_of
+from .steps import RelayPhase, counted, one_of
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -53,6 +52,7 @@ def add_tables(u: "JobUnit") -> None:
     ]  # fmt: skip
     u.to, u.from_, u.dead = to.read_data, from_.read_data, dead.read_data
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
+    renews = u.under[RelayJob.DATA] & u.facts.renews
     m.d.comb += [
         to_word.last.eq(Mux(given, u.next_uid, row.last)),
         to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(given & ~row.live.any(), kept_slot, row.head))),
@@ -60,14 +60,15 @@ def add_tables(u: "JobUnit") -> None:
         to_word.live.eq(row.live + given - u.frees_head),
         to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
         from_word.known.eq(1),  # of a source that is hungry, too
-        from_word.incarnation.eq(Mux(u.renews, u.heard.incarnation, mine.incarnation)),
-        from_word.mark.eq(Mux(u.renews, of.none, mine.mark)),
-        from_word.slot.eq(Mux(u.renews, 0, mine.slot)),
+        from_word.incarnation.eq(Mux(renews, u.heard.incarnation, mine.incarnation)),
+        from_word.mark.eq(Mux(renews, of.none, mine.mark)),
+        from_word.slot.eq(Mux(renews, 0, mine.slot)),
         from_word.hungry.eq((mine.hungry | u.starves) & ~u.feeds),
     ]
-    with m.If(u.marks):
+    # What is written, if it is: by what is known before the step, and where other jobs than data in write, as it was.
+    with m.If(u.under[RelayJob.DATA] & u.facts.judges & u.facts.turn & u.free_cells.some):
         m.d.comb += [from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot)]
-    with m.If(u.releases):
+    with m.If(u.phases[RelayPhase.RELEASE]):
         m.d.comb += [from_word.mark.eq(u.parked_cell.uid), from_word.slot.eq(u.parked_cell.slot)]
 
     # By slot.
@@ -94,8 +95,8 @@ def add_tables(u: "JobUnit") -> None:
             *(slots.write_data[name].eq(u.host.kept[name]) for name in u.host.kept.shape().members),
             slots.write_data.uid.eq(u.next_uid), slots.write_data.prev.eq(row.last),
         ]  # fmt: skip
-    u.lives = u.words("lives", 1, of.slots, "walk", "row", "moving")
-    u.waiting = u.words("waiting", 1, of.slots, "slot")
+    u.lives = u.words("lives", 1, of.slots, "walk", "row")
+    u.waiting = u.words("waiting", 1, of.slots, "named", "first", "next")
     u.was_sent = u.words("was_sent", 1, of.slots, "row")
     generations = u.words("generations", of.system.format.generation_bits, of.slots, "head", "host")
     followers = u.words("followers", of.slot_bits, of.slots, "head")
@@ -106,11 +107,11 @@ def add_tables(u: "JobUnit") -> None:
     m.d.comb += [
         u.lives.walk_addr.eq(u.walk_row),
         u.lives.row_addr.eq(near_row),
-        u.lives.moving_addr.eq(moving.number),
         u.lives.write_en.eq(given | u.frees_head),
         u.lives.write_addr.eq(Mux(given, u.host.kept_slot, head)),
         u.lives.write.eq(given),
-        u.waiting.slot_addr.eq(u.waiting_slot),
+        u.waiting.first_addr.eq(head),
+        u.waiting.next_addr.eq(followers.head),
         u.was_sent.row_addr.eq(near_row),
         generations.head_addr.eq(head),
         generations.host_addr.eq(u.host.kept_slot),
@@ -127,19 +128,21 @@ def add_tables(u: "JobUnit") -> None:
         endings.write.tag.eq(u.host.kept_tag),
         endings.write.uid.eq(u.next_uid),
     ]
-    m.d.comb += u.next_head.eq(followers.head)
+    m.d.sync += u.next_head.eq(followers.head)  # of a head that is known in the cycle before the step
     u.ending, u.host_generation = endings.head, generations.host
 
     # A slot waits: a new one, the first of a stream, or the one that was asked for.  One that is launched does no more.
-    m.d.comb += u.waiting_slot.eq(
-        Mux(
-            u.under[RelayJob.GIVEN],
-            kept_slot,
-            Mux(u.kinds.requested_own, u.heard.slot, Mux(u.frees, u.next_head, head)),
-        )
-    )
+    # Whether it does already is known in the cycle before the step, of each that it may be.
+    named, of_given, waits = Signal(of.slot_bits), u.under[RelayJob.GIVEN], Signal(3)
+    by_name = of_given | u.kinds.requested_own
+    m.d.comb += [
+        named.eq(Mux(of_given, kept_slot, u.heard.slot)),
+        u.waiting.named_addr.eq(named),
+        u.waiting_slot.eq(Mux(by_name, named, Mux(u.frees, u.next_head, head))),
+    ]
+    m.d.sync += waits.eq(Cat(u.waiting.named, u.waiting.first, u.waiting.next))
     launches = u.at(RelayJob.LAUNCH) & ~u.launched.buffered
-    pushes = u.slot_waits & ~u.waiting.slot
+    pushes = u.slot_waits & ~Mux(by_name, waits[0], Mux(u.frees, waits[2], waits[1]))
     m.d.comb += [
         u.waiting.write_en.eq(pushes | launches),
         u.waiting.write_addr.eq(Mux(launches, u.slot_row, u.waiting_slot)),
@@ -152,13 +155,19 @@ def add_tables(u: "JobUnit") -> None:
         u.sending.i.payload.number.eq(Mux(u.slot_waits, u.waiting_slot, Mux(u.sends_held, u.resent, u.data_buffer))),
     ]
     # A message ends, and its slot is free unless the transfer reads it.
-    reads = ~u.hop.idle & (moving.of == Of.SLOT)
-    ended = u.completions.ended
-    freed = u.frees_head & (head == moving.number)
+    # No slot is freed in the first cycle of a transfer, in which ``slotted`` is that of the one before.
+    reads, ended, gone = ~u.hop.idle & u.hop.slotted, u.completions.ended, Signal()
+    same = Signal()  # the head of the stream is on its way: known before the step
+    m.d.sync += same.eq(head == moving.number)
+    freed = u.frees_head & reads & same
+    with m.If(freed):
+        m.d.sync += gone.eq(1)
+    with m.Elif(u.hop.idle):
+        m.d.sync += gone.eq(0)
     m.d.comb += [
-        u.free_slots.gives.eq(u.frees_head & ~(reads & (head == moving.number))),
+        u.free_slots.gives.eq(u.frees_head & ~(reads & same)),
         u.free_slots.given.eq(head),
-        u.free_slots.ends.eq(u.hop.ends & (moving.of == Of.SLOT) & (~u.lives.moving | freed)),
+        u.free_slots.ends.eq(u.hop.ends & u.hop.slotted & (gone | freed)),
         u.free_slots.ended.eq(moving.number),
     ]
     with m.If(u.frees_head):
@@ -170,8 +179,7 @@ def add_tables(u: "JobUnit") -> None:
             ended.status.eq(Mux(u.under[RelayJob.CONTROL], Status.ACCEPTED, Status.UNKNOWN)),
             ended.cause.eq(Mux(u.under[RelayJob.CONTROL], Cause.NONE, Cause.SILENT)),
         ]  # fmt: skip
-    with m.If(given | u.frees_head):
-        m.d.sync += u.live.eq(u.live + Mux(given, 1, -1))
+    counted(m, u.live, u.live_some, given, u.frees_head)
 
     m.d.comb += u.given_cell.eq(
         Mux(
@@ -210,5 +218,4 @@ def add_tables(u: "JobUnit") -> None:
         u.hungry.i.valid.eq(u.starves & ~mine.hungry),
         u.hungry.i.payload.eq(u.from_node),
     ]
-    with m.If(u.parks | u.unparks):
-        m.d.sync += u.parked.eq(u.parked + Mux(u.parks, 1, -1))
+    counted(m, u.parked, None, u.parks, u.unparks)

@@ -103,11 +103,14 @@ class JobUnit(Intents):
         self.refused_generation = Signal(of.system.format.generation_bits)
         self.clock = Signal(STAMP_SHIFT + STAMP_BITS)
         self.now = self.clock[STAMP_SHIFT:]
+        #: Whether these counts are not 0; the counts know a cycle later, in time for the next step.
+        self.live_some, self.known_some, self.owes_some = Signal(), Signal(), Signal()
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
         self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
         self.tide, self.is_told, self.links = Signal(TIDE_BITS), Signal(), Signal()
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
+        self.walk_goes_on = Signal()  # to the next row
         self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
         self.cancelling, self.cancel_name = Signal(), Signal(of.row_bits)

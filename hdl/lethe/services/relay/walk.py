@@ -15,7 +15,7 @@ def add_walk(u: JobUnit) -> None:
     """When a walk is under way, its steps, and those of the tree."""
     m = u.m
     wanted = u.notice_wanted | u.pulled.any()
-    begins, passes, stopped, goes_on = Signal(), Signal(), Signal(), Signal()
+    begins, passes, stopped, goes_on = Signal(), Signal(), Signal(), u.walk_goes_on
     first = WalkRows.NODES if u.system.relay.radix else WalkRows.SLOTS
     m.d.comb += [
         begins.eq(wanted & ~u.walking & ~u.doing(RelayJob.TREE) & ~u.above.tree.valid),
@@ -27,7 +27,7 @@ def add_walk(u: JobUnit) -> None:
     with m.If(begins):
         m.d.sync += [
             u.walking.eq(1), u.for_notice.eq(u.notice_wanted), u.notice_wanted.eq(0), u.asking.eq(u.pulled),
-            u.walk.eq(Mux(u.notice_wanted, first, WalkRows.SLOTS)), u.walk_row.eq(0),
+            u.walk.eq(Mux(u.notice_wanted, first, WalkRows.SLOTS)),
         ]  # fmt: skip
     _tree(u, stopped)
     _next_row(u, goes_on)
@@ -81,7 +81,9 @@ def _row(u: JobUnit) -> None:
 def _tree(u: JobUnit, stopped) -> None:
     """A route is written, or a death told of."""
     m, word = u.m, u.tree_word
-    with m.If(u.at(RelayJob.TREE) & (word.target < u.of.nodes)):
+    sound, other = Signal(), Signal()  # known before the step
+    m.d.sync += [sound.eq(word.target < u.of.nodes), other.eq(word.target != u.node)]
+    with m.If(u.at(RelayJob.TREE) & sound):
         with m.If((u.walking & u.for_notice) | u.notice_wanted):
             m.d.sync += u.for_all.eq(1)
         with m.If(~word.code):
@@ -89,10 +91,10 @@ def _tree(u: JobUnit, stopped) -> None:
         with m.Else():
             m.d.comb += u.notices.eq(1)
             m.d.sync += [u.bank.eq(~u.bank), u.noticed.eq(1), u.depth.eq(word.depth)]
-            with m.If(word.target != u.node):
+            with m.If(other):
                 m.d.comb += [u.kills.eq(1), stopped.eq(u.walking & u.for_notice)]
                 with m.If(word.promoted):
                     m.d.sync += u.for_all.eq(1)
                 with m.If(u.for_notice):
-                    m.d.sync += u.walking.eq(0)
+                    m.d.sync += [u.walking.eq(0), u.walk_row.eq(0)]  # where the next begins
                 m.d.sync += [u.notice_wanted.eq(1), u.cancel_walk.eq(1), u.cancel_row.eq(0)]

@@ -57,9 +57,9 @@ def _host(u: JobUnit) -> None:
     m, of, offered = u.m, u.of, u.above.send.payload
     waits, still = Signal(), Signal()
     u.host_cause = cause = Signal(Cause)
-    bad = offered.destination == u.node
-    if of.nodes < 1 << 16:
-        bad = bad | (offered.destination >= of.nodes)
+    # That of the cycle in which the job began, or it is not taken.
+    bad, named = Signal(), u.host_target
+    m.d.sync += bad.eq((named == u.node) | (named >= of.nodes if of.nodes < 1 << 16 else 0))
     full, never, refused = Signal(), Signal(), Signal()
     for why, stops in (
         (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.live >= u.system.relay_window), (Cause.SILENT, u.dead),
@@ -125,10 +125,11 @@ def _cancel(u: JobUnit) -> None:
 def _look(u: JobUnit) -> None:
     """A slot and a record are looked at; in a further step what is held too long goes, if no record has ended."""
     m, of = u.m, u.of
-    some = u.live.any() | u.known.any() | u.held.some
+    some = u.live_some | u.known_some | u.held.some
+    # Nobody asks while a job is under way: as of its first cycle it is not wanted any more.
     with m.If(u.ready & (u.clock[:6] == 0) & some):
         m.d.sync += u.look_wanted.eq(1)
-    with m.If(u.starts(RelayJob.LOOK)):
+    with m.Elif(u.begun & u.under[RelayJob.LOOK]):
         m.d.sync += u.look_wanted.eq(0)
     with m.If(u.at(RelayJob.LOOK)):
         m.d.sync += u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1))

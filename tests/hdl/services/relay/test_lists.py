@@ -45,23 +45,24 @@ def test_what_is_free_is_taken_in_its_order(depth):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 16])
 def test_any_that_is_held_can_leave(depth):
-    """In the cycle in which another comes, too; the oldest is shown, a cycle after one has left."""
+    """In the cycle in which another comes, too; the oldest is shown, two cycles after one has left."""
     held, chance = HeldList(depth), random.Random(depth)
 
     async def test(ctx):
-        there, shown, gone = [], [], []
+        there, shown, marked, gone, before = [], [], [], [], []
         for cycle in range(800):
             assert ctx.get(held.some) == bool(there), cycle
             assert not shown or ctx.get(held.oldest) == shown[0], cycle
-            assert ctx.get(held.bits) == sum(1 << number for number in shown), cycle
-            leaves = bool(there) and chance.random() < 0.4
-            others = [number for number in range(depth) if number not in there]
+            assert ctx.get(held.bits) == sum(1 << number for number in marked), cycle
+            leaves = bool(there) and not (gone or before) and chance.random() < 0.6
+            others = [number for number in range(depth) if number not in there + gone + before]
             holds = bool(others) and chance.random() < 0.4
             left, comes = chance.choice(there or [0]), chance.choice(others or [0])
             if leaves:
                 there.remove(left)
-            shown = [number for number in shown if number not in gone] + [comes] * holds
-            there, gone = there + [comes] * holds, [left] * leaves
+            shown = [number for number in shown if number not in before] + [comes] * holds
+            marked = [number for number in marked if number not in gone] + [comes] * holds
+            there, gone, before = there + [comes] * holds, [left] * leaves, gone
             for signal, value in (
                 (held.leaves, leaves), (held.left, left), (held.holds, holds), (held.held, comes),
             ):  # fmt: skip
