@@ -104,32 +104,33 @@ def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> None:
     """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone."""
     m, facts = u.m, u.facts
     free, needed, evicts, stores = u.free_buffers.some, Signal(), Signal(), Signal()
-    some, known, owing, through = Signal(), Signal(), Signal(), Signal()
+    some, known, owing, through, takes = Signal(), Signal(), Signal(), Signal(), Signal()
     m.d.comb += [
         needed.eq(passes & ~facts.acked & ~u.has_data),
         evicts.eq(needed & facts.place & ~free & u.held.some),
         stores.eq((needed & (~facts.place | free | ~u.held.some)) | stored),
-        some.eq(facts.place | stored),
+        some.eq(facts.place | stored),  # behind an eviction a buffer is free
+        takes.eq(free & (stored | (needed & facts.place))),
         known.eq(Mux(stored, a.found, u.found)),
         owing.eq(Mux(stored, a.owing, facts.owed)),
         through.eq(u.at_once & (free | ~some)),
         u.evicts.eq(stored),
         u.place_filled.eq(Mux(stored, a.place, u.place)),
         u.was_owing.eq(owing),
-        u.takes_buffer.eq(stores & some & free),
-        u.owes.eq(stores & some & ~free),
-        u.untracked.eq(stores & ~some),
+        u.takes_buffer.eq(takes),
+        u.owes.eq(needed & facts.place & ~free & ~u.held.some),
+        u.untracked.eq(needed & ~facts.place),
         u.sent_stored.eq(some),
         a.stores_now.eq(some & free),
         a.through.eq(stores & through),
-        a.to_buffer.eq(stores & some & free & ~u.at_once),
+        a.to_buffer.eq(takes & ~u.at_once),
     ]
-    with m.If(stores & some):
+    with m.If(takes | u.owes):
         m.d.comb += [u.fills.eq(1), u.makes.eq(~known)]
-        with m.If(free):
-            m.d.comb += u.states[RecordState.SENT].eq(1)
-        with m.Else():
-            m.d.comb += u.states[RecordState.OWED].eq(1)
+    with m.If(takes):
+        m.d.comb += u.states[RecordState.SENT].eq(1)
+    with m.If(u.owes):
+        m.d.comb += u.states[RecordState.OWED].eq(1)
     with m.If(passes & facts.acked):
         m.d.comb += u.tells_up.eq(1)
     with m.If(passes & ~facts.acked & u.has_data):
@@ -156,7 +157,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     m.d.comb += beats.eq(Mux(flits > of.header_beats, flits - of.header_beats, 0))
     m.d.sync += [a.beats.eq(beats), a.bare.eq(beats == 0)]  # for a step, three cycles after the datagram is there
     m.d.comb += [
-        streams.eq(u.busy & u.phases[RelayPhase.STREAM]),  # which are those of data in
+        streams.eq(~u.rests & u.phases[RelayPhase.STREAM]),  # which are those of data in
         u.data_in.rest.eq(streams & a.some_left & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
         last.eq(streams & deliver.valid & a.one_left & ~through),

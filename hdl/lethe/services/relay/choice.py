@@ -59,18 +59,17 @@ def add_choice(u: "JobUnit") -> None:
     # A hop that has ended is taken at once.
     ends = Signal()
     m.d.comb += ends.eq(completion.valid & u.ended_mine)
-    noticed = u.noticed
     asks = {
-        RelayJob.CONTROL: noticed & u.control_in.full,
-        RelayJob.DATA: noticed & u.data_in.full,
-        RelayJob.LAUNCH: noticed & launch.valid & u.hop.idle & ~u.host.holds_send,
-        RelayJob.TELL: noticed & u.telling.o.valid & u.control.idle,
-        RelayJob.HOST: noticed & u.host.offers & ~u.host_waits & ~above.quiesce & ~u.completions.owes,
-        RelayJob.GIVEN: noticed & u.host.stored,
-        RelayJob.FEED: noticed & u.free_cells.some & u.hungry.o.valid & u.room,
-        RelayJob.CANCEL: noticed & u.cancel_walk & ~u.cancelling,
-        RelayJob.OWED: noticed & u.owes_some & (u.free_buffers.some | u.held.some) & u.room,
-        RelayJob.LOOK: noticed & u.look_wanted & u.room,
+        RelayJob.CONTROL: u.control_in.full,
+        RelayJob.DATA: u.data_in.full,
+        RelayJob.LAUNCH: launch.valid & ~u.hop.moves & ~u.host.holds_send,
+        RelayJob.TELL: u.telling.o.valid & u.control.idle,
+        RelayJob.HOST: u.host.offers & ~u.host_waits & ~above.quiesce & ~u.completions.owes,
+        RelayJob.GIVEN: u.host.stored,
+        RelayJob.FEED: u.free_cells.some & u.hungry.o.valid & u.room,
+        RelayJob.CANCEL: u.cancel_walk & ~u.cancelling,
+        RelayJob.OWED: u.owes_some & (u.free_buffers.some | u.held.some) & u.room,
+        RelayJob.LOOK: u.look_wanted & u.room,
         RelayJob.WALK: u.walking & u.room & ~above.tree.valid,  # if the row is used
         RelayJob.TREE: above.tree.valid,
     }  # fmt: skip
@@ -85,10 +84,15 @@ def add_choice(u: "JobUnit") -> None:
         job = Cat(u.under.values())
         m.d.sync += later.eq(Cat(Const(0, 1), *(job[:i].any() for i in range(1, len(jobs)))))
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
-    u.begins, u.may_begin, u.chosen = Signal(), Signal(), dict(zip(jobs, first, strict=True))
+    # Before the first notice there is no other than that which may bring it.
+    noticed, tree = u.noticed, above.tree.valid
+    some = others.any() | (u.used & asked[jobs.index(RelayJob.WALK)])
+    u.begins, u.may_begin = Signal(), Signal()
+    u.chosen = {job: noticed & bit for job, bit in zip(jobs, first, strict=True)}
+    u.chosen[RelayJob.TREE] = Mux(noticed, first[-1], tree)
     m.d.comb += [
         u.may_begin.eq(u.ready),
-        u.begins.eq(u.may_begin & ~u.busy & (others.any() | (u.used & asked[jobs.index(RelayJob.WALK)]))),
+        u.begins.eq(u.may_begin & u.rests & Mux(noticed, some, tree)),
         u.completions.takes_below.eq(ends),
         # What a queue shows stays until the job acts: nothing looks at it in between.
         u.telling.o.ready.eq(u.at(RelayJob.TELL)),
@@ -131,8 +135,15 @@ def add_choice(u: "JobUnit") -> None:
     # The count to the next step begins with a step, and with each beat, which may be the last.
     u.over = Signal()  # the job is
     u.searches = Signal()  # the next step is that of a search
+    # If there is a further one, which is known late, it is one: by what is known before.
+    long, released, facts = Signal(), u.phases[RelayPhase.RELEASE], u.facts
+    judges = stream | (facts.judges & u.kinds.data_here & ~u.phases[RelayPhase.CLEAR])
+    m.d.comb += long.eq(
+        (u.under[RelayJob.DATA] & Mux(released, ~facts.parked_one, facts.parked & judges))
+        | (u.under[RelayJob.CONTROL] & u.kinds.link_here)
+    )
     with m.If(u.step | stream | ~u.count.any()):
-        m.d.sync += u.count.eq(Mux(u.searches, of.cells + SEARCH, STEP) - 1)
+        m.d.sync += u.count.eq(Mux(long, of.cells + SEARCH, STEP) - 1)
     with m.Else():
         m.d.sync += u.count.eq(u.count - 1)
     # Which job it is is known in its first cycle.
@@ -141,7 +152,7 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += u.count.eq(SHORT - 1)
     with m.Elif(begun & u.doing(*_LONG)):
         m.d.sync += u.count.eq(LONG - 2)
-    m.d.sync += u.busy.eq(Mux(u.busy, ~u.over, u.begins))
+    m.d.sync += [u.busy.eq(Mux(u.rests, u.begins, ~u.over)), u.rests.eq(~Mux(u.rests, u.begins, ~u.over))]
     with m.If(u.acts | u.stream_goes_on):
         m.d.sync += [phase.eq(u.then[name]) for name, phase in u.phases.items()]
     m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])

@@ -91,6 +91,8 @@ class HopData(wiring.Component):
     gives, given : In
         A message, while idle.
     idle : Out(1)
+    moves : Out(1)
+        Not idle; a register of its own, since that of ``idle`` drives many.
     now : Out
         The message that is on its way.
     begins, ends : Out(1)
@@ -117,7 +119,7 @@ class HopData(wiring.Component):
         checks = {"halted": In(1), "wrong": Out(1)} if of.checks else {}
         super().__init__(
             {
-                "gives": In(1), "given": In(of.hop), "idle": Out(1), "now": Out(of.hop),
+                "gives": In(1), "given": In(of.hop), "idle": Out(1), "moves": Out(1), "now": Out(of.hop),
                 "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1), "slotted": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
@@ -191,7 +193,7 @@ class HopData(wiring.Component):
             m.d.sync += [left.eq(left - 1)]
             m.d.sync += [final_coming.eq(coming_shown & (left == 2)), final_read.eq(read_shown & (left == 2))]
         with m.If(self.ends):
-            m.d.sync += [header_shown.eq(0), coming_shown.eq(0), read_shown.eq(0), idle.eq(1)]
+            m.d.sync += [header_shown.eq(0), coming_shown.eq(0), read_shown.eq(0), idle.eq(1), self.moves.eq(0)]
             m.d.sync += [final_header.eq(0), final_coming.eq(0), final_read.eq(0)]
         m.d.sync += [
             # Since before the header.
@@ -207,7 +209,7 @@ class HopData(wiring.Component):
         m.d.comb += beats.eq(of.payload_flits(self.given.length))
         with m.If(self.gives):
             m.d.sync += [
-                record_shown.eq(1), idle.eq(0), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
+                record_shown.eq(1), idle.eq(0), self.moves.eq(1), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
             ]  # fmt: skip
         # What is offered may be taken before it is known that it is given.
         with m.If(idle):

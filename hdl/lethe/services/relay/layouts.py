@@ -109,11 +109,11 @@ class RelayLayouts:
 
     @cached_property
     def slot(self) -> data.StructLayout:
-        """A message of this node."""
+        """A message of this node, but for its stamp."""
         return data.StructLayout(
             {
                 "target": self.node_bits, "cls": 3, "length": self.length_bits, "uid": self.uid_bits,
-                "prev": self.uid_bits, "stamp": STAMP_BITS,
+                "prev": self.uid_bits,
             }
         )  # fmt: skip
 

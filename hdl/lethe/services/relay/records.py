@@ -122,9 +122,10 @@ def add_records(u: "JobUnit") -> None:
         m.d.sync += hits.eq(hit)
     else:
         m.d.comb += hits.eq(hit)
+    picked, searched = Signal(WAYS), Signal()
     domain = m.d.sync if early else m.d.comb
-    for way in range(WAYS):
-        domain += ways[way].eq(Mux(u.direct, number[:way_bits] == way, hit[way]))
+    domain += [picked.eq(Mux(u.direct, 1 << number[:way_bits], 0)), searched.eq(~u.direct)]
+    m.d.comb += ways.eq(picked | Mux(searched, hits, 0))
     u.entry, u.status_now, u.found = Signal(of.record), Signal(of.status), Signal()
     u.has_way, free_way, free, way = Signal(), Signal(way_bits), Signal(WAYS), Signal(way_bits)
     m.d.comb += free.eq(~Cat(state.valid for _, state in words))
@@ -133,12 +134,17 @@ def add_records(u: "JobUnit") -> None:
         chosen = chosen | Mux(this, Cat(word, state), 0)
     # Whether it has data, and whether these are held, of each way before one is chosen.
     states = data_.View(of.status, Cat(chosen)[-of.status.size :]).state
+    # (What is shown early is looked for early; a buffer that is held in that cycle counts.)
+    now_held = [u.held.bits.bit_select(state.buffer, 1) for _, state in compared]
+    now_moves = [u.hop.now.number == state.buffer for _, state in compared]
+    if early:
+        held_before, moved = Signal(WAYS), Signal(WAYS)
+        m.d.sync += [
+            held_before.eq(Cat(now_held) | Mux(u.hop_holds, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
+        ]  # fmt: skip
+        now_held, now_moves = held_before, moved
     held, moves = (
-        (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any()
-        for ones in (
-            [u.held.bits.bit_select(state.buffer, 1) for _, state in words],
-            [u.hop.now.number == state.buffer for _, state in words],
-        )
+        (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any() for ones in (now_held, now_moves)
     )
     m.d.sync += [
         u.has_data.eq((Cat(data) & ways).any()),
@@ -151,8 +157,10 @@ def add_records(u: "JobUnit") -> None:
         u.has_way.eq(free.any()), free_way.eq(lowest_of(free)[1]),
     ]  # fmt: skip
     # The record, or the one that is to be made.
+    direct_late = Signal()
+    m.d.sync += direct_late.eq(u.direct)
     m.d.comb += [
-        u.place.eq(Cat(Mux(u.found | u.direct, way, free_way), near)),
+        u.place.eq(Cat(Mux(u.found | direct_late, way, free_way), near)),
     ]
     now, owing = u.status_now, Signal()
     m.d.comb += [

@@ -35,10 +35,13 @@ class Relay(ServiceUnit):
     def serve(self, m: Module) -> ServiceTrace:
         of = RelayLayouts(self.system, self.port)
         u = JobUnit(m, of, self)
-        walk, walked = Signal(range(of.initial)), Signal()
-        m.d.comb += [u.ready.eq(walked & self.below.ready), u.clear.eq(~walked), u.clear_addr.eq(walk)]
-        with m.If(~walked):
-            m.d.sync += [walk.eq(walk + 1), walked.eq(walk == of.initial - 1)]
+        # That it walks is a bit beside that it has walked: it drives many.
+        walk, walked, walks = Signal(range(of.initial)), Signal(), Signal(init=1)
+        m.d.comb += [u.ready.eq(walked & self.below.ready), u.clear.eq(walks), u.clear_addr.eq(walk)]
+        with m.If(walks):
+            m.d.sync += [
+                walk.eq(walk + 1), walked.eq(walk == of.initial - 1), walks.eq(walk != of.initial - 1),
+            ]  # fmt: skip
         add_control(u)
         add_data(u)
         add_work(u)
@@ -63,12 +66,12 @@ class Relay(ServiceUnit):
         sends = u.busy & u.doing(RelayJob.DATA, RelayJob.LAUNCH)
         m.d.comb += [
             u.completions.mine.eq(u.ended_mine),
-            u.at_once.eq(hop.idle & ~host.holds_send & u.sending.empty & below.send.ready),
+            u.at_once.eq(~hop.moves & ~host.holds_send & u.sending.empty & below.send.ready),
             hop.gives.eq(u.sends),
             hop.given.eq(u.sent),
             hop.given.hop.eq(u.down.hop),
             hop.given.header.eq(u.out),
-            host.clear_to_pass.eq(u.ready & hop.idle & ~u.sending.o.valid & ~sends),
+            host.clear_to_pass.eq(u.ready & ~hop.moves & ~u.sending.o.valid & ~sends),
             hop.send.ready.eq(below.send.ready),
             hop.send_data.ready.eq(below.send_data.ready),
             host.send_below.ready.eq(below.send.ready),

@@ -27,10 +27,10 @@ def add_routes(u: "JobUnit") -> None:
     m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
     u.routes = Signal()  # a route is written, in the other bank
     word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
+    m.d.sync += good.eq(word.hop < of.nodes)  # before the step
     at = Cat(word.target[:bits], ~u.bank)
     relation = Signal(4)
     m.d.comb += [
-        good.eq(word.hop < of.nodes),
         hop.eq(Mux(good, word.hop, u.node)),
         way.eq(Mux(good, word.way, 0)),
         relation.eq(Mux(hop == word.target, way, 0)),

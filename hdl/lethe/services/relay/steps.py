@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum
 
 __all__ = [
-    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "counted", "is_below", "is_newer",
+    "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "counted", "exceeds", "is_below", "is_newer",
     "one_of",
 ]  # fmt: skip
 
@@ -59,6 +59,18 @@ def counted(m: Module, count: Signal, some: Signal | None, more: Value, fewer: V
         m.d.sync += some.eq(1)
     with m.Elif(fewer):
         m.d.sync += some.eq(count != 1)
+
+
+def exceeds(number: Value, limit: int) -> Value:
+    """Whether a number is above a constant: of fours, the highest that differ; without carries."""
+    parts = [
+        (number[i : i + 4] > (limit >> i) % 16, number[i : i + 4] == (limit >> i) % 16)
+        for i in range(0, len(number), 4)
+    ]
+    found = Const(0, 1)
+    for above, same in parts:
+        found = above | (same & found)
+    return found
 
 
 def is_below(uid, mark) -> Value:

@@ -8,6 +8,7 @@ from lethe.lib.memory import Ram
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
+from .layouts import STAMP_BITS
 from .steps import RelayPhase, counted, one_of
 
 if typing.TYPE_CHECKING:
@@ -41,6 +42,7 @@ def add_tables(u: "JobUnit") -> None:
     m.submodules.to = to = Ram(of.to, nodes)
     m.submodules.from_ = from_ = Ram(of.from_, nodes)
     m.submodules.dead = dead = Ram(1, nodes)
+    gives = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]  # whether it does or is put off
     given, to_word, from_word = u.given, Signal(of.to), Signal(of.from_)
     u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_node, to_word)
     writes = u.renews | u.marks | u.releases | u.starves | u.feeds
@@ -54,10 +56,10 @@ def add_tables(u: "JobUnit") -> None:
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
     renews = u.under[RelayJob.DATA] & u.facts.renews
     m.d.comb += [
-        to_word.last.eq(Mux(given, u.next_uid, row.last)),
-        to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(given & ~row.live.any(), kept_slot, row.head))),
-        to_word.tail.eq(Mux(given, kept_slot, row.tail)),
-        to_word.live.eq(row.live + given - u.frees_head),
+        to_word.last.eq(Mux(gives, u.next_uid, row.last)),
+        to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(gives & ~row.live.any(), kept_slot, row.head))),
+        to_word.tail.eq(Mux(gives, kept_slot, row.tail)),
+        to_word.live.eq(row.live + gives - u.frees_head),
         to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
         from_word.known.eq(1),  # of a source that is hungry, too
         from_word.incarnation.eq(Mux(renews, u.heard.incarnation, mine.incarnation)),
@@ -73,7 +75,11 @@ def add_tables(u: "JobUnit") -> None:
 
     # By slot.
     m.submodules.slots = slots = Ram(of.slot, of.slots)
-    u.slot_row, u.slot = Signal(of.slot_bits), slots.read_data
+    m.submodules.slot_stamps = stamps = Ram(STAMP_BITS, of.slots)
+    u.slot_row, u.slot, u.slot_stamp = Signal(of.slot_bits), slots.read_data, stamps.read_data
+    # A step, and the facts before it, know it from the cycle before.
+    u.near_row = near_row = Signal.like(u.slot_row)
+    m.d.sync += near_row.eq(u.slot_row)
     m.d.comb += [
         u.slot_row.eq(
             one_of(
@@ -84,32 +90,30 @@ def add_tables(u: "JobUnit") -> None:
             )
         ),
         slot_node.eq(u.slot.target),
-        slots.write_en.eq(given | u.stamps_slot),
-        slots.write_addr.eq(Mux(given, kept_slot, u.slot_row)),
-        slots.write_data.eq(u.slot),
-        slots.write_data.stamp.eq(u.now),
+        slots.write_en.eq(given),
+        slots.write_addr.eq(kept_slot),
+        *(slots.write_data[name].eq(u.host.kept[name]) for name in u.host.kept.shape().members),
+        slots.write_data.uid.eq(u.next_uid),
+        slots.write_data.prev.eq(row.last),
         slots.read_addr.eq(u.slot_row),
+        stamps.write_en.eq(given | u.stamps_slot),
+        stamps.write_addr.eq(Mux(gives, kept_slot, near_row)),
+        stamps.write_data.eq(u.now),
+        stamps.read_addr.eq(u.slot_row),
     ]
-    with m.If(given):
-        m.d.comb += [
-            *(slots.write_data[name].eq(u.host.kept[name]) for name in u.host.kept.shape().members),
-            slots.write_data.uid.eq(u.next_uid), slots.write_data.prev.eq(row.last),
-        ]  # fmt: skip
     u.lives = u.words("lives", 1, of.slots, "walk", "row")
     u.waiting = u.words("waiting", 1, of.slots, "named", "first", "next")
     u.was_sent = u.words("was_sent", 1, of.slots, "row")
     generations = u.words("generations", of.system.format.generation_bits, of.slots, "head", "host")
     followers = u.words("followers", of.slot_bits, of.slots, "head")
     endings = u.words("endings", of.ending, of.slots, "head")
-    # A step, and the facts before it, know it from the cycle before.
-    head, moving, near_row = u.to.head, u.hop.now, Signal.like(u.slot_row)
-    m.d.sync += near_row.eq(u.slot_row)
+    head, moving = u.to.head, u.hop.now
     m.d.comb += [
         u.lives.walk_addr.eq(u.walk_row),
         u.lives.row_addr.eq(near_row),
         u.lives.write_en.eq(given | u.frees_head),
-        u.lives.write_addr.eq(Mux(given, u.host.kept_slot, head)),
-        u.lives.write.eq(given),
+        u.lives.write_addr.eq(Mux(gives, u.host.kept_slot, head)),
+        u.lives.write.eq(gives),
         u.waiting.first_addr.eq(head),
         u.waiting.next_addr.eq(followers.head),
         u.was_sent.row_addr.eq(near_row),
@@ -145,18 +149,18 @@ def add_tables(u: "JobUnit") -> None:
     pushes = u.slot_waits & ~Mux(by_name, waits[0], Mux(u.frees, waits[2], waits[1]))
     m.d.comb += [
         u.waiting.write_en.eq(pushes | launches),
-        u.waiting.write_addr.eq(Mux(launches, u.slot_row, u.waiting_slot)),
+        u.waiting.write_addr.eq(Mux(launches, near_row, u.waiting_slot)),
         u.waiting.write.eq(~launches),
         u.was_sent.write_en.eq(given | (launches & u.sends)),
-        u.was_sent.write_addr.eq(Mux(given, u.host.kept_slot, u.slot_row)),
-        u.was_sent.write.eq(~given),
+        u.was_sent.write_addr.eq(Mux(gives, u.host.kept_slot, near_row)),
+        u.was_sent.write.eq(~gives),
         u.sending.i.valid.eq(pushes | u.buffer_waits),
         u.sending.i.payload.buffered.eq(u.buffer_waits),
         u.sending.i.payload.number.eq(Mux(u.slot_waits, u.waiting_slot, Mux(u.sends_held, u.resent, u.data_buffer))),
     ]
     # A message ends, and its slot is free unless the transfer reads it.
     # No slot is freed in the first cycle of a transfer, in which ``slotted`` is that of the one before.
-    reads, ended, gone = ~u.hop.idle & u.hop.slotted, u.completions.ended, Signal()
+    reads, ended, gone = u.hop.moves & u.hop.slotted, u.completions.ended, Signal()
     same = Signal()  # the head of the stream is on its way: known before the step
     m.d.sync += same.eq(head == moving.number)
     freed = u.frees_head & reads & same
@@ -212,7 +216,7 @@ def add_tables(u: "JobUnit") -> None:
         u.is_parked.write.eq(u.parks),
         u.free_cells.takes.eq(u.takes_cell),
         u.free_cells.gives.eq(u.gives_cell),
-        u.free_cells.given.eq(u.given_cell),
+        u.free_cells.given.eq(Mux(u.under[RelayJob.WALK], u.walk_row, u.clear_row)),
         u.free_cells.ends.eq(u.post.frees),
         u.free_cells.ended.eq(u.post.freed),
         u.hungry.i.valid.eq(u.starves & ~mine.hungry),

@@ -101,7 +101,7 @@ def add_told(u: "JobUnit") -> None:
         ),
         out.slot.eq(
             _any(
-                (of_heard & ~drains, heard.slot), (of_slot, u.slot_row), (of_record, entry.slot), (posted, row.slot),
+                (of_heard & ~drains, heard.slot), (of_slot, u.near_row), (of_record, entry.slot), (posted, row.slot),
             )
         ),
     ]  # fmt: skip

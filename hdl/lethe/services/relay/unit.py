@@ -82,7 +82,8 @@ class JobUnit(Intents):
     def _state(self):
         of = self.of
         #: A job is under way, and which; what its next step is for, and the count of cycles before.
-        self.busy, self.count = Signal(), Signal(range(max(LONG, of.cells + SEARCH)))
+        self.busy, self.rests = Signal(), Signal(init=1)  # none is: `busy` drives many
+        self.count = Signal(range(max(LONG, of.cells + SEARCH)))
         self.under = {job: Signal(name=f"under_{job.name.lower()}") for job in RelayJob if job}
         self.phases = {phase: Signal(name=f"phase_{phase.name.lower()}") for phase in RelayPhase}
         #: A step is made in this cycle, if nothing puts it off; that of this job, for this.
@@ -125,7 +126,7 @@ class JobUnit(Intents):
 
     def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
-        return self.may_begin & ~self.busy & self.chosen[job]
+        return self.may_begin & self.rests & self.chosen[job]
 
     def at(self, job: RelayJob, phase: RelayPhase = RelayPhase.FIRST) -> Value:
         """A step of this job, for this, is made."""

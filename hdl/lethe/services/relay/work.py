@@ -2,11 +2,12 @@
 
 from amaranth.hdl import Mux, Signal, Value
 
+from lethe.lib.queue import step
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import Of
-from .steps import RelayPhase
+from .steps import RelayPhase, exceeds
 from .unit import JobUnit
 
 __all__ = ["add_work", "end_dead"]
@@ -63,7 +64,8 @@ def _host(u: JobUnit) -> None:
     full, never, refused = Signal(), Signal(), Signal()
     for why, stops in (
         (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.live >= u.system.relay_window), (Cause.SILENT, u.dead),
-        (Cause.LENGTH, offered.length > of.mtu), (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
+        (Cause.LENGTH, exceeds(offered.length, of.mtu)),
+        (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
     ):  # fmt: skip
         with m.If(stops):
             m.d.comb += [cause.eq(why), (full if why in (Cause.BUFFER, Cause.WINDOW) else never).eq(1)]
@@ -132,7 +134,7 @@ def _look(u: JobUnit) -> None:
     with m.Elif(u.begun & u.under[RelayJob.LOOK]):
         m.d.sync += u.look_wanted.eq(0)
     with m.If(u.at(RelayJob.LOOK)):
-        m.d.sync += u.look.eq(Mux(u.look == max(of.slots, of.records) - 1, 0, u.look + 1))
+        m.d.sync += u.look.eq(step(u.look, max(of.slots, of.records)))
         with m.If(u.facts.watched):
             m.d.comb += [u.stamps_slot.eq(1), u.tells_down.eq(1)]
         moves = u.has_data & ~u.data_held
