@@ -23,7 +23,7 @@ class PatternWorkload(Workload):
     """
 
     def phases(self) -> Generator[Script, Letters, Verdict]:
-        return sent_and_compared("pattern", self.script())
+        return sent_and_compared("pattern", self.script(), self.system)
 
     @property
     def expected(self) -> int:

@@ -39,7 +39,7 @@ class TraceWorkload(Workload):
         return len(self.cycle)
 
     def phases(self) -> Generator[Script, Letters, Verdict]:
-        return sent_and_compared("trace", self.script())
+        return sent_and_compared("trace", self.script(), self.system)
 
     def script(self) -> Script:
         """What the hosts send."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lethe.spec.config import System
+from lethe.spec.sections.faults import NodeDeath, Notice
 from lethe.spec.sections.workload import PATTERNS
 from lethe_sim import running
 from lethe_sim.workloads.pattern import PatternWorkload
@@ -155,6 +156,38 @@ def test_what_went_wrong_is_told(meddle, counts):
         f"pattern: not received as sent: {missing} datagrams missing, {doubled} more than once, "
         f"{strange} altered or at the wrong node"
     )
+
+
+def test_what_is_missing_of_nodes_that_die_is_no_fault():
+    """A node that dies sends and takes no more; all others have what is theirs."""
+    system = pattern(retry_limit=20).system.replace(
+        timers={"ack_limit": 40}, faults={"deaths": (NodeDeath(node=3, start=500),)}
+    )
+    dying, dropped = PatternWorkload(system), []
+
+    def without(*nodes):
+        def meddle(phase, rows):
+            lost = [row for row in rows if row[0] in nodes or row[1] in nodes]
+            dropped.append(len(lost))
+            rows[:] = [row for row in rows if row not in lost]
+
+        return meddle
+
+    verdict = played(dying, without(3))
+    told = f"received as sent, each once, but for {dropped[0]} from or to nodes that died"
+    assert verdict.good and verdict.text.endswith(told) and dropped[0] > 60
+    verdict = played(dying, without(3, 5))
+    told = f"{dropped[1]} datagrams missing ({dropped[0]} from or to nodes that died), 0 more than once"
+    assert not verdict.good and told in verdict.text and dropped[1] > dropped[0] + 60
+    assert played(dying).text.endswith("received as sent, each once")
+    ni = {"control_classes": 2, "control_slots": 4}
+    notices = (Notice(node=1, died=5, start=600),)
+    suspecting = system.replace(
+        ni=ni, wire={"mtu": 64}, relay={"slots": 4}, workload={"mode": "relay"}, faults={"notices": notices}
+    )
+    verdict = played(PatternWorkload(suspecting), without(3, 5))
+    told = f"each once, but for {dropped[-1]} from or to nodes that died or were declared dead"
+    assert verdict.good and verdict.text.endswith(told)
 
 
 def test_a_million_datagrams_are_made_at_once():
