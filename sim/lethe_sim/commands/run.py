@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from lethe.spec.config import System
 from lethe_sim.files import ANYTHING, TRACE, VCD, write
 
 from .capturing import add_pcap, capture_files, capture_links, write_dissector
@@ -93,8 +94,20 @@ def run(args: argparse.Namespace) -> int:
             audit = _audit(place.path, ran.meta.events, args.master)
             print(audit.text())
             good &= audit.exit_code == 0
+        if not ran.meta.drained and (suspects := _suspects(system)):
+            note(
+                f"{system.source}: faults.notices: {suspects} declared dead, but alive: what comes from there by relay "
+                "waits for ever, which may be why the run has not drained"
+            )
     after.tell()
     return 0 if good else 1
+
+
+def _suspects(system: System) -> str:
+    """The nodes that relay is told are dead, and are not."""
+    dead = {death.node for death in system.faults.deaths}
+    nodes = sorted({notice.died for notice in system.faults.notices} - dead)
+    return f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes))}" if nodes else ""
 
 
 def _audit(trace: Path, events: int, master: str | None):

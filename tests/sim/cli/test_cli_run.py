@@ -83,6 +83,21 @@ def test_a_capture_of_links(lethe, small, tmp_path):
     assert plain.out.splitlines()[1] == told.out.splitlines()[1]
 
 
+def test_a_run_that_a_suspect_holds_up_says_so(lethe, tmp_path):
+    """What a node sends that is declared dead, and lives, waits for ever."""
+    text = (
+        '[run]\ncycles = 20_000\n[topology]\nkind = "wire"\n[wire]\nmtu = 64\n[relay]\nslots = 4\n'
+        '[ni]\ncontrol_classes = 2\ncontrol_slots = 4\n[workload]\nmode = "relay"\ncount = 20\n'
+    )
+    (tmp_path / "fine.toml").write_text(text)
+    (tmp_path / "suspect.toml").write_text(text + "[[faults.notices]]\nnode = 0\ndied = 1\nstart = 900\n")
+    told = lethe("run", "suspect.toml")
+    assert told.code == cli.BAD and "unfinished: " in told.out
+    assert "faults.notices: node 1 declared dead, but alive: what comes from there by relay waits" in told.err
+    told = lethe("run", "fine.toml", "--cycles", "500")
+    assert told.code == cli.BAD and not told.err
+
+
 def test_ladder(lethe, small):
     lethe("run", "small.toml", "--no-audit")
     told = lethe("ladder", "small.parquet")
