@@ -100,7 +100,7 @@ class CellSpecification(wiring.Component):
             acceptance.arrival.source.eq(AnySeq(len(acceptance.arrival.source))),
             acceptance.arrival.best_effort.eq(AnySeq(1)),
             acceptance.arrival.length.eq(length),
-            acceptance.opened.eq(AnySeq(of.nodes)),
+            acceptance.judged_open.eq(AnySeq(1)),
             acceptance.delivered.eq(
                 acceptance.accept_now & (acceptance.refusal == 0) & (waiting != system.ni.deliver_records) & AnySeq(1)
             ),
@@ -167,7 +167,8 @@ class CellSpecification(wiring.Component):
             ports.accept_takes.eq(acceptance.accept_takes), ports.accept_port.eq(acceptance.accept_port),
             ports.judged_port.eq(acceptance.judged_port), acceptance.judged_number.eq(ports.judged_number),
             acceptance.judged_full.eq(ports.judged_full), acceptance.judged_crowded.eq(ports.judged_crowded),
-            acceptance.bound.eq(ports.bound), ports.binds.eq(ready & AnySeq(1)), ports.unbinds.eq(ready & AnySeq(1)),
+            acceptance.judged_bound.eq(ports.judged_bound), ports.binds.eq(ready & AnySeq(1)),
+            ports.unbinds.eq(ready & AnySeq(1)),
             ports.binds_if_last.eq(ready & AnySeq(1)), ports.fetches_last.eq(reader.fetches_last),
             ports.names.eq(ports.binds | ports.binds_if_last),
             ports.set_index.eq(AnySeq(of.port_bits)), ports.set_value.eq(AnySeq(16)),

@@ -69,13 +69,11 @@ class Acceptance(wiring.Component):
     -------
     arrival, refusal, delivered : In, Out, In
         The acceptance port of the NI; *c* is five cycles after ``arrival``.
-    opened : In(nodes)
-        The sources that are not closed.
-    bound : In(ports)
-        Ports that are bound.
-    judged_port, judged_number, judged_full, judged_crowded : Out, In(16), In(1), In(1)
-        In *c−1*: the port; in that cycle, to what number it is bound, whether it has no free cell, and whether it has
-        none but those for the expected number.
+    judged_source, judged_open : Out, In(1)
+        In *c−1*: the source, and in that cycle whether it is not closed.
+    judged_port, judged_number, judged_bound, judged_full, judged_crowded : Out, In(16), In(1), In(1), In(1)
+        In *c−1*: the port; in that cycle, to what number it is bound, if it is, whether it has no free cell, and
+        whether it has none but those for the expected number.
     accept_stream : Out, accept_in : In
         In *c−3*: the stream, while ``accept_reads``; in *c−1* what is kept of it.
     accept_reads, mark_soon, accept_soon, accept_now : Out(1)
@@ -101,8 +99,9 @@ class Acceptance(wiring.Component):
                 "arrival": In(host_records(of.system, of.below)["arrival"]),
                 "refusal": Out(REFUSAL_BITS),
                 "delivered": In(1),
-                "opened": In(of.nodes),
-                "bound": In(of.ports),
+                "judged_source": Out(of.node_bits),
+                "judged_open": In(1),
+                "judged_bound": In(1),
                 "judged_full": In(1),
                 "judged_crowded": In(1),
                 "judged_port": Out(of.port_bits),
@@ -140,7 +139,7 @@ class Acceptance(wiring.Component):
             {
                 "valid": 1, "known": 1, "source": of.node_bits, "best_effort": 1, "long": 1, "seq": NUMBER_BITS,
                 "ask": 1,
-                "credit": NUMBER_BITS, "q": of.port_bits, "dport": 16, "length": of.length_bits,
+                "q": of.port_bits, "dport": 16, "length": of.length_bits,
             }
         )  # fmt: skip
         # The message in c−4 … c.
@@ -154,7 +153,6 @@ class Acceptance(wiring.Component):
             four.long.eq(long),
             four.seq.eq(header.seq),
             four.ask.eq(header.flags[Flag.ASK]),
-            four.credit.eq(header.credit),
             four.q.eq(header.sport),
             four.dport.eq(header.dport),
             four.length.eq(Mux(long, self.arrival.length - of.header_bytes, 0)),
@@ -176,12 +174,13 @@ class Acceptance(wiring.Component):
         verdict = Signal(Judgement)
         m.d.comb += [
             self.judged_port.eq(index),
+            self.judged_source.eq(one.source),
             distance.eq(one.seq - stream.expected),
             inside.eq(distance < WINDOW),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
-            bound.eq(self.bound.bit_select(index, 1) & (self.judged_number[len(index) :] == one.dport[len(index) :])),
+            bound.eq(self.judged_bound & (self.judged_number[len(index) :] == one.dport[len(index) :])),
         ]
-        with m.If(one.best_effort | ~one.known | ~self.opened.bit_select(one.source, 1)):
+        with m.If(one.best_effort | ~one.known | ~self.judged_open):
             m.d.comb += verdict.eq(Judgement.NOT_OPEN)
         with m.Elif(~one.long):
             m.d.comb += verdict.eq(Judgement.IGNORE)
@@ -249,7 +248,6 @@ class Acceptance(wiring.Component):
             self.accept_entry.count.eq(count),
             self.accept_entry.mask.eq(word.filled | Mux(placed, here, 0)),
             self.accept_entry.q.eq(now.q),
-            self.accept_entry.credit.eq(now.credit),
             self.accept_takes.eq(self.delivered & placed),
             self.accept_port.eq(now.dport),
             self.accept_gap.eq(was_gap),

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from lethe.host import host_records
 from lethe.lib.memory import Ram
@@ -10,12 +11,14 @@ from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
+from .layouts import NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
 
 #: With so many entries in the journal runs and messages to the own node wait.
 MOST_WAITING = 2
+#: Gaps of streams that are in one word: as many bits as a small memory of LUTs has.
+TOGETHER = 4
 #: The bits of a message's flags that its receiver sees.
 SHOWN_FLAGS = 0xFF & ~(1 << Flag.ASK) & ~(1 << Flag.NOWAIT)
 
@@ -42,7 +45,8 @@ class Drainer(wiring.Component):
     deliver, deliver_data : In(stream)
         The data messages of the NI.
     own_*, own_pops, own_ends : In, Out
-        The message to the own node: what is known of it, and its next beat; it is popped; it is the last.
+        The message to the own node: what is known of it, and a beat, which is its next one if that is popped, else its
+        header, or the last of that; it is popped; it is the last.
     free_port, free_cell, free_takes : Out, In, Out
         The oldest free cell of a port, two cycles later; it is taken.
     cell_writes, cell_at, cell_word : Out
@@ -59,8 +63,6 @@ class Drainer(wiring.Component):
         Two cycles before a credit acts: of which out stream.
     credit_acts, credit_at, credit_told : Out
         A credit acts: of which out stream, and what it is.
-    hears, credit_heard : In(nodes), Out
-        The peers that are CONNECTING or UP; that of the credit is.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -105,10 +107,8 @@ class Drainer(wiring.Component):
                 "credit_soon": Out(1),
                 "credit_stream": Out(of.stream_bits),
                 "credit_acts": Out(1),
-                "hears": In(of.nodes),
                 "credit_at": Out(of.stream_bits),
                 "credit_told": Out(NUMBER_BITS),
-                "credit_heard": Out(1),
                 "clear": In(1),
                 "clear_addr": In(range(of.initial)),
             }
@@ -178,14 +178,13 @@ class Drainer(wiring.Component):
         with m.Switch(state):
             with m.Case(DrainState.IDLE), m.If(pops & ~is_run):
                 m.d.sync += [
-                    entry.eq(head),
                     cls.eq(Mux(is_own, self.own_cls, offered.cls)),
                     length.eq(Mux(is_own, whole, whole - of.header_bytes)),
                     long.eq(is_long),
                     beat.eq(0),
                 ]
                 with m.If(is_own):
-                    m.d.sync += [settles.eq(1), header.eq(self.own_header), beats_left.eq(beats)]
+                    m.d.sync += [settles.eq(1), beats_left.eq(beats)]
                     with m.If(whole.any()):
                         m.d.sync += state.eq(DrainState.BODY)
                 with m.Elif(whole.any()):
@@ -197,10 +196,7 @@ class Drainer(wiring.Component):
             with m.Case(DrainState.HEADER):
                 m.d.comb += self.deliver_data.ready.eq(1)
                 with m.If(takes):
-                    got = self.deliver_data.payload.data
                     m.d.sync += [
-                        # The lowest part comes first; of a wide beat there is only one.
-                        header.eq(Cat(header, got)[min(64, form.flit_bits) :][:64]),
                         headers_left.eq(headers_left - 1),
                     ]
                     with m.If(headers_left == 1):
@@ -217,20 +213,35 @@ class Drainer(wiring.Component):
                     with m.If(beats_left == 1):
                         m.d.sync += state.eq(DrainState.IDLE)
 
-        # Beats to the cell.
-        own_beat, own_body = self.own_beat, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
-        last, from_ni = beats_left == 1, self.deliver_data.payload.data
+        with m.If(pops):
+            m.d.sync += entry.eq(head)
+
+        # A beat, of the own message or of the NI: of the header, or one to the cell.
+        idle, own_body = state == DrainState.IDLE, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
+        got, last, from_ni = Signal(form.flit_bits), beats_left == 1, self.deliver_data.payload.data
         # Bytes of an own beat that lie within the length.
         size = form.flit_bytes
         within = length[: of.byte_bits]
-        kept = [~last | (within == 0) | (within > i) for i in range(size)]
+        kept = [idle | ~last | (within == 0) | (within > i) for i in range(size)]
+        # The lowest part of a header comes first; of a wide beat there is only one.
+        part = Cat(header, got)[min(64, form.flit_bits) :][:64]
+        takes_own = pops & is_own
+        with m.If(takes_own | ((state == DrainState.HEADER) & takes)):
+            m.d.sync += header.eq(part if header_beats == 1 else Mux(takes_own, self.own_header, part))
         m.d.comb += [
+            got.eq(
+                Mux(
+                    idle | (entry.kind == EntryKind.OWN),
+                    self.own_beat & Cat(*(byte.replicate(8) for byte in kept)),
+                    from_ni,
+                )
+            ),
             places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
             self.own_pops.eq(own_body),
             self.own_ends.eq((own_body & last) | (pops & is_own & ~self.own_length.any())),
             self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
             self.store_at.eq(Cat(cell, entry.index, beat[: of.beat_bits])),
-            self.store_data.eq(Mux(own_body, own_beat & Cat(*(byte.replicate(8) for byte in kept)), from_ni)),
+            self.store_data.eq(got),
         ]
 
         # k+1, of an own message r+1: it settles.
@@ -255,58 +266,43 @@ class Drainer(wiring.Component):
             parked.write_data.eq(cell),
         ]
 
-        # The placer: a run taken in x is placed from x+2 on.
+        # The placer: a run taken in x is placed from x+2 on.  What is left of it is the entry's: no other is popped.
         begins, warm, acts = Signal(), Signal(), Signal()
-        run = {"source": of.node_bits, "index": of.port_bits, "seq": NUMBER_BITS, "count": COUNT_BITS, "mask": 16}
-        first = {name: Signal(bits, name=f"first_{name}") for name, bits in run.items()}
-        left = {name: Signal(bits, name=f"left_{name}") for name, bits in run.items()}
         asked, place, held = Signal(PLACE_BITS), Signal(PLACE_BITS), Signal()
         popped_run = pops & (head.kind == EntryKind.RUN)
         follows = goes & ~is_own
+        whose = Mux(busy | settles, of.stream(entry.source, entry.index), of.stream(head.source, head.index))
         m.d.comb += [
             begins.eq((popped_run & head.count.any()) | (follows & (entry.count != 1))),
-            *(first[name].eq(Mux(settles, entry[name], head[name])) for name in ("source", "index")),
-            first["seq"].eq(Mux(settles, entry.seq + 1, head.seq)),
-            first["count"].eq(Mux(settles, entry.count - 1, head.count)),
-            first["mask"].eq(Mux(settles, entry.mask, head.mask)),
+            place.eq(Mux(busy, asked, Mux(settles, entry.seq + 1, head.seq))),
             acts.eq(busy & ~warm),
-            parked.read_addr.eq(
-                Mux(
-                    busy,
-                    Cat(asked, of.stream(left["source"], left["index"])),
-                    Cat(first["seq"][:4], of.stream(first["source"], first["index"])),
-                )
-            ),
+            parked.read_addr.eq(Cat(place, whose)),
         ]
         m.d.sync += [
-            asked.eq(Mux(busy, asked, first["seq"]) + 1),
-            place.eq(Mux(busy, place + 1, first["seq"])),
-            held.eq(left["mask"].bit_select(place, 1)),  # whether that which acts next is held
+            asked.eq(place + 1),
+            # Whether that which acts next is held: of the number that was asked for in the cycle before.
+            held.eq(entry.mask.rotate_left(1).bit_select(asked, 1)),
         ]
         with m.If(begins):
-            m.d.sync += [busy.eq(1), warm.eq(1), *(left[name].eq(first[name]) for name in run)]
+            m.d.sync += [busy.eq(1), warm.eq(1)]
         with m.Elif(busy):
             m.d.sync += warm.eq(0)
             with m.If(acts):
-                m.d.sync += [
-                    left["seq"].eq(left["seq"] + 1),
-                    left["count"].eq(left["count"] - 1),
-                    busy.eq(left["count"] != 1),
-                ]
+                m.d.sync += busy.eq(entry.count != 1)
+        with m.If(follows | acts):
+            m.d.sync += [entry.seq.eq(entry.seq + 1), entry.count.eq(entry.count - 1)]
 
         # To the list, with the gap of the stream.
-        appended_now, gap, index = Signal(), Signal(), Signal(of.port_bits)
+        gap = Signal()
         m.d.comb += [
-            appended_now.eq(goes & places),
-            index.eq(Mux(acts, left["index"], entry.index)),
-            self.appends.eq(appended_now | (acts & held)),
-            self.append_port.eq(index),
+            self.appends.eq((goes & places) | (acts & held)),
+            self.append_port.eq(entry.index),
             self.append_word.cell.eq(Mux(acts, parked.read_data, cell)),
             self.append_word.gap.eq(gap),
-            self.append_seq.eq(Mux(acts, left["seq"], header.seq)),
-            self.append_source.eq(Mux(acts, left["source"], source)),
+            self.append_seq.eq(Mux(acts, entry.seq, header.seq)),
+            self.append_source.eq(source),
         ]
-        self._gaps(m, gap, index, writes=acts | goes)
+        self._gaps(m, gap, entry.index, writes=acts | goes)
 
         # The credit of a message's header.
         if header_beats == 1:
@@ -318,23 +314,24 @@ class Drainer(wiring.Component):
             self.credit_stream.eq(of.stream(whose.source, whose.q)),
             self.credit_acts.eq(credits_),
             self.credit_at.eq(of.stream(entry.source, entry.q)),
-            self.credit_told.eq(entry.credit),
-            self.credit_heard.eq(self.hears.bit_select(entry.source, 1)),
+            self.credit_told.eq(header.credit),
         ]  # fmt: skip
         return m
 
     def _gaps(self, m, gap, index, writes):
-        """The gaps of all streams, a word for each source: 0 behind what is placed, 1 behind what is void."""
+        """The gaps of all streams, each word of a few: 0 behind what is placed, 1 behind what is void."""
         of = self._layouts
-        m.submodules.gaps = gaps = Words(of.ports, of.nodes, ("now",), init=Const(-1, of.ports))
-        here = Signal(of.ports)
+        few = min(TOGETHER, of.ports)
+        inside = exact_log2(few)
+        m.submodules.gaps = gaps = Words(few, of.streams // few, ("now",), init=Const(-1, few))
+        here, where = Signal(few), Cat(index[inside:], self.append_source)
         m.d.comb += [
-            here.eq(1 << index),
-            gaps.now_addr.eq(self.append_source),
+            here.eq(1 << index[:inside]),
+            gaps.now_addr.eq(where),
             gap.eq((gaps.now & here).any()),
-            gaps.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            gaps.clear.eq(self.clear & (self.clear_addr < of.streams // few)),
             gaps.clear_addr.eq(self.clear_addr),
-            gaps.write_addr.eq(self.append_source),
+            gaps.write_addr.eq(where),
             gaps.write_en.eq(writes),
             gaps.write.eq((gaps.now & ~here) | Mux(self.appends, 0, here)),
         ]

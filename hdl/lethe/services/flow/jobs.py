@@ -148,7 +148,7 @@ class Jobs(wiring.Component):
                 "leaves": Out(1), "resets": Out(1), "source_writes": Out(1), "source_word": Out(of.source),
                 "source_knows": Out(1), "source_known": Out(of.known),
                 "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
-                "lives_less": Out(1), "notices": Out(1), "seeks": In(of.nodes), "mute": In(of.nodes),
+                "lives_less": Out(1), "notices": Out(1), "candidates": In(of.nodes),
                 "fled": In(1), "looked_leaves": In(1), "troubled": In(1),
                 # Notices and control.
                 "notice_stream": Out(of.stream_bits), "operation": Out(Operation), "notice_code": Out(3),
@@ -163,7 +163,7 @@ class Jobs(wiring.Component):
                 # Ports.
                 "names": Out(1), "binds": Out(1), "binds_if_last": Out(1), "unbinds": Out(1), "limits": Out(1),
                 "set_index": Out(of.port_bits),
-                "set_value": Out(16), "bound": In(of.ports), "listed": In(of.ports), "fetches": In(1),
+                "set_value": Out(16), "set_bound": In(1), "listed": In(of.ports), "fetches": In(1),
                 "fetches_last": In(1),
                 "fetched_port": In(of.port_bits), "congested": In(of.ports),
                 "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
@@ -229,7 +229,7 @@ class Jobs(wiring.Component):
 
         # b.  What a job may be about is kept as of this cycle.
         sends = ~self.silent & self.control_idle & self.control_open
-        candidates = self.seeks | self.mute
+        candidates = self.candidates
         ask, turn, begins = Signal(len(Job)), Signal(len(Job)), Signal()
         m.d.comb += ask.eq(
             Cat(
@@ -1073,7 +1073,7 @@ class Jobs(wiring.Component):
             self.set_value.eq(given.value),
         ]
         # Whether its list becomes empty is known late.
-        taken, other = self.bound.bit_select(index, 1), given.value[: of.port_bits] != index
+        taken, other = self.set_bound, given.value[: of.port_bits] != index
         listed, leaves = self.listed.bit_select(index, 1), self.fetches & (self.fetched_port == index)
         unbinds, binds, limits, send_limits = (sets & here & (given.code == code) for code in range(4))
         free, may_bind = ~listed | (leaves & self.fetches_last), binds & ~taken & ~other

@@ -176,11 +176,11 @@ class Layouts:
 
     @cached_property
     def journal(self) -> data.StructLayout:
-        """``seq``: of a run its first number; ``q``, ``credit``: of a message, the stream whose credit it has."""
+        """``seq``: of a run its first number; ``q``: of a message, with its source the stream whose credit it has."""
         return data.StructLayout(
             {
                 "kind": EntryKind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,
-                "count": COUNT_BITS, "mask": 16, "q": self.port_bits, "credit": NUMBER_BITS,
+                "count": COUNT_BITS, "mask": 16, "q": self.port_bits,
             }
         )  # fmt: skip
 

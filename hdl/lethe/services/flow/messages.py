@@ -56,10 +56,11 @@ class MessagesOut(wiring.Component):
         The out stream of the record that waits; its numbers, two cycles later.
     attempt_peer, attempt_out : Out, In
         The peer of it, and in that cycle what it is.
-    sent_port, sent_number, own_port, own_number, own_full : Out, In(16), Out, In(16), In(1)
-        What the ports are bound to that it comes from and, to the own node, goes to; this has no free cell.
-    bound, congested, turns, turned_index : In
-        The own ports; one of them turns, and is another in the next cycle.
+    sent_port, sent_number, sent_bound, own_port, own_number, own_bound, own_full, own_congested : Out, In
+        What the ports are bound to, if they are, that it comes from and, to the own node, goes to; this has no free
+        cell; it is congested.
+    turns, turned_index : In
+        A port turns, and is congested, or no more, in the next cycle.
     job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
         What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
@@ -110,7 +111,7 @@ class MessagesOut(wiring.Component):
                 "attempt_peer": Out(of.node_bits), "attempt_out": In(of.sought),
                 "sent_port": Out(of.port_bits), "sent_number": In(16),
                 "own_port": Out(of.port_bits), "own_number": In(16),
-                "bound": In(of.ports), "own_full": In(1), "congested": In(of.ports), "turns": In(1),
+                "sent_bound": In(1), "own_bound": In(1), "own_full": In(1), "own_congested": In(1), "turns": In(1),
                 "turned_index": In(of.port_bits),
                 "job_acts": In(1), "job_acting": In(1), "job_waits": In(1), "job_steps": In(1), "credit_acts": In(1),
                 "accept_soon": In(1), "mark_soon": In(1),
@@ -194,7 +195,7 @@ class MessagesOut(wiring.Component):
         m.d.comb += [
             bytes_.eq(socket.bytes + record.length),
             beyond.eq(long | _beyond(record.length, limits.now)),
-            alien.eq(~self.bound.bit_select(q, 1) | (self.sent_number[len(q) :] != record.sport[len(q) :])),
+            alien.eq(~self.sent_bound | (self.sent_number[len(q) :] != record.sport[len(q) :])),
         ]
         early = (
             (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
@@ -206,9 +207,9 @@ class MessagesOut(wiring.Component):
             *(found.eq(holds) for found, holds in early),
             barred.eq(early[0][1] | early[1][1]),
             unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
-            was_crowded.eq(own & self.congested.bit_select(i, 1)),
+            was_crowded.eq(own & self.own_congested),
             turned.eq(own & self.turns & (self.turned_index == i)),
-            to_bound.eq(own & self.bound.bit_select(i, 1) & (self.own_number[len(i) :] == record.dport[len(i) :])),
+            to_bound.eq(own & self.own_bound & (self.own_number[len(i) :] == record.dport[len(i) :])),
             refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(beyond, Cause.LENGTH, Cause.NOT_BOUND))),
         ]
 
@@ -405,8 +406,8 @@ class MessagesOut(wiring.Component):
             self.own_cls.eq(held.cls),
             self.own_length.eq(held.length),
             self.own_header.eq(header),
-            self.own_beat.eq(beats.o.payload),
-            self.send_data_below.payload.eq(Mux(state == Transfer.HEADER, part, beats.o.payload)),
+            self.own_beat.eq(self.send_data_below.payload),
+            self.send_data_below.payload.eq(Mux((state == Transfer.BODY) | self.own_pops, beats.o.payload, part)),
         ]
         with m.Switch(state):
             with m.Case(Transfer.IDLE):

@@ -10,6 +10,7 @@ from lethe.lib.table import Words
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import In as Source
 
+from .bits import Bits
 from .layouts import STATE_BITS, Layouts, PeerState
 
 __all__ = ["Peers"]
@@ -49,8 +50,11 @@ class Peers(wiring.Component):
         The host is to be noticed of ``job_peer``.
     notice : Out(stream)
         Of the port above.
-    opened, hears, seeks, mute : Out(nodes)
-        Sources that are not closed; peers CONNECTING or UP; those that are to be probed; sources that are mute.
+    candidates : Out(nodes)
+        Peers that are CONNECTING, wanted and have sent no PONG, and sources that are mute: those that may be probed.
+    judged_source, judged_open, merged_node, merged_open, credit_at, credit_heard : In, Out
+        A node, and in this very cycle whether it is no source that is closed; a stream, and whether the peer of it is
+        CONNECTING or UP.
     fled, troubled : Out(1)
         A peer is LEAVING while something is under way to it; one is LEAVING or ERROR.
     looked_node, looked_leaves : In, Out
@@ -81,7 +85,9 @@ class Peers(wiring.Component):
                 "attempt_peer": In(of.node_bits), "attempt_out": Out(of.sought), "attempt_connects": In(1),
                 "attempt_blocked": In(1),
                 "attempt_lives": In(1), "notices": In(1), "notice": Out(stream.Signature(notice)),
-                **dict.fromkeys(("opened", "hears", "seeks", "mute"), Out(of.nodes)),
+                "candidates": Out(of.nodes), "judged_source": In(of.node_bits), "judged_open": Out(1),
+                "merged_node": In(of.node_bits), "merged_open": Out(1), "credit_at": In(of.stream_bits),
+                "credit_heard": Out(1),
                 "fled": Out(1), "looked_node": In(of.node_bits), "looked_leaves": Out(1),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
                 "troubled": Out(1),
@@ -107,14 +113,15 @@ class Peers(wiring.Component):
         ]
 
         # What only jobs change.
-        self._kept("kept", of.kept, self.kept_writes, self.kept_word, [self.peer_out[name] for name in of.kept.members])
+        kept = [self.peer_out[name] for name in of.kept.members]
+        self._shared("kept", of.kept, self.kept_writes, self.kept_word, self.job_peer, kept, jobs_only=True)
         maps = self._kept("maps", of.ports, self.map_writes, self.map_word, self.peer_out.map, ("attempt", "notice"))
         lives = self._kept(
             "incarnations", len(self.learnt), self.learns, self.learnt, [self.peer_out[name] for name in of.learnt],
             ("attempt",),
         )  # fmt: skip
         sources = [self.peer_in[name] for name in of.source.members]
-        self._kept("sources", of.source, self.source_writes, self.source_word, sources)
+        self._shared("sources", of.source, self.source_writes, self.source_word, self.job_peer, sources, jobs_only=True)
         known = [self.peer_in[name] for name in of.known.members]
         self._kept("known", of.known, self.source_knows, self.source_known, known)
         self._kept("lives_of", of.life, self.life_writes, self.life_word, self.peer_life)
@@ -174,49 +181,50 @@ class Peers(wiring.Component):
         ]
         m.d.comb += [self.fled.eq(fled.any()), self.troubled.eq(troubled.any())]
 
-        # What is asked of all nodes at once.
-        here, source = Signal(of.nodes), Signal(of.nodes)
-        m.d.comb += [here.eq(1 << who), source.eq(1 << self.job_peer)]
-
-        def kept(name, condition, now, where):
-            bits = Signal(of.nodes, name=name)
-            with m.If(condition):
-                m.d.sync += bits.eq((bits & ~where) | Mux(now, where, 0))
-            return bits
-
-        connecting = kept("connecting", state_writes, PeerState.CONNECTING.of(state), here)
-        up = kept("up", self.state_writes, PeerState.UP.of(self.state_word), source)
-        needed = kept(
-            "needed", self.wanted_writes | self.attempt_connects, ~self.wanted_writes | self.wanted_some, here
-        )
-        ponged = kept("ponged", self.kept_writes, self.kept_word.pong, source)
-        opened = kept("open", self.source_writes, self.source_word.state != Source.CLOSED, source)
-        mute = kept("muted", self.source_writes, self.source_word.state == Source.MUTE, source)
+        # What is asked of all nodes at once: of the one that changes it is known what it becomes.
+        ponged = self._asked("ponged", self.kept_writes, self.job_peer, self.kept_word.pong, ("attempt",))
+        connecting, needed, pong, mute = Signal(), Signal(), Signal(), Signal()
+        may_seek, sought = Signal(), Signal()
+        out, in_ = self.peer_out, self.peer_in
         m.d.comb += [
-            self.hears.eq(connecting | up),
-            self.seeks.eq(connecting & needed & ~ponged),
-            self.opened.eq(opened),
-            self.mute.eq(mute),
+            connecting.eq(PeerState.CONNECTING.of(Mux(self.state_writes, self.state_word, out.state))),
+            needed.eq(Mux(self.wanted_writes, self.wanted_some, out.wanted.any())),
+            pong.eq(Mux(self.kept_writes, self.kept_word.pong, out.pong)),
+            mute.eq(Mux(self.source_writes, self.source_word.state, in_.state) == Source.MUTE),
+            ponged.attempt_addr.eq(self.attempt_peer),
+            may_seek.eq((PeerState.DOWN.of(attempt.state) | PeerState.CONNECTING.of(attempt.state)) & ~ponged.attempt),
+            # An attempt can make it one of these, never one no more.
+            sought.eq(~self.job_steps | (connecting & needed & ~pong) | mute),
+        ]
+        with m.If(self.job_steps | (self.attempt_connects & may_seek)):
+            m.d.sync += self.candidates.bit_select(who, 1).eq(sought)
+        opened = self._asked(
+            "opened", self.source_writes, self.job_peer, self.source_word.state != Source.CLOSED, ("judged", "merged")
+        )
+        hears = self._asked(
+            "hears", state_writes, who, PeerState.CONNECTING.of(state) | PeerState.UP.of(state), ("credit",)
+        )
+        away = self._asked(
+            "leaving", self.state_writes, self.job_peer, PeerState.LEAVING.of(self.state_word), ("looked",)
+        )
+        m.d.comb += [
+            opened.judged_addr.eq(self.judged_source),
+            self.judged_open.eq(opened.judged & ~self.clear),
+            opened.merged_addr.eq(self.merged_node),
+            self.merged_open.eq(opened.merged & ~self.clear),
+            hears.credit_addr.eq(self.credit_at[of.port_bits :]),
+            self.credit_heard.eq(hears.credit),
+            away.looked_addr.eq(self.looked_node),
+            self.looked_leaves.eq(away.looked),
             self.changes.eq(state_writes & (state != Mux(self.job_steps, self.peer_out.state, attempt.state))),
             self.changed.eq(who),
             self.changed_state.eq(Cat(state[0] | state[2], state[1] | state[2], state[3])),
         ]
-        m.submodules.leaving = away = Words(1, of.nodes, ("looked",))
-        m.d.comb += [
-            away.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-            away.clear_addr.eq(self.clear_addr),
-            away.write_en.eq(self.state_writes),
-            away.write_addr.eq(self.job_peer),
-            away.write.eq(PeerState.LEAVING.of(self.state_word)),
-            away.looked_addr.eq(self.looked_node),
-            self.looked_leaves.eq(away.looked),
-        ]
 
         # The host is told of a node once, as it is when it looks.
         m.submodules.waiting = waiting = Queue(of.node_bits, of.nodes)
-        told, first = Signal(of.nodes), waiting.o.payload
-        there = Signal()
-        taken, gone = Signal(), Signal(of.nodes)
+        m.submodules.told = told = Bits(of.nodes, ("noticed", "gone"), ("there",))
+        first, there, taken = waiting.o.payload, Signal(), Signal()
         m.d.comb += [
             maps.notice_addr.eq(first),
             states.notice_addr.eq(first),
@@ -225,33 +233,54 @@ class Peers(wiring.Component):
             self.notice.payload.up.eq(PeerState.UP.of(states.notice)),
             self.notice.payload.map.eq(maps.notice),
             taken.eq(self.notice.valid & self.notice.ready),
-            gone.eq(Mux(taken, 1 << first, 0)),
+            told.clear.eq(self.clear & (self.clear_addr < of.nodes)),
+            told.clear_addr.eq(self.clear_addr),
+            told.noticed_en.eq(self.notices),
+            told.noticed_addr.eq(self.job_peer),
+            told.noticed.eq(1),
+            told.gone_en.eq(taken),
+            told.gone_addr.eq(first),
+            told.gone.eq(0),
+            told.there_addr.eq(self.job_peer),
             waiting.o.ready.eq(taken),
             waiting.i.payload.eq(self.job_peer),
             waiting.i.valid.eq(self.notices & ~there),
             self.no_notices.eq(waiting.empty),
-            there.eq(told.bit_select(self.job_peer, 1) & ~(taken & (first == self.job_peer))),
+            there.eq(told.there & ~(taken & (first == self.job_peer))),
         ]
-        m.d.sync += told.eq((told & ~gone) | Mux(self.notices, source, 0))
         return m
 
     def _kept(self, name: str, shape, writes, word, shown, readers=()):
-        """A table that only jobs write, of the job's node; what it holds of that is ``shown``."""
-        return self._shared(name, shape, writes, word, self.job_peer, shown, readers, jobs_only=True)
+        """A table that only jobs write, of the job's node; what it holds of that is ``shown``, a cycle late.
+
+        A job that writes it asks it for nothing in its further steps, and by the next job it is there.
+        """
+        table, register = self._read(name, shape, writes, word, self.job_peer, shown, readers)
+        self._m.d.sync += register.eq(table.job)
+        return table
 
     def _shared(self, name: str, shape, writes, word, who, shown, readers=(), *, jobs_only: bool = False):
         """A table whose word of the job's node is ``shown`` in a register, with what is being written."""
-        m, of = self._m, self._layouts
-        m.submodules[name] = table = Words(shape, of.nodes, ("job", *readers))
+        table, register = self._read(name, shape, writes, word, who, shown, readers)
         hits = writes if jobs_only else writes & (self.job_steps | self._same)
-        register = Cat(*shown) if isinstance(shown, list) else Value.cast(shown)
+        self._m.d.sync += register.eq(Mux(hits, word, table.job))
+        return table
+
+    def _read(self, name: str, shape, writes, word, who, shown, readers):
+        """A table, and the register that shows its word of the job's node."""
+        table = self._asked(name, writes, who, word, ("job", *readers), shape)
+        self._m.d.comb += table.job_addr.eq(self.job_peer)
+        return table, Cat(*shown) if isinstance(shown, list) else Value.cast(shown)
+
+    def _asked(self, name: str, writes, who, word, readers, shape=1) -> Words:
+        """A table with a word for each node, which is 0 at first."""
+        m, of = self._m, self._layouts
+        m.submodules[name] = table = Words(shape, of.nodes, readers)
         m.d.comb += [
             table.clear.eq(self.clear & (self.clear_addr < of.nodes)),
             table.clear_addr.eq(self.clear_addr),
-            table.job_addr.eq(self.job_peer),
             table.write_en.eq(writes),
             table.write_addr.eq(who),
             table.write.eq(word),
         ]
-        m.d.sync += register.eq(Mux(hits, word, table.job))
         return table

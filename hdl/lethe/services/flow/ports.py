@@ -34,14 +34,16 @@ class Ports(wiring.Component):
     binds_if_last, fetches_last : In(1)
         It is bound if the last message leaves its list.
     bound, congested : Out(ports)
-    fetched_bound : Out(1)
-        Whether ``fetched_port`` of the cycle before is bound.
+    own_congested : Out(1)
+        ``own_port`` is, in this very cycle.
     judged_full, judged_crowded : Out(1)
         ``judged_port`` has no free cell, or but those for expected numbers, in this very cycle.
     own_full : Out(1)
         ``own_port`` of the cycle before has no free cell.
-    NAME_port, NAME_number : In, Out(16)
-        The number of a port, for those who ask: judged, sent, own; fetched: of the port of the cycle before.
+    NAME_port, NAME_number, NAME_bound : In, Out(16), Out(1)
+        For those who ask, judged, fetched, sent and own: the number of a port, and whether it is bound, in this cycle.
+    set_bound : Out(1)
+        The same of ``set_index``.
     offer_port, offer_room, job_port, job_room : In, Out, In, Out
         A port, and in the next cycle half of its free cells as of the start of that cycle, at most 14.
     accept_takes, accept_port, own_takes, own_port : In
@@ -73,10 +75,11 @@ class Ports(wiring.Component):
                 "names": In(1), "binds": In(1), "binds_if_last": In(1), "fetches_last": In(1),
                 "unbinds": In(1), "limits": In(1), "set_index": In(port),
                 "set_value": In(16),
-                "bound": Out(of.ports), "fetched_bound": Out(1), "congested": Out(of.ports),
+                "bound": Out(of.ports), "congested": Out(of.ports), "own_congested": Out(1), "set_bound": Out(1),
                 "judged_full": Out(1), "judged_crowded": Out(1), "own_full": Out(1),
                 **{f"{name}_port": In(port) for name in askers},
                 **{f"{name}_number": Out(16) for name in askers},
+                **{f"{name}_bound": Out(1) for name in askers},
                 "offer_port": In(port), "offer_room": Out(self._room),
                 "job_port": In(port), "job_room": Out(self._room),
                 "accept_takes": In(1), "accept_port": In(port), "own_takes": In(1),  # of own_port
@@ -106,40 +109,35 @@ class Ports(wiring.Component):
             numbers.clear.eq(clears),
             numbers.clear_addr.eq(self.clear_addr),
         ]
+        # The bits of all ports are kept twice: those who ask for one of them would need a multiplexer each.
+        bound, binds = Signal(of.ports, init=-1 if system.flow.bound else 0), Signal()
+        m.submodules.tied = tied = Words(1, of.ports, (*self._askers, "look", "set"), init=int(system.flow.bound))
+        m.d.comb += [
+            binds.eq(self.binds | (self.binds_if_last & self.fetches_last)),
+            tied.clear.eq(clears),
+            tied.clear_addr.eq(self.clear_addr),
+            tied.write_en.eq(binds | self.unbinds),
+            tied.write_addr.eq(self.set_index),
+            tied.write.eq(binds),
+            tied.set_addr.eq(self.set_index),
+            self.set_bound.eq(tied.set),
+            self.bound.eq(bound),
+        ]
+        with m.If(binds | self.unbinds):
+            m.d.sync += bound.bit_select(self.set_index, 1).eq(binds)
         for name in self._askers:
             asked = getattr(self, f"{name}_port")
-            m.d.comb += getattr(numbers, f"{name}_addr").eq(asked)
-            if name != "fetched":
-                m.d.comb += getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name)))
-        names_it = self.names & (self.set_index == self.fetched_port)
-        m.d.sync += self.fetched_number[low:].eq(Mux(names_it, self.set_value[low:], numbers.fetched))
-        # That a port is bound whose list becomes empty in this cycle is known late: it is seen in the next.
-        kept, bound, which = Signal(of.ports, init=-1 if system.flow.bound else 0), Signal(of.ports), Signal(of.ports)
-        late, self._was_last, whom = Signal(), Signal(), Signal(of.ports)
-        m.d.comb += [
-            which.eq(1 << self.set_index),
-            bound.eq(kept | Mux(late & self._was_last, whom, 0)),
-            self.bound.eq(bound),
-            self.fetched_bound.eq(self._bound_now(m, bound, self.fetched_port)),
-        ]
-        m.d.sync += [
-            late.eq(self.binds_if_last), self._was_last.eq(self.fetches_last), whom.eq(which),
-            kept.eq((bound & ~Mux(self.unbinds, which, 0)) | Mux(self.binds, which, 0)),
-        ]  # fmt: skip
+            m.d.comb += [
+                getattr(numbers, f"{name}_addr").eq(asked),
+                getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name))),
+                getattr(tied, f"{name}_addr").eq(asked),
+                getattr(self, f"{name}_bound").eq(getattr(tied, name)),
+            ]
 
         self._cells_used(m, clears)
         self._free_cells(m)
-        self._congestion(m, clears, bound)
+        self._congestion(m, clears, tied)
         return m
-
-    def _bound_now(self, m, bound, port):
-        """Whether the port of the cycle before is bound: what it was in that cycle, and what has changed since."""
-        same, was, bind, unbind, late = self.set_index == port, Signal(), Signal(), Signal(), Signal()
-        m.d.sync += [
-            was.eq(bound.bit_select(port, 1)), bind.eq(self.binds & same), unbind.eq(self.unbinds & same),
-            late.eq(self.binds_if_last & same),
-        ]  # fmt: skip
-        return (was & ~unbind) | bind | (late & self._was_last)
 
     def _cells_used(self, m, clears):
         """Free cells, of a port: all of them and all that were freed, less all that were promised."""
@@ -264,9 +262,17 @@ class Ports(wiring.Component):
         came, went = totals
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         inside, above, below = Signal(most), Signal(), Signal()
-        here, was, tied = Signal(of.ports), Signal(), Signal()
-        congested = Signal(of.ports)
+        was, tied, congested = Signal(), Signal(), Signal(of.ports)
+        m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
+            crowded.clear.eq(clears),
+            crowded.clear_addr.eq(self.clear_addr),
+            crowded.write_en.eq(self.turns),
+            crowded.write_addr.eq(look),
+            crowded.write.eq(~was),
+            crowded.look_addr.eq(next_look),
+            crowded.own_addr.eq(self.own_port),
+            self.own_congested.eq(crowded.own),
             limits.clear.eq(clears),
             limits.clear_addr.eq(self.clear_addr),
             limits.write_en.eq(self.limits),
@@ -277,13 +283,13 @@ class Ports(wiring.Component):
             # Limits are multiples of the unit.
             above.eq((inside // UNIT) >= limits.look),
             below.eq((inside // (UNIT // 2)) < limits.look),
-            here.eq(1 << look),
-            tied.eq(self._bound_now(m, bound, next_look)),
+            bound.look_addr.eq(look),
+            tied.eq(bound.look),
             self.congested.eq(congested),
             self.turned.eq(~was),
             self.turned_index.eq(look),
             self.turns.eq(self.ready & Mux(was, below | ~tied, above & tied)),
         ]
-        m.d.sync += was.eq(congested.bit_select(next_look, 1))
+        m.d.sync += was.eq(crowded.look)
         with m.If(self.turns):
-            m.d.sync += congested.eq(congested ^ here)
+            m.d.sync += congested.bit_select(look, 1).eq(~was)

@@ -40,7 +40,7 @@ class PortReader(wiring.Component):
     listed, fetches, fetches_last : Out
         The same, but for ``fetched_port`` if this is fetched, and the last of its list.
     fetched_port, fetched_number, fetched_bound : Out, In(16), In(1)
-        What a port is bound to, and whether; asked in the cycle before.
+        What a port is bound to, and whether.
     deliver, deliver_data : Out(stream)
     frees, freed_port, freed_cell, freed_length : Out
         A cell is free again.

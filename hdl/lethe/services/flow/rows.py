@@ -8,6 +8,7 @@ from lethe.host import host_records
 from lethe.lib.table import Words
 from lethe.spec.services.flow import MERGED, Code
 
+from .bits import Bits
 from .layouts import LEAST_CREDIT, NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
 
@@ -32,7 +33,8 @@ class Rows(wiring.Component):
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
         In *g+2*, and in the next cycle: half of the free cells of a port.
-    opened : In(nodes)
+    merged_node, merged_open : Out, In(1)
+        In *g+4*: the node of an in stream, and in that cycle whether that source is not closed.
     merge_word, merge_mask : Out
         In *g+4*.
     ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
@@ -42,6 +44,8 @@ class Rows(wiring.Component):
         is under way and counts in live; what names it.
     row_ends, row_forgets, forgotten_slot : In
         The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
+    clear, clear_addr : In
+        The walk after a reset.
     """
 
     def __init__(self, layouts: Layouts):
@@ -54,13 +58,14 @@ class Rows(wiring.Component):
                 "transfer_row": In(of.row), "control_row": In(of.control_row), "control_carries": In(1),
                 "merge_stream": Out(of.stream_bits), "merge_expected": In(NUMBER_BITS),
                 "offer_port": Out(of.port_bits), "offer_room": In(range(MOST_ROOM + 1)),
-                "opened": In(of.nodes),
+                "merged_node": Out(of.node_bits), "merged_open": In(1),
                 "merge_word": Out(MERGED), "merge_mask": Out(MERGED),
                 "ended_slot": In(of.slot_bits), "ended_row": Out(of.row), "ended_control": Out(of.control_row),
                 "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
                 "looked_life": Out(records["cancel"]),
                 "row_ends": In(1), "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
+                "clear": In(1), "clear_addr": In(range(of.initial)),
             }
         )  # fmt: skip
 
@@ -133,30 +138,34 @@ class Rows(wiring.Component):
         ]
 
         # Under way, and what it carried.
-        under_way, carried = Signal(of.slots), Signal(of.slots)
-        one = Const(1, of.slots)
-
-        def at(condition, number):
-            return Mux(condition, (one << number)[: of.slots], 0)
-
-        starts = at(accepted.valid, accepted.slot)
-        carries = self.opened.bit_select(node[2], 1) & (~again[2] | carried.bit_select(slot[2], 1))
-        windows = accepted.control & self.control_carries
+        m.submodules.under_way = under_way = Bits(of.slots, ("accepted", "ended"), ("looked",))
+        m.submodules.carried = carried = Bits(of.slots, ("accepted", "merged", "forgotten"), ("before", "told"))
+        for bits in (under_way, carried):
+            m.d.comb += [
+                bits.clear.eq(self.clear & (self.clear_addr < of.slots)),
+                bits.clear_addr.eq(self.clear_addr),
+                bits.accepted_en.eq(accepted.valid),
+                bits.accepted_addr.eq(accepted.slot),
+            ]
         looked = control_rows.looked
         is_data, renewed = self.looked_slot < data_slots, Signal()
-        m.d.sync += [
-            under_way.eq((under_way & ~at(self.row_ends, self.ended_slot)) | starts),
-            carried.eq(
-                (
-                    (carried & ~at(merged, slot[2]) & ~at(self.row_forgets, self.forgotten_slot))
-                    | at(merged & carries, slot[2])
-                )
-                & ~starts
-                | at(accepted.valid & windows, accepted.slot)
-            ),
-        ]
         m.d.comb += [
-            self.ended_carried.eq(carried.bit_select(self.ended_slot, 1)),
+            under_way.accepted.eq(1),
+            under_way.ended_en.eq(self.row_ends),
+            under_way.ended_addr.eq(self.ended_slot),
+            under_way.ended.eq(0),
+            under_way.looked_addr.eq(self.looked_slot),
+            carried.accepted.eq(accepted.control & self.control_carries),
+            self.merged_node.eq(node[2]),
+            carried.before_addr.eq(slot[2]),
+            carried.merged_en.eq(merged),
+            carried.merged_addr.eq(slot[2]),
+            carried.merged.eq(self.merged_open & (~again[2] | carried.before)),
+            carried.forgotten_en.eq(self.row_forgets),
+            carried.forgotten_addr.eq(self.forgotten_slot),
+            carried.forgotten.eq(0),
+            carried.told_addr.eq(self.ended_slot),
+            self.ended_carried.eq(carried.told),
             rows.looked_addr.eq(self.looked_slot),
             control_rows.looked_addr.eq(behind(self.looked_slot)),
             generations.looked_addr.eq(self.looked_slot),
@@ -164,8 +173,7 @@ class Rows(wiring.Component):
             renewed.eq(accepted.valid & accepted.control & (accepted.slot == self.looked_slot)),
             self.looked_node.eq(Mux(renewed, control_row.node, Mux(is_data, rows.looked.node, looked.node))),
             self.looked_lives.eq(
-                under_way.bit_select(self.looked_slot, 1)
-                & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))
+                under_way.looked & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))
             ),
             self.looked_life.slot.eq(self.looked_slot),
             self.looked_life.generation.eq(generations.looked),

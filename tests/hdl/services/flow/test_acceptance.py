@@ -25,7 +25,7 @@ class Bench:
         self.stream = {"expected": EXPECTED, "present": 0, "filled": 0, "told": TOLD, **stream}
         for name in ("present", "filled"):
             self.stream[name] = placed(self.stream[name], self.stream["expected"])
-        self.ports = {"opened": 0b01, "bound": 0b1111, "judged_full": 0, "judged_crowded": 0}
+        self.ports = {"judged_open": 1, "judged_bound": 1, "judged_full": 0, "judged_crowded": 0}
         self.arrival = {"source": 0, "length": 20, "best_effort": 0}
         self.number = 1
 
@@ -47,6 +47,7 @@ class Bench:
                     seen["asks"] = ctx.get(block.accept_stream)
                 if cycle == 4:
                     assert ctx.get(block.judged_port) == fields.get("dport", 1) % 4
+                    assert ctx.get(block.judged_source) == self.arrival["source"]
                     ctx.set(block.judged_number, self.number)
                     ctx.set(block.accept_in, self.stream)
                 await ctx.tick()
@@ -85,7 +86,7 @@ def test_the_expected_one_takes_those_behind_it():
     assert seen["after"] == ((EXPECTED + 4) & 0xFF, 0b0110, 0b0010, TOLD)
     assert seen["takes"] and seen["writes"] and seen["shown"] == (1, 0) and seen["asks"] == 1
     entry = seen["entry"]
-    assert (entry.source, entry.index, entry.seq, entry.q, entry.credit) == (0, 1, EXPECTED, 2, 5)
+    assert (entry.source, entry.index, entry.seq, entry.q) == (0, 1, EXPECTED, 2)
 
 
 def test_sixteen_at_once():
@@ -114,7 +115,7 @@ def test_what_is_known_is_acknowledged_and_dropped(apart):
 
 def test_a_source_that_is_closed_or_does_not_exist():
     bench = Bench()
-    bench.ports["opened"] = 0b10
+    bench.ports["judged_open"] = 0
     assert refused(bench.run(EXPECTED), Drop.NOT_OPEN)
     bench = Bench()
     bench.arrival["best_effort"] = 1
@@ -133,7 +134,7 @@ def test_nobody_is_bound(unbound):
     """The number passes over, without a cell."""
     bench = Bench(present=0b10, filled=0b10)
     if unbound:
-        bench.ports["bound"] = 0b1101
+        bench.ports["judged_bound"] = 0
     else:
         bench.number = 5
     seen = bench.run(EXPECTED)

@@ -164,7 +164,7 @@ def test_jobs_begin_in_turn():
 @pytest.mark.parametrize(
     ("code", "index", "value", "state", "error", "does"),
     [
-        (0, 2, 0, {}, 0, "unbinds"), (1, 2, 6, {"bound": 0b1011}, 0, "binds"), (1, 2, 6, {"bound": 0b0100}, 1, ""),
+        (0, 2, 0, {}, 0, "unbinds"), (1, 2, 6, {"set_bound": 0}, 0, "binds"), (1, 2, 6, {"set_bound": 1}, 1, ""),
         (1, 2, 6, {"listed": 0b0100}, 2, ""),
         (1, 2, 6, {"listed": 0b0100, "fetches": 1, "fetches_last": 1, "fetched_port": 2}, 0, "binds_if_last"),
         (1, 2, 6, {"listed": 0b0100, "fetches": 1, "fetches_last": 1, "fetched_port": 1}, 2, ""),
@@ -378,7 +378,7 @@ def test_a_probe_finds_what_an_attempt_has_changed_in_the_cycle_before():
         (1, {"state": Out.LEAVING}, Code.MAP), (1, {"state": Out.ERROR}, Code.MAP),
     ):  # fmt: skip
         events = {FIRST: {"was_sought": sought}, FIRST + 1: {"was_sought": 0}}
-        *_, found, later = Bench(peer_in=MUTE, mute=0b10, peer_out=out).play(7, events).seen
+        *_, found, later = Bench(peer_in=MUTE, candidates=0b10, peer_out=out).play(7, events).seen
         assert found["tells"] and bool(found["lives_more"]) == bool(found["wanted_writes"]) == (code == Code.PING)
         assert found["told_row"].code == code and later["told_word"] & 0x1F == code
 
@@ -459,7 +459,7 @@ def test_a_ping_once_more():
 
 def test_a_probe_fails_and_is_made_again_after_a_pause():
     """PING until the peer is up, each one wanted less; with MAP a source that is mute is asked."""
-    state = {"peer_out": CONNECTING | {"wanted": 5}, "seeks": 0b10}
+    state = {"peer_out": CONNECTING | {"wanted": 5}, "candidates": 0b10}
     row = {"code": Code.PING, "node": 1, "probe": 1}
     ending = {
         "completion.valid": 1,
@@ -471,12 +471,12 @@ def test_a_probe_fails_and_is_made_again_after_a_pause():
     assert bench.seen[first]["out_word"]["wanted"] == 4 and bench.seen[first]["lives_more"]
     assert bench.seen[first]["told_row"].probe and bench.seen[first]["told_row"].node == 1
     assert bench.seen[first + 1]["told_word"] == control(Code.PING, round=2, boot=BOOT, paths=1)
-    *_, found, later = Bench(peer_in=MUTE, mute=0b10, congested=0b110).play(7).seen
+    *_, found, later = Bench(peer_in=MUTE, candidates=0b10, congested=0b110).play(7).seen
     assert later["told_word"] == control(Code.MAP, map=0b110) and found["tells"] and not found["lives_more"]
 
 
 def test_nothing_is_told_while_the_node_is_silent():
-    state = {"peer_out": CONNECTING | {"wanted": 1}, "seeks": 0b10, "tell_valid": 1, "tell": {"code": Code.PONG}}
+    state = {"peer_out": CONNECTING | {"wanted": 1}, "candidates": 0b10, "tell_valid": 1, "tell": {"code": Code.PONG}}
     bench = Bench(**state, silent=1).play(30, {12: {"silent": 0}})
     assert bench.when("job_acts")[0] == 12 + FIRST
 

@@ -22,7 +22,8 @@ class Bench:
     def __init__(self, **sections):
         self.of = layouts(**sections)
         self.block = MessagesOut(self.of, self.of.system.top_port)
-        self.inputs: dict = {"attempt_out": UP, "attempt_numbers": OPEN, "bound": 0xF, "open": 1, "send_below.ready": 1}
+        self.inputs: dict = {"attempt_out": UP, "attempt_numbers": OPEN, "open": 1, "send_below.ready": 1}
+        self.inputs |= {"sent_bound": 1, "own_bound": 1}
 
     def run(self, test) -> None:
         async def process(ctx):
@@ -91,7 +92,7 @@ def ended(given: dict, record: dict) -> tuple:
         ({}, {"cls": CONTROL}, Cause.CLASS),
         ({}, {"destination": 2}, Cause.DESTINATION),
         ({}, {"length": 33}, Cause.LENGTH),
-        ({"bound": 0b1011}, {}, Cause.NOT_BOUND),
+        ({"sent_bound": 0}, {}, Cause.NOT_BOUND),
         ({}, {"mode": 3, "cls": CONTROL}, Cause.MODE),
         ({"silent_soon": 1}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),
         ({"attempt_out": {"state": Out.CONNECTING}}, {"flags": NOWAIT}, Cause.NOT_CONNECTED),

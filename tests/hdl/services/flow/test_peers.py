@@ -13,6 +13,7 @@ from tests.hdl.services.flow.blocks import layouts
 from tests.helpers.simulated import simulated, walked
 
 NODES = 4
+PORT_BITS = layouts().port_bits
 #: What a peer may be after a job.
 NEXT: dict[int, tuple[int, ...]] = {
     Out.DOWN: (Out.DOWN, Out.CONNECTING),
@@ -66,6 +67,20 @@ async def attempt(ctx, block, peer: int, *names: str) -> None:
         ctx.set(getattr(block, bit), 0)
 
 
+def asked(ctx, block, name: str) -> int:
+    """A bit for each node: what is asked of one after the other."""
+    ask, answer, place = {
+        "hears": (block.credit_at, block.credit_heard, 1 << PORT_BITS),
+        "judged": (block.judged_source, block.judged_open, 1),
+        "merged": (block.merged_node, block.merged_open, 1),
+    }[name]  # fmt: skip
+    found = []
+    for node in range(NODES):
+        ctx.set(ask, node * place)
+        found.append(ctx.get(answer))
+    return bits(found)
+
+
 def bits(of_nodes) -> int:
     """A bit for each node."""
     return sum(holds << node for node, holds in enumerate(of_nodes))
@@ -87,7 +102,7 @@ def test_an_attempt_that_finds_no_peer_wants_it():
         await attempt(ctx, block, 2, "attempt_connects")
         found = await out_of(ctx, block, 2)
         assert (found.state, found.wanted, found.blocked) == (Out.CONNECTING, 1, 0)
-        assert ctx.get(block.seeks) == 0b100 == ctx.get(block.hears)
+        assert ctx.get(block.candidates) == 0b100 == asked(ctx, block, "hears")
         for state in (Out.LEAVING, Out.ERROR):
             await job(
                 ctx, block, 1, out={"state": state, "wanted": 5}, **({"leaves": 1} if state == Out.LEAVING else {})
@@ -95,7 +110,7 @@ def test_an_attempt_that_finds_no_peer_wants_it():
             await attempt(ctx, block, 1, "attempt_connects")
             found = await out_of(ctx, block, 1)
             assert (found.state, found.wanted) == (state, 5)
-            assert ctx.get(block.seeks) == 0b100 and ctx.get(block.troubled)
+            assert ctx.get(block.candidates) == 0b100 and ctx.get(block.troubled)
         await attempt(ctx, block, 3, "attempt_blocked")
         found = await out_of(ctx, block, 3)
         assert found.blocked and found.state == Out.DOWN
@@ -138,12 +153,13 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
             await ctx.tick()
 
             states = [out["state"] for out in outs]
-            assert ctx.get(block.hears) == bits(state in (Out.CONNECTING, Out.UP) for state in states)
-            assert ctx.get(block.seeks) == bits(
-                out["state"] == Out.CONNECTING and out["wanted"] > 0 and not out["pong"] for out in outs
+            assert asked(ctx, block, "hears") == bits(state in (Out.CONNECTING, Out.UP) for state in states)
+            assert ctx.get(block.candidates) == bits(
+                (out["state"] == Out.CONNECTING and out["wanted"] > 0 and not out["pong"]) or state == In.MUTE
+                for out, state in zip(outs, ins, strict=True)
             )
-            assert ctx.get(block.opened) == bits(state != In.CLOSED for state in ins)
-            assert ctx.get(block.mute) == bits(state == In.MUTE for state in ins)
+            for name in ("judged", "merged"):
+                assert asked(ctx, block, name) == bits(state != In.CLOSED for state in ins)
             fled = [s == Out.LEAVING and n > 0 for s, n in zip(states, lives, strict=True)]
             assert bool(ctx.get(block.fled)) == any(fled)
             ctx.set(block.looked_node, peer)
@@ -205,6 +221,7 @@ def test_an_attempt_beside_the_job_s_peer():
         await attempt(ctx, block, 2, "attempt_connects")
         found = ctx.get(block.peer_out)
         assert (found.state, found.wanted) == (Out.CONNECTING, 1) and ctx.get(block.was_sought)
+        assert ctx.get(block.candidates) == 0b100
         await attempt(ctx, block, 2, "attempt_blocked")
         assert ctx.get(block.peer_out).blocked and ctx.get(block.was_moved) and not ctx.get(block.was_sought)
         await attempt(ctx, block, 2, "attempt_lives")

@@ -44,7 +44,7 @@ def test_a_data_datagram_carries_a_credit(opened, tries):
 
     async def test(ctx):
         ctx.set(block.transfer_row, ROW)
-        ctx.set(block.opened, opened)
+        ctx.set(block.merged_open, opened >> 1)
         await accept(ctx, block, 4)
         shown = await grant(ctx, block, 4, expected=250, room=6, tries=tries)
         assert shown == (((250 + 2 + 6) & 0xFF) | (250 & 0x7F) << 8 | (tries > 0) << 15, 0xFFFF)
@@ -75,7 +75,7 @@ def test_copies_carry_the_least(first, second, least):
         await accept(ctx, block, 4)
         await grant(ctx, block, 4, expected=0, room=0, tries=1)
         assert not ctx.get(block.ended_carried)  # it never was open
-        ctx.set(block.opened, 0b10)
+        ctx.set(block.merged_open, 1)
         await grant(ctx, block, 4, expected=0, room=0, tries=1)
         assert not ctx.get(block.ended_carried)
         await grant(ctx, block, 4, expected=first - 2, room=0)
@@ -83,7 +83,7 @@ def test_copies_carry_the_least(first, second, least):
         word, mask = await grant(ctx, block, 4, expected=second - 2, room=0, tries=3)
         assert (word & 0xFF, word >> 15, mask) == (second, 1, 0xFFFF)
         assert shown() == (least, 1)
-        ctx.set(block.opened, 0)
+        ctx.set(block.merged_open, 0)
         await grant(ctx, block, 4, expected=second - 2, room=0, tries=4)
         assert not ctx.get(block.ended_carried)
 
