@@ -45,7 +45,7 @@ class Ports(wiring.Component):
     set_bound : Out(1)
         The same of ``set_index``.
     offer_port, offer_room, job_port, job_room : In, Out, In, Out
-        A port, and in the next cycle half of its free cells as of the start of that cycle, at most 14.
+        A port, and half of its free cells, at most 14: in that cycle; in the next one, as of the start of that.
     accept_takes, accept_port, own_takes, own_port : In
         A cell of a port is promised.
     frees, freed_port, freed_cell, freed_length : In
@@ -181,13 +181,13 @@ class Ports(wiring.Component):
         def room(half):
             return Mux(at_most(half, MOST_ROOM), half, MOST_ROOM) if of.cells // 2 > MOST_ROOM else half
 
-        for name in ("offer", "job"):
-            half, odd = free[name][1:], free[name][0]
-            # One more, and one less, by as little logic as that takes.
-            up = Cat(half[i] ^ Cat(odd, half[:i]).all() for i in range(bits - 1))
-            down = Cat(half[i] ^ ~Cat(odd, half[:i]).any() for i in range(bits - 1))
-            more, less = moved(name)
-            m.d.sync += getattr(self, f"{name}_room").eq(Mux(more, room(up), Mux(less, room(down), room(half))))
+        m.d.comb += self.offer_room.eq(room(free["offer"][1:]))
+        half, odd = free["job"][1:], free["job"][0]
+        # One more, and one less, by as little logic as that takes.
+        up = Cat(half[i] ^ Cat(odd, half[:i]).all() for i in range(bits - 1))
+        down = Cat(half[i] ^ ~Cat(odd, half[:i]).any() for i in range(bits - 1))
+        more, less = moved("job")
+        m.d.sync += self.job_room.eq(Mux(more, room(up), Mux(less, room(down), room(half))))
         # All that were promised, and all that were freed.
         given, back = Signal(range(of.ports * of.cells + 1)), Signal(range(of.ports * of.cells + 1))
         with m.If(takes):

@@ -174,6 +174,25 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
     played(test)
 
 
+@pytest.mark.parametrize("state", [Out.DOWN, Out.CONNECTING, Out.UP, Out.LEAVING, Out.ERROR])
+@pytest.mark.parametrize("pong", [0, 1])
+def test_who_may_be_probed_after_an_attempt(state, pong):
+    """A peer that is wanted by it, unless a PONG has come; one that is not to be probed stays so."""
+
+    async def test(ctx, block):
+        await job(ctx, block, 1, out={"state": state, "wanted": 0, "pong": pong})
+        await ctx.tick()
+        assert ctx.get(block.candidates) == 0
+        await attempt(ctx, block, 1, "attempt_connects")
+        seeks = state in (Out.DOWN, Out.CONNECTING) and not pong
+        assert ctx.get(block.candidates) == seeks << 1
+        await job(ctx, block, 1, in_={"state": In.MUTE})
+        await attempt(ctx, block, 1, "attempt_connects")
+        assert ctx.get(block.candidates) == 0b10
+
+    played(test)
+
+
 def test_notices():
     """A node is told of once, as it is when the host looks; one that is taken in this cycle is there no more."""
 

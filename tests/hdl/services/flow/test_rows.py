@@ -25,8 +25,8 @@ async def grant(ctx, block, slot: int, *, expected: int, room: int, tries: int =
     await ctx.tick()
     ctx.set(block.merge, {})
     ctx.set(block.merge_expected, 99)
-    assert ctx.get(block.offer_port) == 3 or slot > 5
     await ctx.tick()
+    assert ctx.get(block.offer_port) == 3 or slot > 5
     ctx.set(block.merge_expected, expected)
     ctx.set(block.offer_room, room)
     await ctx.tick()
