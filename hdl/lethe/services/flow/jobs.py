@@ -69,15 +69,6 @@ class Phase(enum.Enum, shape=3):
     LAST = 4
 
 
-def _turned(m: Module, bits, places) -> Value:
-    """Bits turned to the left by so many places: those that leave at the top come in at the bottom."""
-    for stage, by in enumerate(places):
-        turned = Signal(len(bits), name=f"turned{stage}")
-        m.d.comb += turned.eq(Mux(by, Value.cast(bits).rotate_left(1 << stage), bits))
-        bits = turned
-    return bits
-
-
 class Jobs(wiring.Component):
     """Begins one job after the other, and does each in the first cycle in which it may act.
 
@@ -304,7 +295,7 @@ class Jobs(wiring.Component):
                 *(self._of_code[kind].eq(code == kind) for kind in self._of_code),
                 self._of_control.eq(of_control),
                 self._seq.eq(Mux(of_control, control.base, row.seq)),
-                self._map.eq(control.map),
+                self._map.eq(Mux(of_control, control.map, 1 << row.seq[:PLACE_BITS])),
                 self._length.eq(row.length),
                 self._credit.eq(Mux(of_control, control.credit, asked_for)),
                 self._probed.eq(control.probe),
@@ -427,23 +418,12 @@ class Jobs(wiring.Component):
         All of this changes by jobs only, but for an in stream, to which nothing comes in the cycles before a VOID acts.
         """
         self._heard = heard = self._is(Job.CONTROL)
-        single = ~heard & ~self._of_control
         void = control_fields(Code.VOID, self.word)
 
-        # x−3: bits of what is named, each at its number mod 16.  In x the same turns those that a VOID is to tell.
-        named, bits, turned = Signal(NUMBER_BITS), Signal(WINDOW), Signal(WINDOW)
-        m.d.comb += [
-            named.eq(Mux(heard, void["base"], self._seq)),
-            turned.eq(
-                _turned(
-                    m,
-                    Mux(heard, void["map"], self.ends.void),
-                    Mux(heard, void["base"], -self.ends.place)[:PLACE_BITS],
-                )
-            ),
-        ]
-        m.d.sync += bits.eq(Mux(single, 1 << named[:PLACE_BITS], Mux(heard, turned, self._map)))
-        self._void_told = turned
+        # x−3: bits of what is named, each at its number mod 16.
+        named, bits = Signal(NUMBER_BITS), Signal(WINDOW)
+        m.d.comb += named.eq(Mux(heard, void["base"], self._seq))
+        m.d.sync += bits.eq(Mux(heard, void["map"], self._map))
 
         # x−2: of those that a VOID names the ones within the window, from the later of the two on, named and lowest, to
         # the other.  All that end are within theirs: what is not finished holds it up.
@@ -834,7 +814,7 @@ class Jobs(wiring.Component):
             Code.GONE: life,
             Code.MAP: {"map": map_},
             Code.WINDOW: {"index": self._index, "credit": credit, "ack": ack},
-            Code.VOID: {"index": self._index, "base": base, "map": self._void_told},
+            Code.VOID: {"index": self._index, "base": base, "map": self.ends.void},
         }
         found = Signal(WORD_BITS)
         with m.Switch(code):

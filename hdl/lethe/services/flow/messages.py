@@ -137,7 +137,7 @@ class MessagesOut(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, system = self._layouts, self._layouts.system
-        form, most = system.format, of.slots + 4
+        form, most = system.format, of.data_slots + 4
         depth = max(of.beats, 4)
         m.submodules.records = records = Queue(self._record, 1)
         m.submodules.beats = beats = Queue(form.flit_bits, depth)

@@ -334,7 +334,7 @@ def test_numbers_that_will_not_come(base):
     numbers = {(base + k) % 256 for k in (0, 1, 3)}
     expected, filled = 255, 0b1100
     there = {(expected + k) % 256 for k in (2, 3)}
-    given = heard(Code.VOID, base=base, map=0b1011, index=3) | {"peer_in": OPEN}
+    given = heard(Code.VOID, base=base, map=placed(0b1011, base), index=3) | {"peer_in": OPEN}
     stream = {"expected": expected, "present": 0b1100, "filled": filled, "told": 5}
     found = Bench(**given, accept_in=stream).play(6).seen[FIRST]
     all_of_them, passed = there | {n for n in numbers if (n - expected) % 256 < 16}, 0
@@ -511,7 +511,7 @@ def test_nothing_is_told_while_the_node_is_silent():
         (
             Code.VOID,
             {"peer_out": UP, "numbers": {"base": 8}, "ends": {"void": 6}},
-            control(Code.VOID, index=2, base=8, map=6),
+            control(Code.VOID, index=2, base=8, map=6 << 8),
             Operation.CLEAN,
         ),
         (Code.VOID, {"peer_out": UP}, None, Operation.CLEAN),

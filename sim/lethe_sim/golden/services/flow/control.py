@@ -1,6 +1,7 @@
 """Control words on their way down (section 9.2): the notices that wait, and the transfer of the word that is sent."""
 
 from lethe.spec.events import FLOW_CONTROL, Event
+from lethe.spec.sections.flow import WINDOW
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In, Out
 from lethe.spec.trace import fields
 from lethe_sim.golden.compile import apart, jit
@@ -190,7 +191,9 @@ def send_void(s, flow, node, index):
     begin(s, flow, Code.VOID, node, index, peer_at(flow, node).incarnation)
     put_field(s, INDEX, index)
     put_field(s, BASE, stream.base)
-    put_field(s, VOIDED, stream.void)
+    # A number's bit is that of its low bits.
+    map_ = stream.void << (stream.base & WINDOW - 1)
+    put_field(s, VOIDED, (map_ | map_ >> WINDOW) & (1 << WINDOW) - 1)
     flow.telling[0].base, flow.telling[0].map = stream.base, stream.void
     count_live(flow, node, 1)
     show(s, Code.VOID, node)

@@ -209,8 +209,9 @@ def hear_void(s, flow, source):
         return
     stream, void, base = in_at(flow, source, index), field(s, control.VOIDED), field(s, control.BASE)
     for place in range(WINDOW):
-        distance = base + place - stream.expected & 255
-        if void >> place & 1 and distance < WINDOW:
+        number = base + place
+        distance = number - stream.expected & 255
+        if void >> (number & WINDOW - 1) & 1 and distance < WINDOW:
             stream.present |= 1 << distance
     if stream.present & 1:
         first = stream.expected

@@ -96,7 +96,7 @@ def is_due(s, flow):
     """Whether an attempt is made in this cycle."""
     if flow.records_in[0].level == 0 or s.cycle < attempt_at(flow) or flow.transfer != Transfer.IDLE:
         return False
-    if flow.owed >= flow.slots + 4 or not turns.quiet(flow, s.cycle):
+    if flow.owed >= flow.data_slots + 4 or not turns.quiet(flow, s.cycle):
         return False
     return message_at(flow, 0).destination != s.node or may_go_up(s, flow)
 
