@@ -130,10 +130,10 @@ class HeldList(wiring.Component):
         bits = Signal(depth)
         # From the place on that leaves, all move down by one; what is held comes to all behind them, be it held or not.
         at, leaves, left = Signal(depth), Signal(), Signal.like(self.left)
-        moving, after = Signal(), Signal(depth)
+        moves, moving, after = Signal(depth), Signal(), Signal(depth)
         m.d.sync += [leaves.eq(self.leaves), left.eq(self.left), moving.eq(leaves)]
-        m.d.sync += at.eq(Cat(leaves & used[i] & (places[i] == left) for i in range(depth)))
-        moves = Cat(before(at, i + 1) for i in range(depth))
+        m.d.comb += at.eq(Cat(used[i] & (places[i] == left) for i in range(depth)))
+        m.d.sync += moves.eq(Cat(leaves & before(at, i + 1) for i in range(depth)))
         fewer = leaves | moving
         padded = Cat(used, Const(0, 2))
         one, two = (Mux(fewer, padded[i + 1], padded[i]) for i in range(2))

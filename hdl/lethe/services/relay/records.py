@@ -13,7 +13,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import STAMP_BITS, WAYS
-from .steps import RelayPhase, WalkRows, counted
+from .steps import RelayPhase, counted
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -21,8 +21,6 @@ if typing.TYPE_CHECKING:
 __all__ = ["add_records"]
 
 
-#: Words of the memory of LUTs that needs no multiplexer behind it.
-_PART = 16
 #: Jobs about a record by its number.
 _NUMBERED = (RelayJob.LAUNCH, RelayJob.OWED, RelayJob.LOOK, RelayJob.WALK)
 
@@ -107,17 +105,11 @@ def add_records(u: "JobUnit") -> None:
             has.write.eq(u.takes_buffer),
         ]
         data.append(has.now)
-    # Which are valid, for walks, in parts that are a small memory each: of each part whether the row is there and used.
-    size = min(of.records, _PART)
-    u.used_records = []
-    for part in range(of.records // size):
-        valid = u.words(f"valid{part}", 1, size, "walk")
-        m.d.comb += [
-            valid.write_en.eq(writes & (write_at >> exact_log2(size) == part)), valid.write_addr.eq(write_at),
-            valid.write.eq(~u.ends), valid.walk_addr.eq(u.walk_row),
-        ]  # fmt: skip
-        here = u.walk_row[: of.record_bits] >> exact_log2(size) == part
-        u.used_records.append((u.walk == WalkRows.RECORDS) & here & valid.walk)
+    u.valid = u.words("valid", 1, of.records, "walk")
+    m.d.comb += [
+        u.valid.write_en.eq(writes), u.valid.write_addr.eq(write_at),
+        u.valid.write.eq(~u.ends), u.valid.walk_addr.eq(u.walk_row),
+    ]  # fmt: skip
 
     # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
     hits, ways, key = Signal(WAYS), Signal(WAYS), Signal.like(uid)

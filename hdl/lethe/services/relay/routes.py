@@ -27,15 +27,13 @@ def add_routes(u: "JobUnit") -> None:
     m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
     u.routes = Signal()  # a route is written, in the other bank
     word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
+    m.d.sync += good.eq(word.hop < of.nodes)  # before the step
     at = Cat(word.target[:bits], ~u.bank)
-    relation, given = Signal(4), Signal(of.node_bits)
-    # One after the other in the cycles before the step.
-    m.d.comb += given.eq(Mux(good, word.hop, u.node))
-    m.d.sync += [
-        good.eq(word.hop < of.nodes),
-        hop.eq(given),
+    relation = Signal(4)
+    m.d.comb += [
+        hop.eq(Mux(good, word.hop, u.node)),
         way.eq(Mux(good, word.way, 0)),
-        relation.eq(Mux(good & (given == word.target), word.way, 0)),
+        relation.eq(Mux(hop == word.target, way, 0)),
     ]
     for ram, value in ((ups, hop), (downs, Cat(hop, way)), (relations, relation)):
         m.d.comb += [
@@ -92,11 +90,13 @@ def add_routes(u: "JobUnit") -> None:
     u.up, u.relation, u.before = ups.read_data, relations.read_data, before
     u.down = Signal(of.down)
     m.d.comb += u.down.eq(Mux(u.doing(RelayJob.WALK), now, downs.read_data))
-    used = (
-        (WalkRows.SLOTS, u.lives.walk), (WalkRows.CELLS, u.is_parked.walk),
-        (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
-    )  # fmt: skip
-    m.d.comb += u.used.eq(Cat(*((u.walk == rows) & one for rows, one in used), *u.used_records).any())
+    with m.Switch(u.walk):
+        for rows, used in (
+            (WalkRows.SLOTS, u.lives.walk), (WalkRows.RECORDS, u.valid.walk),
+            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
+        ):  # fmt: skip
+            with m.Case(rows):
+                m.d.comb += u.used.eq(used)
 
 
 def add_rows(u: "JobUnit") -> None:
