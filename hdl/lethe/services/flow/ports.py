@@ -110,33 +110,42 @@ class Ports(wiring.Component):
             numbers.clear_addr.eq(self.clear_addr),
         ]
         # The bits of all ports are kept twice: those who ask for one of them would need a multiplexer each.
-        bound, binds = Signal(of.ports, init=-1 if system.flow.bound else 0), Signal()
+        # That a port is bound whose list becomes empty in this cycle is known late: it is written in the next, in which
+        # those who ask see it, and no message is chosen.
+        bound, binds, late = Signal(of.ports, init=-1 if system.flow.bound else 0), Signal(), Signal()
+        if_last, was_last, whom, which = Signal(), Signal(), Signal(of.port_bits), Signal(of.port_bits)
+        m.d.sync += [if_last.eq(self.binds_if_last), was_last.eq(self.fetches_last), whom.eq(self.set_index)]
         m.submodules.tied = tied = Words(1, of.ports, (*self._askers, "look", "set"), init=int(system.flow.bound))
         m.d.comb += [
-            binds.eq(self.binds | (self.binds_if_last & self.fetches_last)),
+            late.eq(if_last & was_last),
+            binds.eq(self.binds | late),
+            which.eq(Mux(if_last, whom, self.set_index)),
             tied.clear.eq(clears),
             tied.clear_addr.eq(self.clear_addr),
             tied.write_en.eq(binds | self.unbinds),
-            tied.write_addr.eq(self.set_index),
+            tied.write_addr.eq(which),
             tied.write.eq(binds),
             tied.set_addr.eq(self.set_index),
             self.set_bound.eq(tied.set),
             self.bound.eq(bound),
         ]
         with m.If(binds | self.unbinds):
-            m.d.sync += bound.bit_select(self.set_index, 1).eq(binds)
+            m.d.sync += bound.bit_select(which, 1).eq(binds)
         for name in self._askers:
             asked = getattr(self, f"{name}_port")
             m.d.comb += [
                 getattr(numbers, f"{name}_addr").eq(asked),
                 getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name))),
                 getattr(tied, f"{name}_addr").eq(asked),
-                getattr(self, f"{name}_bound").eq(getattr(tied, name)),
+                # One that is fetched is judged later than that.
+                getattr(self, f"{name}_bound").eq(
+                    getattr(tied, name) | (late & (whom == asked) if name != "fetched" else 0)
+                ),
             ]
 
         self._cells_used(m, clears)
         self._free_cells(m)
-        self._congestion(m, clears, tied)
+        self._congestion(m, clears, tied, late, whom)
         return m
 
     def _cells_used(self, m, clears):
@@ -233,7 +242,7 @@ class Ports(wiring.Component):
                 pointers.write.eq(step(pointers.now, of.cells)),
             ]
 
-    def _congestion(self, m, clears, bound):
+    def _congestion(self, m, clears, bound, late, whom):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
         most = (of.cells * of.mtu).bit_length()
@@ -284,7 +293,7 @@ class Ports(wiring.Component):
             above.eq((inside // UNIT) >= limits.look),
             below.eq((inside // (UNIT // 2)) < limits.look),
             bound.look_addr.eq(look),
-            tied.eq(bound.look),
+            tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),
             self.turned.eq(~was),
             self.turned_index.eq(look),

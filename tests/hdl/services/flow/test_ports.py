@@ -143,8 +143,17 @@ def test_bound():
             ctx.set(block.fetches_last, last)
             await ctx.tick()
             ctx.set(block.binds_if_last, 0)
-            for _ in range(2):
-                assert ctx.get(block.bound) == 0b1011 | last << 2 and ctx.get(block.fetched_bound) == last
+            ctx.set(block.fetches_last, 0)
+            ctx.set(block.set_index, 1)
+            for cycle in range(3):
+                for name in ("judged", "sent", "own"):
+                    for port in range(4):
+                        ctx.set(getattr(block, f"{name}_port"), port)
+                        assert ctx.get(getattr(block, f"{name}_bound")) == (port != 2 or last)
+                # All of them, and what was fetched, are asked for later.
+                if cycle:
+                    assert ctx.get(block.bound) == 0b1011 | last << 2 and ctx.get(block.fetched_bound) == last
                 await ctx.tick()
+            ctx.set(block.set_index, 2)
 
     started(test)
