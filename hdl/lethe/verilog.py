@@ -160,7 +160,7 @@ def emit(component: wiring.Component, name: str, *, prefix: str = "", device: st
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = Path(scratch)
         (directory / "in.il").write_text(to_rtlil(component, name, prefix=prefix, device=device), encoding="utf-8")
-        (directory / "wide.v").write_text("".join(map(_wide, _OPERATORS)), encoding="utf-8")
+        (directory / "wide.v").write_text("".join([*map(_wide, _OPERATORS), *map(_shift, _SHIFTS)]), encoding="utf-8")
         cells = "".join(read for family, read in _CELLS.items() if device.startswith(family))
         run_yosys(
             directory,
@@ -226,5 +226,36 @@ module wide_{operator} (A, B, Y);
             .A_SIGNED(A_SIGNED), .B_SIGNED(B_SIGNED), .A_WIDTH(WIDTH), .B_WIDTH(WIDTH), .Y_WIDTH(Y_WIDTH)
         ) _TECHMAP_REPLACE_ (.A(wide_A), .B(wide_B), .Y(Y));
     end
+endmodule
+"""
+
+
+#: Shifts: what moves is as wide as the result.
+_SHIFTS = ("shl", "shr", "sshr", "shift")
+
+
+def _shift(operator: str) -> str:
+    """A rule for `techmap`: what a shift moves, and its result, as wide as the wider of them.
+
+    Amaranth takes one bit of many by a shift whose result has one bit, and shifts into a result that is wider;
+    linters want the widths on both sides of an assignment to be equal.
+    """
+    return f"""
+(* techmap_celltype = "${operator}" *)
+module wide_{operator} (A, B, Y);
+    parameter A_SIGNED = 0, B_SIGNED = 0, A_WIDTH = 1, B_WIDTH = 1, Y_WIDTH = 1;
+    input [A_WIDTH - 1:0] A;
+    input [B_WIDTH - 1:0] B;
+    output [Y_WIDTH - 1:0] Y;
+    localparam WIDTH = A_WIDTH > Y_WIDTH ? A_WIDTH : Y_WIDTH;
+    wire _TECHMAP_FAIL_ = A_WIDTH == 0 || B_WIDTH == 0 || A_WIDTH == Y_WIDTH;
+    wire [WIDTH - 1:0] wide_A, wide_Y;
+    if (A_WIDTH == 0) assign wide_A = 0;
+    else if (A_SIGNED) assign wide_A = {{{{WIDTH - A_WIDTH{{A[A_WIDTH - 1]}}}}, A}};
+    else assign wide_A = {{{{WIDTH - A_WIDTH{{1'b0}}}}, A}};
+    \\${operator} #(
+        .A_SIGNED(A_SIGNED), .B_SIGNED(B_SIGNED), .A_WIDTH(WIDTH), .B_WIDTH(B_WIDTH), .Y_WIDTH(WIDTH)
+    ) _TECHMAP_REPLACE_ (.A(wide_A), .B(B), .Y(wide_Y));
+    assign Y = wide_Y[Y_WIDTH - 1:0];
 endmodule
 """

@@ -32,7 +32,25 @@ FULL = {
     "loop": {"slots": 3},
 }  # fmt: skip
 PLAIN = {"topology": {"kind": "wire"}, "wire": {"flit_bits": 16, "mtu": 4}, "ni": {"slots": 2, "sets": 1, "ways": 1}}
+SERVED = {
+    "topology": {"kind": "wire"}, "wire": {"mtu": 40}, "ni": flow.OF_NI,
+    "flow": {"ports": 4, "cells": 5, "in_order": 2},
+}  # fmt: skip
+RELAYED = {
+    "topology": {"kind": "crossbar", "nodes": 5}, "wire": {"mtu": 40}, "relay": {"slots": 3, "crc": True},
+    "ni": {"control_classes": 2, "control_slots": 4},
+}  # fmt: skip
+#: Of a NI everything that is left out by default, and goes together.
+LINGERING = {
+    "topology": {"kind": "tree", "arity": 2, "levels": 2}, "wire": {"path_bits": 1, "flit_bits": 128},
+    "ni": {"linger": -1, "reserved_slots": 1, "reserved_classes": 1, "reject": True, "slots": 5, "ways": 3},
+    "timers": {"ack_limit": 40, "silent_after": 3, "path_after": 2, "ceiling": -1},
+    "workload": {"retry_limit": 20},
+}  # fmt: skip
 KINDS = {
+    "flow": (AxiNi, SERVED, {"dump": False, "watch": False}),
+    "relay": (AxiNi, RELAYED, {"dump": False, "watch": False}),
+    "lingering": (AxiNi, LINGERING, {}),
     "full": (AxiNi, FULL, {}),
     "full, stored, host's clock": (AxiNi, FULL, {"store": True, "host_clock": True}),
     "plain": (AxiNi, PLAIN, {"dump": False, "watch": False}),
@@ -60,7 +78,7 @@ def test_the_ports_of_the_module_are_those_of_the_specification(kind):
             assert direction == ("output" if out else "input"), name
 
 
-@pytest.mark.parametrize("kind", ["full", "plain", "streams alone"])
+@pytest.mark.parametrize("kind", ["full", "plain", "streams alone", "flow", "relay", "lingering"])
 def test_lint_finds_nothing(kind, tmp_path):
     assert lint(exported(kind), "lethe_ni", tmp_path) == ""
 

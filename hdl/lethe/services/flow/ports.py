@@ -212,7 +212,7 @@ class Ports(wiring.Component):
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""
         of = self._layouts
-        m.submodules.cells = cells = Ram(of.cell_bits, of.ports << of.cell_bits)
+        m.submodules.cell_memory = cells = Ram(of.cell_bits, of.ports << of.cell_bits)
         m.submodules.heads = heads = Words(of.cell_bits, of.ports, ("now",))
         m.submodules.tails = tails = Words(of.cell_bits, of.ports, ("now",))
         port, cell = Signal(of.port_bits), Signal(of.cell_bits)

@@ -195,7 +195,7 @@ def add_tables(u: "JobUnit") -> None:
     m.d.comb += [u.unparks.eq(u.clears | u.releases | u.walk_unparks), u.gives_cell.eq(u.clears | u.walk_unparks)]
 
     # By cell: what is written is what came, to the oldest that is free.
-    m.submodules.cells = cells = Ram(of.cell, of.cells)
+    m.submodules.cell_memory = cells = Ram(of.cell, of.cells)
     u.cell, u.cell_row = cells.read_data, Signal(of.cell_bits)
     u.is_parked = u.words("is_parked", 1, of.cells, "walk", "search", "row")
     m.d.comb += [
