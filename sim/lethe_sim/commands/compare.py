@@ -1,6 +1,7 @@
 """`lethe compare`: where two traces part."""
 
 import argparse
+import re
 
 EXAMPLES = """\
   lethe compare golden.parquet rtl.parquet
@@ -18,7 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_master(
     parser: argparse.ArgumentParser, about: str = "Spark master (default: on the cores of this machine)"
 ) -> None:
-    parser.add_argument("--master", metavar="URL", help=about)
+    parser.add_argument("--master", type=_master, metavar="URL", help=about)
+
+
+def _master(url: str) -> str:
+    """A master of Spark by its form, so that a mistyped one is found before a long run, not after it."""
+    if not re.fullmatch(r"local(-cluster)?(\[[^\]]+\])?|yarn|\w[\w+]*://.+", url):
+        raise argparse.ArgumentTypeError(f"{url!r} is no master of Spark: give one as local[2] or spark://HOST:PORT")
+    return url
 
 
 def run(args: argparse.Namespace) -> int:

@@ -137,6 +137,8 @@ MISTAKES = [
     (("check", "key.toml"), "key.toml: ni.slot: no such key; did you mean slots?"),
     (("check", "."), ".: is a directory; name a TOML file in it"),
     (("verilog", "none.toml"), "none.toml: no such file"),
+    (("run", "good.toml", "--master", "nonsense"), "run: argument --master: 'nonsense' is no master of Spark"),
+    (("report", "good.parquet", "--master", "local[2"), "report: argument --master: 'local[2' is no master of Spark"),
     (("cosim", "none.toml"), "none.toml: no such file"),
     (("cosim", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),
     (("verilog", "large.toml"), "large.toml: topology: 256 nodes are too many for RTL"),

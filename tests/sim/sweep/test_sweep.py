@@ -102,7 +102,7 @@ def test_interrupted_resumed_and_with_workers_killed(tmp_path):
     same_tables(Store(tmp_path / "load"), alone(sweep, tmp_path / "alone"))
 
     # Nothing left to do needs no Spark.
-    assert cli.main(["sweep", str(sweep), "-o", str(tmp_path / "load"), "--master", "nowhere"]) == cli.GOOD
+    assert cli.main(["sweep", str(sweep), "-o", str(tmp_path / "load"), "--master", "spark://nowhere"]) == cli.GOOD
     assert finished(tmp_path) == now and (tmp_path / "load" / "report.html").stat().st_size > 10_000
 
 
