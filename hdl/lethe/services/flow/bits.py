@@ -10,10 +10,10 @@ from amaranth.utils import ceil_log2
 
 from lethe.lib.table import Words
 
-__all__ = ["Bits"]
+__all__ = ["SharedBits"]
 
 
-class Bits(wiring.Component):
+class SharedBits(wiring.Component):
     """A bit for each of few numbers.  It is 1 if an odd number of its writers keep a 1 of it.
 
     So each writer has a memory of its own, and turns what it keeps if the bit is to be another.  Two may write bits of

@@ -10,7 +10,7 @@ from lethe.lib.table import Words
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import In as Source
 
-from .bits import Bits
+from .bits import SharedBits
 from .layouts import STATE_BITS, Layouts, PeerState
 
 __all__ = ["Peers"]
@@ -223,7 +223,7 @@ class Peers(wiring.Component):
 
         # The host is told of a node once, as it is when it looks.
         m.submodules.waiting = waiting = Queue(of.node_bits, of.nodes)
-        m.submodules.told = told = Bits(of.nodes, ("noticed", "gone"), ("there",))
+        m.submodules.told = told = SharedBits(of.nodes, ("noticed", "gone"), ("there",))
         first, there, taken = waiting.o.payload, Signal(), Signal()
         m.d.comb += [
             maps.notice_addr.eq(first),

@@ -8,7 +8,7 @@ from lethe.host import host_records
 from lethe.lib.table import Words
 from lethe.spec.services.flow import MERGED, Code
 
-from .bits import Bits
+from .bits import SharedBits
 from .layouts import LEAST_CREDIT, NUMBER_BITS, Layouts, ahead
 from .ports import MOST_ROOM
 
@@ -139,8 +139,8 @@ class Rows(wiring.Component):
         ]
 
         # Under way, and what it carried.
-        m.submodules.under_way = under_way = Bits(of.slots, ("accepted", "ended"), ("looked",))
-        m.submodules.carried = carried = Bits(of.slots, ("accepted", "merged", "forgotten"), ("before", "told"))
+        m.submodules.under_way = under_way = SharedBits(of.slots, ("accepted", "ended"), ("looked",))
+        m.submodules.carried = carried = SharedBits(of.slots, ("accepted", "merged", "forgotten"), ("before", "told"))
         for bits in (under_way, carried):
             m.d.comb += [
                 bits.clear.eq(self.clear & (self.clear_addr < of.slots)),

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from lethe.services.flow.bits import Bits
+from lethe.services.flow.bits import SharedBits
 from tests.helpers.simulated import simulated
 
 NUMBERS = 6
@@ -14,7 +14,7 @@ NUMBERS = 6
 
 @pytest.mark.parametrize("writers", [("one",), ("one", "two"), ("one", "two", "three")])
 def test_bits(writers):
-    chance, block = random.Random(len(writers)), Bits(NUMBERS, writers, ("left", "right"))
+    chance, block = random.Random(len(writers)), SharedBits(NUMBERS, writers, ("left", "right"))
     met = set()
 
     async def test(ctx):
