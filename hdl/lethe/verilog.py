@@ -248,14 +248,17 @@ module wide_{operator} (A, B, Y);
     input [B_WIDTH - 1:0] B;
     output [Y_WIDTH - 1:0] Y;
     localparam WIDTH = A_WIDTH > Y_WIDTH ? A_WIDTH : Y_WIDTH;
-    wire _TECHMAP_FAIL_ = A_WIDTH == 0 || B_WIDTH == 0 || A_WIDTH == Y_WIDTH;
+    wire _TECHMAP_FAIL_ = A_WIDTH == Y_WIDTH && B_WIDTH != 0;
     wire [WIDTH - 1:0] wide_A, wide_Y;
     if (A_WIDTH == 0) assign wide_A = 0;
     else if (A_SIGNED) assign wide_A = {{{{WIDTH - A_WIDTH{{A[A_WIDTH - 1]}}}}, A}};
     else assign wide_A = {{{{WIDTH - A_WIDTH{{1'b0}}}}, A}};
-    \\${operator} #(
-        .A_SIGNED(A_SIGNED), .B_SIGNED(B_SIGNED), .A_WIDTH(WIDTH), .B_WIDTH(B_WIDTH), .Y_WIDTH(WIDTH)
-    ) _TECHMAP_REPLACE_ (.A(wide_A), .B(B), .Y(wide_Y));
+    if (B_WIDTH == 0) assign wide_Y = wide_A;
+    else begin
+        \\${operator} #(
+            .A_SIGNED(A_SIGNED), .B_SIGNED(B_SIGNED), .A_WIDTH(WIDTH), .B_WIDTH(B_WIDTH), .Y_WIDTH(WIDTH)
+        ) _TECHMAP_REPLACE_ (.A(wide_A), .B(B), .Y(wide_Y));
+    end
     assign Y = wide_Y[Y_WIDTH - 1:0];
 endmodule
 """
