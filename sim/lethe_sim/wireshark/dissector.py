@@ -104,7 +104,7 @@ def _header(name: str, header: Header) -> dict[str, object]:
         "last": last,
         "bytes": header.bytes,
         "fields": _fields(header.fields),
-        "words": {int(code): _fields(fields, behind) for code, fields in header.words.items()},
+        "words": {code: _fields(fields, behind) for code, fields in header.words.items()},
         "names": {field: _names(values) for field, values in header.names.items()},
         "told": header.told,
     }

@@ -106,8 +106,8 @@ def _headers(system: "System") -> tuple[Header, ...]:
         told="port {sport} to {dport}, number {seq}",
     )  # fmt: skip
     control = Header(
-        part="control", fields=(("code", CODE_BITS),), classes=(highest, highest), size=8, words=CONTROL_WORDS,
-        names={"code": Code}, told="{code}",
+        part="control", fields=(("code", CODE_BITS),), classes=(highest, highest), size=8,
+        words={int(code): fields for code, fields in CONTROL_WORDS.items()}, names={"code": Code}, told="{code}",
     )  # fmt: skip
     return message, control
 
