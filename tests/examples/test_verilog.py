@@ -51,6 +51,15 @@ def test_the_example_passes(example):
     assert "warning" not in done.stderr
 
 
+def passes_with(example: Path, place: Path, toml: str, told: str) -> None:
+    """An example, copied to ``place``, passes without a warning with a configuration of one's own."""
+    shutil.copytree(example, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
+    (place / "my.toml").write_text(toml)
+    done = make(place, "CONFIG=my.toml")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert re.search(told, done.stdout, re.M), done.stdout
+
+
 @needs_make
 @needs_icarus
 @pytest.mark.parametrize(
@@ -59,11 +68,7 @@ def test_the_example_passes(example):
     ids=["without counters", "16 bits"],
 )
 def test_the_example_takes_other_sizes(tmp_path, toml, told):
-    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
-    (tmp_path / "my.toml").write_text(toml)
-    done = make(tmp_path, "CONFIG=my.toml")
-    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
-    assert re.search(rf"^PASS: 100 datagrams each way in \d+ cycles; \d+ messages lost, {told}$", done.stdout, re.M)
+    passes_with(EXAMPLE, tmp_path, toml, rf"^PASS: 100 datagrams each way in \d+ cycles; \d+ messages lost, {told}$")
 
 
 #: Changes of the example: (old, new) pairs, and what it says then.

@@ -66,9 +66,8 @@ def payload_headers(system: "System") -> tuple[tuple[str, Header], ...]:
 
     The service at the top of the stack has added its own first, so it is the last.
     """
-    found = []
-    for service in system.services:
-        if fields := service.header(system):
-            found.append((service.name, Header(fields=fields)))
-        found += [(f"{service.name}.{one.part}".rstrip("."), one) for one in service.headers(system)]
-    return tuple(found)
+    return tuple(
+        (f"{service.name}.{header.part}".rstrip("."), header)
+        for service in system.services
+        for header in service.headers(system)
+    )

@@ -12,6 +12,7 @@ import pytest
 from lethe.spec.capture import HEADER, PACKING, Mark, Passage
 from lethe.spec.config import System
 from lethe.spec.events import Event, Kind
+from lethe.spec.services import Header
 from lethe.spec.services.flow import CONTROL_WORDS, Code
 from lethe.spec.services.flow import HEADER as FLOW_HEADER
 from lethe.spec.services.loop import LOOP
@@ -243,7 +244,8 @@ def test_a_uid_that_comes_round_is_a_new_datagram():
 def test_headers_of_services_and_payloads_of_a_class(monkeypatch):
     """What a service puts before a payload is shown, and what follows goes to the dissector of its class."""
     system = System.make(loop={"slots": 2}, workload=LOAD)
-    monkeypatch.setitem(vars(LOOP), "header", lambda system: (("number", 12), ("more", 1), ("spare", 3), ("stamp", 40)))
+    header = Header(fields=(("number", 12), ("more", 1), ("spare", 3), ("stamp", 40)))
+    monkeypatch.setitem(vars(LOOP), "headers", lambda system: (header,))
     packet = next(p for p in packets(taken(system, [0], 300)[0]) if p.whole and p.fields(system)["kind"] == Kind.SEND)
     start = system.format.header_flits * system.format.flit_bytes
     message = bytearray(packet.message)

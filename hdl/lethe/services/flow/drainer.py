@@ -196,9 +196,7 @@ class Drainer(wiring.Component):
             with m.Case(DrainState.HEADER):
                 m.d.comb += self.deliver_data.ready.eq(1)
                 with m.If(takes):
-                    m.d.sync += [
-                        headers_left.eq(headers_left - 1),
-                    ]
+                    m.d.sync += headers_left.eq(headers_left - 1)
                     with m.If(headers_left == 1):
                         m.d.sync += [
                             settles.eq(long),

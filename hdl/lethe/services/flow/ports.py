@@ -137,7 +137,7 @@ class Ports(wiring.Component):
                 getattr(numbers, f"{name}_addr").eq(asked),
                 getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name))),
                 getattr(tied, f"{name}_addr").eq(asked),
-                # One that is fetched is judged later than that.
+                # A fetched port is judged in a later cycle, when the memory has the bit.
                 getattr(self, f"{name}_bound").eq(
                     getattr(tied, name) | (late & (whom == asked) if name != "fetched" else 0)
                 ),

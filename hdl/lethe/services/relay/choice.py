@@ -47,7 +47,7 @@ def add_choice(u: "JobUnit") -> None:
     u.acts = Signal()
     u.room, u.mine = Signal(), Signal(of.ni_slots)
     u.used, launch = Signal(), u.sending.o
-    # Half of the queue of control is left: it grows by what is told, and so full it shrinks by what is popped alone.
+    # Whether half of the queue of control is left: it changes with a push at that level, or a pop right above it.
     room, half = Signal(init=1), of.system.relay.control // 2
     m.d.comb += u.room.eq(room)
     with m.If(u.telling.i.valid & (u.telling.level == half)):
@@ -84,7 +84,7 @@ def add_choice(u: "JobUnit") -> None:
         job = Cat(u.under.values())
         m.d.sync += later.eq(Cat(Const(0, 1), *(job[:i].any() for i in range(1, len(jobs)))))
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
-    # Before the first notice there is no other than that which may bring it.
+    # Before the first notice only the job TREE, which may bring it, can begin.
     noticed, tree = u.noticed, above.tree.valid
     some = others.any() | (u.used & asked[jobs.index(RelayJob.WALK)])
     u.begins, u.may_begin = Signal(), Signal()
@@ -135,7 +135,7 @@ def add_choice(u: "JobUnit") -> None:
     # The count to the next step begins with a step, and with each beat, which may be the last.
     u.over = Signal()  # the job is
     u.searches = Signal()  # the next step is that of a search
-    # If there is a further one, which is known late, it is one: by what is known before.
+    # That there is a next step is known late.  Whether it would be that of a search is known before.
     long, released, facts = Signal(), u.phases[RelayPhase.RELEASE], u.facts
     judges = stream | (facts.judges & u.kinds.data_here & ~u.phases[RelayPhase.CLEAR])
     m.d.comb += long.eq(

@@ -35,7 +35,7 @@ class Relay(ServiceUnit):
     def serve(self, m: Module) -> ServiceTrace:
         of = RelayLayouts(self.system, self.port)
         u = JobUnit(m, of, self)
-        # That it walks is a bit beside that it has walked: it drives many.
+        # `walks` is a register of its own beside `walked`, because it drives many gates.
         walk, walked, walks = Signal(range(of.initial)), Signal(), Signal(init=1)
         m.d.comb += [u.ready.eq(walked & self.below.ready), u.clear.eq(walks), u.clear_addr.eq(walk)]
         with m.If(walks):

@@ -62,8 +62,7 @@ class Service:
     size : ``size(system)``: what `lethe check` says of it
     reset_with_ni : resets of scope "ni" are resets of it, too
     counts : ``counts(system)``: those of `counters` that a configuration has; by default all
-    header : ``header(system)``: what it puts before every payload, (name, bits) from the lowest, in whole bytes
-    headers : ``headers(system)``: what it puts before payloads of some classes
+    headers : ``headers(system)``: what it puts before payloads
     """
 
     name: str
@@ -76,7 +75,6 @@ class Service:
     size: Callable[["System"], str]
     reset_with_ni: bool = False
     counts: Callable[["System"], tuple[enum.IntEnum, ...]] | None = None
-    header: Callable[["System"], Fields] = lambda system: ()
     headers: Callable[["System"], tuple[Header, ...]] = lambda system: ()
 
     def counted(self, system: "System") -> tuple[enum.IntEnum, ...]:
