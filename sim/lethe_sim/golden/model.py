@@ -20,6 +20,7 @@ from .services.stack import memory
 from .state import (
     EXTERNAL,
     GENERATOR,
+    LINE,
     NEVER,
     SCRIPT,
     Host,
@@ -413,10 +414,14 @@ class Golden:
 
 
 def zeros(rows: int, width: int, dtype: type) -> np.ndarray:
-    """A matrix of zeros of which only what is used takes memory, page by small page if it is large."""
+    """A matrix of zeros that begins with a line of the cache; only what is used of it takes memory, page by small page
+    if it is large.
+    """
     size = 8 * rows * width
     if size < 1 << 28 or not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.zeros((rows, width), dtype)
+        room = np.zeros(rows * width + LINE - 1, dtype)
+        first = -room.ctypes.data // 8 % LINE
+        return room[first : first + rows * width].reshape(rows, width)
     memory = mmap.mmap(-1, size)
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, dtype).reshape(rows, width)

@@ -16,6 +16,18 @@ from .compile import JIT
 R = TypeVar("R", bound="Record")
 
 
+class _Bits:
+    """A field that has some bits of a number, which it shares with others (set by `Record`)."""
+
+    def __init__(self, count: int):
+        self.count, self.shift = count, 0
+        self.mask = (1 << count) - 1
+
+
+#: Bits of a number that fields share; its sign is left alone.
+_BITS = 63
+
+
 class _Many:
     """A field of several numbers (``record`` is None) or several records."""
 
@@ -33,6 +45,15 @@ def records(record: "type[Record]", count: int) -> Any:
     return _Many(record, count)
 
 
+def bits(count: int) -> Any:
+    """A field that is never negative and has so many bits: ``limit: Any = bits(8)``.
+
+    Those that follow one another share a number as long as they fit: a table takes less memory, and more of it is at
+    hand.
+    """
+    return _Bits(count)
+
+
 class Record:
     """The names of some whole numbers that lie together.  Subclasses annotate the names in their order.
 
@@ -42,15 +63,19 @@ class Record:
     """
 
     size: ClassVar[int]
-    layout: ClassVar[dict[str, tuple[int, _Many | None]]]
+    layout: ClassVar[dict[str, tuple[int, _Many | _Bits | None]]]
 
     def __init_subclass__(cls):
-        cls.layout, at = {}, 0
+        cls.layout, at, used = {}, 0, 0
         for name in cls.__annotations__:
-            many = cls.__dict__.get(name)
-            cls.layout[name] = at, many
-            setattr(cls, name, _Field(at, many))
-            at += 1 if many is None else many.count * (many.record.size if many.record else 1)
+            kind = cls.__dict__.get(name)
+            if isinstance(kind, _Bits) and 0 < used <= _BITS - kind.count:
+                kind.shift = used
+                at -= 1
+            cls.layout[name] = at, kind
+            setattr(cls, name, _Part(at, kind) if isinstance(kind, _Bits) else _Field(at, kind))
+            at += kind.count * (kind.record.size if kind.record else 1) if isinstance(kind, _Many) else 1
+            used = kind.shift + kind.count if isinstance(kind, _Bits) else 0
         cls.size = at
         _name_in_compiled_code(cls)
 
@@ -95,6 +120,23 @@ class _Field:
 
     def __set__(self, record, value):
         record._words[record._place + self._at] = value
+
+
+class _Part:
+    """Reads and writes a field of some bits."""
+
+    def __init__(self, at: int, bits: _Bits):
+        self._at, self._bits = at, bits
+
+    def __get__(self, record, owner):
+        if record is None:
+            return self._at
+        return record._words[record._place + self._at] >> self._bits.shift & self._bits.mask
+
+    def __set__(self, record, value):
+        at, bits = record._place + self._at, self._bits
+        kept = int(record._words[at]) & ~(bits.mask << bits.shift)
+        record._words[at] = kept | (int(value) & bits.mask) << bits.shift
 
 
 def table(record: type[R]) -> "Callable[[Any], Rows[R]]":
@@ -171,25 +213,36 @@ if JIT:
         def generic_resolve(self, kind, name):
             if name in kind.record.layout:
                 many = kind.record.layout[name][1]
-                if many is None:
+                if not isinstance(many, _Many):
                     return types.int64
                 return _POINTER if many.record is None else RowsType(many.record)
             return None
 
+    def _number(value):
+        return ir.Constant(ir.IntType(64), value)
+
     def _step(builder, address, count):
-        return builder.gep(address, [ir.Constant(ir.IntType(64), count)])
+        return builder.gep(address, [_number(count)])
 
     @lower_getattr_generic(RecordType)
     def _get_field(context, builder, kind, address, name):
-        at, many = kind.record.layout[name]
+        at, field = kind.record.layout[name]
         found = _step(builder, address, at)
-        return builder.load(found) if many is None else found
+        if isinstance(field, _Bits):
+            return builder.and_(builder.lshr(builder.load(found), _number(field.shift)), _number(field.mask))
+        return found if field else builder.load(found)
 
     @lower_setattr_generic(RecordType)
     def _set_field(context, builder, signature, args, name):
         kind, _ = signature.args
         value = context.cast(builder, args[1], signature.args[1], types.int64)
-        builder.store(value, _step(builder, args[0], kind.record.layout[name][0]))
+        at, field = kind.record.layout[name]
+        place = _step(builder, args[0], at)
+        if isinstance(field, _Bits):
+            kept = builder.and_(builder.load(place), _number(~(field.mask << field.shift)))
+            value = builder.shl(builder.and_(value, _number(field.mask)), _number(field.shift))
+            value = builder.or_(kept, value)
+        builder.store(value, place)
 
     @type_callable(operator.getitem)
     def _type_item(context):

@@ -321,39 +321,53 @@ class Pending(Record):
 class Registers(Record):
     """What every NI has, whatever the sizes."""
 
+    # Looked at in most cycles.
     number: int
     incarnation_now: int
-    random: int
-    ready_from: int
-    time_zero: int
     in_reset: int
     services_in_reset: int
     services_reset_from: int
     away: int  # absences that last
     dead_from: int
+    ready_from: int
+    rests: int  # in this cycle all of its services rest
+    withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
+    left: int  # of its deliver FIFOs, a bit each, those of which its lowest service takes nothing until it moves itself
+    granted: int  # a Send that is to be judged, or `NONE`
+    probing: int  # the silent node that is being probed
+    chosen: int  # the latest cycle in which a request is chosen
+    ends: int  # of the next cycles those in which a message acts, a request acts, a fragment is shown
+    asked: int
+    fragments: int
+    merge_at: int  # the cycle in which the merge port is read for a worm, or `NEVER`
+    launch_at: int  # when a token is pushed, or `NEVER`
+    finish_from: int  # from when the finish register is visible (`NEVER`: not loaded), and empty again
+    finish_free: int
+    next_grant: int
+    tx_until: int
+    time_zero: int
+    offers: int  # flits that wait to be offered to the deliver FIFOs, and the place of the oldest
+    offers_from: int
+    sweep_index: int  # the set that the next step of a sweep looks at
+    sweep_acts: int  # the cycle in which the last step acts that was chosen
+    accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
+    ladders: Any = records(Hold, 2)
+    # The others.
+    random: int
     busy: int
     entries: int
     replies_dropped: int
-    next_grant: int
     tx_clear: int
     tx_slot: int
-    tx_until: int
     tx_first: int  # the cycle in which what was granted last begins to be shown, and its last
     tx_last: int
     tx_listed: int
-    granted: int  # a Send that is to be judged, or `NONE`, and when
-    judge_at: int
-    merge_at: int  # the cycle in which the merge port is read for a worm, or `NEVER`
+    judge_at: int  # when what is granted is judged
     merge_life: int
-    sweep_index: int  # the set that the next step of a sweep looks at
-    sweep_acts: int  # the cycle in which the last step acts that was chosen
-    launch: int  # a token that is to be pushed, when (or `NEVER`), and a cycle before which it is not due
-    launch_at: int
+    launch: int  # the token that is to be pushed
     launch_path: int
-    launch_due: int
-    finish: int  # the finish register, from when it is visible (`NEVER`: not loaded) and empty again
-    finish_from: int
-    finish_free: int
+    launch_due: int  # a cycle before which it is not due
+    finish: int  # the finish register
     under_way: int  # 0, or the cycle after the one in which the message's first flit came
     rx_count: int
     rx_tag: int
@@ -362,21 +376,9 @@ class Registers(Record):
     rx_flit: int
     rx_fifo: int
     rx_payload: int
-    offers: int  # flits that wait to be offered to the deliver FIFOs, and the place of the oldest
-    offers_from: int
     uncommitted: int
     overflow: int
-    ends: int  # of the next cycles those in which a message acts, a request acts, a fragment is shown
-    asked: int
-    fragments: int
-    chosen: int  # the latest cycle in which a request is chosen
-    probing: int  # the silent node that is being probed
-    rests: int  # in this cycle all of its services rest
-    withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
-    left: int  # of its deliver FIFOs, a bit each, those of which its lowest service takes nothing until it moves itself
-    accepting: Any = records(Accepting, 2)  # from `send` and `send_control`
     requests: Any = records(Pending, AHEAD)
-    ladders: Any = records(Hold, 2)
 
 
 class Queue(Record):
@@ -553,6 +555,12 @@ class HostPort(Record):
     deliver_data_ready: int  # likewise
     quiesce: int
     link_disable: int
+    set_valid: int
+    cancel_slot: int
+    cancel_generation: int
+    refusal: int
+    sweep_valid: int
+    sweep_source: int
     destination: int
     cls: int
     mode: int
@@ -562,16 +570,10 @@ class HostPort(Record):
     retry_limit: int
     expect: int
     path: int
-    cancel_slot: int
-    cancel_generation: int
-    refusal: int
-    sweep_valid: int
-    sweep_source: int
     sport: int
     dport: int
     flags: int
     receive_mask: int
-    set_valid: int
     set_code: int
     set_index: int
     set_value: int
@@ -599,11 +601,21 @@ class ShownPort(Record):
     control_data_ready: int
     cancel_ready: int
     accepted_valid: int
+    accepted_control: int
+    completion_valid: int
+    merge_valid: int
+    arrival_valid: int  # its word stands behind the beats of the deliver streams
+    delivered: int
+    sweep_ready: int
+    set_ready: int  # and with it `answer.valid`
+    answer_error: int
+    notice_valid: int
+    readable: int
+    congested: int
+    tree_ready: int
     accepted_slot: int
     accepted_generation: int
     accepted_tag: int
-    accepted_control: int
-    completion_valid: int
     slot: int
     generation: int
     destination: int
@@ -611,28 +623,18 @@ class ShownPort(Record):
     status: int
     cause: int
     peer_incarnation: int
-    merge_valid: int
     merge_slot: int
     merge_generation: int
     merge_tries: int
-    arrival_valid: int  # its word stands behind the beats of the deliver streams
     arrival_source: int
     arrival_incarnation: int
     arrival_cls: int
     arrival_length: int
     arrival_try: int
     arrival_best_effort: int
-    delivered: int
-    sweep_ready: int
-    set_ready: int  # and with it `answer.valid`
-    answer_error: int
-    notice_valid: int
     notice_peer: int
     notice_up: int
     notice_map: int
-    readable: int
-    congested: int
-    tree_ready: int
 
 
 class Delivery(Record):
@@ -839,6 +841,10 @@ def worms_stay_whole(system: System) -> bool:
     return longest_way(system) <= LONGEST_WAY
 
 
+#: Words of a line of a cache.
+LINE = 8
+
+
 def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ()) -> Parameters:
     """``k`` for a system whose hosts are of kind ``host``; ``rooms`` are the numbers and words of each service of the
     stack, from the NI upwards; without them hosts sit on the NIs.
@@ -934,8 +940,12 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
         at += size
         return at - size
 
+    def begin_line() -> None:
+        area(-at % LINE)
+
     area(Registers.size)
     k.at_host = area(Host.size)
+    begin_line()
     k.port_width = HostPort.size * (2 if ni.control_slots else 1)
     if rooms:
         k.port_width += ShownPort.size + Delivery.size * int(k.port_streams)
@@ -963,10 +973,11 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_changes = area(AHEAD * Change.size if k.sweep else 0)
     at_words = 0
     for level, (numbers_of_it, _) in enumerate(rooms):
+        begin_line()
         k.rooms[level].at, k.rooms[level].at_words = area(numbers_of_it), at_words
         at_words += system.services[level].words
     k.at_tokens = area(2 * system.rungs * system.timer_depth * Token.size)
-    k.ni_width = at
+    k.ni_width = _of_lines(at)
     at = 0
     k.at_header = area(5)
     k.port_data_width = MERGE + 2 + (2 * int(k.port_streams) + 1 if rooms else 0)
@@ -980,5 +991,10 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
     k.at_offer_data = area(words * int(k.offer_ring))
     k.at_data = area(fifos * int(k.data_ring) * words)
     k.at_payload = area(ni.slots * slot_words)
-    k.data_width = at
+    k.data_width = _of_lines(at)
     return k
+
+
+def _of_lines(width: int) -> int:
+    """So many lines of a cache that rows of this width do not all begin at the same places of it."""
+    return (-(-width // LINE) | 1) * LINE

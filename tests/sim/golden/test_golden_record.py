@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lethe_sim.golden.compile import jit, pointer
-from lethe_sim.golden.record import Record, numbers, raw, records, table
+from lethe_sim.golden.record import Record, bits, numbers, raw, records, table
 from lethe_sim.golden.state import InputQueue, Message, Parameters, Queue
 
 
@@ -55,6 +55,38 @@ def test_fields_are_where_they_are_named():
     assert _rows(words)[2].last == Row(words, 0, 2).last == 7
     row.ladders[0].full = 3
     assert words[Row.ladders] == 3
+
+
+class Packed(Record):
+    """Fields that share numbers, and others between them."""
+
+    low: Any = bits(4)
+    flag: Any = bits(1)
+    whole: int
+    first: Any = bits(40)
+    second: Any = bits(23)
+    third: Any = bits(1)
+
+
+@jit
+def write_bits(packed):
+    """Write fields of some bits; returns what is read back."""
+    packed.flag, packed.low, packed.whole = 1, 9, -1
+    packed.first, packed.third, packed.second = 1 << 39, packed.low > 8, 0x7F_FFFF
+    packed.low += 9  # what does not fit is cut off, and changes no other
+    return packed.low + packed.flag + packed.third
+
+
+def test_fields_of_some_bits_share_numbers():
+    """As many as fit into 63 bits; a write changes no other field, in Python as in compiled code."""
+    assert (Packed.flag, Packed.whole, Packed.first, Packed.second, Packed.third, Packed.size) == (0, 1, 2, 2, 3, 4)
+    words = np.zeros(2 * Packed.size, np.int64)
+    assert write_bits(Packed(words, 0, 1)) == 2 + 1 + 1
+    assert words.tolist() == [0, 0, 0, 0, 2 | 1 << 4, -1, 1 << 39 | 0x7F_FFFF << 40, 1]
+    packed = Packed(words, Packed.size)
+    assert (packed.low, packed.flag, packed.first, packed.second, packed.third) == (2, 1, 1 << 39, 0x7F_FFFF, 1)
+    packed.second, packed.low = 5, 31
+    assert (packed.first, packed.second, packed.low, packed.flag) == (1 << 39, 5, 15, 1)
 
 
 def test_a_name_that_is_none_is_refused():

@@ -251,7 +251,7 @@ def asks(k, ni, cycle):
     """Whether the merge port or the acceptance port tells or asks something in ``cycle``."""
     if k.merge_bits > 0 and (ni.merge_at == cycle or transmitter.asks_merge(k, ni, cycle)):
         return True
-    return k.acceptance > 0 and (receiver.acts(ni, cycle) or receiver.arrived(k, ni, cycle))
+    return k.acceptance > 0 and (receiver.data_acts(k, ni, cycle) or receiver.arrived(k, ni, cycle))
 
 
 @jit

@@ -147,13 +147,19 @@ def add_word(k, data, payload_flit, low):
 
 
 @jit
-def arrived(k, ni, cycle):
-    """Whether a data message ended in the cycle before ``cycle``, sound or not (section 4.16)."""
-    if not acts(ni, cycle + ACTS - 1):
+def data_acts(k, ni, cycle):
+    """Whether a data message acts in ``cycle``, sound or not (section 4.16)."""
+    if not acts(ni, cycle):
         return False
-    message = message_of(k, ni, cycle + ACTS - 1)
+    message = message_of(k, ni, cycle)
     datagram = message.kind in (Kind.SEND, Kind.BE) and message.flits > k.header_flits
     return datagram and deliver.fifo_of(k, message.cls) == 0
+
+
+@jit
+def arrived(k, ni, cycle):
+    """Whether a data message ended in the cycle before ``cycle``."""
+    return data_acts(k, ni, cycle + ACTS - 1)
 
 
 @jit

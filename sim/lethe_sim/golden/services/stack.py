@@ -206,10 +206,7 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         elif ni.withheld and host_offers(HostPort(ni, k.at_top)):
             at_port, at_beat = k.at_port, k.at_beat
             site.offer_nothing(k, port_at(k, ni, data, 0), HostPort(ni, k.at_top))
-        if ni.rests or asked(k, HostPort(ni, at_port)) or interface.next_look(k, ni, cycle - 1) <= cycle:
-            done = interface.step(k, ni, data, ev, HostPort(ni, at_port), at(data, at_beat), cycle)
-        else:
-            done = 0
+        done = interface.step(k, ni, data, ev, HostPort(ni, at_port), at(data, at_beat), cycle)
         if ni.rests:
             passed(k, ni, data, ev, cycle, done)
             return done
@@ -242,21 +239,6 @@ def _stacked(models: list[dict[str, Any]]) -> dict[str, Any]:
         "deliver_data_valid": _deliver_data_valid,
         "deliver_beat": _deliver_beat,
     }
-
-
-@jit
-def asked(k, port):
-    """Whether anything is offered to an NI, or its link is held; else it is stepped only when it wakes by itself.
-
-    An NI whose host merges or refuses is asked in cycles in which it does not say that it wakes, and where services are
-    seldom awake without their NI the question costs more than the step.  So this is for ``k.kept``.
-    """
-    if not k.kept:
-        return True
-    if port.send_valid or port.data_valid or port.cancel_valid or port.sweep_valid or port.link_disable:
-        return True
-    offered = host_port.context(port, 1)
-    return k.control_slots > 0 and (offered.send_valid or offered.data_valid)
 
 
 @jit

@@ -36,7 +36,9 @@ def arrive(s, flow):
 
 @apart
 def judge(flow, arrival):
-    """What becomes of a data message, by the state of the cycle before it acts."""
+    """What becomes of a data message, by the state of the cycle before it acts; if that was not stepped, nothing has
+    changed since.
+    """
     arrival.verdict = verdict(flow, arrival)
 
 
@@ -102,8 +104,8 @@ def act(s, flow):
 
 @jit
 def next_look(flow, cycle):
-    """The next cycle in which a data message is judged or acts."""
+    """The next cycle in which a data message acts."""
     for ahead in range(1, AHEAD):
-        if turns.data_acts(flow, cycle + ahead) or turns.data_acts(flow, cycle + ahead + 1):
+        if turns.data_acts(flow, cycle + ahead):
             return cycle + ahead
     return cycle + 1

@@ -109,12 +109,10 @@ def begin_message(s, flow):
 
 @jit
 def take_cell(flow, index):
-    """The oldest free cell of a port."""
+    """A free cell of a port: which one nobody sees, so that which was freed last, as its memory is still at hand."""
     port = port_at(flow, index)
-    cell = number_at(flow, flow.at_free)[index * flow.cells + port.free_head]
-    port.free_head = 0 if port.free_head + 1 == flow.cells else port.free_head + 1
     port.free -= 1
-    return cell
+    return number_at(flow, flow.at_free)[index * flow.cells + port.free]
 
 
 @jit
@@ -230,21 +228,22 @@ def park(flow, number):
     """A cell waits for the numbers before it."""
     cell = cell_at(flow, number)
     stream = in_at(flow, cell.source, cell.index)
-    cell.parked, stream.parked = stream.parked, number + 1
+    cell.parked, stream.parked = stream.parked, number - cell.index * flow.cells + 1
 
 
 @jit
-def unpark(flow, stream, seq):
-    """The parked cell with a number."""
-    number = stream.parked - 1
-    cell = cell_at(flow, number)
+def unpark(flow, stream, index, seq):
+    """The parked cell with a number, of a stream to a port."""
+    behind = index * flow.cells - 1
+    cell = cell_at(flow, behind + stream.parked)
     if cell.seq == seq:
+        number = behind + stream.parked
         stream.parked = cell.parked
         return number
     while True:
-        following = cell_at(flow, cell.parked - 1)
+        following = cell_at(flow, behind + cell.parked)
         if following.seq == seq:
-            number = cell.parked - 1
+            number = behind + cell.parked
             cell.parked = following.parked
             return number
         cell = following
@@ -262,7 +261,7 @@ def step_placer(s, flow):
     """The next number of the run."""
     stream = in_at(flow, flow.place_source, flow.place_index)
     if flow.place_mask & 1:
-        place(s, flow, unpark(flow, stream, flow.place_seq))
+        place(s, flow, unpark(flow, stream, flow.place_index, flow.place_seq))
     else:
         stream.gap = 1
     flow.place_seq = flow.place_seq + 1 & 255

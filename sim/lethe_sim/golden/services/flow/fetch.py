@@ -114,9 +114,7 @@ def free(flow, number):
     """A cell is free again."""
     cell = cell_at(flow, number)
     port = port_at(flow, cell.index)
-    place = port.free_head + port.free
-    place = place - flow.cells if place >= flow.cells else place
-    number_at(flow, flow.at_free)[cell.index * flow.cells + place] = number
+    number_at(flow, flow.at_free)[cell.index * flow.cells + port.free] = number
     port.free += 1
     port.used -= 1
     port.bytes -= cell.length

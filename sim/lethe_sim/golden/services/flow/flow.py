@@ -46,7 +46,10 @@ _DELIVERY = Delivery.size
 def offer(s):
     """Below go datagrams, control words, cancels and sweeps; messages that arrive are judged."""
     flow, below, above = Flow(s.numbers), s.below.drives, s.above.drives
-    tick.catch_up(flow, s.cycle)
+    if flow.stepped < s.cycle - 1:
+        tick.catch_up(flow, s.cycle)
+        if turns.data_acts(flow, s.cycle):
+            accept.judge(flow, accept.arrival_of(flow, s.cycle))
     below.quiesce, below.link_disable = above.quiesce, above.link_disable
     below.refusal = accept.refusal(flow, s.cycle)
     below.sweep_valid, below.sweep_source = 1 if tasks.sweeps(flow) else 0, flow.task_node

@@ -10,7 +10,7 @@ from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, In, Out
 from lethe_sim.golden.compile import apart, at, jit
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.record import Record, raw, records
+from lethe_sim.golden.record import Record, bits, raw, records
 from lethe_sim.golden.state import AHEAD, NEVER, NONE, Queue
 
 # Where words lie: the header of the message that goes down, of the one that comes up, and the control words likewise.
@@ -142,27 +142,27 @@ class Peer(Record):
 class OutStream(Record):
     """A stream to a port of another node."""
 
-    next: int
-    base: int
-    done: int
-    void: int
-    limit: int
-    asked: int
+    next: Any = bits(8)
+    base: Any = bits(8)
+    done: Any = bits(WINDOW)
+    void: Any = bits(WINDOW)
+    limit: Any = bits(8)
+    asked: Any = bits(1)
 
 
 class InStream(Record):
-    """A stream from a node to an own port; ``parked`` is 1 + the first of its parked cells, or 0."""
+    """A stream from a node to an own port; ``parked`` is 1 + the first of its parked cells among the port's, or 0."""
 
-    expected: int
-    present: int
-    filled: int
-    told: int
-    gap: int
-    parked: int
+    expected: Any = bits(8)
+    present: Any = bits(WINDOW)
+    filled: Any = bits(WINDOW)
+    told: Any = bits(8)
+    gap: Any = bits(1)
+    parked: Any = bits(13)
 
 
 class Port(Record):
-    """An own port, and the socket of its index; the cells that are free and those that are placed are rings."""
+    """An own port, and the socket of its index; its free cells are a pile, those that are placed a ring."""
 
     bound: int
     number: int
@@ -170,7 +170,6 @@ class Port(Record):
     bytes: int
     receive_limit: int
     congested: int
-    free_head: int
     free: int
     list_head: int
     listed: int
@@ -180,7 +179,7 @@ class Port(Record):
 
 
 class PortCell(Record):
-    """A cell: what its message's record says, and 1 + the next parked one of the stream."""
+    """A cell: what its message's record says, and 1 + the next parked one of the stream among the port's, or 0."""
 
     index: int
     source: int
@@ -266,10 +265,13 @@ class Arrival(Record):
 class Flow(Record):
     """A flow: sizes, places, state; behind it lie its tables and rings."""
 
-    nodes: int
-    ports: int
-    port_mask: int
-    slots: int
+    # Kept over resets.
+    boot: int
+    reset_in: int  # the last cycle of reset
+    ignored: int  # the counter CONTROL_IGNORED
+    raised: int
+    unseen: int  # changes of congested ports that the lane had no room for
+    # Sizes, and places of what lies behind.
     data_slots: int
     cells: int
     in_order: int
@@ -286,8 +288,8 @@ class Flow(Record):
     send_limit: int
     bound: int
     records_limit: int
-    beat_depth: int
     cell_beats: int
+    ports: int
     notices: int  # of control, for each node
     at_peers: int
     at_outs: int
@@ -306,36 +308,68 @@ class Flow(Record):
     at_lasts: int
     at_output: int  # among words
     at_cell_words: int
-    # Kept over resets.
-    boot: int
-    reset_in: int  # the last cycle of reset
-    ignored: int  # the counter CONTROL_IGNORED
-    raised: int
-    unseen: int  # changes of congested ports that the lane had no room for
-    # Looked at in most cycles.
+    # Those looked at in most cycles; state is cleared from `begun` on.
+    port_mask: int
+    slots: int
+    nodes: int
+    beat_depth: int
     begun: int  # the first cycle after reset
     ready_from: int
     wake: int
+    stepped: int  # the last cycle that was stepped
     acts: int  # of the next cycles those in which a data message acts
-    data_acted_at: int  # the last cycle in which a data message acted, in which a job did, in which a credit did
-    acted_at: int
-    credited_at: int
     transfer: int
-    left: int  # beats of the transfer
-    beat: int
     due: int
-    again_at: int  # an attempt is not made before
-    vain: int  # the last attempt waits, and nothing has changed since that could let it go
-    owed: int
-    generation: int
     used: int  # of all ports
     used_since: int  # the last cycle in which that of a port changed
     readable: int
     readable_before: int
     congested: int
     flips: int  # ports that would become congested, or no more
-    told_peer: int  # the last cycle in which a peer changed
     merge_at: int  # the cycle in which the merge port asked, or `NEVER`
+    drain: int
+    settle_at: int  # the cycle in which a drained message is placed, or `NEVER`
+    settle_own_at: int  # likewise of an own one
+    placing: int  # numbers left of the run of the placer
+    fetch_cell: int
+    show_cell: int
+    on_way: int  # beats on their way to the output: bit 0 read in the cycle before, bit 1 in that before it
+    freeing: int  # the cell that is freed in this cycle
+    control: int  # the control transfer
+    word_state: int  # of the word register: 0 empty, 1 beats are due, 2 full
+    cancelling: int  # a cancel is offered
+    task: int
+    task_node: int
+    aging: int  # peers of each `Concern`
+    watched: int
+    leaving: int
+    sought: int
+    job: int  # the one under way
+    last_job: int
+    free_from: int  # the next job does not begin before
+    job_at: int  # it does not act before
+    walk_node: int  # nodes that the walk has looked at (`nodes`: there is no walk)
+    watches_from: int  # the cycle from which the next walk for watches is asked for
+    ages_asked: int
+    map_asked: int
+    records_in: Any = records(Queue, 1)
+    beats_in: Any = records(Queue, 1)
+    completions: Any = records(Queue, 1)
+    journal: Any = records(Queue, 1)
+    control_queue: Any = records(Queue, 1)
+    host_notices: Any = records(Queue, 1)
+    output: Any = records(Queue, 1)
+    # The others.
+    data_acted_at: int  # the last cycle in which a data message acted, in which a job did, in which a credit did
+    acted_at: int
+    credited_at: int
+    left: int  # beats of the transfer
+    beat: int
+    again_at: int  # an attempt is not made before
+    vain: int  # the last attempt waits, and nothing has changed since that could let it go
+    owed: int
+    generation: int
+    told_peer: int  # the last cycle in which a peer changed
     merge_slot: int
     merge_tries: int
     merge_node: int
@@ -343,45 +377,30 @@ class Flow(Record):
     merge_expected: int
     merge_credit: int
     merge_open: int
-    drain: int
     drained: int  # beats of the message that is drained
     drain_beats: int
     drain_cell: int
     drain_length: int
     drain_cls: int
-    settle_at: int  # the cycle in which a drained message is placed, or `NEVER`
-    settle_own_at: int  # likewise of an own one
-    place_at: int  # the placer: when it places the next number, and the run that is left
-    placing: int
+    place_at: int  # when the placer places the next number, and which
     place_source: int
     place_index: int
     place_seq: int
     place_mask: int
-    fetch_cell: int
     fetch_at: int
     fetch_flush: int
     fetched: int  # the port fetched last
-    show_cell: int
     show_taken: int
     show_read: int
     show_beats: int
-    on_way: int  # beats on their way to the output: bit 0 read in the cycle before, bit 1 in that before it
-    freeing: int  # the cell that is freed in this cycle
-    control: int  # the control transfer
     control_beat: int
     control_to: int
     control_expect: int
-    word_state: int  # of the word register: 0 empty, 1 beats are due, 2 full
     word_full_from: int
     word_beat: int
     word_source: int
     word_incarnation: int
     word_length: int
-    job: int
-    last_job: int
-    free_from: int  # the next job does not begin before
-    stepped: int  # the last cycle that was stepped
-    job_at: int  # it does not act before
     job_waits: int  # it does not act before the journal has room
     job_number: int  # the notice that is sent, the node that is probed
     job_node: int  # of further steps: out streams to clear, MAP, WINDOWs that wait
@@ -396,24 +415,17 @@ class Flow(Record):
     ended_status: int
     ended_cause: int
     ended_incarnation: int
-    walk: int  # what is walked for, how many nodes were looked at (`nodes`: there is no walk), and which first
-    walk_node: int
-    walk_first: int
+    walk: int  # what is walked for
+    walk_first: int  # the node that is looked at first
     walk_to: int  # none of those looked at before this one is of concern
-    watches_from: int  # the cycle from which the next walk for watches is asked for
-    ages_asked: int
-    map_asked: int
     probing: int  # a probe is under way
     probed: int  # the last
     pause_until: int
     pause: int
     cancel_slot: int
-    cancelling: int  # a cancel is offered
     cancel_name: int
     cancel_generation: int
-    task: int
     phase: int
-    task_node: int
     task_boot: int
     task_round: int
     task_life: int
@@ -421,22 +433,11 @@ class Flow(Record):
     task_paths: int
     task_sweep: int
     task_index: int
-    aging: int  # peers of each `Concern`
-    watched: int
-    leaving: int
-    sought: int
     sending: Any = records(Message, 1)
     telling: Any = records(SlotRow, 1)
     ending: Any = records(SlotRow, 1)
     arrivals: Any = records(Arrival, AHEAD)
     draining: Any = records(Entry, 1)
-    records_in: Any = records(Queue, 1)
-    beats_in: Any = records(Queue, 1)
-    completions: Any = records(Queue, 1)
-    journal: Any = records(Queue, 1)
-    control_queue: Any = records(Queue, 1)
-    host_notices: Any = records(Queue, 1)
-    output: Any = records(Queue, 1)
 
 
 _CLEARED = (Flow.begun, Flow.size)

@@ -7,7 +7,7 @@ from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
-from . import control, peers, send, tasks
+from . import control, peers, send, tasks, turns
 from .state import Concern, Job, PeerTask, Walk, peer_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
@@ -156,30 +156,31 @@ def catch_up(flow, cycle):
     """Bring walks that find nothing, rows of a task, and attempts in vain to the start of ``cycle``: nothing else has
     happened since the last step.
     """
-    if flow.stepped < cycle - 1:
-        if tasks.rows_before_last(flow) > 0:
-            clear_rows(flow, cycle)
-        else:
-            walk_on(flow, cycle)
-        send.catch_up(flow, cycle)
+    # No job makes a step in the cycle before a data message acts.
+    until = cycle - turns.data_acts(flow, cycle)
+    if tasks.rows_before_last(flow) > 0:
+        clear_rows(flow, until)
+    else:
+        walk_on(flow, cycle, until)
+    send.catch_up(flow, cycle)
 
 
 @jit
-def clear_rows(flow, cycle):
-    """Bring a task that clears rows, one in each cycle, to the start of ``cycle``."""
-    for now in range(max(flow.job_at, flow.stepped + 1), cycle):
+def clear_rows(flow, until):
+    """Bring a task that clears rows, one in each cycle, to the start of the cycle ``until``."""
+    for now in range(max(flow.job_at, flow.stepped + 1), until):
         tasks.clear_row(flow)
         send.pass_by(flow, now)
         flow.acted_at, flow.job_goes_on, flow.job_at = now, 1, now + 1
 
 
 @jit
-def walk_on(flow, cycle):
-    """Bring walks that find nothing to the start of ``cycle``."""
+def walk_on(flow, cycle, until):
+    """Bring walks that find nothing to the start of ``cycle``; jobs make steps before the cycle ``until``."""
     flow.job_at = max(flow.job_at, flow.stepped + 1)
     while True:
         if flow.job == Job.TICK:
-            if flow.job_at >= cycle:
+            if flow.job_at >= until:
                 return
             pass_by(flow)
             if flow.free_from >= cycle:
