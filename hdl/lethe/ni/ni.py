@@ -121,7 +121,8 @@ class Ni(wiring.Component):
         system, records = self._system, Records(self._system)
         slots = system.ni.slots
 
-        # Everything but the generator, the counters and the gates below is reset with the node.
+        # Everything but the generator, the counters and the gates below is reset with the node.  Registers that count
+        # only beside a bit that says so have no reset: it would be a wire to thousands of them.
         inner = Module()
         inner.submodules.walk = walk = Walk(system)
         inner.submodules.table = table = SendTable(system)
@@ -294,7 +295,10 @@ class Ni(wiring.Component):
         gated(host.idle, idle)
         gated(host.ready, ready)
         gated(self.time_base, time)
-        gated(self.link_o, transmitter.link_o)
+        flit = transmitter.link_o
+        for name in ("valid", "first", "last"):
+            gated(self.link_o[name], flit[name])
+        gated(self.link_o.data, Mux(flit.valid, flit.data, 0))
         gated(host.accepted, accepted)
         for port, sink in sinks:
             gated(port.ready, sink.ready)
