@@ -42,8 +42,6 @@ class Queue(wiring.Component):
     depth : entries of the memory, at least 1
     ahead : whether the queue has the member ``ahead``
     counts : whether ``level`` of a small one is a register
-    apart : no two entries are offered in neighbouring cycles, so that a small one may see a cycle late that one was
-        taken; ``o`` and ``empty`` do not show it, ``i.ready`` and ``level`` know it then
 
     Members
     -------
@@ -64,12 +62,12 @@ class Queue(wiring.Component):
     level: Signal
     empty: Signal
 
-    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False, apart: bool = False):
+    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
-        self._ahead, self._counts, self._apart = ahead, counts, apart
+        self._ahead, self._counts = ahead, counts
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -94,26 +92,20 @@ class Queue(wiring.Component):
         # The enable of the read says it again for synthesis, but for LUTs, where it makes no difference.
         equal, full = Signal(), Signal()
         some, push, refill = Signal(), Signal(), Signal()
-        taken, free, there, between = self.i.valid & ~full, ~full, some, full | ~equal
-        if self._apart:
-            # One was taken in the cycle before, and is not counted yet.
-            late = Signal()
-            m.d.sync += late.eq(taken)
-            taken, free, there, between = late, ~full & ~late, some | late, between | late
 
         m.d.comb += [
             equal.eq(head == tail),
             self.i.ready.eq(~full),
-            push.eq(taken),
+            push.eq(self.i.valid & ~full),
             # `some`: they are not empty.
-            refill.eq(there & (~self.o.valid | self.o.ready)),
+            refill.eq(some & (~self.o.valid | self.o.ready)),
             # Behind the last entry anything may stand, so what is offered is written before it is known to be pushed.
             write.addr.eq(tail),
             write.data.eq(self.i.payload),
-            write.en.eq(free),
+            write.en.eq(~full),
             read.addr.eq(head),
             *(() if self._counts else (self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),)),
-            self.empty.eq(~there & ~self.o.valid),
+            self.empty.eq(~some & ~self.o.valid),
         ]
         if self._counts:
             with m.If(push ^ refill):
@@ -125,22 +117,14 @@ class Queue(wiring.Component):
                 m.d.sync += shown.eq(read.data)
         else:
             m.d.comb += [
-                read.en.eq(refill if is_ecp5(platform) else refill & between),
+                read.en.eq(refill if is_ecp5(platform) else refill & (full | ~equal)),
                 self.o.payload.eq(read.data),
             ]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
-        if self._apart:
-            # What was taken may be shown at once.
-            last = Signal.like(tail)
-            with m.If(push):
-                m.d.sync += [tail.eq(after_tail), last.eq(tail), some.eq(some | ~refill)]
-            with m.Elif(refill):
-                m.d.sync += some.eq(head != last)
-        else:
-            with m.If(push):
-                m.d.sync += [tail.eq(after_tail), some.eq(1)]
-            with m.Elif(refill):
-                m.d.sync += some.eq(after_head != tail)
+        with m.If(push):
+            m.d.sync += [tail.eq(after_tail), some.eq(1)]
+        with m.Elif(refill):
+            m.d.sync += some.eq(after_head != tail)
         with m.If(refill):
             m.d.sync += [head.eq(after_head), self.o.valid.eq(1), full.eq(0)]
         with m.Else():

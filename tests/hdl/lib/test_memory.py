@@ -6,11 +6,10 @@
 import random
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
@@ -26,15 +25,11 @@ BLOCKS = {36: (LUT_DEPTH + 1, 50), 18: (600, 20), 9: (2048, 9), 4: (3000, 6), 2:
 
 
 @pytest.mark.parametrize(
-    "depth, early, late",
-    [
-        (1, False, False), (2, False, False), (5, True, False), (16, False, False), (LUT_DEPTH, True, False),
-        (33, False, False), (1, False, True), (5, False, True), (LUT_DEPTH, True, True),
-    ],
-)  # fmt: skip
-def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth, early, late):
-    """Where words are shown early, so they are a cycle before; where they are written late, those of that cycle too."""
-    ram, draw = Ram(8, depth, early=early, late=late), random.Random(depth)
+    "depth, early", [(1, False), (2, False), (5, True), (16, False), (LUT_DEPTH, True), (33, False)]
+)
+def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth, early):
+    """Where words are shown early, so they are a cycle before."""
+    ram, draw = Ram(8, depth, early=early), random.Random(depth)
 
     async def process(ctx):
         words, pipeline = [0] * depth, [0, 0]
@@ -47,10 +42,9 @@ def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth, e
             ctx.set(ram.read_addr, read)
             assert ctx.get(ram.read_data) == pipeline.pop(0)
             assert not early or ctx.get(ram.read_early) == pipeline[0]
-            before = words[read]
+            pipeline.append(words[read])
             if writes:
                 words[address] = value
-            pipeline.append(words[read] if late else before)
             await ctx.tick()
 
     simulator = Simulator(ram)
@@ -113,28 +107,7 @@ class Beside(wiring.Component):
         return m
 
 
-class Late(wiring.Component):
-    """A memory that is written late, behind a register: as one that is not."""
-
-    def __init__(self, bits: int, depth: int):
-        self._ram = Ram(bits, depth, late=True)
-        super().__init__(dict(self._ram.signature.members))
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.ram = ram = self._ram
-        for name in ("write_en", "write_addr", "write_data"):
-            given = getattr(self, name)
-            before = Signal.like(given, reset_less=True)
-            m.d.sync += before.eq(given)
-            m.d.comb += getattr(ram, name).eq(before)
-        m.d.comb += [ram.read_addr.eq(self.read_addr), self.read_data.eq(ram.read_data)]
-        return m
-
-
-def beside_the_plain_one(
-    depth: int, bits: int, device: str, cells: str, directory: Path, make: Callable[..., wiring.Component] = Ram
-) -> str:
+def beside_the_plain_one(depth: int, bits: int, device: str, cells: str, directory: Path, make=Ram) -> str:
     """Simulates a memory for ``device`` beside a plain one, with what ``cells`` say; returns the former's Verilog."""
     ports = "clk, write_en, write_addr, write_data, read_addr, read_data"
     texts = []
@@ -160,14 +133,6 @@ def test_an_ecp5s_memory_reads_what_the_plain_memory_reads(depth, bits, width, t
     text = beside_the_plain_one(depth, bits, "LFE5U-25F", gates.cells(), tmp_path)
     assert text.count("DP16KD ") == (-(-bits // width) if width else 0)
     assert not width or f".DATA_WIDTH_B(32'd{width})" in text
-
-
-@pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
-@pytest.mark.parametrize(("device", "cells"), [("LFE5U-25F", gates.cells), ("iCE40UP5K", gates.ice40_ram)])
-def test_what_is_written_late_is_read_as_soon(device, cells, tmp_path):
-    """Wherever it is made, no block is: those read the word before."""
-    text = beside_the_plain_one(16, 26, device, cells(), tmp_path, Late)
-    assert "SB_RAM40_4K " not in text and "DP16KD " not in text
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
@@ -218,7 +183,5 @@ def test_depth_is_checked():
         Ram(8, 0)
     with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are shown early, not {LUT_DEPTH + 1}"):
         Ram(8, LUT_DEPTH + 1, early=True)
-    with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are written late, not {LUT_DEPTH + 1}"):
-        Ram(8, LUT_DEPTH + 1, late=True)
-    with pytest.raises(ValueError, match="neither early, nor late, nor split"):
+    with pytest.raises(ValueError, match="neither early nor split"):
         Ram(8, 5, beside=1, split=True)

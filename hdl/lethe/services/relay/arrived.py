@@ -29,8 +29,6 @@ class _Arrived:
         #: What becomes of the beats is decided in this cycle: they come to a cell, a buffer, or go through.
         self.decides, self.to_cell, self.to_buffer, self.through = Signal(), Signal(), Signal(), Signal()
         self.posts_now, self.stores_now = Signal(), Signal()
-        #: It is, they do not go through, and nothing is posted: without beats the job is over.
-        self.ends_bare = Signal()
         #: So many beats are behind the header; none.
         self.beats, self.bare = Signal.like(self.left), Signal()
         #: Some beats are left; one is.
@@ -62,16 +60,14 @@ def add_data(u: JobUnit) -> None:
     with m.If(here & ~facts.stale & facts.renewed):
         m.d.comb += u.goes_on(RelayPhase.CLEAR)
     with m.If(u.at(job, RelayPhase.CLEAR)):
-        m.d.comb += [u.further.eq(1), u.clears.eq(u.clears_cell)]
+        m.d.comb += [u.further.eq(1), u.clears.eq(u.is_parked.row & (u.cell.source == u.heard.source))]
         with m.If(u.clear_row == of.cells - 1):
             m.d.comb += u.then[RelayPhase.JUDGE].eq(1)
         with m.Else():
             m.d.comb += u.then[RelayPhase.CLEAR].eq(1)
         m.d.sync += u.clear_row.eq(u.clear_row + 1)
-    bare = unsound | (here & facts.stale) | (elsewhere & facts.astray) | searched
-    bare |= _judge(u, a, (here & facts.judges) | judged, searched)
-    bare |= _pass_on(u, a, elsewhere & ~facts.astray, stored)
-    m.d.comb += a.ends_bare.eq(bare)
+    _judge(u, a, (here & facts.judges) | judged, searched)
+    _pass_on(u, a, elsewhere & ~facts.astray, stored)
     with m.If(released & u.parked_found):
         # A parked message whose turn it is is posted.
         m.d.comb += [u.releases.eq(1), u.further.eq(1)]
@@ -84,8 +80,8 @@ def add_data(u: JobUnit) -> None:
     _beats(u, a)
 
 
-def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> Value:
-    """Is it its turn?  If not it is parked, if a cell is left for another.  Whether it is judged, and not posted."""
+def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> None:
+    """Is it its turn?  If not it is parked, if a cell is left for another."""
     m, facts = u.m, u.facts
     parks = a.parks
     m.d.comb += [
@@ -102,14 +98,10 @@ def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> Value:
         m.d.comb += u.tells_up.eq(1)
     with m.If(judges & facts.ahead & facts.parked):
         m.d.comb += u.goes_on(RelayPhase.SEARCH)
-    return judges & ~(facts.ahead & facts.parked) & ~(facts.turn & u.free_cells.some)
 
 
-def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> Value:
-    """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone.
-
-    Whether it does not go through.
-    """
+def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> None:
+    """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone."""
     m, facts = u.m, u.facts
     free, needed, evicts, stores = u.free_buffers.some, Signal(), Signal(), Signal()
     some, known, owing, through, takes = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -151,7 +143,6 @@ def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> Value:
         ]  # fmt: skip
     with m.If((passes & (facts.acked | u.has_data)) | stores):
         m.d.comb += a.decides.eq(1)
-    return (passes & (facts.acked | u.has_data)) | (stores & ~through)
 
 
 def _beats(u: JobUnit, a: _Arrived) -> None:
@@ -190,7 +181,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
             a.left.eq(a.left - 1), a.beat.eq(a.beat + 1), a.some_left.eq(~a.one_left), a.one_left.eq(a.left == 2),
         ]  # fmt: skip
     cell = Signal(of.cell_bits)
-    m.d.comb += cell.eq(Mux(u.phases[RelayPhase.STREAM], a.cell, u.free_cells.oldest))
+    m.d.comb += cell.eq(Mux(streams, a.cell, u.free_cells.oldest))
     with m.If(~streams):
         m.d.sync += [
             a.left.eq(a.beats), a.some_left.eq(~a.bare), a.one_left.eq(a.beats == 1), a.beat.eq(0),
@@ -214,14 +205,17 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         u.posted.eq(Mux(u.phases[RelayPhase.RELEASE], u.parked_at, cell)),
         u.parks.eq((celled & ~a.posts) | (a.parks & u.free_cells.two & a.bare)),
         u.data_waits.eq((last & (a.fate == Fate.BUFFER)) | (a.to_buffer & a.bare)),
-        u.data_buffer.eq(Mux(u.phases[RelayPhase.STREAM], a.buffer, u.free_buffers.oldest)),
+        u.data_buffer.eq(Mux(streams, a.buffer, u.free_buffers.oldest)),
         u.came_cell.eq(cell),
         u.sends_through.eq(a.through),
     ]
     # Over with the last beat, with a step that finds no message, or one that comes without beats and is not posted.
     answers = u.at(RelayJob.DATA, RelayPhase.ANSWER) | (u.at(RelayJob.DATA, RelayPhase.RELEASE) & ~u.parked_found)
     m.d.comb += u.ends_data.eq(
-        (last & ~u.stream_goes_on) | (u.hop.ends_through & streams & through) | answers | (a.ends_bare & a.bare)
+        (last & ~u.stream_goes_on)
+        | (u.hop.ends & streams & through)
+        | answers
+        | (a.decides & a.bare & ~a.through & ~u.marks)
     )
 
     # Beats of slots and buffers.

@@ -34,29 +34,18 @@ PHASES = {
 }  # fmt: skip
 
 
-def _first_of(bits: Value, later: Signal, late: int, known: Value) -> list[Value]:
-    """The first of the bits that come later or, if there is none, of all.
-
-    One of them, ``late``, is 1 only if ``known`` is, which is known late.
-    """
-    others = Cat(bits[:late], Const(0, 1), bits[late + 1 :])
-    behind, chosen = others & later, []
-    for i in range(len(bits)):
-        stops = before(others, i) | behind[i + 1 :].any()
-        first = bits[i] & ~before(behind, i) & (later[i] | ~stops)
-        if i == late:
-            chosen.append(first & known)
-        else:
-            hides = bits[late] & ((later[late] | ~later[i]) if late < i else later[late] & ~later[i])
-            chosen.append(first & ~(hides & known))
-    return chosen
+def _first_of(bits: Value, later: Signal) -> Value:
+    """The first of the bits that come later or, if there is none, of all."""
+    behind = bits & later
+    some = behind.any()
+    return Cat((behind[i] & ~before(behind, i)) | (bits[i] & ~some & ~before(bits, i)) for i in range(len(bits)))
 
 
 def add_choice(u: "JobUnit") -> None:
     """Which job begins, and when it makes a step."""
     m, of, below, above = u.m, u.of, u.below, u.above
-    u.acts, u.may_begin = Signal(), Signal()
-    u.room = Signal()
+    u.acts = Signal()
+    u.room, u.mine = Signal(), Signal(of.ni_slots)
     u.used, launch = Signal(), u.sending.o
     # Whether half of the queue of control is left: it changes with a push at that level, or a pop right above it.
     room, half = Signal(init=1), of.system.relay.control // 2
@@ -66,14 +55,7 @@ def add_choice(u: "JobUnit") -> None:
     with m.Elif(u.at(RelayJob.TELL) & (u.telling.level == half + 1)):
         m.d.sync += room.eq(1)
     completion = below.completion
-    # A row is mine if what was accepted there and what has ended there differ: each is written by one alone.
-    u.accepts = u.words("accepts", 1, of.ni_slots, "ended", "cancelled")
-    u.ended = u.words("ended", 1, of.ni_slots, "ended", "cancelled", "accepted")
-    m.d.comb += [
-        u.accepts.ended_addr.eq(completion.payload.slot), u.ended.ended_addr.eq(completion.payload.slot),
-        u.accepts.cancelled_addr.eq(u.cancel_row), u.ended.cancelled_addr.eq(u.cancel_row),
-    ]  # fmt: skip
-    u.ended_mine = u.accepts.ended ^ u.ended.ended
+    u.ended_mine = u.mine.bit_select(completion.payload.slot, 1)
     # A hop that has ended is taken at once.
     ends = Signal()
     m.d.comb += ends.eq(completion.valid & u.ended_mine)
@@ -93,23 +75,24 @@ def add_choice(u: "JobUnit") -> None:
     }  # fmt: skip
     # Those behind the job that began last come first; these bits are written while it is under way.
     jobs = list(asks)
-    asked, later, allowed = Signal(len(jobs)), Signal(len(jobs)), Signal()
-    walk = jobs.index(RelayJob.WALK)
-    m.d.comb += [asked.eq(Cat(asks.values())), allowed.eq(u.may_begin & u.noticed)]
-    first = [allowed & one for one in _first_of(asked, later, walk, u.used)]
+    asked, later, first = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
+    others = asked & ~(1 << jobs.index(RelayJob.WALK))
+    m.d.comb += [
+        asked.eq(Cat(asks.values())), first.eq(Mux(u.used, _first_of(asked, later), _first_of(others, later))),
+    ]  # fmt: skip
     with m.If(u.busy):
         job = Cat(u.under.values())
         m.d.sync += later.eq(Cat(Const(0, 1), *(job[:i].any() for i in range(1, len(jobs)))))
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
     # Before the first notice only the job TREE, which may bring it, can begin.
     noticed, tree = u.noticed, above.tree.valid
-    some, walks = Mux(noticed, Cat(asked[:walk], asked[walk + 1 :]).any(), tree), noticed & asked[walk]
-    u.begins = Signal()
-    u.chosen = dict(zip(jobs, first, strict=True))
-    u.chosen[RelayJob.TREE] = first[-1] | (u.may_begin & ~noticed & tree)
+    some = others.any() | (u.used & asked[jobs.index(RelayJob.WALK)])
+    u.begins, u.may_begin = Signal(), Signal()
+    u.chosen = {job: noticed & bit for job, bit in zip(jobs, first, strict=True)}
+    u.chosen[RelayJob.TREE] = Mux(noticed, first[-1], tree)
     m.d.comb += [
         u.may_begin.eq(u.ready),
-        u.begins.eq((u.may_begin & u.rests & some) | (u.may_begin & u.rests & walks & u.used)),
+        u.begins.eq(u.may_begin & u.rests & Mux(noticed, some, tree)),
         u.completions.takes_below.eq(ends),
         # What a queue shows stays until the job acts: nothing looks at it in between.
         u.telling.o.ready.eq(u.at(RelayJob.TELL)),
@@ -126,8 +109,8 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += [
             *(phase.eq(name == RelayPhase.FIRST) for name, phase in u.phases.items()),
             u.tree_word.eq(above.tree.payload), u.host_target.eq(above.send.payload.destination),
-            u.row_mine.eq(u.accepts.cancelled ^ u.ended.cancelled),
-            *(under.eq(u.chosen[job]) for job, under in u.under.items()),
+            u.row_mine.eq(u.mine.bit_select(u.cancel_row, 1)),
+            *(under.eq(u.may_begin & u.chosen[job]) for job, under in u.under.items()),
         ]  # fmt: skip
     with m.If(ends & (completion.payload.slot == u.cancel_row)):
         m.d.sync += u.row_mine.eq(0)

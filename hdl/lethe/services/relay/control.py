@@ -14,37 +14,15 @@ def add_control(u: JobUnit) -> None:
     """Steps of control in."""
     m = u.m
     first, does, facts = u.at(RelayJob.CONTROL), Signal(u.of.kinds), u.facts
-    # What the first step is about; no LINK of a sender that is not where it says.
-    m.d.sync += Value.cast(does).eq(Mux(u.next_control, u.kinds, 0))
-    with m.If(~u.fits):
-        m.d.sync += [
-            does.link_here.eq(0),
-            does.link_else.eq(0),
-            does.sound.eq(u.next_control & u.kinds.sound & ~u.kinds.link),
-        ]
+    m.d.sync += Value.cast(does).eq(Mux(u.next_control, u.kinds, 0))  # what the first step is about
     m.d.comb += u.frees.eq((does.acked_own & facts.frees) | u.at(RelayJob.CONTROL, RelayPhase.FREE))
-    m.d.comb += [u.hears.eq(does.sound), u.ignores.eq(first & ~u.hears)]
-    # What passes goes on, if there is where to, which is known before.
-    up, down = (Signal(u.of.kinds, name=name) for name in ("goes_up", "goes_down"))
-    m.d.sync += [
-        up.acked_else.eq(u.next_control & u.kinds.acked_else & u.up_passes),
-        up.requested_else.eq(u.next_control & u.kinds.requested_else & u.up_passes),
-        down.drained_else.eq(u.next_control & u.kinds.drained_else & u.down_passes),
-        down.link_else.eq(u.next_control & u.kinds.link_else & u.down_passes & u.fits),
-    ]
-    answered = facts.acked | facts.requested
-    stops = (u.has_data | facts.linked) & ~u.heard.thru
-    m.d.comb += [
-        u.passes_link.eq(down.link_else & ~answered & ~stops),
-        u.passes.eq(
-            (up.acked_else & ~(facts.acked & ~u.heard.more))
-            | (up.requested_else & ~u.has_data & ~answered)
-            | down.drained_else
-            | u.passes_link
-        ),
-    ]
+    m.d.comb += [u.hears.eq(does.sound & (~does.link | facts.fits)), u.ignores.eq(first & ~u.hears)]
+    with m.If(does.acked_else & ~(facts.acked & ~u.heard.more)):
+        m.d.comb += u.passes_up.eq(1)
     with m.If(does.acked_else | u.at(RelayJob.CONTROL, RelayPhase.ACK)), m.If(u.found & ~facts.acked):
         m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.control_goes_on(RelayPhase.ACK)]
+    with m.If(does.drained_else):
+        m.d.comb += u.passes_down.eq(1)
     with m.If(does.drained_else | u.at(RelayJob.CONTROL, RelayPhase.FORGET)), m.If(u.found):
         m.d.comb += [*u.end(), *u.control_goes_on(RelayPhase.FORGET)]
     _acked(u, does.acked_own & facts.concludes)
@@ -52,15 +30,15 @@ def add_control(u: JobUnit) -> None:
         m.d.comb += u.slot_waits.eq(1)
     with m.If(does.requested_else):
         _requested(u)
-    with m.If(does.link_here & facts.tells_post):
+    with m.If(does.link_here & facts.fits & facts.tells_post):
         m.d.comb += u.tells_up.eq(1)
-    with m.If(does.link_here & facts.searches_post):
+    with m.If(does.link_here & facts.fits & facts.searches_post):
         m.d.comb += u.control_goes_on(RelayPhase.SEARCH)
     with m.If(u.at(RelayJob.CONTROL, RelayPhase.SEARCH) & ~u.parked_found):
         m.d.comb += u.tells_up.eq(1)
-    with m.If(does.link_else):
+    with m.If(does.link_else & facts.fits):
         _link(u)
-    with m.If(does.pull & facts.kin):
+    with m.If(does.pull & facts.relation.any()):
         m.d.comb += [u.pulls.eq(1 << facts.relation), u.is_pulled.eq(1)]
     # The record of the message before is looked for in further steps.
     with m.If(u.step & u.under[RelayJob.CONTROL]):
@@ -94,6 +72,7 @@ def _requested(u: JobUnit) -> None:
     with m.If(u.has_data):
         m.d.comb += u.sends_held.eq(1)
     with m.Elif(~facts.acked & ~facts.requested):
+        m.d.comb += u.passes_up.eq(1)
         with m.If(u.found):
             m.d.comb += u.change(RecordState.REQUESTED)
         with m.Elif(u.has_way):
@@ -106,6 +85,7 @@ def _link(u: JobUnit) -> None:
     with m.If(facts.acked | facts.requested):
         m.d.comb += u.tells_up.eq(1)
     with m.Elif(~stops):
+        m.d.comb += u.passes_down.eq(1)
         with m.If(~u.found & u.has_way):
             m.d.comb += u.make(RecordState.LINKED)
         with m.If(u.found):

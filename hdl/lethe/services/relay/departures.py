@@ -97,8 +97,6 @@ class HopData(wiring.Component):
         The message that is on its way.
     begins, ends : Out(1)
         In this cycle its record is taken; its last beat.
-    ends_through : Out(1)
-        The same, if its beats come in.
     buffered : Out(1)
         It has a buffer; from its header on.
     keeps : Out(1)
@@ -122,8 +120,7 @@ class HopData(wiring.Component):
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "moves": Out(1), "now": Out(of.hop),
-                "begins": Out(1), "ends": Out(1), "ends_through": Out(1), "buffered": Out(1), "keeps": Out(1),
-                "slotted": Out(1),
+                "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1), "slotted": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
                 **checks,
@@ -157,13 +154,9 @@ class HopData(wiring.Component):
             output.i.valid.eq(coming[1]),
             output.i.payload.eq(of.beat_of(self.read)),
         ]
-        m.d.comb += [
-            self.ends.eq(
-                self.send_data.ready
-                & (final_header | (final_coming & self.through.valid) | (final_read & output.o.valid))
-            ),
-            self.ends_through.eq(self.send_data.ready & (final_header | (final_coming & self.through.valid))),
-        ]
+        m.d.comb += self.ends.eq(
+            self.send_data.ready & (final_header | (final_coming & self.through.valid) | (final_read & output.o.valid))
+        )
         if of.checks:
             m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
             with m.If(self.halted):

@@ -4,7 +4,7 @@ import typing
 
 from amaranth.hdl import Mux, Signal
 
-from .steps import WalkRows, is_below, is_newer, is_same
+from .steps import is_below, is_newer
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -19,41 +19,33 @@ def add_facts(u: "JobUnit") -> None:
     slots, relay = of.slots, u.system.relay
     named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
     relation, depth = u.relation, u.depth
-    # The depths of a parent and of a child; the own one changes long before it is asked for.
-    parent, child = Signal(len(depth) + 1), Signal(len(depth) + 1)
-    m.d.sync += [parent.eq(depth - 1), child.eq(depth + 1)]
-    u.fits = Signal()  # of a LINK: its sender is where it says, a cycle before the step
-    fits = Mux(relation == 1, h.depth == parent, (relation >= 2) & (h.depth == child))
-    m.d.comb += u.fits.eq(fits if u.system.relay.radix else 1)
+    fits = (relation >= 2) & (h.depth == depth + 1)
+    fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if u.system.relay.radix else 1
     alive, meant = Signal(), Signal()
     stale, renews, next_, below, turn = Signal(), Signal(), Signal(), Signal(), Signal()
+    u.answers_post = Signal()  # of a LINK at its destination, a cycle before the step
     up_nobody, up_back, down_nobody, down_back = Signal(), Signal(), Signal(), Signal()
     some = u.parked.any()
-    # Of what was heard, a cycle before the others are known.
-    first_, unnamed = Signal(), Signal()
-    m.d.sync += [first_.eq(h.prev == of.none), unnamed.eq(h.uid == of.none)]
     m.d.comb += [
-        meant.eq(u.lives.row & named & is_same(slot.uid, h.uid) & (slot.target == h.target)),
+        meant.eq(u.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
         stale.eq(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))),
         renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
-        next_.eq(is_same(h.prev, row.mark)),
+        next_.eq(h.prev == row.mark),
         below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
-        turn.eq(Mux(renews, first_, next_)),
+        turn.eq(Mux(renews, h.prev == of.none, next_)),
+        u.answers_post.eq(~stale & ~renews & ~next_ & below),
         up_nobody.eq(u.up == u.node),
         up_back.eq(u.up == u.sender),
         down_nobody.eq(u.down.hop == u.node),
         down_back.eq(u.down.hop == u.sender),
     ]
-    u.up_passes, u.down_passes = ~up_nobody & ~up_back, ~down_nobody & ~down_back
     m.d.sync += [
         alive.eq(h.incarnation == u.incarnation),
         facts.live.eq(u.lives.row),
         facts.watched.eq(
             (u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(u.slot_stamp, relay.watch_cycles)
         ),
-        facts.old.eq(
-            u.status_now.valid & u.aged(u.stamp, relay.entry_cycles)
-        ),  # of a record that was found long before
+        facts.old.eq(u.aged(u.stamp, relay.entry_cycles)),
         facts.due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)),
         facts.frees.eq(alive & meant),
         facts.concludes.eq(alive & ~meant),
@@ -68,23 +60,23 @@ def add_facts(u: "JobUnit") -> None:
         # A source that is renewed has no mark.
         facts.judges.eq(~stale & ~(renews & some)),
         facts.turn.eq(turn),
-        facts.below.eq(~next_ & ~renews & below),
-        facts.ahead.eq(Mux(renews, ~first_, ~next_ & ~below)),
+        facts.below.eq(~turn & ~renews & below),
+        facts.ahead.eq(~turn & (renews | ~below)),
         # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
-        facts.answers_post.eq(~stale & ~renews & ~next_ & below),
-        facts.tells_post.eq(~stale & Mux(renews, 1, Mux(next_, ~u.hungry_now, below | ~(u.hungry_now | some)))),
-        facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & (some & ~u.hungry_now)),
-        facts.last_drained.eq((to.live == 1) & ~unnamed),
-        facts.none_drained.eq(~to.live.any() & ~unnamed),
+        facts.tells_post.eq(u.answers_post | ~(stale | (row.hungry & ~renews) | (~renews & ~next_ & some))),
+        facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & ~row.hungry & some),
+        facts.last_drained.eq((to.live == 1) & (h.uid != of.none)),
+        facts.none_drained.eq(~to.live.any() & (h.uid != of.none)),
         facts.parked.eq(some),
         facts.parked_one.eq(u.parked == 1),
         facts.up_nobody.eq(up_nobody),
+        facts.up_passes.eq(~up_nobody & ~up_back),
         facts.down_nobody.eq(down_nobody),
+        facts.down_passes.eq(~down_nobody & ~down_back),
         facts.astray.eq(~up_back | down_nobody | down_back),
-        facts.moved.eq(
-            u.asking.bit_select(u.down.way, 1) | (u.for_notice & (u.for_all | (u.down.hop != u.before.hop)))
-        ),
-        facts.past.eq(u.in_rows[WalkRows.RECORDS] & u.for_notice & (down_nobody | up_nobody | (u.up == u.down.hop))),
+        facts.turns.eq(u.up == u.down.hop),
+        facts.moves.eq(u.down.hop != u.before.hop),
+        facts.asked.eq(u.asking.bit_select(u.down.way, 1)),
         facts.relation.eq(relation),
-        facts.kin.eq(relation.any()),
+        facts.fits.eq(fits),
     ]

@@ -40,10 +40,8 @@ class HostMessages(wiring.Component):
         A record of the host's is shown below and not taken yet, or its beats pass.
     offers : Out(1)
         A message is offered, and can be judged.
-    judged : In(1)
-        It is judged in this cycle, and may be taken.
     takes, slot, refused : In
-        It is taken, and stored in this slot, or dropped.
+        It is taken in this cycle, and stored in this slot, or dropped.
     stored : Out(1)
         A message is whole.
     given : In(1)
@@ -66,8 +64,7 @@ class HostMessages(wiring.Component):
                 "send": In(stream.Signature(up["send"])), "send_data": In(stream.Signature(flit)),
                 "clear_to_pass": In(1),
                 "send_below": Out(stream.Signature(below["send"])), "send_data_below": Out(stream.Signature(flit)),
-                "holds_send": Out(1), "offers": Out(1), "judged": In(1), "takes": In(1), "slot": In(of.slot_bits),
-                "refused": In(1),
+                "holds_send": Out(1), "offers": Out(1), "takes": In(1), "slot": In(of.slot_bits), "refused": In(1),
                 "stored": Out(1), "given": In(1), "kept_slot": Out(of.slot_bits), "kept": Out(kept),
                 "kept_tag": Out(system.wire.tag_bits),
                 "store_writes": Out(1), "store_at": Out(of.slot_bits + of.beat_bits), "store_data": Out(flit),
@@ -117,13 +114,13 @@ class HostMessages(wiring.Component):
             m.d.sync += left.eq(beats)
             with m.If(beats.any()):
                 m.d.sync += state.eq(HostIn.PASS)
-        # What is kept of one that is not taken, or refused, nobody looks at.
-        with m.If(self.judged & idle):
-            m.d.sync += [
-                left.eq(beats), beat.eq(0), self.kept_slot.eq(self.slot), self.kept.target.eq(record.destination),
-                self.kept.cls.eq(record.cls), self.kept.length.eq(record.length), self.kept_tag.eq(record.tag),
-            ]  # fmt: skip
         with m.If(self.takes):
+            m.d.sync += [left.eq(beats), beat.eq(0)]
+            with m.If(~self.refused):
+                m.d.sync += [
+                    self.kept_slot.eq(self.slot), self.kept.target.eq(record.destination), self.kept.cls.eq(record.cls),
+                    self.kept.length.eq(record.length), self.kept_tag.eq(record.tag),
+                ]  # fmt: skip
             with m.If(beats.any()):
                 m.d.sync += state.eq(Mux(self.refused, HostIn.DROP, HostIn.STORE))
             with m.Elif(~self.refused):
@@ -172,7 +169,7 @@ class OwnCompletions(wiring.Component):
         m = Module()
         of = self._layouts
         most = of.slots + 4
-        m.submodules.queue = queue = Queue(of.completion, most, apart=True)
+        m.submodules.queue = queue = Queue(of.completion, most)
         owed, stays, shown, passes = Signal(range(most + 1)), Signal(), Signal(), Signal()
         own, other, up = queue.o.payload, self.below.payload, self.completion.payload
         full, took = Signal(), Signal()

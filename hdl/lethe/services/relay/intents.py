@@ -25,8 +25,7 @@ class Intents:
         #: A header goes to a hop, unless that is nobody, or, if it passes, the node it came from.  What it is, and
         #: where it goes, is known before (`told`), but for what is heard of a LINK elsewhere.
         self.tells_up, self.tells_down, self.tells_neighbour = Signal(), Signal(), Signal()
-        #: A header passes: a LINK, or another.
-        self.passes, self.passes_link = Signal(), Signal()
+        self.passes_up, self.passes_down = Signal(), Signal()
         #: Row `to`: the first message to ``to_node`` ends; `again` is written.
         self.frees_head, self.decides_again, self.again = Signal(), Signal(), Signal()
         #: And it was ACKED by what was heard.

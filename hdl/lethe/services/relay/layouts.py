@@ -89,20 +89,21 @@ class RelayLayouts:
 
     @cached_property
     def to(self) -> data.StructLayout:
-        """What is known of a destination; ``full``: no more messages to it can be live."""
+        """What is known of a destination."""
         return data.StructLayout(
             {
                 "last": self.uid_bits, "head": self.slot_bits, "tail": self.slot_bits,
-                "live": self.slots.bit_length(), "full": 1, "again": 1,
+                "live": self.slots.bit_length(), "again": 1,
             }
         )  # fmt: skip
 
     @cached_property
     def from_(self) -> data.StructLayout:
-        """What is known of a source, but for whether it is hungry."""
+        """What is known of a source."""
         return data.StructLayout(
             {
                 "known": 1, "incarnation": self.system.format.incarnation_bits, "mark": self.uid_bits, "slot": _SLOT,
+                "hungry": 1,
             }
         )  # fmt: skip
 
@@ -172,12 +173,11 @@ class RelayLayouts:
     def facts(self) -> data.StructLayout:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
-            "kin", "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale",
-            "renews", "renewed", "judges", "dead", "turn", "below", "ahead", "answers_post", "tells_post",
-            "searches_post",
+            "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale", "renews",
+            "renewed", "judges", "dead", "turn", "below", "ahead", "tells_post", "searches_post",
             "last_drained", "none_drained",
-            "parked", "parked_one", "up_nobody", "down_nobody", "astray",
-            "moved", "past", "acked", "requested", "sent", "linked", "owed", "place",
+            "parked", "parked_one", "up_nobody", "up_passes", "down_nobody", "down_passes", "astray",
+            "turns", "moves", "asked", "fits", "acked", "requested", "sent", "linked", "owed", "place",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
 

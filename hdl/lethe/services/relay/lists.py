@@ -15,8 +15,7 @@ __all__ = ["FreeList", "HeldList"]
 class FreeList(wiring.Component):
     """The numbers below ``depth`` that are free, the oldest first; at first all, in their order.
 
-    No two transfers end in neighbouring cycles, and steps are four cycles apart: one place is enough for what waits to
-    be written.
+    No two transfers end in neighbouring cycles, so one place is enough for what a step gives in the cycle of an end.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ class FreeList(wiring.Component):
     takes, oldest : In, Out
         The oldest is free no more.
     count, some, two : Out
-        So many are free; one or more; for a step, two or more.
+        So many are free; one or more, two or more.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -51,29 +50,40 @@ class FreeList(wiring.Component):
         m = Module()
         depth, number = self.depth, len(self.oldest)
         m.submodules.numbers = numbers = Words(number, depth, ("oldest",))
-        head, tail = Signal(number), Signal(number)
-        # What a step gives is written in the next cycle, and what a transfer ends there behind it: no step is so near.
-        waits, waiting, writes = Signal(), Signal(number), Signal()
-        # The count as of the cycle before, and what happened there.
-        count, now = Signal(range(depth + 1), init=depth), Signal(range(depth + 1))
-        took, ended, given = Signal(), Signal(), Signal()
-        m.d.sync += [took.eq(self.takes), ended.eq(self.ends), given.eq(self.gives), count.eq(now)]
+        head, tail, count = Signal(number), Signal(number), Signal(range(depth + 1), init=depth)
+        # What a step gives in the cycle of an end is written in the next.
+        late, later, lately = Signal(), Signal(), Signal(number)
+        writes = Signal()
         m.d.comb += [
-            now.eq(count + Mux(took, Mux(ended, 0, -1), ended + given)),
-            writes.eq(self.ends | waits),
-            # Behind the last one anything may stand; with all of them free there is no place behind it.
-            numbers.write_en.eq(waits | self.clear | ((count != depth) & ~ended)),
+            late.eq(self.ends & self.gives),
+            writes.eq(self.ends | self.gives | later),
+            # Behind the last one anything may stand.
+            numbers.write_en.eq((count != depth) | later | self.clear),
             numbers.write_addr.eq(Mux(self.clear, self.clear_addr, tail)),
-            numbers.write.eq(Mux(self.clear, self.clear_addr, Mux(waits, waiting, self.ended))),
+            numbers.write.eq(
+                Mux(self.clear, self.clear_addr, Mux(later, lately, Mux(self.ends, self.ended, self.given)))
+            ),
             numbers.oldest_addr.eq(head),
             self.oldest.eq(numbers.oldest),
-            self.count.eq(now),
+            self.count.eq(count),
         ]
-        m.d.sync += [waits.eq(self.gives | (waits & self.ends)), waiting.eq(Mux(waits, self.ended, self.given))]
-        some = Signal(init=1)
-        # In the cycle before a step there is no other.
-        m.d.comb += [self.some.eq(some), self.two.eq((count >= 2) | ((count == 1) & ended))]
-        m.d.sync += some.eq(self.ends | self.gives | Mux(self.takes, self.two, some))
+        m.d.sync += [
+            later.eq(late),
+            lately.eq(self.given),
+            count.eq(count + Mux(self.takes, Mux(self.ends, 0, -1), self.ends + self.gives)),
+        ]
+        some, two, more = Signal(init=1), Signal(init=int(depth > 1)), self.ends | self.gives
+        m.d.comb += [self.some.eq(some), self.two.eq(two)]
+        m.d.sync += [
+            some.eq(more | Mux(self.takes, two, some)),
+            two.eq(
+                Mux(
+                    self.takes,
+                    (count >= 3) | (two & more) | (self.ends & self.gives),
+                    two | (some & more) | (self.ends & self.gives),
+                )
+            ),
+        ]
         with m.If(writes):
             m.d.sync += tail.eq(step(tail, depth))
         with m.If(self.takes):
@@ -98,8 +108,8 @@ class HeldList(wiring.Component):
         There is one.
     oldest, bits : Out
         The oldest; of each buffer whether it is held.  Of what leaves the oldest knows two cycles later, the bits one:
-        so long the search and the move take.  Of what is held the bits know one cycle later.  Nothing leaves in the two
-        cycles behind one that does, nor is that one held again.
+        so long the search and the move take.  Nothing leaves in the two cycles behind one that does, nor is that
+        one held again.
     """
 
     def __init__(self, depth: int):
@@ -120,12 +130,10 @@ class HeldList(wiring.Component):
         bits = Signal(depth)
         # From the place on that leaves, all move down by one; what is held comes to all behind them, be it held or not.
         at, leaves, left = Signal(depth), Signal(), Signal.like(self.left)
-        moving, after = Signal(), Signal(depth)
-        holds, held = Signal(), Signal.like(self.held)
+        moves, moving, after = Signal(depth), Signal(), Signal(depth)
         m.d.sync += [leaves.eq(self.leaves), left.eq(self.left), moving.eq(leaves)]
-        m.d.sync += [holds.eq(self.holds), held.eq(self.held)]
-        m.d.sync += at.eq(Cat(leaves & used[i] & (places[i] == left) for i in range(depth)))
-        moves = Cat(before(at, i + 1) for i in range(depth))
+        m.d.comb += at.eq(Cat(used[i] & (places[i] == left) for i in range(depth)))
+        m.d.sync += moves.eq(Cat(leaves & before(at, i + 1) for i in range(depth)))
         fewer = leaves | moving
         padded = Cat(used, Const(0, 2))
         one, two = (Mux(fewer, padded[i + 1], padded[i]) for i in range(2))
@@ -141,6 +149,6 @@ class HeldList(wiring.Component):
         m.d.sync += [
             used.eq(Mux(self.holds, Cat(1, after), after)),
             some.eq(Mux(self.leaves, Mux(self.holds, one, two), self.holds | one)),
-            bits.eq((bits | Mux(holds, 1 << held, 0)) & ~Mux(leaves, 1 << left, 0)),
+            bits.eq((bits & ~Mux(leaves, 1 << left, 0)) | Mux(self.holds, 1 << self.held, 0)),
         ]
         return m

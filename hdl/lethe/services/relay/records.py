@@ -13,7 +13,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import STAMP_BITS, WAYS
-from .steps import RelayPhase, counted, is_same
+from .steps import RelayPhase, counted
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -58,7 +58,6 @@ def add_records(u: "JobUnit") -> None:
         of.set_of(came["source"][: of.node_bits], came["uid"][: of.uid_bits]),
         of.set_of(told["source"][: of.node_bits], Mux(u.chaining, chained, told["uid"][: of.uid_bits])),
     )
-    early = sets <= LUT_DEPTH
     m.d.sync += near.eq(at)
     m.d.comb += [
         uid.eq(Mux(u.chaining, chained, u.coming.uid)),
@@ -70,14 +69,6 @@ def add_records(u: "JobUnit") -> None:
     m.submodules.messages = messages = Ram(of.record, of.records)
     m.submodules.ages = ages = Ram(STAMP_BITS, of.records)
     heard, status, write_at, fills = Signal(of.record), Signal(of.status), Signal(of.record_bits), u.fills
-
-    def late(value):
-        """In the cycle behind a step, if what is shown early can be written late."""
-        register = Signal.like(value, name="late")
-        domain = m.d.sync if early else m.d.comb
-        domain += register.eq(value)
-        return register
-
     writes = u.changes | fills
     m.d.comb += [
         *(heard[name].eq(u.heard[name]) for name in of.record.members if name != "length"),
@@ -91,51 +82,40 @@ def add_records(u: "JobUnit") -> None:
         ]  # fmt: skip
     u.message, u.stamp = messages.read_data, ages.read_data
     # What is shown early is compared early.
-    words, data, compared = [], [], []
-    wrote, filled, wrote_at = late(writes), late(fills), late(write_at)
+    words, data, compared, early = [], [], [], sets <= LUT_DEPTH
     u.has_data, u.data_held, u.hop_holds = Signal(), Signal(), Signal()
     for way in range(WAYS):
-        m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early, late=early)
-        m.submodules[f"status{way}"] = states = Ram(of.status, sets, early=early, late=early)
-        here, now_here = write_at[:way_bits] == way, wrote_at[:way_bits] == way
+        m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early)
+        m.submodules[f"status{way}"] = states = Ram(of.status, sets, early=early)
+        here = write_at[:way_bits] == way
         m.d.comb += [
-            ram.write_en.eq(filled & now_here), ram.write_addr.eq(wrote_at[way_bits:]), ram.write_data.eq(heard),
+            ram.write_en.eq(fills & here), ram.write_addr.eq(write_at[way_bits:]), ram.write_data.eq(heard),
             ram.read_addr.eq(at), states.read_addr.eq(at),
         ]  # fmt: skip
-        u.cleared(states, sets, 0, wrote & now_here, wrote_at[way_bits:], status)
+        u.cleared(states, sets, 0, writes & here, write_at[way_bits:], status)
         words.append((ram.read_data, states.read_data))
         compared.append((ram.read_early, states.read_early) if early else words[-1])
         # Whether it has data: those of another record may be dropped in the step of this.
-        # It is written in the cycle behind a step: nobody asks so soon.
         has = u.words(f"has{way}", 1, sets, "now")
         lets = u.lets_go & (owners.oldest.record[:way_bits] == way)
-        m.d.comb += has.now_addr.eq(near)
-        m.d.sync += [
+        m.d.comb += [
+            has.now_addr.eq(near),
             has.write_en.eq(((fills | u.drops) & here) | lets),
             has.write_addr.eq(Mux(u.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
             has.write.eq(u.takes_buffer),
         ]
         data.append(has.now)
-    # Which are valid, for walks, in parts.
-    size = of.records // len(u.walk_parts)
-    records_used, u.used_record = [], Signal()
-    for part in range(len(u.walk_parts)):
-        valid = u.words(f"valid{part}", 1, size, "walk")
-        m.d.comb += [
-            valid.write_en.eq((u.makes | u.ends) & (write_at >> exact_log2(size) == part)),
-            valid.write_addr.eq(write_at), valid.write.eq(~u.ends), valid.walk_addr.eq(u.walk_row),
-        ]  # fmt: skip
-        records_used.append(u.walk_parts[part] & valid.walk)
-    m.d.comb += u.used_record.eq(Cat(records_used).any())
+    u.valid = u.words("valid", 1, of.records, "walk")
+    m.d.comb += [
+        u.valid.write_en.eq(writes), u.valid.write_addr.eq(write_at),
+        u.valid.write.eq(~u.ends), u.valid.walk_addr.eq(u.walk_row),
+    ]  # fmt: skip
 
     # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
     hits, ways, key = Signal(WAYS), Signal(WAYS), Signal.like(uid)
     m.d.sync += key.eq(uid)
     hit = Cat(
-        state.valid
-        & is_same(word.uid, key)
-        & (word.source == u.heard.source)
-        & (word.incarnation == u.heard.incarnation)
+        state.valid & (word.uid == key) & (word.source == u.heard.source) & (word.incarnation == u.heard.incarnation)
         for word, state in compared
     )
     if early:
@@ -157,24 +137,20 @@ def add_records(u: "JobUnit") -> None:
     # (What is shown early is looked for early; a buffer that is held in that cycle counts.)
     now_held = [u.held.bits.bit_select(state.buffer, 1) for _, state in compared]
     now_moves = [u.hop.now.number == state.buffer for _, state in compared]
-    # Of one whose transfer ended in the cycle before that, the held list tells later.
-    ended = Signal()
-    m.d.sync += ended.eq(u.hop_holds)
     if early:
         held_before, moved = Signal(WAYS), Signal(WAYS)
         m.d.sync += [
-            held_before.eq(Cat(now_held) | Mux(u.hop_holds | ended, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
+            held_before.eq(Cat(now_held) | Mux(u.hop_holds, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
         ]  # fmt: skip
         now_held, now_moves = held_before, moved
     held, moves = (
         (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any() for ones in (now_held, now_moves)
     )
-    moves_now = Signal()  # it has data, and they are those of the transfer, if there is one
     m.d.sync += [
-        moves_now.eq(moves), u.has_data.eq((Cat(data) & ways).any()),
+        u.has_data.eq((Cat(data) & ways).any()),
         u.is_told.eq((Cat(state.tide == u.tide for _, state in words) & ways).any()),
         # In the cycle before a step only a transfer can end.
-        u.data_held.eq(held | ((u.hop_holds if early else u.hop_holds | ended) & moves)),
+        u.data_held.eq(held | (u.hop_holds & moves)),
         *(getattr(u.facts, state.name.lower()).eq(bit) for state, bit in zip(RecordState, states, strict=True)),
         u.facts.place.eq(hits.any() | free.any()),
         Cat(u.entry, u.status_now).eq(chosen), u.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
@@ -186,18 +162,18 @@ def add_records(u: "JobUnit") -> None:
     m.d.comb += [
         u.place.eq(Cat(Mux(u.found | direct_late, way, free_way), near)),
     ]
-    now = u.status_now
+    now, owing = u.status_now, Signal()
     m.d.comb += [
-        # The record is still shown in the cycle behind the step.
-        status.valid.eq(~late(u.ends)),
-        status.state.eq(late(Cat(u.states.values())) | Mux(late(u.stays), now.state, 0)),
-        status.buffer.eq(Mux(filled, late(u.free_buffers.oldest), now.buffer)),
-        status.tide.eq(Mux(late(u.links), u.tide, Mux(filled, u.tide - 1, now.tide))),
+        status.valid.eq(~u.ends),
+        status.state.eq(Cat(u.states.values()) | Mux(u.stays, now.state, 0)),
+        status.buffer.eq(Mux(fills, u.free_buffers.oldest, now.buffer)),
+        status.tide.eq(Mux(u.links, u.tide, Mux(fills, u.tide - 1, now.tide))),
+        owing.eq(Mux(fills, u.was_owing, u.facts.owed)),
     ]
+    no_more = writes & owing & ~u.stays
     counted(m, u.known, u.known_some, u.makes, u.ends)
-    # A record becomes OWED as it is filled; it is not any more as it changes, or gets data.
-    no_more = (u.changes & ~u.stays & u.facts.owed) | (u.takes_buffer & u.was_owing)
-    counted(m, u.owing, u.owes_some, u.owes & ~u.was_owing, no_more)
+    becomes = u.states[RecordState.OWED]
+    counted(m, u.owing, u.owes_some, becomes & ~no_more, no_more & ~becomes)
 
     # Its buffer.
     moving, given = u.hop.now, Signal(of.buffer_bits)
@@ -237,7 +213,7 @@ def add_records(u: "JobUnit") -> None:
     m.d.comb += [
         u.hop_holds.eq(ends & ~lost),
         # It is taken from a record that ends in this cycle: it is put to the list, and leaves it at once.
-        stops.eq(u.drops & moves_now),
+        stops.eq(ceases & (u.status_now.buffer == moving.number)),
         u.held.holds.eq(u.hop_holds | u.holds),
         u.held.held.eq(Mux(u.hop.idle, u.launched.number, moving.number)),
         u.free_buffers.ends.eq(ends & (lost | stops)),

@@ -220,7 +220,7 @@ class Relay(ServiceUnit):
             ),
             (
                 event_word(
-                    Event.RELAY_END, detail=Cat(_four(ended.cause), ended.status), peer=u.to_row,
+                    Event.RELAY_END, detail=Cat(_four(ended.cause), ended.status), peer=u.to_node,
                     extra=u.ending.uid[:16],
                 ),
                 uid(self.node, self.incarnation, u.to.head),

@@ -27,15 +27,13 @@ def add_routes(u: "JobUnit") -> None:
     m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
     u.routes = Signal()  # a route is written, in the other bank
     word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
+    m.d.sync += good.eq(word.hop < of.nodes)  # before the step
     at = Cat(word.target[:bits], ~u.bank)
-    relation, given = Signal(4), Signal(of.node_bits)
-    # One after the other in the cycles before the step.
-    m.d.comb += given.eq(Mux(good, word.hop, u.node))
-    m.d.sync += [
-        good.eq(word.hop < of.nodes),
-        hop.eq(given),
+    relation = Signal(4)
+    m.d.comb += [
+        hop.eq(Mux(good, word.hop, u.node)),
         way.eq(Mux(good, word.way, 0)),
-        relation.eq(Mux(good & (given == word.target), word.way, 0)),
+        relation.eq(Mux(hop == word.target, way, 0)),
     ]
     for ram, value in ((ups, hop), (downs, Cat(hop, way)), (relations, relation)):
         m.d.comb += [
@@ -58,7 +56,7 @@ def add_routes(u: "JobUnit") -> None:
     u.life = Words(of.life, of.ni_slots, ("cancelled",))
     m.submodules.life = u.life
     m.d.comb += u.life.cancelled_addr.eq(u.cancel_row)
-    cells, records = u.in_rows[WalkRows.CELLS], u.in_rows[WalkRows.RECORDS]
+    cells, records = u.walk == WalkRows.CELLS, u.walk == WalkRows.RECORDS
     launch, look, walk = u.under[RelayJob.LAUNCH], u.under[RelayJob.LOOK], u.under[RelayJob.WALK]
     recorded = (launch & u.launched.buffered) | (walk & records)
     slotted = look | (launch & ~u.launched.buffered) | (walk & ~records)
@@ -92,15 +90,13 @@ def add_routes(u: "JobUnit") -> None:
     u.up, u.relation, u.before = ups.read_data, relations.read_data, before
     u.down = Signal(of.down)
     m.d.comb += u.down.eq(Mux(u.doing(RelayJob.WALK), now, downs.read_data))
-    used = (
-        (WalkRows.SLOTS, u.lives.walk), (WalkRows.CELLS, u.is_parked.walk),
-        (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
-    )  # fmt: skip
-    u.used_other = Signal()
-    m.d.comb += [
-        u.used_other.eq(Cat(u.in_rows[rows] & one for rows, one in used).any()),
-        u.used.eq(u.used_other | u.used_record),
-    ]
+    with m.Switch(u.walk):
+        for rows, used in (
+            (WalkRows.SLOTS, u.lives.walk), (WalkRows.RECORDS, u.valid.walk),
+            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
+        ):  # fmt: skip
+            with m.Case(rows):
+                m.d.comb += u.used.eq(used)
 
 
 def add_rows(u: "JobUnit") -> None:
@@ -114,9 +110,5 @@ def add_rows(u: "JobUnit") -> None:
         u.life.write.generation.eq(accepted.generation),
         u.life.write.destination.eq(Mux(control, u.control.destination, moving.hop)),
     ]
-    m.d.comb += [
-        u.ended.accepted_addr.eq(accepted.slot),
-        u.accepts.write_en.eq(takes), u.accepts.write_addr.eq(accepted.slot), u.accepts.write.eq(~u.ended.accepted),
-        u.ended.write_en.eq(u.completions.takes_below), u.ended.write_addr.eq(u.below.completion.payload.slot),
-        u.ended.write.eq(u.accepts.ended),
-    ]  # fmt: skip
+    ended = u.below.completion.payload.slot
+    m.d.sync += u.mine.eq((u.mine | Mux(takes, 1 << accepted.slot, 0)) & ~Mux(u.completions.takes_below, 1 << ended, 0))

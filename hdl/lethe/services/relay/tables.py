@@ -4,7 +4,7 @@ import typing
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from lethe.lib.memory import LUT_DEPTH, Ram
+from lethe.lib.memory import Ram
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
@@ -37,24 +37,22 @@ def add_tables(u: "JobUnit") -> None:
         u.from_node.eq(one_of(u.coming.source, (fed, u.fed))),
         dead_node.eq(one_of(u.coming.source, *offered, (fed, u.fed), (told, u.waited.hop))),
     ]
-    # They stay while a job is under way, and what is written is known a cycle later.
-    u.to_row, u.from_row = Signal.like(u.to_node), Signal.like(u.from_node)
-    m.d.sync += [u.to_row.eq(u.to_node), u.from_row.eq(u.from_node)]
     new_to, new_from = Signal(of.to), Signal(of.from_)
     m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
     m.submodules.to = to = Ram(of.to, nodes)
-    m.submodules.from_ = from_ = Ram(of.from_, nodes, beside=1)
+    m.submodules.from_ = from_ = Ram(of.from_, nodes)
     m.submodules.dead = dead = Ram(1, nodes)
     gives = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]  # whether it does or is put off
     given, to_word, from_word = u.given, Signal(of.to), Signal(of.from_)
-    u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_row, to_word)
-    u.cleared(from_, nodes, new_from, u.renews | u.marks | u.releases, u.from_row, from_word)
+    u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_node, to_word)
+    writes = u.renews | u.marks | u.releases | u.starves | u.feeds
+    u.cleared(from_, nodes, new_from, writes, u.from_node, from_word)
     u.kills = Signal()
     u.cleared(dead, nodes, 0, u.kills, u.tree_word.target, 1)
     m.d.comb += [
         to.read_addr.eq(u.to_node), from_.read_addr.eq(u.from_node), dead.read_addr.eq(dead_node),
     ]  # fmt: skip
-    u.to, u.from_, u.dead, u.hungry_now = to.read_data, from_.read_data, dead.read_data, from_.beside
+    u.to, u.from_, u.dead = to.read_data, from_.read_data, dead.read_data
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
     renews = u.under[RelayJob.DATA] & u.facts.renews
     m.d.comb += [
@@ -62,17 +60,14 @@ def add_tables(u: "JobUnit") -> None:
         to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(gives & ~row.live.any(), kept_slot, row.head))),
         to_word.tail.eq(Mux(gives, kept_slot, row.tail)),
         to_word.live.eq(row.live + gives - u.frees_head),
-        to_word.full.eq(Mux(gives, row.live == u.system.relay_window - 1, row.full & ~u.frees_head)),
         to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
-        # Whether a source is hungry is written by itself.
-        from_.beside_en.eq(u.starves | u.feeds | (u.clear & (u.clear_addr < nodes))),
-        from_.beside_data.eq(u.starves & ~u.clear),
-        from_word.known.eq(1),
+        from_word.known.eq(1),  # of a source that is hungry, too
         from_word.incarnation.eq(Mux(renews, u.heard.incarnation, mine.incarnation)),
-        from_word.mark.eq(of.none),
-        from_word.slot.eq(0),
+        from_word.mark.eq(Mux(renews, of.none, mine.mark)),
+        from_word.slot.eq(Mux(renews, 0, mine.slot)),
+        from_word.hungry.eq((mine.hungry | u.starves) & ~u.feeds),
     ]
-    # What is written, if it is: by what is known before the step.
+    # What is written, if it is: by what is known before the step, and where other jobs than data in write, as it was.
     with m.If(u.under[RelayJob.DATA] & u.facts.judges & u.facts.turn & u.free_cells.some):
         m.d.comb += [from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot)]
     with m.If(u.phases[RelayPhase.RELEASE]):
@@ -184,7 +179,7 @@ def add_tables(u: "JobUnit") -> None:
     with m.If(~u.under[RelayJob.HOST]):
         m.d.comb += [
             ended.slot.eq(of.ni_slots + head), ended.generation.eq(generations.head),
-            ended.destination.eq(u.to_row), ended.tag.eq(u.ending.tag),
+            ended.destination.eq(u.to_node), ended.tag.eq(u.ending.tag),
             ended.status.eq(Mux(u.under[RelayJob.CONTROL], Status.ACCEPTED, Status.UNKNOWN)),
             ended.cause.eq(Mux(u.under[RelayJob.CONTROL], Cause.NONE, Cause.SILENT)),
         ]  # fmt: skip
@@ -200,11 +195,8 @@ def add_tables(u: "JobUnit") -> None:
     m.d.comb += [u.unparks.eq(u.clears | u.releases | u.walk_unparks), u.gives_cell.eq(u.clears | u.walk_unparks)]
 
     # By cell: what is written is what came, to the oldest that is free.
-    m.submodules.cell_memory = cells = Ram(of.cell, of.cells, early=of.cells <= LUT_DEPTH)
+    m.submodules.cell_memory = cells = Ram(of.cell, of.cells)
     u.cell, u.cell_row = cells.read_data, Signal(of.cell_bits)
-    u.early_cell = cells.read_early if of.cells <= LUT_DEPTH else u.cell
-    # Whether the cell whose turn it is to become free is parked, and of the source: in the cycle before a step.
-    u.clears_cell = Signal()
     u.is_parked = u.words("is_parked", 1, of.cells, "walk", "search", "row")
     m.d.comb += [
         cells.write_en.eq(u.takes_cell),
@@ -218,7 +210,7 @@ def add_tables(u: "JobUnit") -> None:
         u.post.posts.eq(u.posts),
         u.post.posted.eq(u.posted),
         u.is_parked.walk_addr.eq(u.walk_row),
-        u.is_parked.row_addr.eq(u.clear_row),
+        u.is_parked.row_addr.eq(u.cell_row),
         u.is_parked.write_en.eq(u.parks | u.unparks),
         u.is_parked.write_addr.eq(u.given_cell),
         u.is_parked.write.eq(u.parks),
@@ -227,8 +219,7 @@ def add_tables(u: "JobUnit") -> None:
         u.free_cells.given.eq(Mux(u.under[RelayJob.WALK], u.walk_row, u.clear_row)),
         u.free_cells.ends.eq(u.post.frees),
         u.free_cells.ended.eq(u.post.freed),
-        u.hungry.i.valid.eq(u.starves & ~u.hungry_now),
-        u.hungry.i.payload.eq(u.from_row),
+        u.hungry.i.valid.eq(u.starves & ~mine.hungry),
+        u.hungry.i.payload.eq(u.from_node),
     ]
-    m.d.sync += u.clears_cell.eq(u.is_parked.row & (u.cell.source == u.heard.source))
     counted(m, u.parked, None, u.parks, u.unparks)

@@ -33,35 +33,27 @@ def add_told(u: "JobUnit") -> None:
     # What it is about is known a cycle before: the message of a slot or a record, what is posted, a neighbour.
     of_slot, of_record, of_heard, posted, pull = Signal(), Signal(), Signal(), Signal(), Signal()
     links, feeds, launches, asks, drains, came, drained = (Signal() for _ in range(7))
-    link, elsewhere, link_here = Signal(), Signal(), Signal()
-    always_posted, perhaps_heard, always_asks = Signal(), Signal(), Signal()
-    walks = {row: walk & u.in_rows[row] for row in WalkRows}
-    posts = feed | (data & kinds.data_here)
+    link, elsewhere = Signal(), Signal()
+    walks = {row: walk & (u.walk == row) for row in WalkRows}
+    posts = feed | (data & kinds.data_here) | (control & kinds.link_here & u.answers_post)
     slots = (launch & ~u.launched.buffered) | look | walks[WalkRows.SLOTS]
     records = (launch & u.launched.buffered) | owed | walks[WalkRows.RECORDS]
     m.d.sync += [
         of_slot.eq(slots),
         of_record.eq(records),
-        always_posted.eq(posts),
-        link_here.eq(control & kinds.link_here),
+        posted.eq(posts),
         pull.eq(walks[WalkRows.NODES]),
-        perhaps_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
+        of_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
         links.eq(look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]),
         feeds.eq(feed),
         launches.eq(launch),
-        always_asks.eq(owed),
+        asks.eq(owed | (control & kinds.link_here & ~u.answers_post)),
         drains.eq(control & kinds.acked_own),
         came.eq(control & (kinds.acked_else | kinds.drained_else | kinds.requested_else)),
         drained.eq(control & kinds.drained_else),
         link.eq(control & kinds.link_else),
         elsewhere.eq(data & kinds.data_else),
     ]
-    # But for a LINK at its destination, of which it is known with the step.
-    answers = link_here & facts.answers_post
-    m.d.comb += [
-        posted.eq(always_posted | answers), of_heard.eq(perhaps_heard & ~answers),
-        asks.eq(always_asks | (link_here & ~facts.answers_post)),
-    ]  # fmt: skip
     as_it_came, bare, passes_link = Signal(), Signal(), Signal()
     m.d.comb += [
         passes_link.eq(link & ~facts.acked & ~facts.requested),
@@ -118,7 +110,11 @@ def add_told(u: "JobUnit") -> None:
         down.eq(links | drains | drained | passes_link),
         hop.eq(Mux(pull, u.walk_row, Mux(down, u.down.hop, u.up))),
         u.tells.eq(
-            u.tells_neighbour | (u.tells_up & ~facts.up_nobody) | u.passes | (u.tells_down & ~facts.down_nobody)
+            u.tells_neighbour
+            | (u.tells_up & ~facts.up_nobody)
+            | (u.passes_up & facts.up_passes)
+            | (u.tells_down & ~facts.down_nobody)
+            | (u.passes_down & facts.down_passes)
         ),
     ]
     # At once if nothing waits; else behind what does.
@@ -131,7 +127,10 @@ def add_told(u: "JobUnit") -> None:
         telling.i.payload.header.eq(out),
         control.given.eq(Mux(u.under[RelayJob.TELL], u.waited, telling.i.payload)),
         u.dropped.eq(u.tells & ~at_once & ~telling.i.ready),
-        u.links.eq(((u.tells_down & links & ~facts.down_nobody) | u.passes_link) & (at_once | telling.i.ready)),
+        u.links.eq(
+            ((u.tells_down & links & ~facts.down_nobody) | (u.passes_down & link & facts.down_passes))
+            & (at_once | telling.i.ready)
+        ),
     ]
     with m.If(u.notices | u.is_pulled):
         m.d.sync += u.tide.eq(u.tide + 1)

@@ -58,8 +58,8 @@ class JobUnit(Intents):
         m.submodules.free_cells = self.free_cells = FreeList(of.cells)
         m.submodules.free_buffers = self.free_buffers = FreeList(of.buffers)
         m.submodules.held = self.held = HeldList(of.buffers)
-        m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers, apart=True)
-        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True, apart=True)
+        m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers)
+        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True)
         m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes)
         for units in (self.free_slots, self.free_cells, self.free_buffers):
             m.d.comb += [
@@ -112,11 +112,7 @@ class JobUnit(Intents):
         self.tide, self.is_told, self.links = Signal(TIDE_BITS), Signal(), Signal()
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
         self.walk_goes_on = Signal()  # to the next row
-        self.walk = Signal(WalkRows, init=WalkRows.NODES)
-        self.in_rows = {rows: Value.cast(self.walk)[bit] for bit, rows in enumerate(WalkRows)}
-        # One of the parts of the records, in their rows; 0 in all others.
-        self.walk_parts = Signal(min(4, -(-of.records // 16)))
-        self.walk_row = Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
+        self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
         self.cancelling, self.cancel_name = Signal(), Signal(of.row_bits)
         self.cancel_generation = Signal(of.system.format.generation_bits)
@@ -130,7 +126,7 @@ class JobUnit(Intents):
 
     def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
-        return self.rests & self.chosen[job]
+        return self.may_begin & self.rests & self.chosen[job]
 
     def at(self, job: RelayJob, phase: RelayPhase = RelayPhase.FIRST) -> Value:
         """A step of this job, for this, is made."""

@@ -63,7 +63,7 @@ def _host(u: JobUnit) -> None:
     m.d.sync += bad.eq((named == u.node) | (named >= of.nodes if of.nodes < 1 << 16 else 0))
     full, never, refused = Signal(), Signal(), Signal()
     for why, stops in (
-        (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.full), (Cause.SILENT, u.dead),
+        (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.live >= u.system.relay_window), (Cause.SILENT, u.dead),
         (Cause.LENGTH, exceeds(offered.length, of.mtu)),
         (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
     ):  # fmt: skip
@@ -74,7 +74,6 @@ def _host(u: JobUnit) -> None:
         refused.eq(full | never),
         waits.eq((offered.deadline == 0) & full & ~never),
         still.eq(u.host.offers & (offered.destination == u.host_target)),
-        u.host.judged.eq(u.at(RelayJob.HOST)),
         u.host.takes.eq(u.at(RelayJob.HOST) & still & ~waits),
         u.host.refused.eq(refused),
         u.host.slot.eq(u.free_slots.oldest),
@@ -139,7 +138,8 @@ def _look(u: JobUnit) -> None:
         with m.If(u.facts.watched):
             m.d.comb += [u.stamps_slot.eq(1), u.tells_down.eq(1)]
         moves = u.has_data & ~u.data_held
-        with m.If((u.look < of.records) & u.facts.old & ~moves):
+        old = u.status_now.valid & u.facts.old
+        with m.If((u.look < of.records) & old & ~moves):
             m.d.comb += [u.expires.eq(1), *u.end()]
         with m.Elif(u.facts.due):
             m.d.comb += u.other_goes_on(RelayPhase.DUE)
