@@ -3,6 +3,7 @@
 Tables are small because coverage is best there; every topology, flit width and kind of fault comes up.
 """
 
+import contextlib
 import random
 
 from lethe.spec.config import ConfigError, System
@@ -252,11 +253,20 @@ def with_relay(system: System, chance: random.Random, cycles: int) -> System:
             "ack_limit": 255, "backoff_steps": min(system.timers.backoff_steps, 2), "ceiling": 0, "quarantine": 0
         }  # fmt: skip
         try:
-            return system.replace(
+            found = system.replace(
                 relay=relay, ni=ni, wire=wire, faults=faults, workload=load, router=router, timers=timers
             )
         except ConfigError:
             continue
+        return _often_watched(found) if random.Random(f"watch {relay}").random() < 0.6 else found
+
+
+def _often_watched(system: System) -> System:
+    """The system whose origins ask for their messages as often as may be, else hardly one would in a run."""
+    for cycles in (1 << bits for bits in range(10, 16)):
+        with contextlib.suppress(ConfigError):
+            return system.replace(relay={"watch_cycles": cycles})
+    return system
 
 
 def _queue(seed: int) -> dict:
