@@ -91,8 +91,8 @@ CHANGES = {
     ),
     "a deadline is over one cycle late": Change(
         file=f"{HDL}/ni/send_side.py",
-        old="(nearly.all() & (low | self.advance))",
-        new="(nearly.all() & low & self.advance)",
+        old="(minus_one & (passed[0] | self.advance))",
+        new="(minus_one & passed[0] & self.advance)",
         blocks=(("ni16", "ni 16"), ("ni64", "ni 64")),
     ),
     "an Ack of any node releases": Change(

@@ -58,7 +58,7 @@ class Registers(wiring.Component):
     service_reset : Out(1), with services
         Likewise.
     link_enable, quiesce : Out(1)
-        To the NI, a cycle after CONTROL.
+        To the NI.
     idle, ready, time_base : In
         From the NI.
     accepted : In(layout of the host port at the top)
@@ -218,11 +218,8 @@ class Registers(wiring.Component):
                             with m.If(strobe):
                                 m.d.sync += fields[field.name][bit].eq(new)
                 found[name] = dict(fields)
-        # From registers of their own, which stand where the NI needs them.
-        for port, name in ((self.link_enable, "LINK_ENABLE"), (self.quiesce, "QUIESCE")):
-            shown = Signal(name=f"{name}_later".lower(), init=self._map["CONTROL"].field(name).reset or 0)
-            m.d.sync += shown.eq(found["CONTROL"][name])
-            m.d.comb += port.eq(shown)
+        control = found["CONTROL"]
+        m.d.comb += [self.link_enable.eq(control["LINK_ENABLE"]), self.quiesce.eq(control["QUIESCE"])]
         return found
 
     def _reset(self, m, writes: "_Writes", shown) -> None:

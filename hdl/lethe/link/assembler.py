@@ -53,16 +53,10 @@ class Assembler(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         flit = self.flit
-        word = Signal.like(flit.data, reset_less=True)
         under_way, brim = Signal(), Signal()
         count = Signal(range(self._form.max_flits + 1))
-        m.d.sync += [
-            *(flit[name].eq(self.link_i[name]) for name in ("valid", "first", "last")),
-            word.eq(self.link_i.data),
-            under_way.eq(self.busy),
-        ]
+        m.d.sync += [flit.eq(self.link_i), under_way.eq(self.busy)]
         m.d.comb += [
-            flit.data.eq(word),
             self.belongs.eq(flit.valid & (flit.first | (under_way & ~brim))),
             self.complete.eq(self.belongs & flit.last),
             self.busy.eq(self.belongs & ~flit.last),

@@ -38,7 +38,7 @@ class Serialiser(wiring.Component):
     busy : Out(1)
         A flit is in one of the registers.
     link_o : Out(flit)
-        A register; all 0 between worms, but for ``data`` in the cycle behind a reset.
+        A register; all 0 between worms.
     """
 
     def __init__(self, system: System):
@@ -64,38 +64,39 @@ class Serialiser(wiring.Component):
         form = self._system.format
         flit_bits, crc_flits = form.flit_bits, form.crc_flits
         # What a flit is on its way: it begins or ends a worm, is one of its CRC-32 (the first), a whole control message
-        # or the first of a payload.  Its bits need no reset: they count beside ``valid``.
+        # or the first of a payload.
         marks = dict.fromkeys(("valid", "first", "last", "crc", "crc_first", "alone", "opens"), 1)
-        early, middle, late = (Signal(data.StructLayout({**marks}), name=name) for name in ("early", "middle", "late"))
-        made, merged, sealed = (Signal(flit_bits, name=name, reset_less=True) for name in ("made", "merged", "sealed"))
+        layout = data.StructLayout({**marks, "data": flit_bits})
+        early, middle, late = (Signal(layout, name=name) for name in ("early", "middle", "late"))
         covered = Signal()
 
-        self._worm(m, early, made)
+        self._worm(m, early)
 
         # What is merged, and the CRC of a control message.
-        m.d.sync += [middle.eq(early), merged.eq(made)]
+        m.d.sync += middle.eq(early)
         if bits := self._system.ni.merge_bits:
-            own = made[:bits]
-            m.d.sync += merged[:bits].eq(Mux(early.opens, (own & ~self.mask) | (self.word & self.mask), own))
-        m.d.sync += [late.eq(middle), sealed.eq(merged), covered.eq(middle.valid & ~middle.crc & ~middle.alone)]
+            own = early.data[:bits]
+            merged = (own & ~self.mask) | (self.word & self.mask)
+            m.d.sync += middle.data[:bits].eq(Mux(early.opens, merged, own))
+        m.d.sync += [late.eq(middle), covered.eq(middle.valid & ~middle.crc & ~middle.alone)]
         if form.one_flit_control:
-            single = Signal(16, reset_less=True)
-            m.d.sync += single.eq(crc_of(CRC16, made[: flit_bits - 16]))
+            single = Signal(16)
+            m.d.sync += single.eq(crc_of(CRC16, early.data[: flit_bits - 16]))
             with m.If(middle.alone):
-                m.d.sync += sealed[-16:].eq(single)
+                m.d.sync += late.data[-16:].eq(single)
 
         # The CRC-32: of the bits behind its first 32 a flit's share is worked out before.
-        crc, mixed, share = Signal(32, init=CRC32.ones), Signal(32), Signal(32, reset_less=True)
-        m.d.comb += mixed.eq(crc ^ sealed[:32])
+        crc, mixed, share = Signal(32, init=CRC32.ones), Signal(32), Signal(32)
+        m.d.comb += mixed.eq(crc ^ late.data[:32])
         if flit_bits > 32:
             # Of what no merge changes, one cycle earlier.
             ahead = []
             for at in range(64, flit_bits, 32):
-                part = Signal(32, name=f"share{at}", reset_less=True)
+                part = Signal(32, name=f"share{at}")
                 behind = Const(0, flit_bits - at - 32)
-                m.d.sync += part.eq(crc_data(CRC32, Cat(made[at : at + 32], behind)))
+                m.d.sync += part.eq(crc_data(CRC32, Cat(early.data[at : at + 32], behind)))
                 ahead.append(part)
-            near = crc_data(CRC32, Cat(merged[32:64], Const(0, flit_bits - 64)))
+            near = crc_data(CRC32, Cat(middle.data[32:64], Const(0, flit_bits - 64)))
             for part in ahead:
                 near = near ^ part
             m.d.sync += share.eq(near)
@@ -105,26 +106,25 @@ class Serialiser(wiring.Component):
 
         shown = ~crc
         if crc_flits > 1:
-            rest = Signal(32, reset_less=True)
+            rest = Signal(32)
             shown = Mux(late.crc_first, ~crc, rest)
             m.d.sync += rest.eq(shown >> flit_bits)
-        link, word = self.link_o, Signal(flit_bits, reset_less=True)
+        link = self.link_o
         m.d.sync += [
             link.valid.eq(late.valid),
             link.first.eq(late.valid & late.first),
             link.last.eq(late.valid & late.last),
-            word.eq(0),
+            link.data.eq(0),
         ]
-        m.d.comb += link.data.eq(word)
         low = min(32, flit_bits)
         with m.If(late.valid):
-            m.d.sync += word[:low].eq(Mux(late.crc, shown, sealed))
+            m.d.sync += link.data[:low].eq(Mux(late.crc, shown, late.data))
         with m.If(late.valid & ~late.crc):
-            m.d.sync += word[low:].eq(sealed[low:])
+            m.d.sync += link.data[low:].eq(late.data[low:])
         m.d.comb += self.busy.eq(early.valid | middle.valid | late.valid | link.valid)
         return m
 
-    def _worm(self, m, early, made):
+    def _worm(self, m, early):
         """The flits one by one, with nothing in the place of CRCs."""
         form = self._system.format
         flit_bits, crc_flits = form.flit_bits, form.crc_flits
@@ -136,7 +136,7 @@ class Serialiser(wiring.Component):
         left = Signal(range(form.max_flits + 1))
         in_header, in_payload, begun, void = Signal(), Signal(), Signal(), Signal()
         headers_left = Signal(range(most + 1))
-        kept = Signal(max(1, (most - 1) * flit_bits), reset_less=True)
+        kept = Signal(max(1, (most - 1) * flit_bits))
         single = self.control if form.one_flit_control else 0
         active, payload_follows = Signal(), Signal()
         m.d.comb += [active.eq(left != 0), payload_follows.eq(left != crc_flits + 1)]
@@ -149,7 +149,7 @@ class Serialiser(wiring.Component):
             early.crc.eq(~self.start & in_crc),
             early.crc_first.eq(left == crc_flits),
             early.opens.eq(~self.start & in_payload & ~begun),
-            made.eq(Mux(self.start, self.header, Mux(in_header, kept, self.payload))[:flit_bits]),
+            early.data.eq(Mux(self.start, self.header, Mux(in_header, kept, self.payload))[:flit_bits]),
             left.eq(left - active),
             begun.eq(~self.start & in_payload),
             in_payload.eq(in_payload & payload_follows),

@@ -102,10 +102,10 @@ class Accept(wiring.Component):
 
         # What is kept from the handshake to the last beat.
         in_payload = Signal()
-        held = Signal(self._record, reset_less=True)
-        held_life = Signal(self.free.payload.shape(), reset_less=True)
-        held_best = Signal(reset_less=True)
-        flits, left = Signal(16 - byte_bits + 1), Signal(16 - byte_bits + 1, reset_less=True)
+        held = Signal(self._record)
+        held_life = Signal(self.free.payload.shape())
+        held_best = Signal()
+        flits, left = Signal(16 - byte_bits + 1), Signal(16 - byte_bits + 1)
         beat, fits = Signal.like(self.write.beat), Signal()
 
         cause = Signal(cause_bits(system))

@@ -13,7 +13,7 @@ from lethe.spec.config import System
 from lethe.spec.events import ACCEPTANCE, Drop, Event
 
 from . import receive_table, send_table
-from .choose import Choose, act_register, request_members
+from .choose import Choose, act_layout, request_members
 from .completion import ended_signature
 from .deliver import verdict_signature
 from .ladder import push_signature
@@ -139,12 +139,12 @@ class Action(wiring.Component):
         m.submodules.choose = choose = Choose(self._system, dump=self._dump)
         m.submodules.sends = sends = SendSide(self._system)
         m.submodules.receives = receives = ReceiveSide(self._system)
-        acts = [act_register(self._system, f"act{i}") for i in range(3)] + [choose.act]
+        acts = [Signal(act_layout(self._system), name=f"act{i}") for i in range(3)] + [choose.act]
         act, soon = acts[0], acts[1]
         m.d.sync += [act.eq(following) for act, following in pairwise(acts)]
 
         # Whether a message that acts in the next cycle is good: it passes the checks of 4.4 that need no table.
-        good, again = Signal(), Signal(TRIES_BITS, reset_less=True)
+        good, again = Signal(), Signal(TRIES_BITS)
         m.d.comb += good.eq(self.arrival.sound & self.nearly)
         paths = 1 << self._system.format.path_bits
         # With paths it goes round, so that none is left out.
@@ -185,16 +185,9 @@ class Action(wiring.Component):
             wiring.connect(m, wiring.flipped(self.tried), sends.tried)
         if self._dump:
             # A dump is alone: nothing changes what the tables said of it.
-            told = data.StructLayout(
-                {"generation": self.dumped.generation.shape(), "entries": self.dumped.entries.shape()}
-            )
-            found, dumped = (Signal(told, name=name, reset_less=True) for name in ("found", "dumped"))
-            m.d.sync += [
-                found.generation.eq(self.look.row.generation),
-                found.entries.eq(self.look_set.entries),
-                dumped.eq(found),
-            ]
-            m.d.comb += [self.dumped[name].eq(dumped[name]) for name in told.members]
+            row, entries = Signal(self.look.row.shape()), Signal(self.look_set.entries.shape())
+            m.d.sync += [row.eq(self.look.row), entries.eq(self.look_set.entries)]
+            m.d.sync += [self.dumped.generation.eq(row.generation), self.dumped.entries.eq(entries)]
             m.d.comb += [
                 self.dumped_valid.eq(act.dumping),
                 self.dumped.live.eq(sends.live),

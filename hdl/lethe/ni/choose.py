@@ -17,7 +17,7 @@ from .layouts import TRIES_BITS, Records
 from .receive_table import set_of
 from .receiver import arrival_signature
 
-__all__ = ["Choose", "act_layout", "act_register", "echoed", "request_members"]
+__all__ = ["Choose", "act_layout", "echoed", "request_members"]
 
 
 def kinds_of(system: System) -> dict[str, Kind]:
@@ -47,19 +47,6 @@ def echoed(system: System) -> tuple[str, ...]:
     return ("try", "path") if system.format.path_bits else ("try",)
 
 
-def _flags(system: System) -> dict[str, int]:
-    """The bits of an act that say what acts, which without a reset could be anything."""
-    taken = ("finishing", "repeating", "acking", "cancelling", "dumping", *(("sweeping",) if system.ni.sweep else ()))
-    return dict.fromkeys(("message", *kinds_of(system), *taken, "early"), 1)
-
-
-def act_register(system: System, name: str) -> data.View:
-    """A register of an act.  Reset clears what says what acts; the rest needs none."""
-    layout, flags = act_layout(system), len(_flags(system))
-    rest = Signal(layout.size - flags, name=name, reset_less=True)
-    return data.View(layout, Cat(Signal(flags, name=f"{name}_flags"), rest))
-
-
 def act_layout(system: System) -> data.StructLayout:
     """What acts in *c*.
 
@@ -72,9 +59,11 @@ def act_layout(system: System) -> data.StructLayout:
     """
     records = Records(system)
     header = records.header.members
+    taken = ("finishing", "repeating", "acking", "cancelling", "dumping", *(("sweeping",) if system.ni.sweep else ()))
     return data.StructLayout(
         {
-            **_flags(system),
+            "message": 1,
+            **dict.fromkeys((*kinds_of(system), *taken, "early"), 1),
             **{name: header[name] for name in ("source", "slot", "generation", "incarnation", *echoed(system))},
             **{name: header[name] for name in ("destination", "peer_incarnation", "length", "class")},
             "set": records.set,
@@ -135,8 +124,7 @@ class Choose(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        system, act = self._system, act_register(self._system, "acting")
-        m.d.comb += self.act.eq(act)
+        system, act = self._system, self.act
         message, header = self.arrival.complete, self.arrival.header
         repeat, hold = self.repeat_hold.payload, self.ack_hold.payload.token
 

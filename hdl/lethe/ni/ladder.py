@@ -148,8 +148,7 @@ class Ladder(wiring.Component):
             m.d.sync += walking.eq(0)
 
         # Push, one cycle late.  Its tail is read at once, and may be what the push before it leaves.
-        pushed, token = Signal(), Signal(self._shape, reset_less=True)
-        until = Signal(system.time_bits, reset_less=True)
+        pushed, token, until = Signal(), Signal(self._shape), Signal(system.time_bits)
         tail, after_tail = Signal(pointer_bits, init=-walked), Signal(pointer_bits)
 
         def tail_of(rung_: Value) -> Value:
@@ -171,18 +170,17 @@ class Ladder(wiring.Component):
         ]
         tails.write(pushed | walking, rung, after_tail)
 
-        def later(number: Value, cycles: int, *, reset_less: bool = False) -> Value:
+        def later(number: Value, cycles: int) -> Value:
             """The same, so many cycles later."""
             for _ in range(cycles):
-                register = Signal.like(number, reset_less=reset_less)
+                register = Signal.like(number)
                 m.d.sync += register.eq(number)
                 number = register
             return number
 
         # c−3: the rung's pointers and its memory are read.  A look that begins during the walk finds nothing.
-        early_head, early_next = heads.read(turn[3]), Signal.like(hold.next_rung, reset_less=True)
-        head, tail_then = (Signal(pointer_bits, name=name, reset_less=True) for name in ("head", "tail_then"))
-        walked_by = Signal()
+        early_head, early_next = heads.read(turn[3]), Signal.like(hold.next_rung)
+        head, tail_then, walked_by = Signal(pointer_bits), Signal(pointer_bits), Signal()
         m.d.sync += [
             head.eq(early_head),
             tail_then.eq(tails.read(turn[3])),
@@ -191,13 +189,12 @@ class Ladder(wiring.Component):
         ]
         m.d.comb += memory.read_addr.eq(Cat(early_head, turn[3]))
         # c−2: whether there is a token.
-        some, after_head = Signal(), Signal(pointer_bits, reset_less=True)
-        next_rung = later(early_next, 1, reset_less=True)
+        some, after_head, next_rung = Signal(), Signal(pointer_bits), later(early_next, 1)
         m.d.sync += [some.eq((head != tail_then) & walked_by), after_head.eq(head + 1)]
         # c−1: the due time: time + advance > eve.  Then it is due in c.
         left, ripe = Signal(system.time_bits), Signal()
         m.d.comb += left.eq(_sum(self.time_base, memory.read_data.until, self.advance))
-        oldest, its_next = (later(value, 1, reset_less=True) for value in (memory.read_data.token, next_rung))
+        oldest, its_next = later(memory.read_data.token, 1), later(next_rung, 1)
         m.d.sync += ripe.eq(some & ~left[-1])
         # c: pop.  A full hold register keeps what it has.
         pop, blocked = Signal(), Signal()
@@ -210,15 +207,13 @@ class Ladder(wiring.Component):
         popped = Mux(walking, rung, turn[0])
         heads.write(pop | walking, popped, popped_head)
         brims.write(pop | walking, popped, popped_brim)
-        held = Signal(hold.shape(), reset_less=True)
-        m.d.comb += hold.eq(held)
         with m.If(self.hold.valid):
             m.d.sync += self.hold.valid.eq(~self.hold.ready)
         with m.Else():
-            m.d.sync += [self.hold.valid.eq(pop), held.token.eq(oldest), held.next_rung.eq(its_next)]
+            m.d.sync += [self.hold.valid.eq(pop), hold.token.eq(oldest), hold.next_rung.eq(its_next)]
         if system.timers.backoff_steps:
             # Less the level, modulo the places of the memory: with it what was pushed in c−2.
-            rest, joins, own = Signal(pointer_bits, reset_less=True), Signal(), Signal()
+            rest, joins, own = Signal(pointer_bits), Signal(), Signal()
             most = (1 << pointer_bits) - depth + stages.SPARE_NEXT_RUNG
             m.d.comb += blocked.eq(~own & _among(rest, most))
             m.d.sync += [
@@ -229,13 +224,19 @@ class Ladder(wiring.Component):
 
         # How many rungs are above the brim.  A pop and a push of one rung leave its level as it is.  The sum is a cycle
         # late, so that `room` waits for one comparison only.
-        room, both, rises, falls = Signal(1, init=1), Signal(), Signal(), Signal()
-        brim, end = (Signal(pointer_bits, name=name, reset_less=True) for name in ("brim", "end"))
+        room, both, brim, end, rises, falls = (
+            Signal(1, init=1),
+            Signal(),
+            Signal(pointer_bits),
+            Signal(pointer_bits),
+            Signal(),
+            Signal(),
+        )
         above, now, rose, fell = Signal(range(rungs + 1)), Signal(range(rungs + 1)), Signal(), Signal()
         m.d.comb += [
             both.eq(pop & self.push.valid & (self.push.rung == turn[0])),
             rises.eq(later(self.push.valid & ~both, 1) & (tail == brim)),
-            falls.eq(later(pop & ~both, 1) & (end == later(popped_brim, 1, reset_less=True))),
+            falls.eq(later(pop & ~both, 1) & (end == later(popped_brim, 1))),
             now.eq(above + rose - fell),
             self.push.room.eq(room),
         ]

@@ -121,8 +121,7 @@ class Ni(wiring.Component):
         system, records = self._system, Records(self._system)
         slots = system.ni.slots
 
-        # Everything but the generator, the counters and the gates below is reset with the node.  Registers that count
-        # only beside a bit that says so have no reset: it would be a wire to thousands of them.
+        # Everything but the generator, the counters and the gates below is reset with the node.
         inner = Module()
         inner.submodules.walk = walk = Walk(system)
         inner.submodules.table = table = SendTable(system)
@@ -295,10 +294,7 @@ class Ni(wiring.Component):
         gated(host.idle, idle)
         gated(host.ready, ready)
         gated(self.time_base, time)
-        flit = transmitter.link_o
-        for name in ("valid", "first", "last"):
-            gated(self.link_o[name], flit[name])
-        gated(self.link_o.data, Mux(flit.valid, flit.data, 0))
+        gated(self.link_o, transmitter.link_o)
         gated(host.accepted, accepted)
         for port, sink in sinks:
             gated(port.ready, sink.ready)

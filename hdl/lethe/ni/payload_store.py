@@ -1,6 +1,6 @@
 """The payloads of the datagrams under way: one memory, indexed by slot and beat."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -47,16 +47,12 @@ class PayloadStore(wiring.Component):
         beat_bits = ceil_log2(self._system.slot_flits)
         depth = self._system.ni.slots << beat_bits
         m.submodules.memory = memory = Ram(self._system.format.flit_bits, depth)
-        # A write comes late in its cycle.  What it is of is not read before the next cycle but one.  One in a reset
-        # does no harm: no datagram is left.
-        for port, value in (
-            (memory.write_en, self.write.valid),
-            (memory.write_addr, Cat(self.write.beat[:beat_bits], self.write.slot)),
-            (memory.write_data, self.write.flit),
-        ):
-            register = Signal.like(port, reset_less=True)
-            m.d.sync += register.eq(value)
-            m.d.comb += port.eq(register)
+        # A write comes late in its cycle.  What it is of is not read before the next cycle but one.
+        m.d.sync += [
+            memory.write_en.eq(self.write.valid),
+            memory.write_addr.eq(Cat(self.write.beat[:beat_bits], self.write.slot)),
+            memory.write_data.eq(self.write.flit),
+        ]
         m.d.comb += [
             memory.read_addr.eq(Cat(self.read.beat[:beat_bits], self.read.slot)),
             self.read.flit.eq(memory.read_data),

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -30,11 +30,6 @@ ACCEPTANCE_MEMBERS = {"refusal": In(REFUSAL_BITS), "refused": Out(1), "rejects":
 def swept_layout(records: Records) -> data.StructLayout:
     """What names the datagram of an entry beside its source."""
     return data.StructLayout({name: records.entry[name].shape for name in ("slot", "generation", "incarnation")})
-
-
-def _life(of) -> Value:
-    """Which datagram of its slot it is.  Compared as one number: gates for two are a level deeper."""
-    return Cat(of.generation, of.incarnation)
 
 
 class ReceiveSide(wiring.Component):
@@ -116,66 +111,63 @@ class ReceiveSide(wiring.Component):
         act, soon, later, latest = self.acts
         ways, way_bits = system.ni.ways, (system.ni.ways - 1).bit_length()
 
-        # c: what is done.  `acts[0]` changes `touched`, the one before it `touches`; to a new entry, or to none.
+        # c: what is done.  `acts[0]` changes `touched`, those before it `touches`; to a new entry, or to none.
         delivers, erases = Signal(), Signal()
         place, adds, acknowledges, again = Signal(ways), Signal(), Signal(), Signal()
         fresh, stores, joins = Signal(), Signal(), Signal()
         touched = Signal(ways)
-        touches, delivered = Signal(ways), Signal()
+        touches, delivered = [Signal(ways, name=f"touches{i}") for i in (1, 2)], Signal(2)
         m.d.comb += touched.eq(Mux(delivers | erases, place, 0))
-        m.d.sync += [touches.eq(touched), delivered.eq(delivers)]
+        m.d.sync += [touches[0].eq(touched), touches[1].eq(touches[0]), delivered.eq(Cat(delivers, delivered))]
 
         # c−3: how the act stands to those before it, the nearest first.
-        past = Signal(act.shape(), reset_less=True)
+        past = Signal(act.shape())
         m.d.sync += past.eq(act)
         relation = data.StructLayout({"set": 1, "same": 1, "other": 1})
-        nearest, second, third, _ = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
-        # Of the two that have acted by then it is known whether they deliver.
-        effects = []
-        for own, before, delivery in zip(related, (later, soon, act, past), (1, 1, delivers, delivered), strict=True):
+        nearest, second, third, fourth = related = [Signal(relation, name=f"related{i}") for i in range(1, 5)]
+        for own, before in zip(related, (later, soon, act, past), strict=True):
             key = same_key(system, latest, before)
-            exact = _life(latest) == _life(before)
+            exact = (latest.generation == before.generation) & (latest.incarnation == before.incarnation)
             # Of one set: `same`: what the other delivers is present to this act; `other`: it is another datagram's, or
-            # exact.  So the two are what a way becomes by it: 00 empty, 01 another's, 10 present, 11 exact.
-            effects.append(Cat(delivery & (~key | exact), delivery & key))
-            m.d.sync += [own.set.eq(latest.set == before.set), Cat(own.other, own.same).eq(effects[-1])]
-        # For a token only its own way matters; the others are taken by somebody.  So of each way: whether each of the
-        # nearest three may have changed it; what it is by the fourth, else 0; and if that did not, the table tells.
-        near = [Signal(ways, name=f"near{i}", reset_less=True) for i in range(1, 4)]
-        by_fourth = [Signal(2, name=f"by_fourth{i}", reset_less=True) for i in range(ways)]
-        told = Signal(ways, reset_less=True)
-        for i in range(ways):
-            matters, changed = ~latest.acking | (latest.way == i), (latest.set == past.set) & touches[i]
-            for here, before in zip(near, (later, soon, act), strict=True):
-                m.d.sync += here[i].eq((latest.set == before.set) & matters)
-            m.d.sync += [
-                by_fourth[i].eq(Mux(matters, Mux(changed, effects[3], 0), 0b01)),
-                told[i].eq(matters & ~changed & ~latest.early),
-            ]
+            # exact.
+            m.d.sync += [own.set.eq(latest.set == before.set), own.same.eq(key), own.other.eq(~key | exact)]
+        # For a token only its own way matters; the others are taken by somebody.
+        matters = Signal(ways)
+        m.d.sync += [matters[i].eq(~latest.acking | (latest.way == i)) for i in range(ways)]
+
+        # A way is two bits: 00 empty, 01 another's, 10 present, 11 exact.
+        def becomes(new, own):
+            """What a way becomes, for this act, by one before it."""
+            return Cat(new & own.other, new & own.same)
 
         # c−2: what the table says.
         state = [Signal(2, name=f"state{i}") for i in range(ways)]
-        exacts, struck, new = Signal(ways), Signal(ways), Signal(3)
+        exacts, struck, new = Signal(ways), Signal(ways), Signal(2)
         chosen = Signal(ways)
         ours, spent = Signal(), Signal()
         limit = system.timers.ack_limit
         m.d.sync += [
-            new.eq(Cat(nearest.other, nearest.same, nearest.other & nearest.same)),
+            new.eq(becomes(1, nearest)),
             ours.eq(later.peer_incarnation == self.incarnation),
             spent.eq((later.tries >= limit) if limit else 0),
         ]
         for i in range(ways):
             entry = self.entries[i]
             key = same_key(system, entry, later)
-            exact = _life(entry) == _life(later)
-            by_third = near[2][i] & touches[i]
-            m.d.sync += struck[i].eq(near[0][i] & chosen[i])
+            exact = (entry.generation == later.generation) & (entry.incarnation == later.incarnation)
+            by_third, by_fourth = third.set & touches[0][i], fourth.set & touches[1][i]
+            m.d.sync += struck[i].eq(nearest.set & chosen[i] & matters[i])
             # What does not wait for the comparisons (else 0), then those, then what this very cycle decides: each is
             # put in by few gates.
             asked, instead = Signal(name=f"asked{i}"), Signal(2, name=f"instead{i}")
-            m.d.comb += asked.eq(told[i] & ~by_third & entry.valid)
-            m.d.comb += instead.eq(Mux(by_third, Cat(third.other, third.same), by_fourth[i]))
-            mine = near[1][i] & place[i]
+            m.d.comb += asked.eq(matters[i] & ~by_third & ~by_fourth & ~later.early & entry.valid)
+            with m.If(~matters[i]):
+                m.d.comb += instead.eq(0b01)
+            with m.Elif(by_third):
+                m.d.comb += instead.eq(becomes(delivered[0], third))
+            with m.Elif(by_fourth):
+                m.d.comb += instead.eq(becomes(delivered[1], fourth))
+            mine = second.set & place[i] & matters[i]
             stays, joined = ~(mine & (delivers | erases)), mine & delivers
             m.d.sync += [
                 state[i][0].eq(((instead[0] | (asked & (~key | exact))) & stays) | (joined & second.other)),
@@ -192,7 +184,8 @@ class ReceiveSide(wiring.Component):
             now = []
             for i in range(ways):
                 written = struck[i] if delivered else struck[i] & erases
-                now.append(Mux(written, new if delivered else 0, Cat(state[i], exacts[i])))
+                value = Cat(state[i], exacts[i])
+                now.append(Mux(written, Cat(new, new.all()) if delivered else 0, value))
             taken, present = Cat(way[0] for way in now), Cat(way[1] for way in now)
             here = present.any()
             # Without a present way, a way that is not taken is empty.
@@ -217,6 +210,7 @@ class ReceiveSide(wiring.Component):
             acknowledges.eq((sends | (soon.acking & ~spent)) & found),
             fresh.eq(sends & ~found & ~none),
             self.missed.table.eq(sends & none),
+            stores.eq((sends & ~found & ~none) | (self.good & soon.best_effort)),
             joins.eq(~here),
             erases.eq(either((forgets | (soon.acking & spent)) & found, strikes)),
             again.eq(soon.acking & ~spent & found),
@@ -226,7 +220,7 @@ class ReceiveSide(wiring.Component):
 
         # The token: its rung and time are worked out beside all this.
         distance = distance_class(m, system.graph, self.node, latest.source)
-        rungs = [Signal.like(act.rung, name=f"rung{i}", reset_less=True) for i in range(3)]
+        rungs = [Signal.like(act.rung, name=f"rung{i}") for i in range(3)]
         m.d.sync += [
             rungs[2].eq(Mux(latest.message, distance, latest.rung)),
             rungs[1].eq(rungs[2]),
@@ -239,13 +233,11 @@ class ReceiveSide(wiring.Component):
                 self.push.eve.eq(self.time_base + self.wait.delay),
             ]
         else:
-            delay = Signal(range(max(system.delays) + 1), reset_less=True)
-            eve = Signal(system.time_bits, reset_less=True)
+            delay = Signal(range(max(system.delays) + 1))
             m.d.sync += [
                 delay.eq(Array(delay - 1 for delay in system.delays)[rungs[2]]),
-                eve.eq(self.time_base + delay + self.advance),
+                self.push.eve.eq(self.time_base + delay + self.advance),
             ]
-            m.d.comb += self.push.eve.eq(eve)
 
         # c: where there is room.
         rooms = Cat(verdict.room for verdict in self.verdict)
@@ -255,7 +247,6 @@ class ReceiveSide(wiring.Component):
                 m.d.sync += fifos[i].eq(fifo_of(system, soon["class"]) == i)
         room, best_effort = Signal(), Signal()
         m.d.sync += best_effort.eq(self.good & soon.best_effort)
-        m.d.comb += stores.eq(fresh | best_effort)
         delivery, commits = fresh & room & self.push.room, [stores & room & (best_effort | self.push.room)]
         commits *= len(self.verdict)
         if system.ni.acceptance:

@@ -86,8 +86,7 @@ class _LongCrc(wiring.Component):
             crc_advance(crc, value, bits - word * (i + 1)) if i < len(words) - 1 else value
             for i, value in enumerate(words)
         ]
-        added, state = (Signal(crc.width, name=name, reset_less=True) for name in ("added", "state"))
-        first = Signal()
+        added, first, state = Signal(crc.width), Signal(), Signal(crc.width)
         begins = crc.update(crc.ones, 0, bits - word)
         ends = crc.update(crc.ones, 0, self._form.crc_flits * bits - word)
         m.d.sync += [
@@ -145,10 +144,10 @@ class Receiver(wiring.Component):
         m.submodules.crc = crc = _LongCrc(form)
         arrival, header = self.arrival, self.arrival.header
 
-        def later(value, cycles: int, name: str, *, reset_less: bool = False) -> Value:
+        def later(value, cycles: int, name: str) -> Value:
             """``value``, so many cycles later."""
             for i in range(cycles):
-                delayed = Signal.like(Value.cast(value), name=f"{name}{i}", reset_less=reset_less)
+                delayed = Signal.like(Value.cast(value), name=f"{name}{i}")
                 m.d.sync += delayed.eq(value)
                 value = delayed
             return value
@@ -162,13 +161,13 @@ class Receiver(wiring.Component):
             self.fragment.eq(later(assembler.fragment, ACTS - 1, "fragment")),
         ]
         slot = next(field for field in form.send if field.name == "slot")
-        stored, storing = Signal(form.header_flits * bits, reset_less=True), Signal(form.header_flits * bits)
+        stored, storing = Signal(form.header_flits * bits), Signal(form.header_flits * bits)
         m.d.comb += storing.eq(stored)
         for i in range(form.header_flits):
             with m.If(assembler.belongs & (assembler.index == i)):
                 m.d.comb += storing.word_select(i, bits).eq(flit.data)
         m.d.sync += stored.eq(storing)
-        index, single, data = Signal.like(assembler.index), Signal(), Signal(bits, reset_less=True)
+        index, single, data = Signal.like(assembler.index), Signal(), Signal(bits)
         m.d.sync += [
             arrival.complete.eq(assembler.complete),
             arrival.slot.eq(Mux(assembler.complete, field_of(slot, storing), 0)),
@@ -203,9 +202,9 @@ class Receiver(wiring.Component):
         m.d.sync += [wrong[check].eq(~fits[check]) for check in CHECKS]
         # Index of the first flit behind the payload, and of the last.
         payload_flits = (header.length + (form.flit_bytes - 1)) >> (form.flit_bytes - 1).bit_length()
-        most = form.header_flits + form.payload_flits((1 << form.length_bits) - 1)
-        reach, end = Signal(range(most + 1), reset_less=True), Signal(range(most + form.crc_flits), reset_less=True)
-        placed, ahead = (Signal.like(index, name=name, reset_less=True) for name in ("placed", "ahead"))
+        reach = Signal(range(form.header_flits + form.payload_flits((1 << form.length_bits) - 1) + 1))
+        end = Signal(range(form.header_flits + form.payload_flits((1 << form.length_bits) - 1) + form.crc_flits))
+        placed, ahead = Signal.like(index), Signal.like(index)
         offered, carries, sends = Signal(), Signal(), Signal()
         m.d.sync += [
             reach.eq(payload_flits + form.header_flits),
@@ -240,7 +239,7 @@ class Receiver(wiring.Component):
         good = crc.good & ~odd
         if form.one_flit_control:
             body = bits - 16
-            syndrome = Signal(16, reset_less=True)
+            syndrome = Signal(16)
             m.d.sync += syndrome.eq(crc_of(CRC16, flit.data[:body]) ^ flit.data[body:])
             good = Mux(later(single, 1, "alone"), later(syndrome == 0, 1, "short_good"), good)
         m.d.sync += intact.eq(good)
@@ -263,7 +262,7 @@ class Receiver(wiring.Component):
         payload, last = Signal(), Signal()
         m.d.sync += [payload.eq(offered & (placed < reach)), last.eq(ahead == reach)]
         payload, last = later(payload, ACTS - 4, "payload"), later(last, ACTS - 4, "last")
-        data = later(data, ACTS - 2, "data", reset_less=True)
+        data = later(data, ACTS - 2, "data")
         several = len(self.fill) > 1
         fifo = later(fifo_of(system, header["class"]), ACTS - 2, "fifo") if several else Const(0)
         for i, fill in enumerate(self.fill):
@@ -281,7 +280,7 @@ class Receiver(wiring.Component):
         form, flit, told = self._system.format, assembler.flit, self.announced
         headers, bits = form.header_flits, form.flit_bits
         fields = {field.name: field_of(field, stored) for field in form.send}
-        word = Signal(told.word.shape(), reset_less=True)
+        word = Signal(told.word.shape())
         for i, low in enumerate(range(0, len(word), bits)):
             with m.If(assembler.belongs & (assembler.index == headers + i)):
                 m.d.sync += word[low : low + bits].eq(flit.data)

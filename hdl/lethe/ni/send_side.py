@@ -1,6 +1,6 @@
 """What the action does to a datagram of this node: it ends, or it is repeated (cycle contract, sections 4.4, 4.5)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -101,7 +101,7 @@ class SendSide(wiring.Component):
         ends, repeats = Signal(), Signal()
 
         # c−3: which of those before it act on the same slot, the nearest first.
-        ended, past_slot = Signal(), Signal(act.slot.shape(), reset_less=True)
+        ended, past_slot = Signal(), Signal(act.slot.shape())
         m.d.sync += [ended.eq(ends), past_slot.eq(act.slot)]
         same = [latest.slot == slot for slot in (later.slot, soon.slot, act.slot, past_slot)]
         gone, nearer = Signal(), Signal(2)
@@ -111,11 +111,10 @@ class SendSide(wiring.Component):
         def names(writer, slot):
             return writer.valid & (writer.slot == slot[: len(writer.slot)])
 
-        before, before_slot, judged_first = Signal(), Signal.like(judged.slot, reset_less=True), Signal()
+        before, judged_first = Signal(data.StructLayout({"valid": 1, "slot": judged.slot.shape()})), Signal()
         m.d.sync += [
-            before.eq(judged.valid),
-            before_slot.eq(judged.slot),
-            judged_first.eq((before & (before_slot == latest.slot[: len(before_slot)])) | names(judged, latest.slot)),
+            *(before[name].eq(getattr(judged, name)) for name in ("valid", "slot")),
+            judged_first.eq(names(before, latest.slot) | names(judged, latest.slot)),
         ]
         # From then on the slots are compared a cycle before it is known whether one is judged.
         named = Signal(3)
@@ -134,16 +133,9 @@ class SendSide(wiring.Component):
         kept = data.StructLayout(
             {n: row[n].shape() for n in ("phase", "generation", "destination", "best_effort", "refused", "tag")}
         )
-        held, shown = (Signal(kept, name=name, reset_less=True) for name in ("held", "shown"))
-        # Time that will have passed since the deadline, less one, in c−1: at least 0, or −1 or −2, as its low bit says;
-        # what says so is in parts.
-        passed, over, low = Signal(system.time_bits), Signal(reset_less=True), Signal(reset_less=True)
-        parts = [passed[at : at + 4].all() for at in range(1, system.time_bits, 4)]
-        nearly = Signal(len(parts), reset_less=True)
-        # One chain, where three numbers to add are two.
-        m.d.comb += passed.eq(
-            (Cat(Const(1, 1), self.time_base) + Cat(self.advance, ~row.deadline.time))[1 : 1 + system.time_bits]
-        )
+        held, shown = Signal(kept), Signal(kept)
+        # Time that will have passed since the deadline, less one, in c−1.
+        passed, given = Signal(system.time_bits), Signal()
         m.d.sync += [
             live.eq(row.live & exists & ~later.early & ~(gone | (nearer[1] & ends))),
             alive.eq(row.generation == later.generation),
@@ -151,9 +143,8 @@ class SendSide(wiring.Component):
             own_life.eq((later.incarnation == self.incarnation) & ~row.best_effort & ~row.refused),
             to_source.eq(row.destination[: form.node_bits] == later.source),
             spent.eq((row.retry_limit != 0) & (later.tries >= row.retry_limit)),
-            over.eq(row.deadline.given & ~passed[-1]),
-            low.eq(passed[0]),
-            nearly.eq(Cat(parts[0] & row.deadline.given, *parts[1:])),
+            given.eq(row.deadline.given),
+            passed.eq(self.time_base + ~row.deadline.time + self.advance),
             launched.eq(row.launched | judged_first | judged_later),
             *(held[name].eq(row[name]) for name in kept.members),
         ]  # fmt: skip
@@ -161,12 +152,13 @@ class SendSide(wiring.Component):
         # c−1: what is done.
         still_live, lives, answered, overdue = Signal(), Signal(), Signal(), Signal()
         gives_up, releases, was_launched, cancels = Signal(), Signal(), Signal(), Signal()
-        status = Signal(Status, reset_less=True)
+        status = Signal(Status)
+        minus_one = passed[1:].all()
         m.d.comb += [
             still_live.eq(live & ~(killer & ends)),
             lives.eq(still_live & alive),
             answerable.eq(own_life & to_source),
-            overdue.eq(over | (nearly.all() & (low | self.advance))),
+            overdue.eq(given & (~passed[-1] | (minus_one & (passed[0] | self.advance)))),
             self.limit.eq(spent | overdue),
             answered.eq(self.good & answerable & (soon.ack | soon.reject if rejects else soon.ack)),
             gives_up.eq(
@@ -183,7 +175,7 @@ class SendSide(wiring.Component):
         if rejects:
             with m.If(soon.reject):
                 m.d.sync += self.cause.eq(Cause.RESTARTED)
-        peer = Signal(form.incarnation_bits, reset_less=True)
+        peer = Signal(form.incarnation_bits)
         m.d.sync += [
             ends.eq(lives & (answered | gives_up)),
             releases.eq(lives & answered & soon.ack),

@@ -1,6 +1,6 @@
 """The send table: one record per slot, indexed by slot (cycle contract, sections 4.2 to 4.5)."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -123,9 +123,9 @@ class SendTable(wiring.Component):
 
         def late(writer):
             """What ``writer`` wrote in the cycle before."""
-            valid, slot = Signal(), Signal(records.slot, reset_less=True)
-            m.d.sync += [valid.eq(writer.valid), slot.eq(writer.slot)]
-            return data.View(data.StructLayout({"valid": 1, "slot": records.slot}), Cat(valid, slot))
+            before = Signal(data.StructLayout({"valid": 1, "slot": records.slot}))
+            m.d.sync += [before.valid.eq(writer.valid), before.slot.eq(writer.slot)]
+            return before
 
         phase, ending = data.StructLayout({"phase": 1}), data.StructLayout({"phase": 1, "base": 1})
         begin, end = self.begin, self.end
@@ -141,7 +141,7 @@ class SendTable(wiring.Component):
         judged = memory("judged", bit, self.judged, {"bit": ~base}, self.look, cleared=bit.members)
         # Block RAM does not say what is read of a datagram that is accepted in the same cycle: nothing is known of it.
         # It is compared a cycle late: both come late in theirs.
-        slot, unknown, row = Signal(records.slot, reset_less=True), Signal(), self.look.row
+        slot, unknown, row = Signal(records.slot), Signal(), self.look.row
         accepted, ended_before = late(begin), late(end)
         m.d.sync += [slot.eq(self.look.slot), unknown.eq(names(accepted, slot))]
         m.d.comb += [
@@ -158,7 +158,7 @@ class SendTable(wiring.Component):
         fields = memory("fields_peeked", records.peeked_fields, self.store, self.store.fields, self.peek)
         begun = memory("begun_peeked", phase, begin, {"phase": begin.phase}, self.peek, cleared=phase.members)
         over = memory("ended_peeked", ending, end, ended, self.peek, cleared=ending.members)
-        slot, gone, row = Signal(records.slot, reset_less=True), Signal(), self.peek.row
+        slot, gone, row = Signal(records.slot), Signal(), self.peek.row
         m.d.sync += [
             slot.eq(self.peek.slot),
             gone.eq(names(accepted, slot) | names(ended_before, slot) | names(end, slot)),

@@ -174,8 +174,7 @@ class Transmitter(wiring.Component):
 
         # g+1: what was granted, kept until the next grant; its payload is asked for from here on, flit by flit.
         granted = Signal(data.StructLayout({"reply": 1, "repeat": 1, "new": 1}))
-        queued = Signal(self.replies.payload.shape(), reset_less=True)
-        sending = Signal(self.repeats.payload.shape(), reset_less=True)
+        queued, sending = Signal(self.replies.payload.shape()), Signal(self.repeats.payload.shape())
         beat, headers = Signal.like(self.payload.beat), Signal(range(form.header_flits))
         m.d.sync += [granted.reply.eq(reply), granted.repeat.eq(repeat), granted.new.eq(new)]
         with m.If(free):
@@ -207,8 +206,6 @@ class Transmitter(wiring.Component):
         ]
         m.d.comb += [is_reply.eq(own.reply), is_repeat.eq(own.repeat), is_new.eq(own.new)]
         record, push = self.peek.row, self.push
-        launched = Signal(push.token.shape(), reset_less=True)
-        m.d.comb += push.token.eq(launched)
         matches, stray, sent, killed, ends = Signal(), Signal(), Signal(), Signal(), Signal()
         finishes = record.refused | record.best_effort
         # To a silent node goes one new datagram in each period, and nothing else.
@@ -260,14 +257,14 @@ class Transmitter(wiring.Component):
         # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.
         m.d.sync += [
             push.valid.eq(sent & ~record.best_effort),
-            launched.slot.eq(token.slot),
-            launched.generation.eq(token.generation),
-            launched.tries.eq(token.tries),
+            push.token.slot.eq(token.slot),
+            push.token.generation.eq(token.generation),
+            push.token.tries.eq(token.tries),
             push.rung.eq(Mux(is_new, record.distance, token.rung)),
         ]
         if system.measured:
             # While there are Sends, `open` is whether time goes on.
-            start, step = Signal(system.time_bits, reset_less=True), Signal.like(self.wait.step, reset_less=True)
+            start, step = Signal(system.time_bits), Signal.like(self.wait.step)
             m.d.sync += [
                 start.eq((self.time_base + self.open) + (self.jitter + stages.PUSHED)),
                 step.eq(Mux(granted.new, 0, step_of(system, sending.rung))),
@@ -283,10 +280,10 @@ class Transmitter(wiring.Component):
         else:
             delays = [delay + stages.PUSHED - 1 for delay in system.delays]
             most = max(delays) + (1 << system.timers.jitter_bits) - 1
-            wait = Signal(range(most + 1), reset_less=True)
+            wait = Signal(range(most + 1))
             # That of a repeat is looked up a cycle earlier; a first Send waits on a rung of the first doubling.
             numbers = [Const(delay, max(delays).bit_length()) for delay in delays]
-            again = Signal.like(numbers[0], reset_less=True)
+            again = Signal.like(numbers[0])
             m.d.sync += again.eq(Array(numbers)[sending.rung])
             first = Array(numbers[: 1 << len(record.distance)])[record.distance]
             m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
@@ -306,26 +303,24 @@ class Transmitter(wiring.Component):
 
         m.d.sync += self.finish.valid.eq((self.finish.valid & ~self.finish.ready) | ends)
         # What can finish was granted while the register was empty, and is judged alone.
-        finishing = Signal(self.finish.payload.shape(), reset_less=True)
-        m.d.comb += self.finish.payload.eq(finishing)
         with m.If(~self.finish.valid):
             m.d.sync += [
-                finishing.slot.eq(token.slot),
-                finishing.generation.eq(token.generation),
-                finishing.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
-                finishing.cause.eq(Mux(record.refused, record.cause, Cause.BEST_EFFORT)),
+                self.finish.payload.slot.eq(token.slot),
+                self.finish.payload.generation.eq(token.generation),
+                self.finish.payload.status.eq(Mux(record.refused, Status.REJECTED, Status.UNKNOWN)),
+                self.finish.payload.cause.eq(Mux(record.refused, record.cause, Cause.BEST_EFFORT)),
             ]
             if watches:
                 with m.If(muted):
                     m.d.sync += [
-                        finishing.status.eq(Mux(is_new, Status.NEVER_SENT, Status.UNKNOWN)),
-                        finishing.cause.eq(Cause.SILENT),
+                        self.finish.payload.status.eq(Mux(is_new, Status.NEVER_SENT, Status.UNKNOWN)),
+                        self.finish.payload.cause.eq(Cause.SILENT),
                     ]
-        self._header(m, serialiser, is_reply, answer, token, launched)
+        self._header(m, serialiser, is_reply, answer, token)
         self._show(m, is_reply, sent, killed, answer, token)
         return m
 
-    def _header(self, m, serialiser, is_reply, queued, token, launched):
+    def _header(self, m, serialiser, is_reply, queued, token):
         """All header bits, in *g+2*."""
         form, record = self._system.format, self.peek.row
         reply_kind = Kind.ACK
@@ -351,7 +346,7 @@ class Transmitter(wiring.Component):
             own_path = (record.path + (token.tries >> 1))[: form.path_bits]
             if self._system.timers.path_after:
                 m.d.comb += [self.route.node.eq(record.destination), self.route.wanted.eq(own_path)]
-                m.d.sync += launched.path.eq(self.route.taken)
+                m.d.sync += self.push.token.path.eq(self.route.taken)
                 own_path = self.route.taken
             path["path"] = either(queued.path, own_path)
         bits, drivers = header_bits(
@@ -379,8 +374,7 @@ class Transmitter(wiring.Component):
         reply_event = Event.ACK
         if self._system.ni.reject:
             reply_event = Mux(queued.reject, Event.REJECT, reply_event)
-        shown = Signal(self._event, reset_less=True)
-        later = [Signal(self._event, name=f"shown{i}") for i in range(stages.PUSHED + 1, stages.SHOWN)]
+        shown, *later = (Signal(self._event, name=f"shown{i}") for i in range(stages.PUSHED, stages.SHOWN))
         with m.If(is_reply):
             m.d.sync += [
                 shown.source.eq(Mux(queued.forget, self.node, queued.destination)),
@@ -427,8 +421,7 @@ class Transmitter(wiring.Component):
     def _merge(self, m, granted, sending, sent, serialiser):
         """Who asks for what is merged into the first payload flit, and what comes for it."""
         bits, length, merge = self._system.ni.merge_bits, self.peek.row.length, self.merge
-        left, fresh = Signal(), Signal()
-        held_word, held_mask = (Signal(bits, name=name, reset_less=True) for name in ("held_word", "held_mask"))
+        left, fresh, held_word, held_mask = Signal(), Signal(), Signal(bits), Signal(bits)
         within = Signal(-(-bits // 8))
         m.d.comb += merge.valid.eq(granted.repeat | granted.new)
         with m.If(merge.valid):
