@@ -196,6 +196,12 @@ def test_system_with_relay(number):
     assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
 
 
+def test_origins_ask_in_the_quick_systems_with_relay():
+    """With a longer watch no origin would ask for a message in so few cycles; with relays and without."""
+    asking = [system.relay for system in map(_of_relay, RELAY_QUICK) if system.relay.watch_cycles < HOSTED_CYCLES // 4]
+    assert {relay.radix > 0 for relay in asking} == {False, True}
+
+
 @pytest.mark.full
 def test_relay_with_the_largest_tables():
     """Four nodes in a row, one of which dies: more than 128 records at a relay, all slots live."""

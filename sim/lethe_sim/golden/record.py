@@ -24,7 +24,7 @@ class _Bits:
         self.mask = (1 << count) - 1
 
 
-#: Bits of a number that fields share; its sign is left alone.
+#: Bits of a number that fields share: all but its sign.
 _BITS = 63
 
 
@@ -48,8 +48,8 @@ def records(record: "type[Record]", count: int) -> Any:
 def bits(count: int) -> Any:
     """A field that is never negative and has so many bits: ``limit: Any = bits(8)``.
 
-    Those that follow one another share a number as long as they fit: a table takes less memory, and more of it is at
-    hand.
+    Such fields that follow one another share a number, as long as they fit: a table is smaller, and more of it is in
+    the cache.  A value that does not fit is cut off.
     """
     return _Bits(count)
 

@@ -996,5 +996,5 @@ def parameters(system: System, host: int, rooms: Sequence[tuple[int, int]] = ())
 
 
 def _of_lines(width: int) -> int:
-    """So many lines of a cache that rows of this width do not all begin at the same places of it."""
+    """The width in whole lines of a cache, an odd number: else many rows would share few places of the cache."""
     return (-(-width // LINE) | 1) * LINE

@@ -36,8 +36,9 @@ def arrive(s, flow):
 
 @apart
 def judge(flow, arrival):
-    """What becomes of a data message, by the state of the cycle before it acts; if that was not stepped, nothing has
-    changed since.
+    """What becomes of a data message, by the state of the cycle before it acts.
+
+    If flow slept in that cycle, the message is judged when it acts: the state is still the same.
     """
     arrival.verdict = verdict(flow, arrival)
 

@@ -109,7 +109,7 @@ def begin_message(s, flow):
 
 @jit
 def take_cell(flow, index):
-    """A free cell of a port: which one nobody sees, so that which was freed last, as its memory is still at hand."""
+    """The cell of a port that was freed last: nobody sees which cell it is, and its memory is still in the cache."""
     port = port_at(flow, index)
     port.free -= 1
     return number_at(flow, flow.at_free)[index * flow.cells + port.free]

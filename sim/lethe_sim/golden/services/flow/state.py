@@ -158,7 +158,7 @@ class InStream(Record):
     filled: Any = bits(WINDOW)
     told: Any = bits(8)
     gap: Any = bits(1)
-    parked: Any = bits(13)
+    parked: Any = bits(13)  # a port has 4,096 cells at most
 
 
 class Port(Record):
