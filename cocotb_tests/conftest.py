@@ -1,9 +1,6 @@
 """Options of the lockstep tests."""
 
-import pytest
-
-#: Of CI: one of every topology; and of the full test: with every queue.
-SEEDS, ALL_SEEDS = 5, 20
+from tests.helpers.tiers import but
 
 
 def pytest_addoption(parser):
@@ -13,9 +10,8 @@ def pytest_addoption(parser):
 def pytest_generate_tests(metafunc):
     """``seed`` runs over CI's systems, with ``--full`` over all, or over ``--seeds N``."""
     if "seed" in metafunc.fixturenames and metafunc.module.__name__.endswith("test_matrix"):
-        wanted = metafunc.config.getoption("--seeds")
-        seeds = [pytest.param(s, marks=pytest.mark.full if s >= SEEDS else ()) for s in range(ALL_SEEDS)]
-        metafunc.parametrize("seed", range(wanted) if wanted else seeds)
+        wanted, of = metafunc.config.getoption("--seeds"), metafunc.module
+        metafunc.parametrize("seed", range(wanted) if wanted else but(of.QUICK, range(of.SEEDS)))
 
 
 def pytest_terminal_summary(terminalreporter):

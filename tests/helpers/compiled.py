@@ -1,7 +1,7 @@
 """What tests would compile, compiled once: else both workers, and the simulators they start, would each do it.
 
-``python -m tests.helpers.compiled golden`` compiles the golden model without a service and with each;
-``… yosys`` has Yosys, which is WebAssembly, translated for this machine.  Both are kept in the user's cache.
+``python -m tests.helpers.compiled golden relay`` compiles the golden model without a service, then with relay;
+``… yosys`` has Yosys, which is WebAssembly, translated for this machine.  All is kept in the user's cache.
 """
 
 import sys
@@ -9,17 +9,18 @@ import sys
 from lethe.spec.config import System
 from lethe.spec.sections import flow, relay
 
+SYSTEMS = {
+    "golden": lambda: System.make(),
+    "loop": lambda: System.make(loop={"slots": 2}),
+    "flow": lambda: System.make(ni=flow.OF_NI, flow={"ports": 4}),
+    "relay": lambda: System.make(ni=relay.OF_NI, relay={"slots": 16}),
+}
 
-def golden() -> None:
+
+def golden(system: System) -> None:
     from lethe_sim.golden.model import Golden
 
-    for system in (
-        System.make(),
-        System.make(loop={"slots": 2}),
-        System.make(ni=flow.OF_NI, flow={"ports": 4}),
-        System.make(ni=relay.OF_NI, relay={"slots": 16}),
-    ):
-        Golden(system).run(1)
+    Golden(system).run(1)
 
 
 def yosys() -> None:
@@ -29,4 +30,8 @@ def yosys() -> None:
 
 
 if __name__ == "__main__":
-    {"golden": golden, "yosys": yosys}[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        if name == "yosys":
+            yosys()
+        else:
+            golden(SYSTEMS[name]())

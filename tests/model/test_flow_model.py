@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.tiers import but
 from tests.model.flow_network import Flow
 from tests.model.flow_rules import ABSENT, VOID, Setting, Stream
 from tests.model.flow_settings import FULL, QUICK, SHOWN, TRIALS
@@ -17,7 +18,7 @@ from tests.model.graph import explore
 RULE = re.compile(r"\bF\d+\b")
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", but(FLOW.few(), QUICK))
 def test_a_stream_holds(name):
     FLOW.holds(name)
 
@@ -28,11 +29,12 @@ def test_a_stream_holds_on_larger_systems(name):
     FLOW.holds(name)
 
 
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
+@pytest.mark.parametrize("trial", FLOW.tried(), ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
 def test_without_a_rule(trial):
     FLOW.breaks(trial)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("setting", FLOW.others(), ids=range(len(FLOW.others())))
 def test_with_all_rules_the_same_system_holds(setting):
     """What breaks is the rule's doing, not the system's."""

@@ -17,11 +17,7 @@ from tests.model.protocol_table import PROTOCOL
 RULE = re.compile(r"\b[RNE]\d+\b")
 
 
-#: These two take as long as all the others, and add one more receiver, or another order, to systems that are searched.
-LONG = ("two receivers, cancel", "two slots, order of a slot only")
-
-
-@pytest.mark.parametrize("name", but(QUICK.keys() - LONG, QUICK))
+@pytest.mark.parametrize("name", but(PROTOCOL.few(), QUICK))
 def test_the_protocol_holds(name):
     PROTOCOL.holds(name)
 
@@ -32,11 +28,12 @@ def test_the_protocol_holds_on_larger_systems(name):
     PROTOCOL.holds(name)
 
 
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
+@pytest.mark.parametrize("trial", PROTOCOL.tried(), ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
 def test_without_a_rule(trial):
     PROTOCOL.breaks(trial)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("setting", PROTOCOL.others(), ids=range(len(PROTOCOL.others())))
 def test_with_all_rules_the_same_system_holds(setting):
     """What breaks is the rule's doing, not the system's."""

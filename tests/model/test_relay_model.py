@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.tiers import but
 from tests.model.graph import explore
 from tests.model.relay_ladder import ladder
 from tests.model.relay_network import Relay, State
@@ -19,7 +20,7 @@ from tests.model.relay_table import RELAY
 RULE = re.compile(r"\bM\d+\b")
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", but(RELAY.few(), QUICK))
 def test_relay_holds(name):
     RELAY.holds(name)
 
@@ -39,11 +40,12 @@ def test_relay_holds_without_depths(name):
     assert result.violation is None, ladder(result.path, result.violation, setting)
 
 
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
+@pytest.mark.parametrize("trial", RELAY.tried(), ids=lambda trial: f"{trial.rule}-{trial.how}".replace(" ", "-"))
 def test_without_a_rule(trial):
     RELAY.breaks(trial)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("setting", RELAY.others(), ids=range(len(RELAY.others())))
 def test_with_all_rules_the_same_system_holds(setting):
     """What breaks is the rule's doing, not the system's."""

@@ -8,7 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.helpers.tiers import but
 from tests.model.graph import Result, System, Violation, explore
+
+#: What is searched with every push: systems of so few states, and trials that break after so few steps.  Only the files
+#: of this directory can change what a search finds.
+FEW, SHORT = 10_000, 8
 
 
 class Trial(NamedTuple):
@@ -131,6 +136,15 @@ class Model:
         """Assert that the page has the tables of today."""
         text = self.page.read_text(encoding="utf-8")
         assert self.refreshed(text) == text, f"{self.page.name} is stale; python -m tests.model.…_table writes it"
+
+    def few(self) -> list[str]:
+        """The quick systems that are searched with every push."""
+        return [name for name, (_, states, _) in self.quick.items() if states <= FEW]
+
+    def tried(self) -> list[Any]:
+        """The trials as parameters of a test; those that break late, or not at all, are long."""
+        short = [(trial,) for trial in self.trials if trial.broken and trial.steps <= SHORT]
+        return but(short, [(trial,) for trial in self.trials])
 
     def others(self) -> list:
         """The systems that break without a rule and are not in `quick`, each once, in the order of the trials."""
