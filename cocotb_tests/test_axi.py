@@ -132,14 +132,15 @@ def test_streams_alone_move_datagrams(tmp_path, exported):
 
 
 @pytest.mark.parametrize(
-    "options", [("--store-and-forward",), pytest.param(("--store-and-forward", "--host-clock"), marks=pytest.mark.full)]
+    "options", [pytest.param(("--store-and-forward",), marks=pytest.mark.full), ("--store-and-forward", "--host-clock")]
 )
 def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported, options):
     clock = {"host_clock": SLOW} if "--host-clock" in options else {}
     move(tmp_path, exported(32, "", options), "verilator", **BRIEF, **clock)
 
 
-@pytest.mark.parametrize("period", [FAST, pytest.param(SLOW, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("period", [FAST, SLOW])
 def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
     move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period, **BRIEF)
 

@@ -32,12 +32,12 @@ def alive(mutants: list[Mutant]) -> list[Mutant]:
 
 def test_lockstep_kills_mutants(tmp_path, record_property):
     """Most changes die, some are proved to be none, the rest is listed; no proof holds for one that dies."""
-    mutants = hunt(tmp_path, BLOCKS, seed=1)
+    mutants = hunt(tmp_path, BLOCKS, seed=1, seeds=4)
     record_property("told", summary(mutants))
     assert len(mutants) >= 40
     assert len(alive(mutants)) <= SURVIVE * len(mutants), summary(mutants)
     dead = [mutant for mutant in mutants if mutant.killed is not None]
-    assert not any(is_equivalent(tmp_path, mutant) for mutant in dead[:4])
+    assert not any(is_equivalent(tmp_path, mutant) for mutant in dead[:2])
 
 
 @pytest.mark.full

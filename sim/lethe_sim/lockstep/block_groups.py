@@ -349,7 +349,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
 
 #: Seeds of a quick test, and cycles of each.
 SEEDS = {group: 4 for group in GROUPS}
-SEEDS |= dict.fromkeys(("queued routers", "large pools", "wide routers", "widest routers", "credit routers"), 2)
+SEEDS |= {group: 2 for group in GROUPS if "routers" in group or group == "large pools"}
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500, "widest routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
 PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2
