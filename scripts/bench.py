@@ -1,5 +1,3 @@
-# pyright: reportAttributeAccessIssue=false
-# (A component's members come from its signature when it is made, where no type checker sees them.)
 """Measures what Lethe promises in numbers, and prints each figure beside its target.
 
 The table goes to standard output as Markdown, progress to standard error.  A missed target is a row that says so, not

@@ -100,7 +100,7 @@ def _on_spark(job, *, brief: bool) -> tuple:
         ready = time.monotonic()
         result = job(spark)
         done = time.monotonic()
-        pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # pyright: ignore
+        pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
         costs = [_process(process) for process in (os.getpid(), pid, *_below(pid))]
     return result, {
         "start": ready - started, "seconds": done - ready, "cpu": sum(used for used, _ in costs),

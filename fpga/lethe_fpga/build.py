@@ -155,7 +155,7 @@ def _build(
     """Build in ``workshop``; the report does not say yet where the bitstream will be."""
     say("elaborating", "")
     with _tools(family_of(platform_for(board))):
-        plan(board, system, clock, seed, mirror=mirror).extract(str(workshop))
+        plan(board, system, clock, seed, mirror=mirror).extract(str(workshop))  # pyrefly: ignore[missing-attribute]
         failed = _run(workshop, say)
     if failed and not (workshop / f"{NAME}.rpt.json").exists():
         raise _failure(board, workshop)

@@ -3,9 +3,6 @@
 A specification asserts its promises, and then the invariants that carry them from one cycle to the next.
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, DomainRenamer, EnableInserter, Module, Mux, ResetInserter, Signal

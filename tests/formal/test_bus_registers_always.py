@@ -1,8 +1,5 @@
 """What the registers' bus promises for ever, for any master and any registers behind it: by induction."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Module, Signal

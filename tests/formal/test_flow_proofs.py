@@ -3,9 +3,6 @@
 That a slot of the NI is in one place is proved of the NI (`test_ni_always.test_a_slot_is_in_one_place`).
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal

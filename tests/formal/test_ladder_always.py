@@ -1,8 +1,5 @@
 """What the ladder of time-outs promises for ever, for all inputs: by induction, in small configurations."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 from types import SimpleNamespace
 
 import pytest

@@ -3,9 +3,6 @@
 Each specification asserts its promises, and then the invariants that carry them from one cycle to the next.
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 import pytest
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value

@@ -1,8 +1,5 @@
 """What the NI's ladders and its transmitter promise, for all inputs, in small configurations and bounded time."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 import pytest
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Module, Signal

@@ -1,8 +1,5 @@
 """Counters are exact at every read, whatever pulses and whenever it is read."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -4,8 +4,6 @@ When a Send is granted it writes slot and tries into its payload.  First tries o
 not while the second bit of its count of deliveries is 1.  After every eighth delivery it sweeps the other node away.
 """
 
-# pyright: reportAttributeAccessIssue=false
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

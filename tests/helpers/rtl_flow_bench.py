@@ -1,7 +1,5 @@
 """A bench of nodes with flow for Amaranth's simulator: hosts with scripts, a wire that can lose, and trace events."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 from dataclasses import dataclass, field

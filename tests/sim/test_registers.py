@@ -1,8 +1,5 @@
 """What `lethe verilog --registers` writes: every tool's view of the map is the map."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false, reportMissingImports=false
-
 import subprocess
 import sys
 

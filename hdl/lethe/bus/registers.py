@@ -103,7 +103,7 @@ class Registers(wiring.Component):
             "bus": In(axi_lite(ADDRESS_BITS)),
             "node": In(system.format.node_bits),
             "node_reset": Out(1),
-            "incarnation": Out(system.format.incarnation_bits, init=1),  # pyright: ignore[reportCallIssue]
+            "incarnation": Out(system.format.incarnation_bits, init=1),
             "link_enable": Out(1),
             "quiesce": Out(1),
             "idle": In(1),

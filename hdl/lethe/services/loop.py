@@ -49,7 +49,7 @@ class Loop(ServiceUnit):
         m.submodules.endings = endings = Queue(ending, slots)
 
         state, left = Signal(State), Signal(16 - byte_bits + 1)
-        next_ = Signal(data.StructLayout(life), init={"slot": self.port.slots})
+        next_ = Signal(data.StructLayout(life), init={"slot": self.port.slots})  # pyrefly: ignore[bad-argument-type]
         live = Signal(range(slots + 1))
         held = Signal(data.StructLayout({"cls": form.class_bits, "length": 16, "tag": tag, "cause": cause_width}))
 

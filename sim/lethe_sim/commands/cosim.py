@@ -79,13 +79,14 @@ def run(args: argparse.Namespace) -> int:
             None if path is None else stack.enter_context(staged(Path(path)))
             for path in (args.trace, args.golden_trace)
         ]
+        rtl, golden = (None if trace is None else trace.path for trace in traces)
         try:
             result = cosim(
                 anchored(system),  # the bench runs in a directory of its own
                 simulator=args.simulator,
                 until_drained=not args.whole,
-                rtl_trace=traces[0] and traces[0].path,
-                golden_trace=traces[1] and traces[1].path,
+                rtl_trace=rtl,
+                golden_trace=golden,
                 vcd=vcd,
                 pcap=pcap,
                 links=links,

@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import lethe
 from lethe.spec.config import System, load
@@ -112,14 +113,14 @@ def run(args: argparse.Namespace) -> int:
     registers = None
     if args.registers:
         from lethe.spec.registers import RegisterMap
-        from lethe_sim.registers import require, write
+        from lethe_sim.registers import require
 
         registers = RegisterMap(system, dump=not args.no_dump)
         require()
     top = args.name + _TOPS[args.block]
     text = f"// {MARK}, lethe verilog\n{verilog.emit(_component(system, args), _TOPS[args.block], prefix=args.name)}"
     write_text(args.output, text)
-    parts = {}
+    parts: dict[str, Any] = {}
     if args.bus:
         from lethe.spec.axi import axi_layouts, axi_ports
         from lethe.spec.registers import RegisterMap
@@ -141,6 +142,8 @@ def run(args: argparse.Namespace) -> int:
         lines = waivers(text, top, Path(args.output).name)
         write_text(args.waivers, f"// {MARK}, lethe verilog --waivers\n{lines}")
     if registers:
+        from lethe_sim.registers import write
+
         write(registers, args.registers, prefix=args.name)
     for kind in _CONSTRAINTS:
         if path := getattr(args, kind):

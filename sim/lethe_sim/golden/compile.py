@@ -36,7 +36,7 @@ def _sources() -> str:
             if isinstance(value, int | tuple | dict | wire.Crc):
                 digest.update(f"{name}={value}".encode())
             elif isinstance(value, enum.EnumType):
-                digest.update(f"{name}={[*value.__members__.items()]}".encode())
+                digest.update(f"{name}={[*value.__members__.items()]}".encode())  # pyrefly: ignore[bad-argument-type]
     return digest.hexdigest()[:16]
 
 

@@ -450,7 +450,7 @@ def run(plant, tables, cycles, words, stimulus, until_drained):
         step_all(p, cycle)
         settle(k, ev, start, p.digest, p.counters, p.router_counters, p.link_counters, p.service_counters)
         if traced:
-            write_words(k, ev, start, f.routers, row)
+            write_words(k, ev, start, f.routers, row)  # pyrefly: ignore[unbound-name]
         clock.cycle = cycle + 1
         if until_drained and all_drained(p, f, cycle + 1):
             return ran + 1

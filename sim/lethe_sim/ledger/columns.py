@@ -94,4 +94,4 @@ def text(*parts: str | np.ndarray) -> pa.Array:
         pa.repeat(pa.scalar(part), size) if isinstance(part, str) else nullable(part, pa.int64()).cast(pa.string())
         for part in parts
     ]
-    return pc.binary_join_element_wise(*columns, " ", null_handling="skip")  # pyright: ignore[reportAttributeAccessIssue]
+    return pc.binary_join_element_wise(*columns, " ", null_handling="skip")

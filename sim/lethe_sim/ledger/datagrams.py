@@ -1,6 +1,7 @@
 """The ledger: one row for each datagram, from all its events."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ class Ledger:
 
     def __getitem__(self, which: np.ndarray) -> "Ledger":
         """Some of the rows."""
-        rows = {}
+        rows: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             rows[field.name] = tuple(part[which] for part in value) if isinstance(value, tuple) else value[which]
@@ -95,7 +96,7 @@ def ledger_of(group: Group) -> Ledger:
     accepts, delivers, launches = group.of(Event.ACCEPT), group.of(*DELIVERS), group.of(*SENDS)
     give_ups, completes = group.of(Event.GIVE_UP), group.of(Event.COMPLETE)
     uid = group.uid[group.starts]
-    rows = {
+    rows: dict[str, Any] = {
         "uid": uid,
         "source": source_of(uid),
         "accepts": accepts.times,

@@ -199,7 +199,7 @@ def about_datagrams(group: Group, ledger: Ledger) -> Iterator[pa.Table]:
 def commas(*parts: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.binary_join_element_wise(*parts, ", ")  # pyright: ignore[reportAttributeAccessIssue]
+    return pc.binary_join_element_wise(*parts, ", ")
 
 
 def _least(a: np.ndarray, b: np.ndarray) -> np.ndarray:

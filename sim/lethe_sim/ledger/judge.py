@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lethe.spec.events import OF_DATAGRAM
 from lethe.spec.wire import UID_SLOT_SHIFT
@@ -97,7 +98,7 @@ class Summary:
     def put(self, findings: pa.Table, *, whole: bool) -> None:
         """Add what a kernel found."""
         for name in findings["finding"].unique().to_pylist():
-            cases = findings.filter(pa.compute.equal(findings["finding"], name))  # pyright: ignore
+            cases = findings.filter(pc.equal(findings["finding"], name))
             self.counts[name] += len(cases)
             first = cases.sort_by([("cycle", "ascending"), ("unit", "ascending"), ("uid", "ascending")])
             self.add(Summary(found={name: first.slice(0, EXAMPLES).to_pylist()}))

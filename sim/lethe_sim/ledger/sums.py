@@ -109,8 +109,8 @@ def metrics(sums: Sums, meta: Meta, events: dict[tuple[int, int, int], int], ove
     """What a run achieved; ``events`` are its events by (unit, event, detail)."""
     cycles, nodes, count = max(meta.cycles, 1), meta.system.nodes, sums.counts
     width, octave = bin_width(cycles), BINS_PER_OCTAVE
-    latency = {}
-    if sums.latencies:
+    latency: dict[str, float] = {}
+    if sums.least is not None and sums.greatest is not None:
         latency = {"least": sums.least, "mean": sums.total / sums.latencies.total()}
         latency |= dict(zip(PERCENTILES, percentiles(sums.latencies), strict=True)) | {"greatest": sums.greatest}
     names = (

@@ -1,5 +1,3 @@
-# pyright: reportAttributeAccessIssue=false
-# (A component's members come from its signature when it is made, where no type checker sees them.)
 """Waveforms of a NI on AXI, from a run of its RTL: what the timing diagrams of the documents show.
 
 Two NIs on a wire without faults exchange a few datagrams, and software reads and writes a register of one of them.

@@ -3,9 +3,6 @@
 For one block and some thousand cycles; `block_groups.hold` is for whole groups.
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import itertools
 
 from amaranth.sim import Simulator

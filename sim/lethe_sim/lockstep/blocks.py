@@ -4,9 +4,6 @@ Blocks of one group are one design with one wide input and one wide output, so t
 simulator's interface two calls.
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import abc
 import itertools
 import random
@@ -598,14 +595,14 @@ class NiBlock(Block):
         if control := self._system.ni.control_slots:
             life += (int(slot >= self._system.ni.slots - control),)
         yield from _record(life if word else None, widths["accepted"])
-        offers = [(ports and ports.completion, widths["completion"])]
+        offers = [(ports.completion if ports else None, widths["completion"])]
         for fifo in range(self._fifos):
-            record = ports and ports.deliver[fifo]
+            record = ports.deliver[fifo] if ports else None
             if record and not self._system.ni.source_incarnation:
                 record = (record.source, record.cls, record.length)
             offers += [
                 (record, widths["deliver"]),
-                (ports and ports.deliver_data[fifo], widths["beat"]),
+                (ports.deliver_data[fifo] if ports else None, widths["beat"]),
             ]
         for offered, of in offers:
             yield offered is not None, 1

@@ -1,8 +1,5 @@
 """The RTL router with credits beside one router of the reference, between neighbours that obey, but not regularly."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections.abc import Iterator
 

@@ -1,8 +1,5 @@
 """The RTL's generator and checker beside their golden models, for payloads of any length."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -1,8 +1,5 @@
 """A system whose hosts do what stimulus words say, and what their ports show beyond the trace words."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out

@@ -67,7 +67,7 @@ _CLOCK = tuple(map(WaveSignal, ("clk", "rst", "idle", "done", "ok")))
 _FAULT = (*_link("i"), *_link("o"), WaveSignal("dead"), WaveSignal("lost"))
 _ROUTER = tuple(map(WaveSignal, ("head", "forwarding", "swallowing", "held")))
 #: Scopes by their names; the number orders the groups.
-_SCOPES = {
+_SCOPES: dict[re.Pattern[str], dict[str, tuple[WaveSignal, ...]]] = {
     re.compile(r"ni(\d+)"): NI,
     re.compile(r"router(\d+)"): {"": _ROUTER},
     re.compile(r"link(\d+)"): {"": _FAULT},

@@ -178,6 +178,8 @@ def beside(
         command, cwd, env = held.command, held.cwd, held.env
     except (RuntimeError, SystemExit, OSError) as error:
         raise ToolError(f"the simulation cannot be started: {error}") from None
+    else:
+        raise AssertionError("a held runner starts nothing")
     with (
         open(workspace / LOG, "w") as log,
         processes.started(command, cwd=cwd, env=env, stdin=stdin, stdout=log, stderr=subprocess.STDOUT) as process,

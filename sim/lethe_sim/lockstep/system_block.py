@@ -1,8 +1,5 @@
 """A whole system as a block: hostile hosts at every node; trace words and host ports against the golden model's."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 from collections.abc import Callable

@@ -172,8 +172,9 @@ def _around(events: DataFrame, cycle: int | None, unit: int | None) -> tuple[Row
     distance = F.abs(F.col("cycle") - cycle)
     # In so many words, Parquet leaves out what is far off.
     near = events.where(F.col("cycle").between(cycle - 64, cycle + 64))
-    near = near.where((distance <= 2) | (F.col("unit") == unit))
-    kept = near.orderBy(F.when(F.col("unit") == unit, 0).otherwise(1), distance).limit(_ROWS_AROUND).collect()
+    there = F.col("unit") == F.lit(unit)
+    near = near.where((distance <= 2) | there)
+    kept = near.orderBy(F.when(there, 0).otherwise(1), distance).limit(_ROWS_AROUND).collect()
     return tuple(sorted((_row(row) for row in kept), key=_place))
 
 

@@ -95,7 +95,7 @@ class Server:
                 self._meet()
             elif key.fileobj is self._woken:
                 self._woken.recv(_CHUNK)
-            elif (client := self._clients.get(key.fileobj)) is not None:  # type: ignore[arg-type]
+            elif (client := self._clients.get(key.fileobj)) is not None:  # pyrefly: ignore[bad-argument-type]
                 if events & selectors.EVENT_READ:
                     self._read(client)
                 if events & selectors.EVENT_WRITE:

@@ -67,7 +67,7 @@ def layer(
 
 def number(field: str, title: str | None = None, *, ticks: int = 5, scale: Spec | None = None, **more: Any) -> Spec:
     """A channel of numbers, with an axis."""
-    axis = {"title": title, "labelExpr": _SHORT, "tickCount": ticks}
+    axis: Spec = {"title": title, "labelExpr": _SHORT, "tickCount": ticks}
     if scale and scale.get("type") == "log":
         axis["values"] = _decades(*scale["domain"])
     return {"field": field, "type": "quantitative", "stack": None, "axis": axis, "scale": scale or {}, **more}

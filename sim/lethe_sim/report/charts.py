@@ -1,5 +1,7 @@
 """The charts of a report: latency, goodput, messages, discards."""
 
+from typing import Any
+
 from markupsafe import Markup
 
 from lethe_sim.ledger.audit import Metrics
@@ -18,7 +20,7 @@ def latency(metrics: Metrics) -> Markup | None:
     if not bars:
         return None
     low, high = bars[0][0], max(bars[-1][1], bars[0][0] * 2)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for start, end, count in bars:
         span = f"{start:,} cycles" if end <= start + 1 else f"{start:,} to {end - 1:,} cycles"
         rows.append({"x": start, "to": max(end, start + 1), "y": count, "told": f"{span}: {count:,} datagrams"})
@@ -71,7 +73,7 @@ def messages(metrics: Metrics) -> Markup | None:
     if not bars:
         return None
     low, high = min(bars[0][0], 3), max(bars[-1][0], 8)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for count, datagrams in bars:
         name = f"{count} or more" if count == MOST_MESSAGES else f"{count}"
         told = f"{name} messages: {datagrams:,} datagrams"

@@ -25,7 +25,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    made.globals["lethe"] = lethe.__version__
+    made.globals["lethe"] = lethe.__version__  # pyrefly: ignore[unsupported-operation]
     made.filters["n"] = lambda value: f"{value:,}"
     return made
 
@@ -52,7 +52,7 @@ def standalone(picture: str) -> str:
     """A chart of a page as an SVG file, in the light colours, for a paper or a slide."""
     sheet = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet[: sheet.index("}")]))
-    _, _, width, height = re.search(r'viewBox="([^"]*)"', picture)[1].split()  # pyright: ignore[reportOptionalSubscript]
+    _, _, width, height = re.findall(r'viewBox="([^"]*)"', picture)[0].split()
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
     ground = f'><metadata>{MARK}</metadata><rect width="{width}" height="{height}" fill="#fff"/>'
     page = str(picture).replace("<svg ", head, 1).replace(">", ground, 1)

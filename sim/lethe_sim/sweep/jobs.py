@@ -196,7 +196,8 @@ class _Job:
     """The job in a thread of its own, so that this one can show progress and be interrupted."""
 
     def __init__(self, spark: "SparkSession", work: list[Task], starts: list[int]):
-        self.error, self.outcomes = None, []
+        self.error: BaseException | None = None
+        self.outcomes: list[tuple] = []
         count = len(starts) - 1
         self._frame = spark.range(0, count, 1, count).mapInArrow(
             partial(_tasks, runs=spark.sparkContext.broadcast(work), starts=starts),

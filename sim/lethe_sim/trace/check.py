@@ -205,7 +205,7 @@ class RowCheck:
     def _garbled(self, rows, events: np.ndarray) -> np.ndarray:
         """Which rows are not what their own raw events say, of no event that their unit has, or of another run."""
         wrong = _WHERE[events["word"].astype(np.uint8)] >> self._sort(events["unit"]) & 1 == 0
-        mine = pc.index_in(rows["run"], value_set=pa.array([self.run]))  # pyright: ignore[reportAttributeAccessIssue]
+        mine = pc.index_in(rows["run"], value_set=pa.array([self.run]))
         if mine.null_count:
             wrong |= filled(mine)[1]
         for name, (values, null) in cells(events, self.system).items():

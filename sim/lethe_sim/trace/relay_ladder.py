@@ -112,7 +112,7 @@ class RelayLadder:
 
     def _cells(self, cycle: int) -> list[str]:
         """The characters of a row without anything on it: a line ends where its node dies."""
-        cells = list((" " * _GAP).join("│" * len(self.nodes)))
+        cells: list[str] = list((" " * _GAP).join("│" * len(self.nodes)))
         for node, since in self.gone.items():
             if cycle > since:
                 cells[self.nodes.index(node) * (_GAP + 1)] = "┊"

@@ -227,7 +227,7 @@ class TraceWriter:
             self._work / _UNNAMED,
             SCHEMA,
             compression="zstd",
-            use_dictionary=_FEW_VALUES,  # pyright: ignore[reportArgumentType]
+            use_dictionary=_FEW_VALUES,
             # A part that has rotted is noticed by whoever reads it.
             write_page_checksum=True,
         )
@@ -310,7 +310,7 @@ class TraceReader:
                     file,
                     columns=columns,
                     filters=filters,
-                    partitioning=None,  # pyright: ignore[reportArgumentType]
+                    partitioning=None,
                     page_checksum_verification=True,
                 )
             tables.append(table)

@@ -88,7 +88,7 @@ def _names(codes: Iterable[enum.IntEnum]) -> dict[int, str]:
 
 def _fields(fields: Iterable[tuple[str, int]], at: int = 0) -> list[dict[str, object]]:
     """Fields one behind the other, the first at bit ``at``."""
-    found = []
+    found: list[dict[str, object]] = []
     for name, width in fields:
         found.append({"name": name, "offset": at, "width": width})
         at += width

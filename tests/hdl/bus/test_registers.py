@@ -1,8 +1,5 @@
 """The registers over their bus: every field of the map read, written and reset, and each transfer that it forbids."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 from dataclasses import dataclass, field

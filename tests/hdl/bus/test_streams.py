@@ -1,8 +1,5 @@
 """The adapters between a host port and AXI4-Streams, in their cycles."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 import pytest

@@ -1,8 +1,5 @@
 """What is scheduled, cycle by cycle: resets that touch are one, whatever their scopes."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 from amaranth.sim import Simulator
 
 from lethe.fabric.schedule import Schedule

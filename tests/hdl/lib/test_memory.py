@@ -1,8 +1,5 @@
 """The memory with an output register: what it reads when, as RTL and as the cells of an ECP5."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 import re
 import subprocess

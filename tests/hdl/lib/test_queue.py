@@ -1,8 +1,5 @@
 """The queue of section 1, cycle by cycle, under random pushes and stalls."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -1,8 +1,5 @@
 """The generators in hardware draw what `lethe.spec.random` draws (cycle contract, section 1)."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator

@@ -1,7 +1,5 @@
 """Tables: what is shown is the word as of the cycle that is promised, however near the writes."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 import pytest

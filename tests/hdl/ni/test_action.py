@@ -4,9 +4,6 @@ The tables are the test's own, with the least that the action may expect of them
 before the act, and an entry that is written in that very cycle may be anything.
 """
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 from dataclasses import dataclass, field

@@ -1,8 +1,5 @@
 """Deliver FIFOs: commit and rollback against section 4.8."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -1,8 +1,5 @@
 """The ladder against section 4.6 in Python: every pop in the contract's cycle."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

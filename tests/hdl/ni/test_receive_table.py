@@ -1,8 +1,5 @@
 """The receive table against a list: what it shows, and when, and whether anything is in it."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -1,8 +1,5 @@
 """The receiver against section 4.4 in Python: fragments, checks and payload flits, each in its cycle."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

@@ -1,8 +1,5 @@
 """Measured round trips against section 4.6.1: the block alone, and the repeats of two NIs."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

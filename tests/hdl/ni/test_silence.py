@@ -1,8 +1,5 @@
 """Silent nodes against section 4.14 in Python: the block alone."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 

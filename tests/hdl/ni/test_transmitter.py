@@ -1,8 +1,5 @@
 """Transmitter, send table and payload store beside what the cycle contract says of a grant (4.2, 4.3, 4.5)."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, field

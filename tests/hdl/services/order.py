@@ -1,7 +1,5 @@
 """A service nobody foresaw: the datagrams of each source come in the order of a number in their first byte."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import enum
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal

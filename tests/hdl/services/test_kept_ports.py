@@ -1,7 +1,5 @@
 """A service that keeps merge port, acceptance port and sweep to itself: RTL and golden model, in lockstep."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import json
 from types import SimpleNamespace
 

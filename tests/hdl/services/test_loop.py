@@ -1,8 +1,5 @@
 """The loop alone: what it takes, refuses, delivers and forgets, in its cycle (cycle contract, section 10.1)."""
 
-# A component's members come from its signature when it is made, where no type checker sees them.
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 import pytest

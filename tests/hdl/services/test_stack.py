@@ -1,7 +1,5 @@
 """The stack: services fold onto a NI, whatever they are, and without any there is nothing."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-# pyright: reportArgumentType=false, reportOperatorIssue=false
-# (Samples are put together from keywords, which no type checker follows.)
 """The page stands alone, is well formed, tells the verdict, and draws every topology."""
 
 import csv

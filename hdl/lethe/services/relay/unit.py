@@ -1,5 +1,7 @@
 """The job unit: its state, and what all jobs share (contract of relay, 7)."""
 
+import typing
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from lethe.lib.memory import Ram
@@ -39,6 +41,11 @@ class JobUnit(Intents):
     of : layouts
     service : `ServiceUnit`
     """
+
+    if typing.TYPE_CHECKING:
+        # Most members are made by the functions below, in other modules.
+        def __getattr__(self, name: str) -> typing.Any: ...
+        def __setattr__(self, name: str, value: typing.Any) -> None: ...
 
     def __init__(self, m: Module, of: RelayLayouts, service):
         self.m, self.of, self.system = m, of, of.system

@@ -52,9 +52,6 @@ class Topology(abc.ABC):
     queued: bool = False
     dilation: int = 1
 
-    #: Number of distance classes (IMP-13).
-    distance_classes = 1
-
     def __new__(cls, *, kind: str = "", **_):
         from . import OF_KIND
 
@@ -73,6 +70,11 @@ class Topology(abc.ABC):
     @abc.abstractmethod
     def routers(self) -> int:
         """How many routers there are."""
+
+    @property
+    def distance_classes(self) -> int:
+        """Number of distance classes (IMP-13)."""
+        return 1
 
     @property
     def width(self) -> int:

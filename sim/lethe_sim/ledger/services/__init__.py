@@ -1,5 +1,7 @@
 """Rules about services between NI and host: one kernel for each sort of them, given all its rows at some nodes."""
 
+from collections.abc import Mapping
+
 from lethe.spec.events import Unit
 
 from .flow import FLOW, STREAMS, followed
@@ -12,4 +14,4 @@ __all__ = ["AUDITED", "COLUMNS", "FACTS", "Audited", "ServiceRows", "followed", 
 #: The services whose rows have rules.
 AUDITED: dict[Unit, Audited] = {Unit.LOOP: LOOP, Unit.FLOW: FLOW, Unit.RELAY: RELAY}
 #: What nodes have with each other by their services: name → columns.
-FACTS: dict[str, dict[str, type]] = {"streams": STREAMS, "posts": POSTS, "hops": HOPS}
+FACTS: dict[str, Mapping[str, type]] = {"streams": STREAMS, "posts": POSTS, "hops": HOPS}

@@ -1,7 +1,5 @@
 """Acceptance: each verdict, what a delivery does to its stream, and when WINDOW is marked (contract of flow, 6)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.services.flow.acceptance import Acceptance

@@ -1,7 +1,5 @@
 """Bits that several write: of one number the first of the writers does, of others each."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Drainer and placer: cells, lists, gaps, and credits, in their cycles (contract of flow, section 6)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 from amaranth.hdl import Module, Signal

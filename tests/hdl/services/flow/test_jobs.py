@@ -1,7 +1,5 @@
 """Jobs: when each begins and acts, and what it does then (contract of flow, section 9)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.services.flow.jobs import PAUSE, Jobs

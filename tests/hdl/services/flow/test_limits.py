@@ -1,7 +1,5 @@
 """Limits: which credits raise the limit of an out stream (contract of flow, section 6)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 from amaranth.sim import Simulator
 

@@ -1,7 +1,5 @@
 """MessagesOut out: when an attempt is made, how it ends, and what goes to the NI (contract of flow, section 5)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.services.flow.layouts import PeerState as Out

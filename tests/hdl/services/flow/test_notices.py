@@ -1,7 +1,5 @@
 """Notices of control: what is told, and told again (contract of flow, section 9.2)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.services.flow.control import Notices

@@ -1,7 +1,5 @@
 """Two whole nodes over a wire: streams open, come in order through losses, cancels and resets, and end idle."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.spec.events import Cause, Event, Status

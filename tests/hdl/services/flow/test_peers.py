@@ -1,7 +1,5 @@
 """Peers: what jobs and attempts write, what is asked of all of them at once, and notices (contract of flow, 4, 9.4)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Own ports: cells that are promised, taken and freed, and congestion (contract of flow, sections 6 and 7)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 from lethe.services.flow.ports import Ports
 from tests.hdl.services.flow.blocks import layouts
 from tests.helpers.simulated import simulated, walked

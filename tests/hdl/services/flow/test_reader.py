@@ -1,7 +1,5 @@
 """The reader: turns of the ports, what the host is shown, and what is flushed (contract of flow, section 7)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 from lethe.services.flow.reader import PortReader
 from tests.hdl.services.flow.blocks import layouts
 from tests.helpers.simulated import simulated, walked

@@ -1,7 +1,5 @@
 """Rows and the merge port: what a Send carries, and what is known of it afterwards (contract of flow, section 8)."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import pytest
 
 from lethe.services.flow.rows import Rows

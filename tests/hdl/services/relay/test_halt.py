@@ -1,7 +1,5 @@
 """Bits that turn over in a relay's memory: RTL and golden model halt in the same cycle, and no wrong beat goes on."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lists of relay: numbers that are free in the order in which they became so, and buffers that are held."""
 
-# pyright: reportAttributeAccessIssue=false
-
 import random
 from collections import deque
 
