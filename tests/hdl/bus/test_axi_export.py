@@ -22,6 +22,7 @@ from lethe.spec.registers import RegisterMap
 from lethe.spec.sections import flow
 from lethe.spec.toml import dump
 from lethe_sim import cli
+from lethe_sim.commands import verilog as command_verilog
 from lethe_sim.lockstep.waivers import waivers
 from tests.helpers.keywords import KEYWORDS
 from tests.helpers.tiers import but
@@ -260,6 +261,7 @@ def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
     assert ports["s_axis_send_tvalid"] == {"direction": "input", "bits": 1}
     assert told["registers"]["ports"]["awaddr"] == "s_axil_awaddr"
     # A second time it is replaced; what somebody else wrote is not.
+    monkeypatch.setattr(command_verilog, "_component", lambda *_: None)
     monkeypatch.setattr(verilog, "emit", lambda *_, **__: text)
     assert cli.main([*command.split()]) == cli.GOOD
     (tmp_path / "ni.json").write_text("[]")
