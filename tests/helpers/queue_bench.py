@@ -2,19 +2,20 @@
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from amaranth.hdl import Cat, Module, Signal, Value
-from amaranth.sim import Simulator
 
 from lethe.fabric.router import Router
 from lethe.fabric.routes import Rule
-from lethe.spec.config import System
+from lethe.spec.config import System, parse
 from lethe.spec.events import ROUTER_COUNTED, Event, RouterCounter
 from lethe.spec.toml import dump
 from lethe.spec.topology import NOWHERE
 from lethe.spec.trace import HEAD
 from lethe.spec.wire import KIND_BITS
+from tests.helpers.simulated import Simulated
 from tests.third import derived, fabric
 
 SIZES = {
@@ -79,6 +80,23 @@ def word(lane: tuple[int, int, int]) -> int:
     return event | detail << 8 | data << HEAD.shift
 
 
+@cache
+def _router(
+    toml: str, number: int, latency: int, worms: int, max_wait: int
+) -> tuple[Simulated, Router, Signal, Signal]:
+    """Router ``number`` in a simulator; all it is fed, and all it shows, each as one value."""
+    configured = parse(toml)
+    wire, rule = configured.format, Rule.of(configured.graph, number)
+    m = Module()
+    m.submodules.dut = dut = Router(wire, rule, latency, worms, max_wait)
+    fed, shown = (Signal(rule.ports * (3 + wire.flit_bits)) for _ in range(2))
+    m.d.comb += [
+        Cat(Value.cast(port) for port in dut.i).eq(fed),
+        shown.eq(Cat(Value.cast(port) for port in dut.o)),
+    ]
+    return Simulated(m), dut, fed, shown
+
+
 class Bench:
     """RTL and reference of router ``number``, fed with the same flits.
 
@@ -90,27 +108,22 @@ class Bench:
         self.rule = Rule.of(self.graph, number)
         self.ports, self.latency = self.rule.ports, latency
         self.reference = Reference(configured, number, worms, max_wait)
-        self.dut = Router(self.wire, self.rule, latency, worms, max_wait)
+        # Traffic for the same router is played in the same simulator.
+        self._simulated, self.dut, self._fed, self._shown = _router(dump(configured), number, latency, worms, max_wait)
         self.name = f"{self.graph.kind} router {number}, queue {worms}, max_wait {max_wait}"
 
     def play(self, traffic: Iterator[list[Flit | None]]) -> list[tuple[list, list]]:
         """(flits that enter the outputs' registers, lanes) of each cycle."""
         played = []
         width = 3 + self.wire.flit_bits
-        m = Module()
-        m.submodules.dut = dut = self.dut
-        fed, shown = Signal(self.ports * width), Signal(self.ports * width)
-        m.d.comb += [
-            Cat(Value.cast(port) for port in dut.i).eq(fed),
-            shown.eq(Cat(Value.cast(port) for port in dut.o)),
-            dut.seed.eq(self.reference.router.chance),
-            dut.position.eq(self.rule.position(self.number)),
-        ]
-        if Router.pins(self.rule, 1, self.wire):
-            m.d.comb += dut.salt.eq(self.reference.router.salt)
+        dut, fed, shown = self.dut, self._fed, self._shown
         bits = Router.count_bits(self.rule)
 
         async def testbench(ctx):
+            ctx.set(dut.seed, self.reference.router.chance)
+            ctx.set(dut.position, self.rule.position(self.number))
+            if Router.pins(self.rule, 1, self.wire):
+                ctx.set(dut.salt, self.reference.router.salt)
             pipeline = [0] * self.latency
             counted = [0, 0]
             for cycle, flits in enumerate(traffic):
@@ -130,10 +143,7 @@ class Bench:
                 counted.append(sum(count << bits * i for i, count in enumerate(counts)))
                 await ctx.tick()
 
-        simulator = Simulator(m)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        self._simulated.run(testbench)
         return played
 
     def _report(self, cycle, flits, lanes, found, wanted) -> str:

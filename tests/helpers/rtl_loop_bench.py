@@ -1,14 +1,16 @@
 """A bench of one loop for Amaranth's simulator: the test is the NI below and the host above."""
 
-from amaranth.sim import Simulator
+from functools import cache
 
 from lethe.services.loop import Loop
 from lethe.spec import trace
-from lethe.spec.config import System
+from lethe.spec.config import System, parse
 from lethe.spec.events import Event
 from lethe.spec.ports import HostPort
 from lethe.spec.services.loop import LOOP
+from lethe.spec.toml import dump
 from lethe.spec.wire import unpack_uid
+from tests.helpers.simulated import Simulated
 
 NODE, SLOTS = 1, 4
 
@@ -21,6 +23,13 @@ def system_with(**sections) -> System:
     )
 
 
+@cache
+def _loop(toml: str) -> Simulated:
+    """Tests of the same system share its loop."""
+    system = parse(toml, hosted=False)
+    return Simulated(Loop(system, HostPort.of_ni(system)))
+
+
 class LoopBench:
     """The loop of node 1, cycle by cycle; a NI is ready, idle and takes everything, a host takes completions.
 
@@ -29,7 +38,8 @@ class LoopBench:
 
     def __init__(self, system: System):
         self.system, self.form = system, system.format
-        self.loop = Loop(system, HostPort.of_ni(system))
+        self._simulated = _loop(dump(system))
+        self.loop = self._simulated.block
         self.cycle = 0
 
     def run(self, test) -> None:
@@ -45,10 +55,7 @@ class LoopBench:
             self.set(loop.above.completion.ready, 1)
             await test(self)
 
-        simulator = Simulator(self.loop)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(process)
-        simulator.run()
+        self._simulated.run(process)
 
     def set(self, signal, value) -> None:
         self._ctx.set(signal, value)

@@ -3,12 +3,34 @@
 from amaranth.sim import Simulator
 
 
+class Simulated:
+    """A block in a simulator that is made once, for simulating is the smaller part; each run begins with a reset."""
+
+    def __init__(self, block):
+        self.block = block
+        self._simulator: Simulator | None = None
+
+    def run(self, test) -> None:
+        """Runs ``await test(ctx)``."""
+        simulator, self._test = self._simulator, test
+        # Nothing is kept of a run that failed.
+        self._simulator = None
+        if simulator is None:
+            simulator = Simulator(self.block)
+            simulator.add_clock(1e-6)
+            simulator.add_testbench(self._testbench)
+        else:
+            simulator.reset()
+        simulator.run()
+        self._simulator = simulator
+
+    async def _testbench(self, ctx) -> None:
+        await self._test(ctx)
+
+
 def simulated(block, test) -> None:
     """Runs ``await test(ctx)`` on one block."""
-    simulator = Simulator(block)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(test)
-    simulator.run()
+    Simulated(block).run(test)
 
 
 async def walked(ctx, block, words: int) -> None:

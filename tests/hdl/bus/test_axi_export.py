@@ -1,10 +1,14 @@
 """`lethe verilog --bus`: ports, headers, lists and files of constraints, and what other tools say of them."""
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
+import tempfile
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,11 +19,13 @@ from lethe.spec import header
 from lethe.spec.axi import axi_layouts, axi_ports, axi_streams
 from lethe.spec.config import System
 from lethe.spec.registers import RegisterMap
-from lethe.spec.sections import flow, relay
+from lethe.spec.sections import flow
 from lethe.spec.toml import dump
 from lethe_sim import cli
+from lethe_sim.commands import verilog as command_verilog
 from lethe_sim.lockstep.waivers import waivers
 from tests.helpers.keywords import KEYWORDS
+from tests.helpers.tiers import but
 from tests.helpers.verilog_lint import lint
 
 #: Small, with every kind of stream; and another, with none but those that are always there.
@@ -57,15 +63,42 @@ KINDS = {
     "streams alone": (StreamNi, PLAIN, {"dump": False}),
     "streams alone, host's clock": (StreamNi, FULL, {"host_clock": True}),
 }
+#: What others have, too: all streams, cut through, are there with a clock of the host's, and both wrappers without one.
+LONG = ("full", "streams alone")
+QUICK = KINDS.keys() - LONG
+#: These are written by the command.
+COMMANDED = ("flow", "relay")
+EXPORT = ("verilog", "my.toml", "--block", "ni", "--bus", "axi")
+
+
+class Written(NamedTuple):
+    """What the command writes: Verilog, list, and the header of the registers."""
+
+    text: str
+    listed: dict
+    header: str
+
+
+@cache
+def written(kind: str) -> Written:
+    _, sections, _ = KINDS[kind]
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+        Path("my.toml").write_text(dump(System.make(**sections, hosted=False)))
+        options = ("--no-dump", "--no-watch", "-o", "ni.v", "--list", "ni.json", "--registers", "registers")
+        assert cli.main([*EXPORT, *options]) == cli.GOOD
+        (header_file,) = Path("registers").glob("*.h")
+        return Written(Path("ni.v").read_text(), json.loads(Path("ni.json").read_text()), header_file.read_text())
 
 
 @cache
 def exported(kind: str) -> str:
+    if kind in COMMANDED:
+        return written(kind).text
     make, sections, options = KINDS[kind]
     return verilog.emit(make(System.make(**sections, hosted=False), **options), "lethe_ni")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", but(QUICK, KINDS))
 def test_the_ports_of_the_module_are_those_of_the_specification(kind):
     make, sections, options = KINDS[kind]
     found = verilog.modules(exported(kind))["lethe_ni"]
@@ -78,7 +111,10 @@ def test_the_ports_of_the_module_are_those_of_the_specification(kind):
             assert direction == ("output" if out else "input"), name
 
 
-@pytest.mark.parametrize("kind", ["full", "plain", "streams alone", "flow", "relay", "lingering"])
+ONE_CLOCK = [kind for kind, (*_, options) in KINDS.items() if "host_clock" not in options]
+
+
+@pytest.mark.parametrize("kind", but(QUICK & {*ONE_CLOCK}, ONE_CLOCK))
 def test_lint_finds_nothing(kind, tmp_path):
     assert lint(exported(kind), "lethe_ni", tmp_path) == ""
 
@@ -225,6 +261,8 @@ def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
     assert ports["s_axis_send_tvalid"] == {"direction": "input", "bits": 1}
     assert told["registers"]["ports"]["awaddr"] == "s_axil_awaddr"
     # A second time it is replaced; what somebody else wrote is not.
+    monkeypatch.setattr(command_verilog, "_component", lambda *_: None)
+    monkeypatch.setattr(verilog, "emit", lambda *_, **__: text)
     assert cli.main([*command.split()]) == cli.GOOD
     (tmp_path / "ni.json").write_text("[]")
     assert cli.main([*command.split()]) != cli.GOOD
@@ -252,30 +290,17 @@ def test_what_does_not_go_together_is_said(options, tmp_path, monkeypatch, capsy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]
 
 
-EXPORT = ("verilog", "my.toml", "--block", "ni", "--bus", "axi")
-
-
-@pytest.mark.parametrize(
-    ("service", "sections"),
-    [("RELAY", {"relay": {"slots": 4}, "ni": relay.OF_NI}), ("FLOW", {"flow": {"ports": 4}, "ni": flow.OF_NI})],
-)
-def test_a_service_has_its_streams_and_registers(service, sections, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", COMMANDED)
+def test_a_service_has_its_streams_and_registers(kind):
     """And no other ports: all of it is reached over the bus."""
-    monkeypatch.chdir(tmp_path)
-    system = System.make(
-        topology={"kind": "wire"}, wire={"mtu": 56, "class_bits": 3}, timers={"ack_limit": 40},
-        workload={"retry_limit": 30}, **sections,
-    )  # fmt: skip
-    (tmp_path / "my.toml").write_text(dump(system))
-    assert cli.main([*EXPORT, "-o", "ni.v", "--list", "ni.json", "--registers", "registers"]) == cli.GOOD
-    streams = {stream["name"] for stream in json.loads((tmp_path / "ni.json").read_text())["streams"]}
+    found = written(kind)
+    streams = {stream["name"] for stream in found.listed["streams"]}
     wanted = {"s_axis_send", "m_axis_deliver", "m_axis_completion"}
-    assert streams == wanted | ({"m_axis_deliver_relay"} if service == "RELAY" else set())
-    (head,) = re.findall(r"module lethe_ni\((.*?)\);", (tmp_path / "ni.v").read_text(), re.DOTALL)
+    assert streams == wanted | ({"m_axis_deliver_relay"} if kind == "relay" else set())
+    (head,) = re.findall(r"module lethe_ni\((.*?)\);", found.text, re.DOTALL)
     ports = set(re.findall(r"\w+", head))
     assert "s_axil_awvalid" in ports
     assert not [port for port in ports if re.match("boot|receive|set_|answer|notice|tree_|readable|congested", port)]
-    registers = {"FLOW": ("SET", "ANSWER", "NOTICE", "RECEIVE", "BOOT"), "RELAY": ("ROUTE", "DEATH")}
-    told = next((tmp_path / "registers").glob("*.h")).read_text()
-    names = (f"{service}_SIZES", *registers[service])
-    assert all(re.search(name, told, re.IGNORECASE) for name in names)
+    registers = {"flow": ("SET", "ANSWER", "NOTICE", "RECEIVE", "BOOT"), "relay": ("ROUTE", "DEATH")}
+    names = (f"{kind}_SIZES", *registers[kind])
+    assert all(re.search(name, found.header, re.IGNORECASE) for name in names)

@@ -32,8 +32,8 @@ ROUTERS = {
     "mesh, corner": ("mesh", 0, {}),
 }
 QUEUES = ((1, 0), (1, 3), (1, LATE), (2, 20), (4, 2))
-#: Two of the queues for each router, each queue for three routers or more.
-QUICK = [(router, *QUEUES[(2 * i + k) % len(QUEUES)]) for i, router in enumerate(ROUTERS) for k in range(2)]
+#: One of the queues for each router, each queue for a router or two.
+QUICK = [(router, *QUEUES[i % len(QUEUES)]) for i, router in enumerate(ROUTERS)]
 SHORT = {"flit_bits": 128, "mtu": 4}  # worms of three flits
 
 
@@ -59,7 +59,7 @@ def test_random_traffic_follows_the_contract(router, worms, max_wait):
     assert {Event.FORWARD, Event.STRAY, Event.OVERLONG, Event.FRAGMENT} <= set(seen)
 
 
-@pytest.mark.parametrize("worms, max_wait", [(1, 1), (2, 7), (4, 5)])
+@pytest.mark.parametrize("worms, max_wait", but([(2, 7)], [(1, 1), (2, 7), (4, 5)]))
 def test_short_worms_follow_it_too(worms, max_wait):
     bench = Bench(system("mesh", wire=SHORT), 4, worms, max_wait)
     assert bench.wire.max_flits == 3
@@ -176,7 +176,10 @@ def test_an_unexpected_head_that_waits_ends_the_old_worm():
     assert events(played) == {Event.FORWARD: 2}  # the old worm's FRAGMENT is counted without an event
 
 
-@pytest.mark.parametrize("router", ["tree, bottom", "tree, middle", "mesh, middle", "fly"])
+ORDERED = ("tree, middle", "fly", "tree, bottom", "mesh, middle")
+
+
+@pytest.mark.parametrize("router", but(ORDERED[:2], ORDERED))
 def test_order_per_source_destination_and_slot_is_kept(router):
     """What is sent between two nodes on one slot passes in the order in which it came, by one output."""
     kind, number, sizes = ROUTERS[router]
@@ -229,7 +232,7 @@ def test_heads_that_climb_are_pinned_and_acks_take_the_way_of_their_sends():
     assert all(len(ports) > 1 for ports in chosen.values())
 
 
-@pytest.mark.parametrize("worms, max_wait", [(1, 0), (1, 9), (2, 9), (4, 3)])
+@pytest.mark.parametrize("worms, max_wait", but([(1, 0), (2, 9)], [(1, 0), (1, 9), (2, 9), (4, 3)]))
 def test_no_flit_is_in_an_input_for_longer_than_the_bound(worms, max_wait):
     """Flits carry the cycle in which they came; three inputs contend for one output."""
     bench = Bench(system("crossbar", wire=SHORT), 0, worms, max_wait)

@@ -18,7 +18,7 @@ def test_queue(depth, push, pull, options):
 
     async def process(ctx):
         memory, output, shown, next_shown = deque(), None, 0, None
-        for i in range(1500):
+        for i in range(1500 if depth >= 33 else 600):
             # In large queues a change of mind now and then, so that they fill up and run dry.
             fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
             offer, take = draw.random() < fast, draw.random() < slow

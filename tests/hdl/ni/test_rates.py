@@ -46,7 +46,7 @@ def test_latencies():
             arrived.append(bench.cycle - 1)
 
     bench.hooks.append(hook)
-    bench.run(400)
+    assert bench.run(400, until=lambda b: len(b.hosts[0].completions) == 3)
     accept = bench.kinds(0, Event.ACCEPT)[0].cycle
     assert bench.kinds(0, Event.SEND)[0].cycle == accept + SAID
     deliver = bench.kinds(1, Event.DELIVER)[0].cycle
@@ -59,7 +59,7 @@ def test_latencies():
 def test_datagrams_leave_without_gaps(flit_bits):
     mtu = 8 * flit_bits // 8
     system = small(wire={"flit_bits": flit_bits, "mtu": mtu}, ni={"slots": 64, "sets": 16, "ways": 4})
-    bench = Bench(system, link=lambda cycle, flits: [NOTHING] * 2)
+    bench = Bench(system, link=lambda cycle, flits: [NOTHING], nodes=1)
     for tag in range(60):
         bench.hosts[0].offers.append(({"destination": 1, "tag": tag}, bytes(mtu)))
     shown = []
@@ -68,7 +68,7 @@ def test_datagrams_leave_without_gaps(flit_bits):
         shown.append(ctx.get(bench.nis[0].link_o.valid))
 
     bench.hooks.append(hook)
-    bench.run(600)
+    bench.run(450)
     first = shown.index(1)
     # The repeats begin before the last first Send, and nobody acknowledges: the link is simply busy.
     assert sum(shown[first : first + 300]) >= 0.99 * 300
