@@ -2,8 +2,6 @@
 
 import re
 
-from amaranth.back import rtlil
-
 from lethe.spec.config import System
 from lethe.spec.ports import ni_ports
 from tests.helpers import ROOT
@@ -19,13 +17,6 @@ def test_the_code_of_the_page_runs():
     exec(compile("\n".join(blocks), str(PAGE), "exec"), names)
     assert sorted(names["received"]) == sorted(names["SENT"])
     assert names["received"] != []
-
-
-def test_the_amaranth_of_the_readme_is_a_design():
-    (block,) = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
-    names: dict = {}
-    exec(compile(block, "README.md", "exec"), names)
-    assert "\n  cell \\top.a" in rtlil.convert(names["m"], ports=[], emit_src=False)
 
 
 def test_the_verilog_of_the_readme_names_ports_with_their_widths():

@@ -274,8 +274,8 @@ WRONG = (
 )
 
 
-#: Of the two of the drainer, the second takes as long as three others.
-@pytest.mark.parametrize("number", but((0, 2, 3, 4, 5), range(len(WRONG))))
+#: Of the others the solver takes three times as long.
+@pytest.mark.parametrize("number", but((2, 3, 5), range(len(WRONG))))
 def test_a_wrong_block_is_refused(number, tmp_path):
     cls, *change = WRONG[number]
     parts = [changed(part, tuple(change)) if part is cls else part for part in (Acceptance, Ports, Drainer, PortReader)]

@@ -9,6 +9,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Kind
 from lethe_fpga.mirror import Mirror, MirroredNode, MirrorError
 from lethe_fpga.selftest import MIRRORED
+from tests.helpers.tiers import but
 
 
 def stepped(dut, flits: list[dict]) -> list[dict]:
@@ -35,8 +36,13 @@ def worm(words: list[int]) -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize("flit_bits", [16, 32, 64, 128])
-@pytest.mark.parametrize("nodes", [2, 4, 24])
+@pytest.mark.parametrize(
+    "flit_bits, nodes",
+    but(
+        [(16, 4), (32, 24), (64, 2), (128, 4)],
+        [(flit_bits, nodes) for flit_bits in (16, 32, 64, 128) for nodes in (2, 4, 24)],
+    ),
+)
 def test_a_message_comes_back_from_the_node_it_was_for(flit_bits, nodes):
     """Of every kind and length, back to back and with gaps, whatever its fields: flit by flit as that node sends it."""
     system = System.make(

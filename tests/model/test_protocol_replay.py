@@ -8,8 +8,8 @@ import pytest
 from lethe.spec.events import Event
 from tests.model.protocol_replay import Mismatch, Replay, golden_run, small_stimulus, small_system
 
-SEEDS = range(100)
-MORE_SEEDS = range(100, 1000)
+SEEDS = range(50)
+MORE_SEEDS = range(50, 1000)
 #: Twelve of them, in which every rule that is seen matters somewhere.
 CHOSEN = (*range(8), 9, 16, 17, 38)
 #: Rules whose loss shows in what the network interface does, and not only in what follows from it.

@@ -10,8 +10,8 @@ from lethe.spec.services.relay import Type
 from tests.model.relay_replay import Mismatch, Replay, golden_run, seven
 
 CYCLES = 5000
-#: Runs that have every event of relay between them.
-CHOSEN = (0, 1, 4, 5, 6, 7, 8, 12)
+#: Runs that have every event of relay between them, and in which every rule that is seen matters somewhere.
+CHOSEN = (6, 5, 0)
 MORE_SEEDS = [seed for seed in range(300) if seed not in CHOSEN]
 #: Rules whose loss shows in what a relay does, and not only in what follows from it.
 SEEN = (
@@ -118,6 +118,5 @@ def test_an_altered_trace_is_found_out(runs, event, how):
         with pytest.raises(Mismatch):
             Replay(replace(run, seen=seen)).follow()
         altered += 1
-        if altered == 3:
-            break
+        break
     assert altered or (how == "another message" and event in NAMELESS)

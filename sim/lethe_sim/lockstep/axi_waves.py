@@ -20,7 +20,7 @@ __all__ = ["SYSTEM", "Waves", "record"]
 #: A NI with a control pair and few slots, so that a host soon has to wait for one.
 SYSTEM = System.make(topology={"kind": "wire"}, ni={"slots": 3, "control_slots": 1, "control_classes": 1}, hosted=False)
 #: Cycles from one part of the run to the next: all that was sent is over by then.
-APART = 200
+APART = 120
 _STEP = SYSTEM.format.flit_bytes
 _HIGHEST = (1 << SYSTEM.format.class_bits) - 1
 #: What is offered when: (part, stream, the letters and lengths in bytes of datagrams right behind each other).

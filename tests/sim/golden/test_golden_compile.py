@@ -13,7 +13,7 @@ from lethe_sim.golden.study.acceptance import stage_acceptance
 from tests.helpers.golden_systems import make
 from tests.helpers.plain_python import printed
 
-CYCLES = 600
+CYCLES = 400
 SCRIPT = """
 from tests.sim.golden import test_golden_compile
 print(test_golden_compile.fingerprint())

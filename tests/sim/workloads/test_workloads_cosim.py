@@ -20,7 +20,7 @@ WORKLOADS = {
 } | {name: {"kind": "kernel", "kernel": name, "size": 6, "steps": 2} for name in KERNELS}
 
 #: The others differ from these in what is computed, not in how it gets into the RTL.
-NORMAL = ("pattern", "capture", "trace", "sort")
+NORMAL = ("pattern", "capture", "sort")
 
 
 def small(source: str, name: str) -> System:

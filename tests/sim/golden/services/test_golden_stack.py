@@ -160,7 +160,7 @@ def of_services():
     found = []
     for name, system in (("relay", relayed), ("flow", flowing)):
         golden = Golden(system)
-        golden.run(1500)
+        golden.run(1000)
         found.append((golden.digest, golden.service_counters[name].sum(axis=0).tolist()))
     return found
 
