@@ -148,7 +148,7 @@ def test_systems_with_flow_carry_hundreds(number):
     assert not number % HARSH or (received.sum() >= CARRIED and received.min() > CARRIED / 5 / system.nodes)
 
 
-@pytest.mark.parametrize(("path_bits", "paths", "queue"), but([], [(2, 4, 1), (3, 2, 0), (1, 2, 2)]))
+@pytest.mark.parametrize(("path_bits", "paths", "queue"), but([(2, 4, 1)], [(2, 4, 1), (3, 2, 0), (1, 2, 2)]))
 def test_system_with_flow_on_paths(path_bits, paths, queue):
     """Streams that are spread over the paths of a tree, and carry something."""
     system = System.make(

@@ -1,9 +1,11 @@
 """What a configuration comes to, in words and numbers: `lethe check`."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from lethe.spec.config import System
 from lethe.spec.ports import STATUS_BITS, cause_bits
+from lethe.spec.services import SERVICES
 
 
 def summary(system: System) -> Iterator[str]:
@@ -14,7 +16,7 @@ def summary(system: System) -> Iterator[str]:
         ("wire", _wire(system)),
         ("time-outs", _timers(system)),
         ("tables", _tables(system)),
-        ("services", (f"{service.name}: {service.size(system)}" for service in system.services)),
+        ("services", _services(system)),
         ("memory", _memory(system)),
         ("promises", _promises(system)),
         ("faults", _faults(system)),
@@ -137,6 +139,18 @@ def _tables(system: System) -> Iterator[str]:
         f"{ni.slots:,} send slots; {ni.sets * ni.ways:,} receive entries ({ni.sets:,} sets of {ni.ways}); "
         f"{system.rungs} rungs of {system.timer_depth:,} tokens in each of two ladders"
     )
+
+
+def _services(system: System) -> Iterator[str]:
+    """Those that there are; and those that are left out although the configuration says more of them."""
+    for service in system.services:
+        yield f"{service.name}: {service.size(system)}"
+    for name in (service.name for service in SERVICES if service not in system.services):
+        section = getattr(system, name)
+        switch, *others = fields(section)
+        said = [f"{name}.{other.name}" for other in others if getattr(section, other.name) != other.default]
+        if said:
+            yield f"no {name}: {name}.{switch.name} is 0, so {', '.join(said)} has no effect"
 
 
 def _memory(system: System) -> Iterator[str]:

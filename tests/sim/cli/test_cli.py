@@ -106,6 +106,20 @@ def test_check_says_what_a_loop_holds(lethe, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[relay]\nradix = 3\n", "no relay: relay.slots is 0, so relay.radix has no effect"),
+        ("[flow]\ncells = 8\npaths = 1\n", "no flow: flow.ports is 0, so flow.cells has no effect"),
+    ],
+)
+def test_check_says_that_a_service_is_left_out(lethe, tmp_path, text, told):
+    (tmp_path / "my.toml").write_text(text)
+    assert f"services   {told}\n" in lethe("check", "my.toml").out
+    (tmp_path / "my.toml").write_text("[relay]\nradix = 2\n")
+    assert "relay" not in lethe("check", "my.toml").out
+
+
+@pytest.mark.parametrize(
     ("section", "keys"),
     [
         ("router", ["queue = 2"]),
