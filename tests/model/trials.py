@@ -55,7 +55,7 @@ class Model:
     ----------
     name : what is modelled
     page : where its tables are
-    quick, full : name → (setting, states, moves) of the systems that are always searched, and of the large ones
+    quick, full : name → (setting, states, moves) of the systems that `scripts/model` searches, and of the large ones
     trials : a rule taken away in each
     shown : whether the page shows a trial's counter-example
     system : of a setting
@@ -78,8 +78,10 @@ class Model:
     def systems(self) -> str:
         """Every system that is searched, with its states."""
         lines = ["| system | states | moves | searched |", "| --- | ---: | ---: | --- |"]
-        for when, settings in (("always", self.quick), ("with `--full`", self.full)):
-            lines += [f"| {name} | {states:,} | {moves:,} | {when} |" for name, (_, states, moves) in settings.items()]
+        few = self.few()
+        for name, (_, states, moves) in (self.quick | self.full).items():
+            when = "always" if name in few else "with `--full`"
+            lines.append(f"| {name} | {states:,} | {moves:,} | {when} |")
         return "\n".join(lines) + "\n"
 
     def rules(self) -> str:
