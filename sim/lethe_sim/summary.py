@@ -142,7 +142,7 @@ def _tables(system: System) -> Iterator[str]:
 
 
 def _services(system: System) -> Iterator[str]:
-    """Those that there are; and those that are left out although the configuration says more of them."""
+    """A line for each service, and for each that is left out although the file sets other keys of it."""
     for service in system.services:
         yield f"{service.name}: {service.size(system)}"
     for name in (service.name for service in SERVICES if service not in system.services):
@@ -150,7 +150,8 @@ def _services(system: System) -> Iterator[str]:
         switch, *others = fields(section)
         said = [f"{name}.{other.name}" for other in others if getattr(section, other.name) != other.default]
         if said:
-            yield f"no {name}: {name}.{switch.name} is 0, so {', '.join(said)} has no effect"
+            have = "has" if len(said) == 1 else "have"
+            yield f"no {name}: {name}.{switch.name} is 0, so {', '.join(said)} {have} no effect"
 
 
 def _memory(system: System) -> Iterator[str]:

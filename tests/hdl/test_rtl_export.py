@@ -66,7 +66,7 @@ def exported(block: str) -> str:
 BLOCKS = (
     "ni", "bare ni", "other ni", "stacked ni", "bare stacked ni", "router", "bare router", "system", "ports", "fabric"
 )  # fmt: skip
-#: What shows nothing more has its services, too.
+#: The bare stacked NI has every name of the services.
 QUICK = [block for block in BLOCKS if block != "stacked ni"]
 
 

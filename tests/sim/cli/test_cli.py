@@ -110,6 +110,7 @@ def test_check_says_what_a_loop_holds(lethe, tmp_path):
     [
         ("[relay]\nradix = 3\n", "no relay: relay.slots is 0, so relay.radix has no effect"),
         ("[flow]\ncells = 8\npaths = 1\n", "no flow: flow.ports is 0, so flow.cells has no effect"),
+        ("[relay]\nradix = 3\ncrc = true\n", "no relay: relay.slots is 0, so relay.radix, relay.crc have no effect"),
     ],
 )
 def test_check_says_that_a_service_is_left_out(lethe, tmp_path, text, told):
