@@ -133,6 +133,13 @@ def test_drawn_systems(seed):
     agrees(beside.hostile_run(system, seed % system.nodes, seed, 1000))
 
 
+def test_a_block_lives_when_its_system_says_that_it_dies():
+    system = small(
+        faults={"deaths": [{"node": 0, "start": 100}]}, timers={"ack_limit": 60}, workload={"retry_limit": 2}
+    )
+    agrees(beside.hostile_run(system, 0, 1, 400))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["ni16", "ni32", "ni64", "ni128", "ni options", "hostile"])
 def test_blocks_at_length(name):

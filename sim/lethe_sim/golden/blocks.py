@@ -345,7 +345,7 @@ def _drive(plant, words):
 
 
 class Ni(NiView):
-    """The NI of node ``node``, driven by stimulus words and a link (section 4)."""
+    """The NI of node ``node``, driven by stimulus words and a link (section 4), whatever the schedule of its system."""
 
     def __init__(self, system: System, node: int):
         self.k, self._cycle, self._words = parameters(system, EXTERNAL), 0, system.layout.ni_words
@@ -353,6 +353,7 @@ class Ni(NiView):
         self.plant = machine.fresh(self.k, ni.reshape(-1), data.reshape(-1), events=np.zeros(16 * COLUMNS, np.uint64))
         super().__init__(self.k, Registers(self.plant.ni), self.plant.data)
         self.port = HostPort(self.plant.ni, int(self.k.at_port))
+        self.ni.dead_from = NEVER
         interface.reset(self.k, self.ni, 0)
         words = np.zeros(1, np.uint64)
         self._drive = bound(_drive, self.plant, words)
