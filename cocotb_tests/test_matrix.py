@@ -150,16 +150,18 @@ def test_systems_with_flow_carry_hundreds(number):
 
 @pytest.mark.parametrize(("path_bits", "paths", "queue"), but([(2, 4, 1)], [(2, 4, 1), (3, 2, 0), (1, 2, 2)]))
 def test_system_with_flow_on_paths(path_bits, paths, queue):
-    """Streams that are spread over the paths of a tree, and carry something."""
+    """Streams that are spread over the paths of a tree, and carry something.  PINGs of the watch and VOIDs end in
+    vain, too, while peers accept messages.
+    """
     system = System.make(
         topology={"kind": "tree", "arity": 2, "levels": 2},
         wire={"path_bits": path_bits, "mtu": 24},
         router={"queue": queue},
         ni=OF_NI | {"linger": -1, "slots": 8},
         timers={"path_after": 2},
-        faults={"loss": 0.02},
-        flow={"ports": 4, "paths": paths},
-        workload={"load": 0.2, "count": 0, "max_length": 16},
+        faults={"loss": 0.1},
+        flow={"ports": 4, "paths": paths, "watch": 256, "tries": 1},
+        workload={"load": 0.2, "count": 0, "max_length": 16, "retry_limit": 1},
     )
     again = (
         f"pytest cocotb_tests/test_matrix.py -k 'test_system_with_flow_on_paths[{path_bits}-{paths}-{queue}]' --full"
@@ -168,7 +170,7 @@ def test_system_with_flow_on_paths(path_bits, paths, queue):
     assert result.equal, result.report
     golden = Golden(system)
     golden.run(FLOW_CYCLES)
-    assert golden.sums["received"].sum() > 300
+    assert golden.sums["received"].sum() > 200
 
 
 @pytest.mark.parametrize("number", but([1], range(7)))

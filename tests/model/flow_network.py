@@ -42,6 +42,8 @@ QUEUED, SENT, TAKEN, DROPPED, OUTLIVED = "queued", "sent", "taken", "dropped", "
 LATE, SPENT = "late", "spent"
 LIVE = frozenset((QUEUED, SENT, TAKEN, DROPPED, OUTLIVED))
 FROM_A = frozenset(("DATA", "VOID", "PING"))
+# How a PING or VOID ended: B has accepted something since it was asked.
+HEARD = "heard meanwhile"
 
 
 class Datagram(NamedTuple):
@@ -402,6 +404,8 @@ class Flow:
         elif kind != "DATA" and (self.setting.retries or b.dead):
             move = Move(node, "END", kind, datagram.body, "UNKNOWN RETRY_LIMIT", 0 if b.dead else FREELY)
             self._otherwise(move, a, b, datagrams, datagram)
+            if from_a and a.phase == UP and not b.dead and self.keeps("F27 heard"):
+                self._otherwise(move._replace(detail=f"{move.detail}, {HEARD}"), a, b, datagrams, datagram)
 
     def _accepted(self, a: Sender, b: Receiver, datagrams: tuple[Datagram, ...], datagram: Datagram) -> None:
         kind = datagram.kind
@@ -439,7 +443,7 @@ class Flow:
                 a = stream.left(a)
         elif kind == "VOID":
             if a.phase == UP and datagram.opening == a.opening:
-                if self.keeps("F27 VOID") or "RESTARTED" in move.detail:
+                if (self.keeps("F27 VOID") and HEARD not in move.detail) or "RESTARTED" in move.detail:
                     a = stream.left(a)
                 else:
                     for number in datagram.body:
@@ -447,7 +451,7 @@ class Flow:
         elif kind == "PING":
             present = datagram.opening == (a.boot, a.round)
             restarted = "RESTARTED" in move.detail
-            silent = a.phase == UP and self.keeps("F27 PING")
+            silent = a.phase == UP and self.keeps("F27 PING") and HEARD not in move.detail
             if present and (silent or (a.phase in (CONNECTING, UP) and restarted)):
                 a = stream.left(a)
         elif b.open and datagram.opening == b.opening and self.keeps(f"F28 {kind}"):

@@ -528,7 +528,8 @@ class Jobs(wiring.Component):
             # What the peer becomes, what is learnt of it; its source likewise; and what is kept of both.
             "comes_up": 1, "connects": 1, "leaves": 1, "errs": 1, "wanted_word": 3, "wanted_some": 1, "map_writes": 1,
             "learns": 1,
-            "unblocks": 1, "kept_writes": 1, "hears": 1, "unhears": 1, "pongs": 1, "unpongs": 1, "ages": 1, "unages": 1,
+            "unblocks": 1, "kept_writes": 1, "hears": 1, "unhears": 1, "asks": 1, "unasks": 1, "pongs": 1,
+            "unpongs": 1, "ages": 1, "unages": 1,
             "opens": 1, "mutes": 1, "closes": 1, "wears": 1, "source_knows": 1, "life_writes": 1, "lives_more": 1,
             "lives_less": 1, "notices": 1,
             # Members of this block.
@@ -604,15 +605,19 @@ class Jobs(wiring.Component):
                 self._plan(m, voids=1, if_within=1, leaves=restarted)
                 self._mark(m, Code.VOID)
         with m.Elif(first):
+            heard = self.peer_out.heard
             self._plan(m, lives_less=watched)
+            with m.If(watched):
+                self._keeps(m, hears=accepted, unasks=is_ping & ~self._probed)
             with m.If(accepted):
                 self._plan(m, finishes=is_void, tells_credit=is_window & carried)
-                with m.If(watched):
-                    self._keeps(m, hears=1)
             with m.Elif(~self._cancelled):
-                self._plan(m, leaves=watched & self._is_up, mutes=(is_map | is_window) & self._is_open)
+                self._plan(
+                    m, leaves=watched & self._is_up & (restarted | ~heard), mutes=(is_map | is_window) & self._is_open
+                )
             with m.If(~self._probed):
-                self._mark(m, self._code, Mux(~accepted & (is_map | is_window), Operation.REPEAT, Operation.ARRIVED))
+                repeats = ~accepted & (is_map | is_window | (is_void & heard))
+                self._mark(m, self._code, Mux(repeats, Operation.REPEAT, Operation.ARRIVED))
             with m.Elif(is_ping):
                 # A peer that is DOWN has sent no PONG.
                 comes_up = self.peer_out.pong & self._connecting
@@ -691,10 +696,10 @@ class Jobs(wiring.Component):
                     self._keeps(m, unpongs=1)
             with m.If(watches):
                 self._plan(
-                    m, unblocks=1, ticks=self._is_up & ~out.heard, surely=self.peer_lives | out.blocked,
+                    m, unblocks=1, ticks=self._is_up & ~out.heard & ~out.asked, surely=self.peer_lives | out.blocked,
                     wears=self._mute & ~self._aged,
                 )  # fmt: skip
-                self._keeps(m, unhears=1)
+                self._keeps(m, unhears=~out.asked)
                 with m.If(self._mute & self._aged & ~self._has_task):
                     self._plan(m, closes=1, aims_close=1)
             with m.If(resets):
@@ -728,6 +733,8 @@ class Jobs(wiring.Component):
             lives_more=(codes[Code.VOID] & self._is_up & self._some_void) | (codes[Code.PING] & self._is_up),
             if_ahead=codes[Code.WINDOW] & is_open,
         )  # fmt: skip
+        with m.If(codes[Code.PING] & self._is_up):
+            self._keeps(m, asks=1)
 
     def _probe(self, m):
         out = self.peer_out
@@ -957,6 +964,7 @@ class Jobs(wiring.Component):
             self.kept_word.pong.eq((out.pong & ~planned["unpongs"]) | planned["pongs"]),
             self.kept_word.age.eq(((out.age & ~planned["unages"]) | planned["ages"]) & ~leaves),
             self.kept_word.heard.eq((out.heard & ~planned["unhears"]) | planned["hears"] | comes_up),
+            self.kept_word.asked.eq((out.asked & ~planned["unasks"]) | planned["asks"]),
             self.source_writes.eq(opens | mutes | closes | wears),
             self.source_word.state.eq(Cat(opens, mutes | wears)),
             self.source_word.age.eq(Mux(mutes, 0, in_.age + wears)),

@@ -222,7 +222,7 @@ class Layouts:
     @cached_property
     def kept(self) -> data.StructLayout:
         """What a peer is to its sender, and only jobs change."""
-        return data.StructLayout({"round": 8, "pong": 1, "age": 1, "heard": 1})
+        return data.StructLayout({"round": 8, "pong": 1, "age": 1, "heard": 1, "asked": 1})
 
     @cached_property
     def sought(self) -> data.StructLayout:

@@ -279,7 +279,24 @@ def test_control_that_ended_otherwise(code, operation, leaves, mutes):
     if mutes:
         assert found["in_word"]["state"] == In.MUTE
     found = controlled(code, Status.UNKNOWN, Cause.CANCELLED, peer_in=OPEN).seen[FIRST]
-    assert found["notice"][:2] == (operation, code) and not found["out_writes"] and not found["in_writes"]
+    assert found["notice"][:2] == (operation, code) and not found["state_writes"] and not found["in_writes"]
+
+
+@pytest.mark.parametrize("code", [Code.PING, Code.VOID])
+def test_a_peer_that_has_accepted_something_meanwhile_stays(code):
+    """A VOID is told again; a peer that has restarted leaves in any case."""
+    again = Operation.REPEAT if code == Code.VOID else Operation.ARRIVED
+    out = UP | {"heard": 1, "asked": 1}
+    found = controlled(code, Status.UNKNOWN, Cause.RETRY_LIMIT, peer_out=out).seen[FIRST]
+    assert found["notice"][:2] == (again, code) and not found["state_writes"]
+    assert found["out_word"]["heard"] and found["out_word"]["asked"] == (code == Code.VOID)
+    found = controlled(code, Status.REJECTED, Cause.RESTARTED, peer_out=out).seen[FIRST]
+    assert found["out_word"]["state"] == Out.LEAVING
+
+
+def test_a_ping_of_the_probe_is_none_of_the_watch():
+    found = controlled(Code.PING, Status.UNKNOWN, Cause.CANCELLED, probe=1, peer_out=UP | {"asked": 1}).seen[FIRST]
+    assert found["out_word"]["asked"]
 
 
 @pytest.mark.parametrize(
@@ -537,6 +554,7 @@ def test_send(code, state, sends, otherwise):
     if sends is not None:
         assert bench.seen[FIRST + 1]["told_word"] == sends
     assert bool(found["lives_more"]) == (sends is not None and code in (Code.VOID, Code.PING))
+    assert bool(found["out_word"]["asked"]) == (sends is not None and code == Code.PING)
 
 
 def test_cancels_of_a_peer_that_leaves():
@@ -559,7 +577,7 @@ def walk(state: dict, *, ages: bool = False, cycles: int = 90, dirty: bool = Fal
     ("out", "lives", "marks"),
     [
         (UP, 1, True), (UP | {"blocked": 1}, 0, True), (UP, 0, False), (UP | {"heard": 1}, 1, False),
-        (CONNECTING, 1, False),
+        (CONNECTING, 1, False), (UP | {"asked": 1}, 1, False),
     ],
 )  # fmt: skip
 def test_a_watch(out, lives, marks):
@@ -569,6 +587,11 @@ def test_a_watch(out, lives, marks):
     found = bench.seen[11]
     assert found["out_writes"] and not found["out_word"]["heard"] and not found["out_word"]["blocked"]
     assert not bench.seen[5]["out_writes"]
+
+
+def test_what_is_heard_while_a_ping_is_under_way_counts_until_it_ends():
+    found = walk({"peer_out": UP | {"heard": 1, "asked": 1, "blocked": 1}}).seen[11]
+    assert found["out_word"]["heard"] and found["out_word"]["asked"] and not found["out_word"]["blocked"]
 
 
 def test_a_watch_finds_what_an_attempt_has_changed_in_the_cycle_before():

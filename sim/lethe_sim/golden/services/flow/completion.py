@@ -80,13 +80,16 @@ def end_message(s, flow, row, accepted):
 def end_word(s, flow, row, accepted):
     """A control word has ended: what it told is told, or is to be told again."""
     code, node = row.code, row.destination
-    asks, up = code in (Code.PING, Code.VOID), peer_at(flow, node).out == Out.UP
+    peer = peer_at(flow, node)
+    asks, up = code in (Code.PING, Code.VOID), peer.out == Out.UP
     if asks:
         count_live(flow, node, -1)
     if row.probe:
         probe.end(s, flow, code, node, accepted, flow.ended_cause)
     else:
         control.ended(flow, s.cycle, code, node, row.index, accepted)
+        if code == Code.PING:
+            peer.asked = 0
     if accepted:
         if code == Code.VOID:
             stream = out_at(flow, node, row.index)
@@ -96,11 +99,12 @@ def end_word(s, flow, row, accepted):
         elif code == Code.WINDOW:
             tell(flow, row, row.index)
         if asks:
-            peer_at(flow, node).heard = 1
+            peer.heard = 1
     elif flow.ended_cause != Cause.CANCELLED:
         if asks and up:
-            peers.leave(s, flow, node)
-        elif code in (Code.MAP, Code.WINDOW) and peer_at(flow, node).source == In.OPEN:
-            peer_at(flow, node).source_age = 0
+            if flow.ended_cause == Cause.RESTARTED or not peer.heard:
+                peers.leave(s, flow, node)
+        elif code in (Code.MAP, Code.WINDOW) and peer.source == In.OPEN:
+            peer.source_age = 0
             peers.become_source(flow, node, In.MUTE)
     weigh(flow, node)

@@ -79,7 +79,8 @@ def ended(flow, cycle, code, node, index, accepted):
     """What told a notice has ended."""
     number = notice_of(flow, code, node, index)
     again = states(flow)[number] == Notice.AGAIN
-    if again or (not accepted and code in (Code.MAP, Code.WINDOW)):
+    repeats = code in (Code.MAP, Code.WINDOW) or (code == Code.VOID and peer_at(flow, node).heard)
+    if again or (not accepted and repeats):
         enqueue(flow, cycle, number)
     else:
         states(flow)[number] = Notice.CLEAN
@@ -141,6 +142,7 @@ def tell_notice(s, flow, number):
             state = Notice.CLEAN
     elif peer.out == Out.UP:
         send_ping(s, flow, node)
+        peer.asked = 1
     else:
         state = Notice.CLEAN
     states(flow)[number] = state

@@ -125,6 +125,7 @@ class Peer(Record):
     paths: int  # a mask
     age: int
     heard: int
+    asked: int  # by a PING that is under way
     live: int
     map: int
     source: int  # `In`

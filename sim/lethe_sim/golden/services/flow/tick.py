@@ -120,10 +120,10 @@ def age(s, flow, node):
 def watch(s, flow, node):
     """A peer that accepts nothing is asked; a source that stays mute is closed.  Returns whether it is asked."""
     peer = peer_at(flow, node)
-    asks = peer.out == Out.UP and peer.heard == 0 and (peer.live > 0 or peer.blocked)
+    asks = peer.out == Out.UP and not peer.asked and peer.heard == 0 and (peer.live > 0 or peer.blocked)
     if asks:
         control.mark(flow, s.cycle, Code.PING, node, 0)
-    peer.heard = peer.blocked = 0
+    watch_on(peer)
     if peer.source == In.MUTE:
         if peer.source_age < _CLOSES:
             peer.source_age += 1
@@ -131,6 +131,14 @@ def watch(s, flow, node):
             tasks.begin_close(flow, node)
     weigh(flow, node)
     return asks
+
+
+@jit
+def watch_on(peer):
+    """What is heard from now on counts; while a PING is under way, also what was heard before."""
+    peer.blocked = 0
+    if not peer.asked:
+        peer.heard = 0
 
 
 @jit
@@ -211,8 +219,7 @@ def skip(flow, cycle):
 def pass_by(flow):
     """A job that finds nothing, but that a peer was heard."""
     if flow.walk & Walk.WATCHES:
-        peer = peer_at(flow, node_of(flow, flow.walk_node))
-        peer.heard = peer.blocked = 0
+        watch_on(peer_at(flow, node_of(flow, flow.walk_node)))
     send.pass_by(flow, flow.job_at)
     flow.walk_node += 1
     flow.job, flow.free_from, flow.acted_at = Job.NONE, flow.job_at + 1, flow.job_at

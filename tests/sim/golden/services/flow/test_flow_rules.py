@@ -2,8 +2,11 @@
 
 import pytest
 
-from lethe.spec.events import Cause, Event, Status
+from lethe.spec.config import System
+from lethe.spec.events import Cause, Event, FlowCounter, Status
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.services.flow import In, Out
+from lethe_sim.golden.model import Golden
 from lethe_sim.golden.services.flow import completion
 from lethe_sim.golden.services.flow.state import InStream, OutStream, Peer, Port
 from tests.helpers.flow_bench import (
@@ -163,6 +166,35 @@ def test_a_peer_that_may_hold_messages_is_sought_again():
     left = next(event.cycle for event in events if event.event == Event.FLOW_PEER and event.detail == Out.CONNECTING)
     pings = [event for event in events if event.event == Event.FLOW_TOLD and event.cycle > left]
     assert [event.detail for event in pings] == [1] * 7
+
+
+def test_a_peer_that_accepts_something_while_it_is_asked_stays():
+    """A peer is away, and a PING of the watch ends in vain.  It leaves only if nothing was heard since that."""
+    bench = FlowBench(faults={"absences": [{"node": 1, "start": 900, "end": 90_000}]}, flow={"watch": 300, "tries": 2})
+    bench.send(0, 1, 4, tag=1)
+    bench.steps(899)
+    bench.send(0, 1, 4, tag=2)
+    peer, asked, before = Peer(bench.flow(), int(bench.flow().at_peers), 1), 0, 0
+    while bench.golden.cycle < 30_000 and peer.out == Out.UP:
+        bench.step()
+        if peer.asked and not before:
+            asked += 1
+            peer.heard = asked < 3  # as by an Ack that comes now
+        before = int(peer.asked)
+    assert asked == 3 and peer.out == Out.LEAVING and not peer.asked
+
+
+def test_in_a_saturated_network_no_peer_is_taken_for_gone():
+    """Messages of many flits are repeated often, and so are PINGs; but all of its peers accept something of a node."""
+    system = System.make(
+        topology={"kind": "tree", "levels": 2, "arity": 4}, flow={"ports": 16}, ni=OF_NI | {"slots": 16},
+        wire={"mtu": 264, "generation_bits": 16},
+        workload={"load": 1.0, "min_length": 256, "max_length": 256, "count": 0},
+    )  # fmt: skip
+    golden = Golden(system)
+    golden.run(100_000)
+    changes = golden.service_counters["flow"][:, FlowCounter.PEER_CHANGES]
+    assert changes.tolist() == [2 * (system.nodes - 1)] * system.nodes  # each is CONNECTING, then UP
 
 
 def test_the_receiver_is_asked_for_a_limit_once():
