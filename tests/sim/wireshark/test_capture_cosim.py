@@ -30,4 +30,4 @@ def test_a_capture_that_cannot_be_written_does_not_end_the_lockstep(tmp_path, mo
     assert cli.main(command) == cli.ENVIRONMENT
     told = capsys.readouterr()
     assert told.out.startswith("equal: ") and "messages on" not in told.out
-    assert told.err == "lethe: /dev/full: cannot be written: No space left on device\n"
+    assert told.err == "lethe: /dev/full: cannot be written: No space left on device; name another\n"

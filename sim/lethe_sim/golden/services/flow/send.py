@@ -85,7 +85,8 @@ def pass_by(flow, cycle):
 def catch_up(flow, cycle):
     """Bring attempts that are in vain to the start of ``cycle``."""
     if flow.vain:
-        again = max(flow.again_at, flow.stepped + 1)
+        acted = max(flow.acted_at, flow.credited_at)  # in the last step, perhaps: no attempt is made in the next cycle
+        again = max(flow.again_at, flow.stepped + 1, acted + 2)
         if again < cycle:
             again += cycle - again + _AGAIN - 1 & -_AGAIN
         flow.again_at = again
