@@ -569,7 +569,7 @@ def _with_flow(topology: dict, length: int, load: float) -> System:
 
 
 def _goodput(system: System, after: int = FILLED, counted: int = COUNTED) -> float:
-    """Flits of the user's bytes that arrive, per node and cycle, in so many cycles after others."""
+    """Flits of the user's bytes that arrive, per node and cycle, in ``counted`` cycles after the first ``after``."""
     golden = Golden(system)
     golden.run(after)
     before = golden.sums["received"].sum()

@@ -134,6 +134,7 @@ def test_drawn_systems(seed):
 
 
 def test_a_block_lives_when_its_system_says_that_it_dies():
+    """Nothing of the schedule happens to a block: its bench says when it is reset."""
     system = small(
         faults={"deaths": [{"node": 0, "start": 100}]}, timers={"ack_limit": 60}, workload={"retry_limit": 2}
     )

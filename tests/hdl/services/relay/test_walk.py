@@ -64,7 +64,7 @@ def rest(relay) -> int:
 
 
 def test_a_route_that_is_written_at_the_end_of_a_walk():
-    """A walk for all would ask node 1."""
+    """The word belongs to the walk that ends: the next one is not for all, which would send node 1 a PULL."""
     system = hostile_relay()._system.replace(
         topology={"kind": "wire", "nodes": 0}, ni={"slots": 4}, faults={"loss": 0.0, "resets": ()},
         relay={"records": 64, "cells": 2},

@@ -169,7 +169,7 @@ def test_a_peer_that_may_hold_messages_is_sought_again():
 
 
 def test_a_peer_that_accepts_something_while_it_is_asked_stays():
-    """A peer is away, and a PING of the watch ends in vain.  It leaves only if nothing was heard since that."""
+    """A peer is away, and PINGs of the watch end in vain.  It leaves with the first during which nothing was heard."""
     bench = FlowBench(faults={"absences": [{"node": 1, "start": 900, "end": 90_000}]}, flow={"watch": 300, "tries": 2})
     bench.send(0, 1, 4, tag=1)
     bench.steps(899)
@@ -185,7 +185,7 @@ def test_a_peer_that_accepts_something_while_it_is_asked_stays():
 
 
 def test_in_a_saturated_network_no_peer_is_taken_for_gone():
-    """Messages of many flits are repeated often, and so are PINGs; but all of its peers accept something of a node."""
+    """Long messages and PINGs meet congestion, and are repeated often; but every peer accepts something of a node."""
     system = System.make(
         topology={"kind": "tree", "levels": 2, "arity": 4}, flow={"ports": 16}, ni=OF_NI | {"slots": 16},
         wire={"mtu": 264, "generation_bits": 16},
