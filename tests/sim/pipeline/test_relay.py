@@ -2,6 +2,7 @@
 
 import pytest
 
+from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.services.relay import Type
 from lethe_sim.golden.model import Golden
@@ -114,8 +115,8 @@ def relay_sends_again(later: int):
     return double
 
 
-def relay_answers(later: int):
-    """A relay is asked for a message some cycles after its last hop with it, and sends it."""
+def relay_answers(later: int, waits: int):
+    """A relay is asked for a message some cycles after its last hop with it, and sends it when that has waited."""
 
     def add(rows):
         first = system_of("plain").layout.service_unit(0, 0)
@@ -124,7 +125,7 @@ def relay_answers(later: int):
         hop = max((row for row in rows if row["event"] == _HOP and message.items() <= row.items()), key=_cycle)
         heard = next(row for row in rows if row["event"] == Event.RELAY_HEARD)
         rows.append(heard | message | {"cycle": hop["cycle"] + later, "detail": Type.REQUESTED << 3})
-        rows.append(hop | {"cycle": hop["cycle"] + later + 20, "detail": 1})
+        rows.append(hop | {"cycle": hop["cycle"] + later + waits, "detail": 1})
 
     return add
 
@@ -159,12 +160,35 @@ def test_what_is_altered_is_found(traces, tmp_path, change, name):
     assert name in {finding.name for finding in result.findings}, result.text()
 
 
-@pytest.mark.parametrize(("later", "names"), [(4000, set()), (28_000, {"kept"})], ids=["in time", "too late"])
-def test_data_are_not_held_for_ever(traces, tmp_path, later, names):
+@pytest.mark.parametrize(
+    ("later", "waits", "names"), [(4000, 20, set()), (4000, 24_000, set()), (14_000, 20, {"kept"})],
+    ids=["in time", "asked in time", "too late"],
+)  # fmt: skip
+def test_data_are_not_held_for_ever(traces, tmp_path, later, waits, names):
     path = tmp_path / "altered.parquet"
-    tamper(path, traces("plain"), relay_answers(later), counters={}, cycles=60_000, drained=False)
+    tamper(path, traces("plain"), relay_answers(later, waits), counters={}, cycles=60_000, drained=False)
     result = audit_trace(path)
     assert {finding.name for finding in result.findings} == names, result.text()
+
+
+@pytest.mark.parametrize("radix", [1, 2])
+def test_data_are_let_go_while_the_queue_of_control_is_full(tmp_path, radix):
+    """At a loss of 0.3 relays drop control for most of the time, and look for what is old all the same."""
+    system = System.make(
+        topology={"kind": "tree"}, wire={"mtu": 64}, faults={"loss": 0.3},
+        ni={"control_classes": 2, "control_slots": 4},
+        relay={"slots": 16, "radix": radix, "cache_cycles": 4096, "watch_cycles": 8192, "entry_cycles": 16384},
+        workload={"mode": "relay", "count": 30, "load": 0.3}, run={"cycles": 200_000},
+    )  # fmt: skip
+    golden, path = Golden(system, record=True), tmp_path / "full.parquet"
+    golden.run(system.run.cycles)
+    with TraceWriter(path, system) as writer:
+        writer.append(golden.take_events())
+        writer.finish(cycles=golden.cycle, drained=golden.drained)
+    result = audit_trace(path)
+    ((_, numbers),) = result.services
+    assert {number.name: number.value for number in numbers}["control dropped"] > 1000, numbers
+    assert not result.findings, result.text()
 
 
 @pytest.mark.parametrize("how", ["good", "bad"])

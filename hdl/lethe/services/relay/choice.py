@@ -69,7 +69,7 @@ def add_choice(u: "JobUnit") -> None:
         RelayJob.FEED: u.free_cells.some & u.hungry.o.valid & u.room,
         RelayJob.CANCEL: u.cancel_walk & ~u.cancelling,
         RelayJob.OWED: u.owes_some & (u.free_buffers.some | u.held.some) & u.room,
-        RelayJob.LOOK: u.look_wanted & u.room,
+        RelayJob.LOOK: u.look_wanted,
         RelayJob.WALK: u.walking & u.room & ~above.tree.valid,  # if the row is used
         RelayJob.TREE: above.tree.valid,
     }  # fmt: skip

@@ -50,12 +50,10 @@ _TYPE = 3
 def _lag(system: System) -> int:
     """Cycles beyond `relay.cache_cycles` until data that are not asked for are gone.
 
-    Each look frees one buffer, but none begins while the queue of control is more than half full.  The other half may
-    be for nodes that do not answer: each control slot of the NI then gets one away in `relay.hop_cycles`.
+    A look comes about every 64 cycles.  Each ends one record or frees one buffer.
     """
     relay = system.relay
-    blocked = relay.hop_cycles * -(-relay.control // (2 * system.ni.control_slots))
-    return STAMP_CYCLES + 32 * (relay.buffers + 2) + 8 * system.format.max_flits + blocked
+    return STAMP_CYCLES * (relay.buffers + relay.records + 2) + 8 * system.format.max_flits
 
 
 class _Relay:
@@ -328,13 +326,16 @@ def replayed(run: Run, rows: Columns) -> Iterator[pa.Table]:
     own = rows["sender"][out] == node[out]
     wrong = number >= due + np.where(own, rows["acked"][out], 0)
 
-    # A relay that sends more often than the data came to it has held them since its last hop with them.
+    # A relay held the data since its last hop with them until somebody asked first (then they may wait long for their
+    # turn), if all that came have gone on: hops before are of data that came, but for one for each time it was asked.
     asked, came = np.flatnonzero(rows["kind"] == _ASKED), np.flatnonzero(rows["kind"] == _CAUSE)
-    ask = _before(message, cycle, asked, out)
-    held = number >= since(message[came], cycle[came], message[out], cycle[out])
     last = np.append(0, cycle[out][:-1])[: len(out)]
     until = last + run.system.relay.cache_cycles + _lag(run.system)
-    kept = held & ~own & (ask != NULL) & (cycle[np.append(asked, 0)[ask]] > until)
+    before, in_time, in_all = (
+        since(message[asked], cycle[asked], message[out], end) for end in (last, until, cycle[out])
+    )
+    held = number - before >= since(message[came], cycle[came], message[out], cycle[out])
+    kept = held & ~own & (in_time == before) & (in_all > before)
     for name, which, note in (
         ("kept", kept, "was held longer than relay.cache_cycles"), ("unasked", wrong, "was sent on, and nobody asked")
     ):  # fmt: skip

@@ -4,7 +4,7 @@ from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.lib import queue
 from lethe_sim.golden.state import NEVER
 
-from . import data, hear, transfer, walk, work
+from . import data, hear, tell, transfer, walk, work
 from .state import Beats, HostIn, Moving, Phase, RelayJob, now
 
 #: Cycles from its beginning until a job acts, short and long; between steps; of a search, beside one for each cell.
@@ -18,18 +18,12 @@ def is_long(job):
 
 
 @jit
-def has_room(s, relay):
-    """Whether the queue of control has room beside that for answers."""
-    return queue.memory_level(relay.telling[0], s.cycle) <= relay.control_depth >> 1
-
-
-@jit
 def ready(s, relay):
     """The jobs that have something to do, a bit each."""
     found, tree = 0, s.above.drives.tree_valid
     if tree:
         found |= 1 << RelayJob.TREE
-    elif relay.walking and walk.used(relay) and has_room(s, relay):
+    elif relay.walking and walk.used(relay) and tell.has_room(s, relay):
         found |= 1 << RelayJob.WALK
     if not relay.told:
         return found
@@ -45,13 +39,13 @@ def ready(s, relay):
         found |= 1 << RelayJob.HOST
     if relay.host == HostIn.STORED:
         found |= 1 << RelayJob.GIVEN
-    if queue.shows(relay.hungry[0], s.cycle) and relay.free_cells[0].level > 0 and has_room(s, relay):
+    if queue.shows(relay.hungry[0], s.cycle) and relay.free_cells[0].level > 0 and tell.has_room(s, relay):
         found |= 1 << RelayJob.FEED
     if relay.cancel_walk and not relay.cancelling:
         found |= 1 << RelayJob.CANCEL
-    if relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and has_room(s, relay):
+    if relay.owing > 0 and relay.free_buffers[0].level + relay.held > 0 and tell.has_room(s, relay):
         found |= 1 << RelayJob.OWED
-    if relay.look_wanted and has_room(s, relay):
+    if relay.look_wanted:
         found |= 1 << RelayJob.LOOK
     return found
 

@@ -116,6 +116,12 @@ def name(header):
 
 
 @jit
+def has_room(s, relay):
+    """Whether the queue of control has room beside that for answers."""
+    return queue.memory_level(relay.telling[0], s.cycle) <= relay.control_depth >> 1
+
+
+@jit
 def told(s, relay, hop):
     """The header goes to a hop; returns whether there was room for it."""
     out, event = relay.out[0], Event.RELAY_TOLD

@@ -271,9 +271,11 @@ def moves(relay, entry):
 
 @jit
 def watch(s, relay, number):
-    """The origin asks for a message that is live for long (M7)."""
+    """The origin asks for a message that is live for long, if there is room (M7)."""
     slot = slot_at(relay, number)
     if not slot.live or to_at(relay, slot.target).head != number or age(relay, s.cycle, slot.stamp) < relay.watch:
+        return
+    if not tell.has_room(s, relay):
         return
     slot.stamp = stamp(relay, s.cycle)
     out = tell.of_slot(s, relay, Type.LINK, slot)

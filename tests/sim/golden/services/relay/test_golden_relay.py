@@ -198,19 +198,24 @@ def test_hops_and_control_of_a_message():
 
 
 def test_a_walk_does_not_tell_again():
-    """M30: of what was told by LINK since the last notice and PULL, unless data of it came or its record ended."""
+    """M30: of what was told by LINK since the last notice and PULL, unless data of it came or its record ended.
+
+    What was told where no way was free has no record; REQUESTED may make one.
+    """
     faults = deaths((0, 600), (2, 600), (5, 600))
     golden = Golden(relay_system(16, faults=faults, relay={"records": 256, "spread": 100}), record=True)
     seen = finished(golden, 60_000, dead=(0, 2, 5))
     passed = {(one.node, one.cycle) for one in seen if one.event == Event.RELAY_HEARD}
+    anew = (Event.RELAY_HOP, Event.RELAY_OWED, Event.RELAY_FORGOT, Event.RELAY_EXPIRE)
     told: dict[int, set[tuple[int, int]]] = {node: set() for node in range(16)}
     walked = 0
     for one in seen:
         mine, message = told[one.node], (one.uid, one.extra)
         kind, thru = one.detail >> 3, one.detail & 4
-        if one.event == Event.RELAY_NOTICE or (one.event == Event.RELAY_HEARD and kind == Type.PULL):
+        heard = kind if one.event == Event.RELAY_HEARD else None
+        if one.event == Event.RELAY_NOTICE or heard == Type.PULL:
             mine.clear()
-        elif one.event in (Event.RELAY_HOP, Event.RELAY_OWED, Event.RELAY_FORGOT, Event.RELAY_EXPIRE):
+        elif heard == Type.REQUESTED or one.event in anew:
             mine.discard(message)
         elif one.event == Event.RELAY_TOLD and kind == Type.LINK and one.uid >> 44 != one.node and not thru:
             walks = (one.node, one.cycle) not in passed
