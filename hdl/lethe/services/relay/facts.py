@@ -42,8 +42,9 @@ def add_facts(u: "JobUnit") -> None:
     m.d.sync += [
         alive.eq(h.incarnation == u.incarnation),
         facts.live.eq(u.lives.row),
+        # Only steps change the room, and those of a look before this one do not.
         facts.watched.eq(
-            (u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(u.slot_stamp, relay.watch_cycles)
+            u.room & (u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(u.slot_stamp, relay.watch_cycles)
         ),
         facts.old.eq(u.aged(u.stamp, relay.entry_cycles)),
         facts.due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)),

@@ -135,7 +135,7 @@ def _look(u: JobUnit) -> None:
         m.d.sync += u.look_wanted.eq(0)
     with m.If(u.at(RelayJob.LOOK)):
         m.d.sync += u.look.eq(step(u.look, max(of.slots, of.records)))
-        with m.If(u.facts.watched & u.room):
+        with m.If(u.facts.watched):
             m.d.comb += [u.stamps_slot.eq(1), u.tells_down.eq(1)]
         moves = u.has_data & ~u.data_held
         old = u.status_now.valid & u.facts.old
