@@ -511,6 +511,10 @@ async def wrong_datagrams(dut):
         else:
             told.append((payload, tag, len(payload), None))
             wanted.append((tag, payload))
+    malformed = list(statuses.values()).count(JOB["rejected"])
+    if not JOB["store"]:
+        beats = [(max(1, -(-len(payload) // lanes)), max(1, -(-length // lanes))) for payload, _, length, _ in told]
+        malformed = sum(came != asked for came, asked in beats)
     for payload, tag, length, keep in told:
         await near.send(payload, 1, tag, length, keep=keep)
     got = await with_timeout(cocotb.start_soon(far.take(len(wanted))), LIMIT, "us")
@@ -521,7 +525,7 @@ async def wrong_datagrams(dut):
         assert got == [payload for _, payload in sorted(wanted, key=lambda one: Side.dport(one[0]))]
     ends = await with_timeout(cocotb.start_soon(near.complete(len(told))), LIMIT, "us")
     assert ends == sorted(statuses.items())
-    assert 0 < near.malformed < 30 and far.malformed == 0
+    assert near.malformed == malformed > 0 and far.malformed == 0
     if REGISTERS:
         assert (await near.read("INTERRUPT_PENDING"))["MALFORMED"] == 1
         assert (await far.read("INTERRUPT_PENDING"))["MALFORMED"] == 0

@@ -364,7 +364,7 @@ class StoreSpecification(wiring.Component):
     """Whatever comes, and whenever the adapter behind it takes something.
 
     A datagram whose bytes are the lowest of their beats, and are not too many, leaves as it came, with their number as
-    its length; any other as one beat with a length that the NI refuses; in their order.
+    its length; any other as one beat with a length that the NI refuses, and is told of once; in their order.
     """
 
     def __init__(self, make=StoreAndForward):
@@ -392,24 +392,39 @@ class StoreSpecification(wiring.Component):
         axis_holds(m, i, Assume)
         axis_holds(m, o)
         beats, first = [Signal(16, name=f"beat{n}") for n in range(2)], Signal.like(Cat(i.tdest, i.tuser))
-        count, place, wrong, total = Signal(4), Signal(4), Signal(), Signal(4)
-        bytes_here = i.tkeep[0] + (i.tkeep == 3)
-        m.d.comb += total.eq(count + bytes_here)
+        # Of the datagram that comes, and of the one that is looked at.
+        so_far, place, spoilt = Signal(4), Signal(4), Signal()
+        count, wrong, total, fails = Signal(4), Signal(), Signal(4), Signal()
+        # Of all: what came whole and was wrong, what was told of, and what left.
+        bad, told, refused = (Signal(4, name=name) for name in ("bad", "told", "refused"))
+        m.d.comb += [
+            total.eq(so_far + i.tkeep[0] + (i.tkeep == 3)),
+            fails.eq(
+                spoilt
+                | (i.tkeep == 2)
+                | (~i.tlast & (i.tkeep != 3))
+                | (i.tlast & (place != 0) & (i.tkeep == 0))
+                | (total > 4)
+            ),
+        ]
         with m.If(i.tvalid & i.tready):
-            m.d.sync += [place.eq(Mux(i.tlast, 0, place + (place != 8))), came.eq(came + i.tlast)]
+            m.d.sync += [
+                place.eq(Mux(i.tlast, 0, place + (place != 8))),
+                so_far.eq(Mux(i.tlast, 0, Mux(total > 4, 5, total))),
+                spoilt.eq(fails & ~i.tlast),
+                came.eq(came + i.tlast),
+                bad.eq(bad + (i.tlast & fails)),
+            ]
             with m.If(came == watched):
-                fails = (
-                    (i.tkeep == 2)
-                    | (~i.tlast & (i.tkeep != 3))
-                    | (i.tlast & (place != 0) & (i.tkeep == 0))
-                    | (total > 4)
-                )
-                m.d.sync += [wrong.eq(wrong | fails), count.eq(Mux(total > 4, 5, total))]
+                m.d.sync += [wrong.eq(fails), count.eq(total)]
                 with m.If(place == 0):
                     m.d.sync += first.eq(Cat(i.tdest, i.tuser))
                 for n, beat in enumerate(beats):
                     with m.If(place == n):
                         m.d.sync += beat.eq(i.tdata)
+        m.d.sync += told.eq(told + store.malformed)
+        with m.If(came == went):
+            m.d.comb += Assert(told == bad)
         at = Signal(3)
         fields = [name for name, _ in before.user]
         first_user = data.View(data.StructLayout(dict(before.user)), first[16:])
@@ -417,6 +432,8 @@ class StoreSpecification(wiring.Component):
             m.d.comb += Assert(went != came)  # it has come whole
             with m.If(o.tready):
                 m.d.sync += [went.eq(went + o.tlast), at.eq(Mux(o.tlast, 0, at + 1))]
+                m.d.sync += refused.eq(refused + (leaving.length == 5))
+            m.d.comb += Assert((leaving.length != 5) | (refused != told))  # of which it has told
             with m.If(went == watched):
                 m.d.comb += [
                     Assert(o.tdest == first[:16]),
@@ -543,6 +560,7 @@ WRONG = {
     "what is wrong stays in the store": (*_STORE, "Mux(fails, first, after_tail)", "after_tail"),
     "a hole is no fault": (*_STORE, "hole.eq((i.tkeep & (i.tkeep + 1)[:step]) != 0)", "hole.eq(0)"),
     "no length is too much": (*_STORE, "((count == most) & held.surplus)", "0"),
+    "what is wrong is told of with each beat": (*_STORE, "malformed.eq(refusing)", "malformed.eq(takes & fails)"),
     "an empty beat may be the last": (*_STORE, "(begun & held.empty)", "0"),
 }
 

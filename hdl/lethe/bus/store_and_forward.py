@@ -37,11 +37,13 @@ class StoreAndForward(wiring.Component):
     -------
     i : In(`signature_of` before)
     o : Out(`signature_of` after)
+    malformed : Out(1)
+        A datagram was not as it must be, or longer than the MTU; one cycle, when it has come whole.
     """
 
     def __init__(self, system: System, before: AxiStream, after: AxiStream):
         self._system, self._before, self._after = system, before, after
-        super().__init__({"i": In(signature_of(before)), "o": Out(signature_of(after))})
+        super().__init__({"i": In(signature_of(before)), "o": Out(signature_of(after)), "malformed": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -98,6 +100,7 @@ class StoreAndForward(wiring.Component):
         begun, total, full, fails = Signal(), Signal(range(mtu + 2)), Signal(), Signal()
         m.d.comb += [
             takes.eq(came & ~full & ~refusing),
+            self.malformed.eq(refusing),
             total.eq(Cat(held.bytes[:-1], count + held.bytes[-1])),
             fails.eq(wrong | held.broken | (begun & held.empty) | ((count == most) & held.surplus)),
             write.en.eq(takes | refusing),  # what is wrong is written over

@@ -314,12 +314,14 @@ class Streams(wiring.Component):
             outer, port = getattr(self, axis.name), axis.port
             if axis.to_ni:
                 m.submodules[port] = adapter = SendAdapter(self._system, told[port])
-                malformed.append(adapter.malformed)
                 if self._store:
                     m.submodules[f"{port}_store"] = store = StoreAndForward(self._system, axis, told[port])
                     wiring.connect(m, wiring.flipped(outer), store.i)
                     wiring.connect(m, store.o, adapter.axis)
+                    # It knows all of them; of what it shows instead the adapter finds only some malformed.
+                    malformed.append(store.malformed)
                 else:
+                    malformed.append(adapter.malformed)
                     wiring.connect(m, wiring.flipped(outer), adapter.axis)
             elif port == "completion":
                 m.submodules[port] = adapter = CompletionAdapter(self._system, axis)

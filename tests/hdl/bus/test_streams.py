@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 from lethe.bus.ni import StreamNi
 from lethe.bus.signature import axi_lite, axi_stream
 from lethe.bus.store_and_forward import StoreAndForward
-from lethe.bus.streams import CompletionAdapter, DeliverAdapter, SendAdapter
+from lethe.bus.streams import CompletionAdapter, DeliverAdapter, SendAdapter, Streams
 from lethe.ni.ni import Ni
 from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
@@ -235,6 +235,43 @@ def test_what_is_stored_leaves_while_the_next_comes():
     for found in cycles.values():
         assert found == list(range(found[0], found[0] + count * flits))
     assert cycles["o"][0] == flits + 2  # its last beat came in cycle flits - 1
+
+
+#: Cycles in which ``malformed`` is 1, by MTU and what each of two datagrams has in ``tkeep``, beat by beat.
+TOLD = {
+    (7, (0xFF,)): 1, (7, (0x7F,)): 0, (7, (0xFF, 0x01)): 1, (7, (0x05,)): 1, (8, (0xFF, 0x01)): 1,
+    (8, (0xFF,)): 0, (8, (0xFF, 0xFF, 0xFF)): 1, (8, (0xFF, 0x00)): 1, (40, (0xFF, 0x0F, 0xFF)): 1, (40, (0,)): 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mtu", "keeps"), TOLD)
+def test_what_is_malformed_in_the_store_is_told_once(mtu, keeps):
+    """Also where what leaves instead has no more beats than its length asks for."""
+    system = System.make(topology={"kind": "wire"}, wire={"mtu": mtu}, hosted=False)
+    streams = Streams(system, store=True)
+    axis, found = streams.s_axis_send, []
+
+    async def host(ctx):
+        ctx.set(axis.tvalid, 1)
+        for keep, last in 2 * [*((keep, 0) for keep in keeps[:-1]), (keeps[-1], 1)]:
+            ctx.set(axis.tkeep, keep)
+            ctx.set(axis.tlast, last)
+            await ctx.tick().until(axis.tready)
+        ctx.set(axis.tvalid, 0)
+
+    async def ni(ctx):
+        ctx.set(streams.send.ready, 1)
+        ctx.set(streams.send_data.ready, 1)
+        for _ in range(60):
+            _, _, told, taken, length = await ctx.tick().sample(
+                streams.malformed, streams.send.valid, streams.send.payload.length
+            )
+            found.append(told)
+            if taken:
+                assert (length == mtu + 1) == TOLD[mtu, keeps]
+
+    simulate(streams, host, ni)
+    assert sum(found) == 2 * TOLD[mtu, keeps]
 
 
 class Pair(wiring.Component):
