@@ -1,6 +1,7 @@
 """The driver: a NI by its registers and streams, whatever carries them."""
 
-from typing import NamedTuple
+import operator
+from typing import Any, NamedTuple
 
 from lethe.spec.events import Mode
 from lethe.spec.registers import IDENTITY, MAP_VERSION
@@ -24,7 +25,8 @@ class Name(NamedTuple):
 class Driver:
     """A network interface.  Call `open` first.
 
-    Every wait has a limit in cycles, and ends with a `DriverError` that says what did not happen.
+    Every wait has a limit in cycles, and ends with a `DriverError` that says what did not happen; 0 is one look.  Every
+    argument is checked before anything is done.
 
     Parameters
     ----------
@@ -33,7 +35,9 @@ class Driver:
     """
 
     def __init__(self, transport: Transport, *, patience: int = 100_000):
-        self._transport, self._patience = transport, patience
+        if not isinstance(transport, Transport):
+            raise DriverError(f"Driver: transport must be a Transport, not {type(transport).__name__}")
+        self._transport, self._patience = transport, _at_least_0("Driver: patience", patience)
         self._map, self._tag = transport.map, 0
         self.node = -1
 
@@ -57,7 +61,7 @@ class Driver:
                     "give the configuration that the NI was made from"
                 )
         self.node = (await self.read("NODE"))["NODE"]
-        await self._until("READY", True, "the NI did not become ready")
+        await self._until("READY", True, "the NI did not become ready", self._patience)
         return self
 
     # Registers.
@@ -73,6 +77,7 @@ class Driver:
     async def write(self, name: str, **fields: int) -> None:
         """Write a register, fields that are not named as 0; raises `DriverError` if that is refused."""
         register = self._register(name)
+        fields = {field: _whole(f"{name}.{field}", value) for field, value in fields.items()}
         try:
             word = register.pack(**fields)
         except (KeyError, ValueError) as error:
@@ -81,6 +86,8 @@ class Driver:
             raise DriverError(f"{name}: writing {fields} was refused; {register.about}")
 
     def _register(self, name: str):
+        if not isinstance(name, str):
+            raise DriverError(f"{name!r:.40}: the name of a register must be a string, such as 'STATUS'")
         try:
             return self._map[name]
         except KeyError:
@@ -92,6 +99,9 @@ class Driver:
 
     async def control(self, *, link_enable: bool = True, quiesce: bool = False) -> None:
         """Write the register CONTROL."""
+        for name, value in {"link_enable": link_enable, "quiesce": quiesce}.items():
+            if not isinstance(value, int) or not 0 <= value <= 1:
+                raise DriverError(f"control: {name} must be True or False, not {value!r:.40}")
         await self.write("CONTROL", LINK_ENABLE=int(link_enable), QUIESCE=int(quiesce))
 
     # Datagrams.
@@ -117,34 +127,34 @@ class Driver:
         """
         system = self._transport.system
         form = system.format
-        if tag is None:
-            tag, self._tag = self._tag, (self._tag + 1) % (1 << system.wire.tag_bits)
-        limits = {
+        if not isinstance(payload, bytes | bytearray | memoryview):
+            raise DriverError(f"send: payload must be bytes, not {type(payload).__name__}")
+        payload, limit = bytes(payload), self._limit("send", patience)
+        ends = {
             "destination": (destination, system.nodes), "length": (len(payload), form.mtu + 1),
-            "tag": (tag, 1 << system.wire.tag_bits), "cls": (cls, 1 << form.class_bits), "mode": (mode, len(Mode)),
-            "deadline": (deadline, 1 << system.ni.deadline_bits), "retry_limit": (retry_limit, 256),
-            "expect": (expect, 1 << form.incarnation_bits), "path": (path, 1 << form.path_bits),
+            "tag": (self._tag if tag is None else tag, 1 << system.wire.tag_bits), "cls": (cls, 1 << form.class_bits),
+            "mode": (mode, len(Mode)), "deadline": (deadline, 1 << system.ni.deadline_bits),
+            "retry_limit": (retry_limit, 256), "expect": (expect, 1 << form.incarnation_bits),
+            "path": (path, 1 << form.path_bits),
         }  # fmt: skip
-        for name, (value, limit) in limits.items():
-            if not 0 <= value < limit:
-                raise DriverError(f"send: {name} must be 0 to {limit - 1}, not {value}")
-        if destination == self.node and not system.loop.slots:
-            raise DriverError(f"send: destination {destination} is the own node; set loop.slots, or choose another")
+        given = {name: _whole(f"send: {name}", value) for name, (value, _) in ends.items()}
+        for name, value in given.items():
+            if not 0 <= value < ends[name][1]:
+                raise DriverError(f"send: {name} must be 0 to {ends[name][1] - 1}, not {value}")
+        del given["length"]
+        if given["destination"] == self.node and not system.loop.slots:
+            raise DriverError(f"send: destination {self.node} is the own node; set loop.slots, or choose another")
+        if tag is None:
+            self._tag = (self._tag + 1) % (1 << system.wire.tag_bits)
         await self._forget_names()
-        self._transport.put(
-            Datagram(
-                destination=destination, payload=payload, tag=tag, cls=cls, mode=mode, deadline=deadline,
-                retry_limit=retry_limit, expect=expect, path=path,
-            )
-        )  # fmt: skip
-        for _ in self._looks(patience):
-            if (name := await self._name()) is not None:
-                if name.tag == tag:
+        self._transport.put(Datagram(payload=payload, **given))
+        for left in self._looks(limit):
+            while (name := await self._name()) is not None:
+                if name.tag == given["tag"]:
                     return name
-            else:
-                await self._transport.wait(LOOK)
+            await self._pause(left)
         raise DriverError(
-            f"send: the NI has not taken datagram {tag} in {patience or self._patience:,} cycles; it still may. "
+            f"send: the NI has not taken datagram {given['tag']} in {limit:,} cycles; it still may. "
             "All slots are in use, or it is quiesced or in reset"
         )
 
@@ -163,33 +173,38 @@ class Driver:
 
     async def recv(self, *, patience: int | None = None) -> Delivery:
         """The next delivery, which is waited for."""
-        for _ in self._looks(patience):
+        limit = self._limit("recv", patience)
+        for left in self._looks(limit):
             if (found := self._transport.delivery()) is not None:
                 return found
-            await self._transport.wait(LOOK)
-        raise DriverError(f"recv: nothing was delivered in {patience or self._patience:,} cycles; wait longer")
+            await self._pause(left)
+        raise DriverError(f"recv: nothing was delivered in {limit:,} cycles; wait longer")
 
     async def completions(self, least: int = 0, *, patience: int | None = None) -> list[Completion]:
         """The completions that have come, of which at least so many are waited for."""
+        least, limit = _at_least_0("completions: least", least), self._limit("completions", patience)
         found: list[Completion] = []
-        for _ in self._looks(patience):
+        for left in self._looks(limit):
             while (one := self._transport.completion()) is not None:
                 found.append(one)
             if len(found) >= least:
                 return found
-            await self._transport.wait(LOOK)
+            await self._pause(left)
         raise DriverError(
-            f"completions: {len(found)} of {least} came in {patience or self._patience:,} cycles; wait longer, "
+            f"completions: {len(found)} of {least} came in {limit:,} cycles; wait longer, "
             "or send with a retry limit or a deadline"
         )
 
     async def cancel(self, name: Name, *, patience: int | None = None) -> None:
         """Give a datagram up; its completion says how it ended.  Nothing happens to one that has ended."""
-        await self._until("CANCELLING", False, "the cancel before it was not taken", patience)
+        limit = self._limit("cancel", patience)
+        if not isinstance(name, Name | Completion):
+            raise DriverError(f"cancel: name must be what send has returned, not {type(name).__name__}")
+        await self._until("CANCELLING", False, "the cancel before it was not taken", limit)
         if (await self.status())["RESETTING"]:
             raise DriverError("cancel: the node is in reset, which has ended all datagrams; wait until it is ready")
         await self.write("CANCEL", SLOT=name.slot, GENERATION=name.generation)
-        await self._until("CANCELLING", False, "the cancel was not taken", patience)
+        await self._until("CANCELLING", False, "the cancel was not taken", limit)
 
     # All else.
 
@@ -209,24 +224,49 @@ class Driver:
         What it held is lost: datagrams under way end without a completion, deliveries that nobody took are gone.
         """
         most = (1 << self._map["RESET"].field("CYCLES").bits) - 1
+        cycles, incarnation = _whole("reset: cycles", cycles), _whole("reset: incarnation", incarnation)
         if not 1 <= cycles <= most:
             raise DriverError(f"reset: cycles must be 1 to {most}, not {cycles}")
         await self.write("RESET", CYCLES=cycles, INCARNATION=incarnation)
-        await self._until("RESETTING", False, "the reset did not end")
-        await self._until("READY", True, "the NI did not become ready after the reset")
+        await self._until("RESETTING", False, "the reset did not end", self._patience)
+        await self._until("READY", True, "the NI did not become ready after the reset", self._patience)
         return (await self.read("INCARNATION"))["INCARNATION"]
 
     async def idle(self, *, patience: int | None = None) -> None:
         """Wait until nothing is under way, remembered, or waiting for the host."""
-        await self._until("IDLE", True, "the NI did not become idle", patience)
+        await self._until("IDLE", True, "the NI did not become idle", self._limit("idle", patience))
 
-    def _looks(self, patience: int | None):
-        """As many looks as fit the limit, one at least."""
-        return range(1 + (patience or self._patience) // LOOK)
+    def _limit(self, call: str, patience: int | None) -> int:
+        """The cycles that a call waits at most."""
+        return self._patience if patience is None else _at_least_0(f"{call}: patience", patience)
 
-    async def _until(self, bit: str, wanted: bool, otherwise: str, patience: int | None = None) -> None:
-        for _ in self._looks(patience):
+    def _looks(self, limit: int) -> range:
+        """As many looks as fit the limit, one at least: how many are left after each."""
+        return range(limit // LOOK, -1, -1)
+
+    async def _pause(self, left: int) -> None:
+        """The time between two looks."""
+        if left:
+            await self._transport.wait(LOOK)
+
+    async def _until(self, bit: str, wanted: bool, otherwise: str, limit: int) -> None:
+        for left in self._looks(limit):
             if bool((await self.status())[bit]) == wanted:
                 return
-            await self._transport.wait(LOOK)
-        raise DriverError(f"STATUS.{bit}: {otherwise} in {patience or self._patience:,} cycles; see STATUS and CONTROL")
+            await self._pause(left)
+        raise DriverError(f"STATUS.{bit}: {otherwise} in {limit:,} cycles; see STATUS and CONTROL")
+
+
+def _whole(what: str, value: Any) -> int:
+    """A whole number, also one of NumPy's; raises `DriverError` for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DriverError(f"{what} must be a whole number, not {type(value).__name__}") from None
+
+
+def _at_least_0(what: str, value: Any) -> int:
+    found = _whole(what, value)
+    if found < 0:
+        raise DriverError(f"{what} must be at least 0, not {found}")
+    return found

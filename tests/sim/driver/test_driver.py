@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+import numpy as np
 import pytest
 
 from lethe.spec.config import System
@@ -132,6 +133,88 @@ def test_what_cannot_be_done_is_told_with_its_cure():
     run(uncounted, ni={"statistics": False})
     with pytest.raises(DriverError, match=r"\[loop\]: the golden model's driver has no services; leave them out"):
         GoldenNetwork(System.make(loop={"slots": 2}))
+
+
+#: Calls with an argument of a wrong kind, by what is said of it.
+WRONG_KINDS = {
+    "send: payload must be bytes, not str": lambda near: near.send(1, "hello"),
+    "send: payload must be bytes, not list": lambda near: near.send(1, [1, 300]),
+    "send: payload must be bytes, not int": lambda near: near.send(1, 1 << 40),
+    "send: patience must be a whole number, not str": lambda near: near.send(1, b"", patience="5"),
+    **{
+        f"send: {name} must be a whole number, not {kind}": lambda near, name=name, value=value: near.send(
+            **{"destination": 1, name: value}
+        )
+        for name, value, kind in (
+            ("destination", 1.0, "float"), ("destination", "1", "str"), ("destination", None, "NoneType"),
+            ("tag", 1.0, "float"), ("cls", "7", "str"), ("mode", 0.0, "float"), ("deadline", 10.0, "float"),
+            ("retry_limit", "1", "str"), ("expect", [], "list"), ("path", None, "NoneType"),
+        )
+    },
+    "recv: patience must be a whole number, not float": lambda near: near.recv(patience=0.5),
+    "completions: least must be a whole number, not float": lambda near: near.completions(0.5),
+    "completions: least must be at least 0, not -1": lambda near: near.completions(-1),
+    "completions: patience must be a whole number, not str": lambda near: near.completions(patience="5"),
+    "cancel: name must be what send has returned, not NoneType": lambda near: near.cancel(None),
+    "cancel: patience must be a whole number, not str": lambda near: near.cancel(Name(0, 0, 0), patience="5"),
+    r"CANCEL\.SLOT must be a whole number, not float": lambda near: near.cancel(Name(0.5, 0, 0)),
+    "reset: cycles must be a whole number, not float": lambda near: near.reset(8.0),
+    "reset: incarnation must be a whole number, not str": lambda near: near.reset(incarnation="3"),
+    "control: link_enable must be True or False, not 'no'": lambda near: near.control(link_enable="no"),
+    "control: quiesce must be True or False, not 2": lambda near: near.control(quiesce=2),
+    "idle: patience must be a whole number, not str": lambda near: near.idle(patience="5"),
+    r"CONTROL\.QUIESCE must be a whole number, not float": lambda near: near.write("CONTROL", QUIESCE=0.5),
+    r"\['STATUS'\]: the name of a register must be a string": lambda near: near.read(["STATUS"]),
+    "0: the name of a register must be a string": lambda near: near.write(0),
+}  # fmt: skip
+
+
+def test_an_argument_of_a_wrong_kind_is_told_and_leaves_the_driver_as_it_was():
+    async def program(near, far):
+        for message, call in WRONG_KINDS.items():
+            with pytest.raises(DriverError, match=f"^{message}"):
+                await call(near)
+        for payload in (bytearray(b"some"), memoryview(b"some")):
+            name = await near.send(np.int64(1), payload, cls=True)
+            assert (await far.recv()).payload == b"some"
+        assert name.tag == 1, "what was refused has taken no number"
+        assert len(await near.completions(2)) == 2
+        await near.control()
+
+    run(program)
+    with pytest.raises(DriverError, match="Driver: transport must be a Transport, not NoneType"):
+        Driver(None)
+
+
+def test_patience_is_from_one_look_on():
+    async def program(near, far):
+        golden = near._transport._network.golden
+        before = golden.cycle
+        with pytest.raises(DriverError, match="recv: nothing was delivered in 0 cycles; wait longer"):
+            await far.recv(patience=0)
+        with pytest.raises(DriverError, match="completions: 0 of 1 came in 0 cycles"):
+            await near.completions(1, patience=0)
+        assert golden.cycle == before
+        await near.control(link_enable=False)
+        for _ in range(16):
+            await near.send(1, b"fills a slot")
+        with pytest.raises(DriverError, match="send: the NI has not taken datagram 16 in 0 cycles"):
+            await near.send(1, b"has none", patience=0)
+        with pytest.raises(DriverError, match=r"STATUS\.IDLE: the NI did not become idle in 0 cycles"):
+            await near.idle(patience=0)
+        await near.cancel(Name(0, 0, 0), patience=0)
+        await near.control()
+        assert len(await near.completions(17)) == 17
+        assert await far.recv(patience=0)
+        for call in (near.send(1, patience=-1), near.recv(patience=-1), near.completions(patience=-1),
+                     near.cancel(Name(0, 0, 0), patience=-1), near.idle(patience=-1)):  # fmt: skip
+            with pytest.raises(DriverError, match=r"^[a-z]+: patience must be at least 0, not -1"):
+                await call
+
+    run(program)
+    (transport, _) = GoldenNetwork(System.make(**WIRE)).transports
+    with pytest.raises(DriverError, match="Driver: patience must be at least 0, not -5"):
+        Driver(transport, patience=-5)
 
 
 def test_registers_of_something_else_are_refused():
