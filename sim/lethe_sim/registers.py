@@ -28,11 +28,12 @@ def require() -> None:
 def write(found: RegisterMap, directory: str | Path, *, prefix: str = "") -> None:
     """Write the registers into a directory, which is replaced as a whole.
 
-    In it are, with ``prefix`` before their names, ``lethe_ni.rdl``, ``lethe_ni_registers.h`` (C11, C++11), the Python
-    package ``lethe_ni``, which needs `peakrdl_python`, and ``html/index.html``.  Raises `ToolError` if the tools are
-    not installed, `WriteError` if it cannot be written.
+    In it are, with ``prefix`` before their names, ``lethe_ni.rdl``, ``lethe_ni_registers.h`` (from C99 and C++11 on),
+    the Python package ``lethe_ni``, which needs `peakrdl_python`, and ``html/index.html``.  Raises `ToolError` if the
+    tools are not installed, `WriteError` if it cannot be written.
     """
     require()
+    from peakrdl_cheader.c_standards import CStandard
     from peakrdl_cheader.exporter import CHeaderExporter
     from peakrdl_html import HTMLExporter
     from peakrdl_python.exporter import PythonExporter
@@ -45,7 +46,7 @@ def write(found: RegisterMap, directory: str | Path, *, prefix: str = "") -> Non
         compiler = RDLCompiler()
         compiler.compile_file(str(source))
         top = compiler.elaborate().top
-        CHeaderExporter().export(top, str(part / f"{prefix}{HEADER}"), reuse_typedefs=False)
+        CHeaderExporter().export(top, str(part / f"{prefix}{HEADER}"), reuse_typedefs=False, std=CStandard.gnu99)
         # Its annotation says that a title is a dictionary.
         title: typing.Any = "Registers of a network interface"
         HTMLExporter(generate_source_links=False).export(top, str(part / HTML), title=title)
