@@ -34,6 +34,14 @@ module pair_tb;
   lossy #(.LINK(LINK), .SEED(32'h1234567)) ab (.clk(clk), .rst(rst), .i(a_out), .o(b_in), .lost(lost_ab));
   lossy #(.LINK(LINK), .SEED(32'h89abcde)) ba (.clk(clk), .rst(rst), .i(b_out), .o(a_in), .lost(lost_ba));
 
+`ifdef LETHE_REGISTER_FLOW_SIZES
+  // Flow has ports to bind and notices to take.
+  initial begin
+    $display("FAIL: the hosts of this example send datagrams, not messages of flow; leave [flow] out");
+    $fatal;
+  end
+`endif
+
   initial if (WAVES != 0) begin
     $dumpfile("pair.vcd");
     $dumpvars(0, pair_tb);
@@ -240,6 +248,26 @@ module host (clk, rst, link_i, link_o, done, repeats);
   wire [`LETHE_NODE_BITS-1:0] node = NODE;
   wire [`LETHE_S_AXIS_SEND_TDEST_BITS-1:0] destination = 1 - NODE;
   lethe_ni ni (
+    // What only some configurations have is not used: urgent datagrams, and the ports for a service.
+`ifdef LETHE_S_AXIS_SEND_CONTROL_TDATA_BITS
+    .s_axis_send_control_tvalid(1'b0), .s_axis_send_control_tdata({BITS{1'b0}}), .s_axis_send_control_tlast(1'b0),
+    .s_axis_send_control_tdest(destination), .s_axis_send_control_tuser({USER{1'b0}}),
+`endif
+`ifdef LETHE_MERGE_MASK_BITS
+    .merge_word({`LETHE_MERGE_MASK_BITS{1'b0}}), .merge_mask({`LETHE_MERGE_MASK_BITS{1'b0}}),
+`endif
+`ifdef LETHE_REFUSAL_BITS
+    .refusal({`LETHE_REFUSAL_BITS{1'b0}}),
+`endif
+`ifdef LETHE_SWEEP_VALID_BITS
+    .sweep_valid(1'b0), .sweep_source(node),
+`endif
+`ifdef LETHE_M_AXIS_DELIVER_CONTROL1_TDATA_BITS
+    .m_axis_deliver_control1_tready(1'b1),
+`endif
+`ifdef LETHE_M_AXIS_DELIVER_LOOP_TDATA_BITS
+    .m_axis_deliver_loop_tready(1'b1),
+`endif
     .clk(clk), .rst(rst), .node(node), .seed(NODE + 1), .irq(), .malformed(),
     .link_i_valid(link_i[0]), .link_i_first(link_i[1]), .link_i_last(link_i[2]), .link_i_data(link_i[BITS+2:3]),
     .link_o_valid(link_o[0]), .link_o_first(link_o[1]), .link_o_last(link_o[2]), .link_o_data(link_o[BITS+2:3]),

@@ -48,7 +48,12 @@ def test_the_example_passes(example):
 
 #: Configurations by what they are, and what is said of repeats.
 WIDE = "[wire]\nflit_bits = 128\nmtu = 33\ntag_bits = 1\n[ni]\nslots = 3\n"
+CONTROL = "[ni]\ncontrol_slots = 2\ncontrol_classes = 1\n"
+#: What is for a service, which is not there, and a loop.
+MORE = CONTROL + "merge_bits = 16\nreject = true\nacceptance = true\nsweep = true\n[loop]\nslots = 2\n"
 SIZES = {
+    "control slots": (CONTROL, r"\d+ Sends repeated"),
+    "ports for a service, a loop": (MORE, r"\d+ Sends repeated"),
     "without counters": ('preset = "small"\n', "repeats are not counted"),
     "128 bits, tags of one": (WIDE, r"\d+ Sends repeated"),
     "128 bits, tags of one, without counters": ('preset = "small"\n' + WIDE, "repeats are not counted"),
@@ -57,10 +62,24 @@ SIZES = {
 
 @needs_make
 @needs_icarus
-@pytest.mark.parametrize("name", but(["128 bits, tags of one, without counters"], SIZES))
+@pytest.mark.parametrize("name", but(["128 bits, tags of one, without counters", "control slots"], SIZES))
 def test_the_example_takes_other_sizes(tmp_path, name):
     toml, told = SIZES[name]
     passes_with(EXAMPLE, tmp_path, toml, rf"^PASS: 8 datagrams each way in \d+ cycles; \d+ messages lost, {told}$")
+
+
+@pytest.mark.full
+@needs_make
+@needs_icarus
+def test_the_example_refuses_flow(tmp_path):
+    """In one line, before anything is sent."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
+    ni = "control_slots = 4\ncontrol_classes = 1\nmerge_bits = 16\nreject = true\nsource_incarnation = true\n"
+    toml = f"[ni]\n{ni}acceptance = true\nsweep = true\n[flow]\nports = 2\ncells = 4\nin_order = 1\n"
+    (tmp_path / "my.toml").write_text(f'preset = "small"\n{toml}')
+    done = make(tmp_path, "CONFIG=my.toml")
+    told = "FAIL: the hosts of this example send datagrams, not messages of flow; leave [flow] out"
+    assert done.returncode and told in done.stdout.splitlines() and "node 0" not in done.stdout
 
 
 #: Changes of the example: (old, new), and what it says then.
