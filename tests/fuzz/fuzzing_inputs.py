@@ -145,7 +145,8 @@ def toml(here: Path, chance: Random) -> list[str]:
         return ["check", "c.toml", *(["--links"] if roll < 0.1 else [])]
     if roll < 0.97:
         return ["run", "c.toml", "--no-audit", "--cycles", str(chance.choice((1, 7, 200))), "--trace", "t.parquet"]
-    return ["verilog", "c.toml", "--block", chance.choice(("ni", "router")), "--router", str(chance.randrange(-1, 4))]
+    block = chance.choice((("ni",), ("router", "--router", str(chance.randrange(-1, 4)))))
+    return ["verilog", "c.toml", "--block", *block]
 
 
 SWEEP = """\

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="system",
         help="part to write (default: system); a ni has its services in it",
     )
-    parser.add_argument("--router", type=int, metavar="N", default=0, help="router: its number (default: 0)")
+    parser.add_argument("--router", type=int, metavar="N", help="router: its number (default: 0)")
     parser.add_argument(
         "--host",
         choices=_HOSTS,
@@ -193,7 +193,9 @@ def _listed(args: argparse.Namespace, system: System, top: str, modules: dict) -
 
 def _refuse(args: argparse.Namespace, system: System) -> None:
     """What does not go together."""
-    if args.block == "router" and not 0 <= args.router < system.graph.routers:
+    if args.router is not None and args.block != "router":
+        raise Mistake(f"--router {args.router}: a {args.block} is no router; leave it out, or --block router")
+    if args.block == "router" and not 0 <= (args.router or 0) < system.graph.routers:
         raise Mistake(f"{args.config}: --router {args.router}: no such router; the topology has {system.graph.routers}")
     if args.name and not _PREFIX.fullmatch(args.name):
         raise Mistake(
@@ -275,4 +277,4 @@ def _component(system: System, args: argparse.Namespace):
             from lethe.fabric.router import Router
             from lethe.fabric.routes import Rule
 
-            return Router(system.format, Rule.of(system.graph, args.router), *Router.settings(system), watch=watch)
+            return Router(system.format, Rule.of(system.graph, args.router or 0), *Router.settings(system), watch=watch)

@@ -167,6 +167,11 @@ MISTAKES = [
     (("verilog", "good.toml", "--block", "router", "--router", "8"), "--router 8: no such router; the topology has 8"),
     (("verilog", "good.toml", "--name", "a__"), "--name 'a__': must begin a name in Verilog and VHDL"),
     (("verilog", "good.toml", "--block", "ni", "--host", "ports"), "--host ports: a ni has no hosts; leave it out"),
+    (("verilog", "good.toml", "--router", "0"), "--router 0: a system is no router; leave it out, or --block router"),
+    (
+        ("verilog", "good.toml", "--block", "ni", "--bus", "axi", "--router", "3"),
+        "--router 3: a ni is no router; leave it out, or --block router",
+    ),
     (("verilog", "good.toml", "--no-dump"), "--no-dump: a system has no state dump; leave it out, or --block ni"),
     (("run", "none.toml"), "none.toml: no such file"),
     (("run", "good.toml", "--cycles", "0"), "run.cycles: must be 1 to 1099511627776, not 0"),
