@@ -559,7 +559,7 @@ WRONG = {
     "what is kept is late": (SkidSpecification, Skid, "Mux(holds, kept, self.i.payload)", "self.i.payload"),
     "what is wrong stays in the store": (*_STORE, "Mux(fails, first, after_tail)", "after_tail"),
     "a hole is no fault": (*_STORE, "hole.eq((i.tkeep & (i.tkeep + 1)[:step]) != 0)", "hole.eq(0)"),
-    "no length is too much": (*_STORE, "((count == most) & held.surplus)", "0"),
+    "no length is too much": (*_STORE, "((count == limit) & held.surplus)", "0"),
     "what is wrong is told of with each beat": (*_STORE, "malformed.eq(refusing)", "malformed.eq(takes & fails)"),
     "an empty beat may be the last": (*_STORE, "(begun & held.empty)", "0"),
 }

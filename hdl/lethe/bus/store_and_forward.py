@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 from lethe.lib.memory import style_of
 from lethe.spec.axi import AxiStream
 from lethe.spec.config import System
+from lethe.spec.services.relay import MODE
 
 from .signature import signature_of
 
@@ -23,7 +24,8 @@ class StoreAndForward(wiring.Component):
 
     The bytes of a beat are its lowest: all in every beat but the last, and at least one, but in a datagram of 0 bytes,
     which is one beat without bytes.  A datagram that is not so, or longer than the MTU, becomes one beat whose length
-    is the MTU + 1: the NI refuses it, and nothing of it is sent.
+    is the MTU + 1: the NI refuses it, and nothing of it is sent.  The MTU is that of what takes the datagram: of flow,
+    of relay for its messages, else of the NI.
 
     It has room for two datagrams of the longest kind: one comes while the other leaves, a beat in each cycle.  A beat
     that comes in one cycle is in memory after the next.  A node reset does not touch it.
@@ -47,11 +49,12 @@ class StoreAndForward(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        i, o, mtu = self.i, self.o, self._system.wire.mtu
+        i, o, system = self.i, self.o, self._system
+        mtu = system.flow_mtu if system.flow.ports else system.wire.mtu
         before, after = (data.StructLayout(dict(axis.user)) for axis in (self._before, self._after))
-        beat = data.StructLayout({"tdata": self._system.format.flit_bits, "tlast": 1})
+        beat = data.StructLayout({"tdata": system.format.flit_bits, "tlast": 1})
         record = data.StructLayout({"tdest": len(i.tdest), "tuser": before})
-        depth_bits = ceil_log2(2 * self._system.slot_flits)
+        depth_bits = ceil_log2(2 * system.format.payload_flits(mtu))
         m.submodules.memory = memory = Memory(shape=beat, depth=1 << depth_bits, init=[])
         write, read = memory.write_port(), memory.read_port()
         # What is beside a datagram's beats, and its length, at the datagram's place: one is written with the first
@@ -68,10 +71,11 @@ class StoreAndForward(wiring.Component):
         # says whether the MTU has room for it.
         step = len(i.tkeep)
         most, rest = divmod(mtu, step)  # full beats in the MTU, and bytes beside them
+        relays = system.top_port.tree
         judged = data.StructLayout(
             {
                 **beat.members, "tdest": len(i.tdest), "tuser": before,
-                "bytes": range(step + 1), "empty": 1, "broken": 1, "surplus": 1,
+                "bytes": range(step + 1), "empty": 1, "broken": 1, "surplus": 1, "relayed": int(relays),
             }
         )  # fmt: skip
         came, held, coming, takes = Signal(), Signal(judged), Signal(judged), Signal()
@@ -84,6 +88,8 @@ class StoreAndForward(wiring.Component):
             coming.broken.eq(hole | (~i.tlast & ~i.tkeep.all())),
             coming.surplus.eq(coming.bytes > rest),
         ]
+        if relays:
+            m.d.comb += coming.relayed.eq(coming.tuser.mode == MODE)
         # The lowest bytes: as many as there are below the first that is missing.
         for n in range(1, step + 1):
             with m.If(i.tkeep[n - 1]):
@@ -98,11 +104,18 @@ class StoreAndForward(wiring.Component):
         # Beats so far; something was wrong; what was wrong is being committed.
         count, wrong, refusing = Signal(range(most + 1)), Signal(), Signal()
         begun, total, full, fails = Signal(), Signal(range(mtu + 2)), Signal(), Signal()
+        limit = most
+        if relays:
+            # Relay's MTU is some whole beats less, and the first beat says whose the datagram is.
+            relayed, was_relayed = Signal(), Signal()
+            m.d.comb += relayed.eq(Mux(begun, was_relayed, held.relayed))
+            m.d.sync += was_relayed.eq(relayed)
+            limit = Mux(relayed, most - (mtu - system.relay_mtu) // step, most)
         m.d.comb += [
             takes.eq(came & ~full & ~refusing),
             self.malformed.eq(refusing),
             total.eq(Cat(held.bytes[:-1], count + held.bytes[-1])),
-            fails.eq(wrong | held.broken | (begun & held.empty) | ((count == most) & held.surplus)),
+            fails.eq(wrong | held.broken | (begun & held.empty) | ((count == limit) & held.surplus)),
             write.en.eq(takes | refusing),  # what is wrong is written over
             write.addr.eq(tail[:depth_bits]),
             write.data.tdata.eq(held.tdata),

@@ -15,6 +15,7 @@ from lethe.ni.ni import Ni
 from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
 from lethe.spec.events import Status
+from lethe.spec.sections import flow, relay
 from tests.helpers.tiers import but
 
 SYSTEM = System.make(topology={"kind": "wire"}, hosted=False)
@@ -244,16 +245,20 @@ TOLD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("mtu", "keeps"), TOLD)
-def test_what_is_malformed_in_the_store_is_told_once(mtu, keeps):
-    """Also where what leaves instead has no more beats than its length asks for."""
-    system = System.make(topology={"kind": "wire"}, wire={"mtu": mtu}, hosted=False)
+def told_of(system, keeps, *, mode: int = 0) -> tuple[int, set[int]]:
+    """Cycles in which ``malformed`` is 1 for two such datagrams, and the lengths that the NI gets to see.
+
+    The mode is beside first beats alone.
+    """
     streams = Streams(system, store=True)
-    axis, found = streams.s_axis_send, []
+    axis, found, lengths = streams.s_axis_send, [], set()
+    told = fields(next(axis for axis in axi_streams(system, store=True) if axis.port == "send"), axis.tuser)
 
     async def host(ctx):
         ctx.set(axis.tvalid, 1)
-        for keep, last in 2 * [*((keep, 0) for keep in keeps[:-1]), (keeps[-1], 1)]:
+        for place, keep in 2 * [*enumerate(keeps)]:
+            last = place == len(keeps) - 1
+            ctx.set(told.mode, mode if place == 0 else mode ^ 2)
             ctx.set(axis.tkeep, keep)
             ctx.set(axis.tlast, last)
             await ctx.tick().until(axis.tready)
@@ -262,16 +267,47 @@ def test_what_is_malformed_in_the_store_is_told_once(mtu, keeps):
     async def ni(ctx):
         ctx.set(streams.send.ready, 1)
         ctx.set(streams.send_data.ready, 1)
-        for _ in range(60):
-            _, _, told, taken, length = await ctx.tick().sample(
+        for _ in range(40 + 6 * len(keeps)):
+            _, _, malformed, taken, length = await ctx.tick().sample(
                 streams.malformed, streams.send.valid, streams.send.payload.length
             )
-            found.append(told)
+            found.append(malformed)
             if taken:
-                assert (length == mtu + 1) == TOLD[mtu, keeps]
+                lengths.add(length)
 
     simulate(streams, host, ni)
-    assert sum(found) == 2 * TOLD[mtu, keeps]
+    return sum(found), lengths
+
+
+@pytest.mark.parametrize(("mtu", "keeps"), TOLD)
+def test_what_is_malformed_in_the_store_is_told_once(mtu, keeps):
+    """Also where what leaves instead has no more beats than its length asks for."""
+    found, lengths = told_of(System.make(topology={"kind": "wire"}, wire={"mtu": mtu}, hosted=False), keeps)
+    assert found == 2 * TOLD[mtu, keeps]
+    assert (lengths == {mtu + 1}) == TOLD[mtu, keeps] and len(lengths) == 1
+
+
+def of_bytes(count: int, step: int) -> tuple[int, ...]:
+    """The ``tkeep`` of so many bytes."""
+    return tuple((1 << min(step, count - at)) - 1 for at in range(0, count, step))
+
+
+@pytest.mark.parametrize("bits", [16, 64, 128])
+def test_the_store_knows_the_mtu_of_a_service(bits):
+    """That of flow; that of relay for its messages, and for all else that of the NI."""
+    wire, step = {"flit_bits": bits, "mtu": 61}, bits // 8
+    with_flow = System.make(
+        topology={"kind": "wire"}, wire=wire, flow={"ports": 2, "cells": 4, "in_order": 1}, ni=flow.OF_NI, hosted=False
+    )
+    with_relay = System.make(topology={"kind": "wire"}, wire=wire, relay={"slots": 2}, ni=relay.OF_NI, hosted=False)
+    assert with_flow.flow_mtu < 61 and with_relay.relay_mtu < 61
+    for system, mtu, refused, mode in (
+        (with_flow, with_flow.flow_mtu, with_flow.flow_mtu + 1, 0),
+        (with_relay, with_relay.relay_mtu, 62, 2),
+        (with_relay, 61, 62, 0),
+    ):
+        assert told_of(system, of_bytes(mtu, step), mode=mode) == (0, {mtu})
+        assert told_of(system, of_bytes(mtu + 1, step), mode=mode) == (2, {refused})
 
 
 class Pair(wiring.Component):
