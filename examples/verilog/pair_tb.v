@@ -193,6 +193,27 @@ module host (clk, rst, link_i, link_o, done, idle, repeats);
 `ifdef LETHE_COUNTER_DATA_BITS
     .counter_address(counter), .counter_data(repeats),
 `endif
+    // What only some configurations have is not used: urgent datagrams, and the ports for a service.
+`ifdef LETHE_SEND_CONTROL_VALID_BITS
+    .send_control_valid(1'b0), .send_control_destination(destination), .send_control_length(send_length),
+    .send_control_cls({`LETHE_SEND_CLS_BITS{1'b0}}), .send_control_mode(mode),
+    .send_control_deadline({`LETHE_SEND_DEADLINE_BITS{1'b0}}),
+    .send_control_retry_limit({`LETHE_SEND_RETRY_LIMIT_BITS{1'b0}}), .send_control_tag(tag),
+    .send_control_expect({`LETHE_SEND_EXPECT_BITS{1'b0}}), .send_control_data_valid(1'b0),
+    .send_control_data_payload({BITS{1'b0}}),
+`endif
+`ifdef LETHE_DELIVER_CONTROL1_VALID_BITS
+    .deliver_control1_ready(1'b1), .deliver_control1_data_ready(1'b1),
+`endif
+`ifdef LETHE_MERGE_MASK_BITS
+    .merge_word({`LETHE_MERGE_MASK_BITS{1'b0}}), .merge_mask({`LETHE_MERGE_MASK_BITS{1'b0}}),
+`endif
+`ifdef LETHE_REFUSAL_BITS
+    .refusal({`LETHE_REFUSAL_BITS{1'b0}}),
+`endif
+`ifdef LETHE_SWEEP_VALID_BITS
+    .sweep_valid(1'b0), .sweep_source(node),
+`endif
     .cancel_generation({`LETHE_CANCEL_GENERATION_BITS{1'b0}}));
 endmodule
 

@@ -60,12 +60,22 @@ def passes_with(example: Path, place: Path, toml: str, told: str, *arguments: st
     assert re.search(told, done.stdout, re.M), done.stdout
 
 
+#: What a service wants of a NI, without the service.
+SERVICE = (
+    "[ni]\ncontrol_slots = 2\ncontrol_classes = 1\nmerge_bits = 16\nreject = true\nacceptance = true\nsweep = true\n"
+)
+
+
 @needs_make
 @needs_icarus
 @pytest.mark.parametrize(
     ("toml", "told"),
-    [('preset = "tiny"\n', "repeats are not counted"), ("[wire]\nflit_bits = 16\n", r"\d+ Sends repeated")],
-    ids=["without counters", "16 bits"],
+    [
+        ('preset = "tiny"\n', "repeats are not counted"),
+        ("[wire]\nflit_bits = 16\n", r"\d+ Sends repeated"),
+        (SERVICE, r"\d+ Sends repeated"),
+    ],
+    ids=["without counters", "16 bits", "control slots and the ports for a service"],
 )
 def test_the_example_takes_other_sizes(tmp_path, toml, told):
     passed = rf"^PASS: 20 datagrams each way in \d+ cycles; \d+ messages lost, {told}$"
