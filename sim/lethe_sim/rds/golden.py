@@ -33,6 +33,9 @@ _FLAGS = {name: 1 << bit for bit, name in enumerate(FLOW.flag_bits)}
 _CONGESTED = trace.Bits(32, 16)
 #: Flags that say that the host is shown something in this cycle.
 _SHOWS = _FLAGS["completion.valid"] | _FLAGS["deliver.valid"] | _FLAGS["deliver_data.valid"] | _FLAGS["notice.valid"]
+#: What a node that says `idle` may still do: the next step of a peer that it leaves or looks for, and the turn of a
+#: port that becomes congested, or no more.
+_PENDING = (Flow.aging, Flow.watched, Flow.sought, Flow.job, Flow.flips)
 #: Cycles that are run at once while nothing can happen.
 _AT_ONCE = 256
 
@@ -91,14 +94,14 @@ class GoldenFlow:
         self._hosts = [DrivenHost((1 << self.ports) - 1) for _ in range(system.nodes)]
         self._dirty = set(range(system.nodes))
         self._congested = [0] * system.nodes
-        self._idle = False
+        self._idle, self._waits = False, True
         self._resets = sorted({(reset.start, reset.node) for reset in system.node_resets}, reverse=True)
         k = self.golden.k
         end = int(k.at_top + k.port_width) - int(k.port_streams) * Delivery.size
         self._shown_at, self._delivery_at = end - ShownPort.size, end
         self._beat_at = int(k.at_top_data) + MERGE + 2
         self._accepted = self._shown_at + ShownPort.accepted_valid
-        self._pending = [int(k.rooms[level].at) + at for at in (Flow.aging, Flow.watched, Flow.sought, Flow.job)]
+        self._pending = [int(k.rooms[level].at) + at for at in _PENDING]
 
     # The transport
 
@@ -163,9 +166,9 @@ class GoldenFlow:
         self._run(1, self._words)
         flags = self._words[0, self._places].tolist()
         accepted = self.golden.numbers[:, self._accepted].tolist()
-        # A node is idle, too, while it waits with the next step of a peer that it leaves or looks for.
-        waits = bool(self.golden.numbers[:, self._pending].any())
-        self._idle = all(flag & _FLAGS["idle"] for flag in flags) and not waits
+        # `idle` is by the state at the start of the cycle; what was pending then may have acted in it.
+        before, self._waits = self._waits, bool(self.golden.numbers[:, self._pending].any())
+        self._idle = all(flag & _FLAGS["idle"] for flag in flags) and not before and not self._waits
         told: list[Happening] = []
         while self._resets and self._resets[-1][0] <= cycle:
             node = self._resets.pop()[1]

@@ -63,6 +63,22 @@ def test_a_node_that_is_reset_is_bound_again():
         assert one.information(0).counters["conn_reset"] == 1
 
 
+@pytest.mark.parametrize("to", [0, 1])
+def test_a_port_that_is_read_empty_is_congested_no_more(to):
+    """RDS-16: also if all nodes are idle before the turn of the port comes."""
+    with network() as one:
+        a, b, address = bound(one, 0, 4001), bound(one, to, 4002), (f"10.0.0.{to + 1}", 4002)
+        b.setsockopt(rds.SOL_SOCKET, rds.SO_RCVBUF, 16)
+        for pause in range(30, 121, 6):
+            for _ in range(4):
+                a.sendto(bytes(20), address)
+            for _ in range(4):
+                one.run(pause)
+                b.recv(99)
+            one.run(1000)
+            assert not one.nodes[0].outbox.congested(to, 4002), pause
+
+
 @pytest.mark.parametrize("loss", [0.0, 0.05])
 def test_a_stress(loss):
     with network(3, faults={"loss": loss}) as one:
