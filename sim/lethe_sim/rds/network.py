@@ -5,6 +5,7 @@ from collections.abc import Generator
 from typing import Any, Protocol
 
 from .addresses import Addresses, rds_error
+from .cycles import whole_cycles
 from .endpoint import Call, Endpoint
 from .info import Information, gather
 from .node import RdsNode
@@ -54,13 +55,17 @@ class Wait:
     ----------
     value : what it returned
     end : the cycle in which its time is over; None: there is none, or it is not asked
+
+    Raises
+    ------
+    ValueError, TypeError : ``cycles`` is no number of cycles
     """
 
     def __init__(self, call: Call, cycles: int | None, now: int):
         self.value: Any = None
         self.end: int | None = None
-        self._call, self._cycles = call, cycles
-        self._last = None if cycles is None else now + max(1, cycles)
+        self._call, self._cycles = call, None if cycles is None else whole_cycles(cycles)
+        self._last = None if self._cycles is None else now + max(1, self._cycles)
         self._reason = 0
 
     @property
@@ -149,7 +154,7 @@ class RdsNetwork:
 
     def run(self, cycles: int) -> None:
         """Let so many cycles pass."""
-        end = self.cycle + cycles
+        end = self.cycle + whole_cycles(cycles)
         while self.cycle < end:
             self.go_on(end)
 

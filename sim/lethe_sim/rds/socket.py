@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import constants as rds
 from .addresses import Addresses, rds_error
+from .cycles import whole_cycles
 from .notices import Cmsg
 
 if TYPE_CHECKING:
@@ -211,10 +212,8 @@ class Socket:
         self.setsockopt(rds.SOL_RDS, rds.RDS_CANCEL_SENT_TO, address)
 
     def settimeout(self, cycles: int | None) -> None:
-        """How many cycles a call waits at most; None: for ever, 0: not at all."""
-        if cycles is not None and cycles < 0:
-            raise ValueError(f"{cycles} cycles; give 0 or more, or None")
-        self._cycles = cycles
+        """How many cycles a call waits at most, a whole number; None: for ever, 0: not at all."""
+        self._cycles = None if cycles is None else whole_cycles(cycles)
 
     def gettimeout(self) -> int | None:
         """What `settimeout` set."""

@@ -295,6 +295,18 @@ def test_calls_with_wrong_arguments_hurt_nobody(served, name, arguments):
         a.drain()
 
 
+@pytest.mark.parametrize("wrong", [10.5, float("nan"), -1, "soon", [1]])
+def test_a_wrong_number_of_cycles_hurts_nobody(served, wrong):
+    """Time is in whole cycles: the client is told, and the server serves on."""
+    with Client(served.path) as network, Client(served.path) as other:
+        a = bound(network, 0, 4001)
+        with pytest.raises(ValueError, match="give a whole number, 0 or more"):
+            a.poll(rds.POLLIN, wrong)
+        with pytest.raises(ValueError, match="give a whole number, 0 or more"):
+            network.call(a.descriptor, "receive", 1, 1, 0, cycles=wrong)
+        assert other.nodes == 4 and a.poll(rds.POLLIN, 10) == 0
+
+
 def test_frames_in_any_pieces():
     value = {"a": [b"one", b"", {"b": b"two"}], "n": None, "t": (1, 2)}
     data = frame(value) + frame("x")

@@ -8,6 +8,7 @@ import pytest
 
 from lethe_sim.rds import RdsNetwork
 from lethe_sim.rds import constants as rds
+from lethe_sim.rds.polling import Poll
 from tests.helpers.rds_sockets import bound, raises, until_quiet
 from tests.helpers.rds_transport import ReferenceTransport
 
@@ -244,8 +245,32 @@ def test_recv_waits_for_so_many_cycles(network):
     with pytest.raises(TimeoutError):
         b.recv(1)
     assert network.cycle == before + 500
-    with pytest.raises(ValueError, match="give 0 or more, or None"):
-        b.settimeout(-1)
+    b.settimeout(20.0)
+    assert b.gettimeout() == 20
+    with pytest.raises(TimeoutError, match="not within 20 cycles"):
+        b.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [(500.5, ValueError, "500.5 cycles: time is in whole cycles; give a whole number, 0 or more"),
+     (float("nan"), ValueError, "nan cycles: time is in whole cycles"),
+     (float("inf"), ValueError, "inf cycles: time is in whole cycles"),
+     (-1, ValueError, "-1 cycles: time does not go back; give a whole number, 0 or more"),
+     ("soon", TypeError, "'soon': time is in whole cycles")],
+)  # fmt: skip
+def test_time_is_in_whole_cycles(network, wrong, error, said):
+    """What is no number of cycles is refused before time passes, and changes nothing."""
+    b, poll = bound(network, 1, 4002), Poll()
+    poll.register(b, rds.POLLIN)
+    b.settimeout(7)
+    before = network.cycle
+    for call in (b.settimeout, lambda cycles: b.poll(rds.POLLIN, cycles), poll.poll, b.drain, network.run):
+        with pytest.raises(error, match=said):
+            call(wrong)
+    with pytest.raises(TypeError, match="None: time is in whole cycles"):
+        network.run(None)
+    assert b.gettimeout() == 7 and network.cycle == before
 
 
 def test_what_would_wait_for_ever_is_edeadlk(network):
