@@ -192,7 +192,10 @@ class RdsNode:
         self._asked.clear()
         for joiner in self.joiners.values():
             joiner.drop()
-        self.outbox.restarted()
+        if cleared := self.outbox.restarted():
+            for endpoint in self.endpoints.values():
+                endpoint.uncongested(cleared)
+                endpoint.news()
         for index in range(self.ports):
             self._set(SettingCode.UNBIND, index, 0)
             endpoint = self.endpoints.get(index)

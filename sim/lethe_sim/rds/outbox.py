@@ -291,9 +291,15 @@ class Outbox:
                 lane.ready = self._transport.cycle
         return was & ~bits
 
-    def restarted(self) -> None:
-        """The node was reset: what was offered never left, what was under way ended without an answer."""
+    def restarted(self) -> int:
+        """The node was reset: what was offered never left, what was under way ended without an answer.
+
+        Returns the ports of all nodes that were thought congested, a bit for each index; now none is.
+        """
         self._stale = True
+        cleared = 0
+        for bits in self.maps.values():
+            cleared |= bits
         self.up.clear()
         self.maps.clear()
         self._peer_ready.clear()
@@ -311,6 +317,7 @@ class Outbox:
             lane.ready = self._transport.cycle
         for message in touched:
             self._settle(message)
+        return cleared
 
     # The steps
 

@@ -1,5 +1,6 @@
 """Resets, peers that are gone, and messages that ended without an answer (RDS-42, RDS-43)."""
 
+import errno
 from collections import Counter
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from lethe.spec.events import Cause, Status
 from lethe_sim.rds import GivenUp, RdsNetwork
 from lethe_sim.rds import constants as rds
-from tests.helpers.rds_sockets import bound, until_quiet
+from lethe_sim.rds.notices import uncongested
+from tests.helpers.rds_sockets import bound, raises, until_quiet
 from tests.helpers.rds_transport import ReferenceTransport
 
 B = ("10.0.0.2", 4002)
@@ -163,6 +165,30 @@ def test_a_congested_port_is_congested_after_a_reset():
         with pytest.raises(OSError, match="No buffer space"):
             a.sendto(b"x", rds.MSG_DONTWAIT, B)
         assert [b.recv(99) for _ in range(4)] == [bytes([n]) * 20 for n in range(3)] + [b"z"]
+
+
+@pytest.mark.parametrize("monitor", [0, 1])
+def test_a_reset_of_the_sender_tells_who_met_congestion(monitor):
+    """RDS-18, RDS-23: what the node knew of others' ports is gone, so a send is worth while again."""
+    with RdsNetwork(ReferenceTransport(2, loss=0)) as network:
+        a, idle, b = bound(network, 0, 4001), bound(network, 0, 4003), bound(network, 1, 4002)
+        b.setsockopt(rds.SOL_SOCKET, rds.SO_RCVBUF, 16)
+        for socket in (a, idle):
+            socket.setsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR, monitor)
+        a.sendto(bytes(20), B)
+        until_quiet(network)
+        with raises(errno.ENOBUFS):
+            a.sendto(b"x", rds.MSG_DONTWAIT, B)
+        assert a.poll(rds.POLLIN, 500) == 0
+        network.transport.reset(0)
+        assert a.poll(rds.POLLIN | rds.POLLWRBAND, 500) == rds.POLLIN | (0 if monitor else rds.POLLWRBAND)
+        if monitor:
+            ((_, kind, mask),) = a.recvmsg(9).ancdata
+            assert (kind, uncongested(mask)) == (rds.RDS_CMSG_CONG_UPDATE, 1 << 4002 % 64)
+        assert idle.poll(rds.POLLIN | rds.POLLWRBAND, 500) == 0
+        b.recv(99)
+        a.sendto(b"again", B)
+        assert b.recv(9) == b"again"
 
 
 def test_bind_outlives_a_reset():
