@@ -118,6 +118,7 @@ class ReferenceTransport:
         self._life = [0] * nodes
         self._reset_in: dict[int, int] = {}
         self._cut: set[frozenset[int]] = set()
+        self._dead: set[int] = set()
         self._state = [self._fresh(True) for _ in range(nodes)]
 
     # The transport
@@ -128,11 +129,15 @@ class ReferenceTransport:
 
     def send(self, node: int, datagram: FlowRecord) -> None:
         assert 0 <= datagram.tag < self.tags
+        if node in self._dead:
+            return
         self.offered.append((node, datagram))
         self._state[node].records.append(datagram)
         self._try_soon(node)
 
     def set(self, node: int, code: SettingCode, index: int, value: int) -> None:
+        if node in self._dead:
+            return
         self.settings.append((node, code, index, value))
         life = self._life[node]
         self._later(5, lambda: self._set(node, life, code, index, value))
@@ -167,6 +172,10 @@ class ReferenceTransport:
     def reset(self, node: int) -> None:
         """The node is reset in the next cycle."""
         self._later(1, lambda: self._reset(node))
+
+    def die(self, node: int) -> None:
+        """The node is dead from the next cycle on."""
+        self._later(1, lambda: self._die(node))
 
     def cut(self, a: int, b: int) -> None:
         """Nothing passes between two nodes from now on."""
@@ -483,6 +492,17 @@ class ReferenceTransport:
         for other in range(self.nodes):
             if other != node:
                 self._later(self._way(), lambda other=other: self._leave(other, node, Cause.RESTARTED))
+
+    def _die(self, node: int) -> None:
+        for other in range(self.nodes):
+            if other != node:
+                self.cut(node, other)
+        for flight in self._state[node].flights:
+            flight.ended = True
+        self._life[node] += 1
+        self._state[node] = self._fresh(True)
+        self._tell(self._life[node], transport.Died(node, self.cycle))
+        self._dead.add(node)
 
     # Ports
 

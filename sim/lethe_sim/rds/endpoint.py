@@ -86,6 +86,7 @@ class Endpoint:
 
     def bind(self, host: str, port: int) -> Call:
         """Take an address of the node and a port; port 0 chooses one (RDS-06).  Returns both."""
+        self._usable()
         host, port = Addresses.checked((host, port))
         if self.port is not None:
             raise rds_error(errno.EINVAL, f"the socket is bound to port {self.port} already")
@@ -102,6 +103,7 @@ class Endpoint:
 
     def connect(self, host: str, port: int) -> None:
         """Name the destination of `send`."""
+        self._usable()
         host, port = Addresses.checked((host, port))
         if not int(ipaddress.IPv4Address(host)):
             raise rds_error(errno.EDESTADDRREQ, "there is no wildcard")
@@ -110,6 +112,7 @@ class Endpoint:
 
     def send(self, payload: bytes, to: tuple[str, int] | None, flags: int) -> Call:
         """Put a message into the queue (RDS-12 … RDS-15); returns its length."""
+        self._usable()
         if flags & ~rds.MSG_DONTWAIT:
             raise rds_error(errno.EOPNOTSUPP, "a message is sent with MSG_DONTWAIT or without a flag")
         to = to or self.peer
@@ -129,7 +132,7 @@ class Endpoint:
             self.node.counters.send_queue_full += not counted
             counted = True
             yield errno.EAGAIN
-            self._still_open()
+            self._usable()
         message = Outgoing(self, self.messages, node, (host, port), bytes(payload))
         self.messages += 1
         self.unended += 1
@@ -140,6 +143,7 @@ class Endpoint:
 
     def receive(self, size: int, ancillary: int, flags: int) -> Call:
         """Take the oldest message, or a notice: those come first, and alone (RDS-17, RDS-49)."""
+        self._usable()
         if flags & rds.MSG_OOB:
             raise rds_error(errno.EOPNOTSUPP, "RDS has no urgent data")
         if self.port is None:
@@ -150,7 +154,7 @@ class Endpoint:
             if self.queue:
                 return self._taken(size, ancillary, flags)
             yield errno.EAGAIN
-            self._still_open()
+            self._usable()
 
     def names(self) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
         """The own name and the destination of `send`."""
@@ -159,8 +163,10 @@ class Endpoint:
 
     def drain(self) -> Call:
         """Wait until every message that was sent has ended."""
+        self.node.must_live()
         while self.unended:
             yield errno.EAGAIN
+            self.node.must_live()
 
     def close(self) -> None:
         """Give up what has not ended and what was not read, and free the port."""
@@ -174,7 +180,9 @@ class Endpoint:
             self.node.release(self)
 
     def ready_for(self) -> int:
-        """The bits of poll (RDS-18, RDS-19)."""
+        """The bits of poll (RDS-18, RDS-19).  Who waits for a socket of a dead node is woken: its calls say so."""
+        if self.node.died is not None:
+            return rds.POLLIN | rds.POLLRDNORM | rds.POLLOUT | rds.POLLWRNORM | rds.POLLWRBAND
         bits = 0
         if self._notices or self._uncongested or self.queue:
             bits |= rds.POLLIN | rds.POLLRDNORM
@@ -190,6 +198,7 @@ class Endpoint:
 
     def set_option(self, level: int, name: int, value: int) -> None:
         """An option with an int (RDS-08, RDS-21)."""
+        self._usable()
         if (level, name) in ((rds.SOL_SOCKET, rds.SO_SNDBUF), (rds.SOL_SOCKET, rds.SO_RCVBUF)):
             if value < 0:
                 raise rds_error(errno.EINVAL, f"a buffer of {value} bytes")
@@ -233,6 +242,7 @@ class Endpoint:
 
     def cancel_sent_to(self, host: str, port: int) -> None:
         """Give up what was sent to an address and has not ended (RDS-20)."""
+        self._usable()
         if self.port is None:
             raise rds_error(errno.ENOTCONN, "bind the socket first")
         self.node.outbox.cancel(self, (host, port))
@@ -288,9 +298,10 @@ class Endpoint:
         if address.is_multicast or address == ipaddress.IPv4Address("255.255.255.255") or not int(address):
             raise rds_error(errno.EINVAL, f"{host} is no node's address: there is no multicast, broadcast or wildcard")
 
-    def _still_open(self) -> None:
+    def _usable(self) -> None:
         if self.closed:
             raise rds_error(errno.EBADF, "the socket was closed meanwhile")
+        self.node.must_live()
 
     def _congestion(self, node: int, port: int) -> Call:
         """Wait for a congested port, or give up and arm the monitor (RDS-15, RDS-38)."""
@@ -299,7 +310,7 @@ class Endpoint:
         try:
             while self.node.outbox.congested(node, port):
                 yield errno.ENOBUFS
-                self._still_open()
+                self._usable()
         except GeneratorExit:
             self.node.counters.cong_send_error += 1
             self._refused = True

@@ -19,6 +19,7 @@ from .transport import (
     Arrived,
     Congested,
     DatagramEnd,
+    Died,
     FlowRecord,
     Happening,
     Noticed,
@@ -95,13 +96,21 @@ class GoldenFlow:
         self._dirty = set(range(system.nodes))
         self._congested = [0] * system.nodes
         self._idle, self._waits = False, True
-        self._resets = sorted({(reset.start, reset.node) for reset in system.node_resets}, reverse=True)
+        self._deaths = [system.death(node) for node in range(system.nodes)]
+        self._live = list(range(system.nodes))
+        # When nodes are reset or die, the last first; nothing befalls a dead one.
+        resets = {(reset.start, reset.node) for reset in system.node_resets}
+        self._befalls = sorted(
+            ((start, node) for start, node in resets if (died := self._deaths[node]) is None or start <= died),
+            reverse=True,
+        )
         k = self.golden.k
         end = int(k.at_top + k.port_width) - int(k.port_streams) * Delivery.size
         self._shown_at, self._delivery_at = end - ShownPort.size, end
         self._beat_at = int(k.at_top_data) + MERGE + 2
         self._accepted = self._shown_at + ShownPort.accepted_valid
         self._pending = [int(k.rooms[level].at) + at for at in _PENDING]
+        self._waiting = np.ix_(self._live, self._pending)
 
     # The transport
 
@@ -130,7 +139,7 @@ class GoldenFlow:
         end = self.cycle + cycles
         while self.cycle < end:
             if self.idle and not self._dirty:
-                self._pass(min(end, self._resets[-1][0] if self._resets else end) - self.cycle)
+                self._pass(min(end, self._befalls[-1][0] if self._befalls else end) - self.cycle)
                 if self.cycle >= end:
                     break
             if told := self._step():
@@ -143,6 +152,9 @@ class GoldenFlow:
     # The steps
 
     def _host(self, node: int) -> DrivenHost:
+        """What a host has to offer; what a dead node is asked for goes nowhere."""
+        if node not in self._live:
+            return DrivenHost(0)
         self._dirty.add(node)
         return self._hosts[node]
 
@@ -167,19 +179,24 @@ class GoldenFlow:
         flags = self._words[0, self._places].tolist()
         accepted = self.golden.numbers[:, self._accepted].tolist()
         # `idle` is by the state at the start of the cycle; what was pending then may have acted in it.
-        before, self._waits = self._waits, bool(self.golden.numbers[:, self._pending].any())
-        self._idle = all(flag & _FLAGS["idle"] for flag in flags) and not before and not self._waits
+        before, self._waits = self._waits, bool(self.golden.numbers[self._waiting].any())
+        self._idle = all(flags[node] & _FLAGS["idle"] for node in self._live) and not before and not self._waits
         told: list[Happening] = []
-        while self._resets and self._resets[-1][0] <= cycle:
-            node = self._resets.pop()[1]
+        while self._befalls and self._befalls[-1][0] <= cycle:
+            start, node = self._befalls.pop()
             self._hosts[node] = DrivenHost(self._host(node).mask)
             self._congested[node] = 0
-            told.append(Restarted(node, cycle))
-        for node, (flag, has) in enumerate(zip(flags, accepted, strict=True)):
-            host = self._hosts[node]
+            told.append(self._died(node, cycle) if self._deaths[node] == start else Restarted(node, cycle))
+        for node in self._live:
+            flag, has, host = flags[node], accepted[node], self._hosts[node]
             if flag & _SHOWS or has or host.offers or _CONGESTED.of(flag) != self._congested[node]:
                 self._look(node, host, flag, cycle, told)
         return told
+
+    def _died(self, node: int, cycle: int) -> Died:
+        self._live.remove(node)
+        self._waiting = np.ix_(self._live, self._pending)
+        return Died(node, cycle)
 
     def _offer(self, host: DrivenHost) -> list[int]:
         """The stimulus words of a host."""

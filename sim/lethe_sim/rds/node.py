@@ -17,6 +17,7 @@ from .transport import (
     Arrived,
     Congested,
     DatagramEnd,
+    Died,
     FlowTransport,
     Happening,
     Noticed,
@@ -34,7 +35,7 @@ FIRST_CHOSEN = 0x8000
 
 @dataclass(eq=False)
 class Asked:
-    """A `set` under way; ``error`` is None until it is answered, and -1 if a reset came before."""
+    """A `set` under way; ``error`` is None until it is answered, and -1 if a reset or the node's death came before."""
 
     error: int | None = None
 
@@ -52,6 +53,7 @@ class RdsNode:
     endpoints : the bound sockets, by index
     outbox : what they send
     joiners : of each (source, index)
+    died : the cycle from which on the node is dead; None: it is not
     """
 
     def __init__(self, transport: FlowTransport, number: int, addresses: Addresses, *, pings: bool):
@@ -60,6 +62,7 @@ class RdsNode:
         self.counters = Counted()
         self.endpoints: dict[int, Endpoint] = {}
         self.joiners: dict[tuple[int, int], Joiner] = {}
+        self.died: int | None = None
         self._transport = transport
         self._asked: deque[Asked] = deque()
         self._mask = (1 << transport.ports) - 1
@@ -88,6 +91,11 @@ class RdsNode:
         self.endpoints[port % self.ports] = endpoint
         return port
 
+    def must_live(self) -> None:
+        """ENETDOWN if the node is dead."""
+        if self.died is not None:
+            raise rds_error(errno.ENETDOWN, f"node {self.number} is dead from cycle {self.died:,} on")
+
     def bind(self, port: int) -> Generator[int, None, None]:
         """Have the hardware bind a port that is reserved; what was there before goes first."""
         index = port % self.ports
@@ -96,6 +104,7 @@ class RdsNode:
         while True:
             while asked.error is None:
                 yield 0
+            self.must_live()
             if asked.error == _DONE:
                 return
             if asked.error == _BOUND:
@@ -148,6 +157,8 @@ class RdsNode:
                 self._congested(self.number, True, event.map)
             case Restarted():
                 self._restarted()
+            case Died():
+                self._died(event.cycle)
 
     # The steps
 
@@ -187,11 +198,7 @@ class RdsNode:
 
     def _restarted(self) -> None:
         """A reset of the node: ports and limits are set again; parts of messages are lost."""
-        for asked in self._asked:
-            asked.error = -1
-        self._asked.clear()
-        for joiner in self.joiners.values():
-            joiner.drop()
+        self._lost()
         if cleared := self.outbox.restarted():
             for endpoint in self.endpoints.values():
                 endpoint.uncongested(cleared)
@@ -205,6 +212,20 @@ class RdsNode:
             if endpoint.congested:
                 self._set(SettingCode.RECEIVE_LIMIT, index, 0)
         self._transport.receive(self.number, self._mask)
+
+    def _died(self, cycle: int) -> None:
+        """Nobody is told of what has not ended: every call of the node's sockets says that it is dead."""
+        self.died = cycle
+        self._lost()
+        self.outbox.forget()
+
+    def _lost(self) -> None:
+        """What was asked for gets no answer, and messages that have begun to come do not go on."""
+        for asked in self._asked:
+            asked.error = -1
+        self._asked.clear()
+        for joiner in self.joiners.values():
+            joiner.drop()
 
     def _set(self, code: SettingCode, index: int, value: int) -> Asked:
         asked = Asked()

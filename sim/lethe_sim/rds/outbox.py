@@ -319,6 +319,13 @@ class Outbox:
             self._settle(message)
         return cleared
 
+    def forget(self) -> None:
+        """The node is dead: nothing that was to be sent ends any more."""
+        self.up.clear()
+        for known in (self.maps, self.lanes, self._offers, self._live, self._peer_ready):
+            known.clear()
+        self._unended = 0
+
     # The steps
 
     def _backlog(self, message: Outgoing) -> Backlog:

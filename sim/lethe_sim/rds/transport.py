@@ -22,6 +22,7 @@ __all__ = [
     "Arrived",
     "Congested",
     "DatagramEnd",
+    "Died",
     "FlowRecord",
     "FlowTransport",
     "Happening",
@@ -141,8 +142,16 @@ class Restarted:
     cycle: int
 
 
+@dataclass(frozen=True)
+class Died:
+    """The node is dead from this cycle on: nothing more is told of it, and nothing that is asked of it is done."""
+
+    node: int
+    cycle: int
+
+
 #: What `FlowTransport.advance` tells.
-Happening = Accepted | DatagramEnd | Arrived | Noticed | Answered | Congested | Restarted
+Happening = Accepted | DatagramEnd | Arrived | Noticed | Answered | Congested | Restarted | Died
 
 
 class FlowTransport(Protocol):

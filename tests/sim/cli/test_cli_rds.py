@@ -18,6 +18,12 @@ from lethe_sim.rds.stress import Running, Wrong
 SYSTEM = System.make(topology={"kind": "wire"}, wire={"mtu": 40}, flow={"ports": 16}, ni=OF_NI)
 
 
+def dies(**death: int) -> System:
+    """A node of it dies."""
+    deaths = (NodeDeath(**death),)
+    return SYSTEM.replace(timers={"ack_limit": 20}, workload={"retry_limit": 9}, faults={"deaths": deaths})
+
+
 @pytest.fixture
 def configured(tmp_path) -> Path:
     path = tmp_path / "my.toml"
@@ -34,11 +40,25 @@ def test_a_ping_is_answered(lethe, configured):
 
 
 def test_a_peer_that_is_away_answers_no_ping(lethe, configured):
-    deaths = (NodeDeath(node=1, start=10),)
-    system = SYSTEM.replace(timers={"ack_limit": 20}, workload={"retry_limit": 9}, faults={"deaths": deaths})
-    configured.write_text(dump(system))
+    configured.write_text(dump(dies(node=1, start=10)))
     ended = lethe("rds", "ping", configured, "10.0.0.2", "--count", "2", "--patience", "500", "--interval", "10")
     assert (ended.code, ended.out) == (1, "   1: no answer\n   2: no answer\n0 of 2 pings answered\n")
+
+
+@pytest.mark.parametrize(
+    ("start", "answered", "arguments"),
+    [
+        (10, 0, ("ping", "my.toml", "10.0.0.1", "--node", "1", "--patience", "100")),
+        (3000, 3, ("ping", "my.toml", "10.0.0.1", "--node", "1")),
+        (10, 0, ("stress", "my.toml", "--tasks", "2", "--cycles", "1000")),
+        (700, 1, ("stress", "my.toml", "--tasks", "2", "--cycles", "1000")),
+    ],
+)
+def test_a_node_that_is_dead_is_told_in_one_line(lethe, configured, start, answered, arguments):
+    configured.write_text(dump(dies(node=1, start=start)))
+    ended = lethe("rds", *arguments)
+    assert ended.err == f"lethe: Network is down: node 1 is dead from cycle {start:,} on\n"
+    assert ended.code == 3 and ended.out.count("\n") == answered
 
 
 def test_a_stress_tells_what_it_did(lethe, configured):

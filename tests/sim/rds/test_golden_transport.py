@@ -90,6 +90,25 @@ def test_a_stress(loss):
         until_quiet(one)
 
 
+def test_a_node_that_dies_is_told_and_others_go_on():
+    """A reset while it is dead changes nothing, nor does what it is asked; the network can be idle."""
+    faults = {"deaths": [{"node": 1, "start": 4000}], "resets": [{"node": 1, "start": 4500, "cycles": 4}]}
+    with network(3, timers={"ack_limit": 20}, workload={"retry_limit": 9}, faults=faults) as one:
+        a, b, c = bound(one, 0, 4001), bound(one, 1, 4002), bound(one, 2, 4003)
+        a.sendto(b"x", B)
+        assert b.recv(9) == b"x"
+        one.run(3990 - one.cycle)
+        assert b.poll(rds.POLLIN, 100) == rds.POLLIN and one.cycle == 4001
+        with raises(errno.ENETDOWN, "node 1 is dead from cycle 4,000 on"):
+            b.recv(9)
+        one.run(1000)
+        b.close()
+        with raises(errno.ENETDOWN, "node 1 is dead from cycle 4,000 on"):
+            bound(one, 1, 4005)
+        a.sendto(b"y", ("10.0.0.3", 4003))
+        assert c.recv(9) == b"y"
+
+
 def test_a_peer_that_comes_up_while_all_nodes_are_idle_is_noticed():
     """It is looked for some time after what was refused, when nothing else is under way."""
     with network(faults={"resets": [{"node": 1, "start": 2000, "cycles": 4}]}) as one:

@@ -191,6 +191,47 @@ def test_a_reset_of_the_sender_tells_who_met_congestion(monitor):
         assert b.recv(9) == b"again"
 
 
+def test_every_call_of_a_dead_node_says_that_it_is_dead():
+    """Those that wait, too; others go on."""
+    with RdsNetwork(ReferenceTransport(3, loss=0)) as network:
+        a, other, b = bound(network, 0, 4001), bound(network, 0, 4003), bound(network, 1, 4002)
+        c, unbound = bound(network, 2, 4002), network.socket(0)
+        other.sendto(b"", B)
+        b.recv(0)
+        b.sendto(b"read by the driver", ("10.0.0.1", 4001))
+        assert a.poll(rds.POLLIN)
+        other.sendto(b"under way", B)
+        calls = [
+            network.begin(other.descriptor, name, arguments)
+            for name, arguments in (("receive", (9, 0, 0)), ("drain", ()))
+        ]
+        calls.append(network.begin(unbound.descriptor, "bind", ("10.0.0.1", 4005)))
+        for call in calls:
+            next(call)
+        network.transport.die(0)
+        assert other.poll(rds.POLLIN, 500) == rds.POLLIN
+        died = network.nodes[0].died
+        said = f"node 0 is dead from cycle {died:,} on"
+        for call in calls:
+            with raises(errno.ENETDOWN, said):
+                next(call)
+        option = rds.SOL_SOCKET, rds.SO_RCVBUF
+        for call in (
+            lambda: a.recv(9), lambda: a.sendto(b"x", B), a.drain, lambda: a.cancel_sent_to(B), lambda: a.connect(B),
+            lambda: a.setsockopt(*option, 16), lambda: bound(network, 0, 4007),
+        ):  # fmt: skip
+            with raises(errno.ENETDOWN, said):
+                call()
+        assert a.getsockname() == ("10.0.0.1", 4001) and a.getsockopt(*option) == rds.BUFFER
+        assert a.poll(rds.POLLIN | rds.POLLOUT) == rds.POLLIN | rds.POLLOUT
+        c.sendto(b"fine", B)
+        assert b.recv(99) in (b"fine", b"under way")
+        for socket in (a, other, unbound):
+            socket.close()
+        until_quiet(network)
+        assert network.information(0).sockets[1:] == []
+
+
 def test_bind_outlives_a_reset():
     """A reset while `bind` waits for its answer."""
     for after in range(1, 14):
