@@ -17,6 +17,8 @@ from .socket import Socket
 __all__ = ["Client"]
 
 _CHUNK = 1 << 16
+#: Seconds without an answer after which what is connected to is taken for no server.
+PATIENCE = 60.0
 
 
 class Client:
@@ -30,10 +32,11 @@ class Client:
 
     Raises
     ------
-    OSError : nobody serves there
+    OSError : nobody serves there; EPROTO, ETIMEDOUT: somebody does, but no network of Lethe's
     """
 
     def __init__(self, path: str | os.PathLike[str]):
+        self._path = path
         self._connection = system.socket(system.AF_UNIX, system.SOCK_STREAM)
         try:
             self._connection.connect(str(Path(path)))
@@ -44,7 +47,11 @@ class Client:
         self._replies: dict[int, dict[str, Any]] = {}
         self._abandoned: set[int] = set()
         self._number = 0
-        self.nodes = int(self._ask("nodes"))
+        try:
+            self.nodes = self._greet()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> "Client":
         return self
@@ -111,6 +118,21 @@ class Client:
 
     # The steps
 
+    def _greet(self) -> int:
+        """Ask for the number of nodes, which a server knows at once."""
+        self._connection.settimeout(PATIENCE)
+        try:
+            nodes = self._ask("nodes")
+        except TimeoutError:
+            raise self._alien(errno.ETIMEDOUT) from None
+        if type(nodes) is not int:
+            raise self._alien()
+        self._connection.settimeout(None)
+        return nodes
+
+    def _alien(self, number: int = errno.EPROTO) -> OSError:
+        return OSError(number, f"{self._path}: {os.strerror(number)}: what serves there is no network of Lethe's")
+
     def _ask(self, request: str, **details: Any) -> Any:
         number = self._begin(request, **details)
         try:
@@ -137,13 +159,16 @@ class Client:
         if not data:
             raise _gone()
         try:
-            for reply in self._frames.feed(data):
-                if reply["number"] in self._abandoned:
-                    self._abandoned.discard(reply["number"])
-                else:
-                    self._replies[reply["number"]] = reply
-        except FrameError as error:
-            raise rds_error(errno.EPROTO, f"the server says what is no reply: {error}") from None
+            replies = self._frames.feed(data)
+        except FrameError:
+            raise self._alien() from None
+        for reply in replies:
+            if not _is_reply(reply):
+                raise self._alien()
+            if reply["number"] in self._abandoned:
+                self._abandoned.discard(reply["number"])
+            else:
+                self._replies[reply["number"]] = reply
 
     def _abandon(self, number: int) -> None:
         """Nobody waits for a reply any more."""
@@ -162,6 +187,16 @@ class Client:
             code, text = reply["error"]
             raise ValueError(text) if code is None else OSError(code, text)
         return reply["value"]
+
+
+def _is_reply(reply: Any) -> bool:
+    """A server says so: a value, or an errno (None: the question was wrong) and a text."""
+    match reply:
+        case {"number": int(), "error": [int() | None, str() | None]}:
+            return True
+        case {"number": int(), "value": _}:
+            return "error" not in reply
+    return False
 
 
 def _gone() -> OSError:

@@ -295,6 +295,51 @@ def test_calls_with_wrong_arguments_hurt_nobody(served, name, arguments):
         a.drain()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        struct.pack(">II", 3, 0) + b"{}}",
+        frame([1, 2]),
+        frame({"number": 1, "request": "nodes"}),
+        frame({"number": [1], "value": 4}),
+        frame({"number": 1, "value": "x"}),
+        frame({"number": 1, "value": None}),
+        frame({"number": 1, "error": 5}),
+        frame({"number": 1, "error": ["x", "y"]}),
+        frame({"number": 1, "error": [5, 6], "value": 4}),
+    ],
+)
+def test_what_does_not_answer_like_a_server_is_told(tmp_path, answer):
+    path = tmp_path / "other"
+    with system.socket(system.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve():
+            with listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+                connection.recv(1000)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with raises(errno.EPROTO, f"{path}: Protocol error: what serves there is no network of Lethe's"):
+            Client(path)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_what_does_not_answer_at_all_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("lethe_sim.rds.client.PATIENCE", 0.2)
+    path = tmp_path / "other"
+    with system.socket(system.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with raises(errno.ETIMEDOUT, "what serves there is no network of Lethe's"):
+            Client(path)
+
+
 @pytest.mark.parametrize("wrong", [10.5, float("nan"), -1, "soon", [1]])
 def test_a_wrong_number_of_cycles_hurts_nobody(served, wrong):
     """Time is in whole cycles: the client is told, and the server serves on."""
