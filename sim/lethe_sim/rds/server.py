@@ -25,6 +25,8 @@ __all__ = ["Server"]
 _CHUNK = 1 << 16
 #: Bytes that a client may leave unread before it is asked no more.
 _UNREAD = 1 << 23
+#: Bytes of a name that is hardly taken, and how often a shorter one is drawn.
+_BESIDE, _TRIES = 9, 64
 
 
 class Connected:
@@ -251,11 +253,9 @@ def _listen(path: Path) -> system.socket:
     """
     listener = system.socket(system.AF_UNIX, system.SOCK_STREAM)
     listener.setblocking(False)
-    # As long as the path at least: a path that is too long for a socket is refused here.
-    beside = path.parent / f".{secrets.token_hex(4)}".ljust(len(os.fsencode(path.name)), "_")
     mask = os.umask(0o177)
     try:
-        listener.bind(str(beside))
+        beside = _bound_beside(listener, path)
         try:
             listener.listen()
             try:
@@ -269,12 +269,34 @@ def _listen(path: Path) -> system.socket:
             beside.unlink()
     except OSError as error:
         listener.close()
-        # Python itself refuses a path that is too long, and gives no number.
         number, text = error.errno or errno.ENAMETOOLONG, error.strerror or error
         raise OSError(number, f"{path}: {text}; name another path") from None
     finally:
         os.umask(mask)
     return listener
+
+
+def _bound_beside(listener: system.socket, path: Path) -> Path:
+    """The path beside ``path`` to which the listener is bound.
+
+    Its name is as long as that of ``path`` at least, so that a path that is too long for a socket is refused here; it
+    is not longer if such a one would not fit.
+    """
+    length = len(os.fsencode(path.name))
+    refused = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    for size in (max(length, _BESIDE), *[length] * _TRIES):
+        name = f"{'.' * (size > 1)}{secrets.token_hex(4)}"[:size].ljust(size, "_")
+        if name == path.name:
+            continue
+        try:
+            listener.bind(str(path.parent / name))
+            return path.parent / name
+        except OSError as error:
+            # Python itself refuses a path that is too long, and gives no number.
+            if error.errno not in (None, errno.EADDRINUSE):
+                raise
+            refused = error
+    raise refused
 
 
 def _served(path: Path) -> bool:

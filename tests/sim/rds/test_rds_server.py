@@ -208,6 +208,33 @@ def test_a_path_is_served_once_and_taken_from_the_dead(tmp_path):
             Server(network, tmp_path / ("x" * 108))
 
 
+@pytest.mark.parametrize("name", ["s", "at", ".a", "a.socket", "longer.socket"])
+def test_a_path_that_just_fits_is_served(tmp_path, name):
+    """107 bytes are the longest path of a socket; the name that the server has before is no longer."""
+    room = 107 - len(os.fsencode(tmp_path)) - len(name) - 2
+    folder = tmp_path / ("d" * room)
+    folder.mkdir()
+    with RdsNetwork(ReferenceTransport(2)) as network:
+        with Server(network, folder / name) as server, system.socket(system.AF_UNIX) as client:
+            assert len(os.fsencode(server.path)) == 107
+            client.connect(str(server.path))
+            assert [one.name for one in folder.iterdir()] == [name]
+        assert not any(folder.iterdir())
+        with raises(errno.ENAMETOOLONG, f"{name}x: AF_UNIX path too long; name another path"):
+            Server(network, folder / f"{name}x")
+        assert not any(folder.iterdir())
+
+
+def test_a_name_that_is_taken_is_not_the_one_beside(tmp_path):
+    """A name of one byte has few others beside it."""
+    folder = tmp_path / ("d" * (107 - len(os.fsencode(tmp_path)) - 3))
+    folder.mkdir()
+    for taken in "0123456789":
+        (folder / taken).touch()
+    with RdsNetwork(ReferenceTransport(2)) as network, Server(network, folder / "s") as server:
+        assert server.path.is_socket()
+
+
 def test_who_finds_the_path_is_not_refused(tmp_path, monkeypatch):
     """A server that has not begun to listen is not there: neither for clients nor for a server at the same path."""
     path, others = tmp_path / "rds", []
