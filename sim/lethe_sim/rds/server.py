@@ -149,6 +149,9 @@ class Server:
             self._leave(client)
             return
         for request in requests:
+            if client.connection not in self._clients:
+                # It has gone before it was answered, and what it had open is closed.
+                return
             self._request(client, request)
 
     def _reply(self, client: Connected, number: Any, **reply: Any) -> None:

@@ -105,6 +105,20 @@ def test_a_program_that_ends_frees_its_ports(served):
             raise AssertionError("the port is still bound")
 
 
+def test_who_goes_with_questions_left_leaves_nothing_open(tmp_path):
+    """What is asked behind the first answer that cannot be given is not done any more."""
+    with RdsNetwork(ReferenceTransport(2)) as network, Server(network, tmp_path / "rds") as server:
+        with system.socket(system.AF_UNIX) as raw:
+            raw.connect(str(server.path))
+            calls = {"request": "call", "descriptor": 3, "name": "bind", "arguments": list(A), "cycles": None}
+            requests = ({"request": "nodes"}, {"request": "open", "node": 0}, calls)
+            raw.sendall(b"".join(frame({"number": number, **one}) for number, one in enumerate(requests)))
+        for _ in range(4):
+            server.once(0)
+        assert network.information(0).sockets[1:] == []
+        bound(network, 0, 4001)
+
+
 def test_sockets_of_another_program_cannot_be_touched(served):
     with Client(served.path) as network, Client(served.path) as other:
         a = bound(network, 0, 4001)
