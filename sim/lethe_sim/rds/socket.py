@@ -137,7 +137,7 @@ class Socket:
                 raise rds_error(errno.EOPNOTSUPP, "there is no remote memory")
             raise rds_error(errno.EINVAL, f"a control message of type {kind} is not for sending")
         to = None if address is None else Addresses.checked(address)
-        payload = b"".join(bytes(buffer) for buffer in buffers)
+        payload = b"".join(bytes(memoryview(buffer)) for buffer in buffers)
         return self._call("send", payload, to, flags, cycles=self._patience(flags))
 
     def drain(self, cycles: int | None = None) -> None:
@@ -156,8 +156,15 @@ class Socket:
         return message.data, message.address
 
     def recv_into(self, buffer: bytearray | memoryview, nbytes: int = 0, flags: int = 0) -> int:
-        """As `recv`, into a buffer; returns the bytes written, or with MSG_TRUNC the message's length."""
+        """As `recv`, into a buffer; returns the bytes written, or with MSG_TRUNC the message's length.
+
+        A buffer that is too small for ``nbytes``, or cannot be written, is refused before a message is taken.
+        """
         view = memoryview(buffer).cast("B")
+        if view.readonly:
+            raise TypeError("the buffer cannot be written")
+        if nbytes > len(view):
+            raise ValueError(f"the buffer has {len(view):,} bytes, not {nbytes:,}")
         taken = self._take(nbytes or len(view), ROOM, flags)
         view[: len(taken.data)] = taken.data
         return taken.length if flags & rds.MSG_TRUNC else len(taken.data)

@@ -1,5 +1,6 @@
 """The calls of a socket: what they do, and every errno (RDS-06, 08, 09, 12 … 15, 20, 21, 49, 57)."""
 
+import array
 import errno
 import socket as system
 import struct
@@ -235,6 +236,31 @@ def test_peek_trunc_and_dontwait(network):
     assert b.recvmsg(6) == (b"second", [], 0, A)
     with pytest.raises(ValueError, match="a buffer has 0 bytes or more"):
         b.recv(-1)
+
+
+def test_a_buffer_that_is_refused_takes_no_message(network):
+    a, b = bound(network, 0, 4001), bound(network, 1, 4002)
+    a.sendto(b"0123456789", B)
+    assert b.poll(rds.POLLIN)
+    with pytest.raises(ValueError, match="the buffer has 5 bytes, not 20"):
+        b.recv_into(bytearray(5), 20)
+    with pytest.raises(TypeError, match="the buffer cannot be written"):
+        b.recv_into(memoryview(bytes(20)))
+    with pytest.raises(ValueError, match="a buffer has 0 bytes or more"):
+        b.recv_into(bytearray(5), -1)
+    buffer = bytearray(20)
+    assert b.recv_into(buffer) == 10 and buffer[:10] == b"0123456789"
+
+
+def test_only_bytes_are_sent(network):
+    a, b = bound(network, 0, 4001), bound(network, 1, 4002)
+    for wrong in (7, "text", [1, 2], None):
+        with pytest.raises(TypeError):
+            a.sendto(wrong, B)
+    with pytest.raises(TypeError):
+        a.sendmsg(b"a buffer, not a list of some", address=B)
+    a.sendmsg([array.array("H", [1, 2]), memoryview(b"abcdef")[::2], bytearray(b"!")], address=B)
+    assert b.recv(99) == struct.pack("HH", 1, 2) + b"ace!"
 
 
 def test_recv_waits_for_so_many_cycles(network):
