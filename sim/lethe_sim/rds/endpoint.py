@@ -7,6 +7,7 @@ pass in between.  Everything else is a plain method.
 
 import errno
 import ipaddress
+import struct
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ __all__ = ["Call", "Endpoint", "ReadMessage"]
 Call = Generator[int, None, Any]
 #: Messages that a socket's queue holds at most, either way: empty ones do not count to SO_SNDBUF and SO_RCVBUF.
 MOST_MESSAGES = 4096
+#: Options that can be set, all with an int.
+_SETTABLE = {
+    (rds.SOL_SOCKET, rds.SO_SNDBUF), (rds.SOL_SOCKET, rds.SO_RCVBUF), (rds.SOL_RDS, rds.RDS_RECVERR),
+    (rds.SOL_RDS, rds.RDS_CONG_MONITOR), (rds.SOL_RDS, rds.SO_RDS_TRANSPORT), (rds.SOL_RDS, rds.SO_RDS_ENDED),
+}  # fmt: skip
+_INT = struct.Struct("=i")
 #: What a control message takes of a buffer: its header, and its data to the next multiple of 8.
 _CMSG_HEADER, _CMSG_ALIGN = 16, 8
 
@@ -196,10 +203,15 @@ class Endpoint:
 
     # Options
 
-    def set_option(self, level: int, name: int, value: int) -> None:
-        """An option with an int (RDS-08, RDS-21)."""
+    def set_option(self, level: int, name: int, given: object) -> None:
+        """An option with an int, or its bytes (RDS-08, RDS-21); first the option is judged, then the value."""
         self._usable()
-        if (level, name) in ((rds.SOL_SOCKET, rds.SO_SNDBUF), (rds.SOL_SOCKET, rds.SO_RCVBUF)):
+        if level == rds.SOL_RDS and name in (rds.RDS_GET_MR, rds.RDS_FREE_MR, rds.RDS_GET_MR_FOR_DEST):
+            raise rds_error(errno.EOPNOTSUPP, "there is no remote memory")
+        if (level, name) not in _SETTABLE:
+            raise rds_error(errno.ENOPROTOOPT, f"level {level}, option {name}")
+        value = _int(given)
+        if level == rds.SOL_SOCKET:
             if value < 0:
                 raise rds_error(errno.EINVAL, f"a buffer of {value} bytes")
             if name == rds.SO_SNDBUF:
@@ -207,20 +219,16 @@ class Endpoint:
             else:
                 self.rcvbuf = value
                 self._judge()
-        elif (level, name) == (rds.SOL_RDS, rds.RDS_RECVERR):
+        elif name == rds.RDS_RECVERR:
             self._recverr = int(bool(value))
-        elif (level, name) == (rds.SOL_RDS, rds.RDS_CONG_MONITOR):
+        elif name == rds.RDS_CONG_MONITOR:
             self._monitor = int(bool(value))
-        elif (level, name) == (rds.SOL_RDS, rds.SO_RDS_TRANSPORT):
+        elif name == rds.SO_RDS_TRANSPORT:
             self._choose(value)
-        elif (level, name) == (rds.SOL_RDS, rds.SO_RDS_ENDED):
+        else:
             if value not in (rds.FLUSH, rds.RESEND):
                 raise rds_error(errno.EINVAL, f"{value} is neither 0 (FLUSH) nor 1")
             self._ended = value
-        elif level == rds.SOL_RDS and name in (rds.RDS_GET_MR, rds.RDS_FREE_MR, rds.RDS_GET_MR_FOR_DEST):
-            raise rds_error(errno.EOPNOTSUPP, "there is no remote memory")
-        else:
-            raise rds_error(errno.ENOPROTOOPT, f"level {level}, option {name}")
 
     def get_option(self, level: int, name: int) -> int:
         """The value of an option."""
@@ -381,6 +389,20 @@ class Endpoint:
         elif self.congested and (not self.queue or (2 * self.waiting < self.rcvbuf and not full)):
             self.congested = False
             self.node.go_on(self.port)
+
+
+def _int(value: object) -> int:
+    """The int that an option's value is, or whose bytes it is."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        packed = bytes(value)
+        if len(packed) != _INT.size:
+            raise rds_error(errno.EINVAL, f"{len(packed)} bytes are no int")
+        return _INT.unpack(packed)[0]
+    if not isinstance(value, int):
+        raise rds_error(errno.EINVAL, f"{value!r} is no int")
+    if not -(1 << 31) <= value < 1 << 31:
+        raise rds_error(errno.EINVAL, f"{value} is no int of 32 bits")
+    return int(value)
 
 
 def _space(item: Cmsg) -> int:

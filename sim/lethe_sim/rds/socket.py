@@ -188,7 +188,7 @@ class Socket:
     # Options and waiting
 
     def setsockopt(self, level: int, name: int, value: int | bytes | tuple[str, int]) -> None:
-        """Set an option; the value is an int, the bytes of one, or an address for RDS_CANCEL_SENT_TO.
+        """Set an option; the value is an int of 32 bits, its bytes, or an address for RDS_CANCEL_SENT_TO.
 
         Raises
         ------
@@ -197,13 +197,7 @@ class Socket:
         if (level, name) == (rds.SOL_RDS, rds.RDS_CANCEL_SENT_TO):
             self._call("cancel_sent_to", *_address(value))
             return
-        if isinstance(value, bytes):
-            if len(value) != _INT.size:
-                raise rds_error(errno.EINVAL, f"{len(value)} bytes are no int")
-            (value,) = _INT.unpack(value)
-        if not isinstance(value, int):
-            raise rds_error(errno.EINVAL, f"{value!r} is no int")
-        self._call("set_option", level, name, int(value))
+        self._call("set_option", level, name, value)
 
     def getsockopt(self, level: int, name: int, buflen: int = 0) -> int | bytes:
         """An option's value; as bytes, if ``buflen`` is given."""

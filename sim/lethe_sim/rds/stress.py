@@ -24,6 +24,8 @@ __all__ = ["HEADER", "Interval", "Running", "Stress", "Wrong"]
 #: Bytes of a message at least: kind, sender, receiver, number.
 HEADER = struct.Struct("<HHHQ")
 _REQUEST, _ACK = 1, 2
+#: The largest value of an option.
+_MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +127,7 @@ class Running:
             task.socket.bind((addresses[number % len(addresses)], 0))
             task.address = task.socket.getsockname()
             task.socket.setblocking(False)
-            task.socket.setsockopt(rds.SOL_SOCKET, rds.SO_SNDBUF, 2 * stress.depth * longest)
+            task.socket.setsockopt(rds.SOL_SOCKET, rds.SO_SNDBUF, min(2 * stress.depth * longest, _MOST))
             task.socket.setsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR, 1)
             self.by_address[task.address] = task
         self.tallied = Interval(sockets.cycle)

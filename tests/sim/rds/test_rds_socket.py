@@ -459,7 +459,12 @@ def test_options_that_can_be_set(network, level, name, value, then):
     a = network.socket(0)
     a.setsockopt(level, name, value)
     assert a.getsockopt(level, name) == then
-    a.setsockopt(level, name, struct.pack("i", value))
+    for packed in (struct.pack("i", value), bytearray(struct.pack("i", value))):
+        a.setsockopt(level, name, packed)
+    assert a.getsockopt(level, name, 4) == struct.pack("i", then)
+    for wrong in (1 << 31, -(1 << 31) - 1, 1 << 40):
+        with raises(errno.EINVAL, f"{wrong} is no int of 32 bits"):
+            a.setsockopt(level, name, wrong)
     assert a.getsockopt(level, name, 4) == struct.pack("i", then)
     with raises(errno.EINVAL, "3 bytes are no int"):
         a.setsockopt(level, name, b"abc")
@@ -476,11 +481,13 @@ def test_options_that_cannot(network):
         with raises(errno.ENOPROTOOPT):
             a.setsockopt(rds.SOL_SOCKET, name, value)
     for name in (rds.RDS_GET_MR, rds.RDS_FREE_MR, rds.RDS_GET_MR_FOR_DEST):
-        with raises(errno.EOPNOTSUPP, "no remote memory"):
-            a.setsockopt(rds.SOL_RDS, name, 1)
+        for value in (1, bytes(16), ("10.0.0.1", 1)):
+            with raises(errno.EOPNOTSUPP, "no remote memory"):
+                a.setsockopt(rds.SOL_RDS, name, value)
     for level, name in ((rds.SOL_RDS, 99), (rds.SOL_SOCKET, 2), (6, 1)):
-        with raises(errno.ENOPROTOOPT, f"level {level}, option {name}"):
-            a.setsockopt(level, name, 1)
+        for value in (1, bytes(16), 1 << 40):
+            with raises(errno.ENOPROTOOPT, f"level {level}, option {name}"):
+                a.setsockopt(level, name, value)
         with raises(errno.ENOPROTOOPT):
             a.getsockopt(level, name)
     for name in (rds.SO_SNDBUF, rds.SO_RCVBUF):

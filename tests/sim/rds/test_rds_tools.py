@@ -214,3 +214,6 @@ def test_stress_sets_its_sockets_options(network):
     assert socket.getsockopt(rds.SOL_SOCKET, rds.SO_SNDBUF) == 6000
     assert socket.getsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR) == 1
     running.close()
+    running = stress.Running(network, addresses(network), stress.Stress(tasks=2, depth=1 << 20, request=1 << 20))
+    assert running.tasks[0].socket.getsockopt(rds.SOL_SOCKET, rds.SO_SNDBUF) == (1 << 31) - 1
+    running.close()
