@@ -144,6 +144,8 @@ class Client:
         return self._end(number)
 
     def _begin(self, request: str, **details: Any) -> int:
+        if self._connection.fileno() < 0:
+            raise rds_error(errno.ENETDOWN, "the network is closed")
         self._number += 1
         try:
             self._connection.sendall(frame({"number": self._number, "request": request, **details}))

@@ -166,8 +166,7 @@ class RdsNetwork:
 
     def open(self, node: int) -> int:
         """A new socket's descriptor."""
-        if self._closed:
-            raise rds_error(errno.ENETDOWN, "the network is closed")
+        self._must_be_open()
         descriptor, self._next = self._next, self._next + 1
         self._endpoints[descriptor] = Endpoint(self.nodes[self._node(node)], descriptor)
         return descriptor
@@ -239,7 +238,12 @@ class RdsNetwork:
             raise ValueError(f"node {node}: there are {len(self.nodes)}; name one of 0 to {len(self.nodes) - 1}")
         return node
 
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise rds_error(errno.ENETDOWN, "the network is closed")
+
     def _endpoint(self, descriptor: int) -> Endpoint:
+        self._must_be_open()
         if descriptor not in self._endpoints:
             raise rds_error(errno.EBADF, "the socket is closed")
         return self._endpoints[descriptor]

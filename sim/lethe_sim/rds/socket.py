@@ -235,8 +235,8 @@ class Socket:
             try:
                 self.sockets.call(self.descriptor, "close")
             except OSError as error:
-                # The network was closed before.
-                if error.errno != errno.EBADF:
+                # It, or the network, was closed before; or the network is gone.
+                if error.errno not in (errno.EBADF, errno.ENETDOWN):
                     raise
 
     # The steps

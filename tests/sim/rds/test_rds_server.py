@@ -198,8 +198,11 @@ def test_a_server_that_goes_is_told(tmp_path):
         thread.join(20)
     with raises(errno.ENETDOWN, "the process that owns the network is gone"):
         a.bind(A)
-    with raises(errno.ENETDOWN):
+    with raises(errno.ENETDOWN), a:
         a.bind(A)
+    client.close()
+    with raises(errno.ENETDOWN, "the network is closed"):
+        client.socket(0)
     with raises(errno.ENOENT, "no network is served there"):
         Client(tmp_path / "rds")
 

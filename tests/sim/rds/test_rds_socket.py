@@ -342,11 +342,16 @@ def test_a_closed_network_has_no_sockets():
     network = RdsNetwork(ReferenceTransport(2))
     with network:
         a = bound(network, 0, 4001)
+    poll = Poll()
+    poll.register(a)
+    calls = lambda: a.recv(1), lambda: a.sendto(b"x", B), lambda: a.poll(rds.POLLIN), lambda: network.socket(0)
+    for call in (*calls, a.getsockname, a.drain, poll.poll):
+        with raises(errno.ENETDOWN, "the network is closed"):
+            call()
+    with a:
+        pass
     with raises(errno.EBADF):
         a.recv(1)
-    a.close()
-    with raises(errno.ENETDOWN):
-        network.socket(0)
     assert network.transport.closed
     with pytest.raises(ValueError, match="node 2: there are 2; name one of 0 to 1"):
         RdsNetwork(ReferenceTransport(2)).socket(2)
