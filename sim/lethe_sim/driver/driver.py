@@ -39,6 +39,7 @@ class Driver:
             raise DriverError(f"Driver: transport must be a Transport, not {type(transport).__name__}")
         self._transport, self._patience = transport, _at_least_0("Driver: patience", patience)
         self._map, self._tag = transport.map, 0
+        self._ended: list[Completion] = []
         self.node = -1
 
     async def open(self) -> "Driver":
@@ -181,17 +182,17 @@ class Driver:
         raise DriverError(f"recv: nothing was delivered in {limit:,} cycles; wait longer")
 
     async def completions(self, least: int = 0, *, patience: int | None = None) -> list[Completion]:
-        """The completions that have come, of which at least so many are waited for."""
+        """The completions that have come, of which at least so many are waited for; if fewer come, none is lost."""
         least, limit = _at_least_0("completions: least", least), self._limit("completions", patience)
-        found: list[Completion] = []
         for left in self._looks(limit):
             while (one := self._transport.completion()) is not None:
-                found.append(one)
-            if len(found) >= least:
+                self._ended.append(one)
+            if len(self._ended) >= least:
+                found, self._ended = self._ended, []
                 return found
             await self._pause(left)
         raise DriverError(
-            f"completions: {len(found)} of {least} came in {limit:,} cycles; wait longer, "
+            f"completions: {len(self._ended)} of {least} came in {limit:,} cycles; wait longer, "
             "or send with a retry limit or a deadline"
         )
 

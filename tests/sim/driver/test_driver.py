@@ -48,6 +48,18 @@ def test_payloads_of_every_length_arrive_once_over_lossy_links():
     run(program, faults={"loss": 0.2})
 
 
+def test_completions_that_were_too_few_are_not_lost():
+    async def program(near, far):
+        sent = [await near.send(1, b"data") for _ in range(3)]
+        for _ in sent:
+            await far.recv()
+        with pytest.raises(DriverError, match="completions: 3 of 4 came in 4,000 cycles"):
+            await near.completions(4, patience=4000)
+        assert sorted(end.tag for end in await near.completions()) == sorted(name.tag for name in sent)
+
+    run(program)
+
+
 def test_control_goes_by_slots_of_its_own():
     ni = {"slots": 4, "control_slots": 1, "control_classes": 1, "source_incarnation": True}
 
