@@ -193,6 +193,30 @@ def recovery(quick: bool) -> Iterator[Measured]:
         )
 
 
+# Loss
+
+
+def lossy(quick: bool) -> Iterator[Measured]:
+    """What loss costs with timers as by default: over the tree, and direct."""
+    for radix in (RADIX, 0):
+        drained = []
+        for loss in (0.1,) if quick else (0.1, 0.3):
+            golden = Golden(
+                System.make(
+                    topology={"kind": "tree", "arity": 4, "levels": 2}, wire={"mtu": BYTES + HEADER}, ni=OF_NI,
+                    relay={"slots": 16, "radix": radix}, faults={"loss": loss},
+                    workload={"mode": "relay", "count": 12, "load": 0.3, "min_length": BYTES, "max_length": BYTES},
+                    run={"cycles": 10 * LIMIT},
+                )
+            )  # fmt: skip
+            golden.run(10 * LIMIT, until_drained=True)
+            drained.append(f"{loss:.0%} {golden.cycle:,}{'' if golden.drained else ', and not over'}")
+        yield Measured(
+            f"16 nodes, radix {radix}, twelve messages from each, timers by default: cycles until all is over, by loss",
+            "; ".join(drained),
+        )
+
+
 # Messages
 
 
@@ -329,6 +353,7 @@ def latency() -> Measured:
 def figures(quick: bool) -> Iterator[Measured]:
     """All rows but speed."""
     yield from recovery(quick)
+    yield from lossy(quick)
     yield from messages(quick)
     yield from incast(quick)
     yield from stalled(quick)
