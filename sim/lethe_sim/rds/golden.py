@@ -98,9 +98,9 @@ class GoldenFlow:
         self._idle, self._waits = False, True
         self._deaths = [system.death(node) for node in range(system.nodes)]
         self._live = list(range(system.nodes))
-        # When nodes are reset or die, the last first; nothing befalls a dead one.
+        # When nodes are reset or die, the last first; a dead one is reset no more.
         resets = {(reset.start, reset.node) for reset in system.node_resets}
-        self._befalls = sorted(
+        self._faults = sorted(
             ((start, node) for start, node in resets if (died := self._deaths[node]) is None or start <= died),
             reverse=True,
         )
@@ -139,7 +139,7 @@ class GoldenFlow:
         end = self.cycle + cycles
         while self.cycle < end:
             if self.idle and not self._dirty:
-                self._pass(min(end, self._befalls[-1][0] if self._befalls else end) - self.cycle)
+                self._pass(min(end, self._faults[-1][0] if self._faults else end) - self.cycle)
                 if self.cycle >= end:
                     break
             if told := self._step():
@@ -182,8 +182,8 @@ class GoldenFlow:
         before, self._waits = self._waits, bool(self.golden.numbers[self._waiting].any())
         self._idle = all(flags[node] & _FLAGS["idle"] for node in self._live) and not before and not self._waits
         told: list[Happening] = []
-        while self._befalls and self._befalls[-1][0] <= cycle:
-            start, node = self._befalls.pop()
+        while self._faults and self._faults[-1][0] <= cycle:
+            start, node = self._faults.pop()
             self._hosts[node] = DrivenHost(self._host(node).mask)
             self._congested[node] = 0
             told.append(self._died(node, cycle) if self._deaths[node] == start else Restarted(node, cycle))

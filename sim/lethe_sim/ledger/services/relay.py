@@ -50,7 +50,7 @@ _TYPE = 3
 def _lag(system: System) -> int:
     """Cycles beyond `relay.cache_cycles` until data that are not asked for are gone.
 
-    A look comes about every 64 cycles.  Each ends one record or frees one buffer.
+    A look comes about every 64 cycles, and ends one record or frees one buffer.
     """
     relay = system.relay
     return STAMP_CYCLES * (relay.buffers + relay.records + 2) + 8 * system.format.max_flits
@@ -326,8 +326,8 @@ def replayed(run: Run, rows: Columns) -> Iterator[pa.Table]:
     own = rows["sender"][out] == node[out]
     wrong = number >= due + np.where(own, rows["acked"][out], 0)
 
-    # A relay held the data since its last hop with them until somebody asked first (then they may wait long for their
-    # turn), if all that came have gone on: hops before are of data that came, but for one for each time it was asked.
+    # A relay held the data from its last hop with them until it was first asked; then they may wait for their turn.
+    # That holds only if all data that came have gone on: of the hops before, one for each request may be a repeat.
     asked, came = np.flatnonzero(rows["kind"] == _ASKED), np.flatnonzero(rows["kind"] == _CAUSE)
     last = np.append(0, cycle[out][:-1])[: len(out)]
     until = last + run.system.relay.cache_cycles + _lag(run.system)
