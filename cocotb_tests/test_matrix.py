@@ -208,6 +208,23 @@ def test_origins_ask_in_the_quick_systems_with_relay():
     assert {relay.radix > 0 for relay in asking} == {False, True}
 
 
+def test_the_watch_of_relay_waits_for_room():
+    """So much is lost that relays drop control while messages are live for longer than `watch_cycles`."""
+    system = System.make(
+        topology={"kind": "tree", "arity": 2, "levels": 3}, wire={"mtu": 32}, faults={"loss": 0.3},
+        ni={"control_classes": 2, "control_slots": 2}, run={"cycles": HOSTED_CYCLES},
+        relay={
+            "slots": 8, "radix": 1, "control": 8, "buffers": 4, "cells": 4, "records": 16, "cache_cycles": 256,
+            "watch_cycles": 4096, "entry_cycles": 4096, "hop_cycles": 4096,
+        },
+        workload={"mode": "relay", "count": 0, "load": 0.5, "max_length": 16},
+    )  # fmt: skip
+    again = "pytest cocotb_tests/test_matrix.py -k waits_for_room"
+    result = cosim(system, until_drained=False, reproduce=again)
+    assert result.equal, result.report
+    assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
+
+
 @pytest.mark.full
 def test_relay_with_the_largest_tables():
     """Four nodes in a row, one of which dies: more than 128 records at a relay, all slots live."""
