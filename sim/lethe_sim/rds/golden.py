@@ -84,7 +84,9 @@ class GoldenFlow:
         if not system.flow.ports:
             raise ValueError("flow.ports: is 0, so there are no ports; set it to 2, 4, 8 or 16")
         self.system = system
-        self.nodes, self.ports, self.mtu = system.nodes, system.flow.ports, system.flow_mtu
+        self.nodes, self.ports = system.nodes, system.flow.ports
+        # What is longer than a socket may have under way is refused, however often it is offered.
+        self.mtu = min(system.flow_mtu, system.flow_send_limit)
         self.tags = 1 << system.wire.tag_bits
         self.receive_limit = system.flow_receive_limit
         self.golden = Golden(system, external=True, record=record)

@@ -186,7 +186,7 @@ class Outbox:
 
     def _next(self) -> int | None:
         """The first cycle in which something is to be offered; None: not before something happens."""
-        if len(self._offers) >= OFFERS:
+        if self._full:
             return None
         now = self._transport.cycle
         cycles = [
@@ -195,6 +195,11 @@ class Outbox:
             if lane.offer is None and (cycle := lane.wake(now)) is not None
         ]
         return min(cycles, default=None)
+
+    @property
+    def _full(self) -> bool:
+        """Nothing more can be offered before something happens: each datagram has a tag of its own until it ends."""
+        return len(self._offers) >= OFFERS or len(self._offers) + len(self._live) >= self._transport.tags
 
     def messages(self) -> Iterator[Outgoing]:
         """All that have not ended."""
@@ -219,7 +224,7 @@ class Outbox:
         """Offer what can be offered now."""
         now = self._transport.cycle
         for key, lane in list(self.lanes.items()):
-            if len(self._offers) >= OFFERS:
+            if self._full:
                 return
             if lane.offer is not None or lane.ready > now or self._peer_ready.get(lane.node, 0) > now:
                 continue
@@ -286,6 +291,8 @@ class Outbox:
         (self.up.add if up else self.up.discard)(peer)
         if up:
             self._peer_ready[peer] = 0
+        else:
+            self._break_off([lane for lane in self.lanes.values() if lane.node == peer], Cause.SILENT)
         for lane in self.lanes.values():
             if lane.node == peer and (was & ~bits) >> lane.index & 1:
                 lane.ready = self._transport.cycle
@@ -317,6 +324,7 @@ class Outbox:
             lane.ready = self._transport.cycle
         for message in touched:
             self._settle(message)
+        self._break_off(list(self.lanes.values()), Cause.RESTARTED)
         return cleared
 
     def forget(self) -> None:
@@ -392,6 +400,13 @@ class Outbox:
             behind.failure, behind.unsent = (Status.NEVER_SENT, Cause.CANCELLED), True
             self._stop(behind)
             self._settle(behind)
+
+    def _break_off(self, lanes: list[Lane], cause: Cause) -> None:
+        """The other side has thrown away what it had of the open messages, even if nothing of them is under way."""
+        for lane in lanes:
+            if (message := lane.open) is not None:
+                self._failed(lane, message, Status.NEVER_SENT, cause)
+                self._settle(message)
 
     def _repeats(self, message: Outgoing) -> bool:
         return message.endpoint.sends_again or message.unsent

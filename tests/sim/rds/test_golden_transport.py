@@ -32,6 +32,16 @@ def test_messages_of_every_length_to_a_peer_and_to_the_own_node():
         assert one.information(0).streams[-1].next_tx > 0
 
 
+def test_a_message_is_cut_to_what_a_socket_may_have_under_way():
+    """`flow.send_limit` may be less than the MTU; flow refuses what is longer for ever."""
+    with network(flow={"ports": 16, "send_limit": 16}) as one:
+        a, b = bound(one, 0, 4001), bound(one, 1, 4002)
+        a.sendto(b"x" * 17, B)
+        assert b.recv(99) == b"x" * 17
+        a.drain()
+        assert one.information(0).counters["send_again"] == 0
+
+
 def test_a_port_that_is_full_refuses_and_recovers():
     """RDS-10, RDS-15, RDS-16, RDS-23."""
     with network() as one:

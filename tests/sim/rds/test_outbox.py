@@ -2,6 +2,8 @@
 
 from collections import deque
 
+import pytest
+
 from lethe.spec.events import Cause, Status
 from lethe_sim.rds import RdsNetwork, Socket
 from lethe_sim.rds.transport import (
@@ -15,6 +17,7 @@ from lethe_sim.rds.transport import (
     FlowRecord,
     Happening,
     Noticed,
+    Restarted,
     SettingCode,
 )
 from tests.helpers.rds_sockets import bound
@@ -129,6 +132,27 @@ def test_a_long_message_behind_one_that_failed_begins_anew():
     assert [bool(d.flags & AGAIN) for d in again] == [True, False, False, False]
 
 
+@pytest.mark.parametrize("news", [Restarted(0, 0), Noticed(0, 0, 1, False, 0)], ids=["reset", "peer gone"])
+def test_a_long_message_begins_anew_even_if_nothing_of_it_is_under_way(news):
+    """RDS-42, RDS-43: the parts that were acknowledged are gone at the other side, so the rest alone is no message."""
+    bench = Bench()
+    bench.socket.sendto(b"abcdefghij", B)
+    part = bench.first()
+    bench.transport.told.append(Accepted(0, 0, part.tag, 0, part.tag))
+    bench.end(part)
+    bench.network.go_on(bench.transport.cycle + 1)
+    bench.end(bench.first(), Status.REJECTED, Cause.CONGESTED)
+    bench.network.go_on(bench.transport.cycle + 1)
+    bench.transport.told += [news, Noticed(0, 0, 1, True, 0)]
+    bench.network.go_on(bench.transport.cycle + 1)
+    again = bench.offered()
+    # A long message of which a part was not sent has not arrived before.
+    assert [d.payload for d in again] == [b"abcd", b"efgh", b"ij"] and not any(d.flags & AGAIN for d in again)
+    for datagram in again:
+        bench.end(datagram)
+    assert bench.offered() == [] and bench.network.information(0).counters["send_drop_acked"] == 1
+
+
 def test_a_long_message_is_not_mixed_with_another_sockets():
     bench = Bench()
     other = bound(bench.network, 0, 4003)
@@ -151,6 +175,18 @@ def test_refusals_are_offered_again_after_their_pause():
         while not bench.transport.offered:
             bench.network.go_on()
         assert least - 2 <= bench.transport.at - refused <= least + 2, cause
+
+
+def test_no_more_datagrams_are_under_way_than_there_are_tags():
+    bench = Bench()
+    bench.transport.tags = 2
+    for message in (b"0", b"1", b"2"):
+        bench.socket.sendto(message, B)
+    first, second = bench.offered()
+    assert first.tag != second.tag
+    bench.end(second)
+    (third,) = bench.offered()
+    assert (third.payload, third.tag) == (b"2", second.tag)
 
 
 def test_news_of_a_peer_ends_a_pause():
