@@ -101,20 +101,24 @@ class Client:
         self, wanted: dict[int, int], cycles: int | None, files: Mapping[Any, int]
     ) -> tuple[dict[int, int], dict[Any, int]]:
         """As `poll`, but files of the system end the wait, too; returns what of either is ready."""
-        number = self._begin("poll", wanted=list(wanted.items()), cycles=cycles)
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             for file, events in files.items():
                 selector.register(file, events)
-            while True:
-                ready = {key.fileobj: events for key, events in selector.select()}
-                if ready.pop(self._connection, 0):
-                    self._take()
-                if number in self._replies:
-                    return _bits(self._end(number)), ready
-                if ready:
-                    self._abandon(number)
-                    return {}, ready
+            number = self._begin("poll", wanted=list(wanted.items()), cycles=cycles)
+            ready: dict[Any, int] = {}
+            try:
+                while number not in self._replies and not ready:
+                    ready = {key.fileobj: events for key, events in selector.select()}
+                    if ready.pop(self._connection, 0):
+                        self._take()
+            except BaseException:
+                self._abandon(number)
+                raise
+        if number in self._replies:
+            return _bits(self._end(number)), ready
+        self._abandon(number)
+        return {}, ready
 
     # The steps
 

@@ -62,7 +62,7 @@ class Server:
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._clients: dict[system.socket, Connected] = {}
-        self._stopped = False
+        self._stopped = self._full = False
 
     def __enter__(self) -> "Server":
         return self
@@ -121,7 +121,15 @@ class Server:
     # Clients
 
     def _meet(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._clients:
+                raise
+            # There is no descriptor for one more: who comes now waits until one goes.
+            self._selector.unregister(self._listener)
+            self._full = True
+            return
         connection.setblocking(False)
         self._clients[connection] = Connected(connection)
         self._selector.register(connection, selectors.EVENT_READ)
@@ -136,6 +144,9 @@ class Server:
                 self.network.call(descriptor, "close")
         self._selector.unregister(client.connection)
         client.connection.close()
+        if self._full:
+            self._full = False
+            self._selector.register(self._listener, selectors.EVENT_READ)
 
     def _read(self, client: Connected) -> None:
         try:

@@ -188,6 +188,55 @@ def test_a_call_that_is_interrupted_takes_nothing(served, monkeypatch):
         assert b.recv(9) == b"x"
 
 
+def test_a_selector_that_is_interrupted_leaves_nothing_under_way(served, monkeypatch):
+    """Else time would pass for a wait that nobody waits for."""
+    with Client(served.path) as network, RdsSelector() as selector, system.socket() as file:
+        a = bound(network, 0, 4001)
+        selector.register(a, selectors.EVENT_READ)
+        selector.register(file, selectors.EVENT_WRITE)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("lethe_sim.rds.client.selectors", Interrupting)
+            selector.select(1 << 40)
+        assert a.getsockname() == A
+        assert not any(one.waits for one in served._clients.values())
+
+
+class Interrupting:
+    """`selectors` for a client that is interrupted while it waits."""
+
+    EVENT_READ = selectors.EVENT_READ
+
+    class DefaultSelector(selectors.DefaultSelector):
+        def select(self, timeout=None):
+            raise KeyboardInterrupt
+
+
+def test_who_finds_no_descriptor_free_waits_until_another_goes(tmp_path, monkeypatch):
+    """The server stays, and so do those that it has."""
+    with RdsNetwork(ReferenceTransport(2)) as network, Server(network, tmp_path / "rds") as server:
+        first, later = (system.socket(system.AF_UNIX) for _ in range(2))
+        with first, later:
+            first.connect(str(server.path))
+            server.once(0)
+            later.connect(str(server.path))
+            with monkeypatch.context() as patched:
+                patched.setattr(system.socket, "accept", exhausted)
+                for _ in range(2):
+                    server.once(0)
+            assert len(server._clients) == 1
+            first.close()
+            for _ in range(2):
+                server.once(0)
+            assert len(server._clients) == 1
+            later.sendall(frame({"number": 1, "request": "nodes"}))
+            server.once(0)
+            assert Frames().feed(later.recv(99)) == [{"number": 1, "value": 2}]
+
+
+def exhausted(listener):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
 def test_a_server_that_goes_is_told(tmp_path):
     with RdsNetwork(ReferenceTransport(2)) as network, Server(network, tmp_path / "rds") as server:
         thread = threading.Thread(target=server.serve)
