@@ -10,7 +10,7 @@ class Counted:
     """Since the network was made; a reset of the node does not clear it."""
 
     conn_reset: int = 0  # a peer that was up is no more
-    recv_drop_no_sock: int = 0  # a message for a port that nobody has bound (RDS-56)
+    recv_drop_no_sock: int = 0  # a message whose port was closed on its way to the driver (RDS-56)
     recv_drop_partial: int = 0  # a long message of which a part did not come
     recv_queued: int = 0  # a message was put into a socket's queue
     recv_delivered: int = 0  # a program has read it

@@ -223,6 +223,8 @@ class Endpoint:
             self._recverr = int(bool(value))
         elif name == rds.RDS_CONG_MONITOR:
             self._monitor = int(bool(value))
+            if not self._monitor:
+                self._armed = self._uncongested = 0
         elif name == rds.SO_RDS_TRANSPORT:
             self._choose(value)
         else:

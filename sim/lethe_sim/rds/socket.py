@@ -260,9 +260,10 @@ class Socket:
 
 def _address(value: object) -> tuple[str, int]:
     """A socket address, as Python has it or as struct sockaddr_in."""
-    if isinstance(value, bytes):
-        if len(value) < _SOCKADDR_IN.size:
-            raise rds_error(errno.EINVAL, f"{len(value)} bytes are no struct sockaddr_in")
-        _, port, host = _SOCKADDR_IN.unpack_from(value)
+    if isinstance(value, Bytes):
+        packed = bytes(value)
+        if len(packed) < _SOCKADDR_IN.size:
+            raise rds_error(errno.EINVAL, f"{len(packed)} bytes are no struct sockaddr_in")
+        _, port, host = _SOCKADDR_IN.unpack_from(packed)
         return str(ipaddress.IPv4Address(host)), int.from_bytes(port, "big")
     return Addresses.checked(value)

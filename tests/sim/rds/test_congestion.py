@@ -131,6 +131,19 @@ def test_the_monitor_wakes_who_met_congestion(network):
     assert a.sendto(b"x", B) == 1
 
 
+def test_who_asks_for_the_monitor_no_more_is_told_nothing(network):
+    """As in Linux: what is armed, or is to be told, is forgotten."""
+    a, b = bound(network, 0, 4001), bound(network, 1, 4002)
+    a.setsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR, 1)
+    congest(network, a, b)
+    while b.poll(rds.POLLIN, 500):
+        b.recv(99)
+    assert a.poll(rds.POLLIN, 5000) == rds.POLLIN
+    for value in (0, 1):
+        a.setsockopt(rds.SOL_RDS, rds.RDS_CONG_MONITOR, value)
+    assert a.poll(rds.POLLIN, 100) == 0
+
+
 def test_a_notice_without_room_is_lost_and_the_flag_says_so(network):
     """As a system call does it (RDS-17)."""
     a, b = bound(network, 0, 4001), bound(network, 1, 4002)

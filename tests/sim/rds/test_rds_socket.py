@@ -401,7 +401,7 @@ def test_cancel_sent_to_as_in_c(network):
     inet = struct.pack("=H", system.AF_INET) + struct.pack(">H", 4002) + system.inet_aton("10.0.0.2") + bytes(8)
     with raises(errno.EINVAL, "15 bytes are no struct sockaddr_in"):
         a.setsockopt(rds.SOL_RDS, rds.RDS_CANCEL_SENT_TO, inet[:15])
-    a.setsockopt(rds.SOL_RDS, rds.RDS_CANCEL_SENT_TO, inet)
+    a.setsockopt(rds.SOL_RDS, rds.RDS_CANCEL_SENT_TO, bytearray(inet))
     assert network.information(0).counters["send_cancelled"] == 1
 
 
