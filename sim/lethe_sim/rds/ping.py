@@ -42,9 +42,10 @@ def ping(
         socket.bind((own, 0))
         for number in range(1, count + 1):
             began = sockets.cycle
-            socket.sendto(b"", (to, PING_PORT))
             socket.settimeout(patience)
             try:
+                socket.sendto(b"", (to, PING_PORT))
+                socket.settimeout(max(1, began + patience - sockets.cycle))
                 socket.recvfrom(0)
             except TimeoutError:
                 # An answer that comes later would be taken for the next one's.

@@ -46,6 +46,13 @@ def test_ping_tells_that_nobody_answers(network):
     assert ping.lines(answers[:2]) == ["0 of 2 pings answered"]
 
 
+def test_a_ping_to_a_congested_port_has_no_answer(network):
+    """It is not sent, and ends all the same."""
+    network.nodes[1].stop(0)
+    answers = list(ping.ping(network, 0, "10.0.0.1", "10.0.0.2", count=2, patience=5000))
+    assert [answer.cycles for answer in answers] == [None, None]
+
+
 def test_the_median_of_pings():
     def answers(*cycles):
         return [ping.Answer(n, one) for n, one in enumerate(cycles, 1)]
