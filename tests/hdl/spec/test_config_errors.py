@@ -1,6 +1,7 @@
 """Every error of a configuration names the file, the key and the cure; and no input gives anything else."""
 
 import contextlib
+import dataclasses
 import re
 import time
 from pathlib import Path
@@ -604,3 +605,10 @@ def test_what_has_no_hosts_takes_any_mtu():
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
     (tmp_path / "bom.toml").write_text("[run]\nseed = 7\n", encoding="utf-8-sig")
     assert load(tmp_path / "bom.toml").run.seed == 7
+
+
+def test_every_section_is_a_field_and_is_checked():
+    """The places that name a section (docs/use/integration.md); one that is not checked takes any value."""
+    assert {field.name for field in dataclasses.fields(System)} == {*sections.SECTIONS, "source", "hosted"}
+    modules = {section.__module__ for section in sections.SECTIONS.values()}
+    assert modules == {checked.__name__ for checked in sections._CHECKED}
