@@ -56,6 +56,7 @@ class Server:
     def __init__(self, network: RdsNetwork, path: str | os.PathLike[str]):
         self.network, self.path = network, Path(path)
         self._listener = _listen(self.path)
+        self._identity = _identity(self.path)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._woken, self._waker = system.socketpair()
@@ -77,7 +78,9 @@ class Server:
         for one in (self._listener, self._woken, self._waker):
             one.close()
         self._selector.close()
-        self.path.unlink(missing_ok=True)
+        # Who took the path away may have begun another server there.
+        if _identity(self.path) == self._identity:
+            self.path.unlink(missing_ok=True)
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -311,6 +314,15 @@ def _bound_beside(listener: system.socket, path: Path) -> Path:
                 raise
             refused = error
     raise refused
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a socket from one that has its path later; None: nothing is there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _served(path: Path) -> bool:

@@ -274,6 +274,17 @@ def test_a_path_is_served_once_and_taken_from_the_dead(tmp_path):
             Server(network, tmp_path / ("x" * 108))
 
 
+def test_a_path_that_another_server_has_by_now_stays(tmp_path):
+    path = tmp_path / "rds"
+    with RdsNetwork(ReferenceTransport(2)) as network:
+        first = Server(network, path)
+        path.unlink()
+        with Server(network, path):
+            first.close()
+            assert path.is_socket()
+        assert not path.exists()
+
+
 @pytest.mark.parametrize("name", ["s", "at", ".a", "a.socket", "longer.socket"])
 def test_a_path_that_just_fits_is_served(tmp_path, name):
     """107 bytes are the longest path of a socket; the name that the server has before is no longer."""
