@@ -8,6 +8,7 @@ from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import LANE_ACCEPT, Cause, Event, Status
 from lethe.spec.registers import RegisterMap
+from lethe.spec.sections.faults import LAST_CYCLE
 from lethe.spec.wire import unpack_uid
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.view import SystemNi
@@ -29,13 +30,16 @@ class GoldenNetwork:
 
     Time passes in all nodes while any of them waits.  The faults of the configuration happen.
 
-    Raises `DriverError` for a system with services, whose ports the model does not show.
+    Raises `DriverError` for a system with services, whose ports the model does not show, and for scheduled resets, of
+    which no register would know.
     """
 
     def __init__(self, system: System):
         if system.services:
             name = system.services[0].name
             raise DriverError(f"{system.source}: [{name}]: the golden model's driver has no services; leave them out")
+        if system.faults.resets:
+            raise DriverError(f"{system.source}: faults.resets: its registers would not know; reset nodes by drivers")
         self.system = system
         self.golden = Golden(system, external=True)
         self._words = np.zeros((1, system.layout.words), np.uint64)
@@ -118,6 +122,9 @@ class GoldenTransport(Transport):
         self._deliveries: deque[Delivery] = deque()
         self._completions: deque[Completion] = deque()
         self._reset_ends = -1
+        #: From then on the node is in reset for ever.
+        self._dies = min((death.start for death in system.faults.deaths if death.node == node), default=LAST_CYCLE)
+        self._stalls = [(stall.start, stall.end) for stall in system.faults.stalls if stall.node == node]
         self._incarnation = 1
 
     # As `Transport` says.
@@ -172,7 +179,7 @@ class GoldenTransport(Transport):
     # A cycle.
 
     def offer(self) -> np.ndarray:
-        """The stimulus words of the next cycle; what is shown in it is taken."""
+        """The stimulus words of the next cycle; what is shown in it is taken, in a stall completions alone."""
         words = np.zeros(self.system.layout.stimulus_words, np.uint64)
         flags = self._data.offer(words)
         if self.system.ni.control_slots:
@@ -185,11 +192,18 @@ class GoldenTransport(Transport):
             )
         flags |= _BITS["quiesce"] * self._file.quiesce | _BITS["link_disable"] * (not self._file.link_enable)
         words[trace.STIMULUS_FLAGS] = flags
-        resets = self._network.golden.cycle < self._reset_ends
         self._shown = (
-            None if resets else self._view.ports(cancel=self._cancelling is not None, quiesce=self._file.quiesce)
+            None
+            if self._in_reset()
+            else self._view.ports(cancel=self._cancelling is not None, quiesce=self._file.quiesce)
         )
+        self._stalled = any(start <= self._network.golden.cycle < end for start, end in self._stalls)
         return words
+
+    def _in_reset(self) -> bool:
+        """Whether the node is in reset in the next cycle."""
+        cycle = self._network.golden.cycle
+        return cycle < self._reset_ends or cycle >= self._dies
 
     def hear(self, words: list[int]) -> None:
         """What came of it, from the NI's trace words."""
@@ -198,7 +212,9 @@ class GoldenTransport(Transport):
             self._network.golden.name_incarnation(self._node, self._incarnation)
             file.show(ready=False, idle=False)
             file.time_base = 0
-            file.resetting = self._network.golden.cycle < self._reset_ends
+            if self._in_reset() and not file.resetting:
+                file.begin_reset()
+            file.resetting = self._in_reset()
             return
         file.resetting = False
         flags = {name: bool(words[trace.NI_FLAGS] >> bit & 1) for bit, name in enumerate(trace.NI_FLAG_BITS)}
@@ -226,8 +242,10 @@ class GoldenTransport(Transport):
                     incarnation=file.incarnation,
                 )
             )  # fmt: skip
-        for fifo, (record, beat) in enumerate(zip(shown.deliver, shown.deliver_data, strict=True)):
-            self._take(fifo, record, beat)
+        file.deliver_waiting = self._stalled and any(record is not None for record in shown.deliver)
+        if not self._stalled:
+            for fifo, (record, beat) in enumerate(zip(shown.deliver, shown.deliver_data, strict=True)):
+                self._take(fifo, record, beat)
 
     def _take(self, fifo: int, record, beat) -> None:
         """A record and a beat of one deliver FIFO, each of which may run ahead of the other."""

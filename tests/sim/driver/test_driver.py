@@ -147,6 +147,46 @@ def test_what_cannot_be_done_is_told_with_its_cure():
         GoldenNetwork(System.make(loop={"slots": 2}))
 
 
+def test_a_stalled_host_takes_nothing_and_then_everything_once():
+    sent = [b"x%d" % n for n in range(5)]
+
+    async def program(near, far):
+        for payload in sent:
+            await near.send(1, payload)
+        assert len(await near.completions(len(sent))) == len(sent)
+        assert (await far.status())["DELIVER"] == (await far.read("INTERRUPT_PENDING"))["DELIVER"] == 1
+        with pytest.raises(DriverError, match="recv: nothing was delivered in 0 cycles"):
+            await far.recv(patience=0)
+        assert [(await far.recv()).payload for _ in sent] == sent
+        assert (await far.status())["DELIVER"] == 0
+        with pytest.raises(DriverError, match="recv: nothing was delivered in 400 cycles"):
+            await far.recv(patience=400)
+
+    run(program, faults={"stalls": [{"node": 1, "start": 1, "end": 900}]})
+
+
+def test_a_dead_node_is_in_reset():
+    async def program(near, far):
+        await far.control(link_enable=False)
+        await far.send(0, b"never")
+        await near._transport.wait(600)
+        await far.write("RESET", CYCLES=1)
+        status = await far.status()
+        assert (status["READY"], status["RESETTING"]) == (0, 1)
+        await near.send(1, b"into the void", deadline=100)
+        (end,) = await near.completions(1)
+        assert (end.status, end.cause) == (Status.UNKNOWN, Cause.DEADLINE)
+
+    faults = {"deaths": [{"node": 1, "start": 500}]}
+    run(program, faults=faults, timers={"ack_limit": 40}, workload={"retry_limit": 30})
+
+
+def test_a_reset_that_no_register_would_know_of_is_refused():
+    system = System.make(**WIRE, faults={"resets": [{"node": 1, "start": 9}]})
+    with pytest.raises(DriverError, match=r"faults\.resets: its registers would not know; reset nodes by drivers"):
+        GoldenNetwork(system)
+
+
 #: Calls with an argument of a wrong kind, by what is said of it.
 WRONG_KINDS = {
     "send: payload must be bytes, not str": lambda near: near.send(1, "hello"),
