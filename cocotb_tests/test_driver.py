@@ -10,10 +10,13 @@ import pytest
 from cocotb_tests.benches.axi_pair import TOP, pair
 from cocotb_tests.test_export import needs_icarus
 from lethe.spec.config import System
+from lethe.spec.sections.flow import OF_NI
 from lethe.spec.toml import dump
 from lethe_sim.cli import main
+from lethe_sim.driver.axi import AxiTransport
 from lethe_sim.driver.driver import Driver
 from lethe_sim.driver.golden import GoldenNetwork
+from lethe_sim.driver.transport import DriverError
 from lethe_sim.lockstep import simulators
 from tests.helpers import ROOT
 
@@ -69,3 +72,9 @@ def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, s
     wanted = over_golden(PROGRAM, "program", sections)
     assert wanted["last"] == "ACCEPTED" and wanted["incarnation"] == 2
     assert over_rtl(tmp_path, design(sections), PROGRAM, "program", sections, simulator, pauses) == wanted
+
+
+def test_a_ni_with_flow_is_refused():
+    system = System.make(topology={"kind": "wire"}, wire={"mtu": 40}, flow={"ports": 4}, ni=OF_NI, hosted=False)
+    with pytest.raises(DriverError, match=r"\[flow\]: the driver sends datagrams, not messages; leave it out"):
+        AxiTransport(None, system, None, None)

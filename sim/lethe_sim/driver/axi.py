@@ -23,7 +23,7 @@ from lethe.spec.ports import Record
 from lethe.spec.registers import RegisterMap
 from lethe.spec.trace import fields
 
-from .transport import Completion, Datagram, Delivery, Transport
+from .transport import Completion, Datagram, Delivery, DriverError, Transport
 
 __all__ = ["AxiTransport"]
 
@@ -41,9 +41,13 @@ class AxiTransport(Transport):
     prefix : begins the names of the ports
     dump : whether the NI has a state dump
     pauses : gives a generator of pauses for each stream and each channel of the registers; None: none
+
+    Raises `DriverError` for a NI with flow, whose streams carry messages between ports.
     """
 
     def __init__(self, dut, system: System, clock, reset, *, prefix: str = "", dump: bool = True, pauses: Any = None):
+        if system.flow.ports:
+            raise DriverError(f"{system.source}: [flow]: the driver sends datagrams, not messages; leave it out")
         self.system, self.map, self._clock = system, RegisterMap(system, dump=dump), clock
         self._axes = {axis.port: axis for axis in axi_streams(system)}
         self._master: Any = AxiLiteMaster(AxiLiteBus.from_prefix(dut, f"{prefix}s_axil"), clock, reset)
@@ -67,10 +71,8 @@ class AxiTransport(Transport):
         return (await self._master.write(address, word.to_bytes(4, "little"))).resp == AxiResp.OKAY
 
     def put(self, datagram: Datagram) -> None:
-        system, payload = self.system, datagram.payload
-        first_control = (1 << system.format.class_bits) - system.ni.control_classes
-        control = "send_control" in self._axes and datagram.cls >= first_control
-        port = "send_control" if control else "send"
+        payload = datagram.payload
+        port = "send_control" if self.controls(datagram.cls) else "send"
         told = {
             "cls": datagram.cls, "mode": datagram.mode, "length": len(payload), "deadline": datagram.deadline,
             "retry_limit": datagram.retry_limit, "tag": datagram.tag, "expect": datagram.expect,

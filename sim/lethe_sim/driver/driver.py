@@ -1,5 +1,6 @@
 """The driver: a NI by its registers and streams, whatever carries them."""
 
+import contextlib
 import operator
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ class Name(NamedTuple):
 
 
 class Driver:
-    """A network interface.  Call `open` first.
+    """A network interface.  Call `open` first.  Where the transport lets tasks take turns, several can use one driver.
 
     Every wait has a limit in cycles, and ends with a `DriverError` that says what did not happen; 0 is one look.  Every
     argument is checked before anything is done.
@@ -40,6 +41,10 @@ class Driver:
         self._transport, self._patience = transport, _at_least_0("Driver: patience", patience)
         self._map, self._tag = transport.map, 0
         self._ended: list[Completion] = []
+        # Tags of the sends under way, which may be of several tasks, and the names that were found for them.
+        self._awaited: list[int] = []
+        self._names: list[Name] = []
+        self._busy = False
         self.node = -1
 
     async def open(self) -> "Driver":
@@ -145,32 +150,47 @@ class Driver:
         del given["length"]
         if given["destination"] == self.node and not system.loop.slots:
             raise DriverError(f"send: destination {self.node} is the own node; set loop.slots, or choose another")
+        if given["destination"] == self.node and self._transport.controls(given["cls"]):
+            raise DriverError(f"send: class {cls} is control, which does not go to the own node; choose a lower class")
         if tag is None:
             self._tag = (self._tag + 1) % (1 << system.wire.tag_bits)
-        await self._forget_names()
-        self._transport.put(Datagram(payload=payload, **given))
-        for left in self._looks(limit):
-            while (name := await self._name()) is not None:
-                if name.tag == given["tag"]:
-                    return name
-            await self._pause(left)
+        await self._take_names()  # of datagrams that a call before gave up waiting for
+        self._awaited.append(given["tag"])
+        try:
+            self._transport.put(Datagram(payload=payload, **given))
+            for left in self._looks(limit):
+                await self._take_names()
+                for name in self._names:
+                    if name.tag == given["tag"]:
+                        self._names.remove(name)
+                        return name
+                await self._pause(left)
+        finally:
+            self._awaited.remove(given["tag"])
         raise DriverError(
             f"send: the NI has not taken datagram {given['tag']} in {limit:,} cycles; it still may. "
             "All slots are in use, or it is quiesced or in reset"
         )
 
-    async def _forget_names(self) -> None:
-        """Take the names of datagrams that a call before gave up waiting for."""
-        while await self._name() is not None:
-            pass
+    async def _take_names(self) -> None:
+        """Take all names that wait, and keep those that a call waits for."""
+        self._names = [name for name in self._names if name.tag in self._awaited]
+        async with self._alone():
+            while (told := await self.read("ACCEPTED_TAG"))["VALID"]:
+                uid = await self.read("ACCEPTED")
+                if told["TAG"] in self._awaited:
+                    self._names.append(Name(uid["SLOT"], uid["GENERATION"], told["TAG"]))
 
-    async def _name(self) -> Name | None:
-        """The oldest name that waits."""
-        told = await self.read("ACCEPTED_TAG")
-        if not told["VALID"]:
-            return None
-        uid = await self.read("ACCEPTED")
-        return Name(uid["SLOT"], uid["GENERATION"], told["TAG"])
+    @contextlib.asynccontextmanager
+    async def _alone(self):
+        """Registers that belong together: no other task reads them meanwhile."""
+        while self._busy:
+            await self._transport.wait(1)
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     async def recv(self, *, patience: int | None = None) -> Delivery:
         """The next delivery, which is waited for."""
@@ -213,10 +233,11 @@ class Driver:
         """Every counter by the name of its register, without COUNTER_; all as of one cycle."""
         if not self._map.counters:
             raise DriverError("counters: the NI has none; set ni.statistics = true")
-        await self.write("SNAPSHOT", TAKE=1)
         found = {}
-        for register in self._map.counters:
-            found[register.name.removeprefix("COUNTER_")] = (await self.read(register.name))["COUNT"]
+        async with self._alone():
+            await self.write("SNAPSHOT", TAKE=1)
+            for register in self._map.counters:
+                found[register.name.removeprefix("COUNTER_")] = (await self.read(register.name))["COUNT"]
         return found
 
     async def reset(self, cycles: int = 8, *, incarnation: int = 0) -> int:

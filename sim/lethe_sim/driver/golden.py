@@ -138,10 +138,7 @@ class GoldenTransport(Transport):
         return self._file.write(address, word)
 
     def put(self, datagram: Datagram) -> None:
-        system = self.system
-        first_control = (1 << system.format.class_bits) - system.ni.control_classes
-        control = system.ni.control_slots and datagram.cls >= first_control
-        (self._control if control else self._data).waiting.append(datagram)
+        (self._control if self.controls(datagram.cls) else self._data).waiting.append(datagram)
 
     def delivery(self) -> Delivery | None:
         return self._deliveries.popleft() if self._deliveries else None

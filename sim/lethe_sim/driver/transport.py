@@ -65,6 +65,11 @@ class Transport(abc.ABC):
     system: System
     map: RegisterMap
 
+    def controls(self, cls: int) -> bool:
+        """Whether datagrams of this class go by control slots."""
+        first = (1 << self.system.format.class_bits) - self.system.ni.control_classes
+        return self.system.top_port.control and cls >= first
+
     @abc.abstractmethod
     async def read(self, address: int) -> tuple[int, bool]:
         """(word, whether the answer was OKAY) of a register."""

@@ -8,9 +8,10 @@ import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Status
+from lethe.spec.registers import RegisterMap
 from lethe_sim.driver.driver import Driver, Name
 from lethe_sim.driver.golden import GoldenNetwork
-from lethe_sim.driver.transport import DriverError
+from lethe_sim.driver.transport import DriverError, Transport
 from tests.helpers import ROOT
 
 WIRE = {"topology": {"kind": "wire"}}
@@ -145,6 +146,55 @@ def test_what_cannot_be_done_is_told_with_its_cure():
     run(uncounted, ni={"statistics": False})
     with pytest.raises(DriverError, match=r"\[loop\]: the golden model's driver has no services; leave them out"):
         GoldenNetwork(System.make(loop={"slots": 2}))
+
+
+def test_tasks_take_turns_with_one_driver():
+    """What one has begun with registers no other disturbs."""
+
+    async def program(near, far):
+        transport, asked = near._transport, []
+        read, write, wait = transport.read, transport.write, transport.wait
+
+        async def reads(address):
+            asked.append(address)
+            await asyncio.sleep(0)
+            return await read(address)
+
+        async def writes(address, word):
+            await asyncio.sleep(0)
+            return await write(address, word)
+
+        async def waits(cycles):
+            await asyncio.sleep(0)
+            await wait(cycles)
+
+        transport.read, transport.write, transport.wait = reads, writes, waits
+        names = await asyncio.gather(*(near.send(1, b"data", tag=tag) for tag in (5, 6, 7)))
+        assert [name.tag for name in names] == [5, 6, 7] and len({name.slot for name in names}) == 3
+        first, second = await asyncio.gather(near.counters(), near.counters())
+        assert first["ACCEPTED"] == second["ACCEPTED"] == 3
+        counters = [register.address for register in transport.map.counters]
+        assert [address for address in asked if address in counters] == 2 * counters
+        ends = await near.completions(3)
+        assert {(end.slot, end.generation, end.tag) for end in ends} == set(names)
+
+    run(program)
+
+
+def test_control_does_not_go_to_the_own_node():
+    class Untouched(Transport):
+        system = System.make(**WIRE, loop={"slots": 2}, ni={"control_slots": 1, "control_classes": 1})
+        map = RegisterMap(system)
+
+        def _refused(self, *_):
+            raise AssertionError("nothing is done")
+
+        read = write = put = delivery = completion = wait = _refused
+
+    driver = Driver(Untouched())
+    driver.node = 0
+    with pytest.raises(DriverError, match="send: class 7 is control, which does not go to the own node"):
+        asyncio.run(driver.send(0, b"data", cls=7))
 
 
 def test_a_stalled_host_takes_nothing_and_then_everything_once():
