@@ -6,8 +6,10 @@ the first register behind them must stand beside the second.  Memory is written 
 
 __all__ = ["SYNCHRONISERS", "lpf", "sdc", "xdc"]
 
-#: The cells within a crossing's FIFO that synchronise pointers, and their registers, in order.
-SYNCHRONISERS, STAGES = ("produce_cdc", "consume_cdc"), ("stage0", "stage1")
+#: The cells that synchronise: within a crossing's FIFO its pointers and the reset of the side that writes, and ``irq``,
+#: which only a NI with registers has; and their registers, in order.
+SYNCHRONISERS = ("crossing*/produce_cdc", "crossing*/consume_cdc", "crossing*/rst_cdc")
+IRQ, STAGES = "irq_cdc", ("stage0", "stage1")
 
 
 def _clocks(ni_mhz: float, host_mhz: float) -> dict[str, float]:
@@ -33,16 +35,16 @@ def sdc(ni_mhz: float, host_mhz: float) -> str:
     return "\n".join([*lines, ""])
 
 
-def xdc(ni_mhz: float, host_mhz: float) -> str:
-    """XDC, for the module as top: the same, and registers that stand side by side."""
+def xdc(ni_mhz: float, host_mhz: float, *, irq: bool = True) -> str:
+    """XDC, for the module as top: the same, and registers that stand side by side; ``irq``: whether there is one."""
     clocks = _clocks(ni_mhz, host_mhz)
     lines = [f"create_clock -name {name} -period {_ns(mhz)} [get_ports {name}]" for name, mhz in clocks.items()]
     for source, sink in (tuple(clocks), tuple(clocks)[::-1]):
         path = f"-from [get_clocks {source}] -to [get_clocks {sink}]"
         lines.append(f"set_max_delay -datapath_only {path} {_ns(max(clocks.values()))}")
     lines += [
-        f"set_property ASYNC_REG TRUE [get_cells -hierarchical -filter {{NAME =~ *crossing*/{name}/{stage}_reg*}}]"
-        for name in SYNCHRONISERS
+        f"set_property ASYNC_REG TRUE [get_cells -hierarchical -filter {{NAME =~ *{name}/{stage}_reg*}}]"
+        for name in (*SYNCHRONISERS, *([IRQ] if irq else []))
         for stage in STAGES
     ]
     return "\n".join([*lines, ""])

@@ -149,7 +149,8 @@ def run(args: argparse.Namespace) -> int:
         if path := getattr(args, kind):
             from lethe.bus import constraints
 
-            write_text(path, f"# {MARK}, lethe verilog --{kind}\n{getattr(constraints, kind)(*args.mhz)}")
+            more = {"irq": args.bus == "axi"} if kind == "xdc" else {}
+            write_text(path, f"# {MARK}, lethe verilog --{kind}\n{getattr(constraints, kind)(*args.mhz, **more)}")
     if args.list:
         write_text(args.list, json.dumps(_listed(args, system, top, verilog.modules(text)), indent=1) + "\n")
     return 0

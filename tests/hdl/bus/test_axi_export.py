@@ -193,16 +193,17 @@ def test_constraints_are_tcl_and_name_what_is_there():
         assert {way[way.index("-from") + 1] for way in ways} == {"get_clocks clk", "get_clocks host_clk"}
     patterns = re.findall(r"NAME =~ (\S+)\}", constraints.xdc(125, 80))
     text = exported("full, stored, host's clock")
-    modules = re.findall(r"^module \\?(\S*crossing\S*_cdc) ", text, re.MULTILINE)
-    pointers = [name for name in modules if not name.endswith(("rst_cdc",))]
-    # Five streams and completions, five channels of registers, two pointers each.
-    assert len(pointers) == 2 * (6 + 5) and len(patterns) == 4
-    for name in pointers:
+    modules = re.findall(r"^module \\?(\S*_cdc) ", text, re.MULTILINE)
+    # Five streams and completions, five channels of registers, two pointers and a reset each; and irq.
+    assert len(modules) == 3 * (6 + 5) + 1 and len(patterns) == 8
+    without = re.findall(r"NAME =~ (\S+)\}", constraints.xdc(125, 80, irq=False))
+    assert without == [pattern for pattern in patterns if "irq" not in pattern] and len(without) == 6
+    for name in modules:
         body = text[text.index(f"module \\{name} ") :]
         body = body[: body.index("endmodule")]
         for stage in constraints.STAGES:
             assert f" {stage} = " in body
-            cell = f"{name.replace('.', '/')}/{stage}_reg[0]"
+            cell = f"{name.replace('.', '/')}/{stage}_reg"
             assert (
                 sum(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), cell) is not None for pattern in patterns)
                 == 1
