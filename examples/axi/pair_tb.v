@@ -16,7 +16,7 @@
 
 module pair_tb;
   parameter COUNT = 8;
-  parameter MOST_CYCLES = 20000;
+  parameter MOST_CYCLES = 20000 + 20 * `LETHE_MTU;  // longer datagrams take longer
   parameter WAVES = 0;
   localparam LINK = `LETHE_LINK_O_DATA_BITS + 3;
 
