@@ -43,12 +43,13 @@ def design(tmp_path_factory):
     """Verilog of two NIs on AXI with a lossy link each way between them, for the sections of a configuration."""
     found = {}
 
-    def make(sections: dict) -> str:
-        key = json.dumps(sections)
+    def make(sections: dict, *, store: bool = False) -> str:
+        key = json.dumps([sections, store])
         if key not in found:
             place = tmp_path_factory.mktemp("driver")
             (place / "ni.toml").write_text(dump(System.make(**sections)))
             command = ["verilog", str(place / "ni.toml"), "--block", "ni", "--bus", "axi", "--no-watch"]
+            command += ["--store-and-forward"] if store else []
             assert main([*command, "-o", str(place / "ni.v"), "--list", str(place / "ni.json")]) == 0
             listed = json.loads((place / "ni.json").read_text())
             found[key] = (place / "ni.v").read_text() + pair(listed["top"], listed["modules"][listed["top"]])
@@ -57,21 +58,28 @@ def design(tmp_path_factory):
     return make
 
 
-def over_rtl(tmp_path: Path, text: str, path: Path, function: str, sections: dict, simulator: str, pauses=0.0) -> dict:
+def over_rtl(tmp_path: Path, text: str, path: Path, function: str, sections: dict, simulator: str, **more) -> dict:
     directory = simulators.build(text, TOP, simulator)
-    job = {"program": str(path), "function": function, "sections": sections, "seed": 5, "pauses": pauses}
+    job = {"program": str(path), "function": function, "sections": sections, "seed": 5, **more}
     return simulators.outcome(directory, TOP, BENCH, tmp_path, job, simulator=simulator)
 
 
 @pytest.mark.parametrize(
-    ("simulator", "pauses"),
-    [("verilator", 0.0), ("verilator", 0.3), pytest.param("icarus", 0.3, marks=[needs_icarus, pytest.mark.full])],
+    ("simulator", "pauses", "store"),
+    [
+        ("verilator", 0.0, False),
+        ("verilator", 0.3, False),
+        pytest.param("verilator", 0.3, True, marks=pytest.mark.full),
+        pytest.param("icarus", 0.3, False, marks=[needs_icarus, pytest.mark.full]),
+    ],
 )
-def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, simulator, pauses):
+def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, simulator, pauses, store):
     sections = loaded(PROGRAM).CONFIGURATION
     wanted = over_golden(PROGRAM, "program", sections)
     assert wanted["last"] == "ACCEPTED" and wanted["incarnation"] == 2
-    assert over_rtl(tmp_path, design(sections), PROGRAM, "program", sections, simulator, pauses) == wanted
+    text = design(sections, store=store)
+    found = over_rtl(tmp_path, text, PROGRAM, "program", sections, simulator, pauses=pauses, store=store)
+    assert found == wanted
 
 
 def test_a_ni_with_flow_is_refused():

@@ -34,9 +34,8 @@ async def run(dut):
     def pauses():
         return (chance.random() < JOB["pauses"] for _ in itertools.count())
 
-    drivers = [
-        Driver(AxiTransport(dut, system, dut.clk, dut.rst, prefix=prefix, pauses=pauses)) for prefix in ("a_", "b_")
-    ]
+    made = {"store": JOB["store"], "pauses": pauses}
+    drivers = [Driver(AxiTransport(dut, system, dut.clk, dut.rst, prefix=prefix, **made)) for prefix in ("a_", "b_")]
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
     await ClockCycles(dut.clk, 4)

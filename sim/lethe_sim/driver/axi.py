@@ -40,16 +40,28 @@ class AxiTransport(Transport):
     clock, reset : those of streams and registers
     prefix : begins the names of the ports
     dump : whether the NI has a state dump
+    store : whether it stores datagrams whole (``--store-and-forward``), so that their bytes tell their length
     pauses : gives a generator of pauses for each stream and each channel of the registers; None: none
 
     Raises `DriverError` for a NI with flow, whose streams carry messages between ports.
     """
 
-    def __init__(self, dut, system: System, clock, reset, *, prefix: str = "", dump: bool = True, pauses: Any = None):
+    def __init__(
+        self,
+        dut,
+        system: System,
+        clock,
+        reset,
+        *,
+        prefix: str = "",
+        dump: bool = True,
+        store: bool = False,
+        pauses: Any = None,
+    ):
         if system.flow.ports:
             raise DriverError(f"{system.source}: [flow]: the driver sends datagrams, not messages; leave it out")
         self.system, self.map, self._clock = system, RegisterMap(system, dump=dump), clock
-        self._axes = {axis.port: axis for axis in axi_streams(system)}
+        self._axes = {axis.port: axis for axis in axi_streams(system, store=store)}
         self._master: Any = AxiLiteMaster(AxiLiteBus.from_prefix(dut, f"{prefix}s_axil"), clock, reset)
         self._streams: dict[str, Any] = {}
         for port, axis in self._axes.items():
@@ -78,8 +90,10 @@ class AxiTransport(Transport):
             "retry_limit": datagram.retry_limit, "tag": datagram.tag, "expect": datagram.expect,
             "path": datagram.path,
         }  # fmt: skip
-        # One of 0 bytes is one beat, whose byte does not matter.
-        frame = AxiStreamFrame(payload or b"\0", tdest=datagram.destination, tuser=_packed(self._axes[port].user, told))
+        axis = self._axes[port]
+        # One of 0 bytes is one beat, whose byte does not matter, or does not count.
+        kept = [int(bool(payload))] * max(1, len(payload)) if axis.keep else None
+        frame = AxiStreamFrame(payload or b"\0", kept, tdest=datagram.destination, tuser=_packed(axis.user, told))
         self._streams[port].send_nowait(frame)
 
     def delivery(self) -> Delivery | None:
