@@ -265,6 +265,10 @@ def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
     monkeypatch.setattr(command_verilog, "_component", lambda *_: None)
     monkeypatch.setattr(verilog, "emit", lambda *_, **__: text)
     assert cli.main([*command.split()]) == cli.GOOD
+    # Without registers there is no irq to synchronise.
+    assert "irq_cdc" in (tmp_path / "ni.xdc").read_text()
+    streamed = "verilog my.toml --block ni --bus axi-stream --host-clock --mhz 100 50 -o s.v --xdc s.xdc"
+    assert cli.main(streamed.split()) == cli.GOOD and "irq_cdc" not in (tmp_path / "s.xdc").read_text()
     (tmp_path / "ni.json").write_text("[]")
     assert cli.main([*command.split()]) != cli.GOOD
 

@@ -11,7 +11,7 @@ from lethe.spec.events import Cause, Status
 from lethe.spec.registers import RegisterMap
 from lethe_sim.driver.driver import Driver, Name
 from lethe_sim.driver.golden import GoldenNetwork
-from lethe_sim.driver.transport import DriverError, Transport
+from lethe_sim.driver.transport import Datagram, DriverError, Transport
 from tests.helpers import ROOT
 
 WIRE = {"topology": {"kind": "wire"}}
@@ -219,7 +219,11 @@ def test_a_dead_node_is_in_reset():
     async def program(near, far):
         await far.control(link_enable=False)
         await far.send(0, b"never")
-        await near._transport.wait(600)
+        far._transport.put(Datagram(destination=0, payload=b"nor this"))
+        await far._transport.wait(100)
+        assert (await far.status())["ACCEPTED"] == 1
+        await far._transport.wait(900)
+        assert (await far.status())["ACCEPTED"] == 0  # names are void
         await far.write("RESET", CYCLES=1)
         status = await far.status()
         assert (status["READY"], status["RESETTING"]) == (0, 1)
@@ -227,7 +231,7 @@ def test_a_dead_node_is_in_reset():
         (end,) = await near.completions(1)
         assert (end.status, end.cause) == (Status.UNKNOWN, Cause.DEADLINE)
 
-    faults = {"deaths": [{"node": 1, "start": 500}]}
+    faults = {"deaths": [{"node": 1, "start": 900}]}
     run(program, faults=faults, timers={"ack_limit": 40}, workload={"retry_limit": 30})
 
 
