@@ -229,7 +229,7 @@ def _options() -> dict[str, Block]:
         "crossbar",
         mtu=12,
         ni={"slots": 3, "merge_bits": 16, **everything},
-        timers={"silent_after": 1, "silent_probe": 12, **short},
+        timers={"silent_after": 1, "silent_probe": 64, **short},
         generation_bits=1,
     )
 
