@@ -132,7 +132,11 @@ def test_streams_alone_move_datagrams(tmp_path, exported):
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param(("--store-and-forward",), marks=pytest.mark.full), ("--store-and-forward", "--host-clock")]
+    "options",
+    [
+        pytest.param(("--store-and-forward",), marks=pytest.mark.full),
+        pytest.param(("--store-and-forward", "--host-clock"), marks=pytest.mark.push),
+    ],
 )
 def test_what_is_stored_and_forwarded_needs_no_length(tmp_path, exported, options):
     clock = {"host_clock": SLOW} if "--host-clock" in options else {}
@@ -167,7 +171,7 @@ SERVICES = pytest.mark.parametrize(
 
 
 @SERVICES
-@pytest.mark.parametrize("bits", but([64], [16, 32, 64, 128]))
+@pytest.mark.parametrize("bits", but([], [16, 32, 64, 128], push=[64]))
 def test_messages_of_a_service_pass_in_order(tmp_path, exported, more, bits):
     serve(tmp_path, exported, more, bits, "verilator", **BRIEF)
 

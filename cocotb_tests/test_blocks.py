@@ -36,6 +36,8 @@ RELAYS -= {"RELAY_DROPPED", "RELAY_OWED", "RELAY_UNTRACKED"}
 FLOWS = {event.name for event in Event if Event.FLOW_SEND <= event <= Event.FLOW_RESET}
 #: Groups of the long test.
 LONG = {"flow", "more routers", "widest routers", "large pools"}
+#: What is tried always; the others with every push.
+QUICK = {"small", "credit routers", "ni options", "relay"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 
@@ -44,7 +46,7 @@ def held(request, tmp_path_factory):
     """Runs a group, once in all workers."""
 
     def run(group: str) -> set[str]:
-        again = f"pytest cocotb_tests/test_blocks.py -k 'test_block[{group}]' --seeds {{seeds}}"
+        again = f"pytest cocotb_tests/test_blocks.py -k 'test_block[{group}]' -m '' --seeds {{seeds}}"
         wanted = request.config.getoption("--seeds")
 
         def seen() -> list[str]:
@@ -60,7 +62,7 @@ def held(request, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("group", but(GROUPS.keys() - LONG, GROUPS))
+@pytest.mark.parametrize("group", but(QUICK, GROUPS, push=GROUPS.keys() - LONG - QUICK))
 def test_block(group, held):
     """Every output word in every cycle."""
     held(group)
@@ -70,11 +72,11 @@ def test_block(group, held):
     ("groups", "wanted"),
     [
         (["small"], LINK | HOSTS),
-        (["routers"], ROUTER),
-        (["queued routers"], QUEUED),
-        (["wide routers"], CONTENTION),
+        pytest.param(["routers"], ROUTER, marks=pytest.mark.push),
+        pytest.param(["queued routers"], QUEUED, marks=pytest.mark.push),
+        pytest.param(["wide routers"], CONTENTION, marks=pytest.mark.push),
         (["credit routers"], CREDITS),
-        (NIS, NI),
+        pytest.param(NIS, NI, marks=pytest.mark.push),
         (["relay"], RELAYS),
         pytest.param(["widest routers"], WIDEST, marks=pytest.mark.full),
         pytest.param(["flow"], FLOWS, marks=pytest.mark.full),

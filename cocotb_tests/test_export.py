@@ -106,6 +106,7 @@ def test_every_width_moves_datagrams(tmp_path, exported, simulator, bits):
     move(tmp_path, exported(bits), simulator, count=72, seed=bits)
 
 
+@pytest.mark.push
 @needs_icarus
 def test_what_yosys_reads_moves_datagrams(tmp_path, exported):
     """Yosys takes the text for the same circuit.  (It writes no function for a tree of multiplexers.)"""

@@ -54,6 +54,7 @@ def test_a_build_outlives_the_environment_that_made_it(tmp_path, in_cache, monke
     assert list(in_cache.glob("verilator-*")) == [built]
 
 
+@pytest.mark.push
 def test_the_run_time_library_is_compiled_once(tmp_path, monkeypatch):
     """What is built with the one that was kept, works."""
     (tmp_path / "inverter_bench.py").write_text(BENCH)

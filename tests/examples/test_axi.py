@@ -63,7 +63,7 @@ SIZES = {
 
 @needs_make
 @needs_icarus
-@pytest.mark.parametrize("name", but(["128 bits, tags of one, without counters", "control slots"], SIZES))
+@pytest.mark.parametrize("name", but([], SIZES, push=["128 bits, tags of one, without counters", "control slots"]))
 def test_the_example_takes_other_sizes(tmp_path, name):
     toml, told = SIZES[name]
     passes_with(EXAMPLE, tmp_path, toml, rf"^PASS: 8 datagrams each way in \d+ cycles; \d+ messages lost, {told}$")
@@ -100,6 +100,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.push
 @needs_make
 @needs_icarus
 @pytest.mark.parametrize("name", BROKEN)

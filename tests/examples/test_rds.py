@@ -28,6 +28,7 @@ def example(name: str, *arguments: str | Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=ENVIRONMENT, check=False)
 
 
+@pytest.mark.push
 def test_sixty_four_sockets_ask_and_answer():
     done = example("stress.py", "--cycles", "1200")
     assert (done.returncode, done.stderr) == (0, "")
@@ -52,6 +53,7 @@ def test_a_stress_that_finds_something_wrong_says_so(monkeypatch, capsys):
     assert capsys.readouterr().out.endswith("broken: message 3: one is lost\n")
 
 
+@pytest.mark.push
 def test_a_link_dies_and_its_messages_take_another_path():
     done = example("failover.py", "--cycles", "11000")
     assert (done.returncode, done.stderr) == (0, "")

@@ -66,6 +66,7 @@ SERVICE = (
 )
 
 
+@pytest.mark.push
 @needs_make
 @needs_icarus
 @pytest.mark.parametrize(
@@ -102,6 +103,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.push
 @needs_make
 @needs_icarus
 @pytest.mark.parametrize("name", BROKEN)
@@ -153,6 +155,7 @@ def fusesoc(place: Path, *arguments: str, count: int = 100) -> subprocess.Comple
     )
 
 
+@pytest.mark.push
 @needs_icarus
 def test_fusesoc_simulates_the_core(tmp_path):
     done = fusesoc(tmp_path, "run", "--target", "sim", "lethe:lethe:ni", count=20)
@@ -171,6 +174,7 @@ def test_fusesoc_simulates_the_core_with_verilator(tmp_path):
 GUIDE = (ROOT / "docs" / "use" / "integration.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.push
 def test_a_core_of_ones_own_has_its_own_configuration(tmp_path):
     """The core of the guide: its network interface has its name and its sizes."""
     (tmp_path / "own").mkdir()

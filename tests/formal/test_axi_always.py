@@ -506,6 +506,7 @@ def test_what_is_sent_arrives_once(tmp_path):
     prove_always(SendSpecification(), tmp_path, k=2)
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("records", [16, 2], ids=["few beats", "few records"])
 def test_what_is_stored_leaves_as_it_came(records, tmp_path):
     """Also where there is room for more beats than records."""

@@ -275,6 +275,7 @@ WRONG = (
 
 
 #: Of the others the solver takes three times as long.
+@pytest.mark.push
 @pytest.mark.parametrize("number", but((2, 3, 5), range(len(WRONG))))
 def test_a_wrong_block_is_refused(number, tmp_path):
     cls, *change = WRONG[number]

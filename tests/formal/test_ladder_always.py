@@ -287,10 +287,10 @@ LADDERS = {
     "three classes, one step": ({"classes": 3, "steps": 1, "depth": 9}, 2),
     "three classes, four steps": ({"classes": 3, "steps": 4, "depth": 9}, 2),
 }
-QUICK = ("one", "middle", "flip-flops", "two classes, three steps")
+QUICK, PUSH = ("one", "flip-flops"), ("middle", "two classes, three steps")
 
 
-@pytest.mark.parametrize("which", but(QUICK, LADDERS))
+@pytest.mark.parametrize("which", but(QUICK, LADDERS, push=PUSH))
 def test_ladder(which, tmp_path):
     system, mine = LADDERS[which]
     prove_always(Restarted(LadderSpecification(a_system(**system), mine)), tmp_path, k=4)
@@ -356,6 +356,7 @@ def refuse(specification, folder):
     assert refused.value.by == "base"  # it does go wrong, within so many cycles
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(
     "change", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in CHANGES]
 )

@@ -12,6 +12,7 @@ from lethe.spec.sections.router import BEHIND, PLACED
 from lethe.spec.wire import KIND_BITS
 from tests.helpers.proof import prove
 from tests.helpers.proof_systems import MAX_FLITS, crossbar
+from tests.helpers.tiers import but
 
 CLOCK = 6  # bits of running numbers: more than the cycles of a proof
 PORTS = 2
@@ -152,19 +153,23 @@ def _late(m, value, cycles, name):
     return value
 
 
+WORMS = [
+    (1, 16, {}), (2, 14, {}), (2, 14, {"climbs": True}),
+    (3, 12, {}), (3, 13, {"climbs": True}), (3, 12, {"first": 3}), (3, 13, {"climbs": True, "first": 2}),
+    (4, 11, {"first": 3}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "worms, cycles, options",
-    [
-        (1, 16, {}), (2, 14, {}), (3, 12, {}),
-        (2, 14, {"climbs": True}), (3, 13, {"climbs": True}),
-        (3, 12, {"first": 3}), (4, 11, {"first": 3}), (3, 13, {"climbs": True, "first": 2}),
-    ],
+    but(WORMS[:3], WORMS, push=WORMS),
     ids=str,
-)  # fmt: skip
+)
 def test_no_buffer_is_lost_or_in_two_places(worms, cycles, options, tmp_path):
     prove(PoolSpecification(worms, **options), tmp_path, cycles=cycles)
 
 
+@pytest.mark.push
 def test_false_claims_about_it_are_refuted(tmp_path):
     false = (
         (2, {"longest": 4}), (2, {"capacity": 1}), (3, {"first": 3, "passes": 0}), (4, {"first": 3, "passes": 2}),

@@ -11,6 +11,7 @@ from lethe.fabric.routes import Rule
 from lethe.spec.wire import KIND_BITS
 from tests.helpers.proof import prove
 from tests.helpers.proof_systems import MAX_FLITS, crossbar
+from tests.helpers.tiers import but
 
 COUNT = 6  # bits of running numbers: more than the cycles of a proof
 
@@ -153,7 +154,9 @@ class WholeWorms(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("worms, max_wait, cycles", [(1, 0, 16), (1, 2, 16), (2, 1, 16)])
+@pytest.mark.parametrize(
+    "worms, max_wait, cycles", but([(1, 0, 16), (1, 2, 16)], [(1, 0, 16), (1, 2, 16), (2, 1, 16)], push=[(2, 1, 16)])
+)
 def test_the_queue_never_overflows(worms, max_wait, cycles, tmp_path):
     prove(BackSpecification(worms, max_wait), tmp_path, cycles=cycles)
 
@@ -171,6 +174,7 @@ def test_no_flit_is_presented_without_its_worm(worms, tmp_path):
     prove(StraySpecification(worms, 2), tmp_path, cycles=14)
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("worms, max_wait", [(1, 0), (1, 2), (2, 1)])
 def test_contention_makes_no_fragments(worms, max_wait, tmp_path):
     prove(WholeWorms(worms, max_wait), tmp_path, cycles=12)

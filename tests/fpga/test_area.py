@@ -20,6 +20,7 @@ BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
 QUICK = ("NI, medium", "mesh router, 32 bit", "tree router, small")
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in BLOCKS]
 )

@@ -48,6 +48,7 @@ def shown(dut: SelfTest, cycles: int, drive=None) -> list[tuple[int, ...]]:
     return seen
 
 
+@pytest.mark.push
 def test_leds_tell_that_every_datagram_arrived_once():
     """`passed` comes on once, some cycles after the golden model has drained, and then `running` is steadily on."""
     system = small(4)

@@ -100,6 +100,7 @@ def run(dut: MirroredNode, cycles: int) -> tuple[int, int]:
     return first["done"], first["ok"]
 
 
+@pytest.mark.push
 def test_every_datagram_comes_back_once():
     """Though the link loses 30 % of all messages, so that ends come after many repeats."""
     done, ok = run(MirroredNode(system(20)), 20_000)

@@ -24,6 +24,7 @@ from tests.fuzz.fuzzing_processes import ENVIRONMENTS, PROCESSES, processes, use
 from tests.fuzz.fuzzing_run import inputs, judged, prepared, reproduce, unpacked
 from tests.helpers import ROOT
 from tests.helpers.marked import running
+from tests.helpers.tiers import but
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.json"))
 QUICK = {
@@ -37,6 +38,8 @@ QUICK = {
     "trace": 80,
     "swept": 25,
 }
+#: Of these only with every push.
+SLOW = {"sweep", "trace", "swept"}
 #: Of the long form; `audited` asks Spark, which takes a second or more for each.
 FULL = {
     "toml": 5000, "sweep": 2500, "csv": 2600, "parquet": 2600, "capture": 2600, "lines": 2500, "names": 600,
@@ -55,7 +58,7 @@ def test_all_families_are_tried():
     assert sum(FULL.values()) >= 20_000
 
 
-@pytest.mark.parametrize("family", QUICK)
+@pytest.mark.parametrize("family", but(QUICK.keys() - SLOW, QUICK, push=SLOW))
 def test_some_inputs(family):
     tried = list(inputs(family, 0, QUICK[family]))
     assert len(tried) == QUICK[family]

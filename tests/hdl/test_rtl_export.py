@@ -94,7 +94,7 @@ def read_by_icarus(directory: Path, texts: list[str], top: str, *, generation: s
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("block", but(QUICK, BLOCKS))
+@pytest.mark.parametrize("block", but(["ni", "system"], BLOCKS, push=QUICK))
 def test_no_exported_name_is_a_keyword(block):
     """Of the top and of the units that others may want to see: not in Verilog, SystemVerilog or VHDL."""
     found = modules(exported(block))
@@ -130,6 +130,7 @@ endmodule
 """
 
 
+@pytest.mark.push
 def test_two_configurations_are_in_one_design(tmp_path):
     texts = [exported("bare ni"), exported("other ni"), BOTH]
     remarks = lint("".join(texts), "both", tmp_path)
@@ -145,6 +146,7 @@ def test_icarus_takes_two_configurations_in_one_design(tmp_path, generation):
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("statistics", [True, False])
 def test_what_is_left_out_leaves_nothing_loose(tmp_path, statistics):
     if statistics:
@@ -167,6 +169,7 @@ def test_what_is_left_out_is_not_there():
     assert "watch" not in modules(exported("system"))["c_lethe_system"]
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(("block", "name"), [("ports", "lethe_system"), ("fabric", "d_lethe_fabric")])
 def test_a_system_for_other_hosts_and_a_fabric_for_other_nis_are_whole(tmp_path, block, name):
     text = exported(block)
@@ -196,6 +199,7 @@ def test_the_ports_of_the_module_are_those_of_the_specification(block, sections)
     assert ports == ni_ports(System.make(**sections))
 
 
+@pytest.mark.push
 def test_services_are_in_the_module_of_their_ni(tmp_path):
     """Its ports are those of the top; what is left out leaves nothing loose, and other tools read it."""
     text, plain = exported("bare stacked ni"), modules(exported("bare ni"))["a_lethe_ni"]
@@ -324,6 +328,7 @@ def exchange(top, host, nodes: int) -> None:
 LOSSY = {**OTHER, "topology": {"kind": "crossbar", "nodes": 2}, "faults": {"loss": 0.2}}
 
 
+@pytest.mark.push
 def test_hosts_of_ones_own_play_with_a_system():
     top = SystemTop(System.make(**LOSSY), "ports", watch=False)
     exchange(top, lambda node: top.host[node], 2)
@@ -353,6 +358,7 @@ class Around(wiring.Component):
         return m
 
 
+@pytest.mark.push
 def test_nis_of_ones_own_play_on_a_fabric():
     top = Around(System.make(**LOSSY))
     exchange(top, lambda node: top.nis[node].host, 2)

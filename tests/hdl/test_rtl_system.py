@@ -107,6 +107,7 @@ def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
     simulate(top, testbench)
 
 
+@pytest.mark.push
 def test_a_system_with_services_has_their_words_counters_and_resets():
     """Node 1 sends to itself; a reset of its NI leaves what is delivered, one of the node says what it loses."""
     system = System.make(
@@ -165,6 +166,7 @@ def test_a_system_with_services_has_their_words_counters_and_resets():
     ]  # fmt: skip
 
 
+@pytest.mark.push
 def test_generators_and_checkers_play_on_a_stack():
     """They never send to themselves, and the loop is in nobody's way."""
     system = System.make(topology={"kind": "wire"}, faults={"loss": 0.1}, loop={"slots": 3}, **SMALL)

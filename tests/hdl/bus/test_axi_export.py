@@ -98,7 +98,7 @@ def exported(kind: str) -> str:
     return verilog.emit(make(System.make(**sections, hosted=False), **options), "lethe_ni")
 
 
-@pytest.mark.parametrize("kind", but(QUICK, KINDS))
+@pytest.mark.parametrize("kind", but(["plain"], KINDS, push=QUICK))
 def test_the_ports_of_the_module_are_those_of_the_specification(kind):
     make, sections, options = KINDS[kind]
     found = verilog.modules(exported(kind))["lethe_ni"]
@@ -114,11 +114,12 @@ def test_the_ports_of_the_module_are_those_of_the_specification(kind):
 ONE_CLOCK = [kind for kind, (*_, options) in KINDS.items() if "host_clock" not in options]
 
 
-@pytest.mark.parametrize("kind", but(QUICK & {*ONE_CLOCK}, ONE_CLOCK))
+@pytest.mark.parametrize("kind", but(["plain"], ONE_CLOCK, push=QUICK & {*ONE_CLOCK}))
 def test_lint_finds_nothing(kind, tmp_path):
     assert lint(exported(kind), "lethe_ni", tmp_path) == ""
 
 
+@pytest.mark.push
 def test_with_a_clock_of_the_hosts_only_resets_are_waived(tmp_path):
     """A reset crosses through registers that it sets asynchronously; nothing else is new."""
     rules = re.findall(r"lint_off -rule (\w+)", waivers(exported("streams alone, host's clock"), "lethe_ni", "ni.v"))
@@ -295,6 +296,7 @@ def test_what_does_not_go_together_is_said(options, tmp_path, monkeypatch, capsy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("kind", COMMANDED)
 def test_a_service_has_its_streams_and_registers(kind):
     """And no other ports: all of it is reached over the bus."""

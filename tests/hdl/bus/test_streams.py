@@ -376,12 +376,13 @@ def latency(on_streams: bool, payload: bytes) -> int:
     return cycle
 
 
-@pytest.mark.parametrize("length", but([8], [1, 8, 32]))
+@pytest.mark.parametrize("length", but([], [1, 8, 32], push=[8]))
 def test_streams_add_two_cycles_from_end_to_end(length):
     payload = random.Random(length).randbytes(length)
     assert latency(True, payload) - latency(False, payload) == 2
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("whole_node", [False, True])
 def test_what_a_loop_delivers_outlives_a_reset_of_the_ni_alone(whole_node):
     """Only a reset of the services, too, ends it."""

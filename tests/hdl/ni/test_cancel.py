@@ -92,6 +92,7 @@ def again() -> int:
         return play(patch, cancels=1, lives=-1)[0]
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(
     ("acts", "judged", "status"),
     [

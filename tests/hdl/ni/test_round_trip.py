@@ -149,6 +149,7 @@ def test_no_block_without_a_ceiling():
         RoundTrip(system)
 
 
+@pytest.mark.push
 def test_repeats_come_after_the_measured_time():
     """One datagram at a time over a link whose latency varies; Sends and Forgets are lost, so both ladders repeat."""
     system = System.make(

@@ -444,7 +444,7 @@ class Bench:
             assert not flying[0], cycle
 
 
-@pytest.mark.parametrize("name", but(("16 bit", "control slots", "silent"), SYSTEMS))
+@pytest.mark.parametrize("name", but(["16 bit"], SYSTEMS, push=("control slots", "silent")))
 def test_grants(name):
     """Fifteen hundred cycles of everything that can come, and that it did come."""
     counts = Bench(SYSTEMS[name], 1).play(1500)

@@ -83,6 +83,7 @@ def told(loop, tmp_path_factory) -> dict:
     return once(tmp_path_factory, f"kept ports {loop}", lambda: json.loads(printed(code)))
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("loop", LOOPS)
 def test_rtl_and_golden_model_agree(gated, loop, told):
     top = SystemTop(system_of(loop))

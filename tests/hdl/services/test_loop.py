@@ -494,6 +494,7 @@ async def test_a_completion_that_outlives_a_reset_has_the_name_of_its_time(bench
     assert bench.shown() == [(Event.LOOP_COMPLETE, REJECTED | Cause.MODE, NODE, 0, 2, uid(SLOTS + 1, 0, 2))]
 
 
+@pytest.mark.push
 def test_every_datagram_comes_once_in_its_order():
     """A host that sends, takes and stalls at random, and a NI below that is as busy."""
     system = system_with(wire={"flit_bits": 32, "mtu": 13}, loop={"slots": 5, "flits": 9})

@@ -122,6 +122,7 @@ def test_a_node_has_the_counters_of_its_services_behind_those_of_its_ni(ordered)
     assert list(read.values()) == [1, 3, 3, 3, 0, 0]
 
 
+@pytest.mark.push
 def test_nodes_of_a_system_share_the_module_of_a_service_that_is_told_of_resets():
     """Verilog has flow once, and each node's own has its boot."""
     text = emit(SystemTop(flow_system(), watch=False), "top")

@@ -94,6 +94,7 @@ def peers(path, text: str):
     return path / "peers.toml"
 
 
+@pytest.mark.push
 def test_blocks_and_peers_have_parts_paths_and_numbers(bench, monkeypatch, capsys, tmp_path):
     """A block in the place of ours, and a peer: cells, parts, clock and slowest path, in the table and in the file."""
     source = peers(tmp_path, '["a mixer"]\ntop = "peer_mix"\nfiles = ["mix.v", "inner.v"]\nparameters = { W = 6 }\n')

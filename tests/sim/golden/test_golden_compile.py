@@ -42,6 +42,7 @@ def fingerprint():
     return found
 
 
+@pytest.mark.push
 def test_compiler_off_gives_the_same():
     """Digest, counters, sums and every trace word agree between compiled and plain Python."""
     assert printed(SCRIPT) == str(fingerprint())

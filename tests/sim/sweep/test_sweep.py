@@ -71,6 +71,7 @@ def python_workers(pid: int) -> list[int]:
     return [p for p in found if int(Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split()[1]) in found]
 
 
+@pytest.mark.push
 def test_interrupted_resumed_and_with_workers_killed(tmp_path):
     sweep = tmp_path / "load.toml"
     sweep.write_text(SWEEP.format(count=400, loads=[0.05, 0.06]))

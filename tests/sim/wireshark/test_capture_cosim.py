@@ -8,6 +8,7 @@ from lethe_sim.lockstep.simulators import has_icarus
 CONFIGURATION = '[topology]\nkind = "wire"\n[ni]\nslots = 4\n[faults]\nloss = 0.2\n[workload]\ncount = 1\nload = 0.3\n'
 
 
+@pytest.mark.push
 @pytest.mark.skipif(not has_icarus(), reason="no Icarus Verilog; `apt-get install iverilog`")
 def test_the_capture_of_a_lockstep_is_that_of_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

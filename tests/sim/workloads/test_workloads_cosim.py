@@ -37,6 +37,7 @@ def verilog() -> str:
     return emit(small("w.toml", "pattern"), scripted=True)
 
 
+@pytest.mark.push
 @pytest.mark.skipif(shutil.which("c++") is None, reason="the simulator needs a C++ compiler")
 @pytest.mark.parametrize(
     "name", [name if name in NORMAL else pytest.param(name, marks=pytest.mark.full) for name in WORKLOADS]

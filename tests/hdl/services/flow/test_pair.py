@@ -81,6 +81,7 @@ def test_a_port_that_is_not_read():
     assert bench.seen(1, Event.FLOW_CONGESTED)[-1][2] == 0 and host.notices[-1] == (1, 1, 0)
 
 
+@pytest.mark.push
 def test_a_cancelled_message_is_passed_over():
     """The first of a stream is lost, repeated and cancelled: VOID; those behind it come, the first of them with gap."""
     system = flow_system(flow={"ports": 4, "cells": 6, "in_order": 2, "watch": 512})

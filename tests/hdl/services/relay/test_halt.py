@@ -74,7 +74,10 @@ class Turned:
 
 @pytest.mark.parametrize(
     ("where", "run"),
-    [("cells", QUICK), *(pytest.param(where, LONG, marks=pytest.mark.full) for where in WHERE)],
+    [
+        pytest.param("cells", QUICK, marks=pytest.mark.push),
+        *(pytest.param(where, LONG, marks=pytest.mark.full) for where in WHERE),
+    ],
     ids=["quick", *WHERE],
 )
 def test_rtl_and_golden_model_halt_alike(where, run, monkeypatch):

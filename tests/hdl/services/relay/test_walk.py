@@ -1,6 +1,7 @@
 """A word of the tree that acts in the very cycle of a walk's last row: RTL and golden model go on alike."""
 
 import numpy as np
+import pytest
 from amaranth.sim import Simulator
 
 from lethe.spec import trace
@@ -63,6 +64,7 @@ def rest(relay) -> int:
     return int(relay.entries - relay.walk_row + relay.cells - 1)
 
 
+@pytest.mark.push
 def test_a_route_that_is_written_at_the_end_of_a_walk():
     """The word belongs to the walk that ends: the next one is not for all, which would send node 1 a PULL."""
     system = hostile_relay()._system.replace(

@@ -142,6 +142,7 @@ def fingerprint():
     return found
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("before", ["", RESTLESS], ids=["rests", "never rests"])
 def test_compiler_off_gives_the_same(before):
     """Also with loops that never rest."""
@@ -165,6 +166,7 @@ def of_services():
     return found
 
 
+@pytest.mark.push
 def test_relay_and_flow_in_plain_python():
     assert printed(OF_SERVICES) == str(of_services())
 
@@ -188,6 +190,7 @@ def arrivals(**sections):
     return [d.payload[0] for d in golden.taken if d.node == 1]
 
 
+@pytest.mark.push
 def test_a_throwaway_service_keeps_the_order(ordered):
     found = arrivals(loop={"slots": 2})
     assert found == sorted(found)
