@@ -153,7 +153,7 @@ CHANGES = {
         file=f"{HDL}/ni/misses.py",
         old="Mux(old == most, most, old + 1)",
         new="old + 1",
-        blocks=(("ni options", "ni 64"),),
+        blocks=(("ni options", "ni 64"), ("ni options", "ni 16")),
     ),
     "a node that answers is still silent": Change(
         file=f"{HDL}/ni/misses.py",
