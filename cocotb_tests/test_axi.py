@@ -120,6 +120,7 @@ def test_icarus_resets_and_refuses(tmp_path, exported, generation):
     move(tmp_path, exported(64), "icarus", generation)
 
 
+@pytest.mark.push
 def test_verilator_moves_datagrams(tmp_path, exported):
     """With a stream of every kind."""
     move(tmp_path, exported(64, RICH), "verilator", **BRIEF)

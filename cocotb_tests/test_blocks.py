@@ -37,7 +37,7 @@ FLOWS = {event.name for event in Event if Event.FLOW_SEND <= event <= Event.FLOW
 #: Groups of the long test.
 LONG = {"flow", "more routers", "widest routers", "large pools"}
 #: What is tried always; the others with every push.
-QUICK = {"small", "credit routers", "ni options", "relay"}
+QUICK = {"small", "ni options"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 
@@ -75,9 +75,9 @@ def test_block(group, held):
         pytest.param(["routers"], ROUTER, marks=pytest.mark.push),
         pytest.param(["queued routers"], QUEUED, marks=pytest.mark.push),
         pytest.param(["wide routers"], CONTENTION, marks=pytest.mark.push),
-        (["credit routers"], CREDITS),
+        pytest.param(["credit routers"], CREDITS, marks=pytest.mark.push),
         pytest.param(NIS, NI, marks=pytest.mark.push),
-        (["relay"], RELAYS),
+        pytest.param(["relay"], RELAYS, marks=pytest.mark.push),
         pytest.param(["widest routers"], WIDEST, marks=pytest.mark.full),
         pytest.param(["flow"], FLOWS, marks=pytest.mark.full),
     ],

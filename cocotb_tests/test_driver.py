@@ -64,10 +64,11 @@ def over_rtl(tmp_path: Path, text: str, path: Path, function: str, sections: dic
     return simulators.outcome(directory, TOP, BENCH, tmp_path, job, simulator=simulator)
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(
     ("simulator", "pauses", "store"),
     [
-        pytest.param("verilator", 0.0, False, marks=pytest.mark.push),
+        ("verilator", 0.0, False),
         ("verilator", 0.3, False),
         pytest.param("verilator", 0.3, True, marks=pytest.mark.full),
         pytest.param("icarus", 0.3, False, marks=[needs_icarus, pytest.mark.full]),

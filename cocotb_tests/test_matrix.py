@@ -322,7 +322,7 @@ def test_generators_stop():
     assert cut >= 2
 
 
-@pytest.mark.parametrize("number", but([11], range(15)))
+@pytest.mark.parametrize("number", but([], range(15), push=[11]))
 def test_hostile_hosts(number, request):
     """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round.
 
@@ -361,6 +361,7 @@ def test_long_payloads(flit_bits, mtu):
     assert lengths.max() > 0.9 * mtu and len(lengths) > 30
 
 
+@pytest.mark.push
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
 def test_second_simulator():
     """The same lockstep under Icarus: four-valued logic, another scheduler."""

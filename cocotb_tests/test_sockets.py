@@ -23,7 +23,6 @@ from lethe_sim.rds.rtl import RtlFlow, RtlProcess
 from tests.helpers.marked import running
 from tests.helpers.once import once
 from tests.helpers.rds_sockets import bound, raises, until_quiet
-from tests.helpers.tiers import but
 
 A, B = ("10.0.0.1", 4001), ("10.0.0.2", 4002)
 SECTIONS = {
@@ -109,9 +108,8 @@ def verilog(tmp_path_factory) -> str:
     return once(tmp_path_factory, "sockets", made)
 
 
-@pytest.mark.parametrize(
-    "program", but(PROGRAMS[1:], PROGRAMS, push=PROGRAMS[:1]), ids=lambda program: program.__name__
-)
+@pytest.mark.push
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_does_the_same_over_golden_model_and_rtl(program: Callable[[RdsNetwork], list], verilog):
     with RdsNetwork(GoldenFlow(SYSTEM)) as network:
         wanted = program(network)
@@ -119,6 +117,7 @@ def test_a_program_does_the_same_over_golden_model_and_rtl(program: Callable[[Rd
         assert program(network) == wanted
 
 
+@pytest.mark.push
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -140,6 +139,7 @@ def test_an_rtl_of_another_system_parts_in_a_cycle_that_is_named(change, said, v
             network.run(1)
 
 
+@pytest.mark.push
 @pytest.mark.full
 def test_a_fault_that_only_a_host_port_shows(verilog):
     broken, count = re.subn(r"(assign ports\[.*host__notice__payload) :", r"\1 ^ 1'b1 :", verilog, count=1)
@@ -149,6 +149,7 @@ def test_a_fault_that_only_a_host_port_shows(verilog):
         pinged(network)
 
 
+@pytest.mark.push
 @pytest.mark.full
 @pytest.mark.parametrize("latency", [1, 3])
 def test_four_nodes_with_words_that_come_late(latency):
@@ -170,6 +171,7 @@ def mark(monkeypatch) -> str:
     return made
 
 
+@pytest.mark.push
 def test_a_simulator_that_is_gone_is_told(verilog, mark):
     with RdsNetwork(RtlFlow(SYSTEM, verilog=verilog)) as network:
         for process in running(mark):
@@ -178,6 +180,7 @@ def test_a_simulator_that_is_gone_is_told(verilog, mark):
             network.run(5000)
 
 
+@pytest.mark.push
 def test_no_simulator_is_left(verilog, mark, monkeypatch):
     with RdsNetwork(RtlFlow(SYSTEM, verilog=verilog)):
         assert running(mark)
@@ -205,6 +208,7 @@ def test_a_system_without_flow_or_without_rtl_is_refused(change, said):
         RtlFlow(SYSTEM.replace(**change))
 
 
+@pytest.mark.push
 def test_the_command(tmp_path, verilog, monkeypatch, capsys):
     """As without --rtl; one that differs is one line, and exit code 1."""
     monkeypatch.setattr(ported, "emit", lambda system: verilog)

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from lethe.spec.config import System
 from lethe.spec.ports import ni_ports
 from tests.helpers import ROOT
@@ -10,6 +12,7 @@ PAGE = ROOT / "docs" / "use" / "integration.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.push
 def test_the_code_of_the_page_runs():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     assert len(blocks) == 3

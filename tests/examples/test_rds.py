@@ -81,6 +81,7 @@ def numbers(page: str) -> dict[str, list[tuple[str, int, int]]]:
     return {name: [(port, int(cycle), int(value)) for port, cycle, value in rows] for name, rows in tables.items()}
 
 
+@pytest.mark.push
 def test_one_port_stalls_and_the_others_do_not_notice(stalled):
     out, page = stalled
     tables = numbers(page)
@@ -98,6 +99,7 @@ def test_one_port_stalls_and_the_others_do_not_notice(stalled):
     assert peaks.pop("port 4002") >= 500 > 200 > max(peaks.values())
 
 
+@pytest.mark.push
 def test_the_page_of_a_stall_stands_alone(stalled):
     _, page = stalled
     balance = Balance()

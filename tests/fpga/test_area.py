@@ -85,6 +85,7 @@ def test_cells_are_counted_by_block_without_what_is_not_connected():
     assert found.mhz == 0 and found.paths == ()
 
 
+@pytest.mark.push
 def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
     found = size(Outer(), registered=("i",), seeds=2)
     assert len(found.clocks) == len(found.paths) == 2 and min(found.clocks) > 100

@@ -67,6 +67,7 @@ def test_every_datagram_arrives_once_although_worms_are_lost():
     simulate(top, testbench)
 
 
+@pytest.mark.push
 def test_a_system_without_schedule_is_idle_after_reset_and_stimulus_drives_it():
     system = System.make(topology={"kind": "wire"}, **SMALL)
     top = SystemTop(system, host="stimulus")

@@ -29,6 +29,7 @@ def test_a_router_has_readable_ports_and_no_warnings(tmp_path):
     assert lint(text, "router", tmp_path) == ""
 
 
+@pytest.mark.push
 def test_a_network_interface_has_readable_ports_and_no_warnings(tmp_path):
     system = System.make(topology={"kind": "tree", "arity": 2, "levels": 2}, ni={"control_classes": 1})
     text = verilog.emit(Ni(system), "ni")

@@ -127,6 +127,7 @@ def test_with_a_clock_of_the_hosts_only_resets_are_waived(tmp_path):
     assert 1 <= rules.count("SYNCASYNCNET") <= 2
 
 
+@pytest.mark.push
 def test_yosys_reads_it(tmp_path):
     (tmp_path / "in.v").write_text(exported("full, stored, host's clock"))
     verilog.run_yosys(tmp_path, "read_verilog in.v; hierarchy -check -top lethe_ni; proc; opt_clean; check -assert")

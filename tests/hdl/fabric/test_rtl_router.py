@@ -259,7 +259,7 @@ def test_latency_is_a_build_parameter(latency):
 
 @pytest.mark.parametrize(
     ("kind", "latency"),
-    but([("tree", 6), ("mesh", 3), ("crossbar", 2)], product(("tree", "mesh", "crossbar"), range(2, 7))),
+    but([("mesh", 3), ("crossbar", 2)], product(("tree", "mesh", "crossbar"), range(2, 7)), push=[("tree", 6)]),
 )
 def test_every_latency_decides_alike(kind, latency):
     """What a router with latency 1 shows, so many cycles later: events, flits and counts, from the first cycle on."""

@@ -106,6 +106,7 @@ def test_rtl_and_golden_model_agree(gated, loop, told):
     assert sum(event == Event.REPEAT for event, _ in told["events"]) > 3
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("loop", LOOPS)
 def test_rests_and_sleep_change_nothing(told):
     """Whether the services rest, and whether NIs sleep: all trace words and events are the same."""

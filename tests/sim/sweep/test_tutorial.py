@@ -58,6 +58,7 @@ def assert_published() -> None:
     assert Path("load", "report.html").stat().st_size > 50_000
 
 
+@pytest.mark.push
 def test_from_a_toml_to_a_published_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jobs, "_spark", in_this_process)

@@ -201,6 +201,7 @@ def test_without_it_datagrams_overtake():
         assert any(a > b for a, b in pairwise(arrivals(**sections)))
 
 
+@pytest.mark.push
 def test_a_throwaway_service_sleeps(ordered):
     for seed in range(6):
         system = drawn(seed)
@@ -208,6 +209,7 @@ def test_a_throwaway_service_sleeps(ordered):
         sleep.assert_same(seed, system, Script.from_items(system, looping(system, seed)))
 
 
+@pytest.mark.push
 def test_idle_is_that_of_the_start_of_a_cycle(ordered):
     """Ports are worked out when a node is stepped, after flits have arrived: what is shown knows nothing of them."""
     began = 0
