@@ -225,8 +225,9 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from lethe_sim.rds.server import Server
+    from lethe_sim.rds.server import Server, refuse_path
 
+    refuse_path(args.path)
     with _simulated(args.network, rtl=args.rtl) as network, Server(network, args.path) as server:
         nodes = len(network.nodes)
         print(

@@ -9,8 +9,8 @@ import os
 import secrets
 import selectors
 import socket as system
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from .endpoint import ReadMessage
 from .frames import FrameError, Frames, frame
 from .network import CALLS, RdsNetwork, Wait
 
-__all__ = ["Server"]
+__all__ = ["Server", "refuse_path"]
 
 _CHUNK = 1 << 16
 #: Bytes that a client may leave unread before it is asked no more.
@@ -263,6 +263,15 @@ class Server:
             self._reply(client, number, error=[None, str(error)])
 
 
+def refuse_path(path: str | os.PathLike[str]) -> None:
+    """Raise the `OSError` that `Server` would raise for ``path``, before a network is made; nothing is left there."""
+    path = Path(path)
+    with system.socket(system.AF_UNIX, system.SOCK_STREAM) as tried, _named(path):
+        _bound_beside(tried, path).unlink()
+        if os.path.lexists(path):
+            _refuse_taken(path)
+
+
 def _listen(path: Path) -> system.socket:
     """A listening Unix socket; one that nobody listens to any more is taken away first.
 
@@ -272,25 +281,40 @@ def _listen(path: Path) -> system.socket:
     listener.setblocking(False)
     mask = os.umask(0o177)
     try:
-        beside = _bound_beside(listener, path)
-        try:
-            listener.listen()
+        with _named(path):
+            beside = _bound_beside(listener, path)
             try:
-                os.link(beside, path)
-            except FileExistsError:
-                if not path.is_socket() or _served(path):
-                    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)) from None
-                path.unlink()
-                os.link(beside, path)
-        finally:
-            beside.unlink()
-    except OSError as error:
+                listener.listen()
+                try:
+                    os.link(beside, path)
+                except FileExistsError:
+                    _refuse_taken(path)
+                    path.unlink()
+                    os.link(beside, path)
+            finally:
+                beside.unlink()
+    except OSError:
         listener.close()
-        number, text = error.errno or errno.ENAMETOOLONG, error.strerror or error
-        raise OSError(number, f"{path}: {text}; name another path") from None
+        raise
     finally:
         os.umask(mask)
     return listener
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """An `OSError` of the block says which path is meant, and the cure."""
+    try:
+        yield
+    except OSError as error:
+        number, text = error.errno or errno.ENAMETOOLONG, error.strerror or error
+        raise OSError(number, f"{path}: {text}; name another path") from None
+
+
+def _refuse_taken(path: Path) -> None:
+    """Unless ``path`` is that of a server that is dead."""
+    if not path.is_socket() or _served(path):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def _bound_beside(listener: system.socket, path: Path) -> Path:

@@ -121,6 +121,13 @@ def test_mistakes_are_one_line(lethe, configured, tmp_path, arguments, said):
     assert ended.code in (2, 3) and not ended.out
 
 
+def test_a_path_is_refused_before_a_network_is_made(lethe, configured, monkeypatch):
+    """The golden model may be compiled for a minute."""
+    monkeypatch.setattr("lethe_sim.rds.golden.GoldenFlow", None)
+    ended = lethe("rds", "serve", configured, configured)
+    assert ended.code == 3 and ended.err == f"lethe: {configured}: Address already in use; name another path\n"
+
+
 @pytest.mark.parametrize("given", ["0", "x", "1.5"])
 def test_a_count_is_a_natural_number(lethe, configured, given):
     ended = lethe("rds", "ping", configured, "10.0.0.2", "--count", given)

@@ -17,7 +17,7 @@ from lethe_sim.rds import constants as rds
 from lethe_sim.rds.client import Client
 from lethe_sim.rds.frames import FrameError, Frames, frame
 from lethe_sim.rds.polling import Poll, RdsSelector
-from lethe_sim.rds.server import Server
+from lethe_sim.rds.server import Server, refuse_path
 from tests.helpers import ROOT
 from tests.helpers.rds_sockets import bound, raises
 from tests.helpers.rds_transport import ReferenceTransport
@@ -259,19 +259,27 @@ def test_a_server_that_goes_is_told(tmp_path):
 def test_a_path_is_served_once_and_taken_from_the_dead(tmp_path):
     path = tmp_path / "rds"
     with RdsNetwork(ReferenceTransport(2)) as network:
-        with Server(network, path), raises(errno.EADDRINUSE, "name another path"):
-            Server(network, path)
+        with Server(network, path):
+            with raises(errno.EADDRINUSE, "name another path"):
+                Server(network, path)
+            with raises(errno.EADDRINUSE, "name another path"):
+                refuse_path(path)
         assert not path.exists()
         with system.socket(system.AF_UNIX) as dead:
             dead.bind(str(path))
+        refuse_path(path)
         with Server(network, path):
             assert path.stat().st_mode & 0o777 == 0o600
+        refuse_path(path)
+        assert [*tmp_path.iterdir()] == []
         path.write_text("a file")
-        with raises(errno.EADDRINUSE):
-            Server(network, path)
-        assert path.read_text() == "a file"
-        with raises(errno.ENAMETOOLONG, "too long; name another path"):
-            Server(network, tmp_path / ("x" * 108))
+        for taken in (Server, lambda _, path: refuse_path(path)):
+            with raises(errno.EADDRINUSE):
+                taken(network, path)
+            assert path.read_text() == "a file"
+            with raises(errno.ENAMETOOLONG, "too long; name another path"):
+                taken(network, tmp_path / ("x" * 108))
+        assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_path_that_another_server_has_by_now_stays(tmp_path):
