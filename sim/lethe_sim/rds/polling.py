@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .client import Client
 from .constants import POLLIN, POLLOUT, POLLWRBAND
+from .cycles import whole_cycles
 from .socket import Socket
 
 if TYPE_CHECKING:
@@ -84,8 +85,11 @@ class RdsSelector(selectors.BaseSelector):
         self._keys.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready; waits for at most so many cycles of the network, None: for ever, 0 or less: not at all."""
-        cycles = None if timeout is None else max(0, int(timeout))
+        """What is ready; waits for at most so many cycles of the network, None: for ever, 0 or less: not at all.
+
+        A ``timeout`` that is not whole is a `ValueError`, as that of a socket is: it may be meant as seconds.
+        """
+        cycles = None if timeout is None else whole_cycles(max(0, timeout))
         wanted = {key.fd: _bits(key.events) for file, key in self._keys.items() if isinstance(file, Socket)}
         sockets: Sockets | None = next((socket.sockets for socket in self._sockets()), None)
         files = {file: key.events for file, key in self._keys.items() if not isinstance(file, Socket)}

@@ -66,7 +66,9 @@ def test_a_selector_of_python(network):
         assert selector.get_key(c) == key and key.fd == c.descriptor and len(selector.get_map()) == 3
         assert selector.select(0) == [(key, selectors.EVENT_WRITE)]
         selector.modify(c, selectors.EVENT_READ, "c")
-        assert selector.select(-1) == []
+        assert selector.select(-1) == [] and selector.select(2.0) == []
+        with pytest.raises(ValueError, match="whole cycles"):
+            selector.select(0.5)
         c.sendto(b"to b", B)
         served = []
         for _ in range(4):
