@@ -87,7 +87,7 @@ class RdsSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """What is ready; waits for at most so many cycles of the network, None: for ever, 0 or less: not at all.
 
-        A ``timeout`` that is not whole is a `ValueError`, as that of a socket is: it may be meant as seconds.
+        A number that is not whole is a `ValueError`, as for a socket: it may be meant as seconds.
         """
         cycles = None if timeout is None else whole_cycles(max(0, timeout))
         wanted = {key.fd: _bits(key.events) for file, key in self._keys.items() if isinstance(file, Socket)}
