@@ -312,7 +312,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _refuse_taken(path: Path) -> None:
-    """Unless ``path`` is that of a server that is dead."""
+    """Raise `OSError` if ``path`` is no socket, or that of a server that lives."""
     if not path.is_socket() or _served(path):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
