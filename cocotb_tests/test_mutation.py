@@ -41,10 +41,9 @@ def test_lockstep_kills_mutants(tmp_path, record_property):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", (1, 2))
-def test_mutants_of_relay(tmp_path, seed, record_property):
+def test_mutants_of_relay(tmp_path, record_property):
     """Of the job unit and of the blocks around it, in a system whose hosts agree on nothing."""
-    mutants = hunt(tmp_path, RELAY, subject="relay", seed=seed)
+    mutants = hunt(tmp_path, RELAY, subject="relay", seed=2)
     record_property("told", summary(mutants))
     assert len(alive(mutants)) <= SURVIVE_RELAY * len(mutants), summary(mutants)
 

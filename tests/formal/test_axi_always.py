@@ -521,7 +521,7 @@ def test_what_crosses_leaves_once(domains, tmp_path):
 
 @pytest.mark.full
 def test_what_is_stored_leaves_as_it_came_for_longer(tmp_path):
-    prove(StoreSpecification(), tmp_path, cycles=13)
+    prove(StoreSpecification(), tmp_path, cycles=11)
 
 
 _SEND, _DELIVER = (SendSpecification, SendAdapter), (DeliverSpecification, DeliverAdapter)

@@ -59,7 +59,8 @@ class TraceWorkload(Workload):
         try:
             file = pq.ParquetFile(pa.BufferReader(data))
             self._require(file.schema_arrow.names)
-            return file.read(columns=list(COLUMNS))
+            # A thread of Arrow that lets go of Python's bytes while the interpreter ends aborts the process.
+            return file.read(columns=list(COLUMNS), use_threads=False)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self.broken(f"is no whole Parquet file: {_line(error)}", "copy it again") from None
 

@@ -1,5 +1,10 @@
 """Traffic traces: Parquet and CSV alike, and errors that name the row."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -133,3 +138,22 @@ def test_a_bad_row_is_named(row, message):
 def test_files_that_are_no_trace(text, message):
     with pytest.raises(WorkloadError, match=f"^traffic.csv: {message}"):
         trace(text)
+
+
+#: Commands, two at once, of which every third or so ended in an abort while a thread of Arrow had the file.
+COMMANDS = 12
+
+
+@pytest.mark.push
+def test_a_command_that_refuses_a_file_ends_in_order():
+    Path("traffic.csv").write_bytes(parquet(cycle=[None] * 2, source=[0] * 2, destination=[1] * 2, length=[4] * 2))
+    Path("c.toml").write_text('[topology]\nkind = "wire"\n[workload]\nkind = "trace"\npath = "traffic.csv"\n')
+    command = [sys.executable, "-m", "lethe_sim", "run", "c.toml", "--no-audit"]
+    said = "lethe: traffic.csv: column cycle is null; make it a column of whole numbers\n"
+
+    def ended(_) -> tuple[int, str]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    with ThreadPoolExecutor(2) as both:
+        assert [*both.map(ended, range(COMMANDS))] == [(2, said)] * COMMANDS
