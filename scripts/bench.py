@@ -461,7 +461,14 @@ def on_axi(quick: bool) -> Iterator[Figure]:
     }
     for name, block in list((blocks | with_flow).items())[: 1 if quick else None]:
         say(f"axi: {name} (Yosys, nextpnr)")
-        yield from _sized(name, block.size(seeds=1 if quick or name in with_flow else 3), section="axi")
+        found = block.size(seeds=1 if quick or name in with_flow else 3)
+        yield from _sized(name, found, section="axi")
+        if crossed := [clocks["host_clk"] for clocks in found.domains if "host_clk" in clocks]:
+            reached, (_, wanted) = statistics.median(crossed), GOALS[name]
+            yield Figure(
+                section="axi", quantity=f"{name}: the host's clock", measured=f"{reached:.0f} MHz",
+                target=f"≥ {wanted} MHz", met=reached >= wanted,
+            )  # fmt: skip
 
 
 #: Cycles after which queues are filled, and in which goodput is counted.

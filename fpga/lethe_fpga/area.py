@@ -95,8 +95,8 @@ class Size:
     """What a block takes.
 
     ``cells`` are Yosys' by `COLUMNS`, ``parts`` the same for each block within it, the largest first.  Of a block that
-    was placed, ``comb`` are nextpnr's logic cells, ``clocks`` the clock in MHz for each seed and ``paths`` the slowest
-    of each.
+    was placed, ``comb`` are nextpnr's logic cells, ``clocks`` the slowest clock in MHz for each seed, ``paths`` the
+    slowest of each, and ``domains`` the clocks of each seed by their ports.
     """
 
     cells: dict[str, int]
@@ -104,6 +104,7 @@ class Size:
     comb: int = 0
     clocks: tuple[float, ...] = ()
     paths: tuple[Path, ...] = ()
+    domains: tuple[dict[str, float], ...] = ()
 
     @property
     def mhz(self) -> float:
@@ -154,7 +155,7 @@ def measured(
         for found in parts.values():
             total.update(found)
         total["FF"] -= uncounted
-        comb, clocks, paths = 0, [], []
+        comb, clocks, paths, domains = 0, [], [], []
         device = "--25k" if sum(total[name] * each for name, each in _LOGIC.items()) <= _FITS else "--85k"
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             reports = list(pool.map(lambda seed: _placed(directory, device, seed), range(1, seeds + 1)))
@@ -162,13 +163,15 @@ def measured(
             comb = report["utilization"]["TRELLIS_COMB"]["used"]
             # A design of wires alone has no clock.
             if report["fmax"]:
-                clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
-                clocks.append(report["fmax"][clock]["achieved"])
+                domains.append({name: found["achieved"] for name, found in report["fmax"].items()})
+                clock = min(domains[-1], key=domains[-1].__getitem__)
+                clocks.append(domains[-1][clock])
                 paths.append(slowest(report, clock, known, 1))
     parts = dict(sorted(parts.items(), key=lambda part: (-part[1]["LUT4"], part[0])))
     return Size(
-        cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, clocks=tuple(clocks), paths=tuple(paths)
-    )
+        cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, clocks=tuple(clocks), paths=tuple(paths),
+        domains=tuple(domains),
+    )  # fmt: skip
 
 
 def _counted(found: Counter[str]) -> dict[str, int]:

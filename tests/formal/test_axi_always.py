@@ -446,15 +446,15 @@ class StoreSpecification(wiring.Component):
 
 
 class CrossingSpecification(wiring.Component):
-    """Whatever the two clocks do, beats leave in order, none lost, none twice."""
+    """Whatever the two clocks do, beats leave in order, none lost, none twice, and one that has not left waits."""
 
-    def __init__(self, domains):
-        self._domains = domains
+    def __init__(self, domains, make=Crossing):
+        self._domains, self._make = domains, make
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        crossing = Crossing(axi_stream(8, keep=False), self._domains)
+        crossing = self._make(axi_stream(8, keep=False), self._domains)
         ticks = {name: Signal(name=f"tick_{name}") for name in ("sync", HOST)}
         m.submodules.crossing = DomainRenamer({HOST: "sync"})(EnableInserter(ticks)(crossing))
         before, after = (ticks[name] for name in self._domains)
@@ -465,6 +465,7 @@ class CrossingSpecification(wiring.Component):
             crossing.i.tdata.eq(number),
             crossing.i.tlast.eq(number[0]),
             crossing.o.tready.eq(AnySeq(1)),
+            Assert(crossing.waiting | (number == expected)),
         ]
         with m.If(before & crossing.i.tvalid & crossing.i.tready):
             m.d.sync += number.eq(number + 1)
@@ -514,9 +515,34 @@ def test_what_is_stored_leaves_as_it_came(records, tmp_path):
     prove(StoreSpecification(make), tmp_path, cycles=9)
 
 
+#: So few places fill up, and come round, within the cycles of a proof.
+FEW_PLACES = ("DEPTH = 16", "DEPTH = 4")
+
+
 @pytest.mark.parametrize("domains", [("sync", HOST), (HOST, "sync")])
 def test_what_crosses_leaves_once(domains, tmp_path):
-    prove(CrossingSpecification(domains), tmp_path, cycles=12)
+    prove(CrossingSpecification(domains, changed(Crossing, FEW_PLACES)), tmp_path, cycles=14)
+
+
+#: What is wrong with a queue between clocks, its text and what replaces it.
+WRONG_QUEUES = {
+    "a full queue takes one more": (
+        "full.eq(Mux(written.step, written.following == last, written.gray == last))",
+        "full.eq(written.gray == last)",
+    ),
+    "an entry is shown that is not there": ("some.eq(loaded.gray != there)", "some.eq(1)"),
+    "an entry that waits is replaced": ("loaded.step.eq(some & free)", "loaded.step.eq(some)"),
+    "what is shown does not wait": ("waiting.eq(written.gray != taken)", "waiting.eq(full)"),
+    "an entry that is shown has left": ("left.eq(loaded.gray)]", "left.eq(loaded.following)]"),
+    "two numbers have one place": ("self.gray[-2] ^ self.gray[-1])", "self.gray[-1])"),
+}
+
+
+@pytest.mark.parametrize("fault", but(["a full queue takes one more"], WRONG_QUEUES))
+def test_a_wrong_queue_is_refused(fault, tmp_path):
+    wrong = changed(Crossing, FEW_PLACES, WRONG_QUEUES[fault])
+    with pytest.raises(NotProved, match="Assert failed"):
+        prove(CrossingSpecification(("sync", HOST), wrong), tmp_path, cycles=14)
 
 
 @pytest.mark.full

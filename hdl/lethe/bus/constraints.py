@@ -6,9 +6,9 @@ the first register behind them must stand beside the second.  Memory is written 
 
 __all__ = ["SYNCHRONISERS", "lpf", "sdc", "xdc"]
 
-#: The cells that synchronise: within a crossing's FIFO its pointers and the reset of the side that writes, and ``irq``,
-#: which only a NI with registers has; and their registers, in order.
-SYNCHRONISERS = ("crossing*/produce_cdc", "crossing*/consume_cdc", "crossing*/rst_cdc")
+#: The cells that synchronise: the pointers within a crossing's queue, and ``irq``, which only a NI with registers has;
+#: and their registers, in order.
+SYNCHRONISERS = ("crossing*/produce_cdc", "crossing*/consume_cdc")
 IRQ, STAGES = "irq_cdc", ("stage0", "stage1")
 
 

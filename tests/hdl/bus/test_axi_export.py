@@ -196,10 +196,10 @@ def test_constraints_are_tcl_and_name_what_is_there():
     patterns = re.findall(r"NAME =~ (\S+)\}", constraints.xdc(125, 80))
     text = exported("full, stored, host's clock")
     modules = re.findall(r"^module \\?(\S*_cdc) ", text, re.MULTILINE)
-    # Five streams and completions, five channels of registers, two pointers and a reset each; and irq.
-    assert len(modules) == 3 * (6 + 5) + 1 and len(patterns) == 8
+    # Five streams and completions, five channels of registers, two pointers each; and irq.
+    assert len(modules) == 2 * (6 + 5) + 1 and len(patterns) == 6
     without = re.findall(r"NAME =~ (\S+)\}", constraints.xdc(125, 80, irq=False))
-    assert without == [pattern for pattern in patterns if "irq" not in pattern] and len(without) == 6
+    assert without == [pattern for pattern in patterns if "irq" not in pattern] and len(without) == 4
     for name in modules:
         body = text[text.index(f"module \\{name} ") :]
         body = body[: body.index("endmodule")]
