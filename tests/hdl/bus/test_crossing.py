@@ -1,4 +1,4 @@
-"""Numbers that another clock reads: one bit changes at a time."""
+"""From one clock to another: numbers of which one bit changes at a time, and a beat in each cycle."""
 
 import itertools
 from random import Random
@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from amaranth.sim import Simulator
 
-from lethe.bus.crossing import GrayCounter
+from lethe.bus.crossing import HOST, Crossing, GrayCounter
+from lethe.bus.signature import axi_stream
 
 
 @pytest.mark.parametrize("bits", [3, 5])
@@ -36,3 +37,38 @@ def test_one_bit_changes_with_a_step(bits):
     one_each = [place for place, _ in itertools.groupby(places)]
     half = len(codes) // 2
     assert all(len({*one_each[at : at + half]}) == half for at in range(rounds - half))
+
+
+@pytest.mark.parametrize("period", [0.31, 0.73, 1.0, 1.37, 3.2])
+@pytest.mark.parametrize("domains", [("sync", HOST), (HOST, "sync")])
+def test_a_beat_crosses_in_each_cycle_of_the_slower_clock(domains, period):
+    """``period`` is the host's, of the NI's; beats come in order."""
+    crossing, wanted, taken = Crossing(axi_stream(8, keep=False), domains), 200, []
+    cycles, slower = dict.fromkeys(domains, 0), HOST if period > 1 else "sync"
+
+    async def offer(ctx):
+        number = 0
+        ctx.set(crossing.i.tvalid, 1)
+        while True:
+            ctx.set(crossing.i.tdata, number % 256)
+            _, _, ready = await ctx.tick(domains[0]).sample(crossing.i.tready)
+            cycles[domains[0]] += 1
+            number += ready
+
+    async def take(ctx):
+        ctx.set(crossing.o.tready, 1)
+        while len(taken) < wanted:
+            _, _, valid, beat = await ctx.tick(domains[1]).sample(crossing.o.tvalid, crossing.o.tdata)
+            cycles[domains[1]] += 1
+            if valid:
+                taken.append((cycles[slower], beat))
+
+    simulator = Simulator(crossing)
+    simulator.add_clock(1e-6, domain="sync")
+    simulator.add_clock(period * 1e-6, phase=1e-7, domain=HOST)
+    simulator.add_testbench(offer, background=True)
+    simulator.add_testbench(take)
+    simulator.run()
+    assert [beat for _, beat in taken] == [number % 256 for number in range(wanted)]
+    (begun, _), (ended, _) = taken[20], taken[-1]
+    assert ended - begun <= wanted - 20
