@@ -149,11 +149,21 @@ def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
     move(tmp_path, exported(64, "", ("--host-clock",)), "verilator", host_clock=period, **BRIEF)
 
 
-STORED, CROSSED = ("--store-and-forward",), ("--host-clock", "--store-and-forward")
+def serve(tmp_path, exported, more: str, bits: int, simulator: str, options=(), *, generation=(), bus="axi", **job):
+    """A NI with more than it needs, under a simulator, with a clock of the host's if the options say so."""
+    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
+    move(tmp_path, exported(bits, more, options, bus), simulator, *generation, **clock, **job)
+
+
+#: Options, by a name.
+OPTIONS = {
+    "plain": (), "stored": ("--store-and-forward",), "clock": ("--host-clock",),
+    "both": ("--host-clock", "--store-and-forward"),
+}  # fmt: skip
 #: By simulator, the options with which each width is tried; the second is slow.
 TRIED = {
-    "verilator": [(bits, options) for options in ((), STORED, CROSSED) for bits in (16, 32, 64, 128)],
-    "icarus": [(16, ()), (32, STORED), (64, CROSSED), (128, ())],
+    "verilator": [(bits, options) for options in ("plain", "stored", "both") for bits in (16, 32, 64, 128)],
+    "icarus": [(16, "plain"), (32, "stored"), (64, "both"), (128, "plain")],
 }
 
 
@@ -168,15 +178,8 @@ TRIED = {
 )
 def test_every_width_moves_datagrams(tmp_path, exported, simulator, bits, options):
     """With all streams, and another seed; with more datagrams where a simulator is fast."""
-    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
     much = {"rounds": 4, "resets": 30} if simulator == "verilator" else BRIEF
-    move(tmp_path, exported(bits, RICH, options), simulator, seed=bits, **much, **clock)
-
-
-def serve(tmp_path, exported, more: str, bits: int, simulator: str, options=(), *, generation=(), bus="axi", **job):
-    """A NI with a service, under a simulator, in a clock of the host's if the options say so."""
-    clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
-    move(tmp_path, exported(bits, more, options, bus), simulator, *generation, **clock, **job)
+    serve(tmp_path, exported, RICH, bits, simulator, OPTIONS[options], seed=bits, **much)
 
 
 SERVICES = pytest.mark.parametrize(
@@ -191,13 +194,16 @@ def test_messages_of_a_service_pass_in_order(tmp_path, exported, more, bits):
 
 
 @pytest.mark.full
-@SERVICES
-@pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize(
-    "options", [("--store-and-forward",), ("--host-clock",), ("--store-and-forward", "--host-clock")]
-)
-def test_messages_of_a_service_are_stored_and_cross(tmp_path, exported, more, bits, options):
-    serve(tmp_path, exported, more, bits, "verilator", options, seed=bits)
+    ("options", "bits", "service"),
+    [
+        ("stored", 32, "flow"), ("stored", 64, "relay"), ("clock", 64, "flow"), ("clock", 32, "relay"),
+        ("both", 32, "flow"), ("both", 64, "relay"),
+    ],
+)  # fmt: skip
+def test_messages_of_a_service_are_stored_and_cross(tmp_path, exported, options, bits, service):
+    more = FLOW if service == "flow" else RELAY
+    serve(tmp_path, exported, more, bits, "verilator", OPTIONS[options], seed=bits)
 
 
 @pytest.mark.full

@@ -12,7 +12,6 @@ from .simulators import ToolError, require, verilator_path
 REASONS = {
     ("DECLFILENAME", ""): "all modules of a design are in one file",
     ("PROCASSINIT", ""): "a register has its reset value at power-on, too",
-    ("SYNCASYNCNET", ""): "a reset crosses to the other clock through registers that it sets asynchronously",
     ("UNUSEDSIGNAL", "Signal is not used"): "a name for readers, or a record's field that is not needed here",
     ("UNUSEDSIGNAL", "Bits of signal are not used"): "a carry that is cut off, or a part of a record not needed here",
     ("UNUSEDSIGNAL", "Bits of signal are not driven, nor used"): "a part of a register that synthesis found unused",

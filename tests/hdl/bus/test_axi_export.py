@@ -23,7 +23,6 @@ from lethe.spec.sections import flow
 from lethe.spec.toml import dump
 from lethe_sim import cli
 from lethe_sim.commands import verilog as command_verilog
-from lethe_sim.lockstep.waivers import waivers
 from tests.helpers.keywords import KEYWORDS
 from tests.helpers.tiers import but
 from tests.helpers.verilog_lint import lint
@@ -111,20 +110,9 @@ def test_the_ports_of_the_module_are_those_of_the_specification(kind):
             assert direction == ("output" if out else "input"), name
 
 
-ONE_CLOCK = [kind for kind, (*_, options) in KINDS.items() if "host_clock" not in options]
-
-
-@pytest.mark.parametrize("kind", but(["plain"], ONE_CLOCK, push=QUICK & {*ONE_CLOCK}))
+@pytest.mark.parametrize("kind", but(["plain"], KINDS, push=QUICK))
 def test_lint_finds_nothing(kind, tmp_path):
     assert lint(exported(kind), "lethe_ni", tmp_path) == ""
-
-
-@pytest.mark.push
-def test_with_a_clock_of_the_hosts_only_resets_are_waived(tmp_path):
-    """A reset crosses through registers that it sets asynchronously; nothing else is new."""
-    rules = re.findall(r"lint_off -rule (\w+)", waivers(exported("streams alone, host's clock"), "lethe_ni", "ni.v"))
-    assert set(rules) <= {"SYNCASYNCNET", "DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL"}
-    assert 1 <= rules.count("SYNCASYNCNET") <= 2
 
 
 @pytest.mark.push
