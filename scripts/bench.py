@@ -640,7 +640,7 @@ def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
         measured=_cells(found),
         target=" ".join(filter(None, (target, f"(beside {beside})" if beside else ""))),
         met=found.cells["LUT4"] <= goal[0] and found.mhz >= goal[1] if goal else None,
-        details=asdict(found) | {"mhz": found.mhz},
+        details=asdict(found) | {"clocks": found.clocks, "mhz": found.mhz},
     )
     total = {column: sum(part[column] for part in found.parts.values()) for column in COLUMNS}
     large = {part: cells for part, cells in found.parts.items() if cells["LUT4"] >= LEAST_SHARE * total["LUT4"]}

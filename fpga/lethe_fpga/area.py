@@ -95,16 +95,20 @@ class Size:
     """What a block takes.
 
     ``cells`` are Yosys' by `COLUMNS`, ``parts`` the same for each block within it, the largest first.  Of a block that
-    was placed, ``comb`` are nextpnr's logic cells, ``clocks`` the slowest clock in MHz for each seed, ``paths`` the
-    slowest of each, and ``domains`` the clocks of each seed by their ports.
+    was placed, ``comb`` are nextpnr's logic cells; for each seed ``domains`` has the clocks in MHz by their ports, and
+    ``paths`` the slowest path of the slowest clock.
     """
 
     cells: dict[str, int]
     parts: dict[str, dict[str, int]]
     comb: int = 0
-    clocks: tuple[float, ...] = ()
-    paths: tuple[Path, ...] = ()
     domains: tuple[dict[str, float], ...] = ()
+    paths: tuple[Path, ...] = ()
+
+    @property
+    def clocks(self) -> list[float]:
+        """The slowest clock in MHz for each seed."""
+        return [min(clocks.values()) for clocks in self.domains]
 
     @property
     def mhz(self) -> float:
@@ -155,7 +159,7 @@ def measured(
         for found in parts.values():
             total.update(found)
         total["FF"] -= uncounted
-        comb, clocks, paths, domains = 0, [], [], []
+        comb, domains, paths = 0, [], []
         device = "--25k" if sum(total[name] * each for name, each in _LOGIC.items()) <= _FITS else "--85k"
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             reports = list(pool.map(lambda seed: _placed(directory, device, seed), range(1, seeds + 1)))
@@ -165,12 +169,11 @@ def measured(
             if report["fmax"]:
                 domains.append({name: found["achieved"] for name, found in report["fmax"].items()})
                 clock = min(domains[-1], key=domains[-1].__getitem__)
-                clocks.append(domains[-1][clock])
                 paths.append(slowest(report, clock, known, 1))
     parts = dict(sorted(parts.items(), key=lambda part: (-part[1]["LUT4"], part[0])))
     return Size(
-        cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, clocks=tuple(clocks), paths=tuple(paths),
-        domains=tuple(domains),
+        cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, domains=tuple(domains),
+        paths=tuple(paths),
     )  # fmt: skip
 
 

@@ -515,13 +515,14 @@ def test_what_is_stored_leaves_as_it_came(records, tmp_path):
     prove(StoreSpecification(make), tmp_path, cycles=9)
 
 
-#: So few places fill up, and come round, within the cycles of a proof.
+#: So few places fill up, and their numbers come round, within `CROSSED` cycles.
+CROSSED = 18
 FEW_PLACES = ("DEPTH = 16", "DEPTH = 4")
 
 
 @pytest.mark.parametrize("domains", [("sync", HOST), (HOST, "sync")])
 def test_what_crosses_leaves_once(domains, tmp_path):
-    prove(CrossingSpecification(domains, changed(Crossing, FEW_PLACES)), tmp_path, cycles=14)
+    prove(CrossingSpecification(domains, changed(Crossing, FEW_PLACES)), tmp_path, cycles=CROSSED)
 
 
 #: What is wrong with a queue between clocks, its text and what replaces it.
@@ -542,7 +543,7 @@ WRONG_QUEUES = {
 def test_a_wrong_queue_is_refused(fault, tmp_path):
     wrong = changed(Crossing, FEW_PLACES, WRONG_QUEUES[fault])
     with pytest.raises(NotProved, match="Assert failed"):
-        prove(CrossingSpecification(("sync", HOST), wrong), tmp_path, cycles=14)
+        prove(CrossingSpecification(("sync", HOST), wrong), tmp_path, cycles=CROSSED)
 
 
 @pytest.mark.full

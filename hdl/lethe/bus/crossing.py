@@ -41,7 +41,7 @@ class GrayCounter(wiring.Component):
     gray, following : Out(bits)
         The number, and the next one; from registers.
     place : Out(bits - 1)
-        Of a round of places the one of this number: each number of the round has another.
+        The place of this number in a memory of half as many places: numbers that follow each other have different ones.
     """
 
     def __init__(self, bits: int, domain: str):
@@ -62,7 +62,7 @@ class GrayCounter(wiring.Component):
 
 
 class AsyncQueue(wiring.Component):
-    """A queue from one clock to another.  What it takes by, shows, and counts with is in registers.
+    """A queue from one clock to another.  Its ready, its output and its counters come from registers.
 
     The library's FIFO compares its pointers, counts and reads its memory within one cycle, which limits the host's
     clock.  A place is free when its entry was taken on ``o``.  Both domains are reset together, as `Crossing` says.

@@ -4,6 +4,7 @@ import itertools
 from random import Random
 
 import pytest
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from lethe.bus.crossing import HOST, Crossing, GrayCounter
@@ -72,3 +73,51 @@ def test_a_beat_crosses_in_each_cycle_of_the_slower_clock(domains, period):
     assert [beat for _, beat in taken] == [number % 256 for number in range(wanted)]
     (begun, _), (ended, _) = taken[20], taken[-1]
     assert ended - begun <= wanted - 20
+
+
+@pytest.mark.parametrize("domains", [("sync", HOST), (HOST, "sync")])
+@pytest.mark.parametrize("last", ["sync", HOST])
+def test_a_reset_of_both_sides_leaves_nothing(domains, last):
+    """Whichever side comes out of it first."""
+    resets, taken = {name: Signal(name=f"reset_{name}") for name in domains}, []
+    crossing = Crossing(axi_stream(8, keep=False), domains)
+    dut = Module()
+    dut.submodules.crossing = ResetInserter(resets)(crossing)
+
+    async def take(ctx):
+        while True:
+            _, _, moves, beat = await ctx.tick(domains[1]).sample(
+                crossing.o.tvalid & crossing.o.tready, crossing.o.tdata
+            )
+            if moves and not ctx.get(resets[domains[1]]):
+                taken.append(beat)
+
+    async def send(ctx, beats):
+        ctx.set(crossing.i.tvalid, 1)
+        for beat in beats:
+            ctx.set(crossing.i.tdata, beat)
+            await ctx.tick(domains[0]).until(crossing.i.tready)
+        ctx.set(crossing.i.tvalid, 0)
+
+    async def bench(ctx):
+        await send(ctx, range(11))  # nobody takes them
+        for reset in resets.values():
+            ctx.set(reset, 1)
+        for _ in range(8):
+            await ctx.tick(HOST)  # the slower one
+        for name in (next(name for name in domains if name != last), last):
+            ctx.set(resets[name], 0)
+            for _ in range(5):
+                await ctx.tick(HOST)
+        ctx.set(crossing.o.tready, 1)
+        await send(ctx, range(100, 120))
+        for _ in range(20):
+            await ctx.tick(HOST)
+        assert taken == [*range(100, 120)] and not ctx.get(crossing.waiting)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6, domain="sync")
+    simulator.add_clock(1.37e-6, phase=1e-7, domain=HOST)
+    simulator.add_testbench(take, background=True)
+    simulator.add_testbench(bench)
+    simulator.run()

@@ -140,7 +140,7 @@ def test_files_that_are_no_trace(text, message):
         trace(text)
 
 
-#: Commands, two at once, of which every third or so ended in an abort while a thread of Arrow had the file.
+#: Commands, two at once, of which up to half ended in an abort while a thread of Arrow had the file.
 COMMANDS = 12
 
 
