@@ -57,6 +57,8 @@ PATHS_CYCLES = 10_000
 RELAY_QUICK = (6, 8, 14, 17, 41)
 #: One of them is tried always.
 RELAY_FIRST = 8
+#: Of each of these the simulation is built once, and plays so many seeds: 100 runs.
+RELAY_SYSTEMS, RELAY_SEEDS = (*range(24), 41), 4
 #: What a loop shows.
 LOOPED = {"LOOPED", "LOOP_COMPLETE", "LOOP_TAKE", "LOOP_RESET"}
 
@@ -196,7 +198,7 @@ def _of_relay(number: int) -> System:
     return with_relay(system, random.Random(f"lethe relay {number}"), HOSTED_CYCLES)
 
 
-@pytest.mark.parametrize("number", but([RELAY_FIRST], range(100), push=RELAY_QUICK))
+@pytest.mark.parametrize("number", but([RELAY_FIRST], RELAY_QUICK, push=RELAY_QUICK))
 def test_system_with_relay(number):
     """Generators that send messages of relay; nodes die, some are said to be dead and live, some are reset."""
     system = _of_relay(number)
@@ -204,6 +206,25 @@ def test_system_with_relay(number):
     result = cosim(system, cycles=HOSTED_CYCLES, until_drained=False, reproduce=again)
     assert result.equal, result.report
     assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", RELAY_SYSTEMS)
+def test_seeds_of_a_system_with_relay(number):
+    """The same, each with other traffic, losses, and cycles in which it is told of deaths; they end differently."""
+    system, texts, digests = _of_relay(number), {}, set()
+    again = f"pytest cocotb_tests/test_matrix.py -k 'test_seeds_of_a_system_with_relay[{number}]' -m ''"
+    for seed in range(RELAY_SEEDS):
+        seeded = system.replace(run={"seed": system.run.seed + 1000 * seed})
+        # The Verilog has nothing of a seed but the notices.
+        if seeded.relay_notices not in texts:
+            texts[seeded.relay_notices] = emit(seeded, scripted=False)
+        text = texts[seeded.relay_notices]
+        result = cosim(seeded, cycles=HOSTED_CYCLES, until_drained=False, reproduce=again, verilog=text)
+        assert result.equal, f"seed {seeded.run.seed}: {result.report}"
+        assert result.cycles >= HOSTED_CYCLES and result.digest == result.golden_digest
+        digests.add(result.digest)
+    assert len(digests) == RELAY_SEEDS
 
 
 def test_origins_ask_in_the_quick_systems_with_relay():
@@ -322,9 +343,11 @@ def test_generators_stop():
     assert cut >= 2
 
 
-@pytest.mark.parametrize("number", but([], range(15), push=[11]))
+@pytest.mark.parametrize("number", but([], range(15), push=[7, 11]))
 def test_hostile_hosts(number, request):
     """Hosts that send best effort, cancel, hold and give up, on every NI of a system; its generations come round.
+
+    In system 7 the time-out of a datagram finds another of the same generation, whose destination is nearer.
 
     Systems from 5 on have options: control on a port of its own, REJECT, silent nodes, a merge port.  Those from 10 on
     have loops, through which they also send to themselves.

@@ -12,12 +12,13 @@ from lethe.fabric.fabric import Fabric
 from lethe.fabric.schedule import BOOT_BITS, Schedule
 from lethe.host import host_signature
 from lethe.layouts import flit_layout
+from lethe.lib.random import seed_of
 from lethe.ni.ni import Ni
 from lethe.ni.watch import padded
 from lethe.services.stack import booted, service_counters, stacked
 from lethe.spec.config import System
 from lethe.spec.events import ROUTER_COUNTER_STEP, RouterCounter
-from lethe.spec.random import UNIT_GENERATOR, UNIT_NI, seed_for
+from lethe.spec.random import UNIT_GENERATOR, UNIT_NI
 from lethe.spec.trace import PORT_WORDS, WORD_BITS
 from lethe.statistics import LATENCY, Statistics
 from lethe.traffic.host import Traffic
@@ -46,11 +47,14 @@ class SystemTop(wiring.Component):
     host : "generator" for the generators and checkers of section 5, "stimulus" for the words of section 8, "ports" for
         the host ports of every NI; these stall as they like, so ``system.faults.stalls`` must be empty
     watch : whether there are ``watch`` ports
+    seeded : whether the run's seed is a port, so that a simulation that has been built plays any
 
     Members
     -------
     watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest, `Layout.lag` cycles after their own.
+    seed : In(32), with ``seeded``
+        Constant from the first cycle on; in the place of ``system.run.seed``, but for the cycles of `relay_notices`.
     idle : Out(1)
         Every node is idle that has not died.
     stimulus : In(64 · `Layout.stimulus_words` · nodes), with ``host="stimulus"``
@@ -71,14 +75,14 @@ class SystemTop(wiring.Component):
         `System.service_counter_step`, counter c of node n's l-th is t·(k·n + l) + c after their first.
     """
 
-    def __init__(self, system: System, host: str = "generator", *, watch: bool = True):
+    def __init__(self, system: System, host: str = "generator", *, watch: bool = True, seeded: bool = False):
         if host not in HOSTS:
             raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {host!r}")
         if host == "ports" and system.faults.stalls:
             raise ValueError("system.faults.stalls must be empty where hosts stall by themselves")
-        self._system, self._host, self._watch = system, host, watch
+        self._system, self._host, self._watch, self._seeded = system, host, watch, seeded
         graph, layout = system.graph, system.layout
-        members: dict = {"idle": Out(1)}
+        members: dict = {"idle": Out(1)} | ({"seed": In(32)} if seeded else {})
         for part, name in enumerate(layout.watch_ports if watch else ()):
             members[name] = Out(WORD_BITS * min(PORT_WORDS, layout.words - part * PORT_WORDS))
         if host == "stimulus":
@@ -98,8 +102,12 @@ class SystemTop(wiring.Component):
         system, graph = self._system, self._system.graph
         bits = system.format.incarnation_bits
         m.submodules.schedule = schedule = Schedule(system)
-        m.submodules.fabric = fabric = Fabric(system)
+        m.submodules.fabric = fabric = Fabric(system, seeded=self._seeded)
         m.d.comb += fabric.dead.eq(schedule.dead)
+        self._seed = system.run.seed
+        if self._seeded:
+            self._seed = self.seed
+            m.d.comb += fabric.seed.eq(self.seed)
 
         nis, stacks, ports = [], [], []
         make = partial(Ni, watch=self._watch, dump=self._host != "ports")
@@ -108,7 +116,7 @@ class SystemTop(wiring.Component):
             nis.append(ni)
             m.d.comb += [
                 ni.node.eq(node),
-                ni.seed.eq(seed_for(system.run.seed, UNIT_NI, node)),
+                ni.seed.eq(seed_of(m, self._seed, UNIT_NI, node)),
                 ni.incarnation.eq(schedule.incarnation.word_select(node, bits)),
                 ni.node_reset.eq(schedule.reset[node]),
                 ni.link_i.eq(fabric.o[node]),
@@ -187,7 +195,7 @@ class SystemTop(wiring.Component):
             m.d.comb += [
                 ni.link_enable.eq(~schedule.absent[node]),
                 host.node.eq(node),
-                host.seed.eq(seed_for(system.run.seed, UNIT_GENERATOR, node)),
+                host.seed.eq(seed_of(m, self._seed, UNIT_GENERATOR, node)),
                 host.node_reset.eq(schedule.reset[node]),
                 host.stopped.eq(schedule.stopped),
                 host.stalled.eq(schedule.stalled[node]),

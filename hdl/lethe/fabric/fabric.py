@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.layouts import flit_layout
+from lethe.lib.random import seed_of
 from lethe.spec.config import System
 from lethe.spec.events import RouterCounter
-from lethe.spec.pin import salt_for
-from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
+from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, UNIT_SALT
 from lethe.verilog import shared
 
 from .fault import LinkFault
@@ -31,14 +31,16 @@ class Fabric(wiring.Component):
         From a NI's ``link_o``, to its ``link_i``.
     dead : In(links)
         Which links are dead in this cycle; only those of ``system.link_deaths`` are looked at.
+    seed : In(32), with ``seeded``
+        Of the run, in the place of ``system.run.seed``.
     watch_links : Out(8 · links)
         Trace bytes of the links.
     watch0 …, counts0 … : Out, one per router
         `Router.watch` and `Router.counts`.
     """
 
-    def __init__(self, system: System):
-        self._system = system
+    def __init__(self, system: System, *, seeded: bool = False):
+        self._system, self._seeded = system, seeded
         graph = self._graph = system.graph
         flit = flit_layout(system.format)
         self.rules = [Rule.of(graph, r) for r in range(graph.routers)]
@@ -47,6 +49,7 @@ class Fabric(wiring.Component):
             "o": Out(flit).array(graph.nodes),
             "dead": In(len(graph.links)),
             "watch_links": Out(8 * len(graph.links)),
+            **({"seed": In(32)} if seeded else {}),
         }
         for r, rule in enumerate(self.rules):
             members[f"watch{r}"] = Out(Router.watch_bits(rule, system.queue or system.pool))
@@ -56,7 +59,7 @@ class Fabric(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         system, graph = self._system, self._graph
-        seed = system.run.seed
+        seed = self.seed if self._seeded else system.run.seed
         routers = []
         for r, rule in enumerate(self.rules):
             router, m.submodules[f"router{r}"] = shared(
@@ -70,12 +73,12 @@ class Fabric(wiring.Component):
             routers.append(router)
             m.d.comb += [
                 router.position.eq(rule.position(r)),
-                router.seed.eq(seed_for(seed, UNIT_ROUTER, r)),
+                router.seed.eq(seed_of(m, seed, UNIT_ROUTER, r)),
                 getattr(self, f"watch{r}").eq(router.watch),
                 getattr(self, f"counts{r}").eq(router.counts),
             ]
             if Router.pins(rule, system.queue or system.pool, system.format, system.climbs_freely):
-                m.d.comb += router.salt.eq(salt_for(seed))
+                m.d.comb += router.salt.eq(seed_of(m, seed, UNIT_SALT, 0))
 
         mortal = {fault.link for fault in system.link_deaths}
         for number, link in enumerate(graph.links):
@@ -97,8 +100,8 @@ class Fabric(wiring.Component):
                 fault.i.eq(source),
                 target.eq(fault.o),
                 fault.dead.eq(self.dead[number]),
-                fault.loss_seed.eq(seed_for(seed, UNIT_LINK_LOSS, number)),
-                fault.flip_seed.eq(seed_for(seed, UNIT_LINK_FLIP, number)),
+                fault.loss_seed.eq(seed_of(m, seed, UNIT_LINK_LOSS, number)),
+                fault.flip_seed.eq(seed_of(m, seed, UNIT_LINK_FLIP, number)),
                 self.watch_links.word_select(number, 8).eq(fault.watch),
             ]
         return m

@@ -4,7 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Draws", "SteadyDraws", "advance", "scale"]
+from lethe.spec.random import SEED_FACTORS, SEED_OFFSET, SEED_ROUNDS, seed_for
+
+__all__ = ["Draws", "SteadyDraws", "advance", "scale", "seed_of"]
 
 
 def advance(state: Value) -> Value:
@@ -20,6 +22,21 @@ def scale(draw: Value, count: int) -> Value:
     if count & (count - 1) == 0:
         return draw[bits - (count.bit_length() - 1) :]
     return (draw * count)[bits : bits + (count - 1).bit_length()]
+
+
+def seed_of(m: Module, seed: Value | int, unit: int, index: int) -> Value | int:
+    """The seed of a unit, of a run's seed of 32 bits, combinational: `lethe.spec.random.seed_for`."""
+    if isinstance(seed, int):
+        return seed_for(seed, unit, index)
+    of_run, of_unit, of_index = SEED_FACTORS
+    state = Signal(32)
+    m.d.comb += state.eq(seed * of_run + Const(unit * of_unit + index * of_index + SEED_OFFSET, 32))
+    for factor in SEED_ROUNDS:
+        mixed, state = state ^ state[16:], Signal(32)
+        m.d.comb += state.eq(mixed * factor)
+    mixed, found = state ^ state[16:], Signal(32)
+    m.d.comb += found.eq(Mux(mixed.any(), mixed, 1))
+    return found
 
 
 class Draws(wiring.Component):

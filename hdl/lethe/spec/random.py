@@ -12,6 +12,10 @@ UNIT_STALL = 6
 UNIT_SALT = 7  # not a generator: the salt of pinned up-ports
 UNIT_NOTICE = 8  # not a generator: when a node is told of a death
 
+#: How `seed_for` mixes: a factor for each of its numbers and what is added, then Murmur3's finaliser.
+SEED_FACTORS, SEED_OFFSET = (0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D), 0x27D4_EB2F
+SEED_ROUNDS = (0x85EB_CA6B, 0xC2B2_AE35)
+
 
 def advance(state: int) -> int:
     """The next state of an xorshift32 generator (shifts 13, 17, 5); never 0 for a non-zero state."""
@@ -26,10 +30,11 @@ def seed_for(seed: int, unit: int, index: int) -> int:
 
     Murmur3's finaliser over the three numbers, so that neighbouring units share nothing.
     """
-    x = (seed * 0x9E37_79B1 + unit * 0x85EB_CA77 + index * 0xC2B2_AE3D + 0x27D4_EB2F) & MASK32
-    for multiplier in (0x85EB_CA6B, 0xC2B2_AE35):
+    numbers = zip((seed, unit, index), SEED_FACTORS, strict=True)
+    x = (sum(number * factor for number, factor in numbers) + SEED_OFFSET) & MASK32
+    for factor in SEED_ROUNDS:
         x ^= x >> 16
-        x = (x * multiplier) & MASK32
+        x = (x * factor) & MASK32
     x ^= x >> 16
     return x or 1
 

@@ -57,11 +57,11 @@ class CosimResult:
 
 
 def emit(system: System, *, scripted: bool) -> str:
-    """The Verilog of a system under test."""
+    """The Verilog of a system under test, the same for every seed of its run (but for `relay_notices`)."""
     from lethe import verilog
     from lethe.system import SystemTop
 
-    return verilog.emit(SystemTop(system, host="stimulus" if scripted else "generator"), TOP)
+    return verilog.emit(SystemTop(system, host="stimulus" if scripted else "generator", seeded=True), TOP)
 
 
 def cosim(

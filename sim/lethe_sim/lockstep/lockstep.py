@@ -80,6 +80,8 @@ class Lockstep:
         if self._scripted:
             self.dut.stimulus.value = 0
             self._offered = b""
+        if hasattr(self.dut, "seed"):
+            self.dut.seed.value = self.system.run.seed
         self.dut.rst.value = 1
         if self.dut not in _CLOCKED:  # a bench may start several runs on one design
             Clock(self.dut.clk, 10, unit="ns", impl="gpi").start()

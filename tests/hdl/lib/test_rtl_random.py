@@ -47,6 +47,39 @@ def test_steady_draws_follow_the_seed_from_the_first_cycle_on(late):
     clocked(dut, testbench)
 
 
+def test_a_unit_has_the_seed_that_the_specification_gives_it():
+    """Of a run's seed that is a signal, and of one that is a number."""
+    m, run_seed = Module(), Signal(32)
+    units = [(spec.UNIT_NI, 0), (spec.UNIT_ROUTER, 3), (spec.UNIT_LINK_LOSS, 1023), (spec.UNIT_GENERATOR, 254)]
+    found = [chance.seed_of(m, run_seed, *unit) for unit in units]
+
+    async def testbench(ctx):
+        for seed in (0, 1, 8, 0x8000_0000, 0xFFFF_FFFF, 0x1234_5678):
+            ctx.set(run_seed, seed)
+            for unit, value in zip(units, found, strict=True):
+                assert ctx.get(value) == spec.seed_for(seed, *unit) == chance.seed_of(m, seed, *unit)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def test_no_unit_has_the_seed_0():
+    """A generator would stay at 0: where the mixing gives that, the seed is 1."""
+    inverse = pow(spec.SEED_FACTORS[0], -1, 1 << 32)
+    seed = -(spec.UNIT_NI * spec.SEED_FACTORS[1] + spec.SEED_OFFSET) * inverse % (1 << 32)
+    assert spec.seed_for(seed, spec.UNIT_NI, 0) == 1
+    m, run_seed = Module(), Signal(32, init=seed)
+    found = chance.seed_of(m, run_seed, spec.UNIT_NI, 0)
+
+    async def testbench(ctx):
+        assert ctx.get(found) == 1
+
+    simulator = Simulator(m)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
 def clocked(dut, testbench):
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
