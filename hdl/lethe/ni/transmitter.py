@@ -254,13 +254,16 @@ class Transmitter(wiring.Component):
         with m.Elif(gap != 0):
             m.d.sync += gap.eq(gap - 1)
 
-        # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.
+        # g+3: the token.  Due three cycles later plus the delay, which is counted from the worm's first flit.  Without
+        # steps of backoff a repeat waits as a first Send does, by the distance of its destination: the time-out may be
+        # that of an earlier datagram of the same generation, to another node.
+        at_distance = is_new if system.timers.backoff_steps else Const(1)
         m.d.sync += [
             push.valid.eq(sent & ~record.best_effort),
             push.token.slot.eq(token.slot),
             push.token.generation.eq(token.generation),
             push.token.tries.eq(token.tries),
-            push.rung.eq(Mux(is_new, record.distance, token.rung)),
+            push.rung.eq(Mux(at_distance, record.distance, token.rung)),
         ]
         if system.measured:
             # While there are Sends, `open` is whether time goes on.
@@ -286,7 +289,7 @@ class Transmitter(wiring.Component):
             again = Signal.like(numbers[0])
             m.d.sync += again.eq(Array(numbers)[sending.rung])
             first = Array(numbers[: 1 << len(record.distance)])[record.distance]
-            m.d.sync += wait.eq(Mux(is_new, first, again) + self.jitter)
+            m.d.sync += wait.eq(Mux(at_distance, first, again) + self.jitter)
             m.d.comb += push.eve.eq(self.time_base + wait)
         if bits:
             self._merge(m, granted, sending, sent, serialiser)
