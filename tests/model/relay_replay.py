@@ -682,6 +682,8 @@ class Replay:
         self.network._arrives(self.work, node, hop, buffer=True)
         now = self.work.streams[hop.stream]
         due = [(Event.RELAY_POST, self.uid[hop.stream, index]) for index in range(was.expected, now.expected)]
+        # Before it is compared: of a job that is cut the trace shows the first ones, and its host may take them.
+        self.posted[node].extend((source, uid) for _, uid in due)
         due += [(Event.RELAY_PARK, step.heard.uid)] * (now.parked & ~was.parked > 0)
         moved = (was.expected, was.parked) != (now.expected, now.parked)
         refused = not dead and not moved and not self.rules.below(was, hop.index) and not was.parked >> hop.index & 1
@@ -693,7 +695,6 @@ class Replay:
         stale = [one for one in seen if one.event == Event.RELAY_STALE]
         if [one.peer for one in stale] != [step.heard.sender] * dead:
             raise Mismatch(f"{about}: {'not ' * (not dead)}stale in the model")
-        self.posted[node].extend((source, uid) for event, uid in due if event == Event.RELAY_POST)
         return [one for one in seen if one.event not in (*here, Event.RELAY_STALE)]
 
     def _evict(self, node: int, source: int, uid: int, about: str) -> None:
