@@ -275,13 +275,14 @@ class Registers(wiring.Component):
 
     def _flow(self, m, writes: "_Writes", shown) -> dict[str, dict[str, Value]]:
         """Ports, the SET that waits and its answer, and notices."""
+        # What ports are readable is known late in a cycle.
         readable, congested = Signal.like(self.readable), Signal.like(self.congested)
         mask = shown["RECEIVE"]["MASK"]
         self._unread, self._congestion_moves = Signal(), congested != self.congested
         m.d.sync += [
             readable.eq(self.readable),
             congested.eq(self.congested),
-            self._unread.eq((self.readable & ~mask).any()),
+            self._unread.eq((readable & ~mask).any()),
         ]
         m.d.comb += self.receive_mask.eq(mask)
         answered, error = Signal(), Signal.like(self.answer.error)

@@ -70,7 +70,7 @@ class Flow(ServiceUnit):
             "silent_soon": ~quiet & ~(ready & (silence == system.flow_silence - 1)),
             "open": ready & ~above.quiesce, "clear": ~walked, "clear_addr": walk, "receive_mask": above.receive_mask,
             "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
-            "accepts_below": below.accepted.valid, "control_open": below.send_control.ready,
+            "control_open": below.send_control.ready,
             "enters": acceptance.accept_enters | messages.own_enters | jobs.run_enters,
             # Whose turn it is, is known before it is known whether there is one.
             "entry": Mux(

@@ -119,7 +119,8 @@ class Jobs(wiring.Component):
                 "ended_slot": Out(of.slot_bits), "ended_row": In(of.row), "ended_control": In(of.control_row),
                 "ended_carried": In(1), "ended_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
-                "looked_life": In(below["cancel"]), "row_ends": Out(1), "row_forgets": Out(1),
+                "looked_life": In(below["cancel"]), "renewed": In(1), "control_row": In(of.control_row),
+                "row_ends": Out(1), "row_forgets": Out(1),
                 "forgotten_slot": Out(of.slot_bits), "told_forgets": Out(1),
                 # Streams.
                 "job_asks": Out(1), "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
@@ -140,7 +141,7 @@ class Jobs(wiring.Component):
                 "source_knows": Out(1), "source_known": Out(of.known),
                 "life_writes": Out(1), "life_word": Out(of.life), "lives_more": Out(1),
                 "lives_less": Out(1), "notices": Out(1), "candidates": In(of.nodes),
-                "fled": In(1), "looked_leaves": In(1), "troubled": In(1),
+                "fled": In(1), "looked_leaves": In(1), "renewed_leaves": In(1), "troubled": In(1),
                 # Notices and control.
                 "notice_stream": Out(of.stream_bits), "operation": Out(Operation), "notice_code": Out(3),
                 "notice_index": Out(of.port_bits), "tell_valid": In(1), "tell": In(of.notice), "tell_pops": Out(1),
@@ -847,7 +848,9 @@ class Jobs(wiring.Component):
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
             was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
         ]
-        m.d.sync += [looked_at.eq(self.looked_node == self._task.node), revived.eq(self._revived)]
+        # What the NI accepts is known late in its cycle.
+        looked_here, renewed_here = (node == self._task.node for node in (self.looked_node, self.control_row.node))
+        m.d.sync += [looked_at.eq(Mux(self.renewed, renewed_here, looked_here)), revived.eq(self._revived)]
         m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)
         flush_acts = self._flushing & self._act
         m.d.comb += [
@@ -912,9 +915,12 @@ class Jobs(wiring.Component):
                     self._walk_node.eq(step(following, of.nodes)), self._walk_last.eq(following), self._walking.eq(0),
                 ]  # fmt: skip
         with m.If(planned["cancels"]):
-            m.d.sync += self._pointer.eq(Mux(self._pointer == of.slots - 1, 0, self._pointer + 1))
-            with m.If(self.looked_lives & self.looked_leaves):
-                m.d.sync += [self.cancel.valid.eq(1), self.cancel.payload.eq(self.looked_life)]
+            m.d.sync += [
+                self._pointer.eq(Mux(self._pointer == of.slots - 1, 0, self._pointer + 1)),
+                self.cancel.payload.eq(self.looked_life),
+            ]
+            with m.If(self.looked_lives & Mux(self.renewed, self.renewed_leaves, self.looked_leaves)):
+                m.d.sync += self.cancel.valid.eq(1)
         m.d.comb += [
             self.row_forgets.eq(planned["forgets"] & looked_at),
             self.job_completes.eq(planned["job_completes"]),

@@ -61,7 +61,7 @@ class MessagesOut(wiring.Component):
         cell; it is congested.
     turns, turned_index : In
         A port turns, and is congested, or no more, in the next cycle.
-    job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, accepts_below, journal_high : In(1)
+    job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, journal_high : In(1)
         What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
@@ -115,7 +115,6 @@ class MessagesOut(wiring.Component):
                 "turned_index": In(of.port_bits),
                 "job_acts": In(1), "job_acting": In(1), "job_waits": In(1), "job_steps": In(1), "credit_acts": In(1),
                 "accept_soon": In(1), "mark_soon": In(1),
-                "accepts_below": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
                 "attempt_lives": Out(1), "journal_high": In(1),
@@ -238,9 +237,7 @@ class MessagesOut(wiring.Component):
         ]
         # A VOID and a FLUSH wait while the level of the journal is high, as does a message to the own node.
         may_other = ripe_other & idle & ~self.credit_acts & ~(self.job_acting & ~(self.job_waits & self.journal_high))
-        may_own = (ripe_own & idle & ~self.credit_acts & ~self.job_acting) & (
-            ~self.journal_high & ~self.accepts_below & enough
-        )
+        may_own = (ripe_own & idle & ~self.credit_acts & ~self.job_acting) & (~self.journal_high & enough)
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
@@ -363,6 +360,7 @@ class MessagesOut(wiring.Component):
         record, numbers = self.record_shown, self.attempt_numbers
         left, header_at = Signal(16 - of.byte_bits + 1), Signal(range(max(2, of.header_beats)))
         held, header, row = Signal(self._record), Signal(of.header), Signal(of.row)
+        whole = Signal(self.send_below.payload.length.shape())  # with the header
         expect, path = Signal(form.incarnation_bits), Signal(of.paths_bits)
         send = self.send_below.payload
         wide = padded(header, max(64, form.flit_bits))
@@ -371,6 +369,7 @@ class MessagesOut(wiring.Component):
                 left.eq(flits),
                 header_at.eq(0),
                 held.eq(record),
+                whole.eq(record.length + of.header_bytes),
                 expect.eq(self.attempt_out.incarnation),
                 *(
                     [path.eq(of.path(record.destination, record.dport, self.attempt_out.paths))]
@@ -394,7 +393,7 @@ class MessagesOut(wiring.Component):
             send.destination.eq(held.destination),
             # The reserve of the NI looks at the class of what is offered, valid or not.
             send.cls.eq(Mux(state == Transfer.RECORD, held.cls, 0)),
-            send.length.eq(held.length + of.header_bytes),
+            send.length.eq(whole),
             send.deadline.eq(held.deadline),
             send.retry_limit.eq(held.retry_limit),
             send.tag.eq(held.tag),

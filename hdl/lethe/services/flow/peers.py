@@ -57,8 +57,8 @@ class Peers(wiring.Component):
         CONNECTING or UP.
     fled, troubled : Out(1)
         A peer is LEAVING while something is under way to it; one is LEAVING or ERROR.
-    looked_node, looked_leaves : In, Out
-        A node, and in this very cycle whether it is LEAVING.
+    looked_node, looked_leaves, control_row, renewed_leaves : In, Out, In, Out
+        A node, and in this very cycle whether it is LEAVING; likewise of the row of a datagram of control.
     changes, changed, changed_state : Out
         A peer has another state, for the trace.
     no_notices : Out(1)
@@ -89,6 +89,7 @@ class Peers(wiring.Component):
                 "merged_node": In(of.node_bits), "merged_open": Out(1), "credit_at": In(of.stream_bits),
                 "credit_heard": Out(1),
                 "fled": Out(1), "looked_node": In(of.node_bits), "looked_leaves": Out(1),
+                "control_row": In(of.control_row), "renewed_leaves": Out(1),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
                 "troubled": Out(1),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
@@ -205,7 +206,11 @@ class Peers(wiring.Component):
             "hears", state_writes, who, PeerState.CONNECTING.of(state) | PeerState.UP.of(state), ("credit",)
         )
         away = self._asked(
-            "leaving", self.state_writes, self.job_peer, PeerState.LEAVING.of(self.state_word), ("looked",)
+            "leaving",
+            self.state_writes,
+            self.job_peer,
+            PeerState.LEAVING.of(self.state_word),
+            ("looked", "renewed"),
         )
         m.d.comb += [
             opened.judged_addr.eq(self.judged_source),
@@ -216,6 +221,8 @@ class Peers(wiring.Component):
             self.credit_heard.eq(hears.credit),
             away.looked_addr.eq(self.looked_node),
             self.looked_leaves.eq(away.looked),
+            away.renewed_addr.eq(self.control_row.node),
+            self.renewed_leaves.eq(away.renewed),
             self.changes.eq(state_writes & (state != Mux(self.job_steps, self.peer_out.state, attempt.state))),
             self.changed.eq(who),
             self.changed_state.eq(Cat(state[0] | state[2], state[1] | state[2], state[3])),

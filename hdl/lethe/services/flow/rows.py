@@ -40,8 +40,9 @@ class Rows(wiring.Component):
     ended_slot, ended_row, ended_control, ended_carried, ended_credit : In, Out, Out, Out, Out
         The row of a slot, in this very cycle, and the least that its datagram carried.
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
-        Of a slot, in this very cycle: the peer, of a control slot also if it is accepted in this; whether its datagram
-        is under way and counts in live; what names it.
+        Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
+    renewed : Out(1)
+        It is a control slot that is accepted in this cycle: its peer is that of ``control_row``.
     row_ends, row_forgets, forgotten_slot : In
         The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     clear, clear_addr : In
@@ -63,7 +64,7 @@ class Rows(wiring.Component):
                 "ended_slot": In(of.slot_bits), "ended_row": Out(of.row), "ended_control": Out(of.control_row),
                 "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
-                "looked_life": Out(records["cancel"]),
+                "looked_life": Out(records["cancel"]), "renewed": Out(1),
                 "row_ends": In(1), "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
             }
@@ -149,7 +150,7 @@ class Rows(wiring.Component):
                 bits.accepted_addr.eq(accepted.slot),
             ]
         looked = control_rows.looked
-        is_data, renewed = self.looked_slot < data_slots, Signal()
+        is_data = self.looked_slot < data_slots
         m.d.comb += [
             under_way.accepted.eq(1),
             under_way.ended_en.eq(self.row_ends),
@@ -171,8 +172,8 @@ class Rows(wiring.Component):
             control_rows.looked_addr.eq(behind(self.looked_slot)),
             generations.looked_addr.eq(self.looked_slot),
             # What a data slot carries that is accepted in this cycle is nothing; a control slot may carry a credit.
-            renewed.eq(accepted.valid & accepted.control & (accepted.slot == self.looked_slot)),
-            self.looked_node.eq(Mux(renewed, control_row.node, Mux(is_data, rows.looked.node, looked.node))),
+            self.renewed.eq(accepted.valid & accepted.control & (accepted.slot == self.looked_slot)),
+            self.looked_node.eq(Mux(is_data, rows.looked.node, looked.node)),
             self.looked_lives.eq(
                 under_way.looked & (is_data | (looked.code == Code.PING) | (looked.code == Code.VOID))
             ),

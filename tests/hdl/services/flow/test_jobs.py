@@ -565,6 +565,22 @@ def test_cancels_of_a_peer_that_leaves():
     assert [bench.seen[cycle]["looked_slot"] for cycle in (5, 11, 17)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("of_stored", [0, 1])
+@pytest.mark.parametrize("of_accepted", [0, 1])
+def test_a_cancel_of_a_slot_that_is_accepted_in_this_cycle(of_stored, of_accepted):
+    """It is the one who the datagram goes to that counts, and not who the one before went to."""
+    state = {"fled": 1, "looked_lives": 1, "looked_leaves": of_stored, "renewed_leaves": of_accepted, "renewed": 1}
+    assert bool(Bench(**state).play(8).when("cancel.valid")) == bool(of_accepted)
+
+
+@pytest.mark.parametrize("renewed", [0, 1])
+def test_a_task_forgets_what_is_accepted_for_its_node_in_this_cycle(renewed):
+    given = heard(Code.PING, round=1, boot=10) | {"peer_in": OPEN, "peer_life": {"known": 1, "boot": 9}}
+    given |= {"looked_node": 1, "control_row": {"node": 0}, "renewed": renewed}
+    bench = Bench(**given).play(70, {6: {"heard": 0}})
+    assert bool(bench.when("row_forgets")) == (not renewed)
+
+
 def walk(state: dict, *, ages: bool = False, cycles: int = 90, dirty: bool = False) -> Bench:
     """A walk by the counter of watches (or of ages), and for a dirty map; of node 0, the own one, then of node 1."""
     of = layouts()

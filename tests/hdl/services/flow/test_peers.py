@@ -162,6 +162,8 @@ def test_what_is_asked_of_all_nodes_at_once(seed):
             assert bool(ctx.get(block.fled)) == any(fled)
             ctx.set(block.looked_node, peer)
             assert bool(ctx.get(block.looked_leaves)) == (states[peer] == Out.LEAVING)
+            ctx.set(block.control_row.node, other := (peer + 1) % NODES)
+            assert bool(ctx.get(block.renewed_leaves)) == (states[other] == Out.LEAVING)
             assert bool(ctx.get(block.troubled)) == bool({Out.LEAVING, Out.ERROR} & set(states))
             ctx.set(block.job_peer, peer)
             await ctx.tick()

@@ -113,19 +113,20 @@ def test_control_carries_by_itself():
 
 
 def test_a_control_slot_is_of_whom_it_is_accepted_for_in_this_cycle():
-    """A task forgets what went to its node: it looks at a slot in the cycle before."""
+    """A task forgets what went to its node: it looks at a slot in the cycle before.  A data slot is never renewed."""
     block = Rows(layouts())
 
     async def test(ctx):
         ctx.set(block.looked_slot, 7)
         for node in (1, 0, 1):
             ctx.set(block.control_row, {"code": Code.WINDOW, "node": node})
-            ctx.set(block.accepted, {"valid": 1, "slot": 7, "control": 1})
-            assert ctx.get(block.looked_node) == node
+            for slot, control, renewed in ((2, 0, 0), (6, 1, 0), (7, 1, 1)):
+                ctx.set(block.accepted, {"valid": 1, "slot": slot, "control": control})
+                assert ctx.get(block.renewed) == renewed
             await ctx.tick()
             ctx.set(block.accepted, {})
             ctx.set(block.control_row, {"code": Code.WINDOW, "node": 1 - node})
-            assert ctx.get(block.looked_node) == node
+            assert (ctx.get(block.renewed), ctx.get(block.looked_node)) == (0, node)
 
     simulated(block, test)
 

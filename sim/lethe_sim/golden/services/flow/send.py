@@ -105,7 +105,7 @@ def is_due(s, flow):
 @jit
 def may_go_up(s, flow):
     """Whether a record to the own node may be attempted."""
-    if turns.data_acts(flow, s.cycle) or turns.data_acts(flow, s.cycle + 1) or s.below.shows.accepted_valid:
+    if turns.data_acts(flow, s.cycle) or turns.data_acts(flow, s.cycle + 1):
         return False
     length = message_at(flow, 0).length
     return journal_has_room(flow, s.cycle) and (
