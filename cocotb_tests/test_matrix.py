@@ -57,7 +57,7 @@ PATHS_CYCLES = 10_000
 RELAY_QUICK = (6, 8, 14, 17, 41)
 #: One of them is tried always.
 RELAY_FIRST = 8
-#: Of each of these the simulation is built once, and plays so many seeds: 100 runs.
+#: Each of these systems plays so many seeds, on one build if its notices are the same: 100 runs.
 RELAY_SYSTEMS, RELAY_SEEDS = (*range(24), 41), 4
 #: What a loop shows.
 LOOPED = {"LOOPED", "LOOP_COMPLETE", "LOOP_TAKE", "LOOP_RESET"}
@@ -211,12 +211,12 @@ def test_system_with_relay(number):
 @pytest.mark.full
 @pytest.mark.parametrize("number", RELAY_SYSTEMS)
 def test_seeds_of_a_system_with_relay(number):
-    """The same, each with other traffic, losses, and cycles in which it is told of deaths; they end differently."""
+    """The same with four seeds each: traffic, losses and, with `spread`, the cycles of notices differ between them."""
     system, texts, digests = _of_relay(number), {}, set()
     again = f"pytest cocotb_tests/test_matrix.py -k 'test_seeds_of_a_system_with_relay[{number}]' -m ''"
     for seed in range(RELAY_SEEDS):
         seeded = system.replace(run={"seed": system.run.seed + 1000 * seed})
-        # The Verilog has nothing of a seed but the notices.
+        # Of the seed only the notices are in the Verilog.
         if seeded.relay_notices not in texts:
             texts[seeded.relay_notices] = emit(seeded, scripted=False)
         text = texts[seeded.relay_notices]

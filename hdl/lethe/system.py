@@ -47,14 +47,14 @@ class SystemTop(wiring.Component):
     host : "generator" for the generators and checkers of section 5, "stimulus" for the words of section 8, "ports" for
         the host ports of every NI; these stall as they like, so ``system.faults.stalls`` must be empty
     watch : whether there are ``watch`` ports
-    seeded : whether the run's seed is a port, so that a simulation that has been built plays any
+    seeded : whether the run's seed is a port, so that one build of a simulation plays any seed
 
     Members
     -------
     watch, watch1, … : Out(64 · `Layout.words`), split into ports of `PORT_WORDS` words
         Trace words in the order of section 7, word 0 lowest, `Layout.lag` cycles after their own.
     seed : In(32), with ``seeded``
-        Constant from the first cycle on; in the place of ``system.run.seed``, but for the cycles of `relay_notices`.
+        Constant; in the place of ``system.run.seed``.  Only the cycles of ``system.relay_notices`` stay as they are.
     idle : Out(1)
         Every node is idle that has not died.
     stimulus : In(64 · `Layout.stimulus_words` · nodes), with ``host="stimulus"``

@@ -32,7 +32,7 @@ class Fabric(wiring.Component):
     dead : In(links)
         Which links are dead in this cycle; only those of ``system.link_deaths`` are looked at.
     seed : In(32), with ``seeded``
-        Of the run, in the place of ``system.run.seed``.
+        The run's seed, in the place of ``system.run.seed``; constant.
     watch_links : Out(8 · links)
         Trace bytes of the links.
     watch0 …, counts0 … : Out, one per router

@@ -25,7 +25,7 @@ def scale(draw: Value, count: int) -> Value:
 
 
 def seed_of(m: Module, seed: Value | int, unit: int, index: int) -> Value | int:
-    """The seed of a unit, of a run's seed of 32 bits, combinational: `lethe.spec.random.seed_for`."""
+    """The seed of a unit (32 bits) from the run's: `lethe.spec.random.seed_for`, combinational if that is a signal."""
     if isinstance(seed, int):
         return seed_for(seed, unit, index)
     of_run, of_unit, of_index = SEED_FACTORS

@@ -57,7 +57,7 @@ class CosimResult:
 
 
 def emit(system: System, *, scripted: bool) -> str:
-    """The Verilog of a system under test, the same for every seed of its run (but for `relay_notices`)."""
+    """The Verilog of a system under test, the same for all seeds with the same `relay_notices`."""
     from lethe import verilog
     from lethe.system import SystemTop
 

@@ -80,7 +80,7 @@ class Lockstep:
         if self._scripted:
             self.dut.stimulus.value = 0
             self._offered = b""
-        if hasattr(self.dut, "seed"):
+        if hasattr(self.dut, "seed"):  # of `emit`; what has sockets has its seed in it
             self.dut.seed.value = self.system.run.seed
         self.dut.rst.value = 1
         if self.dut not in _CLOCKED:  # a bench may start several runs on one design

@@ -848,7 +848,7 @@ class Jobs(wiring.Component):
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
             was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
         ]
-        # What the NI accepts is known late in its cycle.
+        # It is known late in a cycle whether the NI accepts control in the slot that is looked at.
         looked_here, renewed_here = (node == self._task.node for node in (self.looked_node, self.control_row.node))
         m.d.sync += [looked_at.eq(Mux(self.renewed, renewed_here, looked_here)), revived.eq(self._revived)]
         m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)

@@ -58,7 +58,7 @@ class Peers(wiring.Component):
     fled, troubled : Out(1)
         A peer is LEAVING while something is under way to it; one is LEAVING or ERROR.
     looked_node, looked_leaves, control_row, renewed_leaves : In, Out, In, Out
-        A node, and in this very cycle whether it is LEAVING; likewise of the row of a datagram of control.
+        Whether a node is LEAVING, in this very cycle: ``looked_node``, and the node of ``control_row``.
     changes, changed, changed_state : Out
         A peer has another state, for the trace.
     no_notices : Out(1)

@@ -42,7 +42,7 @@ class Rows(wiring.Component):
     looked_slot, looked_node, looked_lives, looked_life : In, Out, Out, Out
         Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
     renewed : Out(1)
-        It is a control slot that is accepted in this cycle: its peer is that of ``control_row``.
+        In this cycle the NI accepts a datagram of control in ``looked_slot``: its peer is that of ``control_row``.
     row_ends, row_forgets, forgotten_slot : In
         The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     clear, clear_addr : In
