@@ -2,7 +2,7 @@
 
 import pytest
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Module, Signal
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from lethe.bus.lite import Lite
@@ -19,11 +19,18 @@ def past(m, value):
     return before
 
 
+def hold_what_is_offered(m, bus):
+    """The master keeps to AXI: what it offers is offered until it is taken."""
+    for channel in ("aw", "w", "ar"):
+        offered, taken = getattr(bus, f"{channel}valid"), getattr(bus, f"{channel}ready")
+        m.d.comb += Assume(~past(m, offered & ~taken) | offered)
+
+
 class LiteSpecification(wiring.Component):
     """Each address that is taken is answered once, nothing else is, and an answer holds until it is taken.
 
-    The master may do anything, also what AXI forbids: offer something and think better of it.  The registers may make
-    it wait, and say what they like.
+    The master may do anything that AXI allows: what it offers stays until it is taken.  The registers may make it wait,
+    and say what they like.
     """
 
     def __init__(self, make=Lite):
@@ -38,6 +45,7 @@ class LiteSpecification(wiring.Component):
         bus, transfer = lite.bus, lite.transfer
         for member in ("awaddr", "awvalid", "wdata", "wstrb", "wvalid", "bready", "araddr", "arvalid", "rready"):
             m.d.comb += getattr(bus, member).eq(AnySeq(len(getattr(bus, member))))
+        hold_what_is_offered(m, bus)
         m.d.comb += [
             lite.later.eq(AnySeq(1)),
             lite.done.eq(AnySeq(1)),
@@ -104,6 +112,7 @@ class LiteSpecification(wiring.Component):
         m.d.comb += [
             Assert(state < len(code)),
             Assert(lite.act == within("Act")),
+            Assert(~within("Take") | Mux(transfer.write, bus.awvalid & bus.wvalid, bus.arvalid)),
             Assert(owed == within("Choose", "Act", "Wait", "Look", "Answer")),
             Assert((bus.bvalid | bus.rvalid) == within("Answer")),
             Assert(~(bus.bvalid & bus.rvalid)),
@@ -127,10 +136,8 @@ class TurnsSpecification(wiring.Component):
         m = Module()
         m.submodules.lite = lite = self._make(ADDRESS_BITS)
         bus = lite.bus
-        for member in ("awvalid", "wvalid", "arvalid"):
-            m.d.comb += getattr(bus, member).eq(AnySeq(1))
-            waits = past(m, getattr(bus, member) & ~getattr(bus, member.replace("valid", "ready")))
-            m.d.comb += Assume(~waits | getattr(bus, member))
+        m.d.comb += [getattr(bus, member).eq(AnySeq(1)) for member in ("awvalid", "wvalid", "arvalid")]
+        hold_what_is_offered(m, bus)
         m.d.comb += [bus.bready.eq(1), bus.rready.eq(1), lite.done.eq(1), lite.later.eq(AnySeq(1))]
         for offered, taken in ((bus.awvalid & bus.wvalid, bus.awready), (bus.arvalid, bus.arready)):
             waited = Signal(range(self.LONGEST + 1))
@@ -154,8 +161,8 @@ def test_nobody_waits_for_ever(tmp_path):
     [
         ("m.d.sync += [bus.bvalid.eq(0), bus.rvalid.eq(0)]", "m.d.sync += bus.bvalid.eq(0)"),
         ('m.State("Answer"), m.If(answered)', 'm.State("Answer"), m.If(1)'),
-        ("bus.wready.eq(transfer.write & offered)", "bus.wready.eq(transfer.write)"),
-        ("with m.If(Mux(transfer.write, offered, bus.arvalid)):", "with m.If(1):"),
+        ("bus.wready.eq(transfer.write)", "bus.wready.eq(1)"),
+        ("m.If(offered | bus.arvalid)", "m.If(bus.awvalid | bus.arvalid)"),
         ("Mux(self.good, OKAY, SLVERR)", "Mux(self.good, SLVERR, OKAY)"),
         ("m.d.sync += [bus.bvalid.eq(transfer.write), bus.rvalid.eq(~transfer.write)]", "m.d.sync += bus.rvalid.eq(1)"),
     ],

@@ -12,10 +12,11 @@ __all__ = ["Lite"]
 class Lite(wiring.Component):
     """Takes reads and writes from an AXI4-Lite bus one after the other, and answers each once.
 
-    Where a read and a write wait, they take turns.  Address and data of a write are taken in one cycle, *c*, as is the
-    address of a read.  In *c+2* ``act`` is 1, and in *c+3* ``good`` and ``data`` are looked at for the answer, which is
-    on the bus from *c+4* on and holds until taken.  If ``later`` is 1 in *c+2*, they are looked at one cycle after
-    ``done`` instead.
+    Where a read and a write wait, they take turns.  A transfer is taken in the cycle after it is offered, so that no
+    output of the bus depends on an input of the same cycle.  Address and data of a write are taken in one cycle, *c*,
+    as is the address of a read.  In *c+2* ``act`` is 1, and in *c+3* ``good`` and ``data`` are looked at for the
+    answer, which is on the bus from *c+4* on and holds until taken.  If ``later`` is 1 in *c+2*, they are looked at one
+    cycle after ``done`` instead.
 
     The two lowest address bits and ``awprot`` and ``arprot`` are not looked at.  Reset drops a transfer.
 
@@ -66,8 +67,8 @@ class Lite(wiring.Component):
                 m.next = "Take"
             with m.State("Take"):
                 m.d.comb += [
-                    bus.awready.eq(transfer.write & offered),
-                    bus.wready.eq(transfer.write & offered),
+                    bus.awready.eq(transfer.write),
+                    bus.wready.eq(transfer.write),
                     bus.arready.eq(~transfer.write),
                 ]
                 m.d.sync += [
@@ -75,9 +76,7 @@ class Lite(wiring.Component):
                     transfer.data.eq(bus.wdata),
                     transfer.strobe.eq(bus.wstrb),
                 ]
-                m.next = "Rest"  # what was offered is no more, which AXI forbids
-                with m.If(Mux(transfer.write, offered, bus.arvalid)):
-                    m.next = "Choose"
+                m.next = "Choose"  # what was offered still is, by AXI
             with m.State("Choose"):
                 m.d.sync += [self.act.eq(1), self.writes.eq(transfer.write)]
                 m.next = "Act"

@@ -8,6 +8,7 @@ from typing import Any
 
 import lethe
 from lethe.spec.config import System, load
+from lethe.spec.ports import ni_ports
 from lethe_sim.files import CONSTRAINTS, HEADER, LISTING, MARK, REGISTERS, VERILOG, WAIVERS
 
 from .common import Mistake, add_config, note, write_text
@@ -121,12 +122,15 @@ def run(args: argparse.Namespace) -> int:
     text = f"// {MARK}, lethe verilog\n{verilog.emit(_component(system, args), _TOPS[args.block], prefix=args.name)}"
     write_text(args.output, text)
     parts: dict[str, Any] = {}
+    left = {"watch": not args.no_watch, "dump": not args.no_dump}
+    if args.block == "ni":
+        parts["ports"] = ni_ports(system, **left)
     if args.bus:
         from lethe.spec.axi import axi_layouts, axi_ports
         from lethe.spec.registers import RegisterMap
 
         store = args.store_and_forward
-        ports = axi_ports(system, registers=args.bus == "axi", store=store, host_clock=args.host_clock)
+        ports = axi_ports(system, registers=args.bus == "axi", store=store, host_clock=args.host_clock, **left)
         parts = {"ports": ports, "layouts": axi_layouts(system, store=store)}
         if args.bus == "axi":
             parts["registers"] = RegisterMap(system, dump=not args.no_dump)
@@ -213,7 +217,7 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
         if getattr(args, name) and not args.bus:
             raise Mistake(f"--{name.replace('_', '-')}: is for a bus; leave it out, or give --bus {_BUSES[0]}")
     if args.registers and args.bus != "axi":
-        raise Mistake("--registers: only a NI on AXI has registers; leave it out, or give --block ni --bus axi")
+        raise Mistake("--registers: only an NI on AXI has registers; leave it out, or give --block ni --bus axi")
     written = [kind for kind in _CONSTRAINTS if getattr(args, kind)]
     if written and not args.host_clock:
         raise Mistake(f"--{written[0]}: without --host-clock there is one clock; leave it out, or give --host-clock")
@@ -238,7 +242,7 @@ def _refuse(args: argparse.Namespace, system: System) -> None:
 def refuse_golden_only(
     system: System, *, alone: bool = False, instead: str = "`lethe run` for the golden model"
 ) -> None:
-    """Systems that only the golden model can run; a NI ``alone`` is of one size."""
+    """Systems that only the golden model can run; an NI ``alone`` is of one size."""
     if system.golden_only:
         key, value, default = system.golden_only
         raise Mistake(

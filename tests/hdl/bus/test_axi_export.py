@@ -26,6 +26,7 @@ from lethe_sim.commands import verilog as command_verilog
 from tests.helpers.keywords import KEYWORDS
 from tests.helpers.tiers import but
 from tests.helpers.verilog_lint import lint
+from tests.helpers.ways import ways
 
 #: Small, with every kind of stream; and another, with none but those that are always there.
 FULL = {
@@ -45,7 +46,7 @@ RELAYED = {
     "topology": {"kind": "crossbar", "nodes": 5}, "wire": {"mtu": 40}, "relay": {"slots": 3, "crc": True},
     "ni": {"control_classes": 2, "control_slots": 4},
 }  # fmt: skip
-#: Of a NI everything that is left out by default, and goes together.
+#: Of an NI everything that is left out by default, and goes together.
 LINGERING = {
     "topology": {"kind": "tree", "arity": 2, "levels": 2}, "wire": {"path_bits": 1, "flit_bits": 128},
     "ni": {"linger": -1, "reserved_slots": 1, "reserved_classes": 1, "reject": True, "slots": 5, "ways": 3},
@@ -119,6 +120,17 @@ def test_lint_finds_nothing(kind, tmp_path):
 def test_yosys_reads_it(tmp_path):
     (tmp_path / "in.v").write_text(exported("full, stored, host's clock"))
     verilog.run_yosys(tmp_path, "read_verilog in.v; hierarchy -check -top lethe_ni; proc; opt_clean; check -assert")
+
+
+@pytest.mark.parametrize("kind", but([], KINDS, push=["full, stored, host's clock", "streams alone"]))
+def test_no_output_waits_for_an_input_of_the_same_cycle(kind, tmp_path):
+    """As AXI forbids.  Ports that are on no bus may; then `tready` of what sends may wait for `node_reset` alone."""
+    found = ways(exported(kind), "lethe_ni", tmp_path)
+    assert not any(name.startswith(("m_axis", "s_axil")) or name == "irq" for name in found)
+    sends = {name: inputs for name, inputs in found.items() if name.startswith("s_axis")}
+    assert all(name.endswith("tready") and inputs == {"node_reset"} for name, inputs in sends.items())
+    assert not any("axi" in name for inputs in found.values() for name in inputs)
+    assert "idle" in found if KINDS[kind][0] is StreamNi else not sends
 
 
 def test_headers_tell_where_fields_are():
@@ -243,6 +255,10 @@ def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
         name.removeprefix("\\") for name in re.findall(r"^module (\S+?) ?\(", text, re.MULTILINE)
     }
     ports = told["modules"]["a_lethe_ni"]
+    widths = {name: ports[name]["bits"] for name in ports}
+    macros = re.findall(r"`define A_LETHE_(\w+)_BITS (\d+)", (tmp_path / "ni.vh").read_text())
+    assert widths.items() <= {name.lower(): int(bits) for name, bits in macros}.items()
+    assert not {name for name, _ in macros if name.startswith(("WATCH", "DUMP"))}
     streams = {stream["name"]: stream for stream in told["streams"]}
     assert set(streams) == {"s_axis_send", "m_axis_deliver", "m_axis_completion"}
     for stream in streams.values():
