@@ -29,7 +29,7 @@ __all__ = ["AxiTransport"]
 
 
 class AxiTransport(Transport):
-    """A NI in a simulator.
+    """An NI in a simulator.
 
     What it delivers, and completions, are taken as they come.  A datagram that a node reset has cut off is no delivery.
 
@@ -43,7 +43,7 @@ class AxiTransport(Transport):
     store : whether it stores datagrams whole (``--store-and-forward``), so that their bytes tell their length
     pauses : gives a generator of pauses for each stream and each channel of the registers; None: none
 
-    Raises `DriverError` for a NI with flow, whose streams carry messages between ports.
+    Raises `DriverError` for an NI with flow, whose streams carry messages between ports.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class AxiTransport(Transport):
                 stream.set_pause_generator(pauses())
 
     async def read(self, address: int) -> tuple[int, bool]:
-        got = await self._master.read(address, 4)
+        got = _whole(await self._master.read(address, 4))
         return int.from_bytes(got.data, "little"), got.resp == AxiResp.OKAY
 
     async def write(self, address: int, word: int) -> bool:
-        return (await self._master.write(address, word.to_bytes(4, "little"))).resp == AxiResp.OKAY
+        return _whole(await self._master.write(address, word.to_bytes(4, "little"))).resp == AxiResp.OKAY
 
     def put(self, datagram: Datagram) -> None:
         payload = datagram.payload
@@ -125,6 +125,13 @@ class AxiTransport(Transport):
 
     async def wait(self, cycles: int) -> None:
         await ClockCycles(self._clock, cycles)
+
+
+def _whole(answer: Any) -> Any:
+    """The answer to a transfer; cocotbext-axi has none if a reset came."""
+    if answer is None:
+        raise DriverError("a reset of the system has cut off a transfer of a register; call open again")
+    return answer
 
 
 def _last(value) -> int:

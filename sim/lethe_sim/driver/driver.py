@@ -1,4 +1,4 @@
-"""The driver: a NI by its registers and streams, whatever carries them."""
+"""The driver: an NI by its registers and streams, whatever carries them."""
 
 import contextlib
 import operator
@@ -13,6 +13,8 @@ __all__ = ["Driver", "Name"]
 
 #: Cycles between two looks at something that is waited for.
 LOOK = 20
+#: Datagrams that wait for their names at once: fewer than the names that can wait in ACCEPTED.
+AT_ONCE = 8
 
 
 class Name(NamedTuple):
@@ -51,7 +53,9 @@ class Driver:
         """Make sure that the registers are those of this map, and wait until the NI is ready; returns itself."""
         found = (await self.read("IDENTITY"))["IDENTITY"]
         if found != IDENTITY:
-            raise DriverError(f"IDENTITY: is 0x{found:08X}, not 0x{IDENTITY:08X}; give the address of a NI's registers")
+            raise DriverError(
+                f"IDENTITY: is 0x{found:08X}, not 0x{IDENTITY:08X}; give the address of an NI's registers"
+            )
         version = await self.read("VERSION")
         if version["MAP"] != MAP_VERSION:
             raise DriverError(
@@ -62,9 +66,11 @@ class Driver:
             wanted = {field.name: field.reset for field in self._map[name].fields}
             if (found := await self.read(name)) != wanted:
                 part = next(part for part in wanted if wanted[part] != found[part])
+                cure = "give the configuration that the NI was made from"
+                if part == "DUMP":
+                    cure = f"give the transport dump={bool(found[part])}, as the NI was made"
                 raise DriverError(
-                    f"{name}.{part}: is {found[part]}, and {self._transport.system.source} says {wanted[part]}; "
-                    "give the configuration that the NI was made from"
+                    f"{name}.{part}: is {found[part]}, and {self._transport.system.source} says {wanted[part]}; {cure}"
                 )
         self.node = (await self.read("NODE"))["NODE"]
         await self._until("READY", True, "the NI did not become ready", self._patience)
@@ -155,10 +161,13 @@ class Driver:
         if tag is None:
             self._tag = (self._tag + 1) % (1 << system.wire.tag_bits)
         await self._take_names()  # of datagrams that a call before gave up waiting for
-        self._awaited.append(given["tag"])
+        offered = False
         try:
-            self._transport.put(Datagram(payload=payload, **given))
             for left in self._looks(limit):
+                if not offered and len(self._awaited) < AT_ONCE:
+                    self._awaited.append(given["tag"])
+                    self._transport.put(Datagram(payload=payload, **given))
+                    offered = True
                 await self._take_names()
                 for name in self._names:
                     if name.tag == given["tag"]:
@@ -166,7 +175,13 @@ class Driver:
                         return name
                 await self._pause(left)
         finally:
-            self._awaited.remove(given["tag"])
+            if offered:
+                self._awaited.remove(given["tag"])
+        if not offered:
+            raise DriverError(
+                f"send: datagram {given['tag']} was not offered: {AT_ONCE} others have waited for the NI for {limit:,} "
+                "cycles. All slots are in use, or it is quiesced or in reset"
+            )
         raise DriverError(
             f"send: the NI has not taken datagram {given['tag']} in {limit:,} cycles; it still may. "
             "All slots are in use, or it is quiesced or in reset"
@@ -221,10 +236,12 @@ class Driver:
         limit = self._limit("cancel", patience)
         if not isinstance(name, Name | Completion):
             raise DriverError(f"cancel: name must be what send has returned, not {type(name).__name__}")
-        await self._until("CANCELLING", False, "the cancel before it was not taken", limit)
-        if (await self.status())["RESETTING"]:
-            raise DriverError("cancel: the node is in reset, which has ended all datagrams; wait until it is ready")
-        await self.write("CANCEL", SLOT=name.slot, GENERATION=name.generation)
+        # No other task may write CANCEL between a look at STATUS and this one's.
+        async with self._alone():
+            await self._until("CANCELLING", False, "the cancel before it was not taken", limit)
+            if (await self.status())["RESETTING"]:
+                raise DriverError("cancel: the node is in reset, which has ended all datagrams; wait until it is ready")
+            await self.write("CANCEL", SLOT=name.slot, GENERATION=name.generation)
         await self._until("CANCELLING", False, "the cancel was not taken", limit)
 
     # All else.

@@ -13,7 +13,7 @@ NAMES = 16
 
 
 class RegisterFile:
-    """The registers of one node, between software, which reads and writes them, and a NI, which its owner plays.
+    """The registers of one node, between software, which reads and writes them, and an NI, which its owner plays.
 
     Parameters
     ----------

@@ -148,27 +148,33 @@ def test_what_cannot_be_done_is_told_with_its_cure():
         GoldenNetwork(System.make(loop={"slots": 2}))
 
 
+def in_turns(transport) -> list[int]:
+    """Let other tasks go on at each call of a transport; returns the addresses that are read from now on."""
+    asked = []
+    read, write, wait = transport.read, transport.write, transport.wait
+
+    async def reads(address):
+        asked.append(address)
+        await asyncio.sleep(0)
+        return await read(address)
+
+    async def writes(address, word):
+        await asyncio.sleep(0)
+        return await write(address, word)
+
+    async def waits(cycles):
+        await asyncio.sleep(0)
+        await wait(cycles)
+
+    transport.read, transport.write, transport.wait = reads, writes, waits
+    return asked
+
+
 def test_tasks_take_turns_with_one_driver():
     """What one has begun with registers no other disturbs."""
 
     async def program(near, far):
-        transport, asked = near._transport, []
-        read, write, wait = transport.read, transport.write, transport.wait
-
-        async def reads(address):
-            asked.append(address)
-            await asyncio.sleep(0)
-            return await read(address)
-
-        async def writes(address, word):
-            await asyncio.sleep(0)
-            return await write(address, word)
-
-        async def waits(cycles):
-            await asyncio.sleep(0)
-            await wait(cycles)
-
-        transport.read, transport.write, transport.wait = reads, writes, waits
+        transport, asked = near._transport, in_turns(near._transport)
         names = await asyncio.gather(*(near.send(1, b"data", tag=tag) for tag in (5, 6, 7)))
         assert [name.tag for name in names] == [5, 6, 7] and len({name.slot for name in names}) == 3
         first, second = await asyncio.gather(near.counters(), near.counters())
@@ -323,11 +329,45 @@ def test_patience_is_from_one_look_on():
         Driver(transport, patience=-5)
 
 
+def test_more_tasks_send_than_names_can_wait():
+    """Each gets the name of its datagram: those behind the first wait until names have been read."""
+    count = 60
+
+    async def program(near, far):
+        in_turns(near._transport)
+        await near.control(quiesce=True)
+        sending = [asyncio.ensure_future(near.send(1, b"data", tag=tag)) for tag in range(count)]
+        await asyncio.sleep(0)
+        with pytest.raises(DriverError, match="send: datagram 99 was not offered: 8 others have waited for the NI"):
+            await near.send(1, b"data", tag=99, patience=400)
+        await near.control()
+        names = await asyncio.gather(*sending)
+        assert [name.tag for name in names] == [*range(count)]
+        ends = await near.completions(count)
+        assert {(end.slot, end.generation, end.tag) for end in ends} == set(names)
+        assert not (await near.read("INTERRUPT_PENDING"))["NAME_LOST"]
+
+    run(program, ni={"slots": 64})
+
+
+def test_tasks_that_cancel_wait_for_each_other():
+    async def program(near, far):
+        in_turns(near._transport)
+        await near.control(link_enable=False)
+        names = [await near.send(1, b"data") for _ in range(6)]
+        await asyncio.gather(*map(near.cancel, names))
+        ends = await near.completions(6)
+        assert {end.status for end in ends} == {Status.NEVER_SENT} and len({end.tag for end in ends}) == 6
+
+    run(program)
+
+
 def test_registers_of_something_else_are_refused():
     network = GoldenNetwork(System.make(**WIRE))
     transport = network.transports[0]
     read = transport.read
     wrong: dict[int, int] = {}
+    features = transport.map["FEATURES"].pack(**{part.name: part.reset for part in transport.map["FEATURES"].fields})
 
     async def reads(address):
         word, good = await read(address)
@@ -337,7 +377,8 @@ def test_registers_of_something_else_are_refused():
     for address, word, message in (
         (0x00, 7, r"IDENTITY: is 0x00000007, not 0x4854454C"),
         (0x04, 2 << 24, r"VERSION: the registers are of map 2, and this driver knows 1"),
-        (0x08, 16 << 16 | 33, r"SIZES\.MTU: is 33, and \(configuration\) says 32"),
+        (0x08, 16 << 16 | 33, r"SIZES\.MTU: is 33, and \(configuration\) says 32; give the configuration that"),
+        (0x14, features & ~2, r"FEATURES\.DUMP: is 0, and \(configuration\) says 1; give the transport dump=False"),
     ):
         wrong.clear()
         wrong[address] = word
