@@ -4,6 +4,7 @@ FuseSoC calls it with a file of parameters, in the directory where the output go
 ``files_root``, the directory of the core that uses the generator, and ``vlnv``, the name of the core to write.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PARAMETERS = ("config", "block", "options")
 BLOCKS = ("system", "ni", "router", "fabric")
+#: Types of the files that these options write besides.
+TYPES = {"--sdc": "SDC", "--xdc": "xdc", "--lpf": "LPF", "--waivers": "vlt"}
 
 
 def main(arguments: list[str]) -> int:
@@ -31,6 +34,9 @@ def main(arguments: list[str]) -> int:
     block, options = found.get("block", "ni"), found.get("options", [])
     if block not in BLOCKS:
         return fail(f"parameters.block: {block!r} is no block; choose one of {', '.join(BLOCKS)}")
+    # YAML takes 125 for a number.
+    if isinstance(options, list):
+        options = [str(option) if type(option) in (int, float) else option for option in options]
     if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
         return fail(f"parameters.options: {options!r} is no list of options; write [--name, a_]")
     if "config" not in found:
@@ -46,12 +52,13 @@ def main(arguments: list[str]) -> int:
     )
     if done.returncode:
         return done.returncode
+    besides = [{path: {"file_type": TYPES[option]}} for option, path in itertools.pairwise(options) if option in TYPES]
     core = {
         "name": given["vlnv"],
         "filesets": {
             "rtl": {
                 "file_type": "verilogSource-2005",
-                "files": [{header: {"is_include_file": True}}, verilog],
+                "files": [{header: {"is_include_file": True}}, verilog, *besides],
             }
         },
         "targets": {"default": {"filesets": ["rtl"]}},

@@ -60,7 +60,7 @@ def passes_with(example: Path, place: Path, toml: str, told: str, *arguments: st
     assert re.search(told, done.stdout, re.M), done.stdout
 
 
-#: What a service wants of a NI, without the service.
+#: What a service wants of an NI, without the service.
 SERVICE = (
     "[ni]\ncontrol_slots = 2\ncontrol_classes = 1\nmerge_bits = 16\nreject = true\nacceptance = true\nsweep = true\n"
 )
@@ -190,6 +190,22 @@ def test_a_core_of_ones_own_has_its_own_configuration(tmp_path):
     assert "module a_lethe_ni(" in verilog.read_text() and "input [31:0] link_i_data;" in verilog.read_text()
     (header,) = tmp_path.glob("build/*/*/src/**/ni.vh")
     assert "`define A_LETHE_FLIT_BYTES 4" in header.read_text()
+
+
+@pytest.mark.push
+def test_a_generated_core_has_the_constraints(tmp_path):
+    """And what else the options write; numbers are numbers in YAML."""
+    (tmp_path / "my.toml").write_text('[topology]\nkind = "wire"\n[wire]\nmtu = 8\n[ni]\nslots = 2\n')
+    options = ["--bus", "axi", "--host-clock", "--mhz", 125, 62.5, "--xdc", "ni.xdc", "--lpf", "ni.lpf"]
+    given = {"gapi": "1.0", "files_root": str(tmp_path), "vlnv": "a:b:c:1"}
+    given["parameters"] = {"config": "my.toml", "options": options}
+    (tmp_path / "in.yml").write_text(yaml.safe_dump(given))
+    command = [sys.executable, str(ROOT / "scripts" / "fusesoc_verilog.py"), "in.yml"]
+    subprocess.run(command, cwd=tmp_path, timeout=120, check=True)
+    core = yaml.safe_load((tmp_path / "c.core").read_text().partition("\n")[2])
+    files = core["filesets"]["rtl"]["files"]
+    assert files[1:] == ["ni.v", {"ni.xdc": {"file_type": "xdc"}}, {"ni.lpf": {"file_type": "LPF"}}]
+    assert "create_clock -name host_clk -period 16" in (tmp_path / "ni.xdc").read_text()
 
 
 @pytest.mark.parametrize(
