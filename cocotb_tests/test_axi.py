@@ -22,7 +22,7 @@ needs_icarus = pytest.mark.skipif(not simulators.has_icarus(), reason="Icarus Ve
 CONFIGURATION = (
     '[topology]\nkind = "wire"\n[wire]\nflit_bits = {bits}\nmtu = 20\n[ni]\nslots = 4\nsets = 2\nways = 2\n{more}'
 )
-#: A service, which wants a NI of its own: longer messages, slots for control.
+#: A service, which wants an NI of its own: longer messages, slots for control.
 OF_SERVICE = (
     '[topology]\nkind = "wire"\n[wire]\nflit_bits = {bits}\nmtu = 36\n'
     "[ni]\nslots = 8\nsets = 2\nways = 4\ncontrol_slots = 4\n{more}"
@@ -46,7 +46,7 @@ class Export:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Writes a NI with these options, once, and the job of its bench."""
+    """Writes an NI with these options, once, and the job of its bench."""
 
     @cache
     def export(bits: int, more: str = "", options: tuple[str, ...] = (), bus: str = "axi") -> Export:
@@ -150,7 +150,7 @@ def test_a_host_has_a_clock_of_its_own(tmp_path, exported, period):
 
 
 def serve(tmp_path, exported, more: str, bits: int, simulator: str, options=(), *, generation=(), bus="axi", **job):
-    """A NI with more than it needs, under a simulator, with a clock of the host's if the options say so."""
+    """An NI with more than it needs, under a simulator, with a clock of the host's if the options say so."""
     clock = {"host_clock": SLOW if bits > 32 else FAST} if "--host-clock" in options else {}
     move(tmp_path, exported(bits, more, options, bus), simulator, *generation, **clock, **job)
 

@@ -172,8 +172,8 @@ class Side:
         """One datagram.  One of 0 bytes is a beat without bytes; without ``tkeep`` the length alone says so."""
         if PORTS:
             ends = {"sport": tag % PORTS, "dport": self.dport(tag), "flags": WHOLE} | ends
-        cls, mode = JOB["cls"].get(stream, 0), RELAY_MODE if RELAYED else 0
-        user = packed(f"{stream}_tuser", length=length, tag=tag, cls=cls, mode=mode, **ends)
+        told = {"cls": JOB["cls"].get(stream, 0), "mode": RELAY_MODE if RELAYED else 0} | ends
+        user = packed(f"{stream}_tuser", length=length, tag=tag, **told)
         keep = keep or ([int(bool(payload))] * max(1, len(payload)))
         frame = AxiStreamFrame(payload or b"\xee", tkeep=keep, tdest=to, tuser=user)
         await self.sources[stream].send(frame)
@@ -532,9 +532,68 @@ async def wrong_datagrams(dut):
     await quiet(dut, sides)
 
 
+@cocotb.test(skip=ORDERED or not chosen("refused_records"))
+async def refused_records(dut):
+    """The NI refuses them, each with its cause; their bytes go nowhere, and what comes between them arrives."""
+    chance, sides = await begin(dut, seed=7)
+    near, far = sides["a"], sides["b"]
+    wrong = [
+        ("s_axis_send", 2, {}, Cause.DESTINATION),
+        ("s_axis_send", 0xFFFF, {}, Cause.DESTINATION),
+        ("s_axis_send", 1, {"mode": 2}, Cause.MODE),
+        ("s_axis_send", 1, {"mode": 0xFF}, Cause.MODE),
+    ]
+    if "m_axis_deliver_loop" not in STREAMS:
+        wrong.append(("s_axis_send", 0, {}, Cause.DESTINATION))
+    if "s_axis_send_control" in STREAMS:
+        wrong += [
+            ("s_axis_send_control", 1, {"cls": 0}, Cause.CLASS),
+            ("s_axis_send_control", 2, {}, Cause.DESTINATION),
+        ]
+    for tag, (stream, to, ends, cause) in enumerate(wrong * 2):
+        payload = chance.randbytes(chance.choice((0, 1, MTU)))
+        await near.send(payload, to, tag, len(payload), stream=stream, **ends)
+        end = await with_timeout(cocotb.start_soon(near.end()), LIMIT, "us")
+        assert (end["tag"], end["status"], end["cause"]) == (tag, JOB["rejected"], cause), (stream, to, ends)
+    payloads = {side: of_all_lengths(chance, 1) for side in "ab"}
+    await exchange(sides, payloads)
+    await quiet(dut, sides)
+    assert near.malformed == far.malformed == 0
+
+
+@cocotb.test(skip="m_axis_deliver_loop" not in STREAMS or not chosen("datagrams_to_the_own_node"))
+async def datagrams_to_the_own_node(dut):
+    """They come on the stream of the loop, in order, beside those of the other node."""
+    chance, sides = await begin(dut, seed=8)
+    near, far = sides["a"], sides["b"]
+    own, others = of_all_lengths(chance, 1), of_all_lengths(chance, 1)
+
+    async def offer() -> None:
+        for tag, (mine, its) in enumerate(zip(own, others, strict=True)):
+            await near.send(mine, near.number, 2 * tag, len(mine))
+            await near.send(its, far.number, 2 * tag + 1, len(its))
+
+    async def take() -> list[bytes]:
+        found = []
+        for _ in own:
+            payload, told = await near.deliver("m_axis_deliver_loop")
+            assert (told["source"], told["aborted"]) == (near.number, 0)
+            found.append(payload)
+        return found
+
+    cocotb.start_soon(offer())
+    taking, its = cocotb.start_soon(take()), cocotb.start_soon(far.take(len(others)))
+    ends = [await with_timeout(cocotb.start_soon(near.end()), LIMIT, "us") for _ in (*own, *others)]
+    assert sorted((end["tag"], end["status"]) for end in ends) == [(n, JOB["accepted"]) for n in range(len(ends))]
+    assert all(end["destination"] == (far if end["tag"] % 2 else near).number for end in ends)
+    assert await with_timeout(taking, LIMIT, "us") == own
+    assert Counter(await with_timeout(its, LIMIT, "us")) == Counter(others)
+    await quiet(dut, sides)
+
+
 @cocotb.test(skip=not REGISTERS or not chosen("registers_beside_the_streams"))
 async def registers_beside_the_streams(dut):
-    """Every register is read while datagrams pass; wrong addresses and narrow writes; counters; interrupts."""
+    """Registers are read while datagrams pass; wrong addresses and narrow writes; counters; interrupts."""
     chance, sides = await begin(dut, seed=4)
     near = sides["a"]
     constants = {name: await near.read(name) for name in ("IDENTITY", "VERSION", "SIZES", "NODE")}
