@@ -143,7 +143,7 @@ def _saturated(count: int) -> Iterator[Figure]:
     carried = rows.flag(0, "link.valid")[window][free]
     yield Figure(
         section="rates",
-        quantity="flits per cycle on a NI's link, datagrams back to back, slots free",
+        quantity="flits per cycle on an NI's link, datagrams back to back, slots free",
         measured=f"{carried.mean():.4f} (over {len(carried):,} of {len(free):,} cycles)",
         target="≥ 0.99",
         met=bool(carried.mean() >= 0.99),
@@ -254,19 +254,19 @@ def slots(quick: bool) -> Iterator[Figure]:
     few, many = 16, 64 if quick else 256
     sizes = []
     for number in (few, many):
-        say(f"slots: a NI with {number} slots (Yosys)")
+        say(f"slots: an NI with {number} slots (Yosys)")
         sizes.append(size(Ni(System.make(ni={"slots": number}))).cells)
     small, large = sizes
     growth = large["FF"] / small["FF"] - 1
     for name in ("LUT4", "DP16KD", "DPR16X4"):
         yield Figure(
             section="slots",
-            quantity=f"{name} of a NI with {few} and {many} slots",
+            quantity=f"{name} of an NI with {few} and {many} slots",
             measured=f"{small[name]:,} and {large[name]:,}",
         )
     yield Figure(
         section="slots",
-        quantity=f"flip-flops of a NI with {few} and {many} slots",
+        quantity=f"flip-flops of an NI with {few} and {many} slots",
         measured=f"{small['FF']:,} and {large['FF']:,} ({growth:+.1%})",
         target="≤ +10 %",
         met=growth <= 0.1,
@@ -274,7 +274,7 @@ def slots(quick: bool) -> Iterator[Figure]:
 
 
 def options(quick: bool) -> Iterator[Figure]:
-    """What each option of a NI and each service cost, beside a NI without; control slots beside a control class."""
+    """What each option of an NI and each service cost, beside an NI without; control slots beside a control class."""
     base, classes = System.make(), System.make(ni={"control_classes": 1})
     paths = System.make(wire={"path_bits": 2})
     added = [
@@ -321,9 +321,9 @@ GOALS = {
     "mesh router, 32 bit": (700, 220),
     "tree router, medium": (2800, 190),
     "NI whose time-outs follow round trips": (3300, 150),
-    "AXI4-Streams of a NI, medium": (350, 150),
+    "AXI4-Streams of an NI, medium": (350, 150),
     "AXI4-Streams, store and forward": (350, 150),
-    "registers of a NI, medium": (450, 150),
+    "registers of an NI, medium": (450, 150),
     "flow, 16 nodes, 16 ports": (3000, 146),
     "relay, 64 nodes, 16 slots": (4400, 146),
     "NI on AXI4-Streams, medium": (3250, 146),
@@ -434,17 +434,18 @@ def device(quick: bool) -> Iterator[Figure]:
 
 
 def on_axi(quick: bool) -> Iterator[Figure]:
-    """What AXI costs a NI of the preset medium, and the clock of the whole, as in `area`; with flow for one seed.
+    """What AXI costs an NI of the preset medium, and the clock of the whole, as in `area`; with flow for one seed.
 
-    The NI's clock is that of a NI alone, whose host port is not timed; on AXI the paths from its host port count, too.
-    With registers its reset and its link enable come from flip-flops, so there is a row of a NI alone of which they do.
+    The NI's clock is that of an NI alone, whose host port is not timed; on AXI the paths from its host port count,
+    too.  With registers its reset and its link enable come from flip-flops, so there is a row of an NI alone of which
+    they do.
     """
     medium = System.make(preset="medium")
     flow = System.make(preset="medium", flow={"ports": 16}, ni=OF_NI)
     blocks = {
-        "AXI4-Streams of a NI, medium": Block(make=lambda: Streams(medium), without=()),
+        "AXI4-Streams of an NI, medium": Block(make=lambda: Streams(medium), without=()),
         "AXI4-Streams, store and forward": Block(make=lambda: Streams(medium, store=True), without=()),
-        "registers of a NI, medium": Block(make=lambda: Registers(medium), registered=("bus",), without=()),
+        "registers of an NI, medium": Block(make=lambda: Registers(medium), registered=("bus",), without=()),
         "NI, medium, reset from a flip-flop": Block(
             make=lambda: Ni(medium), registered=("link_i", "node_reset", "link_enable")
         ),
@@ -455,8 +456,8 @@ def on_axi(quick: bool) -> Iterator[Figure]:
         ),
     }
     with_flow = {
-        "AXI4-Streams of a NI with flow, medium": Block(make=lambda: Streams(flow), without=()),
-        "registers of a NI with flow, medium": Block(make=lambda: Registers(flow), registered=("bus",), without=()),
+        "AXI4-Streams of an NI with flow, medium": Block(make=lambda: Streams(flow), without=()),
+        "registers of an NI with flow, medium": Block(make=lambda: Registers(flow), registered=("bus",), without=()),
         "NI with flow, on AXI, medium": Block(make=lambda: AxiNi(flow), registered=("link_i",)),
     }
     for name, block in list((blocks | with_flow).items())[: 1 if quick else None]:

@@ -313,7 +313,7 @@ def axi_waves(waves: Waves) -> dict[str, bytes]:
 
 
 def axi_block() -> bytes:
-    """The ports of a NI on AXI, default configuration: the host's side on the left, the network's on the right."""
+    """The ports of an NI on AXI, default configuration: the host's side on the left, the network's on the right."""
     system = System.make()
     ports = axi_ports(system, watch=False, dump=False)
     groups: list[tuple[str, bool, str]] = []  # (prefix, is it on the left, direction)

@@ -18,7 +18,7 @@ COLUMNS = {
     "SB_RAM40_4K": ("ram", 1),
 }
 
-# The board's top and the system are no news to anybody; a NI is all in its core.
+# The board's top and the system are no news to anybody; an NI is all in its core.
 _PLAIN = re.compile(r"^selftest(\.|$)(system(\.|$))?")
 
 

@@ -1,4 +1,4 @@
-"""One node alone: a NI, its router, and mirrors in the place of the rest of the network.
+"""One node alone: an NI, its router, and mirrors in the place of the rest of the network.
 
 A mirror returns every message as if the node that it was for had sent it: destination and source change places, and the
 CRC follows.  The NI so talks to itself: its Sends come back as another node's, and so do its own Acks and Forgets.

@@ -1,4 +1,4 @@
-"""The host port: everything between a NI and its host."""
+"""The host port: everything between an NI and its host."""
 
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out

@@ -1,4 +1,4 @@
-"""Verilog: a NI alone, a router alone, or a whole system, with one module for all units that are alike."""
+"""Verilog: an NI alone, a router alone, or a whole system, with one module for all units that are alike."""
 
 import contextlib
 import gc
@@ -80,7 +80,7 @@ class _Plain(wiring.Component):
         for path, member, value in component.signature.flatten(component):
             words = [str(word) for word in path]
             if words[0] == "host" and not words[1].isdecimal():
-                words = words[1:]  # a NI has one host port; those of a system have numbers
+                words = words[1:]  # an NI has one host port; those of a system have numbers
             for names, part in _fields(value):
                 if names and words[-1] == "payload":
                     words = words[:-1]

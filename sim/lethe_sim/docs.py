@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lethe.spec import config, events, stages, trace
@@ -20,8 +20,8 @@ from lethe.spec.axi import axi_streams
 from lethe.spec.config import System
 from lethe.spec.presets import PRESETS
 from lethe.spec.random import advance, seed_for
-from lethe.spec.registers import Interrupt, RegisterMap
-from lethe.spec.sections import SECTIONS
+from lethe.spec.registers import Interrupt, Register, RegisterField, RegisterMap
+from lethe.spec.sections import SECTIONS, flow, relay
 from lethe.spec.services import SERVICES
 from lethe.spec.wire import CRC16, CRC32, FLIT_WIDTHS, Wire, pack_uid
 
@@ -162,6 +162,10 @@ def service_counters() -> str:
                 for counter in facts.counters:
                     if isinstance(counter, service.counters):
                         yield service.name, int(counter), f"`{counter.name}`", f"`{event.name}`"
+            # Those of no event have a comment.
+            for name, about in comments(service.counters).items():
+                if about:
+                    yield service.name, int(service.counters[name]), f"`{name}`", about
 
     return table(("service", "address", "counter", "counts"), rows())
 
@@ -254,6 +258,9 @@ def stimulus() -> str:
     def fields(*named: tuple[str, int]) -> str:
         return ", ".join(f"`{name}` {width}" for name, width in named)
 
+    def of_set(name: str) -> str:
+        return name if name == "notice_stall" else f"set.{name}"
+
     bits = fields(*((name, 1) for name in trace.STIMULUS_BITS))
     stalls = f"; from bit {trace.STREAMS_STALL.shift} on " + fields(("streams_stall", trace.STREAMS_STALL.bits))
     rows = (
@@ -267,6 +274,8 @@ def stimulus() -> str:
         ("next two", "with a merge port: `merge_word`, `merge_mask`"),
         ("next", "with an acceptance port: " + fields(*trace.STIMULUS_REFUSAL)),
         ("next", "with a sweep: " + fields(*((f"sweep.{name}", bits) for name, bits in trace.STIMULUS_SWEEP))),
+        ("next", "with flow: " + fields(*trace.STIMULUS_PORTS)),
+        ("next", "with flow: " + fields(*((of_set(name), bits) for name, bits in trace.STIMULUS_SET))),
         ("last", "with relay: " + fields(*((f"tree.{name}", bits) for name, bits in trace.STIMULUS_TREE))),
     )
     return table(("word", "fields and their bits"), iter(rows))
@@ -280,11 +289,33 @@ def pipeline() -> str:
 
 def registers() -> str:
     """Every register of the default configuration but its counters."""
+    return _register_table((register, register.fields) for register in RegisterMap(System.make()).registers)
 
+
+def flow_registers() -> str:
+    """Registers and fields that the default configuration has only with flow."""
+    return _register_table(_registers_beside(System.make(ni=flow.OF_NI, flow={"ports": 16})))
+
+
+def relay_registers() -> str:
+    """Registers and fields that the default configuration has only with relay."""
+    return _register_table(_registers_beside(System.make(ni=relay.OF_NI, relay={"slots": 16})))
+
+
+def _registers_beside(system: System) -> Iterator[tuple[Register, list[RegisterField]]]:
+    """Registers, each with its fields, that the default configuration has not."""
+    plain = RegisterMap(System.make())
+    for register in RegisterMap(system).registers:
+        known = {field.name for field in plain[register.name].fields} if register.name in plain else set()
+        if fields := [field for field in register.fields if field.name not in known]:
+            yield register, fields
+
+
+def _register_table(found: Iterable[tuple[Register, Sequence[RegisterField]]]) -> str:
     def rows():
-        for register in RegisterMap(System.make()).registers:
+        for register, fields in found:
             yield f"0x{register.address:03X}", f"**{register.name}**", "", "", "", register.about
-            for field in register.fields:
+            for field in fields:
                 high = field.shift + field.bits - 1
                 bits = f"{high}" if field.bits == 1 else f"{high}–{field.shift}"
                 reset = "–" if field.reset is None else f"0x{field.reset:X}" if field.reset > 9 else field.reset
@@ -390,6 +421,8 @@ REGIONS = {
     "vectors": vectors,
     "axi-fields": axi_fields,
     "registers": registers,
+    "registers-flow": flow_registers,
+    "registers-relay": relay_registers,
     "interrupts": interrupts,
 }
 

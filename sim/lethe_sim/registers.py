@@ -1,4 +1,4 @@
-"""The registers of a NI for other tools: SystemRDL, and what PeakRDL makes of it."""
+"""The registers of an NI for other tools: SystemRDL, and what PeakRDL makes of it."""
 
 import contextlib
 import importlib.util

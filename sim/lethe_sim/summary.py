@@ -207,7 +207,7 @@ def _faults(system: System) -> Iterator[str]:
 
 def _workload(system: System) -> Iterator[str]:
     if not system.hosted:
-        yield "none that could run; a NI or a network alone can be built (`lethe verilog --block ni`)"
+        yield "none that could run; an NI or a network alone can be built (`lethe verilog --block ni`)"
         return
     load = system.workload
     size = f"{load.min_length}" if load.min_length == load.max_length else f"{load.min_length} to {load.max_length}"

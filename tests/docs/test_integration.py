@@ -36,7 +36,7 @@ def test_the_figures_of_the_readme_are_those_of_the_results():
         ("first flit out, NI idle | 14 |", "first flit out, NI idle | 14 to 14 ("),
         (
             "for 256 slots, against 16 slots | +9.0 % |",
-            "a NI with 16 and 256 slots | 3,651 and 3,978 (+9.0%)",
+            "an NI with 16 and 256 slots | 3,651 and 3,978 (+9.0%)",
         ),
     ):
         assert told in README and measured in results
@@ -45,4 +45,4 @@ def test_the_figures_of_the_readme_are_those_of_the_results():
     lut, mhz = sizes["NI, medium"]
     assert f"| NI of 16 slots on an ECP5, 64-bit flits | {lut} LUT4, {mhz} MHz |" in README
     routers = f"{sizes['mesh router, 32 bit'][1]} MHz, {sizes['tree router, medium'][1]} MHz"
-    assert f"| routers: mesh of 32 bit, 4-ary tree of 64 bit | {routers} |" in README
+    assert f"| routers: mesh of 32 bit with `router.latency` 4, 4-ary tree of 64 bit with 5 | {routers} |" in README

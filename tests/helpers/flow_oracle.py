@@ -12,7 +12,7 @@ from lethe.spec.sections.flow import OF_NI
 from lethe.spec.trace import DETAIL, EVENT, EXTRA, PEER
 from lethe_sim.golden.model import Golden, Item, Script
 
-#: A NI under flow.
+#: An NI under flow.
 NI = OF_NI | {"slots": 16}
 NUMBER_BYTES = 4
 #: Cycles after which a run that has not drained never will.

@@ -80,7 +80,7 @@ class Host:
 class Bench:
     """NIs 0 … n−1 of a system; ``link(cycle, flits)`` maps what they send to what they receive.
 
-    The default link of two NIs is a wire that may lose whole worms.  ``make`` makes a NI, or what has its ports.
+    The default link of two NIs is a wire that may lose whole worms.  ``make`` makes an NI, or what has its ports.
     """
 
     def __init__(self, system, *, loss=0.0, seed=1, link=None, nodes=2, make=Ni):

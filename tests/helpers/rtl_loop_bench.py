@@ -31,7 +31,7 @@ def _loop(toml: str) -> Simulated:
 
 
 class LoopBench:
-    """The loop of node 1, cycle by cycle; a NI is ready, idle and takes everything, a host takes completions.
+    """The loop of node 1, cycle by cycle; an NI is ready, idle and takes everything, a host takes completions.
 
     What a test sets stays until it is set again.  `shown` and `flags` are of the cycle that has begun.
     """

@@ -77,7 +77,7 @@ class Model:
 
     def systems(self) -> str:
         """Every system that is searched, with its states."""
-        lines = ["| system | states | moves | searched |", "| --- | ---: | ---: | --- |"]
+        lines = ["| system | states | steps | searched |", "| --- | ---: | ---: | --- |"]
         few = self.few()
         for name, (_, states, moves) in (self.quick | self.full).items():
             when = "always" if name in few else "with `--full`"

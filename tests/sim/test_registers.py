@@ -190,12 +190,12 @@ def test_it_is_written_again_but_never_over_something_else(tmp_path, capsys):
     assert "is a directory of something else, not registers of Lethe; name another" in capsys.readouterr().err
     assert main([*command[:2], "--registers", str(out)]) == 2
     assert (
-        "--registers: only a NI on AXI has registers; leave it out, or give --block ni --bus axi"
+        "--registers: only an NI on AXI has registers; leave it out, or give --block ni --bus axi"
         in capsys.readouterr().err
     )
     (tmp_path / "ni.toml").write_text('[topology]\nkind = "wire"\n[ni]\nslots = 5000\n')
     assert main([*command, str(tmp_path / "other")]) == 2
-    assert "ni.slots: on a bus a NI has at most 4096 slots" in capsys.readouterr().err
+    assert "ni.slots: on a bus an NI has at most 4096 slots" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 

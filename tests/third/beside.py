@@ -37,7 +37,7 @@ class Shown(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Inputs of a NI and what the golden model made of them."""
+    """Inputs of an NI and what the golden model made of them."""
 
     text: str
     node: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MASK32 = (1 << 32) - 1
 MASK64 = (1 << 64) - 1
 
-#: docs/reference/configuration.md: the keys that a NI, its generator and its links depend on, with their defaults.
+#: docs/reference/configuration.md: the keys that an NI, its generator and its links depend on, with their defaults.
 DEFAULTS = {
     "run": {"seed": 1},
     "topology": {"kind": "tree", "nodes": 0, "arity": 4, "levels": 2, "columns": 4, "rows": 4},

@@ -25,7 +25,7 @@ from tests.third.traffic import Checker, Datagram, Generator, ScriptHost
 
 
 class Node(abc.ABC):
-    """A NI with the faults of the schedule that touch its node (section 6); the hosts are those of a subclass."""
+    """An NI with the faults of the schedule that touch its node (section 6); the hosts are those of a subclass."""
 
     def __init__(self, numbers: derived.Numbers, node: int):
         faults = numbers.section["faults"]
@@ -74,7 +74,7 @@ class Node(abc.ABC):
 
 
 class GeneratorNode(Node):
-    """A NI between its generator and its checker (section 5)."""
+    """An NI between its generator and its checker (section 5)."""
 
     def __init__(self, numbers: derived.Numbers, node: int):
         super().__init__(numbers, node)
@@ -114,7 +114,7 @@ class GeneratorNode(Node):
 
 
 class ScriptNode(Node):
-    """A NI whose host plays a list of datagrams and takes whatever comes (section 8)."""
+    """An NI whose host plays a list of datagrams and takes whatever comes (section 8)."""
 
     def __init__(self, numbers: derived.Numbers, node: int, datagrams: list[Datagram]):
         super().__init__(numbers, node)

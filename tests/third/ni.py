@@ -32,7 +32,7 @@ EVENT = {
     "GIVE_UP": 18, "ORPHAN": 19, "REJECT_IGNORED": 20, "SWEPT": 21, "ACCEPT": 24, "COMPLETE": 25, "TAKE": 26,
     "RESET": 27, "FRAGMENT": 38,
 }  # fmt: skip
-#: Section 7: the lanes of a NI before its ports; "take 1", … come after.
+#: Section 7: the lanes of an NI before its ports; "take 1", … come after.
 LANES = ("tx", "rx", "accept", "complete", "take", "fragment")
 #: The words of `link_o` and of `deliver_data` between them.
 PORTS = ("flags", "link_o low", "link_o high", "deliver_data low", "deliver_data high")
@@ -44,7 +44,7 @@ def take_lanes(control_classes: int) -> list[str]:
 
 
 def word_names(control_classes: int) -> list[str]:
-    """What each trace word of a NI shows."""
+    """What each trace word of an NI shows."""
 
     def pairs(lanes: Iterable[str]) -> list[str]:
         return [name for lane in lanes for name in (f"lane {lane}", f"lane {lane}, uid")]

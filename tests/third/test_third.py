@@ -38,7 +38,7 @@ def small(**sections) -> System:
 
 
 def group(name: str) -> System:
-    """The system of a NI of the block lockstep."""
+    """The system of an NI of the block lockstep."""
     blocks = [block_groups.hostile_ni()] if name == "hostile" else list(block_groups.GROUPS[name]().values())
     return System.make(**_sections(blocks[0]))
 
@@ -434,7 +434,7 @@ def torments() -> list[beside.Run]:
 
 
 def _with_options(mtu: int, **more) -> beside.Run:
-    """All options at once (``more``: of services), in a NI whose peers answer seldom enough to be silent.
+    """All options at once (``more``: of services), in an NI whose peers answer seldom enough to be silent.
 
     With a large ``mtu`` a slot can be free again before its worm has left.
     """

@@ -6,7 +6,7 @@ the first register behind them must stand beside the second.  Memory is written 
 
 __all__ = ["SYNCHRONISERS", "lpf", "sdc", "xdc"]
 
-#: The cells that synchronise: the pointers within a crossing's queue, and ``irq``, which only a NI with registers has;
+#: The cells that synchronise: the pointers within a crossing's queue, and ``irq``, which only an NI with registers has;
 #: and their registers, in order.
 SYNCHRONISERS = ("crossing*/produce_cdc", "crossing*/consume_cdc")
 IRQ, STAGES = "irq_cdc", ("stage0", "stage1")

@@ -1,4 +1,4 @@
-"""The registers of a NI behind AXI4-Lite, as `lethe.spec.registers` maps them."""
+"""The registers of an NI behind AXI4-Lite, as `lethe.spec.registers` maps them."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ __all__ = ["Registers"]
 
 
 class Registers(wiring.Component):
-    """The registers of a NI on an AXI4-Lite bus.
+    """The registers of an NI on an AXI4-Lite bus.
 
     The bus is that of `Lite`: one transfer at a time, an answer five cycles after it is offered, and to a SNAPSHOT when
     all counters are copied.  A transfer that the map does not allow is answered with SLVERR and changes nothing: an

@@ -1,4 +1,4 @@
-"""A NI's host port as AXI4-Streams (docs/use/axi.md)."""
+"""An NI's host port as AXI4-Streams (docs/use/axi.md)."""
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring

@@ -28,7 +28,7 @@ class Fabric(wiring.Component):
     Members
     -------
     i, o : In(flit), Out(flit), one per node
-        From a NI's ``link_o``, to its ``link_i``.
+        From an NI's ``link_o``, to its ``link_i``.
     dead : In(links)
         Which links are dead in this cycle; only those of ``system.link_deaths`` are looked at.
     seed : In(32), with ``seeded``

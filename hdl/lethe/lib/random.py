@@ -44,7 +44,7 @@ class Draws(wiring.Component):
 
     ``draw`` is a register that already holds what the next draw gives, so a unit may use any slice of it in the
     cycle in which it draws; ``take`` says that it did, and the register moves on.  The first cycle after reset
-    loads the seed: a draw is correct from the second cycle on (nothing can draw earlier: a NI needs two cycles
+    loads the seed: a draw is correct from the second cycle on (nothing can draw earlier: an NI needs two cycles
     or more to initialise).
 
     Members

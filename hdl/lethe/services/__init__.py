@@ -1,1 +1,1 @@
-"""Services between a NI and its host (cycle contract, section 10)."""
+"""Services between an NI and its host (cycle contract, section 10)."""

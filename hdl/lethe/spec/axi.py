@@ -1,4 +1,4 @@
-"""The AXI4-Streams of a NI's host port: what each of them carries, and in which of its bits.
+"""The AXI4-Streams of an NI's host port: what each of them carries, and in which of its bits.
 
 `lethe.bus.streams` builds the RTL from these tables; `header` tells them to Verilog and C, `docs/use/axi.md` to
 readers.
@@ -117,7 +117,7 @@ def axi_streams(system: "System", *, store: bool = False) -> tuple[AxiStream, ..
     )
 
 
-#: Ports of a NI's module that its registers stand for.
+#: Ports of an NI's module that its registers stand for.
 _REGISTERED = (
     "incarnation", "link_enable", "node_reset", "quiesce", "idle", "ready", "time_base", "accepted_", "cancel_", "dump",
     "counter_", "service_reset", "boot", "receive_mask", "readable", "congested", "set_", "answer_", "notice_", "tree_",
@@ -139,7 +139,7 @@ def axi_ports(
     watch: bool = True,
     dump: bool = True,
 ) -> dict[str, int]:
-    """Bits of every port of the Verilog module of a NI on AXI, clocks and resets included.
+    """Bits of every port of the Verilog module of an NI on AXI, clocks and resets included.
 
     Without ``registers`` only datagrams and completions are on AXI.
     """

@@ -70,7 +70,7 @@ class System:
     flow: FlowSection = FlowSection()
     study: StudySection = StudySection()
     source: str = "(configuration)"
-    #: Whether it is built with the hosts of ``[workload]``; a NI or a network alone takes any MTU.
+    #: Whether it is built with the hosts of ``[workload]``; an NI or a network alone takes any MTU.
     hosted: bool = True
 
     def __post_init__(self):

@@ -37,7 +37,7 @@ class Status(enum.IntEnum):
     ACCEPTED = 0  # committed to the receiver's deliver FIFO
     UNKNOWN = 1  # ended without an Ack: it may or may not have been delivered
     REJECTED = 2  # refused by the local NI before anything was sent
-    NEVER_SENT = 3  # cancelled before its first flit left
+    NEVER_SENT = 3  # nothing of it left: cancelled in time, or its destination is silent
 
 
 class Cause(enum.IntEnum):
@@ -300,8 +300,8 @@ class FlowCounter(enum.IntEnum):
     HEARD = 10
     CONGESTIONS = 11
     PEER_CHANGES = 12
-    CONTROL_IGNORED = 13
-    RAISED = 14
+    CONTROL_IGNORED = 13  # words of control that mean nothing
+    RAISED = 14  # limits that a message's header raised
 
 
 class RelayCounter(enum.IntEnum):

@@ -42,9 +42,9 @@ def constants(
     that hold a record, ``registers`` those of its bus.
 
     A field at bit s of its record and b bits wide is ``…_SHIFT`` s and ``…_BITS`` b; bit 0 is the lowest.  Counter c of
-    a NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
+    an NI alone is at address c; in a system, of NI n at ``n · NI_COUNTER_STEP + c``, of router r at
     ``ROUTER_COUNTER_BASE + r · ROUTER_COUNTER_STEP + c``.  With services there is, for each, where its counters begin
-    in a NI; in a system they are at ``SERVICE_COUNTER_BASE + (services · n + level) · SERVICE_COUNTER_STEP + c``.
+    in an NI; in a system they are at ``SERVICE_COUNTER_BASE + (services · n + level) · SERVICE_COUNTER_STEP + c``.
     """
     form, graph = system.format, system.graph
     yield (
@@ -64,7 +64,7 @@ def constants(
         },
     )
     yield (
-        "Bits of a NI's ports",
+        "Bits of an NI's ports",
         {f"{name}_bits": bits for name, bits in (ni_ports(system) if ports is None else ports).items()},
     )
     for name, record in (layouts or {}).items():
@@ -85,7 +85,7 @@ def constants(
     )
     for title, name, codes in _CODES:
         yield title, _codes(name, codes)
-    yield "Counters of a NI: its addresses", _codes("COUNTER", system.counters)
+    yield "Counters of an NI: its addresses", _codes("COUNTER", system.counters)
     yield (
         "Counters of a system",
         {
@@ -120,7 +120,7 @@ def _services(system: "System") -> Iterator[tuple[str, dict[str, int]]]:
     for level, service in enumerate(system.services):
         start = {f"{service.name}_counter_base": system.counter_step + level * step}
         yield (
-            f"Counters of a {service.name}: addresses after its first, which is here in a NI",
+            f"Counters of a {service.name}: addresses after its first, which is here in an NI",
             start | _codes(f"{service.name}_counter", service.counted(system)),
         )
     yield (

@@ -62,7 +62,7 @@ class HostPort:
 
     @classmethod
     def of_ni(cls, system: "System") -> "HostPort":
-        """The port of a NI: a deliver FIFO for data, and one for each control class."""
+        """The port of an NI: a deliver FIFO for data, and one for each control class."""
         ni = system.ni
         control = (f"deliver_control{i}" for i in range(1, ni.control_classes + 1))
         return cls(
@@ -164,7 +164,7 @@ def index_bits(count: int) -> int:
 
 
 def counter_bits(system: "System") -> int:
-    """Bits of a counter's address in a NI with its services."""
+    """Bits of a counter's address in an NI with its services."""
     services = len(system.services) * system.service_counter_step
     return index_bits(system.counter_step + services if services else system.counter_addresses)
 
@@ -175,7 +175,7 @@ def since_bits(system: "System") -> int:
 
 
 def ni_ports(system: "System", *, watch: bool = True, dump: bool = True) -> dict[str, int]:
-    """Bits of every port of the Verilog module of a NI with its services, ``clk`` and ``rst`` included."""
+    """Bits of every port of the Verilog module of an NI with its services, ``clk`` and ``rst`` included."""
     form, top = system.format, system.top_port
     host = records(system, top)
 

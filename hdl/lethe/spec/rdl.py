@@ -1,4 +1,4 @@
-"""The registers of a NI as SystemRDL 2.0, from which other tools make headers, modules and pages."""
+"""The registers of an NI as SystemRDL 2.0, from which other tools make headers, modules and pages."""
 
 from .registers import Access, Register, RegisterField, RegisterMap
 

@@ -1,4 +1,4 @@
-"""The registers of a NI on a bus: every register and field, its address, its access and its value after a reset.
+"""The registers of an NI on a bus: every register and field, its address, its access and its value after a reset.
 
 `lethe.bus.registers` builds the RTL from this map; the driver, `registers_rdl` and the documents read it.
 """
@@ -79,7 +79,7 @@ _OF_FLOW = (Interrupt.NOTICE, Interrupt.ANSWERED, Interrupt.CONGESTED, Interrupt
 
 
 def interrupts_of(system: System, *, dump: bool = True) -> tuple[Interrupt, ...]:
-    """The interrupts that a NI has."""
+    """The interrupts that an NI has."""
     missing = (*(() if dump else (Interrupt.DUMPED,)), *(() if system.top_port.ports else _OF_FLOW))
     return tuple(interrupt for interrupt in Interrupt if interrupt not in missing)
 
@@ -197,7 +197,7 @@ class RegisterMap:
         slots = system.top_port.slots
         if slots > MOST_SLOTS:
             raise ConfigError(
-                f"{system.source}: ni.slots: on a bus a NI has at most {MOST_SLOTS} slots, loop.slots included, "
+                f"{system.source}: ni.slots: on a bus an NI has at most {MOST_SLOTS} slots, loop.slots included, "
                 f"not {slots}; lower it"
             )
         self._system, self._dump = system, dump

@@ -1,4 +1,4 @@
-"""How many cycles the pipelines of a NI take (cycle contract, section 4): constants, not options."""
+"""How many cycles the pipelines of an NI take (cycle contract, section 4): constants, not options."""
 
 __all__ = [
     "ACCEPT_ACTS",

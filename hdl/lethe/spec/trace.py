@@ -148,7 +148,7 @@ class Layout:
         return divmod(unit - self.first_service, len(self.services))
 
     def node_of(self, unit: int) -> int:
-        """The node of a NI or a service."""
+        """The node of an NI or a service."""
         return unit if unit < self.graph.first_router else self.service_at(unit)[0]
 
     def unit_name(self, unit: int) -> str:
@@ -254,7 +254,7 @@ def event_hash(cycle: int, unit: int, lane: int, word: int, uid: int) -> int:
     """Contribution of one event to a run's digest (a sum mod 2^64, so order does not matter).
 
     ``unit`` is the trace unit number, ``lane`` the NI lane, router lane or 0 for a link, ``word`` the
-    event word as traced (a link's: its event byte), ``uid`` the second word of a NI lane, else 0.
+    event word as traced (a link's: its event byte), ``uid`` the second word of an NI lane, else 0.
     """
     h = mix64(cycle * 0x9E37_79B9_7F4A_7C15 + (unit << 8 | lane) & MASK64)
     return mix64((h ^ word) + uid * 0xD6E8_FEB8_6659_FD93 & MASK64)

@@ -23,7 +23,7 @@ def checked(system: System) -> str:
 
 
 class Checker(wiring.Component):
-    """Takes what a NI delivers, one record and then its beats, unless stalled, and holds it against its own key.
+    """Takes what an NI delivers, one record and then its beats, unless stalled, and holds it against its own key.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def extend(ev, bits):
 
 @jit
 def event_word(event, detail, peer, length):
-    """The event word of a lane of a NI or service; its extra bits, which may be the highest, are `extra`."""
+    """The event word of a lane of an NI or service; its extra bits, which may be the highest, are `extra`."""
     return event | detail << DETAIL.shift | peer << PEER.shift | length << LENGTH.shift
 
 

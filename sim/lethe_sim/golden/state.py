@@ -419,7 +419,7 @@ class Slot(Record):
 
 
 class Neighbour(Record):
-    """What a NI knows of a node with `timers.silent_after`: repeats in a row to it that are known, and the number of
+    """What an NI knows of a node with `timers.silent_after`: repeats in a row to it that are known, and the number of
     the period in which it was probed, counted from 1.
     """
 
@@ -446,7 +446,7 @@ class MissRing(Record):
 
 
 class PathCount(Record):
-    """What a NI knows of a path to a node with `timers.path_after`: repeats in a row on it that are known, and the
+    """What an NI knows of a path to a node with `timers.path_after`: repeats in a row on it that are known, and the
     number of the period in which it was left out, counted from 1.
     """
 

@@ -262,7 +262,7 @@ def carry(p, f, cycle):
 
 @apart
 def hear_sinks(p, f, cycle):
-    """Under credits with several channels a NI hears one worm at a time."""
+    """Under credits with several channels an NI hears one worm at a time."""
     for node in range(p.k.nodes):
         place = credits.drain(p.k, f, cycle, node)
         if place != NONE:
@@ -300,7 +300,7 @@ def hear_next(p, cycle, node):
 def hear_more(p, cycle):
     """NIs whose message went on in the cycle before and have no flit now: the next of a whole worm, or a gap.
 
-    With credits worms pause, and are never cut short: to a NI a pause is no gap.
+    With credits worms pause, and are never cut short: to an NI a pause is no gap.
     """
     before = (HEARING + (cycle & 1 ^ 1)) * (p.k.nodes + 1)
     for i in range(before + 1, before + p.lists[before] + 1):

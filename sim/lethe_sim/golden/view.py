@@ -56,7 +56,7 @@ class Arrival(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """What a NI's ports show in one cycle beside the trace words; None where nothing is valid.
+    """What an NI's ports show in one cycle beside the trace words; None where nothing is valid.
 
     ``deliver`` and ``deliver_data`` have an item for each deliver FIFO; a beat is (data, last).
     """
@@ -109,7 +109,7 @@ def _entry(k, ni, way):
 
 
 class NiView(abc.ABC):
-    """A NI of the golden model, looked at between two cycles.
+    """An NI of the golden model, looked at between two cycles.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class NiView(abc.ABC):
 
         ``cancel``, ``quiesce``, ``refusal`` and ``sweep`` are what it will be given; only ``dump_ready`` depends on
         them, and ``delivered`` on ``refusal``.
-        It is that of a NI of which no dump was taken in the four cycles before: in those it is False.
+        It is that of an NI of which no dump was taken in the four cycles before: in those it is False.
         """
         k, ni, cycle, fifos = self.k, self.ni, self.cycle, range(int(self.k.fifos))
         ready = bool(cycle >= host_port.ready_from(ni))

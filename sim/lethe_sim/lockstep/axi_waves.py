@@ -1,4 +1,4 @@
-"""Waveforms of a NI on AXI, from a run of its RTL: what the timing diagrams of the documents show.
+"""Waveforms of an NI on AXI, from a run of its RTL: what the timing diagrams of the documents show.
 
 Two NIs on a wire without faults exchange a few datagrams, and software reads and writes a register of one of them.
 """
@@ -17,7 +17,7 @@ from lethe.spec.registers import RegisterMap
 
 __all__ = ["SYSTEM", "Waves", "record"]
 
-#: A NI with a control pair and few slots, so that a host soon has to wait for one.
+#: An NI with a control pair and few slots, so that a host soon has to wait for one.
 SYSTEM = System.make(topology={"kind": "wire"}, ni={"slots": 3, "control_slots": 1, "control_classes": 1}, hosted=False)
 #: Cycles from one part of the run to the next: all that was sent is over by then.
 APART = 120

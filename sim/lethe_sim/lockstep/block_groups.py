@@ -203,7 +203,7 @@ def _ni(
     path_bits: int = 0,
     ceiling: int = 0,
 ) -> dict[str, Block]:
-    """A NI with small tables; time-outs are measured up to ``ceiling`` first ones, or fixed."""
+    """An NI with small tables; time-outs are measured up to ``ceiling`` first ones, or fixed."""
     widths = {"mtu": mtu, "generation_bits": generation_bits, "incarnation_bits": 2, "slot_bits": 3}
     widths["path_bits"] = path_bits
     tables = {"slots": 2, "sets": 1, "ways": 1, "reply_depth": 2, "deliver_records": 2, **ni}
@@ -240,7 +240,7 @@ def _measured(system: System, ceiling: int) -> System:
 
 
 def hostile_ni() -> Block:
-    """A small NI with everything a NI can have."""
+    """A small NI with everything an NI can have."""
     (block,) = _ni(
         64,
         mtu=24,

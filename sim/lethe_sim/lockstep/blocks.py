@@ -106,7 +106,7 @@ class Block(abc.ABC):
 
     ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first; ``reached`` names what
     the input of the cycle that was played last reaches beyond what its output shows.  A ``patient`` block is played
-    without answers, ends and resets, if it is a NI.
+    without answers, ends and resets, if it is an NI.
     """
 
     inputs: int

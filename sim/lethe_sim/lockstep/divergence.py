@@ -98,7 +98,7 @@ def describe_word(layout: Layout, index: int, value: int) -> str:
 
 
 def _described(what: str, flags: tuple[str, ...], value: int) -> str:
-    """A word of a NI or a service."""
+    """A word of an NI or a service."""
     if what == "flags":
         return " ".join(name for i, name in enumerate(flags) if value >> i & 1) or "none"
     if what.endswith("uid"):

@@ -13,14 +13,14 @@ from lethe_sim.golden import host_blocks as golden
 
 from .blocks import Block, Span, pack, slices
 
-#: Cycles for which a NI is not Ready after reset, at least.
+#: Cycles for which an NI is not Ready after reset, at least.
 _INITIAL = 2
 #: The number of a payload's word counts so far, and comes round.
 WORDS_COME_ROUND = 256
 
 
 class GeneratorBlock(Block):
-    """A generator under a NI that takes records and beats in fits, and is reset."""
+    """A generator under an NI that takes records and beats in fits, and is reset."""
 
     def __init__(self, system: System):
         self._system, form = system, system.format

@@ -88,7 +88,7 @@ def crowds(chance: random.Random, form: Wire, nodes: int, ports: int) -> Iterato
 
 
 class Network:
-    """What a NI hears on ``link_i``: answers to what it said, new and old messages, and rubbish.
+    """What an NI hears on ``link_i``: answers to what it said, new and old messages, and rubbish.
 
     It knows the NI only by its trace words (`hear`), and the messages it sent itself.  A ``patient`` one answers
     nothing and forgets nothing: after a first Send there are only copies of it, and others for which the table has no
@@ -503,7 +503,7 @@ class HostileHost:
         return any(stalled[:1]), sum(bit << i for i, bit in enumerate(stalled[1:]))
 
     def hear(self, offered: list[int], words: list[int], reset: bool) -> None:
-        """What became of the words offered: a NI's trace words, and behind them those of its services."""
+        """What became of the words offered: an NI's trace words, and behind them those of its services."""
         self.reached = []
         offers = {name: field.of(offered[trace.STIMULUS_FLAGS]) for name, field in _BITS.items()}
         self._time += not offers["link_disable"]
@@ -627,7 +627,7 @@ class HostileHost:
 
 
 class Takes(NamedTuple):
-    """What a host's side of a NI shows in one cycle, beside the stimulus words.
+    """What a host's side of an NI shows in one cycle, beside the stimulus words.
 
     ``deliver`` has (record, data) of each deliver FIFO.
     """

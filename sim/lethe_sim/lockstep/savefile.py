@@ -34,7 +34,7 @@ def _link(name: str) -> tuple[WaveSignal, ...]:
     return tuple(WaveSignal(f"{name}.{part}") for part in ("valid", "first", "last", "data"))
 
 
-#: Of a NI, by part: what it shows of its host, of its links, and of what it does.
+#: Of an NI, by part: what it shows of its host, of its links, and of what it does.
 NI: dict[str, tuple[WaveSignal, ...]] = {
     "send": _stream(
         "host__send", *(WaveSignal(f"host__send__payload.{part}") for part in ("destination", "length", "cls", "tag"))

@@ -62,7 +62,7 @@ class Seen:
     rows, digest : how many; that of the raw events they stand for, mod 2^64
     least, most : first and last cycle, None without rows
     odd : by finding, the first `SHOWN` rows; counts : by finding, all of them
-    resets : (unit, cycle) of those scheduled resets that have their event; the unit of a NI is its node
+    resets : (unit, cycle) of those scheduled resets that have their event; the unit of an NI is its node
     unusable : whether a row cannot be judged further
     start, end : (cycle, unit, port) of the first and the last sound row
     """

@@ -475,7 +475,7 @@ class _Way:
         return self.trace.sound(filters=[("unit", "=", unit), ("event", "=", int(event))]).to_pylist()
 
     def _is_control(self, row: dict) -> bool:
-        """Whether a row of a NI is of a datagram of a control slot."""
+        """Whether a row of an NI is of a datagram of a control slot."""
         return unpack_uid(row["uid"])[2] >= self.system.ni.slots - self.system.ni.control_slots
 
 

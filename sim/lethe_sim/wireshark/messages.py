@@ -164,7 +164,7 @@ class Messages:
             )  # fmt: skip
 
     def _begin(self, message: LinkMessage, *, head: bool, whole: bool) -> None:
-        """A message waits for its fate: a router decides on its head, a NI acts on what is whole."""
+        """A message waits for its fate: a router decides on its head, an NI acts on what is whole."""
         self._pending.append(message)
         if self._ends[message.link].target_is_node:
             if whole:

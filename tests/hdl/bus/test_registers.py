@@ -599,7 +599,7 @@ def test_a_state_dump_is_kept(bench):
 @pytest.mark.parametrize("seed", but([0], range(3)))
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_random_transfers_are_those_of_the_model(name, seed):
-    """Reads and writes of any address with any strobes and pauses, while a NI does this and that between them."""
+    """Reads and writes of any address with any strobes and pauses, while an NI does this and that between them."""
     chance = random.Random(f"{name} {seed}")
     bench = Bench(SYSTEMS[name], chance=chance)
     dut, system = bench.dut, bench.system
@@ -771,7 +771,7 @@ def test_an_answer_comes_when_the_page_says():
 
 
 def test_too_many_slots_are_refused():
-    with pytest.raises(ConfigError, match=r"ni\.slots: on a bus a NI has at most 4096 slots, .*lower it"):
+    with pytest.raises(ConfigError, match=r"ni\.slots: on a bus an NI has at most 4096 slots, .*lower it"):
         RegisterMap(System.make(ni={"slots": 5000}))
     with pytest.raises(ValueError, match="names must be at least 1, not 0"):
         Registers(SMALL, names=0)

@@ -298,7 +298,7 @@ async def test_a_record_for_the_own_node_is_not_shown_to_the_ni(bench):
 
 @played
 async def test_accepted_waits_for_the_nis(bench):
-    """With control slots a NI may accept while an own datagram is due."""
+    """With control slots an NI may accept while an own datagram is due."""
     above, below = bench.loop.above, bench.loop.below
     await bench.send(b"8 bytes.", tag=6)
     bench.set(below.accepted, {"valid": 1, "slot": 2, "generation": 5, "tag": 4})
@@ -496,7 +496,7 @@ async def test_a_completion_that_outlives_a_reset_has_the_name_of_its_time(bench
 
 @pytest.mark.push
 def test_every_datagram_comes_once_in_its_order():
-    """A host that sends, takes and stalls at random, and a NI below that is as busy."""
+    """A host that sends, takes and stalls at random, and an NI below that is as busy."""
     system = system_with(wire={"flit_bits": 32, "mtu": 13}, loop={"slots": 5, "flits": 9})
     chance = random.Random(3)
 

@@ -1,4 +1,4 @@
-"""The stack: services fold onto a NI, whatever they are, and without any there is nothing."""
+"""The stack: services fold onto an NI, whatever they are, and without any there is nothing."""
 
 import re
 
@@ -70,7 +70,7 @@ def numbered(system: System, *, rounds: int = 3) -> tuple[list[list[int]], Bench
 
 @pytest.mark.parametrize("loop", but([2], [0, 2]))
 def test_a_service_nobody_foresaw_restores_the_order(ordered, loop):
-    """Alone on a NI, and on top of a loop, over links that lose every fourth message."""
+    """Alone on an NI, and on top of a loop, over links that lose every fourth message."""
     system = System.make(**SECTIONS, loop={"slots": loop})
     found, bench = numbered(system)
     assert system.services == ((LOOP, ORDER) if loop else (ORDER,))

@@ -13,7 +13,7 @@ from tests.helpers import ROOT
 
 
 def test_the_sizes_of_the_presets():
-    """Flit bits, slots, receive entries, statistics: what a NI of each name is."""
+    """Flit bits, slots, receive entries, statistics: what an NI of each name is."""
     found = {}
     for name in PRESETS:
         system = System.make(preset=name)

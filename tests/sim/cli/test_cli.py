@@ -396,7 +396,7 @@ def test_check_says_what_holds_without_the_workload(lethe, tmp_path):
     assert ended.code == 2
     assert "small.toml: workload.min_length: must be 4 to 20 (wire.mtu), not 32; choose" in ended.err
     assert "small.toml: good, but for its workload\n" in ended.out
-    assert "Send of 20 bytes (MTU)" in ended.out and "a NI or a network alone can be built" in ended.out
+    assert "Send of 20 bytes (MTU)" in ended.out and "an NI or a network alone can be built" in ended.out
     (tmp_path / "small.toml").write_text("[wire]\nmtu = 20\n")
     ended = lethe("check", "small.toml")
     assert ended.code == 0 and "small.toml: good\n" in ended.out and "of 20 bytes from each node" in ended.out

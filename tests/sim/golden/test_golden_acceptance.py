@@ -1,4 +1,4 @@
-"""The acceptance port and sweeps of a NI (sections 4.16 and 4.17): each rule where another would differ."""
+"""The acceptance port and sweeps of an NI (sections 4.16 and 4.17): each rule where another would differ."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_duplicates_and_control_are_not_refused_and_what_is_missing_goes_first()
 
 
 def filled(**ni):
-    """A NI that holds entries of nodes 5 and 6, and its system; nobody forgets them."""
+    """An NI that holds entries of nodes 5 and 6, and its system; nobody forgets them."""
     system = system_of(sweep=True, slots=16, **ni)
     found = started(system)
     for source, slot in ((6, 0), (5, 0), (6, 1), (6, 2)):

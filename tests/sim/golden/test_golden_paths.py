@@ -158,7 +158,7 @@ def test_a_node_takes_no_part_until_its_life_before_is_over():
 
 
 def failing(after: int, probe: int) -> tuple[System, Ni]:
-    """A NI that leaves a path out after so many repeats on it."""
+    """An NI that leaves a path out after so many repeats on it."""
     timers = {"jitter_bits": 0, "slack": 0, "backoff_steps": 0, "path_after": after, "path_probe": probe}
     made = make("tree", wire={"path_bits": PATHS}, timers=timers)
     return made, awake(made)

@@ -201,7 +201,7 @@ def test_sleeping_changes_nothing_where_rejects_come_too_late():
 
 
 def test_a_model_that_is_awake_steps_every_ni():
-    """Else the comparison says nothing: a NI whose next look is far away is stepped all the same."""
+    """Else the comparison says nothing: an NI whose next look is far away is stepped all the same."""
     system = make("wire", workload={"kind": "pattern"})
     script = Script.from_items(system, [Item(node=0, destination=1, payload=b"late", not_before=50)])
     for awake, stepped in ((False, False), (True, True)):

@@ -199,7 +199,7 @@ ALTERED = {
     "LOOPED much later": (of(Event.LOOPED, cycle=40), "lost"),
     "LOOPED on another lane": (of(Event.LOOPED, port=1), "outside"),
     "LOOPED at another node": (of(Event.LOOPED, unit=1), "misnamed"),
-    "LOOPED at a NI": (shown_by_the_ni, "garbled"),
+    "LOOPED at an NI": (shown_by_the_ni, "garbled"),
     "LOOPED in other words": (exchange(Event.LOOPED, "uid"), "misnamed"),
     "a completion is missing": (without(_COMPLETE), "misnamed"),
     "the last completion is missing": (never_completed, "held"),

@@ -1,4 +1,4 @@
-"""What services of a NI do, as the audit sees it: entries swept away, Sends refused."""
+"""What services of an NI do, as the audit sees it: entries swept away, Sends refused."""
 
 import numpy as np
 import pytest

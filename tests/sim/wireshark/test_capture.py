@@ -161,7 +161,7 @@ def test_messages_are_those_of_the_specification(run):
 
 
 def test_a_flip_is_seen_by_the_crc(run):
-    """What a NI drops for its CRC is wrong in the capture, and nothing else that reaches it is."""
+    """What an NI drops for its CRC is wrong in the capture, and nothing else that reaches it is."""
     system, seen, _, _ = run
     at_nodes = [p for p in seen if system.graph.link(p.header["link"]).target_is_node and p.header["fate"]]
     assert at_nodes

@@ -1,4 +1,4 @@
-"""MessagesOut out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
+"""Messages out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring

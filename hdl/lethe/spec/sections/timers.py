@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
     from lethe.spec.config import System
 
 
-#: With ``silent_after`` a NI has two flip-flops for each node, with ``path_after`` one for each path to each node.
+#: With ``silent_after`` an NI has two flip-flops for each node, with ``path_after`` one for each path to each node.
 MOST_NODES_HEARD = 4096
 
 
@@ -72,7 +72,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
 
 
 def _paths(system: "System", fail: Fail) -> None:
-    """A NI that leaves paths out has some, and a flip-flop for each."""
+    """An NI that leaves paths out has some, and a flip-flop for each."""
     if system.timers.path_after and not system.wire.path_bits:
         fail("timers.path_after", "there are no paths", "set wire.path_bits, or leave it at 0")
     if system.timers.path_after and system.nodes << system.wire.path_bits > MOST_NODES_HEARD:

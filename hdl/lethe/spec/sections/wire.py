@@ -56,7 +56,7 @@ def check(system: "System", fail: Fail, within: Within) -> None:
 
 
 def _paths(system: "System", fail: Fail) -> None:
-    """Where senders choose paths there are some, a router can read them, and a NI bears what they do to the order."""
+    """Where senders choose paths there are some, a router can read them, and an NI bears what they do to the order."""
     end, field = system.format.common_bits, "wire.path_bits"
     if system.graph.kind != "tree":
         fail(field, f"a {system.graph.kind} has one path for a pair", "leave it at 0")

@@ -1,4 +1,4 @@
-"""Services between a NI and its host: which there are, in the order in which they are stacked (cycle contract, 10)."""
+"""Services between an NI and its host: which there are, in the order in which they are stacked (cycle contract, 10)."""
 
 import typing
 from functools import reduce

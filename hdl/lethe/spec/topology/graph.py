@@ -16,7 +16,7 @@ NOWHERE = -2
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A directed link.  ``source`` and ``target`` are (router or None for a NI, index, port)."""
+    """A directed link.  ``source`` and ``target`` are (router or None for an NI, index, port)."""
 
     source_is_node: bool
     source: int

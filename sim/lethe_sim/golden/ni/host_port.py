@@ -1,4 +1,4 @@
-"""The host port: every flow between a NI and its host by name, each stream with its own valid and ready.
+"""The host port: every flow between an NI and its host by name, each stream with its own valid and ready.
 
 What a host drives in a cycle is in its node's `HostPort` before the NI's step; what the NI shows it, these functions
 tell.  A stream moves in a cycle in which its valid and its ready are both 1.

@@ -1,4 +1,4 @@
-"""Services between a NI and its host (section 10): what is stacked on the NIs, one file per service.
+"""Services between an NI and its host (section 10): what is stacked on the NIs, one file per service.
 
 A service is a module (or anything) with some of these functions of a `site.Site`, which has its two ports; `MODELS`
 names it as the specification does.  What it leaves out passes, or is nothing.

@@ -174,7 +174,7 @@ def withdraw_beat(port):
 
 @jit
 def offer_nothing(k, port, host):
-    """Offer nothing at all, on the port of a NI; what its host holds back is as the host has it."""
+    """Offer nothing at all, on the port of an NI; what its host holds back is as the host has it."""
     drives = port.drives
     if drives.send_valid:
         withdraw_record(port)

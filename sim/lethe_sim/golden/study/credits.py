@@ -174,7 +174,7 @@ def take_back(k, f, cycle):
 
 @jit
 def enqueue(k, f, node, flags, low, high):
-    """A flit that a NI shows goes to its source queue."""
+    """A flit that an NI shows goes to its source queue."""
     source = source_of(k, node)
     held = f.buffers[source]
     push(k, f, source, flags & FLAGS, low, high)

@@ -1,4 +1,4 @@
-"""MessagesOut out: when an attempt is made, how it ends, and what goes to the NI (contract of flow, section 5)."""
+"""Messages out: when an attempt is made, how it ends, and what goes to the NI (contract of flow, section 5)."""
 
 import pytest
 
