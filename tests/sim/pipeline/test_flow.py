@@ -2,15 +2,19 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from lethe.spec.events import Cause, Event, Status
 from lethe.spec.services.flow import Code
+from lethe.spec.trace import DETAIL, EVENT
 from lethe_sim.golden.model import Golden
 from lethe_sim.ledger.audit import BROKEN, ONCE
 from lethe_sim.ledger.conclude import conclude
 from lethe_sim.ledger.here import audit as audit_trace
 from lethe_sim.pipeline import judging
+from lethe_sim.rds.golden import GoldenFlow
+from lethe_sim.rds.transport import DatagramEnd, FlowRecord, SettingCode
 from lethe_sim.trace import TraceWriter, open_trace
 from tests.helpers.flow_oracle import flow_system
 from tests.helpers.make_trace import tamper
@@ -55,6 +59,38 @@ def test_what_is_sound_is_once(traces, name):
     assert told["taken"] == events.count(_TAKE) and told["control words"] == events.count(Event.FLOW_TOLD)
     assert told["taken"] == told["messages"] or name == "resets"
     assert f"flow: {told['messages']:,} messages" in result.text()
+
+
+def test_numbers_pass_while_a_port_is_not_bound(tmp_path):
+    """More than half of all numbers, so that the next one that is placed seems to be from before."""
+    network, many = GoldenFlow(flow_system(flow={"cells": 24}), record=True), 150
+    system, ended = network.golden.system, 0
+
+    def send(*tags: int) -> None:
+        nonlocal ended
+        for tag in tags:
+            network.send(0, FlowRecord(1, 0, 1, 3, tag, b"data"))
+        wanted = ended + len(tags)
+        while ended < wanted:
+            ended += sum(isinstance(event, DatagramEnd) for event in network.advance(100))
+            assert network.cycle < 50_000
+        network.advance(300)
+
+    send(0)
+    network.set(1, SettingCode.UNBIND, 1, 0)
+    network.advance(100)
+    send(*range(1, many + 1))
+    network.set(1, SettingCode.BIND, 1, 1)
+    network.advance(100)
+    send(many + 1)
+    events = network.golden.take_events()
+    placed = events["word"][EVENT.of(events["word"].astype(np.int64)) == _PLACE].astype(np.int64)
+    assert DETAIL.of(placed).tolist() == [0, many + 1]
+    with TraceWriter(tmp_path / "run.parquet", system) as writer:
+        writer.append(events)
+        writer.finish(cycles=network.cycle, drained=False)
+    result = audit_trace(tmp_path / "run.parquet")
+    assert not result.findings, result.text()
 
 
 def rows_of(rows, event: Event, node: int = 0) -> list[dict]:

@@ -144,7 +144,7 @@ class Flow(ServiceUnit):
                 below.cancel.payload.eq(jobs.cancel.payload),
                 jobs.cancel.ready.eq(below.cancel.ready),
             ]
-        with m.Elif(above.cancel.payload.slot >= self.port.slots):
+        with m.Elif(above.cancel.payload.slot >= of.data_slots):
             m.d.comb += above.cancel.ready.eq(1)
         with m.Else():
             m.d.comb += [

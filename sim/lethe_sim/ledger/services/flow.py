@@ -6,7 +6,7 @@ Between two nodes, what is placed is what was sent, in that order, and nothing t
 """
 
 from collections import Counter as Multiset
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,8 @@ from .service import Audited, ServiceRows
 _NUMBERS = 256
 #: A number that is so far beyond the one before, or further, may be one of an earlier life of the stream.
 _BACK = _NUMBERS // 2
-#: VOIDs that can pass over so many numbers that a stream seems to go back: a VOID passes over 16 at most.
-_VOIDS = _BACK // 16
+#: Numbers that a VOID passes over at most.
+_VOIDED = 16
 #: What two nodes' flows had with each other: ``sent`` 1: a datagram of a stream was stored whole in ``cycle``; 0: a
 #: message was placed, and taken with this length and port; both are `NULL` if it was not taken.
 STREAMS = {
@@ -156,11 +156,14 @@ def _of_order(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
         return
     at, last = places[back], before[back]
     heard = rows.of(Event.FLOW_HEARD)
-    pings, voids = (_times(rows, heard[rows.detail[heard] == code], at) for code in (Code.PING, Code.VOID))
+    pings, voids = (heard[rows.detail[heard] == code] for code in (Code.PING, Code.VOID))
     # How often the stream went back so far: each time, a PING had come before.
     times = rank(stream[back]) + 1
-    passed = voids - _times(rows, heard[rows.detail[heard] == Code.VOID], last, of=at)
-    wrong = (pings <= times) & (passed < _VOIDS)
+    # Numbers that were passed over meanwhile: by VOIDs, or as messages to a port that was not bound.
+    unbound = rows.of(Event.FLOW_IGNORED)
+    voided = _times(rows, voids, at) - _times(rows, voids, last, of=at)
+    passed = _times(rows, unbound, at, key=flow.stream) - _times(rows, unbound, last, of=at, key=flow.stream)
+    wrong = (_times(rows, pings, at) <= times) & (voided * _VOIDED + passed < _BACK - 1)
     if wrong.any():
         at, last = at[wrong], last[wrong]
         yield rows.found(
@@ -168,13 +171,19 @@ def _of_order(rows: ServiceRows, flow: _Flow) -> Iterator[pa.Table]:
         )
 
 
-def _times(rows: ServiceRows, heard: np.ndarray, until: np.ndarray, of: np.ndarray | None = None) -> np.ndarray:
-    """How many of the rows ``heard`` are of the same epoch and peer as each row of ``of``, and not after ``until``."""
+def _times(
+    rows: ServiceRows,
+    heard: np.ndarray,
+    until: np.ndarray,
+    of: np.ndarray | None = None,
+    key: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """How many of the rows ``heard`` have the same key as each row of ``of``, and are not after ``until``.
+
+    Without a ``key`` it is epoch and peer.
+    """
     of = until if of is None else of
-
-    def key(places: np.ndarray) -> np.ndarray:
-        return rows.epoch[places] << 16 | rows.peer[places] & 0xFFFF
-
+    key = key or (lambda places: rows.epoch[places] << 16 | rows.peer[places] & 0xFFFF)
     return since(key(heard), rows.cycle[heard], key(of), rows.cycle[until])
 
 

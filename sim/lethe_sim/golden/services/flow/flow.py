@@ -66,8 +66,8 @@ def offer(s):
 
 @jit
 def names_none(flow, above):
-    """Whether the slot that is to be cancelled is none of the NI; it has as many bits as a slot above."""
-    return above.cancel_slot & all_ones(flow.slots) >= flow.slots
+    """Whether the slot that is to be cancelled has no message of the NI; it has as many bits as a slot above."""
+    return above.cancel_slot & all_ones(flow.slots) >= flow.data_slots
 
 
 @jit

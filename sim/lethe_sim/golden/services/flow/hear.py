@@ -186,8 +186,8 @@ def connected(peer):
 
 @jit
 def hear_map(s, flow, source):
-    """MAP: its congested ports."""
-    peer, bits = peer_at(flow, source), field(s, control.MAP)
+    """MAP: its congested ports; bits of ports that it cannot have do not matter."""
+    peer, bits = peer_at(flow, source), field(s, control.MAP) & (1 << flow.ports) - 1
     if connected(peer) and bits != peer.map:
         peer.map = bits
         peers.notice(s, flow, source)

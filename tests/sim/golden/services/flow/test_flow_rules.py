@@ -1,14 +1,16 @@
 """Flow, rule by rule (docs/reference/flow.md): the cycles are worked out from its text."""
 
+import numpy as np
 import pytest
 
 from lethe.spec.config import System
 from lethe.spec.events import Cause, Event, FlowCounter, Status
 from lethe.spec.sections.flow import OF_NI
-from lethe.spec.services.flow import In, Out
+from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.services.flow import completion
-from lethe_sim.golden.services.flow.state import InStream, OutStream, Peer, Port
+from lethe_sim.golden.services.flow.hear import FULL
+from lethe_sim.golden.services.flow.state import WORD_IN, InStream, OutStream, Peer, Port
 from tests.helpers.flow_bench import (
     CANCEL,
     CANCEL_READY,
@@ -19,6 +21,7 @@ from tests.helpers.flow_bench import (
     DELIVER_LAST,
     DELIVER_STALL,
     IDLE,
+    NOTICE,
     QUIESCE,
     SEND_READY,
     SET_READY,
@@ -333,3 +336,41 @@ def test_cancels():
         True
     ] * 4
     assert bench.golden.counters[0].sum() == 0
+
+
+def test_a_host_cannot_cancel_control():
+    """It cancels a message, then in each cycle whatever may be in a slot of control: VOID is told all the same."""
+    bench = FlowBench()
+    bench.send(0, 1, 4, tag=1)
+    bench.steps(2000)
+    stream = OutStream(bench.flow(), int(bench.flow().at_outs), bench.system.flow.ports)
+    assert (stream.base, stream.next) == (1, 1)
+    bench.send(0, 1, 4, tag=2)
+    accepted = bench.shown()
+    while not accepted.accepted_valid:
+        bench.step()
+    slot, life = int(accepted.accepted_slot), int(accepted.accepted_generation)
+    bench.step({0: [CANCEL, 0, 0, 0, 0, slot | life << 16]})
+    first = bench.system.ni.slots - bench.system.ni.control_slots
+    for _ in range(200):
+        for control in range(first, bench.system.ni.slots):
+            for generation in range(8):
+                assert bench.step({0: [CANCEL, 0, 0, 0, 0, control | generation << 16]}) & CANCEL_READY
+    assert (stream.base, stream.next, stream.void) == (2, 2, 0)
+
+
+def test_a_map_with_bits_of_no_port():
+    """They do not matter, to the map or to the host."""
+    bench = FlowBench()
+    bench.send(0, 1, 4)
+    bench.steps(3000)
+    flow = bench.flow()
+    peer, ports = Peer(flow, int(flow.at_peers), 1), bench.system.flow.ports
+    assert peer.out == Out.UP and peer.map == 0 and ports < 16
+    for bits, seen in ((0xFFFF << ports, 0), (0xFFFF << ports | 1, 1)):
+        flow.word_source, flow.word_incarnation, flow.word_length, flow.word_state = 1, 1, 8, FULL
+        k, _, words = bench.golden.memory(0)
+        at = int(k.rooms[0].at_data)
+        words[at + WORD_IN], words[at + WORD_IN + 1] = np.uint64(Code.MAP | bits << 5), np.uint64(0)
+        told = any(flags & NOTICE for flags in bench.steps(12))
+        assert (peer.map, told) == (seen, bool(seen))
