@@ -56,7 +56,7 @@ def exported(tmp_path_factory):
 
 
 def move(tmp_path: Path, export: Export, simulator: str, *options: str, count: int = 24, seed: int = 2) -> None:
-    """Datagrams both ways over lossy wires, and what the counters say of them."""
+    """Datagrams both ways over lossy links, and what the counters say of them."""
     design = "".join([*export.headers.values(), *export.texts.values(), pair()])
     directory = simulators.build(design, TOP, simulator, options=options)
     counters = (Counter.SENDS, Counter.DELIVERED, Counter.DUPLICATES, Counter.RELEASED, Counter.COMPLETED)

@@ -1,4 +1,4 @@
-"""Two exported NIs on AXI4-Streams, each with a lossy wire to the other, as one Verilog design."""
+"""Two exported NIs on AXI4-Streams, each with a lossy link to the other, as one Verilog design."""
 
 from pathlib import Path
 
@@ -44,11 +44,11 @@ def pair(module: str, ports: dict[str, dict]) -> str:
             f"  wire {nets};",
             f"  wire [{bits - 1}:0] {side}_sent_data, {side}_heard_data;",
             f"  wire [31:0] lost_{side}, flipped_{side};",
-            f"  lossy_wire #(.BITS({bits}), .SEED(32'd{1000 + number})) wire_{side} (",
+            f"  lossy_link #(.BITS({bits}), .SEED(32'd{1000 + number})) wire_{side} (",
             f"    .clk(clk), .rst(rst), .lost(lost_{side}), .flipped(flipped_{side}),",
             f"    {', '.join(wired)});",
             f"  {module} ni_{side} (",
             "    " + ",\n    ".join(bound) + ");",
         ]
     lines += ["  assign lost = lost_a + lost_b;", "  assign flipped = flipped_a + flipped_b;", "endmodule", ""]
-    return "\n".join(lines) + Path(__file__).with_name("lossy_wire.v").read_text()
+    return "\n".join(lines) + Path(__file__).with_name("lossy_link.v").read_text()

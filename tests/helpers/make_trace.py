@@ -32,7 +32,6 @@ from lethe_sim.trace.store import PART_EVENTS
 
 #: A schema in which every cell may be null.
 LENIENT = pa.schema([field.with_nullable(True) for field in SCHEMA])
-_ARRIVALS = {Kind.SEND: Event.DELIVER, Kind.ACK: Event.RELEASE, Kind.FORGET: Event.FORGOTTEN}
 
 
 def small_system(**sections) -> System:

@@ -8,7 +8,6 @@ UNIT_ROUTER = 2
 UNIT_LINK_LOSS = 3
 UNIT_LINK_FLIP = 4
 UNIT_GENERATOR = 5
-UNIT_STALL = 6
 UNIT_SALT = 7  # not a generator: the salt of pinned up-ports
 UNIT_NOTICE = 8  # not a generator: when a node is told of a death
 

@@ -37,7 +37,7 @@ MAP_VERSION = 1
 #: The first counter; counter c of the NI with its services (`System.counters`) is 4·c further.
 COUNTERS = 0x800
 #: The name of a datagram is one word: so many slots can be named beside a generation.
-SLOT_BITS, GENERATION_BITS = 12, 20
+SLOT_BITS = 12
 MOST_SLOTS = 1 << SLOT_BITS
 #: Relay knows so many nodes at most.
 RELAY_NODE_BITS = 10

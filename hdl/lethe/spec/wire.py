@@ -19,12 +19,18 @@ UID_BITS = 60
 
 def pack_uid(source: int, incarnation: int, slot: int, generation: int) -> int:
     """UID as one integer: source 16 ‖ incarnation 8 ‖ slot 16 ‖ generation 20 (IMP-17)."""
-    return source << 44 | incarnation << 36 | slot << 20 | generation
+    life = slot << UID_SLOT_SHIFT | generation << UID_GENERATION_SHIFT
+    return source << UID_SOURCE_SHIFT | incarnation << UID_INCARNATION_SHIFT | life
 
 
 def unpack_uid(uid: int) -> tuple[int, int, int, int]:
     """(source, incarnation, slot, generation) of a packed UID."""
-    return uid >> 44 & 0xFFFF, uid >> 36 & 0xFF, uid >> 20 & 0xFFFF, uid & 0xF_FFFF
+    return (
+        uid >> UID_SOURCE_SHIFT & 0xFFFF,
+        uid >> UID_INCARNATION_SHIFT & 0xFF,
+        uid >> UID_SLOT_SHIFT & 0xFFFF,
+        uid >> UID_GENERATION_SHIFT & 0xF_FFFF,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

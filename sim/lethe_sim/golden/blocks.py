@@ -10,7 +10,7 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe.spec.random import UNIT_LINK_FLIP, UNIT_LINK_LOSS, UNIT_ROUTER, seed_for
-from lethe.spec.trace import lane_word
+from lethe.spec.trace import NI_FLAGS, NI_FLIT, WORD_BITS, lane_word
 from lethe_sim.golden.fabric import fabric, fault, router
 from lethe_sim.golden.fabric.topology import place_router
 from lethe_sim.golden.lib import queue
@@ -409,5 +409,5 @@ class Ni(NiView):
     @staticmethod
     def link_o(words: list[int]) -> Flit:
         """The flit on `link_o` in a step's words."""
-        flags = words[12]
-        return Flit(flags & 1, flags >> 1 & 1, flags >> 2 & 1, words[13] | words[14] << 64)
+        flags = words[NI_FLAGS]
+        return Flit(flags & 1, flags >> 1 & 1, flags >> 2 & 1, words[NI_FLIT] | words[NI_FLIT + 1] << WORD_BITS)

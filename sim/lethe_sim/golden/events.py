@@ -101,11 +101,11 @@ def settle(k, ev, start, digest, counters, router_counters, link_counters, servi
         h = mix64(ev[n] * np.uint64(0x9E37_79B9_7F4A_7C15) + ev[n + 1])
         total += mix64((h ^ word) + ev[n + 3] * np.uint64(0xD6E8_FEB8_6659_FD93))
         unit = np.int64(ev[n + 1] >> np.uint64(8))
-        event = np.int64(word & np.uint64(0xFF))
+        event = np.int64(word & np.uint64((1 << EVENT.bits) - 1))
         if unit < nodes:
             counter = _BY_EVENT[event]
             if event == Event.DROP:
-                counter = _BY_REASON[np.int64(word >> np.uint64(8) & np.uint64(0xFF))]
+                counter = _BY_REASON[np.int64(word >> np.uint64(DETAIL.shift) & np.uint64((1 << DETAIL.bits) - 1))]
             if counter >= 0:
                 counters[unit * k.counters + counter] += np.uint64(1)
         elif unit < nodes + routers:

@@ -188,7 +188,6 @@ class Parameters(Record):
     tx_ring: int
     rx_words: int
     data_ring: int
-    word_links: int
     at_host: int
     at_port: int
     at_queues: int

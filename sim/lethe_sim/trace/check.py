@@ -63,7 +63,6 @@ class Seen:
     least, most : first and last cycle, None without rows
     odd : by finding, the first `SHOWN` rows; counts : by finding, all of them
     resets : (unit, cycle) of those scheduled resets that have their event; the unit of an NI is its node
-    unusable : whether a row cannot be judged further
     start, end : (cycle, unit, port) of the first and the last sound row
     """
 
@@ -76,10 +75,6 @@ class Seen:
     resets: set[tuple[int, int]] = field(default_factory=set)
     start: tuple[int, int, int] | None = None
     end: tuple[int, int, int] | None = None
-
-    @property
-    def unusable(self) -> bool:
-        return bool(self.counts[GARBLED] or self.counts[OUTSIDE])
 
     def found(self, finding: str, oddities: Iterable[Oddity], count: int) -> None:
         shown = self.odd.setdefault(finding, [])

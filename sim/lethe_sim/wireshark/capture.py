@@ -21,7 +21,7 @@ from .messages import LinkMessage, Messages
 # Options of blocks, as in the standard.
 _USED_BY, _NAME, _ABOUT, _RESOLUTION, _FLAGS = 4, 2, 3, 9, 2
 _INBOUND, _OUTBOUND = 1, 2
-_BLOCK, _NANO = 6, 9
+_BLOCK = 6
 _LONGEST_OPTION = 0xFFFF
 
 

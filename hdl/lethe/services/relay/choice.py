@@ -2,9 +2,9 @@
 
 import typing
 
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal
 
-from lethe.lib.first import before
+from lethe.lib.first import turn_of
 from lethe.spec.services.relay import RelayJob
 
 from .steps import LONG, SEARCH, SHORT, STEP, RelayPhase
@@ -32,13 +32,6 @@ PHASES = {
     RelayJob.LOOK: (RelayPhase.FIRST, RelayPhase.DUE),
     RelayJob.WALK: (RelayPhase.FIRST, RelayPhase.FREE),
 }  # fmt: skip
-
-
-def _first_of(bits: Value, later: Signal) -> Value:
-    """The first of the bits that come later or, if there is none, of all."""
-    behind = bits & later
-    some = behind.any()
-    return Cat((behind[i] & ~before(behind, i)) | (bits[i] & ~some & ~before(bits, i)) for i in range(len(bits)))
 
 
 def add_choice(u: "JobUnit") -> None:
@@ -78,7 +71,7 @@ def add_choice(u: "JobUnit") -> None:
     asked, later, first = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
     others = asked & ~(1 << jobs.index(RelayJob.WALK))
     m.d.comb += [
-        asked.eq(Cat(asks.values())), first.eq(Mux(u.used, _first_of(asked, later), _first_of(others, later))),
+        asked.eq(Cat(asks.values())), first.eq(Mux(u.used, turn_of(asked, later), turn_of(others, later))),
     ]  # fmt: skip
     with m.If(u.busy):
         job = Cat(u.under.values())

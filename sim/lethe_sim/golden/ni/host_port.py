@@ -35,6 +35,7 @@ from lethe.spec.trace import (
     CONTROL_LIMITS_WORD,
     CONTROL_RECORD_WORD,
     STIMULUS_BEAT,
+    STIMULUS_BITS,
     STIMULUS_CANCEL,
     STIMULUS_CANCEL_WORD,
     STIMULUS_FLAGS,
@@ -57,6 +58,11 @@ from lethe_sim.golden.state import ACK_LADDER, MERGE, NEVER, NONE, HostPort, Que
 from lethe_sim.golden.study import limit
 
 from . import accept, choose, deliver, ladder, layouts, receive_side, receiver, send_table, transmitter
+
+# Bits of the flags word of the stimulus.
+(
+    _SEND, _DATA, _CANCEL, _QUIESCE, _DISABLE, _STALL_DELIVERIES, _STALL_COMPLETION, _SEND_CONTROL, _DATA_CONTROL,
+) = range(len(STIMULUS_BITS))  # fmt: skip
 
 _DESTINATION, _CLASS, _MODE, _LENGTH, _TAG = fields(STIMULUS_RECORD).values()
 _DEADLINE, _RETRY_LIMIT, _EXPECT, _PATH = fields(STIMULUS_LIMITS).values()
@@ -290,14 +296,14 @@ def write_offer(port, beat, words, first):
 def read_words(k, port, beat, words):
     """Drive what stimulus words say, but for the deliver streams; returns the flags word."""
     flags = np.int64(words[STIMULUS_FLAGS])
-    port.send_valid, port.data_valid, port.cancel_valid = flags & 1, flags >> 1 & 1, flags >> 2 & 1
-    port.quiesce, port.link_disable = flags >> 3 & 1, flags >> 4 & 1
-    port.completion_ready = 1 - (flags >> 6 & 1)
+    port.send_valid, port.data_valid = flags >> _SEND & 1, flags >> _DATA & 1
+    port.cancel_valid, port.quiesce = flags >> _CANCEL & 1, flags >> _QUIESCE & 1
+    port.link_disable, port.completion_ready = flags >> _DISABLE & 1, 1 - (flags >> _STALL_COMPLETION & 1)
     read_record(port, words[STIMULUS_RECORD_WORD], words[STIMULUS_LIMITS_WORD])
     beat[0], beat[1] = words[STIMULUS_BEAT], words[STIMULUS_BEAT + 1]
     if k.takes_control:
         offered = context(port, 1)
-        offered.send_valid, offered.data_valid = flags >> 7 & 1, flags >> 8 & 1
+        offered.send_valid, offered.data_valid = flags >> _SEND_CONTROL & 1, flags >> _DATA_CONTROL & 1
         read_record(offered, words[CONTROL_RECORD_WORD], words[CONTROL_LIMITS_WORD])
         beat[2], beat[3] = words[CONTROL_BEAT], words[CONTROL_BEAT_HIGH]
     cancel = words[STIMULUS_CANCEL_WORD]
@@ -336,7 +342,7 @@ def read_ports(k, port, ports, sets):
 @jit
 def stalls_deliveries(flags):
     """Whether a flags word stalls all deliver streams."""
-    return flags >> 5 & 1 == 1
+    return flags >> _STALL_DELIVERIES & 1 == 1
 
 
 @jit

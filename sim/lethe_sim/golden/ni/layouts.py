@@ -1,5 +1,6 @@
 """Records that travel as one whole number between the units of an NI, by the names of `hdl/lethe/ni/layouts.py`."""
 
+from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 from lethe_sim.golden.compile import jit
 
 
@@ -92,10 +93,11 @@ def unpack_record(record):
 @jit
 def pack_uid(source, incarnation, slot, generation):
     """UID as one whole number (`lethe.spec.wire.pack_uid`)."""
-    return source << 44 | incarnation << 36 | slot << 20 | generation
+    return source << UID_SOURCE_SHIFT | incarnation << UID_INCARNATION_SHIFT | slot << UID_SLOT_SHIFT | generation
 
 
 @jit
 def unpack_uid(uid):
     """(source, incarnation, slot, generation)."""
-    return uid >> 44, uid >> 36 & 0xFF, uid >> 20 & 0xFFFF, uid & 0xFFFFF
+    slot, generation = uid >> UID_SLOT_SHIFT & 0xFFFF, uid & 0xF_FFFF
+    return uid >> UID_SOURCE_SHIFT, uid >> UID_INCARNATION_SHIFT & 0xFF, slot, generation

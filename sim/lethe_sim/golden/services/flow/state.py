@@ -397,7 +397,6 @@ class Flow(Record):
     control_beat: int
     control_to: int
     control_expect: int
-    word_full_from: int
     word_beat: int
     word_source: int
     word_incarnation: int

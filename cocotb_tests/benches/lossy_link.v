@@ -1,5 +1,5 @@
 // Loses a quarter of the worms, and flips one bit in 1,024 of those it keeps; within the cycle.
-module lossy_wire(
+module lossy_link(
   clk, rst, i_valid, i_first, i_last, i_data, o_valid, o_first, o_last, o_data, lost, flipped
 );
   parameter BITS = 64;
