@@ -49,9 +49,8 @@ def test_mutants_of_relay(tmp_path, record_property):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", (2, 3, 4))
-def test_more_mutants(tmp_path, seed, record_property):
-    """A hundred and fifty-six more."""
-    mutants = hunt(tmp_path, BLOCKS, seed=seed)
+def test_more_mutants(tmp_path, record_property):
+    """Fifty-two others."""
+    mutants = hunt(tmp_path, BLOCKS, seed=2)
     record_property("told", summary(mutants))
     assert len(alive(mutants)) <= SURVIVE * len(mutants), summary(mutants)
