@@ -16,7 +16,7 @@ from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.overlay import Overlay
 from lethe.spec.sections.relay import OF_NI
-from lethe.spec.services.relay import Type
+from lethe.spec.services.relay import Type, type_of
 from lethe.spec.stages import ACTS
 from lethe.spec.wire import UID_SOURCE_SHIFT
 from lethe_sim.golden.model import Golden, Item, Script
@@ -122,7 +122,7 @@ class Answers:
         columns = (found.event, found.node, found.peer, found.detail, found.uid, found.extra)
         for event, node, peer, detail, uid, extra in zip(*(column.tolist() for column in columns), strict=True):
             if event == Event.RELAY_HEARD:
-                if detail >> 3 == Type.REQUESTED:
+                if type_of(detail) == Type.REQUESTED:
                     self._asked[uid, extra, node] = True
                 continue
             origin, asked = uid >> UID_SOURCE_SHIFT == node, self._asked.pop((uid, extra, node), False)
@@ -242,7 +242,7 @@ def messages(quick: bool) -> Iterator[Measured]:
     relays = rows(system, events, relay=True)
     hops = sum(len(overlay.path(node, to)) - 1 for node, to in chosen)
     told = relays.of(Event.RELAY_TOLD)
-    origin = (told.detail >> 3 == Type.ACKACKED) & (told.uid >> UID_SOURCE_SHIFT == told.node)
+    origin = (type_of(told.detail) == Type.ACKACKED) & (told.uid >> UID_SOURCE_SHIFT == told.node)
     drained = int(origin.sum())
     ended = len(relays.of(Event.RELAY_END).cycle)
     whole = ended == drained == len(items)

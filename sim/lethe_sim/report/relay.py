@@ -11,7 +11,7 @@ from lethe.spec.events import Event
 from lethe.spec.overlay import Overlay
 from lethe.spec.sections.relay import first_overlay
 from lethe.spec.services import RELAY
-from lethe.spec.services.relay import Type
+from lethe.spec.services.relay import Type, type_of
 from lethe.spec.wire import UID_SOURCE_SHIFT
 from lethe_sim.trace import TraceReader
 from lethe_sim.trace.relay_ladder import RelayHop, RelayLadder
@@ -32,8 +32,6 @@ WANT = {
     "no buffer": Event.RELAY_OWED, "no record": Event.RELAY_UNTRACKED, "evicted": Event.RELAY_EVICT,
     "no cell": Event.RELAY_HUNGRY, "control dropped": Event.RELAY_DROPPED,
 }  # fmt: skip
-#: Bits of a detail of control below its type.
-_FLAGS = 3
 #: Nodes of the largest tree that is drawn, and nodes of those that answered that are named.
 _NODES, _NAMED = 256, 12
 
@@ -97,8 +95,8 @@ class RelayCourse(Course):
             np.add.at(self.replays[name], column[some], 1)
             self.replayed[name].update(node[some].tolist())
         told = event == Event.RELAY_TOLD
-        for kind in np.unique(detail[told] >> _FLAGS).tolist():
-            some = told & (detail >> _FLAGS == kind)
+        for kind in np.unique(type_of(detail[told])).tolist():
+            some = told & (type_of(detail) == kind)
             np.add.at(self.told.setdefault(Type(kind), self.zeros), column[some], 1)
         for row in np.flatnonzero((event == Event.RELAY_NOTICE) & (rows["peer"] != node)).tolist():
             dead, cycle = int(rows["peer"][row]), int(rows["cycle"][row])

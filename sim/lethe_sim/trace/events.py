@@ -154,12 +154,13 @@ def digest(events: np.ndarray) -> int:
     """Sum mod 2^64 of `spec.trace.event_hash` over raw events: the digest of a run, or of a part of it."""
     with np.errstate(over="ignore"):
         place = (events["unit"].astype(np.uint64) << np.uint64(8)) | events["lane"].astype(np.uint64)
-        h = _mix(events["cycle"].astype(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15) + place)
-        h = _mix((h ^ events["word"]) + events["uid"] * np.uint64(0xD6E8_FEB8_6659_FD93))
+        h = mix(events["cycle"].astype(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15) + place)
+        h = mix((h ^ events["word"]) + events["uid"] * np.uint64(0xD6E8_FEB8_6659_FD93))
         return int(h.sum(dtype=np.uint64))
 
 
-def _mix(x: np.ndarray) -> np.ndarray:
+def mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of `lethe.spec.trace.mix64`, for arrays."""
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
     x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
     return x ^ x >> np.uint64(31)

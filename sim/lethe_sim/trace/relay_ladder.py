@@ -11,7 +11,7 @@ from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, Cause, Event, Status
 from lethe.spec.sections.faults import death
 from lethe.spec.services import RELAY
-from lethe.spec.services.relay import Type
+from lethe.spec.services.relay import FLAG_BITS, Type, type_of
 from lethe.spec.wire import pack_uid, unpack_uid
 
 from .events import filled
@@ -27,7 +27,6 @@ DIES = "dies"
 _GAP = 11
 #: Cycles from the first to the last of what is one mark.
 _NEAR = 512
-_TYPE = 3
 _UID_BITS = 16
 _NAMES = (Event.RELAY_HOP, Event.RELAY_TOLD)
 #: What goes towards the destination.
@@ -286,7 +285,7 @@ class _Way:
             if row["event"] not in _NAMES:
                 continue
             here, there = row["node"], row["peer"]
-            down = row["event"] == Event.RELAY_HOP or row["detail"] >> _TYPE in _DOWN
+            down = row["event"] == Event.RELAY_HOP or type_of(row["detail"]) in _DOWN
             for node, beside, after in ((here, there, not down), (there, here, down)):
                 if node not in nodes:
                     place = nodes.index(beside) + after if beside in nodes else len(nodes) - 1
@@ -349,7 +348,7 @@ class _Way:
             ("unit", "=", end["unit"]), ("event", "=", int(Event.RELAY_HEARD)), ("cycle", "<=", end["cycle"]),
             ("cycle", ">=", self.first),
         ]  # fmt: skip
-        rows = [row for row in self.trace.sound(filters=heard).to_pylist() if row["detail"] >> _TYPE == Type.ACKED]
+        rows = [row for row in self.trace.sound(filters=heard).to_pylist() if type_of(row["detail"]) == Type.ACKED]
         if end["detail"] >> CAUSE_BITS != Status.ACCEPTED or not rows or rows[-1]["tag"] == end["tag"]:
             return ""
         return f", by the ACKED of uid {rows[-1]['tag']}"
@@ -494,7 +493,7 @@ def _merged(found: list[tuple[int, int, str]]) -> Iterator[RelayMark]:
 
 def _told(row: dict) -> tuple[str, str]:
     """The type of control that is told, and what else it says."""
-    kind, flags = row["detail"] >> _TYPE, row["detail"] & (1 << _TYPE) - 1
+    kind, flags = type_of(row["detail"]), row["detail"] & (1 << FLAG_BITS) - 1
     name = Type(kind).name if kind in Type._value2member_map_ else str(kind)
     return name, ("more, " if flags & 2 else "") + ("thru, " if flags & 4 else "")
 

@@ -6,17 +6,11 @@ import numpy as np
 
 from lethe.spec.config import System
 from lethe_sim.golden.script import Letters, Script
+from lethe_sim.trace.events import mix
 
 from .workload import Verdict
 
 _GOLDEN, _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15), np.uint64(0xD6E8_FEB8_6659_FD93)
-
-
-def mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of `lethe.spec.trace.mix64`, for arrays."""
-    x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
-    return x ^ x >> np.uint64(31)
 
 
 def draw(seed: int, purpose: int, node: np.ndarray, number: np.ndarray) -> np.ndarray:

@@ -62,9 +62,18 @@ class RelayJob(enum.IntEnum):
     TREE = 13
 
 
+#: Bits of flags in the detail of control, below its type.
+FLAG_BITS = 3
+
+
 def detail(kind: int, *, replay: int = 0, more: int = 0, thru: int = 0) -> int:
     """The detail of RELAY_TOLD and RELAY_HEARD."""
-    return kind << 3 | thru << 2 | more << 1 | replay
+    return kind << FLAG_BITS | thru << 2 | more << 1 | replay
+
+
+def type_of(detail):
+    """The type of such a detail, a whole number or an array of them."""
+    return detail >> FLAG_BITS
 
 
 def _named(system: "System") -> bool:

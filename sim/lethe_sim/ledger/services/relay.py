@@ -14,7 +14,7 @@ import pyarrow as pa
 from lethe.spec.config import System
 from lethe.spec.events import CAUSE_BITS, Cause, Event, Status
 from lethe.spec.sections.relay import STAMP_CYCLES
-from lethe.spec.services.relay import Type
+from lethe.spec.services.relay import Type, type_of
 from lethe_sim.ledger.audit import Number
 from lethe_sim.ledger.columns import NULL, Columns, starts_of, text
 from lethe_sim.ledger.findings import found
@@ -43,8 +43,6 @@ _DONE = tuple(
     event for event in Event
     if Event.RELAY_SEND <= event < Event.RELAY_RESET and event not in (Event.RELAY_HOP, Event.RELAY_TAKE)
 )  # fmt: skip
-#: The bits of a detail of control that are its type.
-_TYPE = 3
 
 
 def _lag(system: System) -> int:
@@ -80,7 +78,7 @@ class _Relay:
 
     def of_type(self, kind: Type) -> np.ndarray:
         """The rows in which control of a type was heard."""
-        return self.heard[self.rows.detail[self.heard] >> _TYPE == kind]
+        return self.heard[type_of(self.rows.detail[self.heard]) == kind]
 
     def message(self, places: np.ndarray) -> np.ndarray:
         """A number for each message and epoch, of rows at its origin."""
