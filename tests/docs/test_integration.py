@@ -1,4 +1,4 @@
-"""The code of docs/use/integration.md and of README.md, run as a reader would."""
+"""The code of docs/use/integration.md, of docs/use/axi.md and of README.md, run as a reader would."""
 
 import re
 
@@ -20,6 +20,14 @@ def test_the_code_of_the_page_runs():
     exec(compile("\n".join(blocks), str(PAGE), "exec"), names)
     assert sorted(names["received"]) == sorted(names["SENT"])
     assert names["received"] != []
+
+
+@pytest.mark.push
+def test_the_code_of_the_page_of_axi_runs(capsys):
+    page = ROOT / "docs" / "use" / "axi.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    exec(compile(block, str(page), "exec"), {"__name__": "axi"})
+    assert capsys.readouterr().out == f"{b'exactly once!'}\n"
 
 
 def test_the_verilog_of_the_readme_names_ports_with_their_widths():
