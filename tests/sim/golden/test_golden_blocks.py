@@ -10,6 +10,7 @@ from lethe.spec import stages
 from lethe.spec.events import Drop, Event, Kind, Status
 from lethe.spec.sections.router import STAGES
 from lethe.spec.stages import ACCEPT_ACTS, ACTS, CHOSEN, JUDGED, QUEUED, SHOWN
+from lethe.spec.trace import NI_FLAGS
 from lethe_sim.golden.blocks import Flit, Ladder, LinkFault, Ni, Router, Token
 from tests.helpers.golden_block_steps import BODY, FORM, READY, SYSTEM, TAIL, events, head, message, ready, step
 from tests.helpers.golden_steps import offer, run, send, sent, worm
@@ -88,7 +89,7 @@ def test_duplicate_forget_and_replacement():
     assert [e[1] for e in events(run(ni, 20, arrivals=other))] == [Event.FORGET_IGNORED]
     rows = run(ni, 20, arrivals=newer)
     assert [e[1] for e in events(rows)] == [Event.FORGOTTEN]
-    assert rows[-1][12] >> 3 & 1  # idle
+    assert rows[-1][NI_FLAGS] >> 3 & 1  # idle
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_reset_is_silent_and_counts_what_is_lost():
     rows = run(ni, 4, stalled, reset=True, incarnation=2)
     assert rows[0][2] == Event.RESET | 1 << 32 and not any(rows[0][4:]) and not any(any(row) for row in rows[1:])
     rows = run(ni, READY, incarnation=2)
-    assert not any(row[12] >> 6 & 1 for row in rows)  # nothing to deliver any more
+    assert not any(row[NI_FLAGS] >> 6 & 1 for row in rows)  # nothing to deliver any more
 
 
 def test_router_holds_an_output_until_the_cycle_after_last():

@@ -8,6 +8,7 @@ from lethe.spec.pin import by_path
 from lethe.spec.sections import wire
 from lethe.spec.stages import ACTS
 from lethe.spec.toml import dump
+from lethe.spec.trace import NI_FLAGS
 from lethe_sim import cli
 from lethe_sim.golden.blocks import Ni, Router
 from lethe_sim.golden.ni import paths
@@ -134,8 +135,8 @@ def test_a_slot_lingers_to_the_cycle(late, answered):
 def test_a_slot_that_lingers_is_not_taken():
     _, ni, left = doubted()
     datagram(ni)  # the other slot
-    assert not any(words[12] >> 4 & 1 for words in run(ni, left - 10))
-    assert any(words[12] >> 4 & 1 for words in run(ni, 20))
+    assert not any(words[NI_FLAGS] >> 4 & 1 for words in run(ni, left - 10))
+    assert any(words[NI_FLAGS] >> 4 & 1 for words in run(ni, 20))
 
 
 def test_what_was_sent_once_is_not_held_up():
@@ -153,7 +154,7 @@ def test_a_node_takes_no_part_until_its_life_before_is_over():
     assert made.initial == made.linger == made.packet_life + 6
     longer = system(ni={"linger": 777})
     ni = Ni(longer, 3)
-    ready = [bool(words[12] >> 4 & 1) for words in run(ni, 790)]
+    ready = [bool(words[NI_FLAGS] >> 4 & 1) for words in run(ni, 790)]
     assert ready.index(True) == 777
 
 

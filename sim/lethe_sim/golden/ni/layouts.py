@@ -1,5 +1,6 @@
 """Records that travel as one whole number between the units of an NI, by the names of `hdl/lethe/ni/layouts.py`."""
 
+from lethe.spec.events import CAUSE_BITS, MOST_CAUSE
 from lethe.spec.wire import UID_INCARNATION_SHIFT, UID_SLOT_SHIFT, UID_SOURCE_SHIFT
 from lethe_sim.golden.compile import jit
 
@@ -31,25 +32,25 @@ def unpack_token(token):
 @jit
 def pack_finish(life, status, cause):
     """A datagram that ends by itself."""
-    return life << 8 | status << 4 | cause
+    return life << 8 | status << CAUSE_BITS | cause
 
 
 @jit
 def unpack_finish(finish):
     """(life, status, cause)."""
-    return finish >> 8, finish >> 4 & 0xF, finish & 0xF
+    return finish >> 8, finish >> CAUSE_BITS & 0xF, finish & MOST_CAUSE
 
 
 @jit
 def pack_result(peer_incarnation, status, cause):
     """How a datagram ended; the life that ended stands beside it in the completion queue."""
-    return peer_incarnation << 8 | status << 4 | cause
+    return peer_incarnation << 8 | status << CAUSE_BITS | cause
 
 
 @jit
 def unpack_result(result):
     """(peer_incarnation, status, cause)."""
-    return result >> 8, result >> 4 & 0xF, result & 0xF
+    return result >> 8, result >> CAUSE_BITS & 0xF, result & MOST_CAUSE
 
 
 @jit

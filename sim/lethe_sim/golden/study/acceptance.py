@@ -9,6 +9,7 @@ import numpy as np
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.random import UNIT_GENERATOR
+from lethe.spec.trace import EVENT
 from lethe_sim.golden.compile import jit, pointer
 from lethe_sim.golden.events import COLUMNS
 from lethe_sim.golden.fabric import fabric, router
@@ -43,7 +44,7 @@ def _flood(tables, k, events, seeds, threshold, cycles, width, heads, passed):
         for row in range(COLUMNS, COLUMNS * (np.int64(ev[0]) + 1), COLUMNS):
             stage = (np.int64(ev[row + 1] >> np.uint64(8)) - k.nodes) // width
             heads[stage] += 1
-            passed[stage] += np.int64(ev[row + 2] & np.uint64(0xFF)) == Event.FORWARD
+            passed[stage] += np.int64(ev[row + 2] & np.uint64((1 << EVENT.bits) - 1)) == Event.FORWARD
 
 
 def stage_acceptance(system: System, load: float, cycles: int) -> tuple[np.ndarray, np.ndarray]:
