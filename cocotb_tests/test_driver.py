@@ -83,15 +83,33 @@ def test_the_example_does_the_same_over_golden_model_and_rtl(tmp_path, design, s
     assert found == wanted
 
 
+@pytest.fixture
+def played(tmp_path, design):
+    """What a program of `driver_programs` comes to over RTL."""
+    path = ROOT / "cocotb_tests" / "benches" / "driver_programs.py"
+    programs = loaded(path)
+
+    def play(function: str) -> dict:
+        text = design(programs.CONFIGURATION)
+        more = {"pauses": 0.0, "store": False}
+        return over_rtl(tmp_path, text, path, function, programs.CONFIGURATION, "verilator", **more)
+
+    return play
+
+
 @pytest.mark.push
-def test_more_tasks_send_than_names_can_wait(tmp_path, design):
+def test_more_tasks_send_than_names_can_wait(played):
     """Each gets the name that the completion of its datagram has."""
-    path = ROOT / "cocotb_tests" / "benches" / "many_senders.py"
-    bench = loaded(path)
-    text = design(bench.CONFIGURATION)
-    found = over_rtl(tmp_path, text, path, "program", bench.CONFIGURATION, "verilator", pauses=0.0, store=False)
+    found = played("many_senders")
     assert found["names"] == found["ends"] and not found["lost"]
-    assert sorted(tag for _, _, tag in found["names"]) == [*range(bench.COUNT)]
+    assert sorted(tag for _, _, tag in found["names"]) == [*range(len(found["ends"]))] and len(found["ends"]) > 30
+
+
+@pytest.mark.push
+def test_a_reset_of_the_system_cuts_a_transfer_off(played):
+    found = played("reset_in_a_transfer")
+    assert found["said"] == ["a reset of the system has cut off a transfer of a register; call open again"] * 2
+    assert found["status"]["READY"]
 
 
 def test_a_ni_with_flow_is_refused():

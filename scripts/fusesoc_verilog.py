@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PARAMETERS = ("config", "block", "options")
 BLOCKS = ("system", "ni", "router", "fabric")
-#: Types of the files that these options write besides.
+#: Options that write a file more, and the type of that file.
 TYPES = {"--sdc": "SDC", "--xdc": "xdc", "--lpf": "LPF", "--waivers": "vlt"}
 
 
@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
     )
     if done.returncode:
         return done.returncode
-    besides = [{path: {"file_type": TYPES[option]}} for option, path in itertools.pairwise(options) if option in TYPES]
+    words = [word for option in options for word in option.split("=", 1)]
+    besides = [{path: {"file_type": TYPES[word]}} for word, path in itertools.pairwise(words) if word in TYPES]
     core = {
         "name": given["vlnv"],
         "filesets": {

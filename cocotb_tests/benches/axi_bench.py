@@ -534,7 +534,7 @@ async def wrong_datagrams(dut):
 
 @cocotb.test(skip=ORDERED or not chosen("refused_records"))
 async def refused_records(dut):
-    """The NI refuses them, each with its cause; their bytes go nowhere, and what comes between them arrives."""
+    """The NI refuses them, each with its cause; their bytes go nowhere, and what comes behind them arrives."""
     chance, sides = await begin(dut, seed=7)
     near, far = sides["a"], sides["b"]
     wrong = [

@@ -54,3 +54,11 @@ def test_the_figures_of_the_readme_are_those_of_the_results():
     assert f"| NI of 16 slots on an ECP5, 64-bit flits | {lut} LUT4, {mhz} MHz |" in README
     routers = f"{sizes['mesh router, 32 bit'][1]} MHz, {sizes['tree router, medium'][1]} MHz"
     assert f"| routers: mesh of 32 bit with `router.latency` 4, 4-ary tree of 64 bit with 5 | {routers} |" in README
+
+
+def test_what_a_section_of_the_results_misses_is_told_on_top():
+    results = re.sub(" +", " ", (ROOT / "docs/reference/results.md").read_text(encoding="utf-8"))
+    top = results.partition("## Targets that are missed")[2].partition("All other targets are met.")[0]
+    missed = re.findall(r"^\| \w+ \| .* \*\*no\*\* \|$", results, re.MULTILINE)
+    figures = [re.findall(r"\d+ MHz|[\d.]+ M\b", row)[0].removesuffix(" MHz") for row in missed]
+    assert len(figures) > 10 and all(re.search(rf"\b{re.escape(figure)}\b", top) for figure in figures)

@@ -196,7 +196,7 @@ def test_a_core_of_ones_own_has_its_own_configuration(tmp_path):
 def test_a_generated_core_has_the_constraints(tmp_path):
     """And what else the options write; numbers are numbers in YAML."""
     (tmp_path / "my.toml").write_text('[topology]\nkind = "wire"\n[wire]\nmtu = 8\n[ni]\nslots = 2\n')
-    options = ["--bus", "axi", "--host-clock", "--mhz", 125, 62.5, "--xdc", "ni.xdc", "--lpf", "ni.lpf"]
+    options = ["--bus", "axi", "--host-clock", "--mhz", 125, 62.5, "--xdc", "ni.xdc", "--lpf=ni.lpf"]
     given = {"gapi": "1.0", "files_root": str(tmp_path), "vlnv": "a:b:c:1"}
     given["parameters"] = {"config": "my.toml", "options": options}
     (tmp_path / "in.yml").write_text(yaml.safe_dump(given))

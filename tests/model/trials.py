@@ -116,7 +116,7 @@ class Model:
         """Assert that nothing breaks in a system, and that it has the states and moves of the page."""
         setting, states, moves = (self.quick | self.full)[name]
         result = self.search(setting)
-        print(f"\n{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s")
+        print(f"\n{name}: {result.states:,} states, {result.moves:,} steps, {result.seconds:.1f} s")
         assert result.violation is None, "\n" + self.ladder(result.path, result.violation, setting)
         assert (result.states, result.moves) == (states, moves), f"the table of {self.page.name} is stale"
 
@@ -160,7 +160,7 @@ class Model:
             result = self.search(setting)
             what = result.violation.text if result.violation else "holds"
             print(
-                f"{name}: {result.states:,} states, {result.moves:,} moves, {result.seconds:.1f} s: {what}", flush=True
+                f"{name}: {result.states:,} states, {result.moves:,} steps, {result.seconds:.1f} s: {what}", flush=True
             )
         for trial in self.trials:
             result = self.search(trial.changed)

@@ -239,6 +239,19 @@ def test_nextpnr_reads_the_preferences(tmp_path):
     assert sorted(round(clock["constraint"]) for clock in found.values()) == [60, 120]
 
 
+@pytest.mark.parametrize("bus", but(["axi-stream"], ["", "axi", "axi-stream"], push=["", "axi"]))
+def test_a_header_names_the_ports_that_are_there(bus, tmp_path, monkeypatch):
+    """Those that options leave out are not in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text(dump(System.make(**PLAIN, hosted=False)))
+    command = ["verilog", "my.toml", "--block", "ni", *(["--bus", bus] if bus else []), "--no-watch", "--no-dump"]
+    assert cli.main([*command, "-o", "ni.v", "--header", "ni.vh"]) == cli.GOOD
+    ports = {name: bits for name, (_, bits) in verilog.modules((tmp_path / "ni.v").read_text())["lethe_ni"].items()}
+    macros = re.findall(r"`define LETHE_(\w+)_BITS (\d+)", (tmp_path / "ni.vh").read_text())
+    assert ports.items() <= {name.lower(): int(bits) for name, bits in macros}.items()
+    assert not [name for name, _ in macros if name.startswith(("WATCH", "DUMP"))]
+
+
 def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.toml").write_text(
@@ -255,10 +268,6 @@ def test_a_list_tells_what_belongs_together(tmp_path, monkeypatch):
         name.removeprefix("\\") for name in re.findall(r"^module (\S+?) ?\(", text, re.MULTILINE)
     }
     ports = told["modules"]["a_lethe_ni"]
-    widths = {name: ports[name]["bits"] for name in ports}
-    macros = re.findall(r"`define A_LETHE_(\w+)_BITS (\d+)", (tmp_path / "ni.vh").read_text())
-    assert widths.items() <= {name.lower(): int(bits) for name, bits in macros}.items()
-    assert not {name for name, _ in macros if name.startswith(("WATCH", "DUMP"))}
     streams = {stream["name"]: stream for stream in told["streams"]}
     assert set(streams) == {"s_axis_send", "m_axis_deliver", "m_axis_completion"}
     for stream in streams.values():

@@ -329,8 +329,8 @@ def test_patience_is_from_one_look_on():
         Driver(transport, patience=-5)
 
 
-def test_more_tasks_send_than_names_can_wait():
-    """Each gets the name of its datagram: those behind the first wait until names have been read."""
+def test_only_some_sends_are_offered_at_once():
+    """Those behind them wait until names have been read; each gets the name of its datagram."""
     count = 24
 
     async def program(near, far):
@@ -351,8 +351,30 @@ def test_more_tasks_send_than_names_can_wait():
 
 
 def test_tasks_that_cancel_wait_for_each_other():
+    """A CANCEL is refused while the one before it has not been taken, which takes some looks at STATUS here."""
+
     async def program(near, far):
-        in_turns(near._transport)
+        transport, cancelling = near._transport, 0
+        read, write, cancel, status = transport.read, transport.write, transport.map["CANCEL"], transport.map["STATUS"]
+
+        async def reads(address):
+            nonlocal cancelling
+            word, good = await read(address)
+            if address == status.address and cancelling:
+                cancelling -= 1
+                word |= 1 << status.field("CANCELLING").shift
+            return word, good
+
+        async def writes(address, word):
+            nonlocal cancelling
+            if address == cancel.address:
+                if cancelling:
+                    return False
+                cancelling = 3
+            return await write(address, word)
+
+        transport.read, transport.write = reads, writes
+        in_turns(transport)
         await near.control(link_enable=False)
         names = [await near.send(1, b"data") for _ in range(6)]
         await asyncio.gather(*map(near.cancel, names))
