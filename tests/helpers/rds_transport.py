@@ -353,6 +353,7 @@ class ReferenceTransport:
             port.used += bound
             stream.present[flight.seq] = flight if bound else None
             self._in_order_now(node, index, stream)
+            self._judge(node)
         offer = stream.expected + 2 + min(14, max(0, self._cells - port.used) // 2)
         if not self._lost(node, source):
             self._later(self._way(), lambda: self._acknowledged(flight, offer))
@@ -534,11 +535,13 @@ class ReferenceTransport:
         return sum(1 << i for i, port in enumerate(self._state[node].ports) if port.congested)
 
     def _judge(self, node: int) -> None:
-        before = self._map(node)
+        before, most = self._map(node), self._cells - self._in_order
         for port in self._state[node].ports:
-            if not port.congested and port.number is not None and port.bytes >= port.receive_limit:
+            full = port.bytes >= port.receive_limit or port.used >= most
+            drained = 2 * port.bytes < port.receive_limit and 2 * port.used < most
+            if not port.congested and port.number is not None and full:
                 port.congested = True
-            elif port.congested and (2 * port.bytes < port.receive_limit or port.number is None):
+            elif port.congested and (drained or port.number is None):
                 port.congested = False
         if self._map(node) != before:
             self._tell(self._life[node], transport.Congested(node, self.cycle, self._map(node)))

@@ -229,6 +229,73 @@ def test_a_port_that_is_not_read_keeps_its_messages_while_others_go_on():
     assert [event.extra for event in bench.events() if event.event == Event.FLOW_TAKE] == [0, 0, 0]
 
 
+def turn_after(bench, cycle, index):
+    """The first cycle after this one, as the bench counts, in which a port is looked at."""
+    turn = bench.begin + cycle + 1
+    while turn % bench.system.flow.ports != index:
+        turn += 1
+    return turn - bench.begin
+
+
+def changes_of(events):
+    """What has become congested, or no more."""
+    return [event for event in events if event.event == Event.FLOW_CONGESTED]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_port_whose_cells_are_taken_by_own_messages_is_congested(index):
+    """Of 4 cells 3, as one is for the message whose turn it is; its turn after the third has its cell.  The
+    fourth is refused.  It is congested no more when less than 1.5 cells are taken: from the turn after the second of
+    those that are read is freed, in the cycle after it is taken.
+    """
+    bench = FlowBench(flow={"cells": 4, "in_order": 1})
+    bench.mask[0] = 0
+    bench.steps(index)
+    for tag in range(3):
+        assert not changes_of(bench.events())
+        bench.step({0: bench.record(0, 0, tag=tag, dport=index)})
+        bench.steps(11)
+    events = bench.events()
+    sent = next(event.cycle for event in events if event.event == Event.FLOW_SEND)
+    assert changes_of(events) == [Shown(turn_after(bench, sent, index), Event.FLOW_CONGESTED, 1, 0, 0, index)]
+    bench.send(0, 0, 0, tag=3, dport=index, flags=3 | NOWAIT)
+    bench.steps(8)
+    assert [(event.event, event.detail) for event in bench.events()][:1] == [(Event.FLOW_REFUSED, Cause.CONGESTED)]
+    bench.mask[0] = 1 << index
+    bench.steps(40)
+    events = bench.events()
+    takes = [event.cycle for event in events if event.event == Event.FLOW_TAKE]
+    assert len(takes) == 3
+    assert changes_of(events) == [Shown(turn_after(bench, takes[1] + 1, index), Event.FLOW_CONGESTED, 0, 0, 0, index)]
+
+
+@pytest.mark.parametrize(("cells", "in_order", "most"), [(4, 1, 3), (6, 4, 2), (12, 3, 9)])
+def test_a_port_whose_cells_are_taken_by_a_peer_is_congested(cells, in_order, most):
+    """In its turn after the message is accepted that takes the last but `flow.in_order`, before it is placed."""
+    bench = FlowBench(flow={"cells": cells, "in_order": in_order}, wire={"mtu": 64})
+    bench.mask[0] = 0
+    for tag in range(most):
+        bench.send(1, 0, 0, tag=tag, dport=1)
+    bench.steps(1000)
+    events = bench.events()
+    commits = [event.cycle for event in events if event.event == Event.FLOW_COMMIT]
+    places = [event.cycle for event in events if event.event == Event.FLOW_PLACE]
+    assert len(commits) == len(places) == most
+    turn = turn_after(bench, commits[-1], 1)
+    assert turn <= places[-1] and changes_of(events) == [Shown(turn, Event.FLOW_CONGESTED, 1, 0, 0, 1)]
+    peer = Peer(bench.flow(1), int(bench.flow(1).at_peers), 0)
+    assert peer.map == 0b10 and bench.shown().congested == 0b10
+    bench.mask[0] = 0b10
+    bench.steps(200)
+    events = bench.events()
+    takes = [event.cycle for event in events if event.event == Event.FLOW_TAKE]
+    assert len(takes) == most
+    # The first cell count below half of `most` ends it.
+    last = takes[most - (most - 1) // 2 - 1] + 1
+    assert changes_of(events) == [Shown(turn_after(bench, last, 1), Event.FLOW_CONGESTED, 0, 0, 0, 1)]
+    assert peer.map == 0
+
+
 def test_setting_ports():
     """A job begins in the cycle in which it is asked for, and acts five cycles later."""
     bench = FlowBench()

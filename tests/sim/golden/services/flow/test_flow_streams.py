@@ -157,15 +157,40 @@ def test_who_acts_in_a_cycle():
         assert (bool(turns.job_acts(flow, 100)), bool(turns.quiet(flow, 100))) == (acts, quiet), (job, changes)
 
 
-def test_congestion_begins_at_the_limit_and_ends_below_half_of_it():
-    flow = flow_of(receive_limit=64)
+def test_congestion_begins_at_a_limit_and_ends_below_half_of_both():
+    """Of bytes, `receive_limit`; of cells, those that a message whose turn it is not may take: here 12 - 3 = 9."""
+    flow = flow_of(receive_limit=64, cells=12, in_order=3)
     port = Port(flow, int(flow.at_ports), 1)
-    for congested, size, bound, flips, limit in (
-        (0, 63, 1, 0, 64), (0, 64, 1, 1, 64), (0, 64, 0, 0, 64), (1, 64, 1, 0, 64), (1, 32, 1, 0, 64),
-        (1, 31, 1, 1, 64), (1, 64, 0, 1, 64), (0, 0, 1, 1, 0), (1, 0, 1, 0, 0), (1, 0, 0, 1, 0), (0, 0, 0, 0, 0),
+    for congested, size, used, bound, flips, limit in (
+        # By bytes, with few cells taken.
+        (0, 63, 1, 1, 0, 64), (0, 64, 1, 1, 1, 64), (0, 64, 1, 0, 0, 64), (1, 64, 1, 1, 0, 64), (1, 32, 1, 1, 0, 64),
+        (1, 31, 1, 1, 1, 64), (1, 64, 1, 0, 1, 64),
+        # By cells, with few bytes.
+        (0, 0, 8, 1, 0, 64), (0, 0, 9, 1, 1, 64), (0, 0, 12, 1, 1, 64), (0, 0, 9, 0, 0, 64), (1, 0, 9, 1, 0, 64),
+        (1, 0, 5, 1, 0, 64), (1, 0, 4, 1, 1, 64), (1, 0, 12, 0, 1, 64),
+        # Either makes it congested; both must be low for an end.
+        (0, 64, 8, 1, 1, 64), (0, 63, 9, 1, 1, 64), (0, 63, 8, 1, 0, 64), (0, 64, 9, 1, 1, 64), (1, 31, 5, 1, 0, 64),
+        (1, 32, 4, 1, 0, 64), (1, 31, 4, 1, 1, 64),
+        # A limit of 0 keeps a bound port congested.
+        (0, 0, 0, 1, 1, 0), (1, 0, 0, 1, 0, 0), (1, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 0),
     ):  # fmt: skip
-        port.congested, port.bytes, port.bound, port.receive_limit = congested, size, bound, limit
+        port.congested, port.bytes, port.used, port.bound, port.receive_limit = congested, size, used, bound, limit
         congestion.weigh_port(flow, 1)
-        assert flow.flips == flips << 1
+        assert flow.flips == flips << 1, (congested, size, used, bound, limit)
         # Its turn is every other cycle.
         assert [congestion.look(flow, flow.begun + cycle) for cycle in range(4)] == ([-1, 1] * 2 if flips else [-1] * 4)
+
+
+@pytest.mark.parametrize(
+    ("cells", "in_order", "on", "off"), [(2, 1, 1, 0), (3, 1, 2, 0), (4, 1, 3, 1), (32, 8, 24, 11)]
+)
+def test_cells_from_which_on_a_port_is_congested(cells, in_order, on, off):
+    """At C - R cells it becomes so; the last cell count that ends it is the greatest below half of that."""
+    flow = flow_of(cells=cells, in_order=in_order)
+    port = Port(flow, int(flow.at_ports), 0)
+    port.bound, port.receive_limit = 1, 64
+    for used in range(cells + 1):
+        for congested, flips in ((0, used >= on), (1, used <= off)):
+            port.congested, port.used = congested, used
+            congestion.weigh_port(flow, 0)
+            assert bool(flow.flips) == flips, (used, congested)
