@@ -143,9 +143,9 @@ class Ports(wiring.Component):
                 ),
             ]
 
-        self._cells_used(m, clears)
+        promised, freed = self._cells_used(m, clears)
         self._free_cells(m)
-        self._congestion(m, clears, tied, late, whom)
+        self._congestion(m, clears, tied, late, whom, promised, freed)
         return m
 
     def _cells_used(self, m, clears):
@@ -155,8 +155,8 @@ class Ports(wiring.Component):
         readers = {
             "judged": self.judged_port, "own": self.own_port, "offer": self.offer_port, "job": self.job_port,
         }  # fmt: skip
-        m.submodules.promised = promised = Words(bits, of.ports, ("now", *readers))
-        m.submodules.freed = freed = Words(bits, of.ports, ("now", *readers), init=of.cells)
+        m.submodules.promised = promised = Words(bits, of.ports, ("now", "look", *readers))
+        m.submodules.freed = freed = Words(bits, of.ports, ("now", "look", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
             (promised, takes, Mux(self.accept_takes, self.accept_port, self.own_port)),
@@ -208,6 +208,7 @@ class Ports(wiring.Component):
             self.all_used.eq((given - back)[: len(given)]),
             self.used_moves.eq(takes | self.frees),
         ]
+        return promised, freed
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""
@@ -242,14 +243,23 @@ class Ports(wiring.Component):
                 pointers.write.eq(step(pointers.now, of.cells)),
             ]
 
-    def _congestion(self, m, clears, bound, late, whom):
+    def _congestion(self, m, clears, bound, late, whom, promised, freed):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
         most = (of.cells * of.mtu).bit_length()
-        # What is known in the cycle before of the port that is looked at: its bytes, and whether it is congested.
+        # What is known in the cycle before of the port that is looked at: its bytes, its cells, and whether it is
+        # congested.
         look, next_look = Signal(of.port_bits), Signal(of.port_bits)
         m.d.comb += next_look.eq(look + 1)
         m.d.sync += look.eq(next_look)
+
+        def looked(table):
+            """What the table has of the port, as of the start of the cycle in which it is looked at."""
+            word = Signal.like(table.look)
+            m.d.comb += table.look_addr.eq(next_look)
+            m.d.sync += word.eq(Mux(table.write_en & (table.write_addr == next_look), table.write, table.look))
+            return word
+
         totals = []
         for name, moves, index, length in (
             ("came", self.fills, self.fill_port, self.fill_length),
@@ -260,17 +270,15 @@ class Ports(wiring.Component):
                 total.clear.eq(clears),
                 total.clear_addr.eq(self.clear_addr),
                 total.now_addr.eq(index),
-                total.look_addr.eq(next_look),
                 total.write_en.eq(moves),
                 total.write_addr.eq(index),
                 total.write.eq(total.now + length),
             ]
-            looked = Signal(most, name=f"looked_{name}")
-            m.d.sync += looked.eq(Mux(total.write_en & (index == next_look), total.write, total.look))
-            totals.append(looked)
+            totals.append(looked(total))
         came, went = totals
+        free, crowds = Signal.like(freed.look), of.cells - system.flow.in_order
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
-        inside, above, below = Signal(most), Signal(), Signal()
+        inside, full, above, below = Signal(most), Signal(), Signal(), Signal()
         was, tied, congested = Signal(), Signal(), Signal(of.ports)
         m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
@@ -290,8 +298,10 @@ class Ports(wiring.Component):
             limits.look_addr.eq(look),
             inside.eq(came - went),
             # Limits are multiples of the unit.
-            above.eq((inside // UNIT) >= limits.look),
-            below.eq((inside // (UNIT // 2)) < limits.look),
+            free.eq(looked(freed) - looked(promised)),
+            full.eq(at_most(free, of.cells - crowds)),
+            above.eq(((inside // UNIT) >= limits.look) | full),
+            below.eq(((inside // (UNIT // 2)) < limits.look) & ~at_most(free, of.cells - (crowds + 1) // 2)),
             bound.look_addr.eq(look),
             tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),

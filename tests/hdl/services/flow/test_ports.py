@@ -155,3 +155,67 @@ def test_bound():
             ctx.set(block.set_index, 2)
 
     started(test)
+
+
+def test_congestion_by_cells():
+    """From C − R of them on, until less than half of that is left, however few bytes they hold; each port by itself."""
+
+    async def test(ctx, block):
+        async def moves(*, takes: int = 0, frees: int = 0, port: int = 2):
+            ctx.set(block.accept_takes, takes)
+            ctx.set(block.accept_port, port)
+            ctx.set(block.frees, frees)
+            ctx.set(block.freed_port, port)
+            await ctx.tick()
+            ctx.set(block.accept_takes, 0)
+            ctx.set(block.frees, 0)
+            turns = []
+            for _ in range(8):
+                if ctx.get(block.turns):
+                    turns.append((ctx.get(block.turned_index), ctx.get(block.turned)))
+                await ctx.tick()
+            return turns
+
+        assert [await moves(takes=1) for _ in range(3)] == [[], [], []]
+        assert await moves(takes=1, port=1) == []
+        assert await moves(takes=1) == [(2, 1)] and ctx.get(block.congested) == 4
+        assert await moves(takes=1, frees=1) == []
+        assert [await moves(frees=1) for _ in range(2)] == [[], []]
+        assert await moves(frees=1) == [(2, 0)] and ctx.get(block.congested) == 0
+
+    started(test, flow={"cells": 6})
+
+
+def test_congestion_by_cells_in_the_cycle_of_the_look():
+    """What is promised, or freed, before a port's turn counts in it; what is in its turn does so a round later."""
+
+    async def turn(ctx, block, port: int):
+        """Wait for the cycle before the port's turn."""
+        while ctx.get(block.turned_index) != (port - 1) % 4:
+            await ctx.tick()
+
+    async def test(ctx, block):
+        for _ in range(3):
+            ctx.set(block.accept_takes, 1)
+            ctx.set(block.accept_port, 2)
+            await ctx.tick()
+        ctx.set(block.accept_takes, 0)
+        await turn(ctx, block, 2)
+        ctx.set(block.accept_takes, 1)
+        await ctx.tick()
+        ctx.set(block.accept_takes, 0)
+        assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 1)
+        # Of three that are freed the third is so in its turn.
+        await turn(ctx, block, 1)
+        ctx.set(block.frees, 1)
+        ctx.set(block.freed_port, 2)
+        await ctx.tick()
+        await ctx.tick()
+        assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 0)
+        await ctx.tick()
+        ctx.set(block.frees, 0)
+        await turn(ctx, block, 2)
+        await ctx.tick()
+        assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 1)
+
+    started(test, flow={"cells": 6})
