@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from lethe.spec.events import Cause, FlowCounter, Status
-from lethe.spec.services.flow import HEADER, Out
+from lethe.spec.services.flow import HEADER, Code, Out
 from lethe.spec.trace import fields
 from lethe_sim.golden.services.flow.state import HEADER_OUT, WORD_OUT, InStream, Peer, Transfer
 from tests.helpers.flow_oracle import flow_system
 from tests.helpers.flow_sockets import Flood, Socket
 
-NODES, LIAR = 4, 3
+#: The liar is the first node: what it says of ports that it does not have must not fall on the streams of the next.
+NODES, LIAR = 4, 0
+OTHERS = range(1, NODES)
 #: When it begins to lie, when it is reset and lies no more, until when all else has ended, and until when is counted.
 LIES, HONEST, QUIET, END = 1200, 4500, 12_000, 14_000
 _FIELDS = fields(HEADER)
@@ -41,7 +43,7 @@ class Forger:
             self.words[WORD_OUT] = np.uint64(chance.getrandbits(64) if chance.random() < 0.3 else self.word())
             self.control += 1
         if chance.random() < 0.002:
-            number = chance.randrange(LIAR) * int(flow.ports) + chance.randrange(int(flow.ports))
+            number = chance.choice(OTHERS) * int(flow.ports) + chance.randrange(int(flow.ports))
             stream = InStream(flow, int(flow.at_ins) + number * InStream.size)
             stream.expected = chance.randrange(256)
 
@@ -57,8 +59,12 @@ class Forger:
         return sum(value << _FIELDS[name].shift for name, value in values.items())
 
     def word(self) -> int:
-        """One with a code that is there, or is just not."""
-        return self.chance.randrange(8) | self.chance.getrandbits(59) << 5
+        """One with a code that is there, or is just not; of a WINDOW or VOID often a number that may be of use."""
+        chance = self.chance
+        if chance.random() < 0.4:
+            return chance.randrange(8) | chance.getrandbits(59) << 5
+        code = chance.choice((Code.WINDOW, Code.VOID, Code.VOID))
+        return code | chance.getrandbits(4) << 5 | chance.randrange(80) << 9 | chance.getrandbits(16) << 17
 
 
 def lie(seed: int) -> None:
@@ -88,14 +94,14 @@ def lie(seed: int) -> None:
     flood.run(QUIET, sends=False)
     before = [len(socket.taken) for socket in honest]
     assert before == [socket.sent for socket in honest] and min(before) > 3
-    for node in range(LIAR):
+    for node in OTHERS:
         flow = flood.at(node)
         assert (flow.used, flow.congested) == (0, 0)
-        assert all(Peer(flow, int(flow.at_peers), other).out == Out.UP for other in range(LIAR) if other != node)
+        assert all(Peer(flow, int(flow.at_peers), other).out == Out.UP for other in OTHERS if other != node)
     flood.run(END)
     assert min(len(socket.taken) - had for socket, had in zip(honest, before, strict=True)) > 3
     assert all({*socket.ends} == {(Status.ACCEPTED, Cause.NONE)} for socket in honest)
-    counters = flood.flow.golden.service_counters["flow"][:LIAR]
+    counters = flood.flow.golden.service_counters["flow"][1:]
     assert counters[:, FlowCounter.CONTROL_IGNORED].sum() > 0
 
 
@@ -106,5 +112,5 @@ def test_what_is_forged_does_not_stop_others(seed):
 
 @pytest.mark.full
 def test_what_is_forged_does_not_stop_others_often():
-    for seed in range(3, 60):
+    for seed in range(3, 24):
         lie(seed)
