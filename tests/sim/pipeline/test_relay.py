@@ -3,7 +3,7 @@
 import pytest
 
 from lethe.spec.config import System
-from lethe.spec.events import Event
+from lethe.spec.events import CAUSE_BITS, Cause, Event, Status
 from lethe.spec.services.relay import Type
 from lethe_sim.golden.model import Golden
 from lethe_sim.ledger.audit import BROKEN
@@ -28,16 +28,21 @@ def system_of(name: str):
     return relay_system(**SYSTEMS[name], run={"cycles": 60_000})
 
 
+def write_run(path, system, cycles: int) -> None:
+    """The trace of a run of the golden model."""
+    golden = Golden(system, record=True)
+    golden.run(cycles, until_drained=True)
+    with TraceWriter(path, golden.system) as writer:
+        writer.append(golden.take_events())
+        writer.finish(cycles=golden.cycle, drained=golden.drained)
+
+
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
-    """name → the trace of a run of the golden model."""
+    """name → the trace of a run."""
     root = tmp_path_factory.mktemp("relay")
     for name in SYSTEMS:
-        golden = Golden(system_of(name), record=True)
-        golden.run(30_000, until_drained=True)
-        with TraceWriter(root / f"{name}.parquet", golden.system) as writer:
-            writer.append(golden.take_events())
-            writer.finish(cycles=golden.cycle, drained=golden.drained)
+        write_run(root / f"{name}.parquet", system_of(name), 30_000)
     return lambda name: root / f"{name}.parquet"
 
 
@@ -147,7 +152,8 @@ ALTERED = [
     (without(_TAKE), "untaken"), (of(_TAKE, length=1), "untaken"), (of(_TAKE, tag=1), "untaken"),
     (of(_SEND, tag=1), "misnumbered"), (without(_SEND), "misnumbered"), (of(_END, detail=26), "misreported"),
     (of(_END, peer=1), "misreported"), (without(_SEND, -1), "misreported"), (again(_SEND, 0), "misnumbered"),
-    (relay_sends_again(300), "unasked"), (relay_halts, "dead"),
+    (relay_sends_again(300), "unasked"), (relay_halts, "dead"), (exchanged(_END), "misreported"),
+    (without(_END), "held"),
 ]  # fmt: skip
 
 
@@ -158,6 +164,53 @@ def test_what_is_altered_is_found(traces, tmp_path, change, name):
     result = audit_trace(path)
     assert result.verdict == BROKEN
     assert name in {finding.name for finding in result.findings}, result.text()
+
+
+def ends_of(path) -> list[tuple[int, int, int, int]]:
+    """(number, origin, destination, detail) of each end."""
+    trace = open_trace(path)
+    first = trace.meta.system.layout.service_unit(0, 0)
+    rows = [row for row in trace.table().to_pylist() if row["event"] == _END]
+    return [(number, row["unit"] - first, row["peer"], row["detail"]) for number, row in enumerate(rows)]
+
+
+def test_an_end_that_is_missing_is_found_where_a_node_died(traces, tmp_path):
+    """Such a run has not drained after 30,000 cycles; an end between nodes that live is missed all the same."""
+    assert not open_trace(traces("deaths")).meta.drained
+    between = [number for number, *ends, _ in ends_of(traces("deaths")) if not {1, 6} & {*ends}]
+    assert len(between) > 40
+    for number in between[::4]:
+        path = tmp_path / "altered.parquet"
+        tamper(path, traces("deaths"), without(_END, number), counters={})
+        result = audit_trace(path)
+        assert [(finding.name, finding.count) for finding in result.findings] == [("held", 1)], (number, result.text())
+
+
+def test_an_end_that_is_missing_is_found_in_silence(tmp_path):
+    """A message to the dead is ended by a walk alone; without its end its origin would ask for it again and again."""
+    system = system_of("deaths").replace(run={"cycles": 80_000})
+    write_run(tmp_path / "long.parquet", system, 75_000)
+    assert not audit_trace(tmp_path / "long.parquet").findings
+    ends = ends_of(tmp_path / "long.parquet")
+    unknown = [number for number, _, _, detail in ends if detail == Status.UNKNOWN << CAUSE_BITS | Cause.SILENT]
+    of_the_dead = next(number for number, origin, _, _ in ends if origin == 1)
+    for number, names in ((unknown[-1], ["held"]), (unknown[0], ["held"]), (of_the_dead, [])):
+        path = tmp_path / "altered.parquet"
+        tamper(path, tmp_path / "long.parquet", without(_END, number), counters={})
+        assert [finding.name for finding in audit_trace(path).findings] == names
+
+
+@pytest.mark.parametrize("cycles", [700, 1200, 1900, 2600, 3400, 5000, 9000])
+def test_a_run_that_is_cut_off_has_no_finding(traces, tmp_path, cycles):
+    """What has not ended by then may be under way."""
+
+    def cut(rows):
+        rows[:] = [row for row in rows if row["cycle"] < cycles]
+
+    for name in SYSTEMS:
+        path = tmp_path / f"{name}.parquet"
+        tamper(path, traces(name), cut, counters={}, cycles=cycles, drained=False)
+        assert not audit_trace(path).findings
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Relay: each message is posted once, in the order of its stream (docs/reference/relay.md).
 
-At a node, every message that is given ends once, every posted one is taken in order, and a Post never holds more than
-its cells.  Between two nodes, what is posted is what was sent, without a gap, and what ended ACCEPTED was posted
-(`POSTS`).  A node sends no data again that nobody asked for, and none that it may not hold any more (`HOPS`).
+At a node, every message that is given ends once, in the order of its stream, every posted one is taken in order, and a
+Post never holds more than its cells.  Between two nodes, what is posted is what was sent, without a gap, and what ended
+ACCEPTED was posted (`POSTS`).  A node sends no data again that nobody asked for, and none that it may not hold any more
+(`HOPS`).
 """
 
 from collections import Counter as Multiset
@@ -52,6 +53,18 @@ def _lag(system: System) -> int:
     """
     relay = system.relay
     return STAMP_CYCLES * (relay.buffers + relay.records + 2) + 8 * system.format.max_flits
+
+
+def _silence(system: System) -> int:
+    """Cycles after which an origin that has told nothing, not even what was dropped, has no live message.
+
+    Its watch tells of one again and again, a look about every 64 cycles, while the queue of control is half empty.  To
+    come to that the queue may need a deadline and a time-out for each datagram.
+    """
+    relay, ni = system.relay, system.ni
+    watch = relay.watch_cycles + 2 * STAMP_CYCLES * (max(relay.slots, relay.records) + 2)
+    hop = relay.hop_cycles + system.longest_delays[-1] + system.retry_time(0) + system.rest
+    return watch + (relay.control // 2 + 2) * hop // ni.control_slots
 
 
 class _Relay:
@@ -115,9 +128,14 @@ def _of_ends(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
         at = ends[wrong]
         yield rows.found("misreported", at, text("ended with detail", rows.detail[at], "and uid", rows.tag[at]))
     ended = np.append(ends, NULL)[end]
-    held = (ended == NULL) & (rows.last & np.bool_(rows.run.drained))[rows.epoch[sends]]
+    held = _never_ended(rows, relay, ended)
     if held.any():
         yield rows.found("held", sends[held], "the message never ended")
+    before, after = _neighbours(rows, sends)
+    early = (ended[before] != NULL) & (ended[after] != NULL)
+    early &= rows.cycle[ended[after]] <= rows.cycle[ended[before]]
+    if early.any():
+        yield rows.found("misreported", ended[after[early]], "ended before one that was given to its stream earlier")
     # Its slot is another message's only after its end.
     order = np.lexsort((rows.cycle[sends], slot_of(rows.uid[sends]), rows.epoch[sends]))
     ordered, until = sends[order], np.where(ended == NULL, np.iinfo(np.int64).max, rows.cycle[ended])[order]
@@ -126,6 +144,55 @@ def _of_ends(rows: ServiceRows, relay: _Relay) -> Iterator[pa.Table]:
     early = same & (rows.cycle[ordered] <= np.append(0, until[:-1])[: len(ordered)])
     if early.any():
         yield rows.found("misnamed", ordered[early], "its slot is still that of a live message")
+
+
+def _never_ended(rows: ServiceRows, relay: _Relay, ended: np.ndarray) -> np.ndarray:
+    """Which of the sends have no end (`NULL` in ``ended``) and must have one.
+
+    Nothing is under way any more; or a later message of the stream has ended; or the origin has said since that nothing
+    of the stream is live (M4); or it lives and asks for nothing.
+    """
+    sends, epoch, system = relay.sends, rows.epoch[relay.sends], rows.system
+    must = (rows.last & np.bool_(rows.run.drained))[epoch]
+    before, after = _neighbours(rows, sends)
+    must[before] |= ended[after] != NULL
+    tells = np.concatenate([rows.of(event) for event in (Event.RELAY_TOLD, Event.RELAY_DROPPED)])
+    must |= rows.cycle[sends] < _drained(rows, sends, tells)
+    since = rows.run.cycles - _silence(system)
+    speaks = rows.epoch[tells[rows.cycle[tells] >= since]]
+    away = [absence.node for absence in system.faults.absences if absence.end > since]
+    quiet = rows.last[epoch] & (rows.cycle[sends] < since) & ~np.isin(epoch, speaks)
+    quiet &= ~np.isin(epoch, rows.epoch[rows.of(Event.RELAY_HALT)]) & ~np.isin(rows.node[sends], away)
+    return (ended == NULL) & (must | quiet)
+
+
+def _drained(rows: ServiceRows, sends: np.ndarray, tells: np.ndarray) -> np.ndarray:
+    """Of each send the last cycle in which its origin told ACKACKED of the stream, `NULL` if it never did.
+
+    ACKACKED names a uid, and by it the stream; one that was given twice (its low 16 bits) tells nothing.
+    """
+
+    def named(places: np.ndarray) -> np.ndarray:
+        return rows.epoch[places] << 16 | rows.tag[places].astype(np.int64) & 0xFFFF
+
+    said = tells[type_of(rows.detail[tells]) == Type.ACKACKED]
+    said = said[source_of(rows.uid[said]) == rows.node[said]]
+    names, first, counts = np.unique(named(sends), return_index=True, return_counts=True)
+    names, first = names[counts == 1], first[counts == 1]
+    said = said[np.isin(named(said), names)]
+    stream = np.unique(np.stack([rows.epoch[sends], rows.peer[sends]], 1), axis=0, return_inverse=True)[1].reshape(-1)
+    last = np.full(len(sends) + 1, NULL)
+    np.maximum.at(last, stream[first[np.searchsorted(names, named(said))]], rows.cycle[said])
+    return last[stream]
+
+
+def _neighbours(rows: ServiceRows, sends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places in ``sends`` of each message and the next one of its stream, where there is a next one."""
+    epoch, peer = rows.epoch[sends], rows.peer[sends]
+    order = np.lexsort((rows.cycle[sends], peer, epoch))
+    before, after = order[:-1], order[1:]
+    same = (epoch[before] == epoch[after]) & (peer[before] == peer[after])
+    return before[same], after[same]
 
 
 def _of_halts(rows: ServiceRows) -> Iterator[pa.Table]:
