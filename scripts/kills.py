@@ -99,20 +99,30 @@ def drawn(kill: Kill) -> System:
     )  # fmt: skip
 
 
-def judge(system: System) -> Judged:
-    """Run a system until nothing that was given is live, and judge it."""
+def ran(system: System) -> Golden:
+    """A system that has run until all are told of the deaths, and nothing that was given is live."""
     golden = Golden(system, record=True)
-    (death,) = system.faults.deaths
-    last = death.start + system.relay.notice + system.relay.spread + 1
+    last = max((cycle + 1 for told in system.relay_notices for cycle, _ in told), default=0)
     golden.run(min(last, system.run.cycles))
     while golden.cycle < system.run.cycles and not _over(golden):
         golden.run(min(500, system.run.cycles - golden.cycle))
+    return golden
+
+
+def judge(system: System) -> Judged:
+    """Run a system to its end, and judge it."""
+    golden = ran(system)
     return judged(golden, golden.take_events())
+
+
+def gone(system: System) -> set[int]:
+    """The nodes that die, and those that somebody is told have died."""
+    return {death.node for death in system.faults.deaths} | {row.died for row in system.faults.notices}
 
 
 def _over(golden: Golden) -> bool:
     """Whether the nodes that live have given all, and nothing that they gave is live.  (A dead one never drains.)"""
-    dead = {death.node for death in golden.system.faults.deaths}
+    dead = gone(golden.system)
     (counts,) = golden.service_counters.values()
     living = counts[[node for node in range(golden.system.nodes) if node not in dead]]
     given = living[:, RelayCounter.SENT] + living[:, RelayCounter.REFUSED]
@@ -139,14 +149,13 @@ def judged(golden: Golden, events: np.ndarray) -> Judged:
             result.miss(name, case["finding"], note)
     _living(system, mine, result)
     if result.found:
-        (death,) = system.faults.deaths
-        result.bad.append(Kill(death.node, death.start, system.run.seed))
+        result.bad += [Kill(death.node, death.start, system.run.seed) for death in system.faults.deaths]
     return result
 
 
 def _living(system: System, rows: ServiceRows, result: Judged) -> None:
     """Between nodes that live: given is posted, once, in order, and has ended ACCEPTED (the slot's end comes once)."""
-    dead = [death.node for death in system.faults.deaths]
+    dead = gone(system)
     names = ("event", "node", "peer", "uid", "tag", "detail", "cycle")
     event, node, peer, uid, tag, detail, cycle = (np.asarray(getattr(rows, name)).tolist() for name in names)
     sent: dict[tuple[int, int], list] = {}

@@ -77,7 +77,11 @@ def drawn(seed: int, *, died: int | None = None) -> System:
 
 def events(golden: Golden) -> list[Seen]:
     """The events of all relays since the last call."""
-    system, found = golden.system, golden.take_events()
+    return seen_in(golden.system, golden.take_events())
+
+
+def seen_in(system: System, found: np.ndarray) -> list[Seen]:
+    """The events of all relays among these."""
     first = system.layout.service_unit(0, 0)
     found = found[found["unit"] >= first]
     words = found["word"].astype(np.uint64)
