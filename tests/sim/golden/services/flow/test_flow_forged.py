@@ -45,7 +45,9 @@ class Forger:
         if chance.random() < 0.002:
             number = chance.choice(OTHERS) * int(flow.ports) + chance.randrange(int(flow.ports))
             stream = InStream(flow, int(flow.at_ins) + number * InStream.size)
-            stream.expected = chance.randrange(256)
+            # What is parked is found by its number.
+            if not stream.present and not stream.parked:
+                stream.expected = chance.randrange(256)
 
     def header(self) -> int:
         """Any, or one to a port that is there, with a number near that of its stream."""
@@ -112,5 +114,5 @@ def test_what_is_forged_does_not_stop_others(seed):
 
 @pytest.mark.full
 def test_what_is_forged_does_not_stop_others_often():
-    for seed in range(3, 24):
+    for seed in range(3, 60):
         lie(seed)
