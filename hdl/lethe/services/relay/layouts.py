@@ -262,7 +262,12 @@ class RelayLayouts:
         bits = self.record_bits - exact_log2(WAYS)
         if not bits:
             return Const(0, 1)
-        key, found = uid ^ source, Const(0, bits)
-        for first in range(0, len(key), bits):
-            found = found ^ key[first : first + bits]
-        return found
+
+        def folded(key) -> Value:
+            found = Const(0, bits)
+            for first in range(0, len(key), bits):
+                found = found ^ key[first : first + bits]
+            return found
+
+        # Small sources and uids that keep step do not meet in the same low bits.
+        return folded(uid) ^ folded(source)[::-1]

@@ -35,10 +35,19 @@ def set_of(relay, source, uid):
     bits = relay.set_bits
     if bits == 0:
         return 0
-    spread, found = source ^ uid, 0
-    while spread:
-        found ^= spread & (1 << bits) - 1
-        spread >>= bits
+    found, turned = folded(uid, bits), folded(source, bits)
+    for bit in range(bits):
+        found ^= (turned >> bit & 1) << bits - 1 - bit
+    return found
+
+
+@jit
+def folded(number, bits):
+    """The XOR of all pieces of so many bits."""
+    found = 0
+    while number:
+        found ^= number & (1 << bits) - 1
+        number >>= bits
     return found
 
 
