@@ -56,6 +56,8 @@ class Ports(wiring.Component):
         The oldest free cell of a port, two cycles later; it is taken.
     fills, fill_port, fill_length : In
         So many bytes more are in a port.
+    appends, append_port : In
+        A cell goes to the list of a port.
     turns, turned, turned_index : Out
         A port becomes congested, or is so no more.
     nothing_used, all_used, used_moves : Out
@@ -87,6 +89,7 @@ class Ports(wiring.Component):
                 "freed_length": In(of.length_bits),
                 "free_port": In(port), "free_cell": Out(of.cell_bits), "free_takes": In(1),
                 "fills": In(1), "fill_port": In(port), "fill_length": In(of.length_bits),
+                "appends": In(1), "append_port": In(port),
                 "turns": Out(1), "turned": Out(1), "turned_index": Out(port),
                 "nothing_used": Out(1), "all_used": Out(16), "used_moves": Out(1),
                 "ready": In(1), "clear": In(1), "clear_addr": In(range(of.initial)),
@@ -143,9 +146,9 @@ class Ports(wiring.Component):
                 ),
             ]
 
-        promised, freed = self._cells_used(m, clears)
+        freed = self._cells_used(m, clears)
         self._free_cells(m)
-        self._congestion(m, clears, tied, late, whom, promised, freed)
+        self._congestion(m, clears, tied, late, whom, freed)
         return m
 
     def _cells_used(self, m, clears):
@@ -155,7 +158,7 @@ class Ports(wiring.Component):
         readers = {
             "judged": self.judged_port, "own": self.own_port, "offer": self.offer_port, "job": self.job_port,
         }  # fmt: skip
-        m.submodules.promised = promised = Words(bits, of.ports, ("now", "look", *readers))
+        m.submodules.promised = promised = Words(bits, of.ports, ("now", *readers))
         m.submodules.freed = freed = Words(bits, of.ports, ("now", "look", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
@@ -208,7 +211,7 @@ class Ports(wiring.Component):
             self.all_used.eq((given - back)[: len(given)]),
             self.used_moves.eq(takes | self.frees),
         ]
-        return promised, freed
+        return freed
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""
@@ -243,7 +246,7 @@ class Ports(wiring.Component):
                 pointers.write.eq(step(pointers.now, of.cells)),
             ]
 
-    def _congestion(self, m, clears, bound, late, whom, promised, freed):
+    def _congestion(self, m, clears, bound, late, whom, freed):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
         most = (of.cells * of.mtu).bit_length()
@@ -276,7 +279,17 @@ class Ports(wiring.Component):
             ]
             totals.append(looked(total))
         came, went = totals
-        free, crowds = Signal.like(freed.look), of.cells - system.flow.in_order
+        # Cells that went to the list, and are free again.
+        m.submodules.placed = placed = Words(len(freed.look), of.ports, ("now", "look"), init=of.cells)
+        m.d.comb += [
+            placed.clear.eq(clears),
+            placed.clear_addr.eq(self.clear_addr),
+            placed.now_addr.eq(self.append_port),
+            placed.write_en.eq(self.appends),
+            placed.write_addr.eq(self.append_port),
+            placed.write.eq(placed.now + 1),
+        ]
+        waiting = Signal.like(freed.look)
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         inside, full, above, below = Signal(most), Signal(), Signal(), Signal()
         was, tied, congested = Signal(), Signal(), Signal(of.ports)
@@ -298,10 +311,10 @@ class Ports(wiring.Component):
             limits.look_addr.eq(look),
             inside.eq(came - went),
             # Limits are multiples of the unit.
-            free.eq(looked(freed) - looked(promised)),
-            full.eq(at_most(free, of.cells - crowds)),
+            waiting.eq(looked(placed) - looked(freed)),
+            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1)),
             above.eq(((inside // UNIT) >= limits.look) | full),
-            below.eq(((inside // (UNIT // 2)) < limits.look) & ~at_most(free, of.cells - (crowds + 1) // 2)),
+            below.eq(((inside // (UNIT // 2)) < limits.look) & at_most(waiting, (of.cells + 3) // 4 - 1)),
             bound.look_addr.eq(look),
             tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),

@@ -218,6 +218,8 @@ def place(s, flow, number):
     place_of = place_of - flow.cells if place_of >= flow.cells else place_of
     number_at(flow, flow.at_lists)[cell.index * flow.cells + place_of] = number
     port.listed += 1
+    port.placed += 1
+    weigh_port(flow, cell.index)
     flow.readable |= 1 << cell.index
     word = event_word(Event.FLOW_PLACE, cell.seq, cell.source, 0)
     site.tell(s, FLOW_PLACED, word, extra(cell.index), 0)

@@ -16,7 +16,6 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NEVER
 
 from . import peers, probe, turns
-from .congestion import weigh_port
 from .control import silent
 from .state import (
     BEATS,
@@ -287,7 +286,6 @@ def admit_own(s, flow):
         port.used += 1
         flow.used += 1
         flow.used_since = s.cycle
-        weigh_port(flow, index)
     push_entry(flow, s.cycle, Fate.OWN, s.node, index, 0, 1 if held else 0, 0)
     end_without_slot(s, flow, Status.ACCEPTED, Cause.NONE, s.incarnation)
     flow.transfer = Transfer.OWN

@@ -158,39 +158,38 @@ def test_who_acts_in_a_cycle():
 
 
 def test_congestion_begins_at_a_limit_and_ends_below_half_of_both():
-    """Of bytes, `receive_limit`; of cells, those that a message whose turn it is not may take: here 12 - 3 = 9."""
+    """Of bytes, `receive_limit`; of placed cells half: here 6 of 12.  Cells that are only taken do not count."""
     flow = flow_of(receive_limit=64, cells=12, in_order=3)
     port = Port(flow, int(flow.at_ports), 1)
-    for congested, size, used, bound, flips, limit in (
-        # By bytes, with few cells taken.
+    port.used = 12
+    for congested, size, placed, bound, flips, limit in (
+        # By bytes, with few cells placed.
         (0, 63, 1, 1, 0, 64), (0, 64, 1, 1, 1, 64), (0, 64, 1, 0, 0, 64), (1, 64, 1, 1, 0, 64), (1, 32, 1, 1, 0, 64),
         (1, 31, 1, 1, 1, 64), (1, 64, 1, 0, 1, 64),
         # By cells, with few bytes.
-        (0, 0, 8, 1, 0, 64), (0, 0, 9, 1, 1, 64), (0, 0, 12, 1, 1, 64), (0, 0, 9, 0, 0, 64), (1, 0, 9, 1, 0, 64),
-        (1, 0, 5, 1, 0, 64), (1, 0, 4, 1, 1, 64), (1, 0, 12, 0, 1, 64),
+        (0, 0, 5, 1, 0, 64), (0, 0, 6, 1, 1, 64), (0, 0, 12, 1, 1, 64), (0, 0, 6, 0, 0, 64), (1, 0, 6, 1, 0, 64),
+        (1, 0, 3, 1, 0, 64), (1, 0, 2, 1, 1, 64), (1, 0, 12, 0, 1, 64),
         # Either makes it congested; both must be low for an end.
-        (0, 64, 8, 1, 1, 64), (0, 63, 9, 1, 1, 64), (0, 63, 8, 1, 0, 64), (0, 64, 9, 1, 1, 64), (1, 31, 5, 1, 0, 64),
-        (1, 32, 4, 1, 0, 64), (1, 31, 4, 1, 1, 64),
+        (0, 64, 5, 1, 1, 64), (0, 63, 6, 1, 1, 64), (0, 63, 5, 1, 0, 64), (0, 64, 6, 1, 1, 64), (1, 31, 3, 1, 0, 64),
+        (1, 32, 2, 1, 0, 64), (1, 31, 2, 1, 1, 64),
         # A limit of 0 keeps a bound port congested.
         (0, 0, 0, 1, 1, 0), (1, 0, 0, 1, 0, 0), (1, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 0),
     ):  # fmt: skip
-        port.congested, port.bytes, port.used, port.bound, port.receive_limit = congested, size, used, bound, limit
+        port.congested, port.bytes, port.placed, port.bound, port.receive_limit = congested, size, placed, bound, limit
         congestion.weigh_port(flow, 1)
-        assert flow.flips == flips << 1, (congested, size, used, bound, limit)
+        assert flow.flips == flips << 1, (congested, size, placed, bound, limit)
         # Its turn is every other cycle.
         assert [congestion.look(flow, flow.begun + cycle) for cycle in range(4)] == ([-1, 1] * 2 if flips else [-1] * 4)
 
 
-@pytest.mark.parametrize(
-    ("cells", "in_order", "on", "off"), [(2, 1, 1, 0), (3, 1, 2, 0), (4, 1, 3, 1), (32, 8, 24, 11)]
-)
-def test_cells_from_which_on_a_port_is_congested(cells, in_order, on, off):
-    """At C - R cells it becomes so; the last cell count that ends it is the greatest below half of that."""
-    flow = flow_of(cells=cells, in_order=in_order)
+@pytest.mark.parametrize(("cells", "on", "off"), [(2, 1, 0), (3, 2, 0), (4, 2, 0), (5, 3, 1), (32, 16, 7)])
+def test_cells_from_which_on_a_port_is_congested(cells, on, off):
+    """With half of its cells it becomes so; ``off`` is the greatest count below a quarter."""
+    flow = flow_of(cells=cells, in_order=1)
     port = Port(flow, int(flow.at_ports), 0)
     port.bound, port.receive_limit = 1, 64
-    for used in range(cells + 1):
-        for congested, flips in ((0, used >= on), (1, used <= off)):
-            port.congested, port.used = congested, used
+    for placed in range(cells + 1):
+        for congested, flips in ((0, placed >= on), (1, placed <= off)):
+            port.congested, port.placed = congested, placed
             congestion.weigh_port(flow, 0)
-            assert bool(flow.flips) == flips, (used, congested)
+            assert bool(flow.flips) == flips, (placed, congested)
