@@ -353,6 +353,7 @@ class ReferenceTransport:
             port.used += bound
             stream.present[flight.seq] = flight if bound else None
             self._in_order_now(node, index, stream)
+            self._judge(node)
         offer = stream.expected + 2 + min(14, max(0, self._cells - port.used) // 2)
         if not self._lost(node, source):
             self._later(self._way(), lambda: self._acknowledged(flight, offer))
@@ -534,10 +535,11 @@ class ReferenceTransport:
         return sum(1 << i for i, port in enumerate(self._state[node].ports) if port.congested)
 
     def _judge(self, node: int) -> None:
-        before = self._map(node)
+        before, cells, most = self._map(node), self._cells, self._cells - self._in_order
         for port in self._state[node].ports:
-            full = port.bytes >= port.receive_limit or 2 * len(port.list) >= self._cells
-            drained = 2 * port.bytes < port.receive_limit and 4 * len(port.list) < self._cells
+            listed = len(port.list)
+            full = port.bytes >= port.receive_limit or port.used >= most or 2 * listed >= cells
+            drained = 2 * port.bytes < port.receive_limit and 2 * port.used < most and 4 * listed < cells
             if not port.congested and port.number is not None and full:
                 port.congested = True
             elif port.congested and (drained or port.number is None):

@@ -158,7 +158,8 @@ class Jobs(wiring.Component):
                 "set_value": Out(16), "set_bound": In(1), "listed": In(of.ports), "fetches": In(1),
                 "fetches_last": In(1),
                 "fetched_port": In(of.port_bits), "congested": In(of.ports),
-                "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "job_port": Out(of.port_bits),
+                "turns": In(1), "nothing_used": In(1), "used_moves": In(1), "watch_wraps": Out(1),
+                "stuck": In(1), "job_port": Out(of.port_bits),
                 "job_room": In(range(MOST_ROOM + 1)),
                 # Drainer.
                 "run_enters": Out(1), "run_entry": Out(of.journal), "journal_high": In(1),
@@ -385,9 +386,11 @@ class Jobs(wiring.Component):
         aged, watched, silence = Signal(), Signal(), self._layouts.system.flow_silence
         wraps, moved, held = Signal(3), Signal(), Signal()
         self._walk_for = Signal(3)
-        # What is held while nothing moves may be behind a hole that nobody knows of: its source is asked by a MAP.
+        # What is held while nothing moves, in any port or in one that is congested, may be behind a hole that nobody
+        # knows of: its source is asked by a MAP.
         m.d.comb += [
-            held.eq(self.ready & watched & ~self.nothing_used & ~moved),
+            self.watch_wraps.eq(self.ready & watched),
+            held.eq(self.watch_wraps & ~self.nothing_used & (~moved | self.stuck)),
             wraps.eq(Cat(self.ready & aged & self.troubled, self.ready & watched, self.turns | held)),
         ]
         m.d.sync += moved.eq(self.used_moves | (moved & ~(self.ready & watched)))

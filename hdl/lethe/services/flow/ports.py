@@ -62,6 +62,8 @@ class Ports(wiring.Component):
         A port becomes congested, or is so no more.
     nothing_used, all_used, used_moves : Out
         No cell is used; how many are; that of a port changes.
+    watch_wraps, stuck : In(1), Out(1)
+        A watch is over; the used cells of a congested port have not changed since the last was.
     ready, clear, clear_addr : In
         Initialised; the walk before that.
     """
@@ -92,6 +94,7 @@ class Ports(wiring.Component):
                 "appends": In(1), "append_port": In(port),
                 "turns": Out(1), "turned": Out(1), "turned_index": Out(port),
                 "nothing_used": Out(1), "all_used": Out(16), "used_moves": Out(1),
+                "watch_wraps": In(1), "stuck": Out(1),
                 "ready": In(1), "clear": In(1), "clear_addr": In(range(of.initial)),
             }
         )  # fmt: skip
@@ -146,9 +149,9 @@ class Ports(wiring.Component):
                 ),
             ]
 
-        freed = self._cells_used(m, clears)
+        promised, freed = self._cells_used(m, clears)
         self._free_cells(m)
-        self._congestion(m, clears, tied, late, whom, freed)
+        self._congestion(m, clears, tied, late, whom, promised, freed)
         return m
 
     def _cells_used(self, m, clears):
@@ -158,7 +161,7 @@ class Ports(wiring.Component):
         readers = {
             "judged": self.judged_port, "own": self.own_port, "offer": self.offer_port, "job": self.job_port,
         }  # fmt: skip
-        m.submodules.promised = promised = Words(bits, of.ports, ("now", *readers))
+        m.submodules.promised = promised = Words(bits, of.ports, ("now", "look", *readers))
         m.submodules.freed = freed = Words(bits, of.ports, ("now", "look", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
@@ -211,7 +214,14 @@ class Ports(wiring.Component):
             self.all_used.eq((given - back)[: len(given)]),
             self.used_moves.eq(takes | self.frees),
         ]
-        return freed
+        # Of a congested port it may be that nothing moved while it did in others.
+        moved, moves = Signal(of.ports), Signal(of.ports)
+        for i in range(of.ports):
+            taken = takes & (Mux(self.accept_takes, self.accept_port, self.own_port) == i)
+            m.d.comb += moves[i].eq(taken | (self.frees & (self.freed_port == i)))
+        m.d.sync += moved.eq(moves | (moved & ~self.watch_wraps.replicate(of.ports)))
+        m.d.comb += self.stuck.eq((self.congested & ~moved).any())
+        return promised, freed
 
     def _free_cells(self, m):
         """The free cells of each port: at first all of them, in their order."""
@@ -246,10 +256,10 @@ class Ports(wiring.Component):
                 pointers.write.eq(step(pointers.now, of.cells)),
             ]
 
-    def _congestion(self, m, clears, bound, late, whom, freed):
+    def _congestion(self, m, clears, bound, late, whom, promised, freed):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
-        most = (of.cells * of.mtu).bit_length()
+        largest = (of.cells * of.mtu).bit_length()
         # What is known in the cycle before of the port that is looked at: its bytes, its cells, and whether it is
         # congested.
         look, next_look = Signal(of.port_bits), Signal(of.port_bits)
@@ -268,7 +278,7 @@ class Ports(wiring.Component):
             ("came", self.fills, self.fill_port, self.fill_length),
             ("went", self.frees, self.freed_port, self.freed_length),
         ):
-            m.submodules[name] = total = Words(most, of.ports, ("now", "look"))
+            m.submodules[name] = total = Words(largest, of.ports, ("now", "look"))
             m.d.comb += [
                 total.clear.eq(clears),
                 total.clear_addr.eq(self.clear_addr),
@@ -279,6 +289,7 @@ class Ports(wiring.Component):
             ]
             totals.append(looked(total))
         came, went = totals
+        back = looked(freed)
         # Cells that went to the list, and are free again.
         m.submodules.placed = placed = Words(len(freed.look), of.ports, ("now", "look"), init=of.cells)
         m.d.comb += [
@@ -289,9 +300,9 @@ class Ports(wiring.Component):
             placed.write_addr.eq(self.append_port),
             placed.write.eq(placed.now + 1),
         ]
-        waiting = Signal.like(freed.look)
+        waiting, free, most = Signal.like(freed.look), Signal.like(freed.look), of.cells - system.flow.in_order
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
-        inside, full, above, below = Signal(most), Signal(), Signal(), Signal()
+        inside, full, drained, above, below = Signal(largest), Signal(), Signal(), Signal(), Signal()
         was, tied, congested = Signal(), Signal(), Signal(of.ports)
         m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
@@ -311,10 +322,12 @@ class Ports(wiring.Component):
             limits.look_addr.eq(look),
             inside.eq(came - went),
             # Limits are multiples of the unit.
-            waiting.eq(looked(placed) - looked(freed)),
-            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1)),
+            waiting.eq(looked(placed) - back),
+            free.eq(back - looked(promised)),
+            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1) | at_most(free, of.cells - most)),
+            drained.eq(at_most(waiting, (of.cells + 3) // 4 - 1) & ~at_most(free, of.cells - (most + 1) // 2)),
             above.eq(((inside // UNIT) >= limits.look) | full),
-            below.eq(((inside // (UNIT // 2)) < limits.look) & at_most(waiting, (of.cells + 3) // 4 - 1)),
+            below.eq(((inside // (UNIT // 2)) < limits.look) & drained),
             bound.look_addr.eq(look),
             tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),

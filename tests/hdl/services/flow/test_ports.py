@@ -161,9 +161,8 @@ def test_bound():
 
 
 def test_congestion_by_cells():
-    """From half of them on, until less than a quarter is placed, however few bytes they hold; each port by itself.
-
-    Cells that are promised, and not placed yet, do not count.
+    """From half of them on that are placed, or all but R that are used; until less than half of that, however few bytes
+    they hold; each port by itself.
     """
 
     async def test(ctx, block):
@@ -181,15 +180,20 @@ def test_congestion_by_cells():
                 await ctx.tick()
             return turns
 
-        assert [await moves(promises=1) for _ in range(6)] == [[]] * 6
+        assert [await moves(promises=1) for _ in range(3)] == [[]] * 3
         assert [await moves(places=1) for _ in range(2)] == [[], []]
-        assert await moves(places=1, port=1) == []
+        assert await moves(promises=1, places=1, port=1) == []
         assert await moves(places=1) == [(2, 1)] and ctx.get(block.congested) == 4
-        assert await moves(places=1, frees=1) == []
+        assert await moves(promises=1, places=1, frees=1) == []
         assert await moves(frees=1) == []
         assert await moves(frees=1) == [(2, 0)] and ctx.get(block.congested) == 0
+        # One of port 2 is placed still.
+        assert [await moves(promises=1) for _ in range(3)] == [[]] * 3
+        assert await moves(promises=1) == [(2, 1)]
+        assert await moves(places=1, frees=1) == [] and await moves(frees=1) == []
+        assert await moves(places=1) == [] and await moves(frees=1) == [(2, 0)]
 
-    started(test, flow={"cells": 6})
+    started(test, flow={"cells": 6, "in_order": 1})
 
 
 def test_congestion_by_cells_in_the_cycle_of_the_look():
@@ -201,6 +205,10 @@ def test_congestion_by_cells_in_the_cycle_of_the_look():
             await ctx.tick()
 
     async def test(ctx, block):
+        ctx.set(block.accept_port, 2)
+        for takes in (1, 1, 1, 0):
+            ctx.set(block.accept_takes, takes)
+            await ctx.tick()
         await turn(ctx, block, 3)
         ctx.set(block.append_port, 2)
         ctx.set(block.appends, 1)
@@ -222,4 +230,44 @@ def test_congestion_by_cells_in_the_cycle_of_the_look():
         await turn(ctx, block, 2)
         assert ctx.get(block.turns) == 1
 
-    started(test, flow={"cells": 6})
+    started(test, flow={"cells": 6, "in_order": 1})
+
+
+def test_a_congested_port_of_which_nothing_moves_is_stuck():
+    """From the end of a watch on in which no cell of it was promised or freed, whatever other ports do."""
+
+    async def test(ctx, block):
+        async def watch(promised: list[int]) -> int:
+            """A watch in which cells of these ports are promised; whether a port is stuck as it ends."""
+            for port in promised:
+                ctx.set(block.accept_takes, 1)
+                ctx.set(block.accept_port, port)
+                await ctx.tick()
+            ctx.set(block.accept_takes, 0)
+            for _ in range(4):
+                await ctx.tick()
+            ctx.set(block.watch_wraps, 1)
+            stuck = ctx.get(block.stuck)
+            await ctx.tick()
+            ctx.set(block.watch_wraps, 0)
+            return stuck
+
+        assert await watch([1, 1, 2]) == 0 and ctx.get(block.congested) == 0b10
+        assert await watch([1]) == 0
+        assert await watch([2]) == 1 and ctx.get(block.congested) == 0b110
+        assert await watch([1, 2]) == 0
+        # What moves in the cycle in which a watch ends counts for the next.
+        ctx.set(block.watch_wraps, 1)
+        ctx.set(block.accept_takes, 1)
+        ctx.set(block.accept_port, 1)
+        await ctx.tick()
+        ctx.set(block.watch_wraps, 0)
+        assert await watch([2]) == 0
+        ctx.set(block.frees, 1)
+        ctx.set(block.freed_port, 2)
+        await ctx.tick()
+        ctx.set(block.frees, 0)
+        assert await watch([1]) == 0
+        assert await watch([]) == 1
+
+    started(test)

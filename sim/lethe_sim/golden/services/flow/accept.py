@@ -10,6 +10,7 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.state import AHEAD
 
 from . import control, turns
+from .congestion import weigh_port
 from .send import ASK, DPORT, FLAGS, SEQ
 from .state import Fate, in_at, peer_at, port_at, push_entry, shift, wants_window
 
@@ -92,7 +93,8 @@ def act(s, flow):
             stream.filled |= 1 << distance
             port.used += 1
             flow.used += 1
-            flow.used_since = s.cycle
+            flow.used_since = port.since = s.cycle
+            weigh_port(flow, index)
         if distance == 0:
             count, filled = shift(stream)
     push_entry(flow, s.cycle, found, source, index, arrival.seq, count, filled)

@@ -11,12 +11,14 @@ from .state import port_at
 
 @jit
 def weigh_port(flow, index):
-    """Whether a port would become congested, or no more, after a change of it: by its bytes, or by placed cells."""
-    port = port_at(flow, index)
+    """Whether a port would become congested, or no more, after a change of it: by its bytes, or by its cells."""
+    port, most = port_at(flow, index), flow.cells - flow.in_order
     if port.congested:
-        flips = not port.bound or (2 * port.bytes < port.receive_limit and 4 * port.placed < flow.cells)
+        drained = 2 * port.bytes < port.receive_limit and 2 * port.used < most and 4 * port.placed < flow.cells
+        flips = not port.bound or drained
     else:
-        flips = port.bound and (port.bytes >= port.receive_limit or 2 * port.placed >= flow.cells)
+        full = port.bytes >= port.receive_limit or port.used >= most or 2 * port.placed >= flow.cells
+        flips = port.bound and full
     flow.flips = flow.flips & ~(1 << index) | (1 << index if flips else 0)
 
 

@@ -117,6 +117,7 @@ def free(flow, number):
     number_at(flow, flow.at_free)[cell.index * flow.cells + port.free] = number
     port.free += 1
     port.used -= 1
+    port.since = flow.used_since
     port.placed -= 1
     port.bytes -= cell.length
     flow.used -= 1

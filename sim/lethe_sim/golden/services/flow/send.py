@@ -16,6 +16,7 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NEVER
 
 from . import peers, probe, turns
+from .congestion import weigh_port
 from .control import silent
 from .state import (
     BEATS,
@@ -285,7 +286,8 @@ def admit_own(s, flow):
     if held:
         port.used += 1
         flow.used += 1
-        flow.used_since = s.cycle
+        flow.used_since = port.since = s.cycle
+        weigh_port(flow, index)
     push_entry(flow, s.cycle, Fate.OWN, s.node, index, 0, 1 if held else 0, 0)
     end_without_slot(s, flow, Status.ACCEPTED, Cause.NONE, s.incarnation)
     flow.transfer = Transfer.OWN

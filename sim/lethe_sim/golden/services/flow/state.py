@@ -168,6 +168,7 @@ class Port(Record):
     bound: int
     number: int
     used: int
+    since: int  # the cycle in which ``used`` changed last
     placed: int  # cells that went to the list and are not free yet
     bytes: int
     receive_limit: int

@@ -8,7 +8,7 @@ from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
 from . import control, peers, send, tasks, turns
-from .state import Concern, Job, PeerTask, Walk, peer_at, weigh
+from .state import Concern, Job, PeerTask, Walk, peer_at, port_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
 TURN, STEP = 6, 5
@@ -41,10 +41,22 @@ def next_wrap(flow, cycle):
 
 @jit
 def finds_held(flow, cycle):
-    """Whether the count of watches wraps in this cycle, and cells are held, none of which moved since it did last."""
-    if flow.used == 0 or cycle < flow.ready_from or flow.used_since >= cycle - flow.watch:
+    """Whether the count of watches wraps in this cycle, and cells are held, none of which moved since it did last, or
+    none of a port that is congested.
+    """
+    if flow.used == 0 or cycle < flow.ready_from:
         return False
-    return (cycle - flow.ready_from + 1) % flow.watch == 0
+    if flow.used_since >= cycle - flow.watch and flow.congested == 0:
+        return False
+    if (cycle - flow.ready_from + 1) % flow.watch != 0:
+        return False
+    if flow.used_since < cycle - flow.watch:
+        return True
+    for index in range(flow.ports):
+        port = port_at(flow, index)
+        if port.congested and port.since < cycle - flow.watch:
+            return True
+    return False
 
 
 @jit

@@ -158,17 +158,19 @@ def test_who_acts_in_a_cycle():
 
 
 def test_congestion_begins_at_a_limit_and_ends_below_half_of_both():
-    """Of bytes, `receive_limit`; of placed cells half: here 6 of 12.  Cells that are only taken do not count."""
+    """Of bytes, `receive_limit`; of placed cells half: here 6 of 12; of used ones all but R, 9."""
     flow = flow_of(receive_limit=64, cells=12, in_order=3)
     port = Port(flow, int(flow.at_ports), 1)
-    port.used = 12
-    for congested, size, placed, bound, flips, limit in (
+    for congested, size, placed, bound, flips, limit, *used in (
         # By bytes, with few cells placed.
         (0, 63, 1, 1, 0, 64), (0, 64, 1, 1, 1, 64), (0, 64, 1, 0, 0, 64), (1, 64, 1, 1, 0, 64), (1, 32, 1, 1, 0, 64),
         (1, 31, 1, 1, 1, 64), (1, 64, 1, 0, 1, 64),
         # By cells, with few bytes.
         (0, 0, 5, 1, 0, 64), (0, 0, 6, 1, 1, 64), (0, 0, 12, 1, 1, 64), (0, 0, 6, 0, 0, 64), (1, 0, 6, 1, 0, 64),
         (1, 0, 3, 1, 0, 64), (1, 0, 2, 1, 1, 64), (1, 0, 12, 0, 1, 64),
+        # By cells that are not placed.
+        (0, 0, 0, 1, 0, 64, 8), (0, 0, 0, 1, 1, 64, 9), (0, 0, 0, 0, 0, 64, 9), (1, 0, 0, 1, 0, 64, 5),
+        (1, 0, 0, 1, 1, 64, 4), (1, 32, 0, 1, 0, 64, 4), (1, 0, 3, 1, 0, 64, 4), (1, 0, 0, 0, 1, 64, 12),
         # Either makes it congested; both must be low for an end.
         (0, 64, 5, 1, 1, 64), (0, 63, 6, 1, 1, 64), (0, 63, 5, 1, 0, 64), (0, 64, 6, 1, 1, 64), (1, 31, 3, 1, 0, 64),
         (1, 32, 2, 1, 0, 64), (1, 31, 2, 1, 1, 64),
@@ -176,6 +178,7 @@ def test_congestion_begins_at_a_limit_and_ends_below_half_of_both():
         (0, 0, 0, 1, 1, 0), (1, 0, 0, 1, 0, 0), (1, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 0),
     ):  # fmt: skip
         port.congested, port.bytes, port.placed, port.bound, port.receive_limit = congested, size, placed, bound, limit
+        port.used = used[0] if used else placed
         congestion.weigh_port(flow, 1)
         assert flow.flips == flips << 1, (congested, size, placed, bound, limit)
         # Its turn is every other cycle.
@@ -190,6 +193,6 @@ def test_cells_from_which_on_a_port_is_congested(cells, on, off):
     port.bound, port.receive_limit = 1, 64
     for placed in range(cells + 1):
         for congested, flips in ((0, placed >= on), (1, placed <= off)):
-            port.congested, port.placed = congested, placed
+            port.congested, port.placed, port.used = congested, placed, placed
             congestion.weigh_port(flow, 0)
             assert bool(flow.flips) == flips, (placed, congested)
