@@ -6,7 +6,7 @@ Hosts are programs on the port above flow, under the golden model (`Traffic`).  
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from lethe.spec.sections.flow import OF_NI
 from lethe.spec.stages import ACTS
 from lethe.spec.wire import UID_SLOT_SHIFT
 from lethe_sim.golden.model import Golden, Item, Script
-from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream
+from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, SlotRow
 from lethe_sim.rds import RdsNetwork, transport
 from lethe_sim.rds.golden import GoldenFlow
 from lethe_sim.rds.rtl import RtlFlow
@@ -27,6 +27,8 @@ from lethe_sim.rds.stress import Running, Stress
 from lethe_sim.rds.transport import FIRST, LAST, NOWAIT, FlowRecord
 
 BYTES, HEADER = 32, 8
+#: An MTU for which messages of `BYTES` are short: they fill a port's cells before its bytes.
+LONG = 264
 #: Cycles until all peers are up, and in which is measured.
 UP, MEASURED = 10_000, 40_000
 #: Cycles after which a host offers again what was refused.
@@ -119,6 +121,12 @@ class Traffic:
             for event in self.flow.advance(max(1, min(wakes) - now)):
                 self._follow(event)
 
+    def waiting(self, node: int, destination: int, ports: Collection[int]) -> int:
+        """Slots of a node with a message to one of these ports."""
+        flow = Flow(self.flow.golden.numbers[node], int(self.flow.golden.k.rooms[0].at))
+        rows = (SlotRow(flow, int(flow.at_rows), slot) for slot in range(int(flow.data_slots)))
+        return sum(int(row.under_way) for row in rows if row.destination == destination and row.index in ports)
+
     def _bear(self, source: Source, now: int) -> None:
         if source.period:
             while (due := source.due) is not None and due <= now:
@@ -181,6 +189,7 @@ def figures(quick: bool) -> Iterator[Measured]:
     yield from control(quick)
     yield flip()
     yield from isolation(quick)
+    yield from unread(quick)
     yield dead_peer(quick)
     yield from fairness(quick)
     yield credits_kept(200 if quick else 2000)
@@ -319,6 +328,26 @@ def isolation(quick: bool) -> Iterator[Measured]:
         yield Measured(f"{what} p99 likewise", f"{slower:.2f}", "≤ 1.2", slower <= 1.2)
 
 
+def unread(quick: bool) -> Iterator[Measured]:
+    """Fifteen nodes send to two ports that are read and to some that are not; cells are full long before bytes are."""
+    system = system_of({"kind": "crossbar", "nodes": 16}, wire={"mtu": LONG})
+    end = UP + (5000 if quick else MEASURED)
+    for count in (4, 8):
+        runs, stuck = [], 0
+        for closed in ((), tuple((0, port) for port in range(count))):
+            sources = [Source(node, port, 0, port) for node in range(1, 16) for port in range(count + 2)]
+            traffic = Traffic(system, sources, closed)
+            traffic.run(end)
+            runs.append(len(arrivals([source for source in sources if source.dport >= count], UP, end)))
+            stuck = max(traffic.waiting(node, 0, range(count)) for node in range(1, 16))
+        share, slots = runs[1] / max(1, runs[0]), system.ni.slots - system.ni.control_slots
+        what = f"{count} of {count + 2} ports never read, 15 senders to each, saturated, messages far below the MTU:"
+        yield Measured(
+            f"{what} the other ports' goodput beside that with all read", f"{share:.2f}", "≥ 0.95", share >= 0.95
+        )
+        yield Measured(f"{what} slots for data of a node that wait for these ports", f"at most {stuck} of {slots}")
+
+
 def dead_peer(quick: bool) -> Measured:
     """A node sends to three peers, one of which dies: what the two others get from then on."""
     end, found = UP + (5000 if quick else MEASURED), []
@@ -348,10 +377,14 @@ def fairness(quick: bool) -> Iterator[Measured]:
             "an incast, 15 nodes to one port", {"kind": "crossbar", "nodes": 16},
             [Source(node, 0, 0, 0) for node in range(1, 16)], 0.9,
         ),
+        (
+            "an incast of messages far below the MTU", {"kind": "crossbar", "nodes": 16},
+            [Source(node, 0, 0, 0) for node in range(1, 16)], 0.9, {"mtu": LONG},
+        ),
     )  # fmt: skip
-    for name, topology, sources, least in cases:
+    for name, topology, sources, least, *wire in cases:
         end = UP + (5000 if quick else MEASURED)
-        Traffic(system_of(topology), sources).run(end)
+        Traffic(system_of(topology, wire=wire[0] if wire else {}), sources).run(end)
         index = jain([len(arrivals([source], UP, end)) for source in sources])
         yield Measured(f"{name}: Jain's index", f"{index:.3f}", f"≥ {least}", index >= least)
 
