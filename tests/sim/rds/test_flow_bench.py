@@ -71,8 +71,8 @@ def test_a_miss_is_told(bench, monkeypatch):
     monkeypatch.setattr(bench, "UP", 2500)
     monkeypatch.setattr(bench, "Traffic", Silent)
     rows = [*bench.fairness(True), bench.dead_peer(True), *bench.isolation(True)]
-    assert len(rows) == 7
-    assert [row.met for row in rows if "p99" not in row.quantity] == [False] * 5
+    assert len(rows) == 8
+    assert [row.met for row in rows if "p99" not in row.quantity] == [False] * 6
 
 
 class Silent:

@@ -49,6 +49,6 @@ def test_sockets_go_on_beside_ports_that_nobody_reads(nodes, most, sections):
     assert min(sum(cycle >= FLOODED for cycle in socket.taken) for socket in living) > 25
     assert not any(socket.taken for socket in flooding)
     flood.flow.receive(0, 0xFFFF)
-    flood.run(COUNTED + FLOODED, sends=False)
+    flood.run(COUNTED + 3 * FLOODED, sends=False)
     assert [len(socket.taken) for socket in flood.sockets] == [socket.sent for socket in flood.sockets]
     assert flood.flow.idle and int(flood.at(0).congested) == 0
