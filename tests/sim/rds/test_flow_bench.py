@@ -70,9 +70,9 @@ def test_a_miss_is_told(bench, monkeypatch):
     monkeypatch.setattr(bench, "jain", lambda shares: 0.5)
     monkeypatch.setattr(bench, "UP", 2500)
     monkeypatch.setattr(bench, "Traffic", Silent)
-    rows = [*bench.fairness(True), bench.dead_peer(True), *bench.isolation(True)]
-    assert len(rows) == 8
-    assert [row.met for row in rows if "p99" not in row.quantity] == [False] * 6
+    rows = [*bench.fairness(True), bench.dead_peer(True), *bench.isolation(True), *bench.unread(True)]
+    assert len(rows) == 12
+    assert [row.met for row in rows if row.target and "p99" not in row.quantity] == [False] * 8
 
 
 class Silent:
@@ -83,3 +83,6 @@ class Silent:
 
     def run(self, _):
         pass
+
+    def waiting(self, *_):
+        return 0

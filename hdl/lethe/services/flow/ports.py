@@ -289,7 +289,7 @@ class Ports(wiring.Component):
             ]
             totals.append(looked(total))
         came, went = totals
-        back = looked(freed)
+        returned = looked(freed)
         # Cells that went to the list, and are free again.
         m.submodules.placed = placed = Words(len(freed.look), of.ports, ("now", "look"), init=of.cells)
         m.d.comb += [
@@ -300,7 +300,7 @@ class Ports(wiring.Component):
             placed.write_addr.eq(self.append_port),
             placed.write.eq(placed.now + 1),
         ]
-        waiting, free, most = Signal.like(freed.look), Signal.like(freed.look), of.cells - system.flow.in_order
+        waiting, free, kept = Signal.like(freed.look), Signal.like(freed.look), system.flow.in_order
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         inside, full, drained, above, below = Signal(largest), Signal(), Signal(), Signal(), Signal()
         was, tied, congested = Signal(), Signal(), Signal(of.ports)
@@ -322,10 +322,10 @@ class Ports(wiring.Component):
             limits.look_addr.eq(look),
             inside.eq(came - went),
             # Limits are multiples of the unit.
-            waiting.eq(looked(placed) - back),
-            free.eq(back - looked(promised)),
-            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1) | at_most(free, of.cells - most)),
-            drained.eq(at_most(waiting, (of.cells + 3) // 4 - 1) & ~at_most(free, of.cells - (most + 1) // 2)),
+            waiting.eq(looked(placed) - returned),
+            free.eq(returned - looked(promised)),
+            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1) | at_most(free, kept)),
+            drained.eq(at_most(waiting, (of.cells + 3) // 4 - 1) & ~at_most(free, (of.cells + kept) // 2)),
             above.eq(((inside // UNIT) >= limits.look) | full),
             below.eq(((inside // (UNIT // 2)) < limits.look) & drained),
             bound.look_addr.eq(look),

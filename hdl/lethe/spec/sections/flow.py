@@ -26,7 +26,7 @@ class FlowSection:
     about = "A service between NI and host: messages to ports, in order, with credits and congestion."
 
     ports: int = key(0, "ports of a node, 2, 4, 8 or 16; a port's index is its number modulo this; 0: no flow")
-    cells: int = key(32, "cells of each port: messages that can wait; congested with half unread, or in_order left")
+    cells: int = key(32, "cells of each port: messages that can wait in it; with half unread it is congested")
     in_order: int = key(8, "cells of each port that only the message whose turn it is may take, at least 1")
     bound: bool = key(True, "bind every port after a reset, to the number that is its index")
     receive_limit: int = key(0, "bytes that wait in a port from which on it is congested; 0: half of its cells")

@@ -624,6 +624,16 @@ def test_a_watch_finds_what_an_attempt_has_changed_in_the_cycle_before():
         assert codes == ([(11, Code.PING), (12, Code.MAP)] if moved else [(11, Code.MAP)])
 
 
+@pytest.mark.parametrize(
+    ("nothing_used", "used_moves", "stuck", "tells"),
+    [(0, 0, 0, True), (0, 1, 0, False), (0, 1, 1, True), (1, 0, 0, False), (1, 1, 1, False)],
+)
+def test_a_watch_tells_the_map_if_no_cell_moves(nothing_used, used_moves, stuck, tells):
+    """None of the node, or none of a congested port; and some cell is used."""
+    state = {"nothing_used": nothing_used, "used_moves": used_moves, "stuck": stuck}
+    assert [code for _, _, code, _ in walk({"peer_in": OPEN} | state).notices()] == [Code.MAP] * tells
+
+
 def test_a_source_that_stays_mute_is_closed():
     found = walk({"peer_in": MUTE | {"age": 6}}).seen[11]
     assert found["in_word"]["age"] == 7 and found["in_word"]["state"] == In.MUTE
