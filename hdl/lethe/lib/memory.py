@@ -71,6 +71,7 @@ class Ram(wiring.Component):
     shape : shape of a word
     depth : words, at least 1
     early : whether it has the member ``read_early``; for at most `LUT_DEPTH` words
+    late : whether what is written in a cycle is in what is read there; for at most `LUT_DEPTH` words
     split : whether DP16KD of so many words as no power of two may be of two depths, with a multiplexer behind them, if
         they are fewer then
     beside : shape of what stands beside each word and is written by itself, if anything; without the two before
@@ -86,13 +87,15 @@ class Ram(wiring.Component):
         its own: a word may be read while what stands beside it is written, and the other way round.
     """
 
-    def __init__(self, shape, depth: int, *, early: bool = False, split: bool = False, beside=None):
+    def __init__(self, shape, depth: int, *, early: bool = False, late: bool = False, split: bool = False, beside=None):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
-        if early and depth > LUT_DEPTH:
-            raise ValueError(f"depth must be at most {LUT_DEPTH} where words are shown early, not {depth!r}")
-        if beside is not None and (early or split):
-            raise ValueError("words beside which something stands are neither early nor split")
+        if (early or late) and depth > LUT_DEPTH:
+            how = "shown early" if early else "written late"
+            raise ValueError(f"depth must be at most {LUT_DEPTH} where words are {how}, not {depth!r}")
+        if beside is not None and (early or late or split):
+            raise ValueError("words beside which something stands are neither early, nor late, nor split")
+        self._late = late
         self._early, self._split, self._beside = early, split, beside
         self._shape, self._depth = shape, depth
         self._bits = Shape.cast(shape).width
@@ -117,7 +120,7 @@ class Ram(wiring.Component):
             self._two(m)
         elif is_ecp5(platform) and self._depth <= LUT_DEPTH:
             self._luts(m, style_of(platform, self._depth, self._bits))
-        elif _is_ice40_block(platform, self._depth, self._bits):
+        elif _is_ice40_block(platform, self._depth, self._bits) and not self._late:
             self._blocks_ice40(m)
         else:
             self._plain(m)
@@ -127,13 +130,11 @@ class Ram(wiring.Component):
         """The ports of the memory have registers, so that address and data may come late in their cycle."""
         m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[], attrs=attributes)
         write, read = memory.write_port(), memory.read_port(domain="comb")
-        for port, value in (
-            (write.en, self.write_en),
-            (write.addr, self.write_addr),
-            (write.data, self.write_data),
-            (read.addr, self.read_addr),
-            (self.read_data, read.data),
-        ):
+        writes = (write.en, self.write_en), (write.addr, self.write_addr), (write.data, self.write_data)
+        if self._late:
+            m.d.comb += [port.eq(value) for port, value in writes]
+            writes = ()
+        for port, value in (*writes, (read.addr, self.read_addr), (self.read_data, read.data)):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)
             m.d.comb += port.eq(register)
@@ -142,7 +143,11 @@ class Ram(wiring.Component):
 
     def _plain(self, m):
         m.submodules.cells = memory = Memory(shape=self._shape, depth=max(2, self._depth), init=[])
-        write, read = memory.write_port(), memory.read_port()
+        if self._late:
+            write = memory.write_port()
+            read = memory.read_port(transparent_for=(write,))
+        else:
+            write, read = memory.write_port(), memory.read_port()
         shown = Signal(self._shape, reset_less=True)
         m.d.sync += shown.eq(read.data)
         m.d.comb += [

@@ -42,6 +42,8 @@ class Queue(wiring.Component):
     depth : entries of the memory, at least 1
     ahead : whether the queue has the member ``ahead``
     counts : whether ``level`` of a small one is a register
+    apart : no two entries are offered in neighbouring cycles, so that a cycle late it may see that one was
+        taken; ``o`` and ``empty`` do not show it, ``i.ready`` and ``level`` know it then
 
     Members
     -------
@@ -62,12 +64,12 @@ class Queue(wiring.Component):
     level: Signal
     empty: Signal
 
-    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False):
+    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False, apart: bool = False):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
-        self._ahead, self._counts = ahead, counts
+        self._ahead, self._counts, self._apart = ahead, counts, apart
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -92,20 +94,26 @@ class Queue(wiring.Component):
         # The enable of the read says it again for synthesis, but for LUTs, where it makes no difference.
         equal, full = Signal(), Signal()
         some, push, refill = Signal(), Signal(), Signal()
+        taken, free, there, between = self.i.valid & ~full, ~full, some, full | ~equal
+        if self._apart:
+            # One was taken in the cycle before, and is not counted yet.
+            late = Signal()
+            m.d.sync += late.eq(taken)
+            taken, free, there, between = late, ~full & ~late, some | late, between | late
 
         m.d.comb += [
             equal.eq(head == tail),
             self.i.ready.eq(~full),
-            push.eq(self.i.valid & ~full),
+            push.eq(taken),
             # `some`: they are not empty.
-            refill.eq(some & (~self.o.valid | self.o.ready)),
+            refill.eq(there & (~self.o.valid | self.o.ready)),
             # Behind the last entry anything may stand, so what is offered is written before it is known to be pushed.
             write.addr.eq(tail),
             write.data.eq(self.i.payload),
-            write.en.eq(~full),
+            write.en.eq(free),
             read.addr.eq(head),
             *(() if self._counts else (self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),)),
-            self.empty.eq(~some & ~self.o.valid),
+            self.empty.eq(~there & ~self.o.valid),
         ]
         if self._counts:
             with m.If(push ^ refill):
@@ -117,14 +125,22 @@ class Queue(wiring.Component):
                 m.d.sync += shown.eq(read.data)
         else:
             m.d.comb += [
-                read.en.eq(refill if is_ecp5(platform) else refill & (full | ~equal)),
+                read.en.eq(refill if is_ecp5(platform) else refill & between),
                 self.o.payload.eq(read.data),
             ]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
-        with m.If(push):
-            m.d.sync += [tail.eq(after_tail), some.eq(1)]
-        with m.Elif(refill):
-            m.d.sync += some.eq(after_head != tail)
+        if self._apart:
+            # What was taken may be shown at once.
+            last = Signal.like(tail)
+            with m.If(push):
+                m.d.sync += [tail.eq(after_tail), last.eq(tail), some.eq(some | ~refill)]
+            with m.Elif(refill):
+                m.d.sync += some.eq(head != last)
+        else:
+            with m.If(push):
+                m.d.sync += [tail.eq(after_tail), some.eq(1)]
+            with m.Elif(refill):
+                m.d.sync += some.eq(after_head != tail)
         with m.If(refill):
             m.d.sync += [head.eq(after_head), self.o.valid.eq(1), full.eq(0)]
         with m.Else():
@@ -149,20 +165,25 @@ class Queue(wiring.Component):
         some, full, push, refill = Signal(), Signal(), Signal(), Signal()
         # How many entries were read ahead, or are being read; and whether the next one is taken from there.
         lead, reads, deep = Signal(place), Signal(), Signal()
+        taken, free, there, more = self.i.valid & ~full, ~full, some, lead != self.level
+        if self._apart:
+            late = Signal()
+            m.d.sync += late.eq(taken)
+            taken, free, there, more = late, ~full & ~late, some | late, more | late
         # The place for what was read one and two cycles before.
         coming, come = Signal(place), Signal(place)
         following, shown = Signal(self._shape), Signal(self._shape, reset_less=True)
         m.d.comb += [
             self.i.ready.eq(~full),
-            push.eq(self.i.valid & ~full),
-            refill.eq(some & (~self.o.valid | self.o.ready)),
-            reads.eq((lead != self.level) & ~lead.all()),
+            push.eq(taken),
+            refill.eq(there & (~self.o.valid | self.o.ready)),
+            reads.eq(more & ~lead.all()),
             # As in a small one what is offered is written before it is known to be pushed.
-            memory.write_en.eq(~full),
+            memory.write_en.eq(free),
             memory.write_addr.eq(tail),
             memory.write_data.eq(self.i.payload),
             memory.read_addr.eq(reading),
-            keep.en.eq(~full),
+            keep.en.eq(free),
             keep.addr.eq(tail[:place]),
             keep.data.eq(self.i.payload),
             # What is read before it is there is read again, into the same place.
@@ -173,7 +194,7 @@ class Queue(wiring.Component):
             far.addr.eq(head[:place]),
             following.eq(Mux(deep, far.data, near.data)),
             self.o.payload.eq(shown),
-            self.empty.eq(~some & ~self.o.valid),
+            self.empty.eq(~there & ~self.o.valid),
         ]
         if self._ahead:
             m.d.comb += self.ahead.eq(following)

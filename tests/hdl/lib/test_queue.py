@@ -1,5 +1,8 @@
 """The queue of section 1, cycle by cycle, under random pushes and stalls."""
 
+# A component's members come from its signature when it is made, where no type checker sees them.
+# pyright: reportAttributeAccessIssue=false
+
 import random
 from collections import deque
 
@@ -11,22 +14,24 @@ from lethe.lib.queue import Queue
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
-@pytest.mark.parametrize("options", [(), ("ahead",), ("counts",)], ids="-".join)
+@pytest.mark.parametrize("options", [(), ("ahead",), ("counts",), ("apart",), ("counts", "apart")], ids="-".join)
 def test_queue(depth, push, pull, options):
     queue, draw = Queue(8, depth, **dict.fromkeys(options, True)), random.Random(depth)
-    ahead = "ahead" in options
+    ahead, apart = "ahead" in options, "apart" in options
 
     async def process(ctx):
-        memory, output, shown, next_shown = deque(), None, 0, None
-        for i in range(1500 if depth >= 33 else 600):
+        memory, output, shown, next_shown, offer = deque(), None, 0, None, False
+        for i in range(1500):
             # In large queues a change of mind now and then, so that they fill up and run dry.
             fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
-            offer, take = draw.random() < fast, draw.random() < slow
+            before = apart and offer
+            offer, take = not before and draw.random() < fast, draw.random() < slow
             ctx.set(queue.i.valid, int(offer))
             ctx.set(queue.i.payload, i & 0xFF)
             ctx.set(queue.o.ready, int(take))
-            assert ctx.get(queue.level) == len(memory)
-            assert ctx.get(queue.i.ready) == (len(memory) < depth)
+            if not before:
+                assert ctx.get(queue.level) == len(memory)
+                assert ctx.get(queue.i.ready) == (len(memory) < depth)
             assert ctx.get(queue.o.valid) == (output is not None)
             assert ctx.get(queue.empty) == (output is None and not memory)
             if output is not None:

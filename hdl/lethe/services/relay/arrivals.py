@@ -1,6 +1,6 @@
 """Headers of what comes: of control all of it, of data what stands before the message (contract of relay, 7)."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,12 @@ class HeaderRegister(wiring.Component):
     rest : In(1)
         A beat behind the header is taken in this cycle, if there is one; for a register that is full.
     full : Out(1)
+    job : In(1)
+        A job is about it: it may be done in this cycle.
+    asks : Out(1)
+        It is full; while no job is under way.
+    asks_next : Out(1)
+        The same of the next cycle.
     bits : Out(128)
         The header; of a datagram that has not as many bits it means nothing.
     source, cls, length : Out
@@ -42,7 +48,8 @@ class HeaderRegister(wiring.Component):
             {
                 "deliver": In(stream.Signature(records["deliver"])),
                 "deliver_data": In(stream.Signature(records["beat"])),
-                "rest": In(1), "full": Out(1), "empty": Out(1), "done": In(1), "bits": Out(HEADER_BITS),
+                "rest": In(1), "full": Out(1), "job": In(1), "asks": Out(1), "asks_next": Out(1), "empty": Out(1),
+                "done": In(1), "bits": Out(HEADER_BITS),
                 "source": Out(of.node_bits), "cls": Out(of.class_bits), "length": Out(of.length_bits),
             }
         )  # fmt: skip
@@ -51,33 +58,36 @@ class HeaderRegister(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         empty, full, beat = Signal(init=1), Signal(), Signal(range(of.header_beats + 1))
-        record, begins, some = self.deliver.payload, Signal(), Signal()
+        record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
+        # What is done with is known late: in the next cycle the registers still say that it is full.
+        over, number = Signal(), Signal.like(beat)
+        m.d.sync += over.eq(self.done)
         m.d.comb += [
-            self.deliver.ready.eq(empty),
-            begins.eq(self.deliver.valid & self.deliver.ready),
+            self.full.eq(full & ~over),
+            self.empty.eq(empty | over),
+            number.eq(Mux(over, 0, beat)),
+            self.deliver.ready.eq(self.empty),
+            begins.eq(self.deliver.valid & self.empty),
             some.eq(record.length.any()),
-            self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (full & self.rest)),
-            self.full.eq(full),
-            self.empty.eq(empty),
+            self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (self.full & self.rest)),
+            takes.eq(self.deliver_data.valid & ((~empty & ~full) | (begins & some))),  # and it is not full
         ]
-        with m.If(begins):
-            m.d.sync += [
-                beat.eq(0), self.source.eq(record.source), self.cls.eq(record.cls),
-                self.length.eq(record.length), empty.eq(0), full.eq(~some),
-            ]  # fmt: skip
-        number = Signal.like(beat)
-        with m.If(~begins):
-            m.d.comb += number.eq(beat)
+        # What is offered may be taken before it is known that it is.
+        with m.If(self.empty):
+            m.d.sync += [self.source.eq(record.source), self.cls.eq(record.cls), self.length.eq(record.length)]
+        for i in range(of.header_beats):
+            with m.If(((beat == i) & ~full) | over if i == 0 else (beat == i) & ~full):
+                m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)
         last = self.deliver_data.payload.last
-        with m.If(self.deliver_data.valid & ((~empty & ~full) | (begins & some))):  # it is taken, and not full
-            for i in range(of.header_beats):
-                with m.If(number == i):
-                    m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)
-            with m.If(number != of.header_beats):
-                m.d.sync += beat.eq(number + 1)
-            ends = last if self._whole else last | (number == of.header_beats - 1)
-            with m.If(ends):
-                m.d.sync += full.eq(1)
-        with m.If(self.done):
-            m.d.sync += [empty.eq(1), full.eq(0)]
+        ends = last if self._whole else last | (beat == of.header_beats - 1)
+        beat_comes, one = self.deliver_data.valid, last if of.header_beats > 1 else 1
+        fills = (begins & (~some | (beat_comes & one))) | (~empty & ~full & beat_comes & ends)
+        # Of a job only its end matters to the next one: then it is not full.
+        m.d.comb += self.asks_next.eq((self.full & ~self.job) | fills)
+        m.d.sync += [
+            self.asks.eq(self.asks_next),
+            empty.eq(self.empty & ~begins),
+            full.eq(self.full | fills),
+            beat.eq(number + (takes & (number != of.header_beats))),
+        ]
         return m

@@ -29,10 +29,14 @@ class _Arrived:
         #: What becomes of the beats is decided in this cycle: they come to a cell, a buffer, or go through.
         self.decides, self.to_cell, self.to_buffer, self.through = Signal(), Signal(), Signal(), Signal()
         self.posts_now, self.stores_now = Signal(), Signal()
+        #: It is, and nothing is posted: without beats the job is over, or over if it does not go through.
+        self.ends_bare, self.may_pass = Signal(), Signal()
         #: So many beats are behind the header; none.
         self.beats, self.bare = Signal.like(self.left), Signal()
         #: Some beats are left; one is.
         self.some_left, self.one_left = Signal(), Signal()
+        #: A register: whatever is known, the message is not posted, or only parked, and does not go on.
+        self.drops = Signal()
         #: A message is parked whose turn it is not.
         self.parks = Signal()
 
@@ -52,97 +56,100 @@ def add_data(u: JobUnit) -> None:
     stored, released = u.at(job, RelayPhase.STORE), u.at(job, RelayPhase.RELEASE)
     with m.If(first):
         m.d.sync += u.clear_row.eq(0)
-    with m.If(unsound):
-        m.d.comb += [u.ignores.eq(1), a.decides.eq(1)]
-    with m.If((here & facts.stale) | (elsewhere & facts.astray)):
-        m.d.comb += [u.stale.eq(1), a.decides.eq(1)]
+    # What is passed on, or told up: neither astray nor to nobody.
+    passes, answers, answered, released_up = Signal(), Signal(), Signal(), Signal()
+    passing = u.next_data & kinds.data_else & ~u.astray
+    m.d.sync += [
+        passes.eq(passing),
+        answers.eq(u.next_data & kinds.data_here & ~u.up_nobody),
+        answered.eq(u.nexts[job, RelayPhase.JUDGE] & ~u.up_nobody),
+        released_up.eq(u.nexts[job, RelayPhase.RELEASE] & ~u.up_nobody),
+    ]
+    u.wants(unsound, u.ignores)
+    u.wants((here & facts.stale) | (elsewhere & facts.astray), u.stale)
+    u.wants(a.drops, a.decides)
+    u.wants((here & facts.stale) | (elsewhere & facts.astray), a.decides)
     m.d.comb += u.renews.eq(here & facts.renews)
-    with m.If(here & ~facts.stale & facts.renewed):
-        m.d.comb += u.goes_on(RelayPhase.CLEAR)
-    with m.If(u.at(job, RelayPhase.CLEAR)):
-        m.d.comb += [u.further.eq(1), u.clears.eq(u.is_parked.row & (u.cell.source == u.heard.source))]
-        with m.If(u.clear_row == of.cells - 1):
-            m.d.comb += u.then[RelayPhase.JUDGE].eq(1)
-        with m.Else():
-            m.d.comb += u.then[RelayPhase.CLEAR].eq(1)
+    u.goes_on(here & ~facts.stale & facts.renewed, RelayPhase.CLEAR)
+    clears = u.at(job, RelayPhase.CLEAR)
+    m.d.comb += u.clears.eq(clears & u.clears_cell)
+    u.goes_on(clears & (u.clear_row == of.cells - 1), RelayPhase.JUDGE)
+    u.goes_on(clears & (u.clear_row != of.cells - 1), RelayPhase.CLEAR)
+    with m.If(clears):
         m.d.sync += u.clear_row.eq(u.clear_row + 1)
-    _judge(u, a, (here & facts.judges) | judged, searched)
-    _pass_on(u, a, elsewhere & ~facts.astray, stored)
-    with m.If(released & u.parked_found):
-        # A parked message whose turn it is is posted.
-        m.d.comb += [u.releases.eq(1), u.further.eq(1)]
-        with m.If(facts.parked_one):
-            m.d.comb += u.then[RelayPhase.ANSWER].eq(1)
-        with m.Else():
-            m.d.comb += u.then[RelayPhase.RELEASE].eq(1)
-    with m.If((released & ~u.parked_found) | u.at(job, RelayPhase.ANSWER)):
-        m.d.comb += u.tells_up.eq(1)
+    m.d.sync += a.drops.eq((u.next_data & ~kinds.data) | u.nexts[job, RelayPhase.SEARCH])
+    bare = [a.drops, here & facts.stale, elsewhere & facts.astray]
+    bare += _judge(u, a, (here & facts.judges) | judged, searched)
+    bare += _pass_on(u, a, passes, stored)
+    m.d.comb += a.ends_bare.eq(Cat(bare).any())
+    # A parked message whose turn it is is posted.
+    m.d.comb += u.releases.eq(released & u.parked_found)
+    u.goes_on_posted(u.releases, ~facts.parked_one)
+    u.wants(released_up & ~u.parked_found, u.tells)
+    u.wants(u.nexts[job, RelayPhase.ANSWER] & ~u.up_nobody, u.tells_next)
+    u.wants(((answers & facts.judges) | answered) & u.was_posted, u.tells)
     _beats(u, a)
 
 
-def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> None:
-    """Is it its turn?  If not it is parked, if a cell is left for another."""
-    m, facts = u.m, u.facts
-    parks = a.parks
+def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> list[Value]:
+    """Is it its turn?  If not it is parked, if a cell is left for another.  When it is judged, and not posted."""
+    m, facts, cells = u.m, u.facts, u.free_cells
     m.d.comb += [
-        parks.eq((judges & facts.ahead & ~facts.parked) | (searched & ~u.parked_found)),
-        a.posts_now.eq(facts.turn & ~searched),
-        a.to_cell.eq((judges & facts.turn & u.free_cells.some) | (parks & u.free_cells.two)),
+        a.parks.eq((judges & u.comes_early & ~facts.parked) | (searched & ~u.parked_found)),
+        a.posts_now.eq(u.turn & ~searched),
+        a.to_cell.eq((judges & u.turn & cells.some) | (a.parks & cells.two)),
         u.takes_cell.eq(a.to_cell),
-        u.starves.eq((judges & facts.turn & ~u.free_cells.some) | (parks & ~u.free_cells.two)),
-        u.marks.eq(judges & facts.turn & u.free_cells.some),
+        u.starves.eq((judges & u.turn & ~cells.some) | (a.parks & ~cells.two)),
+        u.marks.eq(judges & u.turn & cells.some),
     ]
-    with m.If((judges & ~(facts.ahead & facts.parked)) | searched):
-        m.d.comb += a.decides.eq(1)
-    with m.If(judges & facts.below):
-        m.d.comb += u.tells_up.eq(1)
-    with m.If(judges & facts.ahead & facts.parked):
-        m.d.comb += u.goes_on(RelayPhase.SEARCH)
+    u.wants(judges & ~(u.comes_early & facts.parked), a.decides)
+    u.goes_on(judges & u.comes_early & facts.parked, RelayPhase.SEARCH)
+    return [judges & (u.was_posted | (u.turn & ~cells.some) | (u.comes_early & ~facts.parked))]
 
 
-def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> None:
-    """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone."""
+def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> list[Value]:
+    """Record and buffer; at once, or as its turn comes.  ``stored``: after the oldest held data have gone.
+
+    When it does not go through, whatever the transfer does.
+    """
     m, facts = u.m, u.facts
-    free, needed, evicts, stores = u.free_buffers.some, Signal(), Signal(), Signal()
-    some, known, owing, through, takes = Signal(), Signal(), Signal(), Signal(), Signal()
+    free, held, needed, placed, takes = u.free_buffers.some, u.held.some, Signal(), Signal(), Signal()
     m.d.comb += [
         needed.eq(passes & ~facts.acked & ~u.has_data),
-        evicts.eq(needed & facts.place & ~free & u.held.some),
-        stores.eq((needed & (~facts.place | free | ~u.held.some)) | stored),
-        some.eq(facts.place | stored),  # behind an eviction a buffer is free
-        takes.eq(free & (stored | (needed & facts.place))),
-        known.eq(Mux(stored, a.found, u.found)),
-        owing.eq(Mux(stored, a.owing, facts.owed)),
-        through.eq(u.at_once & (free | ~some)),
+        placed.eq(passes & ~facts.acked & ~u.has_data & facts.place),
+        takes.eq(free & (stored | placed)),  # behind an eviction a buffer is free
         u.evicts.eq(stored),
         u.place_filled.eq(Mux(stored, a.place, u.place)),
-        u.was_owing.eq(owing),
+        u.was_owing.eq(Mux(stored, a.owing, facts.owed)),
         u.takes_buffer.eq(takes),
-        u.owes.eq(needed & facts.place & ~free & ~u.held.some),
+        u.owes.eq(placed & ~free & ~held),
         u.untracked.eq(needed & ~facts.place),
-        u.sent_stored.eq(some),
-        a.stores_now.eq(some & free),
-        a.through.eq(stores & through),
+        u.sent_stored.eq(facts.place | stored),
+        a.stores_now.eq((facts.place | stored) & free),
+        a.through.eq(u.at_once & (takes | u.untracked)),
         a.to_buffer.eq(takes & ~u.at_once),
     ]
-    with m.If(takes | u.owes):
-        m.d.comb += [u.fills.eq(1), u.makes.eq(~known)]
-    with m.If(takes):
-        m.d.comb += u.states[RecordState.SENT].eq(1)
-    with m.If(u.owes):
-        m.d.comb += u.states[RecordState.OWED].eq(1)
-    with m.If(passes & facts.acked):
-        m.d.comb += u.tells_up.eq(1)
-    with m.If(passes & ~facts.acked & u.has_data):
-        m.d.comb += u.sends_held.eq(1)
-    with m.If(evicts):
-        m.d.comb += [u.lets_go.eq(1), *u.goes_on(RelayPhase.STORE)]
+    u.wants(takes, u.fills, u.states[RecordState.SENT])
+    u.wants(u.owes, u.fills, u.states[RecordState.OWED])
+    u.wants(u.makes_named, u.fills, u.makes)
+    u.wants(free & stored & ~a.found, u.makes)
+    u.wants(placed & ~u.found & (free | ~held), u.makes)
+    u.wants(passes & facts.acked & ~facts.up_nobody, u.tells)
+    u.wants(passes, u.resends)
+    evicts = placed & ~free & held
+    u.wants(evicts, u.lets_go)
+    u.goes_on(evicts, RelayPhase.STORE)
     with m.If(u.at(RelayJob.DATA)):
         m.d.sync += [
             u.evicted.eq(u.oldest_owner.record), a.place.eq(u.place), a.found.eq(u.found), a.owing.eq(facts.owed),
         ]  # fmt: skip
-    with m.If((passes & (facts.acked | u.has_data)) | stores):
-        m.d.comb += a.decides.eq(1)
+    known, stores = passes & (facts.acked | u.has_data), stored | (needed & (~facts.place | free | ~held))
+    u.wants(known, a.decides)
+    u.wants(stores, a.decides)
+    # Without beats, if it could go through: it does, or waits.
+    u.wants(passes & (~facts.place | free), a.may_pass)
+    u.wants(stored, a.may_pass)
+    return [passes & (facts.acked | u.has_data | (facts.place & ~free & ~held)), stored & ~free]
 
 
 def _beats(u: JobUnit, a: _Arrived) -> None:
@@ -181,7 +188,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
             a.left.eq(a.left - 1), a.beat.eq(a.beat + 1), a.some_left.eq(~a.one_left), a.one_left.eq(a.left == 2),
         ]  # fmt: skip
     cell = Signal(of.cell_bits)
-    m.d.comb += cell.eq(Mux(streams, a.cell, u.free_cells.oldest))
+    m.d.comb += cell.eq(Mux(u.phases[RelayPhase.STREAM], a.cell, u.free_cells.oldest))
     with m.If(~streams):
         m.d.sync += [
             a.left.eq(a.beats), a.some_left.eq(~a.bare), a.one_left.eq(a.beats == 1), a.beat.eq(0),
@@ -189,34 +196,27 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
             a.buffer.eq(u.free_buffers.oldest), a.stores.eq(a.stores_now),
             a.fate.eq(Cat(a.to_cell | a.through, a.to_buffer | a.through)),
         ]  # fmt: skip
-    with m.If(a.decides & (~a.bare | a.through)):
-        m.d.comb += u.goes_on(RelayPhase.STREAM)
+    u.goes_on(a.decides & (~a.bare | a.through), RelayPhase.STREAM)
     # With its last beat, or in the step if it has none.
     celled, posts = last & (a.fate == Fate.CELL), Signal()
     m.d.comb += [u.stream_goes_on.eq(celled & a.posts), posts.eq((celled & a.posts) | (u.marks & a.bare))]
-    with m.If(posts):
-        m.d.comb += u.further.eq(1)
-        with m.If(u.facts.parked):
-            m.d.comb += u.then[RelayPhase.RELEASE].eq(1)
-        with m.Else():
-            m.d.comb += u.then[RelayPhase.ANSWER].eq(1)
+    u.goes_on_posted(u.marks & a.bare, u.facts.parked)
     m.d.comb += [
         u.posts.eq(posts | u.releases),
         u.posted.eq(Mux(u.phases[RelayPhase.RELEASE], u.parked_at, cell)),
         u.parks.eq((celled & ~a.posts) | (a.parks & u.free_cells.two & a.bare)),
         u.data_waits.eq((last & (a.fate == Fate.BUFFER)) | (a.to_buffer & a.bare)),
-        u.data_buffer.eq(Mux(streams, a.buffer, u.free_buffers.oldest)),
-        u.came_cell.eq(cell),
+        u.data_buffer.eq(Mux(u.phases[RelayPhase.STREAM], a.buffer, u.free_buffers.oldest)),
+        u.streams_to.eq(a.cell),
         u.sends_through.eq(a.through),
     ]
     # Over with the last beat, with a step that finds no message, or one that comes without beats and is not posted.
     answers = u.at(RelayJob.DATA, RelayPhase.ANSWER) | (u.at(RelayJob.DATA, RelayPhase.RELEASE) & ~u.parked_found)
-    m.d.comb += u.ends_data.eq(
-        (last & ~u.stream_goes_on)
-        | (u.hop.ends & streams & through)
-        | answers
-        | (a.decides & a.bare & ~a.through & ~u.marks)
-    )
+    for ends in (
+        last & ~(a.posts & (a.fate == Fate.CELL)), u.hop.ends_through & streams & through, answers,
+        a.ends_bare & a.bare, a.may_pass & a.bare & ~u.at_once,
+    ):  # fmt: skip
+        u.wants(ends, u.data_in.done, u.over)
 
     # Beats of slots and buffers.
     m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)

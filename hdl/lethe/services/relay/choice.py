@@ -4,7 +4,6 @@ import typing
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from lethe.lib.first import turn_of
 from lethe.spec.services.relay import RelayJob
 
 from .steps import LONG, SEARCH, SHORT, STEP, RelayPhase
@@ -37,55 +36,66 @@ PHASES = {
 def add_choice(u: "JobUnit") -> None:
     """Which job begins, and when it makes a step."""
     m, of, below, above = u.m, u.of, u.below, u.above
-    u.acts = Signal()
-    u.room, u.mine = Signal(), Signal(of.ni_slots)
+    u.acts, u.may_begin = Signal(), Signal()
+    u.room = Signal()
     u.used, launch = Signal(), u.sending.o
     # Whether half of the queue of control is left: it changes with a push at that level, or a pop right above it.
     room, half = Signal(init=1), of.system.relay.control // 2
     m.d.comb += u.room.eq(room)
-    with m.If(u.telling.i.valid & (u.telling.level == half)):
-        m.d.sync += room.eq(0)
-    with m.Elif(u.at(RelayJob.TELL) & (u.telling.level == half + 1)):
-        m.d.sync += room.eq(1)
+    fills, empties = Signal(), Signal()
+    m.d.comb += [fills.eq(u.telling.level == half), empties.eq(u.telling.level == half + 1)]
+    m.d.sync += room.eq(~(u.telling.i.valid & fills) & ((u.at(RelayJob.TELL) & empties) | room))
     completion = below.completion
-    u.ended_mine = u.mine.bit_select(completion.payload.slot, 1)
+    # A row is mine if what was accepted there and what has ended there differ: each is written by one alone.
+    u.accepts = u.words("accepts", 1, of.ni_slots, "ended", "cancelled")
+    u.ended = u.words("ended", 1, of.ni_slots, "ended", "cancelled", "accepted")
+    m.d.comb += [
+        u.accepts.ended_addr.eq(completion.payload.slot), u.ended.ended_addr.eq(completion.payload.slot),
+        u.accepts.cancelled_addr.eq(u.cancel_row), u.ended.cancelled_addr.eq(u.cancel_row),
+    ]  # fmt: skip
+    u.ended_mine = u.accepts.ended ^ u.ended.ended
     # A hop that has ended is taken at once.
     ends = Signal()
     m.d.comb += ends.eq(completion.valid & u.ended_mine)
     asks = {
-        RelayJob.CONTROL: u.control_in.full,
-        RelayJob.DATA: u.data_in.full,
+        RelayJob.CONTROL: u.control_in.asks,
+        RelayJob.DATA: u.data_in.asks,
         RelayJob.LAUNCH: launch.valid & ~u.hop.moves & ~u.host.holds_send,
-        RelayJob.TELL: u.telling.o.valid & u.control.idle,
+        RelayJob.TELL: u.telling.o.valid & ~u.control.moves,
         RelayJob.HOST: u.host.offers & ~u.host_waits & ~above.quiesce & ~u.completions.owes,
         RelayJob.GIVEN: u.host.stored,
         RelayJob.FEED: u.free_cells.some & u.hungry.o.valid & u.room,
         RelayJob.CANCEL: u.cancel_walk & ~u.cancelling,
         RelayJob.OWED: u.owes_some & (u.free_buffers.some | u.held.some) & u.room,
         RelayJob.LOOK: u.look_wanted,
-        RelayJob.WALK: u.walking & u.room & ~above.tree.valid,  # if the row is used
+        RelayJob.WALK: u.walking & u.room & ~above.tree.valid & u.used,
         RelayJob.TREE: above.tree.valid,
     }  # fmt: skip
-    # Those behind the job that began last come first; these bits are written while it is under way.
+    # Those behind the job that began last come first.  For each job it is kept which of the others are before it: so
+    # much is known of them while a job is under way.
     jobs = list(asks)
-    asked, later, first = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
-    others = asked & ~(1 << jobs.index(RelayJob.WALK))
-    m.d.comb += [
-        asked.eq(Cat(asks.values())), first.eq(Mux(u.used, turn_of(asked, later), turn_of(others, later))),
-    ]  # fmt: skip
+    asked, later, first = Signal(len(jobs)), Signal(len(jobs)), []
+    m.d.comb += asked.eq(Cat(asks.values()))
     with m.If(u.busy):
         job = Cat(u.under.values())
         m.d.sync += later.eq(Cat(Const(0, 1), *(job[:i].any() for i in range(1, len(jobs)))))
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
-    # Before the first notice only the job TREE, which may bring it, can begin.
-    noticed, tree = u.noticed, above.tree.valid
-    some = others.any() | (u.used & asked[jobs.index(RelayJob.WALK)])
-    u.begins, u.may_begin = Signal(), Signal()
-    u.chosen = {job: noticed & bit for job, bit in zip(jobs, first, strict=True)}
-    u.chosen[RelayJob.TREE] = Mux(noticed, first[-1], tree)
+    # Before the first notice only the job TREE, which may bring it, can begin; and that only if the service is ready.
+    tree, noticed = above.tree.valid, u.noticed & ~u.halted
+    for place, job in enumerate(jobs):
+        front = Signal(len(jobs), name=f"before_{job.name.lower()}")
+        others = range(len(jobs))
+        m.d.sync += front.eq(
+            Cat(
+                later[i] | ~later[place] if i < place else later[i] & ~later[place] if i > place else Const(0, 1)
+                for i in others
+            )
+        )
+        first.append(noticed & asked[place] & ~(asked & front).any())
+    u.chosen = dict(zip(jobs, first, strict=True))
+    u.chosen[RelayJob.TREE] = first[-1] | (u.may_begin & ~u.noticed & tree)
     m.d.comb += [
         u.may_begin.eq(u.ready),
-        u.begins.eq(u.may_begin & u.rests & Mux(noticed, some, tree)),
         u.completions.takes_below.eq(ends),
         # What a queue shows stays until the job acts: nothing looks at it in between.
         u.telling.o.ready.eq(u.at(RelayJob.TELL)),
@@ -102,18 +112,18 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += [
             *(phase.eq(name == RelayPhase.FIRST) for name, phase in u.phases.items()),
             u.tree_word.eq(above.tree.payload), u.host_target.eq(above.send.payload.destination),
-            u.row_mine.eq(u.mine.bit_select(u.cancel_row, 1)),
-            *(under.eq(u.may_begin & u.chosen[job]) for job, under in u.under.items()),
+            u.row_mine.eq(u.accepts.cancelled ^ u.ended.cancelled),
+            *(under.eq(u.chosen[job]) for job, under in u.under.items()),
         ]  # fmt: skip
     with m.If(ends & (completion.payload.slot == u.cancel_row)):
         m.d.sync += u.row_mine.eq(0)
     # A step is known in the cycle before; one that is put off is made again.
-    steps, put_off, stream = Signal(), Signal(), u.phases[RelayPhase.STREAM]
+    steps, put_off, near, stream = Signal(), Signal(), Signal(), u.phases[RelayPhase.STREAM]
     u.begun = begun = Signal()
     given = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]
     m.d.comb += [
         put_off.eq(given & below.accepted.valid),
-        steps.eq(u.busy & ~stream & (u.count == 1)),
+        steps.eq(~u.rests & ~stream & near),
         u.acts.eq(u.step & ~put_off),
     ]
     m.d.comb += [
@@ -121,8 +131,10 @@ def add_choice(u: "JobUnit") -> None:
         u.next_data.eq(steps & u.under[RelayJob.DATA] & u.phases[RelayPhase.FIRST]),
     ]
     m.d.sync += u.step.eq(steps | put_off)
+    u.nexts = {}  # it is made in the next cycle
     for (job, phase), step in u.steps.items():
-        m.d.sync += step.eq(steps & u.under[job] & (u.phases[phase] if job in PHASES else 1))
+        u.nexts[job, phase] = steps & u.under[job] & (u.phases[phase] if job in PHASES else 1)
+        m.d.sync += step.eq(u.nexts[job, phase])
     with m.If(put_off):
         m.d.sync += given.eq(1)
     # The count to the next step begins with a step, and with each beat, which may be the last.
@@ -136,27 +148,37 @@ def add_choice(u: "JobUnit") -> None:
         | (u.under[RelayJob.CONTROL] & u.kinds.link_here)
     )
     with m.If(u.step | stream | ~u.count.any()):
-        m.d.sync += u.count.eq(Mux(long, of.cells + SEARCH, STEP) - 1)
+        m.d.sync += [u.count.eq(Mux(long, of.cells + SEARCH, STEP) - 1), near.eq(0)]
     with m.Else():
-        m.d.sync += u.count.eq(u.count - 1)
+        m.d.sync += [u.count.eq(u.count - 1), near.eq(u.count == 2)]
     # Which job it is is known in its first cycle.
     m.d.sync += begun.eq(~u.busy)
     with m.If(~u.busy):
-        m.d.sync += u.count.eq(SHORT - 1)
+        m.d.sync += [u.count.eq(SHORT - 1), near.eq(0)]
     with m.Elif(begun & u.doing(*_LONG)):
-        m.d.sync += u.count.eq(LONG - 2)
-    m.d.sync += [u.busy.eq(Mux(u.rests, u.begins, ~u.over)), u.rests.eq(~Mux(u.rests, u.begins, ~u.over))]
-    with m.If(u.acts | u.stream_goes_on):
+        m.d.sync += [u.count.eq(LONG - 2), near.eq(0)]
+    busy = Signal()
+    some = [u.rests & noticed & asked[place : place + 4].any() for place in range(0, len(jobs), 4)]
+    m.d.comb += busy.eq(Cat(~u.rests & ~u.over, u.rests & u.may_begin & ~u.noticed & tree, *some).any())
+    m.d.sync += [u.busy.eq(busy), u.rests.eq(~busy)]
+    with m.If(u.acts):
         m.d.sync += [phase.eq(u.then[name]) for name, phase in u.phases.items()]
+    # Behind the last beat of what is posted.
+    with m.If(u.stream_goes_on):
+        m.d.sync += [
+            stream.eq(0), u.phases[RelayPhase.RELEASE].eq(facts.parked),
+            u.phases[RelayPhase.ANSWER].eq(~facts.parked),
+        ]  # fmt: skip
     m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])
     control, data_in = (u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA))
-    other = Signal()
-    m.d.comb += [
-        other.eq(u.acts & ~data_in & ~control & ~u.further_other),
-        u.control_in.done.eq(u.step & control & ~u.further_control),
-        u.data_in.done.eq(u.ends_data),
-        u.over.eq(u.data_in.done | u.control_in.done | other),
-    ]
+    step_control, step_other = Signal(), Signal()
+    m.d.sync += [
+        step_control.eq(steps & control), step_other.eq((steps & ~data_in & ~control) | put_off),
+    ]  # fmt: skip
+    other = step_other & ~put_off & ~u.further_other
+    m.d.comb += u.control_in.done.eq(step_control & ~u.further_control)
+    u.wants(u.control_in.done, u.over)
+    u.wants(other, u.over)
     # Whether data in and control in are over is known late; which job it was they tell for a cycle more.
     with m.If(other):
         m.d.sync += [under.eq(0) for job, under in u.under.items() if job not in (RelayJob.CONTROL, RelayJob.DATA)]

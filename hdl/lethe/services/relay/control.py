@@ -13,84 +13,82 @@ __all__ = ["add_control"]
 def add_control(u: JobUnit) -> None:
     """Steps of control in."""
     m = u.m
-    first, does, facts = u.at(RelayJob.CONTROL), Signal(u.of.kinds), u.facts
-    m.d.sync += Value.cast(does).eq(Mux(u.next_control, u.kinds, 0))  # what the first step is about
-    m.d.comb += u.frees.eq((does.acked_own & facts.frees) | u.at(RelayJob.CONTROL, RelayPhase.FREE))
-    m.d.comb += [u.hears.eq(does.sound & (~does.link | facts.fits)), u.ignores.eq(first & ~u.hears)]
-    with m.If(does.acked_else & ~(facts.acked & ~u.heard.more)):
-        m.d.comb += u.passes_up.eq(1)
-    with m.If(does.acked_else | u.at(RelayJob.CONTROL, RelayPhase.ACK)), m.If(u.found & ~facts.acked):
-        m.d.comb += [*u.change(RecordState.ACKED), u.drops.eq(1), *u.control_goes_on(RelayPhase.ACK)]
-    with m.If(does.drained_else):
-        m.d.comb += u.passes_down.eq(1)
-    with m.If(does.drained_else | u.at(RelayJob.CONTROL, RelayPhase.FORGET)), m.If(u.found):
-        m.d.comb += [*u.end(), *u.control_goes_on(RelayPhase.FORGET)]
-    _acked(u, does.acked_own & facts.concludes)
-    with m.If(does.requested_own & facts.frees):
-        m.d.comb += u.slot_waits.eq(1)
-    with m.If(does.requested_else):
-        _requested(u)
-    with m.If(does.link_here & facts.fits & facts.tells_post):
-        m.d.comb += u.tells_up.eq(1)
-    with m.If(does.link_here & facts.fits & facts.searches_post):
-        m.d.comb += u.control_goes_on(RelayPhase.SEARCH)
-    with m.If(u.at(RelayJob.CONTROL, RelayPhase.SEARCH) & ~u.parked_found):
-        m.d.comb += u.tells_up.eq(1)
-    with m.If(does.link_else & facts.fits):
-        _link(u)
-    with m.If(does.pull & facts.relation.any()):
+    first, does, facts, kinds = u.at(RelayJob.CONTROL), Signal(u.of.kinds), u.facts, u.kinds
+    # What the first step is about; no LINK of a sender that is not where it says.
+    m.d.sync += Value.cast(does).eq(Mux(u.next_control, kinds, 0))
+    with m.If(~u.fits):
+        m.d.sync += [
+            does.link_here.eq(0),
+            does.link_else.eq(0),
+            does.sound.eq(u.next_control & kinds.sound & ~kinds.link),
+        ]
+    m.d.comb += u.hears.eq(does.sound)
+    u.wants(first & ~does.sound, u.ignores)
+    # What passes goes on, if there is where to, and what is told up is, which is known before.
+    makes, found, searched, onward, through = Signal(), u.found, Signal(), Signal(), Signal()
+    m.d.sync += [
+        onward.eq(u.next_control & kinds.link_else & u.fits & ~u.heard.thru),
+        through.eq(u.next_control & kinds.link_else & u.fits & u.heard.thru),
+        searched.eq(u.nexts[RelayJob.CONTROL, RelayPhase.SEARCH] & ~u.up_nobody),
+        u.acks.eq((u.next_control & kinds.acked_else) | u.nexts[RelayJob.CONTROL, RelayPhase.ACK]),
+        u.forgets.eq((u.next_control & kinds.drained_else) | u.nexts[RelayJob.CONTROL, RelayPhase.FORGET]),
+        makes.eq(u.next_control & (kinds.requested_else | (kinds.link_else & u.fits))),
+    ]
+    # The record that was found, if there is one, has one of these states, or has data.
+    answered = facts.acked | facts.requested
+    stops = (u.has_data | facts.linked) & ~u.heard.thru
+    without = ~found | facts.owed | (facts.sent & ~u.has_data)
+    m.d.comb += u.passes_link.eq(((through & ~answered) | (onward & without)) & u.down_passes)
+    # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
+    for passes in (
+        does.acked_else & ~(facts.acked & ~u.heard.more) & u.up_passes,
+        does.requested_else & ~u.has_data & ~answered & u.up_passes,
+        does.drained_else & u.down_passes, u.passes_link, does.link_else & answered & ~facts.up_nobody,
+        does.link_here & u.tells_post & ~facts.up_nobody, searched & ~u.parked_found,
+    ):  # fmt: skip
+        u.wants(passes, u.tells)
+    acked, ended = u.acks & found & ~facts.acked, u.forgets & found
+    u.changes_to(acked, RecordState.ACKED)
+    u.control_goes_on(acked, RelayPhase.ACK)
+    u.wants(ended, u.changes, u.ends)
+    u.control_goes_on(ended, RelayPhase.FORGET)
+    u.wants(does.requested_else, u.resends)
+    u.changes_to(does.requested_else & found & ~u.has_data & ~answered, RecordState.REQUESTED)
+    linked = does.link_else & found & ~answered & ~stops
+    u.wants(linked, u.changes)
+    u.wants(linked & ~u.has_data & facts.sent, u.states[RecordState.LINKED])
+    u.wants(linked & ~(~u.has_data & facts.sent), u.stays)
+    # A record is made, if there is none.
+    u.makes_named = makes & ~found & u.has_way
+    u.wants(does.requested_else & ~found, u.states[RecordState.REQUESTED])
+    u.wants(does.link_else & ~found, u.states[RecordState.LINKED])
+    _acked(u)
+    u.control_goes_on(does.link_here & u.searches_post, RelayPhase.SEARCH)
+    with m.If(does.pull & facts.kin):
         m.d.comb += [u.pulls.eq(1 << facts.relation), u.is_pulled.eq(1)]
     # The record of the message before is looked for in further steps.
     with m.If(u.step & u.under[RelayJob.CONTROL]):
-        m.d.sync += [
-            u.chained.eq(u.entry.prev), u.chaining.eq(u.then[RelayPhase.ACK] | u.then[RelayPhase.FORGET]),
-        ]  # fmt: skip
+        m.d.sync += [u.chained.eq(u.entry.prev), u.chaining.eq(acked | ended)]
 
 
-def _acked(u: JobUnit, concludes: Value) -> None:
-    """The first message of the stream is posted; after the one that was named the stream goes on, or is drained.
-
-    ``concludes``: nothing is freed.
-    """
-    m, facts, more = u.m, u.facts, u.heard.more
-    ends = u.frees & facts.first
-    with m.If(u.frees):
-        m.d.comb += u.frees_head.eq(1)
-        with m.If(~facts.first):
-            m.d.comb += u.control_goes_on(RelayPhase.FREE)
-    m.d.comb += u.decides_again.eq(ends | concludes)
+def _acked(u: JobUnit) -> None:
+    """The first message of the stream is posted; after the one that was named the stream goes on, or is drained."""
+    facts, more = u.facts, u.heard.more
+    # One is freed, the last of them; or none.
+    heard, further = Signal(), u.at(RelayJob.CONTROL, RelayPhase.FREE)
+    u.m.d.sync += heard.eq(u.next_control & u.kinds.acked_own & u.alive)
+    frees, concludes = (heard & facts.meant) | further, heard & ~facts.meant
+    u.wants(frees, u.frees_head)
+    u.control_goes_on(frees & ~facts.first, RelayPhase.FREE)
+    ends = frees & facts.first
+    u.m.d.comb += u.decides_again.eq(ends | concludes)
     again = facts.again | more
-    m.d.comb += u.again.eq(again & Mux(u.frees, ~facts.last, facts.some))
-    with m.If((ends & ~facts.last & again) | (concludes & facts.some & more)):
-        m.d.comb += u.slot_waits.eq(1)
-    with m.If((ends & facts.last_drained) | (concludes & facts.none_drained)):
-        m.d.comb += u.tells_down.eq(1)
-
-
-def _requested(u: JobUnit) -> None:
-    m, facts = u.m, u.facts
-    with m.If(u.has_data):
-        m.d.comb += u.sends_held.eq(1)
-    with m.Elif(~facts.acked & ~facts.requested):
-        m.d.comb += u.passes_up.eq(1)
-        with m.If(u.found):
-            m.d.comb += u.change(RecordState.REQUESTED)
-        with m.Elif(u.has_way):
-            m.d.comb += u.make(RecordState.REQUESTED)
-
-
-def _link(u: JobUnit) -> None:
-    m, facts = u.m, u.facts
-    stops = (u.has_data | facts.linked) & ~u.heard.thru
-    with m.If(facts.acked | facts.requested):
-        m.d.comb += u.tells_up.eq(1)
-    with m.Elif(~stops):
-        m.d.comb += u.passes_down.eq(1)
-        with m.If(~u.found & u.has_way):
-            m.d.comb += u.make(RecordState.LINKED)
-        with m.If(u.found):
-            m.d.comb += u.changes.eq(1)
-            with m.If(~u.has_data & facts.sent):
-                m.d.comb += u.states[RecordState.LINKED].eq(1)
-            with m.Else():
-                m.d.comb += u.stays.eq(1)
+    u.m.d.comb += u.again.eq(again & Mux(frees, ~facts.last, facts.some))
+    # The first that is left is sent once more, if it does not wait already.
+    u.wants(frees & facts.repeats, u.slot_waits)
+    u.wants(concludes & facts.resumes & more, u.slot_waits)
+    asked = Signal()
+    u.m.d.sync += asked.eq(u.next_control & u.kinds.requested_own & u.alive & ~u.waiting.named)
+    u.wants(asked & facts.meant, u.slot_waits)
+    told = (ends & facts.last_drained) | (concludes & facts.none_drained)
+    u.wants(told & ~facts.down_nobody, u.tells)

@@ -31,7 +31,8 @@ class HopControl(wiring.Component):
     -------
     gives, given : In
         A header for a hop, while idle.
-    idle : Out(1)
+    moves : Out(1)
+        Not idle: one is on its way.
     destination : Out
         The hop of the header that is on its way.
     send, send_data : Out(stream)
@@ -42,7 +43,7 @@ class HopControl(wiring.Component):
         of, records = layouts, host_records(layouts.system, layouts.below)
         super().__init__(
             {
-                "gives": In(1), "given": In(of.told), "idle": Out(1), "destination": Out(of.node_bits),
+                "gives": In(1), "given": In(of.told), "moves": Out(1), "destination": Out(of.node_bits),
                 "send": Out(stream.Signature(records["send"])),
                 "send_data": Out(stream.Signature(of.system.format.flit_bits)),
             }
@@ -51,6 +52,7 @@ class HopControl(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
+        # `idle` drives many.
         idle, state, header, beat = (
             Signal(init=1),
             Signal(Moving),
@@ -60,7 +62,6 @@ class HopControl(wiring.Component):
         bits, record = Signal(HEADER_BITS), self.send.payload
         m.d.comb += [
             bits.eq(of.wire_bits(header.header)),
-            self.idle.eq(idle),
             self.destination.eq(header.hop),
             self.send.valid.eq(state == Moving.RECORD),
             record.destination.eq(header.hop),
@@ -71,7 +72,7 @@ class HopControl(wiring.Component):
             self.send_data.payload.eq(bits.word_select(beat, form.flit_bits)),
         ]
         with m.If(self.gives):
-            m.d.sync += [state.eq(Moving.RECORD), idle.eq(0)]
+            m.d.sync += [state.eq(Moving.RECORD), idle.eq(0), self.moves.eq(1)]
         with m.If(idle):
             m.d.sync += [header.eq(self.given), beat.eq(0)]
         with m.If(self.send.valid & self.send.ready):
@@ -79,7 +80,7 @@ class HopControl(wiring.Component):
         with m.If(self.send_data.valid & self.send_data.ready):
             m.d.sync += beat.eq(beat + 1)
             with m.If(beat == of.header_beats - 1):
-                m.d.sync += [state.eq(Moving.IDLE), idle.eq(1)]
+                m.d.sync += [state.eq(Moving.IDLE), idle.eq(1), self.moves.eq(0)]
         return m
 
 
@@ -97,6 +98,8 @@ class HopData(wiring.Component):
         The message that is on its way.
     begins, ends : Out(1)
         In this cycle its record is taken; its last beat.
+    ends_through : Out(1)
+        The same, if its beats come in.
     buffered : Out(1)
         It has a buffer; from its header on.
     keeps : Out(1)
@@ -120,7 +123,8 @@ class HopData(wiring.Component):
         super().__init__(
             {
                 "gives": In(1), "given": In(of.hop), "idle": Out(1), "moves": Out(1), "now": Out(of.hop),
-                "begins": Out(1), "ends": Out(1), "buffered": Out(1), "keeps": Out(1), "slotted": Out(1),
+                "begins": Out(1), "ends": Out(1), "ends_through": Out(1), "buffered": Out(1), "keeps": Out(1),
+                "slotted": Out(1),
                 "send": Out(stream.Signature(records["send"])), "send_data": Out(stream.Signature(flit)),
                 "through": In(stream.Signature(flit)), "read_at": Out(of.beat_bits), "read": In(of.stored_bits),
                 **checks,
@@ -150,13 +154,17 @@ class HopData(wiring.Component):
             record.deadline.eq(of.system.relay.hop_cycles),
             self.begins.eq(self.send.valid & self.send.ready),
             takes.eq(self.send_data.valid & self.send_data.ready),
-            reads.eq(unread.any() & (there != AHEAD)),
+            reads.eq(self.moves & unread.any() & (there != AHEAD)),
             output.i.valid.eq(coming[1]),
             output.i.payload.eq(of.beat_of(self.read)),
         ]
-        m.d.comb += self.ends.eq(
-            self.send_data.ready & (final_header | (final_coming & self.through.valid) | (final_read & output.o.valid))
-        )
+        m.d.comb += [
+            self.ends.eq(
+                self.send_data.ready
+                & (final_header | (final_coming & self.through.valid) | (final_read & output.o.valid))
+            ),
+            self.ends_through.eq(self.send_data.ready & (final_header | (final_coming & self.through.valid))),
+        ]
         if of.checks:
             m.d.comb += self.wrong.eq(coming[1] & ~self.halted & of.is_wrong(self.read))
             with m.If(self.halted):
@@ -208,10 +216,11 @@ class HopData(wiring.Component):
         beats = Signal.like(left)
         m.d.comb += beats.eq(of.payload_flits(self.given.length))
         with m.If(self.gives):
-            m.d.sync += [
-                record_shown.eq(1), idle.eq(0), self.moves.eq(1), unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
-            ]  # fmt: skip
+            m.d.sync += [record_shown.eq(1), idle.eq(0), self.moves.eq(1)]
         # What is offered may be taken before it is known that it is given.
         with m.If(idle):
-            m.d.sync += [now.eq(self.given), beat.eq(0), left.eq(beats), self.read_at.eq(0)]
+            m.d.sync += [
+                now.eq(self.given), beat.eq(0), left.eq(beats), self.read_at.eq(0),
+                unread.eq(Mux(self.given.of == Of.THROUGH, 0, beats)),
+            ]  # fmt: skip
         return m

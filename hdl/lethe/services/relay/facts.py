@@ -2,9 +2,11 @@
 
 import typing
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-from .steps import is_below, is_newer
+from lethe.spec.services.relay import RelayJob
+
+from .steps import is_below, is_newer, is_same
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -19,65 +21,89 @@ def add_facts(u: "JobUnit") -> None:
     slots, relay = of.slots, u.system.relay
     named = (h.slot < slots) if slots < 1 << len(h.slot) else 1
     relation, depth = u.relation, u.depth
-    fits = (relation >= 2) & (h.depth == depth + 1)
-    fits = Mux(relation == 1, h.depth == (depth - 1)[: len(depth) + 1], fits) if u.system.relay.radix else 1
-    alive, meant = Signal(), Signal()
-    stale, renews, next_, below, turn = Signal(), Signal(), Signal(), Signal(), Signal()
-    u.answers_post = Signal()  # of a LINK at its destination, a cycle before the step
+    # The depths of a parent and of a child; the own one changes long before it is asked for.
+    parent, child = Signal(len(depth) + 1), Signal(len(depth) + 1)
+    m.d.sync += [parent.eq(depth - 1), child.eq(depth + 1)]
+    of_parent, of_child = Signal(), Signal()  # what was heard was said there
+    m.d.sync += [of_parent.eq(h.depth == parent), of_child.eq(h.depth == child)]
+    u.fits = Signal()  # of a LINK: its sender is where it says, a cycle before the step
+    fits = Mux(relation == 1, of_parent, (relation >= 2) & of_child)
+    m.d.comb += u.fits.eq(fits if u.system.relay.radix else 1)
+    meant, stale, renews, next_, below = (Signal() for _ in range(5))
     up_nobody, up_back, down_nobody, down_back = Signal(), Signal(), Signal(), Signal()
-    some = u.parked.any()
+    some, some_held = u.parked.any(), Signal()
+    m.d.sync += some_held.eq(u.held.some)  # the first that comes is not old
+    # Of what was heard, a cycle before the others are known.
+    first_ = Signal()
+    m.d.sync += [
+        first_.eq(h.prev == of.none), u.unnamed.eq(h.uid == of.none), u.alive.eq(h.incarnation == u.incarnation),
+    ]  # fmt: skip
     m.d.comb += [
-        meant.eq(u.lives.row & named & (slot.uid == h.uid) & (slot.target == h.target)),
+        meant.eq(
+            is_same(
+                Cat(slot.uid, slot.target, u.lives.row, Value.cast(named)),
+                Cat(h.uid, h.target, Const(3, 2)),
+            )
+        ),
         stale.eq(u.dead | (row.known & is_newer(row.incarnation, h.incarnation))),
         renews.eq(~row.known | is_newer(h.incarnation, row.incarnation)),
-        next_.eq(h.prev == row.mark),
-        below.eq((row.mark != of.none) & is_below(h.uid, row.mark)),
-        turn.eq(Mux(renews, h.prev == of.none, next_)),
-        u.answers_post.eq(~stale & ~renews & ~next_ & below),
-        up_nobody.eq(u.up == u.node),
-        up_back.eq(u.up == u.sender),
-        down_nobody.eq(u.down.hop == u.node),
-        down_back.eq(u.down.hop == u.sender),
+        next_.eq(is_same(h.prev, row.mark)),
+        below.eq(is_below(h.uid, row.mark)),
+        up_nobody.eq(is_same(u.up, u.node)),
+        up_back.eq(is_same(u.up, u.sender)),
+        down_nobody.eq(is_same(u.down.hop, u.node)),  # but for walks
+        down_back.eq(is_same(u.down.hop, u.sender)),
+    ]
+    u.up_nobody, u.down_nobody = up_nobody, down_nobody
+    u.up_passes, u.down_passes = ~facts.up_nobody & ~facts.up_back, ~facts.down_nobody & ~facts.down_back
+    u.astray = ~up_back | down_nobody | down_back
+    follows, lives, posted = facts.follows, ~facts.is_new, facts.posted
+    m.d.comb += [
+        u.turn.eq(Mux(facts.is_new, facts.begins, follows)),
+        u.was_posted.eq(lives & ~follows & posted),
+        u.comes_early.eq(Mux(facts.is_new, ~facts.begins, ~follows & ~posted)),
+        u.answers_post.eq(u.known_link & ~follows & posted),
+        u.tells_post.eq(facts.renews | (facts.known & Mux(follows, ~facts.hungry, facts.quiet)) | u.answers_post),
+        u.searches_post.eq(facts.known & ~follows & ~posted & facts.searches),
     ]
     m.d.sync += [
-        alive.eq(h.incarnation == u.incarnation),
         facts.live.eq(u.lives.row),
         # Only steps change the room, and those of a look before this one do not.
         facts.watched.eq(
             u.room & (u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(u.slot_stamp, relay.watch_cycles)
         ),
-        facts.old.eq(u.aged(u.stamp, relay.entry_cycles)),
-        facts.due.eq(u.held.some & u.aged(u.oldest_stamp, relay.cache_cycles)),
-        facts.frees.eq(alive & meant),
-        facts.concludes.eq(alive & ~meant),
+        facts.due.eq(some_held & u.aged(u.oldest_stamp, relay.cache_cycles)),
+        facts.meant.eq(meant),
         facts.first.eq(to.head == h.slot),
         facts.last.eq(to.live == 1),
-        facts.some.eq(to.live.any()),
+        facts.some.eq(to.some),
         facts.again.eq(to.again),
+        facts.repeats.eq((to.head == h.slot) & (to.live != 1) & (to.again | h.more) & ~u.waiting.next),
+        facts.resumes.eq(to.some & ~u.waiting.first),
         facts.stale.eq(stale),
         facts.renews.eq(~stale & renews),
         facts.renewed.eq(renews & some),
         facts.dead.eq(u.dead),
         # A source that is renewed has no mark.
         facts.judges.eq(~stale & ~(renews & some)),
-        facts.turn.eq(turn),
-        facts.below.eq(~turn & ~renews & below),
-        facts.ahead.eq(~turn & (renews | ~below)),
-        # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
-        facts.tells_post.eq(u.answers_post | ~(stale | (row.hungry & ~renews) | (~renews & ~next_ & some))),
-        facts.searches_post.eq(~stale & ~renews & ~next_ & ~below & ~row.hungry & some),
-        facts.last_drained.eq((to.live == 1) & (h.uid != of.none)),
-        facts.none_drained.eq(~to.live.any() & (h.uid != of.none)),
+        facts.follows.eq(next_),
+        facts.posted.eq(row.marked & below),
+        facts.begins.eq(first_),
+        facts.is_new.eq(renews),
+        facts.known.eq(~stale & ~renews),
+        u.known_link.eq(u.under[RelayJob.CONTROL] & u.kinds.link_here & ~stale & ~renews),
+        facts.hungry.eq(u.hungry_now),
+        facts.quiet.eq(~u.hungry_now & ~some),
+        facts.searches.eq(~u.hungry_now & some),
+        facts.last_drained.eq((to.live == 1) & ~u.unnamed),
+        facts.none_drained.eq(~to.some & ~u.unnamed),
         facts.parked.eq(some),
         facts.parked_one.eq(u.parked == 1),
         facts.up_nobody.eq(up_nobody),
-        facts.up_passes.eq(~up_nobody & ~up_back),
+        facts.up_back.eq(up_back),
         facts.down_nobody.eq(down_nobody),
-        facts.down_passes.eq(~down_nobody & ~down_back),
-        facts.astray.eq(~up_back | down_nobody | down_back),
-        facts.turns.eq(u.up == u.down.hop),
-        facts.moves.eq(u.down.hop != u.before.hop),
-        facts.asked.eq(u.asking.bit_select(u.down.way, 1)),
+        facts.down_back.eq(down_back),
+        facts.astray.eq(u.astray),
         facts.relation.eq(relation),
-        facts.fits.eq(fits),
+        facts.kin.eq(relation.any()),
     ]

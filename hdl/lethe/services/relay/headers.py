@@ -20,20 +20,23 @@ def add_headers(u: "JobUnit") -> None:
     u.coming, u.heard = Signal(of.header), Signal(of.header)
     u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
     u.message_length = Signal(of.length_bits)
+    # Which it will be, if none is under way, is known a cycle before.
+    # (Twice: what is read with it, and what is kept, are many.)
+    after, before = Signal(), Signal(init=1)
+    asks_data = u.data_in.asks_next & (~u.control_in.asks_next | u.after_control)
+    m.d.sync += [after.eq(asks_data), before.eq(~asks_data)]
     m.d.comb += [
-        of_data.eq(
-            Mux(
-                u.busy,
-                u.under[RelayJob.DATA],
-                u.data_in.full & (~u.control_in.full | u.after_control),
-            )
-        ),
+        u.control_in.job.eq(u.under[RelayJob.CONTROL]), u.data_in.job.eq(u.under[RelayJob.DATA]),
+        of_data.eq(Mux(u.rests, after, u.under[RelayJob.DATA])),
         u.coming_sender.eq(Mux(of_data, u.data_in.source, u.control_in.source)),
-    ]
+    ]  # fmt: skip
     bits = Mux(of_data, u.data_in.bits, u.control_in.bits)
     m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.header.members]
+    keeps_data = Mux(u.busy, u.under[RelayJob.DATA], ~before)
+    kept = of.wire_fields(Mux(keeps_data, u.data_in.bits, u.control_in.bits))
+    m.d.sync += [u.heard[n].eq(v) for n, v in kept.items() if n in of.header.members]
     m.d.sync += [
-        u.heard.eq(u.coming), u.sender.eq(u.coming_sender),
+        u.sender.eq(u.coming_sender),
         u.message_length.eq(u.data_in.length - HEADER_BYTES),
     ]  # fmt: skip
 

@@ -40,8 +40,12 @@ class HostMessages(wiring.Component):
         A record of the host's is shown below and not taken yet, or its beats pass.
     offers : Out(1)
         A message is offered, and can be judged.
-    takes, slot, refused : In
-        It is taken in this cycle, and stored in this slot, or dropped.
+    judged : In(1)
+        It is judged in this cycle, and may be taken.
+    takes, keeps, drops : In(1)
+        It is taken, and stored, or dropped.
+    slot : In
+        Where it is stored.
     stored : Out(1)
         A message is whole.
     given : In(1)
@@ -64,7 +68,8 @@ class HostMessages(wiring.Component):
                 "send": In(stream.Signature(up["send"])), "send_data": In(stream.Signature(flit)),
                 "clear_to_pass": In(1),
                 "send_below": Out(stream.Signature(below["send"])), "send_data_below": Out(stream.Signature(flit)),
-                "holds_send": Out(1), "offers": Out(1), "takes": In(1), "slot": In(of.slot_bits), "refused": In(1),
+                "holds_send": Out(1), "offers": Out(1), "judged": In(1), "takes": In(1), "keeps": In(1),
+                "drops": In(1), "slot": In(of.slot_bits),
                 "stored": Out(1), "given": In(1), "kept_slot": Out(of.slot_bits), "kept": Out(kept),
                 "kept_tag": Out(system.wire.tag_bits),
                 "store_writes": Out(1), "store_at": Out(of.slot_bits + of.beat_bits), "store_data": Out(flit),
@@ -80,7 +85,7 @@ class HostMessages(wiring.Component):
         idle, stores, stored, drops, passes_beats = (Value.cast(state)[bit] for bit in range(len(HostIn)))
         message, passes, offered, begins = Signal(), Signal(), Signal(), Signal()
         left, beat, beats = Signal(16), Signal(of.beat_bits), Signal(16)
-        taken, last = Signal(), Signal()
+        taken, last, some = Signal(), Signal(), Signal()  # it has beats
         m.d.comb += [
             message.eq(self.send.valid & (record.mode == MODE)),
             offered.eq(self.send.valid & ~message),
@@ -88,7 +93,7 @@ class HostMessages(wiring.Component):
             self.send_below.valid.eq(offered & passes),
             self.send_below.payload.eq(record),
             self.send.ready.eq(Mux(message, self.takes, passes & self.send_below.ready)),
-            begins.eq(offered & self.send.ready),
+            begins.eq(offered & passes & self.send_below.ready),
             self.holds_send.eq(passing | passes_beats),
             self.offers.eq(message & idle & ~passing),
             self.stored.eq(stored),
@@ -97,7 +102,7 @@ class HostMessages(wiring.Component):
             self.send_data_below.valid.eq(passes_beats & self.send_data.valid),
             self.send_data_below.payload.eq(self.send_data.payload),
             taken.eq(self.send_data.valid & self.send_data.ready),
-            last.eq(left == 1),
+            some.eq(record.length.any()),
             self.store_writes.eq(taken & stores),
             self.store_at.eq(Cat(beat, self.kept_slot)),
             self.store_data.eq(
@@ -110,27 +115,26 @@ class HostMessages(wiring.Component):
             m.d.comb += self.send_data.ready.eq(stores | drops)
 
         m.d.sync += passing.eq(offered & passes & ~self.send_below.ready)
-        with m.If(begins):
-            m.d.sync += left.eq(beats)
-            with m.If(beats.any()):
-                m.d.sync += state.eq(HostIn.PASS)
-        with m.If(self.takes):
-            m.d.sync += [left.eq(beats), beat.eq(0)]
-            with m.If(~self.refused):
-                m.d.sync += [
-                    self.kept_slot.eq(self.slot), self.kept.target.eq(record.destination), self.kept.cls.eq(record.cls),
-                    self.kept.length.eq(record.length), self.kept_tag.eq(record.tag),
-                ]  # fmt: skip
-            with m.If(beats.any()):
-                m.d.sync += state.eq(Mux(self.refused, HostIn.DROP, HostIn.STORE))
-            with m.Elif(~self.refused):
-                m.d.sync += state.eq(HostIn.STORED)
+        with m.If(idle):
+            m.d.sync += [left.eq(beats), last.eq(beats == 1), beat.eq(0)]
+        # What is kept of one that is not taken, or refused, nobody looks at.
+        with m.If(self.judged & idle):
+            m.d.sync += [
+                self.kept_slot.eq(self.slot), self.kept.target.eq(record.destination),
+                self.kept.cls.eq(record.cls), self.kept.length.eq(record.length), self.kept_tag.eq(record.tag),
+            ]  # fmt: skip
         with m.If(taken):
-            m.d.sync += [left.eq(left - 1), beat.eq(beat + 1)]
-            with m.If(last):
-                m.d.sync += state.eq(Mux(stores, HostIn.STORED, HostIn.IDLE))
-        with m.If(self.given):
-            m.d.sync += state.eq(HostIn.IDLE)
+            m.d.sync += [left.eq(left - 1), last.eq(left == 2), beat.eq(beat + 1)]
+        over, passed, dropped = taken & last, begins & some, self.drops & some
+        m.d.sync += Value.cast(state).eq(
+            Cat(
+                (idle & ~passed & ~self.keeps & ~dropped) | ((drops | passes_beats) & over) | (stored & self.given),
+                (self.keeps & some) | (stores & ~over),
+                (self.keeps & ~some) | (stores & over) | (stored & ~self.given),
+                dropped | (drops & ~over),
+                passed | (passes_beats & ~over),
+            )
+        )
         return m
 
 
@@ -169,18 +173,19 @@ class OwnCompletions(wiring.Component):
         m = Module()
         of = self._layouts
         most = of.slots + 4
-        m.submodules.queue = queue = Queue(of.completion, most)
+        m.submodules.queue = queue = Queue(of.completion, most, apart=True)
         owed, stays, shown, passes = Signal(range(most + 1)), Signal(), Signal(), Signal()
         own, other, up = queue.o.payload, self.below.payload, self.completion.payload
-        full, took = Signal(), Signal()
+        full, took, turn, took_late, takes_late = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             queue.i.valid.eq(self.ends),
             queue.i.payload.eq(self.ended),
             self.empty.eq(queue.empty),
             passes.eq(self.below.valid & ~self.mine),
-            shown.eq(queue.o.valid & (stays | ~passes)),
+            turn.eq(stays | ~passes),
+            shown.eq(queue.o.valid & turn),
             self.completion.valid.eq(shown | passes),
-            queue.o.ready.eq(shown & self.completion.ready),
+            queue.o.ready.eq(turn & self.completion.ready),
             self.below.ready.eq(Mux(passes, self.completion.ready & ~shown, self.takes_below)),
             self.owes.eq(full),
             took.eq(shown & self.completion.ready),
@@ -189,11 +194,13 @@ class OwnCompletions(wiring.Component):
         ]
         m.d.sync += [
             stays.eq(shown & ~self.completion.ready),
-            owed.eq(owed + self.takes - took),
+            # Messages are taken cycles apart: of the cycle before only what the host took is not counted.
+            took_late.eq(took),
+            takes_late.eq(self.takes),
+            owed.eq(owed + takes_late - took_late),
         ]
         # With `most` of them none is taken.
-        with m.If(took):
-            m.d.sync += full.eq(full & self.takes)
-        with m.Elif(self.takes):
-            m.d.sync += full.eq(owed == most - 1)
+        m.d.comb += full.eq(
+            Mux(took_late, (owed == most) & takes_late, (owed == most) | ((owed == most - 1) & takes_late))
+        )
         return m

@@ -89,21 +89,21 @@ class RelayLayouts:
 
     @cached_property
     def to(self) -> data.StructLayout:
-        """What is known of a destination."""
+        """What is known of a destination; ``some``, ``full``: messages to it are live, no more can be."""
         return data.StructLayout(
             {
                 "last": self.uid_bits, "head": self.slot_bits, "tail": self.slot_bits,
-                "live": self.slots.bit_length(), "again": 1,
+                "live": self.slots.bit_length(), "some": 1, "full": 1, "again": 1,
             }
         )  # fmt: skip
 
     @cached_property
     def from_(self) -> data.StructLayout:
-        """What is known of a source."""
+        """What is known of a source, but for whether it is hungry; ``marked``: the mark is not NONE."""
         return data.StructLayout(
             {
                 "known": 1, "incarnation": self.system.format.incarnation_bits, "mark": self.uid_bits, "slot": _SLOT,
-                "hungry": 1,
+                "marked": 1,
             }
         )  # fmt: skip
 
@@ -173,11 +173,11 @@ class RelayLayouts:
     def facts(self) -> data.StructLayout:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
-            "live", "watched", "old", "due", "frees", "concludes", "first", "last", "some", "again", "stale", "renews",
-            "renewed", "judges", "dead", "turn", "below", "ahead", "tells_post", "searches_post",
-            "last_drained", "none_drained",
-            "parked", "parked_one", "up_nobody", "up_passes", "down_nobody", "down_passes", "astray",
-            "turns", "moves", "asked", "fits", "acked", "requested", "sent", "linked", "owed", "place",
+            "kin", "there", "live", "watched", "due", "meant", "first", "last", "some", "again", "repeats", "resumes",
+            "stale", "renews", "renewed", "judges", "dead", "follows", "posted", "begins", "is_new", "known",
+            "hungry", "quiet", "searches", "last_drained", "none_drained", "parked", "parked_one",
+            "up_nobody", "up_back", "down_nobody", "down_back", "astray", "acked", "requested", "sent", "linked",
+            "owed", "place",
         )  # fmt: skip
         return data.StructLayout(dict.fromkeys(bits, 1) | {"relation": _WAY})
 
@@ -263,11 +263,5 @@ class RelayLayouts:
         if not bits:
             return Const(0, 1)
 
-        def folded(key) -> Value:
-            found = Const(0, bits)
-            for first in range(0, len(key), bits):
-                found = found ^ key[first : first + bits]
-            return found
-
         # Small sources and uids that keep step do not meet in the same low bits.
-        return folded(uid) ^ folded(source)[::-1]
+        return Cat(Cat(uid[bit::bits], source[bits - 1 - bit :: bits]).xor() for bit in range(bits))

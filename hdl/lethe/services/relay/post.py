@@ -63,7 +63,7 @@ class Post(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of = self._layouts
-        m.submodules.queue = queue = Queue(of.cell_bits, of.cells)
+        m.submodules.queue = queue = Queue(of.cell_bits, of.cells, apart=True)
         m.submodules.words = words = Ram(self._shown, of.cells)
         m.submodules.store = store = Ram(of.stored_bits, of.cells << of.beat_bits)
         m.submodules.output = output = Queue(self._beat, AHEAD)

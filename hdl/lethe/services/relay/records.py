@@ -13,7 +13,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import STAMP_BITS, WAYS
-from .steps import RelayPhase, counted
+from .steps import RelayPhase, counted, is_same
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -34,21 +34,25 @@ def add_records(u: "JobUnit") -> None:
     """Records and buffers, and what steps write there."""
     m, of = u.m, u.of
     sets = of.records // WAYS
-    chained = Signal(of.uid_bits)  # of the message before
+    # The message before: its uid, its set.
+    chained, at_chained = Signal(of.uid_bits), Signal(max(1, of.record_bits - exact_log2(WAYS)))
     u.chained, u.chaining = chained, Signal()
     u.evicted, u.direct, number = Signal(of.record_bits), Signal(), Signal(of.record_bits)
     owners = u.words("owners", of.owner, of.buffers, "launched", "oldest")
     u.owners = owners
-    m.d.comb += [
-        u.direct.eq(u.doing(*_NUMBERED) | u.phases[RelayPhase.STORE]),
-        number.eq(
+    # Jobs that name a record by its number have time: it comes from a register.
+    numbered, named = Signal(), Signal.like(number)
+    m.d.sync += [
+        numbered.eq(u.doing(*_NUMBERED) & ~u.step),
+        named.eq(
             _one_of(
-                (~u.doing(*_NUMBERED), u.evicted), (u.under[RelayJob.LAUNCH], owners.launched.record),
-                (u.under[RelayJob.OWED], u.owed_row), (u.under[RelayJob.LOOK], u.look),
-                (u.under[RelayJob.WALK], u.walk_row),
+                (u.under[RelayJob.LAUNCH], owners.launched.record), (u.under[RelayJob.OWED], u.owed_row),
+                (u.under[RelayJob.LOOK], u.look), (u.under[RelayJob.WALK], u.walk_row),
             )
         ),
     ]  # fmt: skip
+    stored = u.phases[RelayPhase.STORE]
+    m.d.comb += [u.direct.eq(numbered | stored), number.eq(Mux(stored, u.evicted, named))]
     way_bits = exact_log2(WAYS)
     uid, at = Signal(of.uid_bits), Signal(max(1, of.record_bits - way_bits))
     near = Signal.like(at)  # a cycle later
@@ -56,8 +60,11 @@ def add_records(u: "JobUnit") -> None:
     came, told = (of.wire_fields(register.bits) for register in (u.data_in, u.control_in))
     sets_of = (
         of.set_of(came["source"][: of.node_bits], came["uid"][: of.uid_bits]),
-        of.set_of(told["source"][: of.node_bits], Mux(u.chaining, chained, told["uid"][: of.uid_bits])),
+        Mux(u.chaining, at_chained, of.set_of(told["source"][: of.node_bits], told["uid"][: of.uid_bits])),
     )
+    with m.If(u.step & u.under[RelayJob.CONTROL]):
+        m.d.sync += at_chained.eq(of.set_of(told["source"][: of.node_bits], u.entry.prev))
+    early = sets <= LUT_DEPTH
     m.d.sync += near.eq(at)
     m.d.comb += [
         uid.eq(Mux(u.chaining, chained, u.coming.uid)),
@@ -69,6 +76,14 @@ def add_records(u: "JobUnit") -> None:
     m.submodules.messages = messages = Ram(of.record, of.records)
     m.submodules.ages = ages = Ram(STAMP_BITS, of.records)
     heard, status, write_at, fills = Signal(of.record), Signal(of.status), Signal(of.record_bits), u.fills
+
+    def late(value):
+        """In the cycle behind a step, if what is shown early can be written late."""
+        register = Signal.like(value, name="late")
+        domain = m.d.sync if early else m.d.comb
+        domain += register.eq(value)
+        return register
+
     writes = u.changes | fills
     m.d.comb += [
         *(heard[name].eq(u.heard[name]) for name in of.record.members if name != "length"),
@@ -82,40 +97,46 @@ def add_records(u: "JobUnit") -> None:
         ]  # fmt: skip
     u.message, u.stamp = messages.read_data, ages.read_data
     # What is shown early is compared early.
-    words, data, compared, early = [], [], [], sets <= LUT_DEPTH
-    u.has_data, u.data_held, u.hop_holds = Signal(), Signal(), Signal()
+    words, data, compared = [], [], []
+    wrote, filled, wrote_at = late(writes), late(fills), late(write_at)
     for way in range(WAYS):
-        m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early)
-        m.submodules[f"status{way}"] = states = Ram(of.status, sets, early=early)
-        here = write_at[:way_bits] == way
+        m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early, late=early)
+        m.submodules[f"status{way}"] = states = Ram(of.status, sets, early=early, late=early)
+        here, now_here = write_at[:way_bits] == way, wrote_at[:way_bits] == way
         m.d.comb += [
-            ram.write_en.eq(fills & here), ram.write_addr.eq(write_at[way_bits:]), ram.write_data.eq(heard),
+            ram.write_en.eq(filled & now_here), ram.write_addr.eq(wrote_at[way_bits:]), ram.write_data.eq(heard),
             ram.read_addr.eq(at), states.read_addr.eq(at),
         ]  # fmt: skip
-        u.cleared(states, sets, 0, writes & here, write_at[way_bits:], status)
+        u.cleared(states, sets, 0, wrote & now_here, wrote_at[way_bits:], status)
         words.append((ram.read_data, states.read_data))
         compared.append((ram.read_early, states.read_early) if early else words[-1])
         # Whether it has data: those of another record may be dropped in the step of this.
+        # It is written in the cycle behind a step: nobody asks so soon.
         has = u.words(f"has{way}", 1, sets, "now")
+        drops = u.acks | u.forgets | u.past | (u.expiring & u.data_held)
         lets = u.lets_go & (owners.oldest.record[:way_bits] == way)
-        m.d.comb += [
-            has.now_addr.eq(near),
-            has.write_en.eq(((fills | u.drops) & here) | lets),
+        m.d.comb += has.now_addr.eq(near)
+        m.d.sync += [
+            has.write_en.eq(((fills | drops) & here) | lets),
             has.write_addr.eq(Mux(u.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
             has.write.eq(u.takes_buffer),
         ]
         data.append(has.now)
-    u.valid = u.words("valid", 1, of.records, "walk")
+    # Which are valid, for walks.
+    u.valid = u.words("valid", 1, of.records, "walk", "ahead")
     m.d.comb += [
-        u.valid.write_en.eq(writes), u.valid.write_addr.eq(write_at),
-        u.valid.write.eq(~u.ends), u.valid.walk_addr.eq(u.walk_row),
+        u.valid.write_en.eq(u.makes | u.ends), u.valid.write_addr.eq(write_at), u.valid.write.eq(~u.ends),
+        u.valid.walk_addr.eq(u.walk_row), u.valid.ahead_addr.eq(u.ahead_row),
     ]  # fmt: skip
 
     # Three cycles after it was asked for: the record, whether it is there, and whether there is a way for it.
     hits, ways, key = Signal(WAYS), Signal(WAYS), Signal.like(uid)
     m.d.sync += key.eq(uid)
     hit = Cat(
-        state.valid & (word.uid == key) & (word.source == u.heard.source) & (word.incarnation == u.heard.incarnation)
+        is_same(
+            Cat(word.uid, word.source, word.incarnation, state.valid),
+            Cat(key, u.heard.source, u.heard.incarnation, Const(1, 1)),
+        )
         for word, state in compared
     )
     if early:
@@ -126,7 +147,6 @@ def add_records(u: "JobUnit") -> None:
     domain = m.d.sync if early else m.d.comb
     domain += [picked.eq(Mux(u.direct, 1 << number[:way_bits], 0)), searched.eq(~u.direct)]
     m.d.comb += ways.eq(picked | Mux(searched, hits, 0))
-    u.entry, u.status_now, u.found = Signal(of.record), Signal(of.status), Signal()
     u.has_way, free_way, free, way = Signal(), Signal(way_bits), Signal(WAYS), Signal(way_bits)
     m.d.comb += free.eq(~Cat(state.valid for _, state in words))
     chosen = Const(0, 1)
@@ -135,22 +155,27 @@ def add_records(u: "JobUnit") -> None:
     # Whether it has data, and whether these are held, of each way before one is chosen.
     states = data_.View(of.status, Cat(chosen)[-of.status.size :]).state
     # (What is shown early is looked for early; a buffer that is held in that cycle counts.)
-    now_held = [u.held.bits.bit_select(state.buffer, 1) for _, state in compared]
+    m.d.comb += [asked.eq(state.buffer) for asked, (_, state) in zip(u.held.asked, compared, strict=True)]
+    now_held = list(u.held.is_held)
     now_moves = [u.hop.now.number == state.buffer for _, state in compared]
+    # Of one whose transfer ended in the cycle before that, the held list tells later.
+    ended = Signal()
+    m.d.sync += ended.eq(u.hop_holds)
     if early:
         held_before, moved = Signal(WAYS), Signal(WAYS)
         m.d.sync += [
-            held_before.eq(Cat(now_held) | Mux(u.hop_holds, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
+            held_before.eq(Cat(now_held) | Mux(u.hop_holds | ended, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
         ]  # fmt: skip
         now_held, now_moves = held_before, moved
     held, moves = (
         (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any() for ones in (now_held, now_moves)
     )
+    moves_now = Signal()  # it has data, and they are those of the transfer, if there is one
     m.d.sync += [
-        u.has_data.eq((Cat(data) & ways).any()),
+        moves_now.eq(moves), u.has_data.eq((Cat(data) & ways).any()),
         u.is_told.eq((Cat(state.tide == u.tide for _, state in words) & ways).any()),
         # In the cycle before a step only a transfer can end.
-        u.data_held.eq(held | (u.hop_holds & moves)),
+        u.data_held.eq(held | ((u.hop_holds if early else u.hop_holds | ended) & moves)),
         *(getattr(u.facts, state.name.lower()).eq(bit) for state, bit in zip(RecordState, states, strict=True)),
         u.facts.place.eq(hits.any() | free.any()),
         Cat(u.entry, u.status_now).eq(chosen), u.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),
@@ -162,48 +187,50 @@ def add_records(u: "JobUnit") -> None:
     m.d.comb += [
         u.place.eq(Cat(Mux(u.found | direct_late, way, free_way), near)),
     ]
-    now, owing = u.status_now, Signal()
+    now = u.status_now
     m.d.comb += [
-        status.valid.eq(~u.ends),
-        status.state.eq(Cat(u.states.values()) | Mux(u.stays, now.state, 0)),
-        status.buffer.eq(Mux(fills, u.free_buffers.oldest, now.buffer)),
-        status.tide.eq(Mux(u.links, u.tide, Mux(fills, u.tide - 1, now.tide))),
-        owing.eq(Mux(fills, u.was_owing, u.facts.owed)),
+        # The record is still shown in the cycle behind the step.
+        status.valid.eq(~late(u.ends)),
+        status.state.eq(late(Cat(u.states.values())) | Mux(late(u.stays), now.state, 0)),
+        status.buffer.eq(Mux(filled, late(u.free_buffers.oldest), now.buffer)),
+        status.tide.eq(Mux(late(u.links), u.tide, Mux(filled, u.tide - 1, now.tide))),
     ]
-    no_more = writes & owing & ~u.stays
     counted(m, u.known, u.known_some, u.makes, u.ends)
-    becomes = u.states[RecordState.OWED]
-    counted(m, u.owing, u.owes_some, becomes & ~no_more, no_more & ~becomes)
+    # A record becomes OWED as it is filled; it is not any more as it changes, or gets data.
+    no_more = (u.changes & ~u.stays & u.facts.owed) | (u.takes_buffer & u.was_owing)
+    counted(m, u.owing, u.owes_some, u.owes & ~u.was_owing, no_more)
 
     # Its buffer.
     moving, given = u.hop.now, Signal(of.buffer_bits)
     m.d.comb += [
         owners.launched_addr.eq(u.launched.number),
         owners.oldest_addr.eq(u.held.oldest),
-        owners.write_en.eq(u.disowns | u.takes_buffer),
-        owners.write_addr.eq(Mux(u.takes_buffer, u.free_buffers.oldest, u.buffer)),
-        owners.write.valid.eq(u.takes_buffer),
-        owners.write.record.eq(u.place_filled),
         u.free_buffers.takes.eq(u.takes_buffer),
         u.free_buffers.gives.eq(u.gives_buffer),
         u.free_buffers.given.eq(given),
         u.held.leaves.eq(u.leaves),
         u.held.left.eq(u.buffer),
     ]
-    resends = u.sends_held & u.data_held
-    ceases, stops = u.drops & u.has_data, Signal()
+    # Nobody asks for it in the cycle behind a step.
+    m.d.sync += [
+        owners.write_en.eq(u.disowns | u.takes_buffer),
+        owners.write_addr.eq(Mux(u.takes_buffer, u.free_buffers.oldest, u.buffer)),
+        owners.write.valid.eq(u.takes_buffer),
+        owners.write.record.eq(u.place_filled),
+    ]
+    # A step takes its data from a record, or has them sent once more; one that was ACKED has none.
+    drops, stops = u.acks | u.forgets | u.past, Signal()
+    goes, resends = drops | u.expiring, u.resends & u.data_held
     m.d.comb += [
-        u.disowns.eq(u.lets_go | ceases),
-        u.leaves.eq(u.lets_go | (u.data_held & (u.drops | u.sends_held)) | (u.hop_holds & stops)),
-        u.gives_buffer.eq(u.lets_go | (u.drops & u.data_held) | u.gives_launched),
+        u.disowns.eq(u.lets_go | (u.has_data & drops) | (u.data_held & u.expiring)),
+        u.leaves.eq(u.lets_go | (u.data_held & (goes | u.resends)) | (u.hop_holds & stops)),
+        u.gives_buffer.eq(u.lets_go | (u.data_held & goes) | u.gives_launched),
         u.buffer_waits.eq(resends | u.data_waits),
-        u.resent.eq(u.status_now.buffer),
         # That of a record, the oldest, or that of a launch, which leaves no list.
         u.buffer.eq(Mux(u.lets_go, u.held.oldest, u.status_now.buffer)),
         given.eq(Mux(u.under[RelayJob.LAUNCH], u.launched.number, u.buffer)),
     ]
-    with m.If(resends):
-        m.d.comb += u.change(RecordState.SENT)
+    u.changes_to(resends, RecordState.SENT)
     # What has been sent is held, unless it has no record any more.
     ends, lost = u.hop.ends & u.hop.buffered, Signal()
     with m.If(stops):
@@ -213,7 +240,7 @@ def add_records(u: "JobUnit") -> None:
     m.d.comb += [
         u.hop_holds.eq(ends & ~lost),
         # It is taken from a record that ends in this cycle: it is put to the list, and leaves it at once.
-        stops.eq(ceases & (u.status_now.buffer == moving.number)),
+        stops.eq(drops & moves_now),
         u.held.holds.eq(u.hop_holds | u.holds),
         u.held.held.eq(Mux(u.hop.idle, u.launched.number, moving.number)),
         u.free_buffers.ends.eq(ends & (lost | stops)),

@@ -46,6 +46,7 @@ class Relay(ServiceUnit):
         add_data(u)
         add_work(u)
         add_walk(u)
+        u.settle()
         self._below(m, u)
         self._above(m, u)
         return self._trace(m, u)
@@ -63,7 +64,7 @@ class Relay(ServiceUnit):
         ):
             m.d.comb += [sink.valid.eq(source.valid), sink.payload.eq(source.payload), source.ready.eq(sink.ready)]
         hop, host = u.hop, u.host
-        sends = u.busy & u.doing(RelayJob.DATA, RelayJob.LAUNCH)
+        sends = ~u.rests & u.doing(RelayJob.DATA, RelayJob.LAUNCH)
         m.d.comb += [
             u.completions.mine.eq(u.ended_mine),
             u.at_once.eq(~hop.moves & ~host.holds_send & u.sending.empty & below.send.ready),
@@ -80,12 +81,10 @@ class Relay(ServiceUnit):
             below.send_data.valid.eq(hop.send_data.valid | host.send_data_below.valid),
             below.send_data.payload.eq(Mux(hop.idle, host.send_data_below.payload, hop.send_data.payload)),
         ]
-        with m.If(~hop.idle):
-            m.d.comb += below.send.payload.eq(hop.send.payload)
-        with m.Elif(host.send_below.valid):
-            m.d.comb += below.send.payload.eq(host.send_below.payload)
-        with m.Else():
-            m.d.comb += below.send.payload.cls.eq(Mux(u.busy & u.doing(RelayJob.DATA), u.of.data_class, 0))
+        shown = below.send.payload
+        m.d.comb += shown.eq(Mux(hop.idle, host.send_below.payload, hop.send.payload))
+        with m.If(hop.idle & ~host.send_below.valid):  # nothing is shown but a class
+            m.d.comb += shown.cls.eq(Mux(~u.rests & u.doing(RelayJob.DATA), u.of.data_class, 0))
 
     def _above(self, m, u: JobUnit) -> None:
         below, above, port = self.below, self.above, self.port
@@ -124,7 +123,7 @@ class Relay(ServiceUnit):
             & ~u.cancel_walk
             & ~u.cancelling
             & u.hop.idle
-            & u.control.idle
+            & ~u.control.moves
             & u.host.nothing
             & u.control_in.empty
             & u.data_in.empty
@@ -220,7 +219,7 @@ class Relay(ServiceUnit):
             ),
             (
                 event_word(
-                    Event.RELAY_END, detail=Cat(_four(ended.cause), ended.status), peer=u.to_node,
+                    Event.RELAY_END, detail=Cat(_four(ended.cause), ended.status), peer=u.to_row,
                     extra=u.ending.uid[:16],
                 ),
                 uid(self.node, self.incarnation, u.to.head),

@@ -9,7 +9,7 @@ from lethe.lib.memory import Ram
 from lethe.lib.table import Words
 from lethe.spec.services.relay import RelayJob
 
-from .steps import WalkRows, one_of
+from .steps import WalkRows, is_same, one_of
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -27,28 +27,29 @@ def add_routes(u: "JobUnit") -> None:
     m.submodules.relations = relations = Ram(of.down["way"].shape, deep)
     u.routes = Signal()  # a route is written, in the other bank
     word, good, hop, way = u.tree_word, Signal(), Signal(of.node_bits), Signal(4)
-    m.d.sync += good.eq(word.hop < of.nodes)  # before the step
     at = Cat(word.target[:bits], ~u.bank)
-    relation = Signal(4)
-    m.d.comb += [
-        hop.eq(Mux(good, word.hop, u.node)),
+    relation, given = Signal(4), Signal(of.node_bits)
+    # One after the other in the cycles before the step.
+    m.d.comb += given.eq(Mux(good, word.hop, u.node))
+    m.d.sync += [
+        good.eq(word.hop < of.nodes),
+        hop.eq(given),
         way.eq(Mux(good, word.way, 0)),
-        relation.eq(Mux(hop == word.target, way, 0)),
+        relation.eq(Mux(good & (given == word.target), word.way, 0)),
     ]
     for ram, value in ((ups, hop), (downs, Cat(hop, way)), (relations, relation)):
         m.d.comb += [
             ram.write_en.eq(u.routes), ram.write_addr.eq(at), Value.cast(ram.write_data).eq(value),
         ]  # fmt: skip
-    # Whether the row of a walk has a relation, in each bank: that of the next row is read ahead.
-    related, row = Signal(2), u.walk_row[:bits]
-    for bank in range(2):
-        words = Words(1, 1 << bits, ("here", "ahead"))
+    # Whether the row of a walk has a relation, in each bank.
+    u.related = [Words(1, 1 << bits, ("walk", "ahead")) for _ in range(2)]
+    for bank, words in enumerate(u.related):
         m.submodules[f"related{bank}"] = words
         m.d.comb += [
             words.write_en.eq(u.routes & (u.bank != bank)), words.write_addr.eq(word.target[:bits]),
-            words.write.eq(relation.any()), words.here_addr.eq(row), words.ahead_addr.eq(row + 1),
+            words.write.eq(relation.any()),
+            words.walk_addr.eq(u.walk_row[:bits]), words.ahead_addr.eq(u.ahead_row[:bits]),
         ]  # fmt: skip
-        m.d.sync += related[bank].eq(Mux(u.walk_goes_on, words.ahead, words.here))
 
     # Up and down: those of what was heard, but for long jobs.
     up_node, down_node, down_bank = Signal(of.node_bits), Signal(of.node_bits), Signal()
@@ -56,22 +57,27 @@ def add_routes(u: "JobUnit") -> None:
     u.life = Words(of.life, of.ni_slots, ("cancelled",))
     m.submodules.life = u.life
     m.d.comb += u.life.cancelled_addr.eq(u.cancel_row)
-    cells, records = u.walk == WalkRows.CELLS, u.walk == WalkRows.RECORDS
+    cells, records = u.in_rows[WalkRows.CELLS], u.in_rows[WalkRows.RECORDS]
     launch, look, walk = u.under[RelayJob.LAUNCH], u.under[RelayJob.LOOK], u.under[RelayJob.WALK]
     recorded = (launch & u.launched.buffered) | (walk & records)
     slotted = look | (launch & ~u.launched.buffered) | (walk & ~records)
-    m.d.comb += [
-        up_node.eq(
-            one_of(
-                u.coming.source, (u.under[RelayJob.FEED], u.fed),
-                (u.under[RelayJob.CANCEL], u.life.cancelled.destination),
-                (u.under[RelayJob.OWED] | (walk & ~cells), u.message.source), (walk & cells, u.cell.source),
-            )
-        ),
-        down_node.eq(one_of(u.coming.target, (recorded, u.message.target), (slotted, u.slot.target))),
+    # What long jobs ask about comes from registers, if it is there in time.
+    others = (
+        (u.under[RelayJob.FEED], u.fed), (u.under[RelayJob.CANCEL], u.life.cancelled.destination),
+        (u.under[RelayJob.OWED], u.message.source), (walk & cells, u.cell.source),
+    )  # fmt: skip
+    other, other_node, of_walk, of_record, of_slot = Signal(), Signal(of.node_bits), Signal(), Signal(), Signal()
+    m.d.sync += [
+        # Not behind the step: the next job may ask at once.
+        other.eq(Cat(asks for asks, _ in others).any() & ~u.step), other_node.eq(one_of(0, *others)),
+        of_walk.eq(walk & ~cells & ~u.step), of_record.eq(recorded & ~u.step), of_slot.eq(slotted & ~u.step),
     ]  # fmt: skip
+    m.d.comb += [
+        up_node.eq(one_of(u.coming.source, (of_walk, u.message.source), (other, other_node))),
+        down_node.eq(one_of(u.coming.target, (of_record, u.message.target), (of_slot, u.slot.target))),
+    ]
     # In a walk the route of the other bank is asked for a cycle later.
-    with m.If(u.doing(RelayJob.WALK) & (u.count == 4)):
+    with m.If(u.doing(RelayJob.WALK) & (u.count == 3)):
         m.d.comb += down_bank.eq(~u.bank)
     relation_bank = Signal()
     relation_node = Signal(of.node_bits)
@@ -82,21 +88,17 @@ def add_routes(u: "JobUnit") -> None:
         downs.read_addr.eq(Cat(down_node[:bits], down_bank)),
         relations.read_addr.eq(Cat(relation_node[:bits], relation_bank)),
     ]
-    now, before = Signal(of.down), Signal(of.down)
-    with m.If(u.count == 3):
-        m.d.sync += now.eq(downs.read_data)
+    now = Signal(of.down)
+    # Whether the way was asked for; whether nobody is there, or a message has no way on from here.
+    u.asked, u.ends_here, u.turns = Signal(), Signal(), Signal()
+    hop, up = downs.read_data.hop, ups.read_data
     with m.If(u.count == 2):
-        m.d.sync += before.eq(downs.read_data)
-    u.up, u.relation, u.before = ups.read_data, relations.read_data, before
-    u.down = Signal(of.down)
-    m.d.comb += u.down.eq(Mux(u.doing(RelayJob.WALK), now, downs.read_data))
-    with m.Switch(u.walk):
-        for rows, used in (
-            (WalkRows.SLOTS, u.lives.walk), (WalkRows.RECORDS, u.valid.walk),
-            (WalkRows.CELLS, u.is_parked.walk), (WalkRows.NODES, Mux(u.bank, related[1], related[0])),
-        ):  # fmt: skip
-            with m.Case(rows):
-                m.d.comb += u.used.eq(used)
+        m.d.sync += [
+            now.eq(downs.read_data), u.asked.eq(u.asking.bit_select(downs.read_data.way, 1)),
+            u.ends_here.eq(is_same(hop, u.node)),
+            u.turns.eq(is_same(hop, u.node) | is_same(up, u.node) | is_same(up, hop)),
+        ]  # fmt: skip
+    u.up, u.relation, u.down, u.kept_hop = ups.read_data, relations.read_data, downs.read_data, now.hop
 
 
 def add_rows(u: "JobUnit") -> None:
@@ -110,5 +112,9 @@ def add_rows(u: "JobUnit") -> None:
         u.life.write.generation.eq(accepted.generation),
         u.life.write.destination.eq(Mux(control, u.control.destination, moving.hop)),
     ]
-    ended = u.below.completion.payload.slot
-    m.d.sync += u.mine.eq((u.mine | Mux(takes, 1 << accepted.slot, 0)) & ~Mux(u.completions.takes_below, 1 << ended, 0))
+    m.d.comb += [
+        u.ended.accepted_addr.eq(accepted.slot),
+        u.accepts.write_en.eq(takes), u.accepts.write_addr.eq(accepted.slot), u.accepts.write.eq(~u.ended.accepted),
+        u.ended.write_en.eq(u.completions.takes_below), u.ended.write_addr.eq(u.below.completion.payload.slot),
+        u.ended.write.eq(u.accepts.ended),
+    ]  # fmt: skip

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from lethe.spec.services.relay import RelayJob
 
-from .steps import RelayPhase
+from .steps import RelayPhase, is_same
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -19,16 +19,22 @@ def add_search(u: "JobUnit") -> None:
     m, of = u.m, u.of
     searching, row = Signal(), Signal(of.cell_bits)
     near, rows = Signal(2), Signal(of.cell_bits)
-    u.search_begins = u.further & u.searches
+    u.search_begins = (u.further & u.searches) | (u.stream_goes_on & u.facts.parked)
     before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
     m.d.comb += u.cell_row.eq(Mux(searching, row, Mux(u.doing(RelayJob.WALK), u.walk_row, u.clear_row)))
-    hit, same = Signal(), Signal()
-    m.d.comb += [
-        rows.eq(before[1]),
-        u.is_parked.search_addr.eq(rows),
-        same.eq(Mux(u.phases[RelayPhase.RELEASE], u.cell.prev == u.from_.mark, u.cell.uid == u.heard.uid)),
-        hit.eq(near[1] & u.is_parked.search & (u.cell.source == u.heard.source) & same),
+    # Of what is shown early, in a cycle before: which of its uids is meant, and whether it is parked and of the source.
+    cell, of_source, uid, released = u.early_cell, Signal(), Signal(of.uid_bits), u.phases[RelayPhase.RELEASE]
+    late = m.d.comb if cell is u.cell else m.d.sync
+    late += [
+        uid.eq(Mux(released, cell.prev, cell.uid)),
+        of_source.eq(u.is_parked.search & (cell.source == u.heard.source)),
     ]
+    m.d.comb += u.is_parked.search_addr.eq(rows if cell is u.cell else before[0])
+    # The message that came, or the one behind the last that was posted: that of the search before, or else the same.
+    hit, meant = Signal(), Signal(of.uid_bits)
+    m.d.comb += [rows.eq(before[1]), hit.eq(near[1] & of_source & is_same(uid, meant))]
+    with m.If(~searching & ~near.any()):
+        m.d.sync += meant.eq(Mux(released & u.parked_found, u.parked_cell.uid, u.heard.uid))
     m.d.sync += [near.eq(Cat(searching, near)), before[0].eq(row), before[1].eq(before[0])]
     with m.If(searching):
         m.d.sync += row.eq(row + 1)

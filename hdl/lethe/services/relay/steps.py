@@ -8,7 +8,7 @@ from amaranth.lib import enum
 
 __all__ = [
     "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "counted", "exceeds", "is_below", "is_newer",
-    "one_of",
+    "is_same", "one_of",
 ]  # fmt: skip
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
@@ -63,14 +63,23 @@ def counted(m: Module, count: Signal, some: Signal | None, more: Value, fewer: V
 
 def exceeds(number: Value, limit: int) -> Value:
     """Whether a number is above a constant: of fours, the highest that differ; without carries."""
-    parts = [
-        (number[i : i + 4] > (limit >> i) % 16, number[i : i + 4] == (limit >> i) % 16)
-        for i in range(0, len(number), 4)
-    ]
-    found = Const(0, 1)
-    for above, same in parts:
-        found = above | (same & found)
-    return found
+
+    def compared(first: int, last: int) -> tuple[Value, Value]:
+        if last - first <= 4:
+            part = number[first:last]
+            return part > (limit >> first) % (1 << len(part)), part == (limit >> first) % (1 << len(part))
+        middle = first + (last - first + 7) // 8 * 4
+        (low, same_low), (high, same_high) = compared(first, middle), compared(middle, last)
+        return high | (same_high & low), same_high & same_low
+
+    return compared(0, len(number))[0]
+
+
+def is_same(one, other) -> Value:
+    """Whether two words are the same: of each two of their bits, and then of all by a carry, which is faster."""
+    differs = Value.cast(one) ^ Value.cast(other)
+    pairs = Cat(~differs[i : i + 2].any() for i in range(0, len(differs), 2))
+    return (pairs + 1)[len(pairs)]
 
 
 def is_below(uid, mark) -> Value:
@@ -81,13 +90,13 @@ def is_below(uid, mark) -> Value:
 def is_newer(incarnation, known) -> Value:
     """Whether an incarnation is newer than another."""
     ahead = (incarnation - known)[: len(known)]
-    return ahead.any() & ~ahead[-1] if len(known) > 1 else Const(0, 1)
+    return ~is_same(incarnation, known) & ~ahead[-1] if len(known) > 1 else Const(0, 1)
 
 
-class WalkRows(enum.Enum, shape=2):
-    """The rows of a walk."""
+class WalkRows(enum.Enum, shape=4):
+    """The rows of a walk: a bit each."""
 
-    NODES = 0
-    SLOTS = 1
-    RECORDS = 2
-    CELLS = 3
+    NODES = 1
+    SLOTS = 2
+    RECORDS = 4
+    CELLS = 8

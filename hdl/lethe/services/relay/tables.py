@@ -4,7 +4,7 @@ import typing
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from lethe.lib.memory import Ram
+from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.relay import RelayJob
 
@@ -37,41 +37,55 @@ def add_tables(u: "JobUnit") -> None:
         u.from_node.eq(one_of(u.coming.source, (fed, u.fed))),
         dead_node.eq(one_of(u.coming.source, *offered, (fed, u.fed), (told, u.waited.hop))),
     ]
+    # They stay while a job is under way, and what is written is known a cycle later.
+    u.to_row, u.from_row = Signal.like(u.to_node), Signal.like(u.from_node)
+    m.d.sync += [u.to_row.eq(u.to_node), u.from_row.eq(u.from_node)]
     new_to, new_from = Signal(of.to), Signal(of.from_)
     m.d.comb += [new_to.last.eq(of.none), new_from.mark.eq(of.none)]
     m.submodules.to = to = Ram(of.to, nodes)
-    m.submodules.from_ = from_ = Ram(of.from_, nodes)
+    m.submodules.from_ = from_ = Ram(of.from_, nodes, beside=1)
     m.submodules.dead = dead = Ram(1, nodes)
     gives = u.steps[RelayJob.GIVEN, RelayPhase.FIRST]  # whether it does or is put off
     given, to_word, from_word = u.given, Signal(of.to), Signal(of.from_)
-    u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_node, to_word)
-    writes = u.renews | u.marks | u.releases | u.starves | u.feeds
-    u.cleared(from_, nodes, new_from, writes, u.from_node, from_word)
+    u.cleared(to, nodes, new_to, given | u.frees_head | u.decides_again, u.to_row, to_word)
+    u.cleared(from_, nodes, new_from, u.renews | u.marks | u.releases, u.from_row, from_word)
     u.kills = Signal()
     u.cleared(dead, nodes, 0, u.kills, u.tree_word.target, 1)
     m.d.comb += [
         to.read_addr.eq(u.to_node), from_.read_addr.eq(u.from_node), dead.read_addr.eq(dead_node),
     ]  # fmt: skip
-    u.to, u.from_, u.dead = to.read_data, from_.read_data, dead.read_data
+    u.to, u.from_, u.dead, u.hungry_now = to.read_data, from_.read_data, dead.read_data, from_.beside
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
     renews = u.under[RelayJob.DATA] & u.facts.renews
+    fewer, left = Signal.like(row.live), Signal()  # known before the step, but for a message that is given
+    m.d.sync += [fewer.eq(row.live - 1), left.eq(row.live != 1)]
     m.d.comb += [
         to_word.last.eq(Mux(gives, u.next_uid, row.last)),
-        to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(gives & ~row.live.any(), kept_slot, row.head))),
+        to_word.head.eq(Mux(u.frees_head, u.next_head, Mux(gives & ~row.some, kept_slot, row.head))),
         to_word.tail.eq(Mux(gives, kept_slot, row.tail)),
-        to_word.live.eq(row.live + gives - u.frees_head),
+        to_word.live.eq(Mux(gives, (row.live + 1)[: len(row.live)], Mux(u.frees_head, fewer, row.live))),
+        to_word.some.eq(Mux(gives, 1, Mux(u.frees_head, left, row.some))),
+        to_word.full.eq(Mux(gives, row.live == u.system.relay_window - 1, row.full & ~u.frees_head)),
         to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
-        from_word.known.eq(1),  # of a source that is hungry, too
+        # Whether a source is hungry is written by itself.
+        from_.beside_en.eq(u.starves | u.feeds | u.wipes(nodes)),
+        from_.beside_data.eq(~u.under[RelayJob.FEED] & ~u.wipes(nodes)),
+        from_word.known.eq(1),
         from_word.incarnation.eq(Mux(renews, u.heard.incarnation, mine.incarnation)),
-        from_word.mark.eq(Mux(renews, of.none, mine.mark)),
-        from_word.slot.eq(Mux(renews, 0, mine.slot)),
-        from_word.hungry.eq((mine.hungry | u.starves) & ~u.feeds),
+        from_word.mark.eq(of.none),
+        from_word.slot.eq(0),
     ]
-    # What is written, if it is: by what is known before the step, and where other jobs than data in write, as it was.
-    with m.If(u.under[RelayJob.DATA] & u.facts.judges & u.facts.turn & u.free_cells.some):
-        m.d.comb += [from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot)]
+    # What is written, if it is: by what is known before the step.
+    unnamed = Signal()
+    m.d.sync += unnamed.eq(u.parked_cell.uid == of.none)
+    with m.If(u.under[RelayJob.DATA] & u.facts.judges & u.turn & u.free_cells.some):
+        m.d.comb += [
+            from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot), from_word.marked.eq(~u.unnamed),
+        ]  # fmt: skip
     with m.If(u.phases[RelayPhase.RELEASE]):
-        m.d.comb += [from_word.mark.eq(u.parked_cell.uid), from_word.slot.eq(u.parked_cell.slot)]
+        m.d.comb += [
+            from_word.mark.eq(u.parked_cell.uid), from_word.slot.eq(u.parked_cell.slot), from_word.marked.eq(~unnamed),
+        ]  # fmt: skip
 
     # By slot.
     m.submodules.slots = slots = Ram(of.slot, of.slots)
@@ -101,7 +115,7 @@ def add_tables(u: "JobUnit") -> None:
         stamps.write_data.eq(u.now),
         stamps.read_addr.eq(u.slot_row),
     ]
-    u.lives = u.words("lives", 1, of.slots, "walk", "row")
+    u.lives = u.words("lives", 1, of.slots, "walk", "ahead", "row")
     u.waiting = u.words("waiting", 1, of.slots, "named", "first", "next")
     u.was_sent = u.words("was_sent", 1, of.slots, "row")
     generations = u.words("generations", of.system.format.generation_bits, of.slots, "head", "host")
@@ -110,6 +124,7 @@ def add_tables(u: "JobUnit") -> None:
     head, moving = u.to.head, u.hop.now
     m.d.comb += [
         u.lives.walk_addr.eq(u.walk_row),
+        u.lives.ahead_addr.eq(u.ahead_row),
         u.lives.row_addr.eq(near_row),
         u.lives.write_en.eq(given | u.frees_head),
         u.lives.write_addr.eq(Mux(gives, u.host.kept_slot, head)),
@@ -119,11 +134,8 @@ def add_tables(u: "JobUnit") -> None:
         u.was_sent.row_addr.eq(near_row),
         generations.head_addr.eq(head),
         generations.host_addr.eq(u.host.kept_slot),
-        generations.write_en.eq(u.frees_head),
-        generations.write_addr.eq(head),
-        generations.write.eq(generations.head + 1),
         followers.head_addr.eq(head),
-        followers.write_en.eq(given & u.to.live.any()),
+        followers.write_en.eq(given & row.some),
         followers.write_addr.eq(u.to.tail),
         followers.write.eq(u.host.kept_slot),
         endings.head_addr.eq(head),
@@ -132,31 +144,40 @@ def add_tables(u: "JobUnit") -> None:
         endings.write.tag.eq(u.host.kept_tag),
         endings.write.uid.eq(u.next_uid),
     ]
+    m.d.sync += [  # nobody asks so soon
+        generations.write_en.eq(u.frees_head), generations.write_addr.eq(head),
+        generations.write.eq(generations.head + 1),
+    ]  # fmt: skip
     m.d.sync += u.next_head.eq(followers.head)  # of a head that is known in the cycle before the step
     u.ending, u.host_generation = endings.head, generations.host
 
     # A slot waits: a new one, the first of a stream, or the one that was asked for.  One that is launched does no more.
     # Whether it does already is known in the cycle before the step, of each that it may be.
-    named, of_given, waits = Signal(of.slot_bits), u.under[RelayJob.GIVEN], Signal(3)
-    by_name = of_given | u.kinds.requested_own
+    named, of_given, u.waits_named = Signal(of.slot_bits), u.under[RelayJob.GIVEN], Signal()
+    by_name, frees = of_given | u.kinds.requested_own, Signal()
+    u.wants(u.at(RelayJob.CONTROL, RelayPhase.FREE), frees)
+    u.wants(u.at(RelayJob.CONTROL) & u.facts.meant, frees)
     m.d.comb += [
         named.eq(Mux(of_given, kept_slot, u.heard.slot)),
         u.waiting.named_addr.eq(named),
-        u.waiting_slot.eq(Mux(by_name, named, Mux(u.frees, u.next_head, head))),
+        u.waiting_slot.eq(Mux(by_name, named, Mux(frees, u.next_head, head))),
     ]
-    m.d.sync += waits.eq(Cat(u.waiting.named, u.waiting.first, u.waiting.next))
-    launches = u.at(RelayJob.LAUNCH) & ~u.launched.buffered
-    pushes = u.slot_waits & ~Mux(by_name, waits[0], Mux(u.frees, waits[2], waits[1]))
-    m.d.comb += [
+    m.d.sync += u.waits_named.eq(u.waiting.named)
+    launches, pushes = u.at(RelayJob.LAUNCH) & ~u.launched.buffered, u.slot_waits
+    u.wants(given & ~u.waits_named, pushes)
+    resent = u.has_data & ~u.phases[RelayPhase.STREAM]
+    m.d.sync += [  # nobody asks so soon
         u.waiting.write_en.eq(pushes | launches),
         u.waiting.write_addr.eq(Mux(launches, near_row, u.waiting_slot)),
         u.waiting.write.eq(~launches),
-        u.was_sent.write_en.eq(given | (launches & u.sends)),
+    ]
+    m.d.comb += [
+        u.was_sent.write_en.eq(given | (u.sends_launched & ~u.launched.buffered)),
         u.was_sent.write_addr.eq(Mux(gives, u.host.kept_slot, near_row)),
         u.was_sent.write.eq(~gives),
         u.sending.i.valid.eq(pushes | u.buffer_waits),
         u.sending.i.payload.buffered.eq(u.buffer_waits),
-        u.sending.i.payload.number.eq(Mux(u.slot_waits, u.waiting_slot, Mux(u.sends_held, u.resent, u.data_buffer))),
+        u.sending.i.payload.number.eq(Mux(pushes, u.waiting_slot, Mux(resent, u.status_now.buffer, u.data_buffer))),
     ]
     # A message ends, and its slot is free unless the transfer reads it.
     # No slot is freed in the first cycle of a transfer, in which ``slotted`` is that of the one before.
@@ -174,30 +195,31 @@ def add_tables(u: "JobUnit") -> None:
         u.free_slots.ends.eq(u.hop.ends & u.hop.slotted & (gone | freed)),
         u.free_slots.ended.eq(moving.number),
     ]
-    with m.If(u.frees_head):
-        m.d.comb += u.completions.ends.eq(1)
+    u.wants(u.frees_head, u.completions.ends)
     with m.If(~u.under[RelayJob.HOST]):
         m.d.comb += [
             ended.slot.eq(of.ni_slots + head), ended.generation.eq(generations.head),
-            ended.destination.eq(u.to_node), ended.tag.eq(u.ending.tag),
+            ended.destination.eq(u.to_row), ended.tag.eq(u.ending.tag),
             ended.status.eq(Mux(u.under[RelayJob.CONTROL], Status.ACCEPTED, Status.UNKNOWN)),
             ended.cause.eq(Mux(u.under[RelayJob.CONTROL], Cause.NONE, Cause.SILENT)),
         ]  # fmt: skip
     counted(m, u.live, u.live_some, given, u.frees_head)
 
-    m.d.comb += u.given_cell.eq(
-        Mux(
-            u.under[RelayJob.WALK],
-            u.walk_row,
-            Mux(u.phases[RelayPhase.CLEAR], u.clear_row, Mux(u.phases[RelayPhase.RELEASE], u.parked_at, u.came_cell)),
-        )
-    )
+    # Which cell it is is known before it is known that it is parked, or no more.
+    unparked = (
+        (u.under[RelayJob.WALK], u.walk_row[: of.cell_bits]), (u.phases[RelayPhase.CLEAR], u.clear_row),
+        (u.phases[RelayPhase.RELEASE], u.parked_at),
+    )  # fmt: skip
+    m.d.comb += u.given_cell.eq(one_of(u.free_cells.oldest, *unparked, (u.phases[RelayPhase.STREAM], u.streams_to)))
     m.d.comb += [u.unparks.eq(u.clears | u.releases | u.walk_unparks), u.gives_cell.eq(u.clears | u.walk_unparks)]
 
     # By cell: what is written is what came, to the oldest that is free.
-    m.submodules.cell_memory = cells = Ram(of.cell, of.cells)
+    m.submodules.cell_memory = cells = Ram(of.cell, of.cells, early=of.cells <= LUT_DEPTH)
     u.cell, u.cell_row = cells.read_data, Signal(of.cell_bits)
-    u.is_parked = u.words("is_parked", 1, of.cells, "walk", "search", "row")
+    u.early_cell = cells.read_early if of.cells <= LUT_DEPTH else u.cell
+    # Whether the cell whose turn it is to become free is parked, and of the source: in the cycle before a step.
+    u.clears_cell = Signal()
+    u.is_parked = u.words("is_parked", 1, of.cells, "walk", "ahead", "search", "row")
     m.d.comb += [
         cells.write_en.eq(u.takes_cell),
         cells.write_addr.eq(u.free_cells.oldest),
@@ -210,16 +232,18 @@ def add_tables(u: "JobUnit") -> None:
         u.post.posts.eq(u.posts),
         u.post.posted.eq(u.posted),
         u.is_parked.walk_addr.eq(u.walk_row),
-        u.is_parked.row_addr.eq(u.cell_row),
+        u.is_parked.ahead_addr.eq(u.ahead_row),
+        u.is_parked.row_addr.eq(u.clear_row),
         u.is_parked.write_en.eq(u.parks | u.unparks),
         u.is_parked.write_addr.eq(u.given_cell),
-        u.is_parked.write.eq(u.parks),
+        u.is_parked.write.eq(~Cat(condition for condition, _ in unparked).any()),
         u.free_cells.takes.eq(u.takes_cell),
         u.free_cells.gives.eq(u.gives_cell),
         u.free_cells.given.eq(Mux(u.under[RelayJob.WALK], u.walk_row, u.clear_row)),
         u.free_cells.ends.eq(u.post.frees),
         u.free_cells.ended.eq(u.post.freed),
-        u.hungry.i.valid.eq(u.starves & ~mine.hungry),
-        u.hungry.i.payload.eq(u.from_node),
+        u.hungry.i.valid.eq(u.starves & ~u.hungry_now),
+        u.hungry.i.payload.eq(u.from_row),
     ]
+    m.d.sync += u.clears_cell.eq(u.is_parked.row & (u.cell.source == u.heard.source))
     counted(m, u.parked, None, u.parks, u.unparks)

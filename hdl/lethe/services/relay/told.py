@@ -24,7 +24,7 @@ def _any(*choices: tuple) -> Value:
 def add_told(u: "JobUnit") -> None:
     """The header that a step tells, and where it goes."""
     m, of, heard, slot, entry, row = u.m, u.of, u.heard, u.slot, u.message, u.from_
-    u.out, u.out_hop, u.tells = Signal(of.header), Signal(of.node_bits), Signal()
+    u.out, u.out_hop = Signal(of.header), Signal(of.node_bits)
     out, facts, kinds = u.out, u.facts, u.kinds
     launch, look, walk = u.under[RelayJob.LAUNCH], u.under[RelayJob.LOOK], u.under[RelayJob.WALK]
     control, data, feed, owed = (
@@ -32,28 +32,35 @@ def add_told(u: "JobUnit") -> None:
     )
     # What it is about is known a cycle before: the message of a slot or a record, what is posted, a neighbour.
     of_slot, of_record, of_heard, posted, pull = Signal(), Signal(), Signal(), Signal(), Signal()
-    links, feeds, launches, asks, drains, came, drained = (Signal() for _ in range(7))
-    link, elsewhere = Signal(), Signal()
-    walks = {row: walk & (u.walk == row) for row in WalkRows}
-    posts = feed | (data & kinds.data_here) | (control & kinds.link_here & u.answers_post)
+    links, feeds, launches, asks, drains, came = (Signal() for _ in range(6))
+    link, elsewhere, link_here = Signal(), Signal(), Signal()
+    always_posted, perhaps_heard, always_asks = Signal(), Signal(), Signal()
+    walks = {row: walk & u.in_rows[row] for row in WalkRows}
+    posts = feed | (data & kinds.data_here)
     slots = (launch & ~u.launched.buffered) | look | walks[WalkRows.SLOTS]
     records = (launch & u.launched.buffered) | owed | walks[WalkRows.RECORDS]
     m.d.sync += [
         of_slot.eq(slots),
         of_record.eq(records),
-        posted.eq(posts),
+        always_posted.eq(posts),
+        link_here.eq(control & kinds.link_here),
         pull.eq(walks[WalkRows.NODES]),
-        of_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
+        perhaps_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
         links.eq(look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]),
         feeds.eq(feed),
         launches.eq(launch),
-        asks.eq(owed | (control & kinds.link_here & ~u.answers_post)),
+        always_asks.eq(owed),
         drains.eq(control & kinds.acked_own),
         came.eq(control & (kinds.acked_else | kinds.drained_else | kinds.requested_else)),
-        drained.eq(control & kinds.drained_else),
         link.eq(control & kinds.link_else),
         elsewhere.eq(data & kinds.data_else),
     ]
+    # But for a LINK at its destination, of which it is known with the step.
+    answers = u.answers_post
+    m.d.comb += [
+        posted.eq(always_posted | answers), of_heard.eq(perhaps_heard & ~answers),
+        asks.eq(always_asks | (link_here & ~u.answers_post)),
+    ]  # fmt: skip
     as_it_came, bare, passes_link = Signal(), Signal(), Signal()
     m.d.comb += [
         passes_link.eq(link & ~facts.acked & ~facts.requested),
@@ -84,13 +91,14 @@ def add_told(u: "JobUnit") -> None:
         out.uid.eq(_any((of_heard, heard.uid), (of_slot, slot.uid), (of_record, entry.uid), (posted, row.mark))),
         out.source.eq(
             _any(
-                (of_heard | posted, Mux(feeds, u.fed, heard.source)), (of_slot | pull, u.node),
+                (perhaps_heard | always_posted, Mux(feeds, u.fed, heard.source)), (of_slot | pull, u.node),
                 (of_record, entry.source),
             )
         ),
         out.target.eq(
             _any(
-                (of_heard, heard.target), (of_slot, slot.target), (of_record, entry.target), (posted | pull, u.node),
+                (perhaps_heard, heard.target), (of_slot, slot.target), (of_record, entry.target),
+                (always_posted | pull, u.node),
             )
         ),
         out.incarnation.eq(
@@ -105,21 +113,19 @@ def add_told(u: "JobUnit") -> None:
             )
         ),
     ]  # fmt: skip
-    hop, down = u.out_hop, Signal()
+    hop, down, early, walked, of_walk, away = u.out_hop, Signal(), Signal(), Signal(of.node_bits), Signal(), Signal()
+    m.d.sync += [
+        early.eq(u.tells_next), walked.eq(Mux(u.in_rows[WalkRows.NODES], u.walk_row, u.kept_hop)),
+        of_walk.eq(walk), away.eq(look | (control & (kinds.acked_own | kinds.drained_else))),
+    ]  # fmt: skip
+    u.wants(early, u.tells)
     m.d.comb += [
-        down.eq(links | drains | drained | passes_link),
-        hop.eq(Mux(pull, u.walk_row, Mux(down, u.down.hop, u.up))),
-        u.tells.eq(
-            u.tells_neighbour
-            | (u.tells_up & ~facts.up_nobody)
-            | (u.passes_up & facts.up_passes)
-            | (u.tells_down & ~facts.down_nobody)
-            | (u.passes_down & facts.down_passes)
-        ),
+        down.eq(away | (link & ~facts.acked & ~facts.requested)),
+        hop.eq(Mux(of_walk, walked, Mux(down, u.down.hop, u.up))),
     ]
     # At once if nothing waits; else behind what does.
     control, telling, queued = u.control, u.telling, u.at(RelayJob.TELL)
-    at_once = control.idle & telling.empty
+    at_once = ~control.moves & telling.empty
     m.d.comb += [
         control.gives.eq((u.tells & at_once) | (queued & ~u.dead)),
         telling.i.valid.eq(u.tells & ~at_once),
@@ -127,10 +133,7 @@ def add_told(u: "JobUnit") -> None:
         telling.i.payload.header.eq(out),
         control.given.eq(Mux(u.under[RelayJob.TELL], u.waited, telling.i.payload)),
         u.dropped.eq(u.tells & ~at_once & ~telling.i.ready),
-        u.links.eq(
-            ((u.tells_down & links & ~facts.down_nobody) | (u.passes_down & link & facts.down_passes))
-            & (at_once | telling.i.ready)
-        ),
+        u.links.eq((u.tells_link | u.passes_link) & (at_once | telling.i.ready)),
     ]
     with m.If(u.notices | u.is_pulled):
         m.d.sync += u.tide.eq(u.tide + 1)

@@ -16,7 +16,7 @@ from .facts import add_facts
 from .headers import add_headers
 from .host import HostMessages, OwnCompletions
 from .intents import Intents
-from .layouts import STAMP_BITS, STAMP_SHIFT, TIDE_BITS, Of, RelayLayouts
+from .layouts import STAMP_BITS, STAMP_SHIFT, TIDE_BITS, WAYS, Of, RelayLayouts
 from .lists import FreeList, HeldList
 from .post import Post
 from .records import add_records
@@ -64,15 +64,15 @@ class JobUnit(Intents):
         m.submodules.free_slots = self.free_slots = FreeList(of.slots)
         m.submodules.free_cells = self.free_cells = FreeList(of.cells)
         m.submodules.free_buffers = self.free_buffers = FreeList(of.buffers)
-        m.submodules.held = self.held = HeldList(of.buffers)
-        m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers)
-        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True)
-        m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes)
-        for units in (self.free_slots, self.free_cells, self.free_buffers):
-            m.d.comb += [
-                units.clear.eq(self.clear & (self.clear_addr < units.depth)),
-                units.clear_addr.eq(self.clear_addr),
-            ]
+        m.submodules.held = self.held = HeldList(of.buffers, WAYS)
+        m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers, apart=True)
+        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True, apart=True)
+        m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes, apart=True)
+        # The walk after a reset; nobody asks so soon that a cycle matters.
+        self._clears, self.cleared_row = {}, Signal.like(self.clear_addr)
+        m.d.sync += self.cleared_row.eq(self.clear_addr)
+        for units in (self.free_slots, self.free_cells, self.free_buffers, self.held):
+            m.d.comb += [units.clear.eq(self.wipes(units.depth)), units.clear_addr.eq(self.cleared_row)]
         self._state()
         self._intents()
         add_headers(self)
@@ -116,24 +116,45 @@ class JobUnit(Intents):
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
         self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
+        self.halted = Signal()  # with `relay.crc`
+        #: Of a message that came: it is its turn, it was posted, it comes before its turn.
+        self.turn, self.was_posted, self.comes_early = Signal(), Signal(), Signal()
+        #: LINK at its destination: of a source that is known; the mark answers it; something is told, at once, or after
+        #: a search.
+        self.known_link, self.answers_post, self.tells_post, self.searches_post = Signal(), Signal(), Signal(), Signal()
+        #: What was heard has no uid; is of this life of the node.
+        self.unnamed, self.alive = Signal(), Signal()
+        #: The record that was found, and whether one was.
+        self.entry, self.status_now, self.found = Signal(of.record), Signal(of.status), Signal()
+        #: It has data, and these are held; the transfer is over, and holds those that it moved.
+        self.has_data, self.data_held, self.hop_holds = Signal(), Signal(), Signal()
         self.tide, self.is_told, self.links = Signal(TIDE_BITS), Signal(), Signal()
         self.walking, self.for_notice, self.for_all, self.notice_wanted = Signal(), Signal(), Signal(), Signal()
         self.walk_goes_on = Signal()  # to the next row
-        self.walk, self.walk_row = Signal(WalkRows), Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
+        #: The row of a walk, and the one behind it.
+        self.walk, self.ahead = Signal(WalkRows, init=WalkRows.NODES), Signal(WalkRows, init=WalkRows.NODES)
+        self.in_rows = {rows: Value.cast(self.walk)[bit] for bit, rows in enumerate(WalkRows)}
+        self.walk_row = Signal(range(max(2, of.slots, of.records, of.cells, of.nodes)))
+        self.ahead_row = Signal.like(self.walk_row)
         self.cancel_walk, self.cancel_row = Signal(), Signal(of.row_bits)
         self.cancelling, self.cancel_name = Signal(), Signal(of.row_bits)
         self.cancel_generation = Signal(of.system.format.generation_bits)
-        self.next_clock = Signal.like(self.clock, init=1)
+        self.next_clock, self.later_clock = Signal.like(self.clock, init=1), Signal.like(self.clock, init=2)
         with self.m.If(self.ready):
-            self.m.d.sync += [self.clock.eq(self.next_clock), self.next_clock.eq(self.next_clock + 1)]
+            self.m.d.sync += [
+                self.clock.eq(self.next_clock), self.next_clock.eq(self.later_clock),
+                self.later_clock.eq(self.later_clock + 1),
+            ]  # fmt: skip
 
     def aged(self, stamp, cycles: int) -> Value:
-        """Whether a stamp is at least so old in the next cycle."""
-        return (self.next_clock[STAMP_SHIFT:] - stamp)[:STAMP_BITS] >= cycles >> STAMP_SHIFT
+        """Whether a stamp is at least so old in the next cycle, if it was there in the cycle before."""
+        age = Signal(STAMP_BITS)
+        self.m.d.sync += age.eq(self.later_clock[STAMP_SHIFT:] - stamp)
+        return age >= cycles >> STAMP_SHIFT
 
     def starts(self, job: RelayJob) -> Value:
         """The job begins in this cycle."""
-        return self.may_begin & self.rests & self.chosen[job]
+        return self.rests & self.chosen[job]
 
     def at(self, job: RelayJob, phase: RelayPhase = RelayPhase.FIRST) -> Value:
         """A step of this job, for this, is made."""
@@ -144,23 +165,30 @@ class JobUnit(Intents):
         """One of these is under way; with data in or control in, or it was until the cycle before."""
         return Cat(self.under[job] for job in jobs).any()
 
+    def wipes(self, depth: int) -> Signal:
+        """A row below ``depth`` is cleared after a reset."""
+        if depth not in self._clears:
+            self._clears[depth] = clears = Signal(name=f"clears_{depth}")
+            self.m.d.sync += clears.eq(self.clear & (self.clear_addr < depth))
+        return self._clears[depth]
+
     def words(self, name: str, shape, depth: int, *readers: str):
         """A table that is cleared after a reset."""
         words = Words(shape, depth, readers)
         self.m.submodules[name] = words
-        self.m.d.comb += [words.clear.eq(self.clear & (self.clear_addr < depth)), words.clear_addr.eq(self.clear_addr)]
+        self.m.d.comb += [words.clear.eq(self.wipes(depth)), words.clear_addr.eq(self.cleared_row)]
         return words
 
     def cleared(self, ram: Ram, depth: int, init, enable, address, word) -> None:
         """What writes a memory: the walk after a reset, then steps."""
-        given = Signal.like(ram.write_data)
+        given, clears = Signal.like(ram.write_data), self.wipes(depth)
         self.m.d.comb += [
             given.eq(word),
-            ram.write_en.eq(enable | (self.clear & (self.clear_addr < depth))),
-            ram.write_addr.eq(Mux(self.clear, self.clear_addr, address)),
+            ram.write_en.eq(enable | clears),
+            ram.write_addr.eq(Mux(clears, self.cleared_row, address)),
             ram.write_data.eq(given),
         ]
-        with self.m.If(self.clear):
+        with self.m.If(clears):
             self.m.d.comb += given.eq(init)
 
     def _halt(self):
@@ -168,7 +196,7 @@ class JobUnit(Intents):
         m = self.m
         if not self.of.checks:
             return
-        self.halted, self.halts, self.wrong = Signal(), Signal(), Signal(3)
+        self.halts, self.wrong = Signal(), Signal(3)
         m.d.comb += [self.hop.halted.eq(self.halted), self.post.halted.eq(self.halted)]
         slot, told = self.hop.now.of == Of.SLOT, Signal()
         with m.If(self.hop.wrong | self.post.wrong):

@@ -1,6 +1,9 @@
 """Jobs 7.4 to 7.11: what is launched and told, the host's messages, and what time asks for."""
 
-from amaranth.hdl import Mux, Signal, Value
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from lethe.lib.queue import step
 from lethe.spec.events import Cause, Status
@@ -13,25 +16,25 @@ from .unit import JobUnit
 __all__ = ["add_work", "end_dead"]
 
 
-def end_dead(u: JobUnit) -> None:
+def end_dead(u: JobUnit, condition) -> None:
     """The first message to the dead ends; the others in further steps."""
-    u.m.d.comb += u.frees_head.eq(1)
-    with u.m.If(~u.facts.last):
-        u.m.d.comb += u.other_goes_on(RelayPhase.FREE)
+    u.wants(condition, u.frees_head)
+    u.other_goes_on(condition & ~u.facts.last, RelayPhase.FREE)
 
 
 def add_work(u: JobUnit) -> None:
     """Steps of these jobs."""
-    m = u.m
+    m, asks = u.m, Signal()
     _launch(u)
-    with m.If(u.at(RelayJob.FEED)):
-        m.d.comb += u.feeds.eq(1)
-        with m.If(~u.facts.dead):
-            m.d.comb += u.tells_up.eq(1)
+    # Both know what they tell before the step.
+    owed = u.nexts[RelayJob.OWED, RelayPhase.FIRST] & u.status_now.valid & u.facts.owed
+    fed = u.nexts[RelayJob.FEED, RelayPhase.FIRST] & ~u.dead
+    m.d.sync += asks.eq(owed)
+    m.d.comb += u.feeds.eq(u.at(RelayJob.FEED))
     with m.If(u.at(RelayJob.OWED)):
         m.d.sync += u.owed_row.eq(u.owed_row + 1)
-        with m.If(u.status_now.valid & u.facts.owed):
-            m.d.comb += [*u.change(RecordState.REQUESTED), u.tells_up.eq(1)]
+    u.changes_to(asks, RecordState.REQUESTED)
+    u.wants((owed | fed) & ~u.up_nobody, u.tells_next)
     _host(u)
     _given(u)
     _cancel(u)
@@ -41,13 +44,20 @@ def add_work(u: JobUnit) -> None:
 def _launch(u: JobUnit) -> None:
     """Data of a slot or buffer go to the next hop; or those that come go through."""
     m, sent, owner, through = u.m, u.sent, u.owners.launched, u.under[RelayJob.DATA]
-    goes, launches, buffered = ~u.facts.down_nobody, u.at(RelayJob.LAUNCH), u.launched.buffered
+    buffered, next_ = u.launched.buffered, u.nexts[RelayJob.LAUNCH, RelayPhase.FIRST]
+    # Where it goes is known before the step: to the next hop, or a buffer is free, or held.
+    launches = u.sends_launched
+    length = Signal(u.of.length_bits)
+    m.d.sync += [
+        length.eq(Mux(through, u.message_length, Mux(buffered, u.message.length, u.slot.length))),
+        launches.eq(next_ & Mux(buffered, owner.valid, u.lives.row) & ~u.down_nobody),
+        u.gives_launched.eq(next_ & buffered & ~owner.valid),
+        u.holds.eq(next_ & buffered & owner.valid & u.down_nobody),
+    ]
     m.d.comb += [
-        u.sends.eq(u.sends_through | (launches & Mux(buffered, owner.valid, u.facts.live) & goes)),
-        u.gives_launched.eq(launches & buffered & ~owner.valid),
-        u.holds.eq(launches & buffered & owner.valid & ~goes),
+        u.sends.eq(u.sends_through | launches),
         sent.of.eq(Mux(through, Of.THROUGH, Mux(buffered, Of.BUFFER, Of.SLOT))),
-        sent.length.eq(Mux(through, u.message_length, Mux(buffered, u.message.length, u.slot.length))),
+        sent.length.eq(length),
         sent.number.eq(Mux(through, u.free_buffers.oldest, u.launched.number)),
         sent.stored.eq(~through | u.sent_stored),
     ]
@@ -61,33 +71,43 @@ def _host(u: JobUnit) -> None:
     # That of the cycle in which the job began, or it is not taken.
     bad, named = Signal(), u.host_target
     m.d.sync += bad.eq((named == u.node) | (named >= of.nodes if of.nodes < 1 << 16 else 0))
-    full, never, refused = Signal(), Signal(), Signal()
-    for why, stops in (
-        (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.live >= u.system.relay_window), (Cause.SILENT, u.dead),
+    reasons = (
+        (Cause.BUFFER, ~u.free_slots.some), (Cause.WINDOW, u.to.full), (Cause.SILENT, u.dead),
         (Cause.LENGTH, exceeds(offered.length, of.mtu)),
         (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
-    ):  # fmt: skip
-        with m.If(stops):
-            m.d.comb += [cause.eq(why), (full if why in (Cause.BUFFER, Cause.WINDOW) else never).eq(1)]
-    ended = u.completions.ended
+    )  # fmt: skip
+    # The last of these.
+    width, found = len(Value.cast(cause)), []
+    for place, (why, stops) in enumerate(reasons):
+        last = stops & ~Cat(later for _, later in reasons[place + 1 :]).any()
+        found.append(Mux(last, Const(why.value, width), 0))
+    m.d.comb += Value.cast(cause).eq(reduce(or_, found))
+    stops = dict(reasons)
+    full, long = stops[Cause.BUFFER] | stops[Cause.WINDOW], stops[Cause.LENGTH]
+    known = stops[Cause.SILENT] | stops[Cause.DESTINATION] | stops[Cause.CLASS]
+    ended, judged, patient = u.completions.ended, u.at(RelayJob.HOST), offered.deadline == 0
     m.d.comb += [
-        refused.eq(full | never),
-        waits.eq((offered.deadline == 0) & full & ~never),
+        waits.eq(patient & full & ~known & ~long),
         still.eq(u.host.offers & (offered.destination == u.host_target)),
-        u.host.takes.eq(u.at(RelayJob.HOST) & still & ~waits),
-        u.host.refused.eq(refused),
+        u.host.judged.eq(judged),
+        u.host.takes.eq((judged & still) & ((known | ~full) | (long | ~patient))),
+        u.host.keeps.eq((judged & ~full & ~known) & (still & ~long)),
+        u.host.drops.eq(u.refuses),
         u.host.slot.eq(u.free_slots.oldest),
         u.completions.takes.eq(u.host.takes),
-        u.free_slots.takes.eq(u.host.takes & ~refused),
-        u.refuses.eq(u.host.takes & refused),
+        u.refuses.eq((judged & still) & ((known | long) | (full & ~patient))),
     ]
+    m.d.sync += u.free_slots.takes.eq(u.host.keeps)  # nobody asks so soon
     # It is judged again only when there may be room, or it is not to be taken any more.
     with m.If(u.at(RelayJob.HOST)):
         m.d.sync += u.host_waits.eq(still & waits)
     with m.If(~u.host.offers | u.frees_head | u.notices | u.hop.ends):
         m.d.sync += u.host_waits.eq(0)
-    with m.If(u.refuses):
-        m.d.comb += u.completions.ends.eq(1)
+    u.wants(u.refuses, u.completions.ends)
+    # The next refusal is long after this one.
+    refused_late = Signal()
+    m.d.sync += refused_late.eq(u.refuses)
+    with m.If(refused_late):
         m.d.sync += u.refused_generation.eq(u.refused_generation + 1)
     with m.If(u.under[RelayJob.HOST]):
         m.d.comb += [
@@ -101,12 +121,10 @@ def _given(u: JobUnit) -> None:
     """A message is whole: it is live, and waits to be sent; if its destination died meanwhile it ends."""
     m = u.m
     with m.If(u.given):
-        m.d.comb += [u.host.given.eq(1), u.slot_waits.eq(1)]
-        with m.If(u.dead):
-            m.d.comb += u.other_goes_on(RelayPhase.FREE)
+        m.d.comb += u.host.given.eq(1)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
-    with m.If(u.at(RelayJob.GIVEN, RelayPhase.FREE)):
-        end_dead(u)
+    u.other_goes_on(u.given & u.dead, RelayPhase.FREE)
+    end_dead(u, u.at(RelayJob.GIVEN, RelayPhase.FREE))
 
 
 def _cancel(u: JobUnit) -> None:
@@ -133,15 +151,14 @@ def _look(u: JobUnit) -> None:
         m.d.sync += u.look_wanted.eq(1)
     with m.Elif(u.begun & u.under[RelayJob.LOOK]):
         m.d.sync += u.look_wanted.eq(0)
+    # What is old, and whether one is told of, is known before the step; a record whose data move stays.
+    next_, watches = u.nexts[RelayJob.LOOK, RelayPhase.FIRST], u.at(RelayJob.LOOK) & u.facts.watched
+    old = u.status_now.valid & u.aged(u.stamp, u.system.relay.entry_cycles)
+    m.d.sync += u.expiring.eq(next_ & (u.look < of.records) & old)
+    m.d.comb += [u.expires.eq(u.expiring & ~(u.has_data & ~u.data_held)), u.stamps_slot.eq(watches)]
     with m.If(u.at(RelayJob.LOOK)):
         m.d.sync += u.look.eq(step(u.look, max(of.slots, of.records)))
-        with m.If(u.facts.watched):
-            m.d.comb += [u.stamps_slot.eq(1), u.tells_down.eq(1)]
-        moves = u.has_data & ~u.data_held
-        old = u.status_now.valid & u.facts.old
-        with m.If((u.look < of.records) & old & ~moves):
-            m.d.comb += [u.expires.eq(1), *u.end()]
-        with m.Elif(u.facts.due):
-            m.d.comb += u.other_goes_on(RelayPhase.DUE)
-    with m.If(u.at(RelayJob.LOOK, RelayPhase.DUE)):
-        m.d.comb += u.lets_go.eq(1)  # it is the oldest still
+    u.wants(watches & ~u.facts.down_nobody, u.tells)
+    u.wants(u.expires, u.changes, u.ends)
+    u.other_goes_on(u.at(RelayJob.LOOK) & ~u.expires & u.facts.due, RelayPhase.DUE)
+    u.wants(u.at(RelayJob.LOOK, RelayPhase.DUE), u.lets_go)  # it is the oldest still

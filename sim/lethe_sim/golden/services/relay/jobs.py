@@ -23,7 +23,7 @@ def ready(s, relay):
     found, tree = 0, s.above.drives.tree_valid
     if tree:
         found |= 1 << RelayJob.TREE
-    elif relay.walking and walk.used(relay) and tell.has_room(s, relay):
+    elif relay.walking and walk.used(s, relay) and tell.has_room(s, relay):
         found |= 1 << RelayJob.WALK
     if not relay.told:
         return found

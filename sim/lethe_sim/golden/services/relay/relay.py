@@ -115,7 +115,13 @@ def step(s):
     control, moving, streams = relay.control, relay.moving, relay.phase == Phase.STREAM
     wants = s.cycle >= relay.ready_from and jobs.wants_look(relay, s.cycle)
     begins = walk.may_begin(s, relay)
-    passes, pulled = relay.walking and relay.job != RelayJob.WALK and not walk.used(relay), relay.pulled
+    passes, pulled = relay.walking and relay.job != RelayJob.WALK and not walk.used(s, relay), relay.pulled
+    # Whether the next row is used, whichever it will be.
+    phase, row, here, behind = relay.walk_phase, relay.walk_row, False, False
+    if begins:
+        here = walk.uses(relay, walk.first_phase(relay), 0)
+    elif relay.walking:
+        here, behind = walk.uses(relay, phase, row), walk.uses_next(relay)
     # A look ahead comes only if the host does not look sooner.
     relay.wake = s.cycle + 1
     host.step_completion(s, relay, own)
@@ -162,6 +168,8 @@ def step(s):
     if relay.halted and not halted:
         relay.free_from = NEVER
     relay.stepped = s.cycle
+    moved = not begins and (relay.walk_phase != phase or relay.walk_row != row)
+    relay.row_used = behind if moved else here
 
 
 @apart

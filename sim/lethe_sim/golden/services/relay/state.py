@@ -349,6 +349,7 @@ class Relay(Record):
     asking: int
     walk_phase: int
     walk_row: int
+    row_used: int  # whether that row is, as of the start of the last cycle that was stepped
     cancel_walk: int
     cancel_row: int
     cancelling: int

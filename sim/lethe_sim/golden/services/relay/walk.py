@@ -41,22 +41,51 @@ def may_begin(s, relay):
 
 
 @jit
-def used(relay):
-    """Whether the row whose turn it is needs a job."""
-    if relay.walk_phase == SLOTS:
-        return slot_at(relay, relay.walk_row).live != 0
-    if relay.walk_phase == RECORDS:
-        return entry_at(relay, relay.walk_row).valid != 0
-    if relay.walk_phase == CELLS:
-        return cell_at(relay, relay.walk_row).parked != 0
-    return relation(relay, relay.walk_row) > 0
+def uses(relay, phase, row):
+    """Whether a row needs a job."""
+    if phase == SLOTS:
+        return slot_at(relay, row).live != 0
+    if phase == RECORDS:
+        return entry_at(relay, row).valid != 0
+    if phase == CELLS:
+        return cell_at(relay, row).parked != 0
+    return relation(relay, row) > 0
+
+
+@jit
+def used(s, relay):
+    """Whether the row whose turn it is does, as of the start of the cycle before."""
+    if relay.stepped == s.cycle - 1:
+        return relay.row_used != 0
+    return uses(relay, relay.walk_phase, relay.walk_row)
+
+
+@jit
+def phase_size(relay, phase):
+    """How many rows a phase has."""
+    return (relay.nodes, relay.slots, relay.entries, relay.cells)[phase - 1]
+
+
+@jit
+def uses_next(relay):
+    """Whether the row behind does, if there is one."""
+    phase, row = relay.walk_phase, relay.walk_row + 1
+    if row == phase_size(relay, phase):
+        phase, row = phase + 1, 0
+    return phase <= CELLS and uses(relay, phase, row)
+
+
+@jit
+def first_phase(relay):
+    """The one that a walk would begin with."""
+    return NODES if relay.notice_wanted and relay.radix > 0 else SLOTS
 
 
 @jit
 def begin(relay):
     """A walk begins, from the next cycle on."""
     relay.walking = FOR_NOTICE if relay.notice_wanted else FOR_PULL
-    relay.walk_phase = NODES if relay.walking == FOR_NOTICE and relay.radix > 0 else SLOTS
+    relay.walk_phase = first_phase(relay)
     relay.notice_wanted, relay.walk_row = 0, 0
 
 
@@ -81,8 +110,7 @@ def act(s, relay):
 def go_on(relay):
     """The next row, or the end."""
     relay.walk_row += 1
-    sizes = (relay.nodes, relay.slots, relay.entries, relay.cells)
-    if relay.walk_row < sizes[relay.walk_phase - 1]:
+    if relay.walk_row < phase_size(relay, relay.walk_phase):
         return
     relay.walk_row = 0
     relay.walk_phase += 1
