@@ -25,7 +25,6 @@ class HeaderRegister(wiring.Component):
         Of the NI.
     rest : In(1)
         A beat behind the header is taken in this cycle, if there is one; for a register that is full.
-    full : Out(1)
     job : In(1)
         A job is about it: it may be done in this cycle.
     asks : Out(1)
@@ -48,7 +47,7 @@ class HeaderRegister(wiring.Component):
             {
                 "deliver": In(stream.Signature(records["deliver"])),
                 "deliver_data": In(stream.Signature(records["beat"])),
-                "rest": In(1), "full": Out(1), "job": In(1), "asks": Out(1), "asks_next": Out(1), "empty": Out(1),
+                "rest": In(1), "job": In(1), "asks": Out(1), "asks_next": Out(1), "empty": Out(1),
                 "done": In(1), "bits": Out(HEADER_BITS),
                 "source": Out(of.node_bits), "cls": Out(of.class_bits), "length": Out(of.length_bits),
             }
@@ -60,16 +59,16 @@ class HeaderRegister(wiring.Component):
         empty, full, beat = Signal(init=1), Signal(), Signal(range(of.header_beats + 1))
         record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
         # What is done with is known late: in the next cycle the registers still say that it is full.
-        over, number = Signal(), Signal.like(beat)
+        over, number, filled = Signal(), Signal.like(beat), Signal()
         m.d.sync += over.eq(self.done)
         m.d.comb += [
-            self.full.eq(full & ~over),
+            filled.eq(full & ~over),
             self.empty.eq(empty | over),
             number.eq(Mux(over, 0, beat)),
             self.deliver.ready.eq(self.empty),
             begins.eq(self.deliver.valid & self.empty),
             some.eq(record.length.any()),
-            self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (self.full & self.rest)),
+            self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (filled & self.rest)),
             takes.eq(self.deliver_data.valid & ((~empty & ~full) | (begins & some))),  # and it is not full
         ]
         # What is offered may be taken before it is known that it is.
@@ -83,11 +82,11 @@ class HeaderRegister(wiring.Component):
         beat_comes, one = self.deliver_data.valid, last if of.header_beats > 1 else 1
         fills = (begins & (~some | (beat_comes & one))) | (~empty & ~full & beat_comes & ends)
         # Of a job only its end matters to the next one: then it is not full.
-        m.d.comb += self.asks_next.eq((self.full & ~self.job) | fills)
+        m.d.comb += self.asks_next.eq((filled & ~self.job) | fills)
         m.d.sync += [
             self.asks.eq(self.asks_next),
             empty.eq(self.empty & ~begins),
-            full.eq(self.full | fills),
+            full.eq(filled | fills),
             beat.eq(number + (takes & (number != of.header_beats))),
         ]
         return m

@@ -67,7 +67,6 @@ def add_facts(u: "JobUnit") -> None:
         u.searches_post.eq(facts.known & ~follows & ~posted & facts.searches),
     ]
     m.d.sync += [
-        facts.live.eq(u.lives.row),
         # Only steps change the room, and those of a look before this one do not.
         facts.watched.eq(
             u.room & (u.look < slots) & u.lives.row & (to.head == u.look) & u.aged(u.slot_stamp, relay.watch_cycles)
@@ -83,7 +82,6 @@ def add_facts(u: "JobUnit") -> None:
         facts.stale.eq(stale),
         facts.renews.eq(~stale & renews),
         facts.renewed.eq(renews & some),
-        facts.dead.eq(u.dead),
         # A source that is renewed has no mark.
         facts.judges.eq(~stale & ~(renews & some)),
         facts.follows.eq(next_),

@@ -173,8 +173,8 @@ class RelayLayouts:
     def facts(self) -> data.StructLayout:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
-            "kin", "there", "live", "watched", "due", "meant", "first", "last", "some", "again", "repeats", "resumes",
-            "stale", "renews", "renewed", "judges", "dead", "follows", "posted", "begins", "is_new", "known",
+            "kin", "there", "watched", "due", "meant", "first", "last", "some", "again", "repeats", "resumes",
+            "stale", "renews", "renewed", "judges", "follows", "posted", "begins", "is_new", "known",
             "hungry", "quiet", "searches", "last_drained", "none_drained", "parked", "parked_one",
             "up_nobody", "up_back", "down_nobody", "down_back", "astray", "acked", "requested", "sent", "linked",
             "owed", "place",
