@@ -1,13 +1,16 @@
-"""A word of the tree that acts in the very cycle of a walk's last row: RTL and golden model go on alike."""
+"""What happens in the very cycle of a row of a walk: RTL and golden model go on alike."""
 
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
 from lethe.spec import trace
+from lethe.spec.config import System
 from lethe.spec.events import Event
+from lethe.spec.services.relay import MODE, RelayJob
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.services.relay import walk
+from lethe_sim.golden.services.relay.state import HostIn
 from lethe_sim.lockstep.block_groups import hostile_relay
 from lethe_sim.lockstep.blocks import BlockGroup
 from lethe_sim.lockstep.system_block import SystemBlock
@@ -17,45 +20,100 @@ from tests.helpers.relay_systems import relay_of
 ACTS = 3
 #: In which cycle it acts: 0 is that of the last row.
 PLACES = range(-2, 2)
-#: The bit of a relay's flags that says that the word is taken.
-TREE_READY = 7
+#: The bits of a relay's flags that say that a record, a beat, the word of the tree is taken.
+SEND_READY, DATA_READY, TREE_READY = 0, 1, 7
+#: The place of the tree's word in a stimulus: the last one.
+TREE = -1
 
 
-def told(target: int, **word: int) -> int:
+def word(fields, **values: int) -> int:
+    """A word of a stimulus."""
+    places = trace.fields(fields)
+    return sum(value << places[name].shift for name, value in values.items())
+
+
+def told(target: int, **values: int) -> int:
     """A word for the tree: a route, or with code 1 a death."""
-    fields = trace.fields(trace.STIMULUS_TREE)
-    return sum(value << fields[name].shift for name, value in {"valid": 1, "target": target, **word}.items())
+    return word(trace.STIMULUS_TREE, valid=1, target=target, **values)
 
 
-def script(golden: Golden):
-    """What the host of node 0 offers in each cycle; it is sent whether that was taken.
+def until(bit: int, words: dict[int, int]):
+    """Words are offered until this is taken."""
+    while not (yield words) >> bit & 1:
+        pass
+
+
+def quiet(cycles: int):
+    """Nothing is offered."""
+    for _ in range(cycles):
+        yield {}
+
+
+def first_tree(relay):
+    """The first tree is the player's."""
+    while not relay.told:
+        yield {}
+
+
+def played(system: System, offers) -> tuple[list[str], list[int]]:
+    """RTL and golden model, with what ``offers`` has the host of node 0 offer: the events that are seen, and the cycles
+    in which a walk of node 0 is over.
+
+    ``offers`` is a generator function of the golden model: it gives words by their places in a stimulus, and is sent
+    the relay's flags.
+    """
+    block, golden, layout = SystemBlock(system), Golden(system, external=True), system.layout
+    dut = BlockGroup({"block": block})
+    flags = layout.service_base + system.services[0].flags
+    rows, ends, shown = np.zeros((1, layout.words), np.uint64), [], []
+
+    async def bench(ctx):
+        relay, offered = relay_of(golden, 0), offers(golden)
+        words = next(offered)
+        while True:
+            stimulus = np.zeros((system.nodes, layout.stimulus_words), np.uint64)
+            for place, value in words.items():
+                stimulus[0, place] = value
+            walked = int(relay.walking)
+            golden.run(1, words=rows, stimulus=stimulus.reshape(1, -1))
+            ctx.set(dut.i, int.from_bytes(stimulus.tobytes(), "little"))
+            expected = int.from_bytes(rows.tobytes(), "little")
+            assert ctx.get(dut.o) & (1 << trace.WORD_BITS * layout.words) - 1 == expected, golden.cycle
+            shown.extend(block.seen(expected))
+            if walked and not relay.walking:
+                ends.append(golden.cycle)
+            await ctx.tick()
+            try:
+                words = offered.send(int(rows[0, flags]))
+            except StopIteration:
+                return
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return shown, ends
+
+
+def routes(golden: Golden):
+    """Words for the tree of node 0.
 
     For each of `PLACES` a death, a route that acts at the end of its walk, and another death.  Nothing ever goes
     another way, so no walk has anything to tell, unless it is for all.
     """
     relay, route, death = relay_of(golden, 0), told(1, hop=1, way=2), told(1, code=1)
-
-    def offered(word):
-        while not (yield word):
-            pass
-
-    def quiet(cycles):
-        for _ in range(cycles):
-            yield 0
-
-    while not relay.told:  # the first tree is the player's
-        yield 0
-    for word in (told(0, hop=0), route):
-        yield from offered(word)
+    yield from first_tree(relay)
+    for one in (told(0, hop=0), route):
+        yield from until(TREE_READY, {TREE: one})
     for place in PLACES:
-        yield from offered(death)
+        yield from until(TREE_READY, {TREE: death})
         # Without a message it passes over a record, and then a cell, in each cycle.
         while relay.walk_phase != walk.RECORDS or rest(relay) != ACTS - place:
-            yield 0
+            yield {}
         assert relay.walking
-        yield from offered(route)
+        yield from until(TREE_READY, {TREE: route})
         yield from quiet(20)
-        yield from offered(death)
+        yield from until(TREE_READY, {TREE: death})
         yield from quiet(150)
 
 
@@ -71,34 +129,51 @@ def test_a_route_that_is_written_at_the_end_of_a_walk():
         topology={"kind": "wire", "nodes": 0}, ni={"slots": 4}, faults={"loss": 0.0, "resets": ()},
         relay={"records": 64, "cells": 2},
     )  # fmt: skip
-    block, golden, layout = SystemBlock(system), Golden(system, external=True), system.layout
-    dut = BlockGroup({"block": block})
-    flags = layout.service_base + system.services[0].flags
-    rows, ends, shown = np.zeros((1, layout.words), np.uint64), [], []
-
-    async def bench(ctx):
-        relay, play = relay_of(golden, 0), script(golden)
-        word = next(play)
-        while True:
-            stimulus = np.zeros((1, system.nodes * layout.stimulus_words), np.uint64)
-            stimulus[0, layout.stimulus_words - 1] = word
-            walked = int(relay.walking)
-            golden.run(1, words=rows, stimulus=stimulus)
-            ctx.set(dut.i, int.from_bytes(stimulus.tobytes(), "little"))
-            expected = int.from_bytes(rows.tobytes(), "little")
-            assert ctx.get(dut.o) & (1 << trace.WORD_BITS * layout.words) - 1 == expected, golden.cycle
-            shown.extend(block.seen(expected))
-            if walked and not relay.walking:
-                ends.append(golden.cycle)
-            await ctx.tick()
-            try:
-                word = play.send(int(rows[0, flags]) >> TREE_READY & 1)
-            except StopIteration:
-                return
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    shown, ends = played(system, routes)
     assert len(ends) == 2 * len(PLACES) and shown.count(Event.RELAY_NOTICE.name) == 2 + 2 * len(PLACES)
     assert Event.RELAY_TOLD.name not in shown
+
+
+def message(count: int, looked_at: set[int]):
+    """``count`` messages of a beat, and another that becomes live while a walk for all passes over the slots.
+
+    The death that it is for is that of a node that none of them goes to.  ``looked_at``: the rows that have a job.
+    """
+
+    def offers(golden: Golden):
+        relay = relay_of(golden, 0)
+        record = word(trace.STIMULUS_RECORD, destination=1, mode=MODE, length=8)
+        sends, beats = ({trace.STIMULUS_FLAGS: 1 << bit, trace.STIMULUS_RECORD_WORD: record} for bit in range(2))
+        yield from first_tree(relay)
+        for _ in range(count):
+            yield from until(SEND_READY, sends)
+            yield from until(DATA_READY, beats)
+            while relay.live or relay.host != HostIn.IDLE:
+                yield {}
+        for node in (0, 1):
+            yield from until(TREE_READY, {TREE: told(node, hop=node)})
+        yield from until(SEND_READY, sends)
+        # The death is heard of while the beat comes: the message is given behind it, and its walk begins meanwhile.
+        death = {TREE: told(2, code=1, promoted=1)}
+        yield from until(DATA_READY, beats | death)
+        assert relay.host == HostIn.STORED and relay.live == 0
+        while not relay.walking:
+            yield {}
+        while relay.walking:
+            if relay.job == RelayJob.WALK:
+                looked_at.add(int(relay.walk_row))
+            yield {}
+
+    return offers
+
+
+@pytest.mark.push
+@pytest.mark.parametrize("count", range(2, 6))
+def test_a_slot_that_becomes_live_before_its_row(count):
+    """The row has its turn in the cycle behind that one: it is passed over; a cycle later it is told of."""
+    system = hostile_relay()._system.replace(
+        faults={"loss": 0.0, "resets": ()}, relay={"radix": 0, "slots": 8, "cells": 8},
+    )  # fmt: skip
+    looked_at: set[int] = set()
+    played(system, message(count, looked_at))
+    assert looked_at == ({count} if count >= 4 else set())
