@@ -442,7 +442,7 @@ CHANGES = {
     ),
     "a read ahead goes round too far": (
         lambda make: LargeSpecification(9, make), Queue, *SHALLOW,
-        ("reads.eq((lead != self.level) & ~lead.all())", "reads.eq(lead != self.level)"),
+        ("reads.eq(more & ~lead.all())", "reads.eq(more)"),
     ),
     "a flit too few is forgotten": (
         lambda make: DeliverSpecification(system_of(), make),

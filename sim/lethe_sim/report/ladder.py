@@ -19,6 +19,8 @@ _PITCH = 32
 MOST_HOPS = 160
 _Row = TypeVar("_Row")
 _MARGIN, _BETWEEN, _BESIDE, _LOW = 96.0, 78.0, 110.0, 19.0
+#: Where the lines of nodes begin.
+_HEAD = 34.0
 
 
 def draw(ladder: MessageLadder) -> Markup:
@@ -117,7 +119,8 @@ def draw_way(ladder: RelayLadder) -> Markup:
     shown, hidden = _cut(ladder.rows, MOST_HOPS)
     at = {node: _MARGIN + _BETWEEN * place for place, node in enumerate(ladder.nodes)}
     width, height = _MARGIN + _BETWEEN * (len(at) - 1) + _BESIDE, 40 + _LOW * len(shown) + 12
-    last = {node: float(height) for node in at}
+    began = min(row.cycle if isinstance(row, RelayMark) else row.launched for row in ladder.rows)
+    last = {node: _HEAD if ladder.gone.get(node, began) < began else float(height) for node in at}
     body: list[str] = []
     y = 40.0
     for row in shown:
@@ -136,7 +139,7 @@ def draw_way(ladder: RelayLadder) -> Markup:
         what = {ladder.nodes[0]: "origin", ladder.nodes[-1]: "destination"}.get(node, "")
         parts += [
             text(x, 14, f"node {node}", class_="head middle"), text(x, 28, what, class_="tick middle"),
-            element("line", x1=x, x2=x, y1=34, y2=min(last[node], height - 4), class_="life"),
+            element("line", x1=x, x2=x, y1=_HEAD, y2=min(last[node], height - 4), class_="life"),
         ]  # fmt: skip
         if last[node] < height:
             gone = {"x1": x, "x2": x, "y1": last[node], "y2": height - 4}

@@ -124,7 +124,12 @@ def test_text(traces):
         assert all(line[place] in "│┊●" for number, place in enumerate(places) if number not in between), line
     assert any("▶" in line for line in lines) and any("◀" in line for line in lines)
     after = next(number for number, row in enumerate(ladder.rows) if getattr(row, "text", "") == DIES)
-    assert "┊" in lines[after + 1] and "┊" not in lines[after]
+    place = places[ladder.nodes.index(ladder.rows[after].nodes[0])]
+    assert all(line[place] != "┊" for line in lines[: after + 1])
+    assert any(line[place] == "┊" for line in lines[after + 1 :])
+    # A node that died before the message came is gone from the start.
+    early, began = places[ladder.nodes.index(1)], ladder.rows[0].cycle
+    assert any(line[early] == "┊" for line in lines[:2]) == (ladder.gone[1] < began)
 
 
 def test_a_message_acknowledged_with_a_later_one_says_so(traces):

@@ -17,7 +17,7 @@ def add_headers(u: "JobUnit") -> None:
     """What was heard: of control, or of data if that is the next.  ``coming`` is a cycle earlier, for tables."""
     m, of = u.m, u.of
     u.of_data = of_data = Signal()
-    u.coming, u.heard = Signal(of.header), Signal(of.header)
+    u.coming, u.heard = Signal(of.named), Signal(of.header)
     u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
     u.message_length = Signal(of.length_bits)
     # Which it will be, if none is under way, is known a cycle before.
@@ -31,7 +31,7 @@ def add_headers(u: "JobUnit") -> None:
         u.coming_sender.eq(Mux(of_data, u.data_in.source, u.control_in.source)),
     ]  # fmt: skip
     bits = Mux(of_data, u.data_in.bits, u.control_in.bits)
-    m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.header.members]
+    m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.named.members]
     keeps_data = Mux(u.busy, u.under[RelayJob.DATA], ~before)
     kept = of.wire_fields(Mux(keeps_data, u.data_in.bits, u.control_in.bits))
     m.d.sync += [u.heard[n].eq(v) for n, v in kept.items() if n in of.header.members]

@@ -83,6 +83,11 @@ class RelayLayouts:
         )  # fmt: skip
 
     @cached_property
+    def named(self) -> data.StructLayout:
+        """What of a header names rows of tables."""
+        return data.StructLayout({name: self.header[name].shape for name in ("source", "target", "slot", "uid")})
+
+    @cached_property
     def told(self) -> data.StructLayout:
         """An entry of the queue of control."""
         return data.StructLayout({"hop": self.node_bits, "header": self.header})
