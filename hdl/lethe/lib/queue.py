@@ -42,8 +42,8 @@ class Queue(wiring.Component):
     depth : entries of the memory, at least 1
     ahead : whether the queue has the member ``ahead``
     counts : whether ``level`` of a small one is a register
-    apart : no two entries are offered in neighbouring cycles, so that a cycle late it may see that one was
-        taken; ``o`` and ``empty`` do not show it, ``i.ready`` and ``level`` know it then
+    apart : no two entries are offered in neighbouring cycles: then the queue may count an entry a cycle after it
+        took it.  ``i.ready`` and ``level`` are as much later; ``o`` and ``empty`` are as without this
 
     Members
     -------

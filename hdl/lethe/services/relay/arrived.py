@@ -35,7 +35,7 @@ class _Arrived:
         self.beats, self.bare = Signal.like(self.left), Signal()
         #: Some beats are left; one is.
         self.some_left, self.one_left = Signal(), Signal()
-        #: A register: whatever is known, the message is not posted, or only parked, and does not go on.
+        #: A register: the header is none of data, or a search has ended.  The message goes nowhere, or to a cell.
         self.drops = Signal()
         #: A message is parked whose turn it is not.
         self.parks = Signal()

@@ -24,7 +24,7 @@ def add_control(u: JobUnit) -> None:
         ]
     m.d.comb += u.hears.eq(does.sound)
     u.wants(first & ~does.sound, u.ignores)
-    # What passes goes on, if there is where to, and what is told up is, which is known before.
+    # In the cycle before the step it is known which LINK may pass, whether a search is answered, what records become.
     makes, found, searched, onward, through = Signal(), u.found, Signal(), Signal(), Signal()
     m.d.sync += [
         onward.eq(u.next_control & kinds.link_else & u.fits & ~u.heard.thru),

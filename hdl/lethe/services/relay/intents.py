@@ -39,8 +39,8 @@ class Intents:
         self.stamps_slot = Signal()
         #: A record changes: that which was found, to this state, or to none at all.
         self.changes, self.ends = Signal(), Signal()
-        #: If there is such a record, and it has data, it has none any more (these are registers, known before the
-        #: step); these are to be sent once more; it ends if they do not move.
+        #: With the first three the record that was found loses its data, if it has any; with the fourth they are sent
+        #: once more; with the last the record ends, unless its data move.  All but the fourth are registers.
         self.acks, self.forgets, self.past, self.resends, self.expiring = (
             Signal(), Signal(), Signal(), Signal(), Signal(),
         )  # fmt: skip
@@ -80,12 +80,12 @@ class Intents:
         self.walks = Signal()
 
     def wants(self, condition, *intents: Signal) -> None:
-        """These are 1 where a condition is met; `settle` sees to it."""
+        """Each of these intents is 1 if this condition is met, or another one; `settle` drives it."""
         for intent in intents:
             self._wanted.setdefault(id(intent), (intent, []))[1].append(condition)
 
     def settle(self) -> None:
-        """All that is wanted is known."""
+        """Drives the intents, when all their conditions were given."""
         for intent, conditions in self._wanted.values():
             self.m.d.comb += intent.eq(Cat(conditions).any())
 

@@ -52,7 +52,8 @@ class FreeList(wiring.Component):
         depth, number = self.depth, len(self.oldest)
         m.submodules.numbers = numbers = Words(number, depth, ("oldest",))
         head, tail = Signal(number), Signal(number)
-        # What a step gives is written in the next cycle, and what a transfer ends there behind it: no step is so near.
+        # The number that a step gives is written in the next cycle; one whose transfer ends in that cycle, a cycle
+        # later: no step gives another one so soon.
         waits, waiting, writes = Signal(), Signal(number), Signal()
         # The count as of the cycle before, and what happened there.
         count, now = Signal(range(depth + 1), init=depth), Signal(range(depth + 1))
@@ -61,7 +62,7 @@ class FreeList(wiring.Component):
         m.d.comb += [
             now.eq(count + Mux(took, Mux(ended, 0, -1), ended + given)),
             writes.eq(self.ends | waits),
-            # Behind the last one anything may stand; with all of them free there is no place behind it.
+            # The place behind the last one may hold anything, so it is always written; if all are free there is none.
             numbers.write_en.eq(waits | self.clear | ((count != depth) & ~ended)),
             numbers.write_addr.eq(Mux(self.clear, self.clear_addr, tail)),
             numbers.write.eq(Mux(self.clear, self.clear_addr, Mux(waits, waiting, self.ended))),
@@ -100,7 +101,7 @@ class HeldList(wiring.Component):
     some : Out(1)
         There is one.
     oldest : Out
-        The oldest.  Of what leaves it knows two cycles later: so long the search and the move take.
+        The oldest.  A buffer that leaves is gone from it two cycles later: one finds its place, one moves the others.
     asked, is_held : In, Out
         Whether a buffer is held, for each reader; of what is held and what leaves this knows a cycle later.  Nothing
         leaves in the two cycles behind one that does, nor is that one held again.

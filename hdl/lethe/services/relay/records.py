@@ -40,7 +40,7 @@ def add_records(u: "JobUnit") -> None:
     u.evicted, u.direct, number = Signal(of.record_bits), Signal(), Signal(of.record_bits)
     owners = u.words("owners", of.owner, of.buffers, "launched", "oldest")
     u.owners = owners
-    # Jobs that name a record by its number have time: it comes from a register.
+    # Jobs that name a record by its number act late, so the number may come from a register.
     numbered, named = Signal(), Signal.like(number)
     m.d.sync += [
         numbered.eq(u.doing(*_NUMBERED) & ~u.step),
@@ -78,7 +78,7 @@ def add_records(u: "JobUnit") -> None:
     heard, status, write_at, fills = Signal(of.record), Signal(of.status), Signal(of.record_bits), u.fills
 
     def late(value):
-        """In the cycle behind a step, if what is shown early can be written late."""
+        """``value`` a cycle later, where the memories are of LUTs: there a read sees the write of its own cycle."""
         register = Signal.like(value, name="late")
         domain = m.d.sync if early else m.d.comb
         domain += register.eq(value)
@@ -111,7 +111,7 @@ def add_records(u: "JobUnit") -> None:
         words.append((ram.read_data, states.read_data))
         compared.append((ram.read_early, states.read_early) if early else words[-1])
         # Whether it has data: those of another record may be dropped in the step of this.
-        # It is written in the cycle behind a step: nobody asks so soon.
+        # It is written in the cycle behind a step: no step reads it in that cycle.
         has = u.words(f"has{way}", 1, sets, "now")
         drops = u.acks | u.forgets | u.past | (u.expiring & u.data_held)
         lets = u.lets_go & (owners.oldest.record[:way_bits] == way)
@@ -211,7 +211,7 @@ def add_records(u: "JobUnit") -> None:
         u.held.leaves.eq(u.leaves),
         u.held.left.eq(u.buffer),
     ]
-    # Nobody asks for it in the cycle behind a step.
+    # Written in the cycle behind the step: no step reads an owner in that cycle.
     m.d.sync += [
         owners.write_en.eq(u.disowns | u.takes_buffer),
         owners.write_addr.eq(Mux(u.takes_buffer, u.free_buffers.oldest, u.buffer)),

@@ -22,7 +22,8 @@ def add_search(u: "JobUnit") -> None:
     u.search_begins = (u.further & u.searches) | (u.stream_goes_on & u.facts.parked)
     before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
     m.d.comb += u.cell_row.eq(Mux(searching, row, Mux(u.doing(RelayJob.WALK), u.walk_row, u.clear_row)))
-    # Of what is shown early, in a cycle before: which of its uids is meant, and whether it is parked and of the source.
+    # Where the memory of cells shows a word early these are registers: the uid of the cell that is compared, and
+    # whether the cell is parked and of the source.
     cell, of_source, uid, released = u.early_cell, Signal(), Signal(of.uid_bits), u.phases[RelayPhase.RELEASE]
     late = m.d.comb if cell is u.cell else m.d.sync
     late += [
@@ -30,7 +31,8 @@ def add_search(u: "JobUnit") -> None:
         of_source.eq(u.is_parked.search & (cell.source == u.heard.source)),
     ]
     m.d.comb += u.is_parked.search_addr.eq(rows if cell is u.cell else before[0])
-    # The message that came, or the one behind the last that was posted: that of the search before, or else the same.
+    # The uid that is looked for: of the message that came.  After a message was posted, a cell is looked for that names
+    # it as the one before: the parked message that the search before found, or else the one that came.
     hit, meant = Signal(), Signal(of.uid_bits)
     m.d.comb += [rows.eq(before[1]), hit.eq(near[1] & of_source & is_same(uid, meant))]
     with m.If(~searching & ~near.any()):

@@ -144,7 +144,7 @@ def add_tables(u: "JobUnit") -> None:
         endings.write.tag.eq(u.host.kept_tag),
         endings.write.uid.eq(u.next_uid),
     ]
-    m.d.sync += [  # nobody asks so soon
+    m.d.sync += [  # no step reads a generation in the cycle behind this one
         generations.write_en.eq(u.frees_head), generations.write_addr.eq(head),
         generations.write.eq(generations.head + 1),
     ]  # fmt: skip
@@ -166,7 +166,7 @@ def add_tables(u: "JobUnit") -> None:
     launches, pushes = u.at(RelayJob.LAUNCH) & ~u.launched.buffered, u.slot_waits
     u.wants(given & ~u.waits_named, pushes)
     resent = u.has_data & ~u.phases[RelayPhase.STREAM]
-    m.d.sync += [  # nobody asks so soon
+    m.d.sync += [  # no step reads whether a slot waits in the cycle behind this one
         u.waiting.write_en.eq(pushes | launches),
         u.waiting.write_addr.eq(Mux(launches, near_row, u.waiting_slot)),
         u.waiting.write.eq(~launches),

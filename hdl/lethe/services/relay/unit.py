@@ -68,7 +68,7 @@ class JobUnit(Intents):
         m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers, apart=True)
         m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True, apart=True)
         m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes, apart=True)
-        # The walk after a reset; nobody asks so soon that a cycle matters.
+        # The walk after a reset clears rows a cycle late: the first step is later than that.
         self._clears, self.cleared_row = {}, Signal.like(self.clear_addr)
         m.d.sync += self.cleared_row.eq(self.clear_addr)
         for units in (self.free_slots, self.free_cells, self.free_buffers, self.held):
@@ -147,7 +147,7 @@ class JobUnit(Intents):
             ]  # fmt: skip
 
     def aged(self, stamp, cycles: int) -> Value:
-        """Whether a stamp is at least so old in the next cycle, if it was there in the cycle before."""
+        """Whether a stamp is at least so old in the next cycle; it must have been shown in the cycle before."""
         age = Signal(STAMP_BITS)
         self.m.d.sync += age.eq(self.later_clock[STAMP_SHIFT:] - stamp)
         return age >= cycles >> STAMP_SHIFT

@@ -28,7 +28,8 @@ def add_walk(u: JobUnit) -> None:
         m.d.sync += [
             u.walking.eq(1), u.for_notice.eq(u.notice_wanted), u.notice_wanted.eq(0), u.asking.eq(u.pulled),
         ]  # fmt: skip
-    # Whatever row a walk goes on to, a death ends it; but it is over with its last row, whatever else the tree says.
+    # The order of these counts.  A word of the tree makes the walk of a notice one ``for_all``, unless the walk is over
+    # in this cycle; a death does even then.
     acts, other = Signal(), Signal()
     known = (u.walking & u.for_notice) | u.notice_wanted
     with m.If(acts & known):
@@ -44,7 +45,7 @@ def _next_row(u: JobUnit, begins: Signal, goes_on: Signal) -> None:
     """The next row, or the end; and whether the row is used."""
     m, of = u.m, u.of
     sizes = {WalkRows.NODES: of.nodes, WalkRows.SLOTS: of.slots, WalkRows.RECORDS: of.records, WalkRows.CELLS: of.cells}
-    # The row behind is known: the one behind that, and whether it is the last one, follow from it.
+    # ``ahead`` is the row behind this one.  From it follow the row behind that, and whether ``ahead`` is the last one.
     after, bits, last, final, ends = Signal(len(WalkRows)), Value.cast(u.ahead), Signal(), Signal(), Signal()
     ahead = {rows: bits[place] for place, rows in enumerate(WalkRows)}
     m.d.comb += [

@@ -97,7 +97,7 @@ def _host(u: JobUnit) -> None:
         u.completions.takes.eq(u.host.takes),
         u.refuses.eq((judged & still) & ((known | long) | (full & ~patient))),
     ]
-    m.d.sync += u.free_slots.takes.eq(u.host.keeps)  # nobody asks so soon
+    m.d.sync += u.free_slots.takes.eq(u.host.keeps)  # no step takes a slot in the cycle behind this one
     # It is judged again only when there may be room, or it is not to be taken any more.
     with m.If(u.at(RelayJob.HOST)):
         m.d.sync += u.host_waits.eq(still & waits)
