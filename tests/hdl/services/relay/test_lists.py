@@ -44,11 +44,11 @@ def test_what_is_free_is_taken_in_its_order(depth):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 16])
 def test_any_that_is_held_can_leave(depth):
-    """In the cycle in which another comes, too; the oldest is shown, two cycles after one has left."""
+    """In the cycle in which it or another comes, too; the oldest is shown, two cycles after one has left."""
     held, chance = HeldList(depth, depth), random.Random(depth)
 
     async def test(ctx):
-        there, shown, marked, coming, gone, before = [], [], [], [], [], []
+        there, shown, marked, coming, gone, before, at_once = [], [], [], [], [], [], 0
         for number in range(depth):
             ctx.set(held.asked[number], number)
         await ctx.delay(0)
@@ -58,20 +58,25 @@ def test_any_that_is_held_can_leave(depth):
             assert [ctx.get(held.is_held[number]) for number in range(depth)] == [n in marked for n in range(depth)], (
                 cycle
             )
-            leaves = bool(there) and not (gone or before) and chance.random() < 0.6
             others = [number for number in range(depth) if number not in there + gone + before]
             holds = bool(others) and chance.random() < 0.4
-            left, comes = chance.choice(there or [0]), chance.choice(others or [0])
+            comes = chance.choice(others or [0])
+            # What comes can leave in the same cycle: a record that ends as the data of its buffer have moved.
+            there += [comes] * holds
+            leaves = bool(there) and not (gone or before) and chance.random() < 0.6
+            left = chance.choice(there or [0])
+            at_once += leaves and holds and left == comes
             if leaves:
                 there.remove(left)
             shown = [number for number in shown if number not in before] + [comes] * holds
             marked = [number for number in marked + coming if number not in gone]
             coming = [comes] * holds
-            there, gone, before = there + [comes] * holds, [left] * leaves, gone
+            gone, before = [left] * leaves, gone
             for signal, value in (
                 (held.leaves, leaves), (held.left, left), (held.holds, holds), (held.held, comes),
             ):  # fmt: skip
                 ctx.set(signal, int(value))
             await ctx.tick()
+        assert at_once
 
     simulated(held, test)
