@@ -146,13 +146,7 @@ def measured(
     """
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         directory = File(scratch)
-        for name, text in files.items():
-            (directory / name).write_text(text, encoding="utf-8")
-        script = f"read_verilog -sv {' '.join(files)}; "
-        for name, value in (parameters or {}).items():
-            script += f"chparam -set {name} {value} {top}; "
-        verilog.run_yosys(directory, script + f"synth_ecp5 -nowidelut -top {top} -json netlist.json")
-        netlist = json.loads((directory / "netlist.json").read_text())
+        netlist = _synthesised(directory, files, top, parameters or {})
         known = scopes(netlist, top)
         parts = {name: _counted(found) for name, found in cells(netlist, top, known, 1).items()}
         total = Counter[str]()
@@ -175,6 +169,17 @@ def measured(
         cells={name: total[name] for name in COLUMNS}, parts=parts, comb=comb, domains=tuple(domains),
         paths=tuple(paths),
     )  # fmt: skip
+
+
+def _synthesised(directory: File, files: dict[str, str], top: str, parameters: Mapping[str, int]) -> dict[str, Any]:
+    """The netlist of module ``top``, which is left in a directory, too."""
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    script = f"read_verilog -sv {' '.join(files)}; "
+    for name, value in parameters.items():
+        script += f"chparam -set {name} {value} {top}; "
+    verilog.run_yosys(directory, script + f"synth_ecp5 -nowidelut -top {top} -json netlist.json")
+    return json.loads((directory / "netlist.json").read_text())
 
 
 def _counted(found: Counter[str]) -> dict[str, int]:
@@ -206,6 +211,12 @@ class Block:
 
     def size(self, *, seeds: int = 0) -> Size:
         return size(self.make(), without=self.without, registered=self.registered, seeds=seeds)
+
+    def netlist(self) -> tuple[dict[str, Any], str]:
+        """What Yosys makes of it, and the name of its top; raises `VerilogError` if Yosys fails."""
+        text = verilog.emit(Unwatched(self.make(), self.without, self.registered), _TOP, device=DEVICE)
+        with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
+            return _synthesised(File(scratch), {"top.v": text}, _TOP, {}), _TOP
 
 
 def _ni(preset: str) -> Block:
