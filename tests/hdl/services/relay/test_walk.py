@@ -8,9 +8,10 @@ from lethe.spec import trace
 from lethe.spec.config import System
 from lethe.spec.events import Event
 from lethe.spec.services.relay import MODE, RelayJob
+from lethe_sim.golden.compile import jit
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.services.relay import walk
-from lethe_sim.golden.services.relay.state import HostIn
+from lethe_sim.golden.services.relay.state import HostIn, slot_at
 from lethe_sim.lockstep.block_groups import hostile_relay
 from lethe_sim.lockstep.blocks import BlockGroup
 from lethe_sim.lockstep.system_block import SystemBlock
@@ -37,9 +38,9 @@ def told(target: int, **values: int) -> int:
     return word(trace.STIMULUS_TREE, valid=1, target=target, **values)
 
 
-def until(bit: int, words: dict[int, int]):
-    """Words are offered until this is taken."""
-    while not (yield words) >> bit & 1:
+def until(bit: int, words: dict[int, int], node: int = 0):
+    """Words are offered by the host of a node until this is taken."""
+    while not (yield {node: words})[node] >> bit & 1:
         pass
 
 
@@ -55,38 +56,48 @@ def first_tree(relay):
         yield {}
 
 
-def played(system: System, offers) -> tuple[list[str], list[int]]:
-    """RTL and golden model, with what ``offers`` has the host of node 0 offer: the events that are seen, and the cycles
-    in which a walk of node 0 is over.
+def modelled(system: System, offers):
+    """The golden model, cycle by cycle, with what ``offers`` has the hosts offer: the model, stimuli, and trace words.
 
-    ``offers`` is a generator function of the golden model: it gives words by their places in a stimulus, and is sent
-    the relay's flags.
+    ``offers`` is a generator function of the golden model: it gives for nodes words by their places in a stimulus, and
+    is sent the flags of all relays.
     """
-    block, golden, layout = SystemBlock(system), Golden(system, external=True), system.layout
+    golden, layout = Golden(system, external=True), system.layout
+    flags = [layout.service_place(node, 0) + system.services[0].flags for node in range(system.nodes)]
+    rows, offered = np.zeros((1, layout.words), np.uint64), offers(golden)
+    words = next(offered)
+    while True:
+        stimulus = np.zeros((system.nodes, layout.stimulus_words), np.uint64)
+        for node, given in words.items():
+            for place, value in given.items():
+                stimulus[node, place] = value
+        golden.run(1, words=rows, stimulus=stimulus.reshape(1, -1))
+        yield golden, stimulus, rows
+        try:
+            words = offered.send([int(rows[0, at]) for at in flags])
+        except StopIteration:
+            return
+
+
+def played(system: System, offers) -> tuple[list[str], list[int]]:
+    """RTL and golden model, with what ``offers`` has the hosts offer: the events that are seen, and the cycles in which
+    a walk of node 0 is over.
+    """
+    block, layout = SystemBlock(system), system.layout
     dut = BlockGroup({"block": block})
-    flags = layout.service_base + system.services[0].flags
-    rows, ends, shown = np.zeros((1, layout.words), np.uint64), [], []
+    ends, shown = [], []
 
     async def bench(ctx):
-        relay, offered = relay_of(golden, 0), offers(golden)
-        words = next(offered)
-        while True:
-            stimulus = np.zeros((system.nodes, layout.stimulus_words), np.uint64)
-            for place, value in words.items():
-                stimulus[0, place] = value
-            walked = int(relay.walking)
-            golden.run(1, words=rows, stimulus=stimulus.reshape(1, -1))
+        walked = 0
+        for golden, stimulus, rows in modelled(system, offers):
             ctx.set(dut.i, int.from_bytes(stimulus.tobytes(), "little"))
             expected = int.from_bytes(rows.tobytes(), "little")
             assert ctx.get(dut.o) & (1 << trace.WORD_BITS * layout.words) - 1 == expected, golden.cycle
             shown.extend(block.seen(expected))
-            if walked and not relay.walking:
+            before, walked = walked, int(relay_of(golden, 0).walking)
+            if before and not walked:
                 ends.append(golden.cycle)
             await ctx.tick()
-            try:
-                words = offered.send(int(rows[0, flags]))
-            except StopIteration:
-                return
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
@@ -177,3 +188,58 @@ def test_a_slot_that_becomes_live_before_its_row(count):
     looked_at: set[int] = set()
     played(system, message(count, looked_at))
     assert looked_at == ({count} if count >= 4 else set())
+
+
+@jit
+def live(relay, row):
+    return slot_at(relay, row).live
+
+
+def acked(row: int, delay: int, late: set[int]):
+    """A message to a child, which so many cycles after it was given asks for all; to ``late`` comes the delay if a walk
+    has a job for the slot though the message has ended.
+
+    The root (0) has two children, one of which (2) dies as the other one (1) is promoted; only that one hears of it.
+    """
+
+    def offers(golden: Golden):
+        record = word(trace.STIMULUS_RECORD, destination=1, mode=MODE, length=8)
+        sends, beats = ({trace.STIMULUS_FLAGS: 1 << bit, trace.STIMULUS_RECORD_WORD: record} for bit in range(2))
+        relays = [relay_of(golden, node) for node in range(2)]
+        while not all(relay.told for relay in relays):
+            yield {}
+        trees = ({0: (0, 0), 1: (1, 2), 2: (2, 3)}, {0: (0, 1), 1: (1, 0), 2: (0, 1)})
+        for node, tree in enumerate(trees):
+            for target, (hop, way) in tree.items():
+                yield from until(TREE_READY, {TREE: told(target, hop=hop, way=way)}, node)
+            yield from until(TREE_READY, {TREE: told(node, code=1)}, node)
+        for target, (hop, way) in trees[1].items():
+            yield from until(TREE_READY, {TREE: told(target, hop=hop, way=way)}, 1)
+        for _ in range(row + 1):  # the slots before it are not live: the walk passes over them while ACKED is heard
+            while relays[0].live or relays[0].host != HostIn.IDLE:
+                yield {}
+            yield from until(SEND_READY, sends)
+            yield from until(DATA_READY, beats)
+        yield from quiet(delay)
+        yield from until(TREE_READY, {TREE: told(2, code=1, promoted=1)}, 1)
+        for _ in range(150):
+            if relays[0].job == RelayJob.WALK and not live(relays[0], int(relays[0].walk_row)):
+                late.add(delay)
+            yield {}
+
+    return offers
+
+
+@pytest.mark.push
+def test_a_job_for_a_slot_whose_message_has_just_ended():
+    """ACKED acts in the cycle before the job begins, which does nothing then: its LINK would be told."""
+    system = hostile_relay()._system.replace(
+        topology={"kind": "crossbar", "nodes": 3}, faults={"loss": 0.0, "resets": ()},
+        relay={"radix": 2, "slots": 8, "cells": 8},
+    )  # fmt: skip
+    late: set[int] = set()
+    for delay in range(16, 40):
+        for _ in modelled(system, acked(3, delay, late)):
+            pass
+    assert late
+    played(system, acked(3, min(late), set()))
