@@ -53,7 +53,7 @@ FLOW_CYCLES = 10_000
 HARSH, CARRIED = 4, 200
 #: Cycles with paths.
 PATHS_CYCLES = 10_000
-#: Of the systems with relay six small ones, in which nodes die; in the first all records of a relay are in use.
+#: Of the systems with relay six small ones, in which nodes die; in the first one relays have four records, all in use.
 RELAY_QUICK = (3, 6, 8, 14, 17, 41)
 #: One of them is tried always.
 RELAY_FIRST = 8

@@ -172,7 +172,7 @@ def measured(
 
 
 def _synthesised(directory: File, files: dict[str, str], top: str, parameters: Mapping[str, int]) -> dict[str, Any]:
-    """The netlist of module ``top``, which is left in a directory, too."""
+    """The netlist of module ``top``; the file `netlist.json` stays in the directory, for nextpnr."""
     for name, text in files.items():
         (directory / name).write_text(text, encoding="utf-8")
     script = f"read_verilog -sv {' '.join(files)}; "
@@ -213,7 +213,7 @@ class Block:
         return size(self.make(), without=self.without, registered=self.registered, seeds=seeds)
 
     def netlist(self) -> tuple[dict[str, Any], str]:
-        """What Yosys makes of it, and the name of its top; raises `VerilogError` if Yosys fails."""
+        """Its flattened netlist, and the name of the module there; raises `VerilogError` if Yosys fails."""
         text = verilog.emit(Unwatched(self.make(), self.without, self.registered), _TOP, device=DEVICE)
         with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
             return _synthesised(File(scratch), {"top.v": text}, _TOP, {}), _TOP

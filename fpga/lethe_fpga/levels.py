@@ -1,8 +1,8 @@
-"""Which paths of a block are long by their cells alone, in seconds and without a placement.
+"""The longest paths of a block, estimated from its netlist alone: in seconds, without a placement.
 
-A block that is placed has one slowest path, and another in the next placement.  Here the time at every end of a path is
-estimated: cells take about what nextpnr gives an ECP5 of speed grade 6, and all nets the same.  That is no clock, but
-it tells where the logic is deep, and whether a change made it less so.
+Placing a block gives one slowest path, and the next placement another one.  The estimate has a time for every end of a
+path.  Delays of cells are about those that nextpnr has for an ECP5 of speed grade 6, and all nets have one delay.  So
+the times give no clock; they show where the logic is deep, and whether a change has made it less deep.
 """
 
 import re
@@ -14,32 +14,32 @@ from typing import Any, NamedTuple
 
 __all__ = ["Ends", "longest"]
 
-#: In ns: a net; a LUT, or the read of a small RAM; into a carry chain, along a cell of it; the outputs of a flip-flop
-#: and, with and without a register there, of a block RAM; before a clock edge.
+#: Delays in ns: of a net; of a LUT, or of a small RAM that is read; into a carry chain, and along one cell of it; from
+#: the clock to the output of a flip-flop, of a block RAM with an output register, and of one without; the set-up time.
 NET, LUT, CHAIN, CARRY, FLIP_FLOP, RAM, SLOW_RAM, SETUP = 0.3, 0.24, 0.44, 0.07, 0.5, 0.9, 5.6, 0.1
-#: Cells that paths go through, by the inputs that they go through from.
+#: Cells that paths go through, and from which of their inputs.
 _THROUGH = {
     "LUT4": ("A", "B", "C", "D"), "TRELLIS_DPR16X4": ("RAD",),
     "CCU2C": ("CIN", "A0", "B0", "C0", "D0", "A1", "B1", "C1", "D1"),
 }  # fmt: skip
-#: Cells that paths end at, by the inputs that they do not end at.
+#: Cells that paths end at, and at which of their inputs no path ends.
 _CLOCKED = {
     "TRELLIS_FF": ("CLK",), "TRELLIS_DPR16X4": ("RAD", "WCK"), "DP16KD": ("CLKA", "CLKB"), "PDPW16KD": ("CLKR", "CLKW"),
 }  # fmt: skip
 
-#: In a name that Yosys made of others.
+#: Part of a net's name that Yosys made from the names of cells.
 _OF_YOSYS = re.compile(rf"_({'|'.join(_CLOCKED | _THROUGH)})_")
-#: The blocks around, of which there is one, and the numbers at an end: of the cells of a memory.
+#: What a name has before it for the wrappers around a block, and behind it for the cells of a memory.
 _AROUND, _NUMBERS = re.compile(r"^(core\.)+"), re.compile(r"(\.\d+)+$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Ends of paths with equally many levels, and with one name but for the numbers in it.
+    """Ends of paths at one input of a register or memory, all with the same number of levels.
 
-    ``name`` is that of the register or memory, and ``port`` which of its inputs it is; ``count`` are the ends;
-    ``levels`` are the LUTs, reads of small RAMs and carry chains on the path; of the end that is reached last, ``ns``
-    is when, and ``start`` where its path begins.
+    ``name`` is the register or memory, and ``port`` the input of its cells; ``count`` is the number of ends; ``levels``
+    is the number of LUTs, reads of small RAMs and carry chains on each path.  ``ns`` is the time at the latest of these
+    ends, with the set-up time, and ``start`` is the register or memory where the path to that end begins.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Ends:
 
 
 class _Arrival(NamedTuple):
-    """At a net: the time, the levels before it, and the net where the path begins."""
+    """The longest path to a net: its time, its levels, and the net where it begins."""
 
     ns: float
     levels: int
@@ -59,7 +59,10 @@ class _Arrival(NamedTuple):
 
 
 def longest(netlist: dict[str, Any], top: str) -> list[Ends]:
-    """The ends of the paths of a netlist of Yosys, those that are reached last first; of inputs none begins."""
+    """The ends of all paths in the flattened netlist of module ``top``, the latest first.
+
+    No path begins at an input of the module.
+    """
     module = netlist["modules"][top]
     cells, names = module["cells"], _names(module)
     arrivals = _arrivals(cells)
@@ -83,7 +86,7 @@ def longest(netlist: dict[str, Any], top: str) -> list[Ends]:
 
 
 def _arrivals(cells: dict[str, Any]) -> dict[int, _Arrival]:
-    """When each net that a path from a clocked cell reaches is reached."""
+    """The longest path to each net; nets that no clocked cell reaches are left out."""
     arrivals, drivers = {}, {}
     for name, cell in cells.items():
         kind = cell["type"]
@@ -104,10 +107,11 @@ def _arrivals(cells: dict[str, Any]) -> dict[int, _Arrival]:
             for port, net in _nets(cell, "input")
             if port in _THROUGH[cell["type"]] and net in arrivals
         ]
-        # A small RAM whose address comes from no register shows what is in it.
-        begins = [_Arrival(FLIP_FLOP, 0, net) for _, net in _nets(cell, "output")][:1]
-        if reached or cell["type"] == "TRELLIS_DPR16X4":
-            arrivals |= {net: max(reached or begins) for _, net in _nets(cell, "output")}
+        for _, net in _nets(cell, "output"):
+            if reached:
+                arrivals[net] = max(reached)
+            elif cell["type"] == "TRELLIS_DPR16X4":  # its address comes from no register, but its words change
+                arrivals[net] = _Arrival(FLIP_FLOP, 0, net)
     return arrivals
 
 
@@ -118,21 +122,22 @@ def _through(kind: str, port: str, at: _Arrival) -> _Arrival:
 
 
 def _leaves(cell: dict[str, Any]) -> float:
-    """When the outputs of a clocked cell leave it."""
+    """From the clock to the outputs of a cell."""
     if cell["type"] == "TRELLIS_FF":
         return FLIP_FLOP
-    return SLOW_RAM if cell["parameters"].get("REGMODE_A", "NOREG") == "NOREG" else RAM
+    modes = [value for name, value in cell["parameters"].items() if name.startswith("REGMODE")]
+    return RAM if "OUTREG" in modes else SLOW_RAM
 
 
 def _nets(cell: dict[str, Any], direction: str) -> Iterator[tuple[str, int]]:
-    """The nets at the inputs, or at the outputs, of a cell, each with its port; constants are none."""
+    """The ports of a cell that are inputs, or outputs, and the nets at them; a constant is no net."""
     for port, nets in cell["connections"].items():
         if cell["port_directions"][port] == direction:
             yield from ((port, net) for net in nets if isinstance(net, int))
 
 
 def _names(module: dict[str, Any]) -> dict[int, str]:
-    """The name of each net: one of the source before one of Yosys, and of these the shortest."""
+    """A name for each net: if it has several, the shortest one that Yosys did not make."""
     found: dict[int, tuple[bool, int, str]] = {}
     for name, net in module["netnames"].items():
         ranked = (bool(net.get("hide_name")) or bool(_OF_YOSYS.search(name)), len(name), name)
@@ -142,5 +147,5 @@ def _names(module: dict[str, Any]) -> dict[int, str]:
 
 
 def _plain(name: str) -> str:
-    """A name without the blocks around, and without the numbers of copies and of cells."""
+    """A name without wrappers, and without the numbers that tell copies and cells apart."""
     return _NUMBERS.sub("", _AROUND.sub("", re.sub(r"(?<=\w)\$\d+", "", name)))

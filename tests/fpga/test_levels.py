@@ -1,11 +1,12 @@
 """Where the logic of a block is deep, by the cells of its netlist."""
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from lethe.lib.memory import Ram
 from lethe_fpga import area, levels
 from lethe_fpga.area import BLOCKS, Block
 from lethe_fpga.levels import longest
@@ -96,6 +97,48 @@ def test_what_comes_from_no_register_is_no_path_but_what_a_small_ram_holds():
     assert (read.name, read.levels, read.ns) == ("inner.read", 0, 0.9)
 
 
+class Kept(wiring.Component):
+    """A register behind a block RAM, which has an output register or not."""
+
+    i: In(32)
+    o: Out(36)
+
+    def __init__(self, registered: bool):
+        self._registered = registered
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        address, data = self.i[:9], Cat(self.i, self.i[:4])
+        if self._registered:
+            m.submodules.words = words = Ram(36, 512)
+            m.d.comb += [words.write_en.eq(1), words.write_addr.eq(address), words.write_data.eq(data)]
+            m.d.comb += words.read_addr.eq(address)
+            read = words.read_data
+        else:
+            m.submodules.words = words = Memory(shape=36, depth=512, init=[])
+            write, port = words.write_port(), words.read_port()
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(address),
+                write.data.eq(data),
+                port.addr.eq(address),
+                port.en.eq(1),
+            ]
+            read = port.data
+        m.d.sync += self.o.eq(read)
+        return m
+
+
+@pytest.mark.parametrize(("registered", "leaves"), [(True, levels.RAM), (False, levels.SLOW_RAM)])
+def test_a_block_ram_is_slow_without_its_output_register(registered, leaves):
+    found = longest(*Block(make=lambda: Kept(registered), registered=("i",)).netlist())
+    (group,) = ends(found, "o")
+    assert group.count == 36 and group.levels <= 1, "a LUT, if reads beside a write have to be emulated"
+    expected = leaves + group.levels * (levels.NET + levels.LUT) + levels.NET + levels.SETUP
+    assert group.ns == pytest.approx(expected)
+
+
 def test_the_command_prints_the_longest_and_counts_the_others(command, monkeypatch, capsys):
     monkeypatch.setitem(BLOCKS, "deep", BLOCK)
     assert command.main(["deep", "--rows", "1"]) == 0
@@ -106,7 +149,10 @@ def test_the_command_prints_the_longest_and_counts_the_others(command, monkeypat
 
 
 def test_what_the_command_cannot_do_is_said_in_a_line(command, monkeypatch, capsys):
-    refused = {("none",): "no such block 'none'; known are NI, tiny; ", ("flow", "--rows", "0"): "--rows: must be 1"}
+    refused = {
+        ("none",): "no such block 'none'; known are NI, tiny; ",
+        ("flow", "--rows", "0"): "argument --rows: must be at least 1",
+    }
     for arguments, told in refused.items():
         with pytest.raises(SystemExit) as left:
             command.main(list(arguments))

@@ -113,7 +113,7 @@ def add_records(u: "JobUnit") -> None:
         # Whether it has data: those of another record may be dropped in the step of this.
         # It is written in the cycle behind a step: no step reads it in that cycle.
         has = u.words(f"has{way}", 1, sets, "now")
-        # If none was found the place that is written may be that of another record.
+        # If no record was found, this place may be that of another one.
         drops = ((u.acks | u.forgets) & u.found) | u.past | (u.expiring & u.data_held)
         lets = u.lets_go & (owners.oldest.record[:way_bits] == way)
         m.d.comb += has.now_addr.eq(near)

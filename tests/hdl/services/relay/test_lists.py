@@ -61,7 +61,7 @@ def test_any_that_is_held_can_leave(depth):
             others = [number for number in range(depth) if number not in there + gone + before]
             holds = bool(others) and chance.random() < 0.4
             comes = chance.choice(others or [0])
-            # What comes can leave in the same cycle: a record that ends as the data of its buffer have moved.
+            # A buffer that comes can leave in the same cycle: its transfer ends as its record does.
             there += [comes] * holds
             leaves = bool(there) and not (gone or before) and chance.random() < 0.6
             left = chance.choice(there or [0])

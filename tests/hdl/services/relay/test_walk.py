@@ -57,10 +57,10 @@ def first_tree(relay):
 
 
 def modelled(system: System, offers):
-    """The golden model, cycle by cycle, with what ``offers`` has the hosts offer: the model, stimuli, and trace words.
+    """Runs the golden model; yields the model, the stimulus and the trace words of each cycle.
 
-    ``offers`` is a generator function of the golden model: it gives for nodes words by their places in a stimulus, and
-    is sent the flags of all relays.
+    ``offers`` is a generator function of the golden model.  For each cycle it yields the words that hosts offer, by
+    their nodes and by their places in a stimulus, and is sent the flags of all relays.
     """
     golden, layout = Golden(system, external=True), system.layout
     flags = [layout.service_place(node, 0) + system.services[0].flags for node in range(system.nodes)]
@@ -80,8 +80,9 @@ def modelled(system: System, offers):
 
 
 def played(system: System, offers) -> tuple[list[str], list[int]]:
-    """RTL and golden model, with what ``offers`` has the hosts offer: the events that are seen, and the cycles in which
-    a walk of node 0 is over.
+    """Runs RTL and golden model in lockstep, with hosts as in `modelled`.
+
+    Returns the events that are seen, and the cycles in which a walk of node 0 is over.
     """
     block, layout = SystemBlock(system), system.layout
     dut = BlockGroup({"block": block})
@@ -196,10 +197,10 @@ def live(relay, row):
 
 
 def acked(row: int, delay: int, late: set[int]):
-    """A message to a child, which so many cycles after it was given asks for all; to ``late`` comes the delay if a walk
-    has a job for the slot though the message has ended.
+    """The root (0) sends a message to node 1 from slot ``row``; ``delay`` cycles later that node is told of a death.
 
-    The root (0) has two children, one of which (2) dies as the other one (1) is promoted; only that one hears of it.
+    The notice says that node 1 is promoted, so it tells the root PULL, and the root walks.  ``delay`` is put into
+    ``late`` if that walk has a job for the slot of a message that has ended.
     """
 
     def offers(golden: Golden):
@@ -215,7 +216,7 @@ def acked(row: int, delay: int, late: set[int]):
             yield from until(TREE_READY, {TREE: told(node, code=1)}, node)
         for target, (hop, way) in trees[1].items():
             yield from until(TREE_READY, {TREE: told(target, hop=hop, way=way)}, 1)
-        for _ in range(row + 1):  # the slots before it are not live: the walk passes over them while ACKED is heard
+        for _ in range(row + 1):  # the walk passes over the slots before ``row`` while ACKED is heard
             while relays[0].live or relays[0].host != HostIn.IDLE:
                 yield {}
             yield from until(SEND_READY, sends)
@@ -232,7 +233,7 @@ def acked(row: int, delay: int, late: set[int]):
 
 @pytest.mark.push
 def test_a_job_for_a_slot_whose_message_has_just_ended():
-    """ACKED acts in the cycle before the job begins, which does nothing then: its LINK would be told."""
+    """ACKED acts in the cycle before the job begins.  The job then does nothing; else it would tell LINK."""
     system = hostile_relay()._system.replace(
         topology={"kind": "crossbar", "nodes": 3}, faults={"loss": 0.0, "resets": ()},
         relay={"radix": 2, "slots": 8, "cells": 8},
