@@ -161,7 +161,8 @@ class CellSpecification(wiring.Component):
         # Ports.
         m.d.comb += [
             ports.ready.eq(ready), ports.own_port.eq(own_port), ports.own_takes.eq(owns),
-            ports.accept_takes.eq(acceptance.accept_takes), ports.accept_port.eq(acceptance.accept_port),
+            ports.accept_now.eq(acceptance.accept_now), ports.accept_takes.eq(acceptance.accept_takes),
+            ports.accept_port.eq(acceptance.accept_port),
             ports.judged_port.eq(acceptance.judged_port), acceptance.judged_number.eq(ports.judged_number),
             acceptance.judged_full.eq(ports.judged_full), acceptance.judged_crowded.eq(ports.judged_crowded),
             acceptance.judged_bound.eq(ports.judged_bound), ports.binds.eq(ready & AnySeq(1)),

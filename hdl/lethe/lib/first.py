@@ -1,26 +1,21 @@
 """The number of the first 1 of some bits."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 
 __all__ = ["before", "first_of", "lowest_of", "turn_of"]
 
 
-def first_of(bits, last):
-    """The number of the first 1 behind ``last``, cyclically; of as many bits as a power of two."""
-    behind, found = Signal(len(bits), name="behind"), Signal(len(last), name="found")
-    later = Cat(last < i for i in range(len(bits)))
-    statements = [
-        behind.eq(bits & later),
-        found.eq(Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])),
-    ]
-    return found, statements
+def first_of(bits, later):
+    """The number of the first 1 among those of ``later``, or else of the first of all.
+
+    ``bits`` are as many as a power of two; ``later`` are those above one of them, or none.
+    """
+    behind = bits & later
+    return Mux(behind.any(), lowest_of(behind)[1], lowest_of(bits)[1])
 
 
 def turn_of(bits, later):
-    """A 1 at the place of the first 1 among those of ``later``, or else of the first of all.
-
-    ``later`` are the bits above one of them, or none.
-    """
+    """The same as a 1 at its place, or no 1, of any number of bits."""
     behind = bits & later
     some = behind.any()
     return Cat((behind[i] & ~before(behind, i)) | (bits[i] & ~some & ~before(bits, i)) for i in range(len(bits)))

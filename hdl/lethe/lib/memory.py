@@ -63,14 +63,15 @@ class Ram(wiring.Component):
 
     On an ECP5 (`is_ecp5`) a memory of up to `LUT_DEPTH` words is made of LUTs, with registers before its ports and one
     behind the read port.  A larger one, of up to 16,384 words, is DP16KD with their output registers, which synthesis
-    does not infer.  On an iCE40 a memory of at most 256 words and at least 64 bits is SB_RAM40_4K and a register.  All
-    others are a `Memory` and a register.
+    does not infer; where words are shown early, without them.  On an iCE40 a memory of at most 256 words and at least
+    64 bits is SB_RAM40_4K and a register.  All others are a `Memory` and a register.
 
     Parameters
     ----------
     shape : shape of a word
     depth : words, at least 1
-    early : whether it has the member ``read_early``; for at most `LUT_DEPTH` words
+    early : whether it has the member ``read_early``; DP16KD then have a register behind them, in place of their own
+    registered : whether it has the member ``read_data``; one that shows words early may go without
     late : whether what is written in a cycle is in what is read there; for at most `LUT_DEPTH` words
     split : whether DP16KD of so many words as no power of two may be of two depths, with a multiplexer behind them, if
         they are fewer then
@@ -87,15 +88,21 @@ class Ram(wiring.Component):
         its own: a word may be read while what stands beside it is written, and the other way round.
     """
 
-    def __init__(self, shape, depth: int, *, early: bool = False, late: bool = False, split: bool = False, beside=None):
+    def __init__(
+        self, shape, depth: int, *, early: bool = False, registered: bool = True, late: bool = False,
+        split: bool = False, beside=None,
+    ):  # fmt: skip
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
-        if (early or late) and depth > LUT_DEPTH:
-            how = "shown early" if early else "written late"
-            raise ValueError(f"depth must be at most {LUT_DEPTH} where words are {how}, not {depth!r}")
+        if late and depth > LUT_DEPTH:
+            raise ValueError(f"depth must be at most {LUT_DEPTH} where words are written late, not {depth!r}")
+        if not (early or registered):
+            raise ValueError("words are shown early, or from a register, or both")
+        if early and split:
+            raise ValueError("words that are shown early are not split")
         if beside is not None and (early or late or split):
             raise ValueError("words beside which something stands are neither early, nor late, nor split")
-        self._late = late
+        self._late, self._registered = late, registered
         self._early, self._split, self._beside = early, split, beside
         self._shape, self._depth = shape, depth
         self._bits = Shape.cast(shape).width
@@ -106,7 +113,7 @@ class Ram(wiring.Component):
                 "write_addr": In(address),
                 "write_data": In(shape),
                 "read_addr": In(address),
-                "read_data": Out(shape),
+                **({"read_data": Out(shape)} if registered else {}),
                 **({"read_early": Out(shape)} if early else {}),
                 **({} if beside is None else {"beside_en": In(1), "beside_data": In(beside), "beside": Out(beside)}),
             }
@@ -134,7 +141,8 @@ class Ram(wiring.Component):
         if self._late:
             m.d.comb += [port.eq(value) for port, value in writes]
             writes = ()
-        for port, value in (*writes, (read.addr, self.read_addr), (self.read_data, read.data)):
+        reads = ((self.read_data, read.data),) if self._registered else ()
+        for port, value in (*writes, (read.addr, self.read_addr), *reads):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)
             m.d.comb += port.eq(register)
@@ -148,15 +156,16 @@ class Ram(wiring.Component):
             read = memory.read_port(transparent_for=(write,))
         else:
             write, read = memory.write_port(), memory.read_port()
-        shown = Signal(self._shape, reset_less=True)
-        m.d.sync += shown.eq(read.data)
         m.d.comb += [
             write.en.eq(self.write_en),
             write.addr.eq(self.write_addr),
             write.data.eq(self.write_data),
             read.addr.eq(self.read_addr),
-            self.read_data.eq(shown),
         ]
+        if self._registered:
+            shown = Signal(self._shape, reset_less=True)
+            m.d.sync += shown.eq(read.data)
+            m.d.comb += self.read_data.eq(shown)
         if self._early:
             m.d.comb += self.read_early.eq(read.data)
 
@@ -181,9 +190,13 @@ class Ram(wiring.Component):
         whole, parts = _blocks_of(self._depth, self._bits), (low, self._depth - low)
         if self._split and parts[1] and sum(_blocks_of(part, self._bits) for part in parts) < whole:
             return self._blocks_split(m, low)
-        columns = [(self.write_en, self.write_data, self.read_data)]
+        columns = [(self.write_en, self.write_data, self.read_early if self._early else self.read_data)]
         if self._beside is not None:
             columns.append((self.beside_en, self.beside_data, self.beside))
+        if self._early and self._registered:
+            shown = Signal(self._shape, reset_less=True)
+            m.d.sync += shown.eq(self.read_early)
+            m.d.comb += self.read_data.eq(shown)
         self._columns(m, "", self._depth, self.write_addr, self.read_addr, columns)
 
     def _blocks_split(self, m, low: int):
@@ -227,7 +240,7 @@ class Ram(wiring.Component):
         write = Cat(each, Const(0, low - enables), write_addr)
         read = Cat(Const(0, low), read_addr)
         shown = {"A": Signal(_PINS, name="shown_a"), "B": Signal(_PINS, name="shown_b")}
-        pins = {}
+        pins, mode = {}, "NOREG" if self._early else "OUTREG"
         for port, address, data in (("A", write, given[:_PINS]), ("B", read, given[_PINS:])):
             pins |= {f"i_AD{port}{i}": address[i] if i < len(address) else Const(0) for i in range(_ADDRESS_BITS)}
             pins |= {f"i_DI{port}{i}": data[i] if i < len(data) else Const(0) for i in range(_PINS)}
@@ -235,7 +248,7 @@ class Ram(wiring.Component):
             pins |= {f"i_CS{port}{i}": Const(0) for i in range(3)}
             pins |= {f"i_CE{port}": Const(1), f"i_OCE{port}": Const(1), f"i_RST{port}": Const(0)}
             pins |= {f"i_CLK{port}": ClockSignal(), f"p_CLK{port}MUX": f"CLK{port}", f"p_CSDECODE_{port}": "0b000"}
-            pins |= {f"p_DATA_WIDTH_{port}": width, f"p_REGMODE_{port}": "OUTREG", f"p_WRITEMODE_{port}": "NORMAL"}
+            pins |= {f"p_DATA_WIDTH_{port}": width, f"p_REGMODE_{port}": mode, f"p_WRITEMODE_{port}": "NORMAL"}
         pins |= {"i_WEA": any_of, "i_WEB": Const(0)}
         block = Instance("DP16KD", **pins, p_GSR="DISABLED", p_RESETMODE="SYNC", p_ASYNC_RESET_RELEASE="SYNC")
         return block, Cat(shown["A"], shown["B"]) if width > _PINS else shown["B"]
@@ -246,7 +259,7 @@ class Ram(wiring.Component):
         Synthesis would infer them too, but with registers for a whole word around them: they keep the old word when one
         is read while it is written, which no reader needs.
         """
-        given, read, shown = Value.cast(self.write_data), [], Signal(self._bits, reset_less=True)
+        given, read = Value.cast(self.write_data), []
         for first in range(0, len(given), _PINS_ICE40):
             part, out = given[first : first + _PINS_ICE40], Signal(_PINS_ICE40, name=f"out{first}")
             m.submodules[f"block{first}"] = Instance(
@@ -257,7 +270,9 @@ class Ram(wiring.Component):
                 i_RADDR=_extended(self.read_addr, 11), o_RDATA=out,
             )  # fmt: skip
             read.append(out)
-        m.d.sync += shown.eq(Cat(read))
-        m.d.comb += Value.cast(self.read_data).eq(shown)
+        if self._registered:
+            shown = Signal(self._bits, reset_less=True)
+            m.d.sync += shown.eq(Cat(read))
+            m.d.comb += Value.cast(self.read_data).eq(shown)
         if self._early:
             m.d.comb += Value.cast(self.read_early).eq(Cat(read))

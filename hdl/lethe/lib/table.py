@@ -1,6 +1,6 @@
 """Tables whose readers see every write of earlier cycles."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, ValueLike
+from amaranth.hdl import Module, Mux, Signal, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -20,6 +20,12 @@ def _members(shape, depth: int, readers) -> dict:
     return members
 
 
+def _is_of(write, asked):
+    """Whether a write is of the word that is asked for."""
+    enable, address, _ = write
+    return enable & (address == asked)
+
+
 def _writes(ram, enable, address, word, asked) -> list:
     return [ram.write_en.eq(enable), ram.write_addr.eq(address), ram.write_data.eq(word), ram.read_addr.eq(asked)]
 
@@ -27,9 +33,9 @@ def _writes(ram, enable, address, word, asked) -> list:
 class _Cleared(wiring.Component):
     """What both kinds have: one write port, and a walk that writes ``init`` everywhere."""
 
-    def __init__(self, shape, depth: int, readers, init: ValueLike):
+    def __init__(self, shape, depth: int, readers, init: ValueLike, more=()):
         self._shape, self._depth, self._readers, self._init = shape, depth, tuple(readers), init
-        super().__init__(_members(shape, depth, self._readers))
+        super().__init__(_members(shape, depth, self._readers) | dict(more))
 
     def _port(self, m: Module):
         """The write port, which is the walk's while ``clear``."""
@@ -47,15 +53,15 @@ class _Cleared(wiring.Component):
 class Table(_Cleared):
     """A `Ram` for each reader, and registers that carry the last writes past it.
 
-    What a reader asks for in *c* is shown in *c+2*, as of the start of *c+2*; to an *early* one as of that of *c+1*.
+    What a reader asks for in *c* is shown in *c+2*, as of the start of *c+2*, and as of that of *c+1*, which is ready
+    sooner in its cycle.
 
     Parameters
     ----------
     shape, depth : of a word; words
     readers : their names
-    early : those of them that are early
     carries : False: nothing is carried past; who asks in *c* sees what was written before *c*
-    late : what is written has a register before the memory, and one write more is carried past
+    late : what is written has a register before the memory
     init : the constant that ``clear`` writes
 
     Members
@@ -64,45 +70,51 @@ class Table(_Cleared):
         Seen by what is shown from the next cycle on.
     clear, clear_addr : In
         ``init`` is written in place of ``write``.
-    NAME_addr, NAME : In, Out
-        Of each reader.
+    NAME_addr, NAME, NAME_before : In, Out, Out
+        Of each reader: what it asks for; that, as of the start of this cycle, and, if writes are carried past, of that
+        before.
     """
 
-    def __init__(
-        self, shape, depth: int, readers, *, early=(), carries: bool = True, late: bool = False, init: ValueLike = 0
-    ):
-        self._early, self._carries, self._late = tuple(early), carries, late
-        super().__init__(shape, depth, readers, init)
+    def __init__(self, shape, depth: int, readers, *, carries: bool = True, late: bool = False, init: ValueLike = 0):
+        self._carries, self._late = carries, late
+        super().__init__(shape, depth, readers, init, {f"{name}_before": Out(shape) for name in readers if carries})
 
     def elaborate(self, platform):
         m = Module()
-        enable, address, word = self._port(m)
-        # What was written one and two cycles ago.
-        last, older = (Signal(self._shape, name=name, reset_less=True) for name in ("last", "older"))
-        m.d.sync += [last.eq(word), older.eq(last)]
-        port = enable, address, word
-        if self._late:
-            port = Signal(), Signal.like(address), last
-            m.d.sync += [port[0].eq(enable), port[1].eq(address)]
+        port = self._port(m)
+        # What was written one and, where it comes to the memory late, two cycles ago.
+        last = self._registered(m, "last", port) if self._carries else port
+        older = self._registered(m, "older", last) if self._late else last
         for reader in self._readers:
             asked, shown = getattr(self, f"{reader}_addr"), getattr(self, reader)
-            m.submodules[reader] = ram = Ram(self._shape, self._depth)
+            m.submodules[reader] = ram = Ram(
+                self._shape, self._depth, early=self._carries, registered=not self._carries
+            )
+            m.d.comb += _writes(ram, *(last if self._late else port), asked)
             if not self._carries:
                 m.d.comb += shown.eq(ram.read_data)
-                m.d.comb += _writes(ram, *port, asked)
                 continue
-            before, near, far = Signal.like(asked, name=f"{reader}_before"), Signal(), Signal()
-            # In the cycle in which it is shown: whether it needs one of these writes, and the last one; else which.
-            hit, newest, kept = Signal(name=f"{reader}_hit"), Signal(name=f"{reader}_newest"), older
-            again = Const(0, 1) if reader in self._early else enable & (address == before)
-            m.d.comb += _writes(ram, *port, asked)
-            m.d.sync += [before.eq(asked), near.eq(enable & (address == asked))]
-            m.d.sync += [newest.eq(again), hit.eq(near | far | again)]
-            if self._late:
-                kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
-                m.d.sync += [far.eq(port[0] & (port[1] == asked)), kept.eq(Mux(near, last, older))]
-            m.d.comb += shown.eq(Mux(hit, Mux(newest, last, kept), ram.read_data))
+            # In the cycle after it was asked: what the memory has, or what came too late for that.
+            where, newest = Signal.like(asked, name=f"{reader}_asked"), Signal(name=f"{reader}_newest")
+            kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
+            near, far = _is_of(last, where), _is_of(older, where)
+            m.d.sync += [
+                where.eq(asked),
+                newest.eq(_is_of(port, where)),
+                # What the memory has comes late in the cycle.
+                kept.eq(Mux(near | far, Mux(near, last[2], older[2]), ram.read_early)),
+            ]
+            m.d.comb += [shown.eq(Mux(newest, last[2], kept)), getattr(self, f"{reader}_before").eq(kept)]
         return m
+
+    def _registered(self, m: Module, name: str, port):
+        """A write of the cycle before."""
+        held = (
+            Signal(name=f"{name}_en"), Signal.like(port[1], name=f"{name}_addr"),
+            Signal(self._shape, name=name, reset_less=True),
+        )  # fmt: skip
+        m.d.sync += [register.eq(value) for register, value in zip(held, port, strict=True)]
+        return held
 
 
 class Words(_Cleared):

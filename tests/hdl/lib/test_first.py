@@ -11,8 +11,8 @@ from lethe.lib.first import first_of, turn_of
 def test_the_first_behind_the_last_one_cyclically(last):
     """As a number, and as a 1 at its place."""
     m, bits, found, turn = Module(), Signal(8), Signal(3), Signal(8)
-    first, statements = first_of(bits, Signal(3, init=last))
-    m.d.comb += [*statements, found.eq(first), turn.eq(turn_of(bits, Signal(8, init=0xFE << last & 0xFF)))]
+    later = Signal(8, init=0xFE << last & 0xFF)
+    m.d.comb += [found.eq(first_of(bits, later)), turn.eq(turn_of(bits, later))]
 
     async def test(ctx):
         for value in range(256):

@@ -29,7 +29,7 @@ BLOCKS = {36: (LUT_DEPTH + 1, 50), 18: (600, 20), 9: (2048, 9), 4: (3000, 6), 2:
     "depth, early, late",
     [
         (1, False, False), (2, False, False), (5, True, False), (16, False, False), (LUT_DEPTH, True, False),
-        (33, False, False), (1, False, True), (5, False, True), (LUT_DEPTH, True, True),
+        (33, False, False), (33, True, False), (1, False, True), (5, False, True), (LUT_DEPTH, True, True),
     ],
 )  # fmt: skip
 def test_reads_are_two_cycles_late_and_see_the_writes_of_earlier_cycles(depth, early, late):
@@ -132,6 +132,24 @@ class Late(wiring.Component):
         return m
 
 
+class Early(wiring.Component):
+    """What a memory shows early, behind a register: as what it shows."""
+
+    def __init__(self, bits: int, depth: int):
+        self._ram = Ram(bits, depth, early=True, registered=False)
+        super().__init__(dict(Ram(bits, depth).signature.members))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = self._ram
+        given = ("write_en", "write_addr", "write_data", "read_addr")
+        m.d.comb += [getattr(ram, name).eq(getattr(self, name)) for name in given]
+        shown = Signal.like(self.read_data, reset_less=True)
+        m.d.sync += shown.eq(ram.read_early)
+        m.d.comb += self.read_data.eq(shown)
+        return m
+
+
 def beside_the_plain_one(
     depth: int, bits: int, device: str, cells: str, directory: Path, make: Callable[..., wiring.Component] = Ram
 ) -> str:
@@ -168,6 +186,17 @@ def test_what_is_written_late_is_read_as_soon(device, cells, tmp_path):
     """Wherever it is made, no block is: those read the word before."""
     text = beside_the_plain_one(16, 26, device, cells(), tmp_path, Late)
     assert "SB_RAM40_4K " not in text and "DP16KD " not in text
+
+
+@pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize(
+    ("device", "cells", "block"),
+    [("LFE5U-25F", gates.cells, "DP16KD "), ("iCE40UP5K", gates.ice40_ram, "SB_RAM40_4K ")],
+)
+def test_what_is_shown_early_is_what_is_shown_a_cycle_later(device, cells, block, tmp_path):
+    """Of blocks too, which have no register of their own then."""
+    text = beside_the_plain_one(200, 26, device, cells(), tmp_path, Early)
+    assert block in text and "OUTREG" not in text
 
 
 @pytest.mark.skipif(not has_icarus(), reason="Icarus Verilog is not installed")
@@ -216,8 +245,10 @@ def test_synthesis_keeps_the_output_registers_and_makes_the_small_ones_of_luts(t
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Ram(8, 0)
-    with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are shown early, not {LUT_DEPTH + 1}"):
-        Ram(8, LUT_DEPTH + 1, early=True)
+    with pytest.raises(ValueError, match="early, or from a register, or both"):
+        Ram(8, 5, registered=False)
+    with pytest.raises(ValueError, match="shown early are not split"):
+        Ram(8, 5, early=True, split=True)
     with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are written late, not {LUT_DEPTH + 1}"):
         Ram(8, LUT_DEPTH + 1, late=True)
     with pytest.raises(ValueError, match="neither early, nor late, nor split"):

@@ -176,7 +176,7 @@ class Acceptance(wiring.Component):
             self.judged_port.eq(index),
             self.judged_source.eq(one.source),
             distance.eq(one.seq - stream.expected),
-            inside.eq(distance < WINDOW),
+            inside.eq(at_most(distance, WINDOW - 1)),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
             bound.eq(self.judged_bound & (self.judged_number[len(index) :] == one.dport[len(index) :])),
         ]
@@ -251,7 +251,7 @@ class Acceptance(wiring.Component):
             self.accept_takes.eq(self.delivered & placed),
             self.accept_port.eq(now.dport),
             self.accept_gap.eq(was_gap),
-            self.accept_marks.eq(was_delivered & (was_asked | (was_after < LEAST_CREDIT) | was_after[-1])),
+            self.accept_marks.eq(was_delivered & (was_asked | at_most(was_after, LEAST_CREDIT - 1) | was_after[-1])),
             self.shown_commit.eq(self.delivered & placed),
             self.shown_ignored.eq(self.delivered & ~placed),
             self.shown_seq.eq(now.seq),

@@ -235,12 +235,15 @@ class Notices(wiring.Component):
             acts.eq((operation != Operation.NOTHING) & (~message | self.accept_marks)),
             of_stream.eq(is_[Code.WINDOW] | is_[Code.VOID]),
         ]
+        # The notices of the job's node, which is the same in all its steps.
+        of_node = Signal(by_node)
+        m.d.sync += of_node.eq(Mux(nodes.write_en, nodes.write, nodes.now))
         found = []
-        for table, where, size, fields in (
-            (streams, at, of.streams, {Code.WINDOW: "window", Code.VOID: "void"}),
-            (nodes, self.job_peer, of.nodes, {Code.PING: "ping", Code.PONG: "pong", Code.MAP: "map"}),
+        for table, now, where, size, fields in (
+            (streams, streams.now, at, of.streams, {Code.WINDOW: "window", Code.VOID: "void"}),
+            (nodes, of_node, self.job_peer, of.nodes, {Code.PING: "ping", Code.PONG: "pong", Code.MAP: "map"}),
         ):
-            old = data.View(state, either(*((is_[number], Value.cast(table.now[n])) for number, n in fields.items())))
+            old = data.View(state, either(*((is_[number], Value.cast(now[name])) for number, name in fields.items())))
             new, asks = self._after(operation, old)
             found.append(asks)
             m.d.comb += [
@@ -249,7 +252,7 @@ class Notices(wiring.Component):
                 table.write_addr.eq(where),
                 table.write_en.eq(acts & (of_stream if table is streams else ~of_stream)),
                 *(
-                    Value.cast(table.write[name]).eq(Mux(is_[number], new, Value.cast(table.now[name])))
+                    Value.cast(table.write[name]).eq(Mux(is_[number], new, Value.cast(now[name])))
                     for number, name in fields.items()
                 ),
             ]

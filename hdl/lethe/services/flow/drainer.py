@@ -11,7 +11,7 @@ from lethe.lib.queue import Queue
 from lethe.lib.table import Words
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import NUMBER_BITS, PLACE_BITS, EntryKind, Layouts
+from .layouts import NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, at_most
 
 __all__ = ["MOST_WAITING", "SHOWN_FLAGS", "Drainer"]
 
@@ -73,7 +73,6 @@ class Drainer(wiring.Component):
         records = host_records(of.system, of.below)
         super().__init__(
             {
-                "node": In(of.node_bits),
                 "enters": In(1),
                 "entry": In(of.journal),
                 "journal_empty": Out(1),
@@ -155,7 +154,7 @@ class Drainer(wiring.Component):
             self.deliver.ready.eq(pops & ~is_run & ~is_own),
             whole.eq(Mux(is_own, self.own_length, offered.length)),
             beats.eq(of.payload_flits(whole)),
-            is_long.eq(offered.length >= of.header_bytes),
+            is_long.eq(~at_most(offered.length, of.header_bytes - 1)),
             # That of a message to the own node is needed a cycle sooner, and its port is known long before.
             self.free_port.eq(Mux(journal.o.valid & (head.kind == EntryKind.PLACE), head.index, self.own_header.dport)),
             self.free_takes.eq(pops & ((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))),
@@ -212,7 +211,7 @@ class Drainer(wiring.Component):
                         m.d.sync += state.eq(DrainState.IDLE)
 
         with m.If(pops):
-            m.d.sync += entry.eq(head)
+            m.d.sync += [entry.eq(head), places.eq((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))]
 
         # A beat, of the own message or of the NI: of the header, or one to the cell.
         idle, own_body = state == DrainState.IDLE, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
@@ -234,7 +233,6 @@ class Drainer(wiring.Component):
                     from_ni,
                 )
             ),
-            places.eq((entry.kind == EntryKind.PLACE) | ((entry.kind == EntryKind.OWN) & entry.count.any())),
             self.own_pops.eq(own_body),
             self.own_ends.eq((own_body & last) | (pops & is_own & ~self.own_length.any())),
             self.store_writes.eq((state == DrainState.BODY) & places & (takes | own_body)),
@@ -246,13 +244,12 @@ class Drainer(wiring.Component):
         popped_own = is_own
         goes = Signal()  # the expected one: those behind it go with it
         is_own = entry.kind == EntryKind.OWN
-        source = Mux(is_own, self.node, entry.source)
         m.d.comb += [
             goes.eq(settles & entry.count.any()),
             self.cell_writes.eq(settles & places),
             self.cell_at.eq(Cat(cell, entry.index)),
             *(self.cell_word[name].eq(header[name]) for name in ("sport", "dport", "seq")),
-            self.cell_word.source.eq(source),
+            self.cell_word.source.eq(entry.source),
             self.cell_word.cls.eq(cls),
             self.cell_word.length.eq(length),
             self.cell_word.flags.eq((header.flags & SHOWN_FLAGS) | (header.retx << Flag.NOWAIT)),
@@ -298,7 +295,7 @@ class Drainer(wiring.Component):
             self.append_word.cell.eq(Mux(acts, parked.read_data, cell)),
             self.append_word.gap.eq(gap),
             self.append_seq.eq(Mux(acts, entry.seq, header.seq)),
-            self.append_source.eq(source),
+            self.append_source.eq(entry.source),
         ]
         self._gaps(m, gap, entry.index, writes=acts | goes)
 

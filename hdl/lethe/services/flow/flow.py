@@ -58,6 +58,10 @@ class Flow(ServiceUnit):
 
         # The walk after a reset, and the silence.
         walk, walked = Signal(range(of.initial)), Signal()
+        # Tables are cleared a cycle later than the walk counts, by registers: the last word in the first cycle in which
+        # this is ready, when none is written or asked for.
+        clear, clear_addr = Signal(init=1), Signal(range(of.initial))
+        m.d.sync += [clear.eq(~walked), clear_addr.eq(walk)]
         silence, quiet, ready = Signal(range(system.flow_silence)), Signal(), Signal()
         m.d.comb += ready.eq(walked & below.ready)
         with m.If(~walked):
@@ -68,7 +72,8 @@ class Flow(ServiceUnit):
         wires: dict[str, Value] = {
             "node": self.node, "incarnation": self.incarnation, "boot": self.boot, "ready": ready, "silent": ~quiet,
             "silent_soon": ~quiet & ~(ready & (silence == system.flow_silence - 1)),
-            "open": ready & ~above.quiesce, "clear": ~walked, "clear_addr": walk, "receive_mask": above.receive_mask,
+            "open": ready & ~above.quiesce, "clear": clear, "clear_addr": clear_addr,
+            "receive_mask": above.receive_mask,
             "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
             "control_open": below.send_control.ready,
             "enters": acceptance.accept_enters | messages.own_enters | jobs.run_enters,
@@ -78,7 +83,7 @@ class Flow(ServiceUnit):
                 acceptance.accept_entry,
                 Mux(jobs.job_acts, jobs.run_entry, messages.own_entry),
             ),
-            **self._tables(m, of, acceptance, drainer, limits, messages, rows, jobs, walked, walk),
+            **self._tables(m, of, acceptance, drainer, limits, messages, rows, jobs, clear, clear_addr),
         }  # fmt: skip
         self._join(
             m, (messages, acceptance, drainer, limits, reader, ports, peers, rows, notices, told, heard, jobs), wires
@@ -154,16 +159,16 @@ class Flow(ServiceUnit):
             ]
         return self._trace(acceptance, drainer, limits, reader, ports, messages, peers, jobs)
 
-    def _tables(self, m, of, acceptance, drainer, limits, messages, rows, jobs, walked, walk) -> dict[str, Value]:
+    def _tables(self, m, of, acceptance, drainer, limits, messages, rows, jobs, clear, clear_addr) -> dict[str, Value]:
         """What is kept of every stream, and what of it each block sees."""
         # The ends are those of jobs, which ask for them when nothing has been written for long.
         m.submodules.numbers = numbers = Table(of.numbers, of.streams, ("now",), late=True, init=of.new_numbers)
         m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
         m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
-        m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",), early=("merge",))
+        m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",))
         now, word = Signal(of.stream_bits), Signal(of.receiving)
         for table in (numbers, ends, receiving, expected):
-            m.d.comb += [table.clear.eq(~walked & (walk < of.streams)), table.clear_addr.eq(walk)]
+            m.d.comb += [table.clear.eq(clear & (clear_addr < of.streams)), table.clear_addr.eq(clear_addr)]
         m.d.comb += [
             # What acts in two cycles asks now: a credit, or a job, beside which no attempt is made; or else an attempt.
             numbers.now_addr.eq(
@@ -199,10 +204,13 @@ class Flow(ServiceUnit):
         with m.Else():
             m.d.comb += [numbers.write_addr.eq(messages.attempt_stream), numbers.write.eq(messages.attempt_word)]
         with m.If(limits.raises):
-            m.d.comb += numbers.write.eq(limits.raised_word)
+            m.d.comb += [
+                numbers.write.left.eq(limits.raised_left), numbers.write.limit.eq(limits.raised_limit),
+                numbers.write.asked.eq(0), numbers.write.stuck.eq(limits.raised_stuck),
+            ]  # fmt: skip
         return {
-            "attempt_numbers": numbers.now, "numbers": numbers.now, "ends": ends.late,
-            "accept_in": receiving.now, "merge_expected": expected.merge,
+            "attempt_numbers": numbers.now_before, "numbers": numbers.now, "ends": ends.late,
+            "accept_in": receiving.now, "merge_expected": expected.merge_before,
         }  # fmt: skip
 
     def _join(self, m, blocks, wires):

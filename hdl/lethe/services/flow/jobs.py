@@ -94,7 +94,8 @@ class Jobs(wiring.Component):
     job_acting, job_waits : Out(1)
         A job makes a step in this cycle, unless it is one that waits while the journal's level is high.
     job_asks, job_stream, numbers : Out, Out, In
-        A step that may change peers, sockets and numbers acts in two cycles; of which out stream; its numbers, then.
+        A step that may change peers, sockets and numbers acts in two cycles, unless a credit does; of which out stream;
+        its numbers, then.
     completion, set, answer, cancel, sweep : In, In, Out, Out, Out
         Of the ports below and above.
 
@@ -333,18 +334,19 @@ class Jobs(wiring.Component):
             is_void.eq((self._is(Job.CONTROL)) & self.heard_whole & (code == Code.VOID)),
             is_flush.eq((self._is(Job.TASK)) & (self._phase == Phase.FLUSH)),
         ]
-        goes = Signal()
+        may, goes = Signal(), Signal()
         m.d.comb += [
             self._act.eq(acting & ~(waits & self.journal_high)),
             self.job_acts.eq(self._act),
             self.job_acting.eq(acting),
             self.job_waits.eq(waits),
             self.job_steps.eq(steps),
-            goes.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon & ~self.credit_soon),
+            may.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon),
+            goes.eq(may & ~self.credit_soon),
             ends.eq(self._act & self._last),
             self.heard_done.eq((self._is(Job.CONTROL)) & ends),
             self._plans.eq(coming & ~is_void & ~is_flush),
-            self.job_asks.eq(goes & ~is_void & ~is_flush & ~ends),
+            self.job_asks.eq(may & ~is_void & ~is_flush & ~ends),
         ]
         m.d.sync += [
             coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
@@ -432,25 +434,22 @@ class Jobs(wiring.Component):
         # x−2: of those that a VOID names the ones within the window, from the later of the two on, named and lowest, to
         # the other.  All that end are within theirs: what is not finished holds it up.
         lowest, apart = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-        from_named, from_lowest, inside, here = (Signal(WINDOW) for _ in range(4))
-        ahead_, before, above = Signal(), Signal(), Signal(NUMBER_BITS - PLACE_BITS)
+        from_named, from_lowest, between, here = (Signal(WINDOW) for _ in range(4))
+        ahead_, behind_, above = Signal(), Signal(), Signal(NUMBER_BITS - PLACE_BITS)
         low, start = lowest[:PLACE_BITS], named[:PLACE_BITS]
         m.d.comb += [
             lowest.eq(Mux(heard, self.accept_in.expected, self.ends.place)),
             apart.eq(named - lowest),
-            ahead_.eq(apart[PLACE_BITS:] == 0),
-            before.eq(apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any()),
+            # The named one is within the window of the lowest; or it is before that, and its own window reaches it.
+            ahead_.eq(~heard | (apart[PLACE_BITS:] == 0)),
+            behind_.eq(~heard | (apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any())),
             from_named.eq((0xFFFF << start)[:WINDOW]),
             from_lowest.eq((0xFFFF << low)[:WINDOW]),
         ]
-        with m.If(~heard):
-            m.d.comb += inside.eq(Const(-1, WINDOW))
-        with m.Elif(ahead_):
-            m.d.comb += inside.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
-        with m.Elif(before):
-            m.d.comb += inside.eq(Mux(low < start, from_lowest & ~from_named, from_lowest | ~from_named))
+        # The places from the named one to that of the lowest; the others are those from the lowest to the named one.
+        m.d.comb += between.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
         names, first, second, floor = Signal(WINDOW), Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS)
-        m.d.comb += here.eq(bits & inside)
+        m.d.comb += here.eq(bits & Cat(Mux(place, ahead_, behind_) for place in between))
         m.d.sync += [
             names.eq(here),
             # The high bits of a number less the place of the base: those of the base, if it is within the window.
@@ -491,22 +490,24 @@ class Jobs(wiring.Component):
         out, in_, life, word = self.peer_out, self.peer_in, self.peer_life, self.word
         # A FLUSH is of a source that is CLOSED: nothing comes to its streams.
         filled, low = self.accept_in.filled, self.accept_in.expected[:PLACE_BITS]
-        wrapped, held, floor = Signal(WINDOW), Signal(WINDOW), Signal(PLACE_BITS)
-        # Those below the place of the lowest are the later ones.
-        m.d.comb += wrapped.eq(filled & Cat(low > i for i in range(WINDOW)))
-        m.d.sync += [held.eq(Mux(wrapped.any(), wrapped, filled)), floor.eq(low)]
-        some, below = lowest_of(held[::-1])
+        held = Signal(WINDOW)  # from the expected number on
+        m.d.sync += held.eq(Cat(filled, filled) >> low)
+        some, beyond = lowest_of(held[::-1])
         # One number more than those up to the last that is held.
-        self._reached = Mux(some, ((WINDOW - 1) - below - floor)[:PLACE_BITS] + 2, 1)
+        self._reached = Mux(some, ~beyond + 2, 1)
         fields = {kind: control_fields(kind, word) for kind in CONTROL_WORDS}
         ping, pong = fields[Code.PING], fields[Code.PONG]
         code, ending = word[:CODE_BITS], self._ending
-        is_boot, is_own = in_.boot == ping["boot"], life.boot == pong["own"]
+        # Not compared with ==: synthesis would take that from the carry of <, which is late.
+        is_boot, is_own = ~(in_.boot ^ ping["boot"]).any(), life.boot == pong["own"]
         named = {
             "good": self.heard_whole & (code >= min(Code)) & (code <= max(Code)),
             **{f"says_{kind.name.lower()}": self.heard_whole & (code == kind) for kind in Code},
-            "newer": ~in_.known | (ping["boot"] > in_.boot) | (is_boot & ahead(ping["round"], in_.round)),
-            "repeats": is_boot & (ping["round"] == in_.round),
+            "unknown": ~in_.known,
+            "later_boot": in_.boot < ping["boot"],
+            "same_boot": is_boot,
+            "later_round": ahead(ping["round"], in_.round),
+            "same_round": ping["round"] == in_.round,
             "reborn": life.known & (life.boot != ping["boot"][:15]),
             "ours": (pong["boot"] == self.boot) & (pong["round"] == out.round),
             "differs": ~is_own,
@@ -524,6 +525,8 @@ class Jobs(wiring.Component):
         for name, value in named.items():
             setattr(self, f"_{name}", register := Signal(name=name))
             m.d.sync += register.eq(value)
+        self._newer = self._unknown | self._later_boot | (self._same_boot & self._later_round)
+        self._repeats = self._same_boot & self._same_round
 
     # x−1: what a job is to do, of what none but jobs change.  It is in registers in x.
 
@@ -896,7 +899,7 @@ class Jobs(wiring.Component):
                 self.job_in_word.present.eq(self._after),
                 self.job_in_word.filled.eq(self._rest),
             ]
-            with m.If(void_acts & ((after < LEAST_CREDIT) | after[-1])):
+            with m.If(void_acts & (at_most(after, LEAST_CREDIT - 1) | after[-1])):
                 m.d.comb += self.operation.eq(Operation.MARK)
         with m.Elif(self._flushing):
             m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]

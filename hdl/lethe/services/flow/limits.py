@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe.spec.sections.flow import WINDOW
 
-from .layouts import LIMIT_BITS, NUMBER_BITS, Layouts, at_most
+from .layouts import COUNT_BITS, LIMIT_BITS, NUMBER_BITS, Layouts, at_most
 
 __all__ = ["Limits"]
 
@@ -26,8 +26,8 @@ class Limits(wiring.Component):
         In other cycles: a job's credit acts, and what it is.
     numbers : In
         The out stream's.
-    raises, raised_word : Out
-        The limit is raised; the numbers then.
+    raises, raised_left, raised_limit, raised_stuck : Out
+        The limit is raised; ``left``, ``limit`` and ``stuck`` of the numbers then.
     """
 
     def __init__(self, layouts: Layouts):
@@ -35,13 +35,14 @@ class Limits(wiring.Component):
             {
                 "credit_acts": In(1), "credit_told": In(NUMBER_BITS), "credit_heard": In(1),
                 "job_raises": In(1), "job_credit": In(NUMBER_BITS), "numbers": In(layouts.numbers),
-                "raises": Out(1), "raised_word": Out(layouts.numbers),
+                "raises": Out(1), "raised_left": Out(COUNT_BITS), "raised_limit": Out(LIMIT_BITS),
+                "raised_stuck": Out(1),
             }
         )  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        numbers, word = self.numbers, self.raised_word
+        numbers = self.numbers
         credit, beyond, above = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(LIMIT_BITS)
         m.d.comb += [
             credit.eq(Mux(self.credit_acts, self.credit_told, self.job_credit)),
@@ -53,11 +54,8 @@ class Limits(wiring.Component):
                 & at_most(beyond, WINDOW)
                 & (above.any() & ~above[-1])
             ),
-            word.next.eq(numbers.next),
-            word.left.eq(beyond),
-            word.open.eq(numbers.open),
-            word.limit.eq(credit),
-            word.stuck.eq(numbers.open[-1]),
-            word.above.eq(numbers.above),
+            self.raised_left.eq(beyond),
+            self.raised_limit.eq(credit),
+            self.raised_stuck.eq(numbers.open[-1]),
         ]
         return m

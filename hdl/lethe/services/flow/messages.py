@@ -1,8 +1,9 @@
 """Messages out: taking them, attempts, the transfer to the NI, and completions (contract of flow, section 5)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from lethe.host import host_records
 from lethe.lib.queue import Queue
@@ -184,23 +185,26 @@ class MessagesOut(wiring.Component):
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
         q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
-        bytes_ = Signal(len(socket.bytes) + 1)
+        # Bytes that may be under way beside the record, as of the start of the cycle; or it is longer than all that
+        # may be.
+        limit, room, beyond = Signal(16), Signal(16 + exact_log2(UNIT)), Signal()
         clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
         # The peer is not UP, or the node is silent; not UP; the port there is congested, or the own one was in the
         # cycle before, and has turned since; the socket is full.  ``barred``: one of what is known first.
         shut, unconnected, crowded, was_crowded, turned, filled, barred = (Signal() for _ in range(7))
-        beyond, alien = Signal(), Signal()
+        alien = Signal()
         m.d.comb += [
-            bytes_.eq(socket.bytes + record.length),
-            beyond.eq(long | _beyond(record.length, limits.now)),
+            limit.eq(Mux(self.send_limits & (self.set_index == q), self.set_value, limits.now)),
             alien.eq(~self.sent_bound | (self.sent_number[len(q) :] != record.sport[len(q) :])),
         ]
+        m.d.sync += Cat(room, beyond).eq(Cat(Const(0, exact_log2(UNIT)), limit) - record.length)
+        refused = long | beyond
         early = (
             (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
             (crowded, ~own & peer.map.bit_select(i, 1)),
-            (filled, _beyond(bytes_, limits.now) | ~at_most(socket.slots, system.flow_quota - 1)),
-            (fatal, (fixed != Cause.NONE) | beyond | alien),
+            (filled, beyond | (socket.bytes > room) | ~at_most(socket.slots, system.flow_quota - 1)),
+            (fatal, (fixed != Cause.NONE) | refused | alien),
         )
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
@@ -209,7 +213,7 @@ class MessagesOut(wiring.Component):
             was_crowded.eq(own & self.own_congested),
             turned.eq(own & self.turns & (self.turned_index == i)),
             to_bound.eq(own & self.own_bound & (self.own_number[len(i) :] == record.dport[len(i) :])),
-            refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(beyond, Cause.LENGTH, Cause.NOT_BOUND))),
+            refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(refused, Cause.LENGTH, Cause.NOT_BOUND))),
         ]
 
         # e: an attempt.
@@ -302,6 +306,7 @@ class MessagesOut(wiring.Component):
             m.d.sync += wait.eq(wait - 1)
 
         # What a socket has under way.
+        less = ~padded(self.job_length, len(socket.bytes))
         m.d.comb += [
             *(table.clear.eq(clears) for table in (sockets, limits)),
             *(table.clear_addr.eq(self.clear_addr) for table in (sockets, limits)),
@@ -310,7 +315,10 @@ class MessagesOut(wiring.Component):
             limits.write.eq(self.set_value),
             sockets.write_en.eq(self.job_leaves | goes_out),
             sockets.write_addr.eq(sockets.now_addr),
-            sockets.write.bytes.eq(Mux(self.job_leaves, socket.bytes - self.job_length, bytes_)),
+            # Less, or more: with a carry into the lowest bit.
+            sockets.write.bytes.eq(
+                (Cat(1, socket.bytes) + Cat(self.job_leaves, Mux(self.job_leaves, less, record.length)))[1:]
+            ),
             sockets.write.slots.eq(Mux(self.job_leaves, socket.slots - 1, socket.slots + 1)),
         ]
 
@@ -445,8 +453,3 @@ class MessagesOut(wiring.Component):
                 with m.If(self.own_ends):
                     m.d.sync += state.eq(Transfer.IDLE)
                     m.d.comb += ends.eq(1)
-
-
-def _beyond(length, limit):
-    """Whether so many bytes are more than a limit in units."""
-    return length > Cat(*[0] * (UNIT.bit_length() - 1), limit)

@@ -3,10 +3,12 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from lethe.lib.memory import Ram
 from lethe.lib.queue import step
 from lethe.lib.table import Words
+from lethe.ni.watch import padded
 
 from .layouts import Layouts, at_most
 
@@ -41,13 +43,14 @@ class Ports(wiring.Component):
     own_full : Out(1)
         ``own_port`` of the cycle before has no free cell.
     NAME_port, NAME_number, NAME_bound : In, Out(16), Out(1)
-        For those who ask, judged, fetched, sent and own: the number of a port, and whether it is bound, in this cycle.
+        For those who ask, judged, sent and own: the number of a port, and whether it is bound, in this cycle; for
+        fetched in the next one, as of the start of that.
     set_bound : Out(1)
         The same of ``set_index``.
     offer_port, offer_room, job_port, job_room : In, Out, In, Out
-        A port, and half of its free cells, at most 14: in that cycle; in the next one, as of the start of that.
-    accept_takes, accept_port, own_takes, own_port : In
-        A cell of a port is promised.
+        A port, and two cycles later half of its free cells, at most 14, as of the start of that cycle.
+    accept_now, accept_takes, accept_port, own_takes, own_port : In
+        A data message acts, and no own one does; a cell of a port is promised.
     frees, freed_port, freed_cell, freed_length : In
         A cell is free again, and so many bytes less are in its port.
     may_free : In(1)
@@ -86,7 +89,7 @@ class Ports(wiring.Component):
                 **{f"{name}_bound": Out(1) for name in askers},
                 "offer_port": In(port), "offer_room": Out(self._room),
                 "job_port": In(port), "job_room": Out(self._room),
-                "accept_takes": In(1), "accept_port": In(port), "own_takes": In(1),  # of own_port
+                "accept_now": In(1), "accept_takes": In(1), "accept_port": In(port), "own_takes": In(1),  # of own_port
                 "frees": In(1), "may_free": In(1), "freed_port": In(port), "freed_cell": In(of.cell_bits),
                 "freed_length": In(of.length_bits),
                 "free_port": In(port), "free_cell": Out(of.cell_bits), "free_takes": In(1),
@@ -139,15 +142,18 @@ class Ports(wiring.Component):
             m.d.sync += bound.bit_select(which, 1).eq(binds)
         for name in self._askers:
             asked = getattr(self, f"{name}_port")
-            m.d.comb += [
-                getattr(numbers, f"{name}_addr").eq(asked),
-                getattr(self, f"{name}_number").eq(Cat(asked, getattr(numbers, name))),
-                getattr(tied, f"{name}_addr").eq(asked),
-                # A fetched port is judged in a later cycle, when the memory has the bit.
-                getattr(self, f"{name}_bound").eq(
-                    getattr(tied, name) | (late & (whom == asked) if name != "fetched" else 0)
-                ),
-            ]
+            number, is_tied = Cat(asked, getattr(numbers, name)), getattr(tied, name)
+            m.d.comb += [getattr(table, f"{name}_addr").eq(asked) for table in (numbers, tied)]
+            shown = getattr(self, f"{name}_number"), getattr(self, f"{name}_bound")
+            if name == "fetched":
+                # A cycle later, with what is written meanwhile.
+                renamed, turned = self.names & (self.set_index == asked), tied.write_en & (which == asked)
+                m.d.sync += [
+                    shown[0].eq(Mux(renamed, Cat(asked, self.set_value[low:]), number)),
+                    shown[1].eq(Mux(turned, binds, is_tied)),
+                ]
+            else:
+                m.d.comb += [shown[0].eq(number), shown[1].eq(is_tied | (late & (whom == asked)))]
 
         promised, freed = self._cells_used(m, clears)
         self._free_cells(m)
@@ -165,7 +171,8 @@ class Ports(wiring.Component):
         m.submodules.freed = freed = Words(bits, of.ports, ("now", "look", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
-            (promised, takes, Mux(self.accept_takes, self.accept_port, self.own_port)),
+            # Whose turn it is, is known before it is known whether it takes one.
+            (promised, takes, Mux(self.accept_now, self.accept_port, self.own_port)),
             (freed, self.frees, self.freed_port),
         ):
             m.d.comb += [
@@ -181,28 +188,34 @@ class Ports(wiring.Component):
         for name, count in free.items():
             m.d.comb += count.eq(getattr(freed, name) - getattr(promised, name))
 
-        def moved(name):
-            """Whether a cell more, and whether one less, is free in the next cycle."""
-            more, less = (table.write_en & (table.write_addr == readers[name]) for table in (freed, promised))
+        def moved(port, own):
+            """Whether a cell more, and whether one less, of a port is free in the next cycle.
+
+            ``own``: whether an own message takes one.
+            """
+            more = self.frees & (self.freed_port == port)
+            less = (self.accept_takes & (self.accept_port == port)) | own
             return more & ~less, less & ~more
 
-        more, less = moved("own")
+        more, less = moved(self.own_port, self.own_takes)
         m.d.sync += self.own_full.eq(~more & Mux(less, free["own"] == 1, free["own"] == 0))
         m.d.comb += [
             self.judged_full.eq(free["judged"] == 0),
             self.judged_crowded.eq(at_most(free["judged"], system.flow.in_order)),
         ]
 
-        def room(half):
-            return Mux(at_most(half, MOST_ROOM), half, MOST_ROOM) if of.cells // 2 > MOST_ROOM else half
-
-        m.d.comb += self.offer_room.eq(room(free["offer"][1:]))
-        half, odd = free["job"][1:], free["job"][0]
-        # One more, and one less, by as little logic as that takes.
-        up = Cat(half[i] ^ Cat(odd, half[:i]).all() for i in range(bits - 1))
-        down = Cat(half[i] ^ ~Cat(odd, half[:i]).any() for i in range(bits - 1))
-        more, less = moved("job")
-        m.d.sync += self.job_room.eq(Mux(more, room(up), Mux(less, room(down), room(half))))
+        for name in ("offer", "job"):
+            port, count = Signal(of.port_bits, name=f"{name}_later"), Signal(bits, name=f"{name}_count")
+            moves = Signal(2, name=f"{name}_moves")
+            before = moved(readers[name], self.own_takes & (self.own_port == readers[name]))
+            m.d.sync += [port.eq(readers[name]), count.eq(free[name]), moves.eq(Cat(before))]
+            # What is free now; and in the next cycle, whether an own message takes one or not, which is known late.
+            now, rooms = _stepped(count, *moves), [Signal(self._room, name=f"{name}_room{own}") for own in range(2)]
+            for own, room in enumerate(rooms):
+                half = _stepped(now, *moved(port, own))[1:]
+                m.d.comb += room.eq(Mux(at_most(half, MOST_ROOM), half, MOST_ROOM))
+            takes_own = self.own_takes & (self.own_port == port)
+            m.d.sync += getattr(self, f"{name}_room").eq(Mux(takes_own, rooms[1], rooms[0]))
         # All that were promised, and all that were freed.
         given, back = Signal(range(of.ports * of.cells + 1)), Signal(range(of.ports * of.cells + 1))
         with m.If(takes):
@@ -217,7 +230,7 @@ class Ports(wiring.Component):
         # Of a congested port it may be that nothing moved while it did in others.
         moved, moves = Signal(of.ports), Signal(of.ports)
         for i in range(of.ports):
-            taken = takes & (Mux(self.accept_takes, self.accept_port, self.own_port) == i)
+            taken = takes & (promised.write_addr == i)
             m.d.comb += moves[i].eq(taken | (self.frees & (self.freed_port == i)))
         m.d.sync += moved.eq(moves | (moved & ~self.watch_wraps.replicate(of.ports)))
         m.d.comb += self.stuck.eq((self.congested & ~moved).any())
@@ -259,7 +272,8 @@ class Ports(wiring.Component):
     def _congestion(self, m, clears, bound, late, whom, promised, freed):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
-        largest = (of.cells * of.mtu).bit_length()
+        # The totals wrap; the difference of two has a bit to spare, for its sign beside a limit.
+        largest = (of.cells * of.mtu).bit_length() + 1
         # What is known in the cycle before of the port that is looked at: its bytes, its cells, and whether it is
         # congested.
         look, next_look = Signal(of.port_bits), Signal(of.port_bits)
@@ -301,8 +315,9 @@ class Ports(wiring.Component):
             placed.write.eq(placed.now + 1),
         ]
         waiting, free, kept = Signal.like(freed.look), Signal.like(freed.look), system.flow.in_order
+        least = Signal(16 + exact_log2(UNIT))
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
-        inside, full, drained, above, below = Signal(largest), Signal(), Signal(), Signal(), Signal()
+        over, many, few = Signal(), Signal(), Signal()
         was, tied, congested = Signal(), Signal(), Signal(of.ports)
         m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
@@ -319,22 +334,38 @@ class Ports(wiring.Component):
             limits.write_en.eq(self.limits),
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),
-            limits.look_addr.eq(look),
-            inside.eq(came - went),
-            # Limits are multiples of the unit.
+            limits.look_addr.eq(next_look),
             waiting.eq(looked(placed) - returned),
             free.eq(returned - looked(promised)),
-            full.eq(~at_most(waiting, (of.cells + 1) // 2 - 1) | at_most(free, kept)),
-            drained.eq(at_most(waiting, (of.cells + 3) // 4 - 1) & ~at_most(free, (of.cells + kept) // 2)),
-            above.eq(((inside // UNIT) >= limits.look) | full),
-            below.eq(((inside // (UNIT // 2)) < limits.look) & drained),
+            # Too many cells wait; too few are free; there are as many bytes as the limit allows.  For one that is
+            # congested there are other limits, so that it does not turn back at once.
+            many.eq(Mux(was, ~at_most(waiting, (of.cells + 3) // 4 - 1), ~at_most(waiting, (of.cells + 1) // 2 - 1))),
+            few.eq(Mux(was, at_most(free, (of.cells + kept) // 2), at_most(free, kept))),
+            over.eq(~_less(came, went, padded(least, largest))[-1] & ~least[largest - 1 :].any()),
             bound.look_addr.eq(look),
             tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),
             self.turned.eq(~was),
             self.turned_index.eq(look),
-            self.turns.eq(self.ready & Mux(was, below | ~tied, above & tied)),
+            self.turns.eq(self.ready & ((tied & (over | many | few)) ^ was)),
         ]
-        m.d.sync += was.eq(crowded.look)
+        # Limits are multiples of the unit.
+        limit = Mux(self.limits & (self.set_index == next_look), self.set_value, limits.look)
+        shift = exact_log2(UNIT)
+        m.d.sync += [was.eq(crowded.look), least.eq(Mux(crowded.look, limit << (shift - 1), limit << shift))]
         with m.If(self.turns):
             m.d.sync += congested.bit_select(look, 1).eq(~was)
+
+
+def _stepped(value, more, less):
+    """``value`` with one more, or one less, in gates: of few bits that is faster than a carry."""
+    return Cat(
+        bit ^ (more & value[:i].all()) ^ (less & ~value[:i].any()) if i else bit ^ (more | less)
+        for i, bit in enumerate(value)
+    )
+
+
+def _less(value, one, other):
+    """``value`` less two others of as many bits: of the three numbers two are made, so that one carry is enough."""
+    sums, carries = value ^ ~one ^ ~other, (value & ~one) | (value & ~other) | (~one & ~other)
+    return (Cat(1, sums) + Cat(1, 1, carries))[1 : len(value) + 1]

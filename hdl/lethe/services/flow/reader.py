@@ -128,15 +128,17 @@ class PortReader(wiring.Component):
         ]
 
         # Fetch: chosen in x, the cell's number known in x+3, its word in x+5.
-        fetching, age = Signal(), Signal(5)
+        fetching, age, undone = Signal(), Signal(5), Signal()
         wanted = Signal(of.ports)
-        chosen, statements = first_of(wanted, port)
+        # The ports behind the one chosen last, a cycle late: the next choice is later still.
+        later = Signal(of.ports)
+        m.d.sync += later.eq(Cat(port < i for i in range(of.ports)))
         # In the cycle in which it is seen that a list is empty, none is chosen.
-        m.d.comb += [wanted.eq(filled & (self.receive_mask | ~self.bound)), *statements]
+        m.d.comb += wanted.eq(filled & (self.receive_mask | ~self.bound))
         cell, gap = Signal(of.cell_bits), Signal()
         m.d.sync += [leaving.eq(0), age.eq(age << 1)]
-        with m.If(~fetching & wanted.any()):
-            m.d.sync += [fetching.eq(1), leaving.eq(1), port.eq(chosen), age.eq(1)]
+        with m.If(~fetching & ~undone & wanted.any()):
+            m.d.sync += [fetching.eq(1), leaving.eq(1), port.eq(first_of(wanted, later)), age.eq(1)]
         with m.If(age[2]):
             m.d.sync += [cell.eq(cells.beside.cell), gap.eq(cells.beside.gap)]
         word = cells.read_data
@@ -149,11 +151,11 @@ class PortReader(wiring.Component):
             cells.read_addr.eq(Cat(Mux(leaving, heads.now, Mux(age[2], cells.beside.cell, cell)), port)),
             self.fetched_port.eq(port),
         ]
-        good, bad, bound, low = Signal(), Signal(), Signal(), of.port_bits  # once it is judged
+        # Once it is judged.  What finds the show free goes there before that is known; this is undone in the next cycle
+        # if it is to be flushed.
+        good, bad, bound, low = Signal(), Signal(), Signal(), of.port_bits
         passes, flushes = Signal(), Signal()
         m.d.comb += bound.eq(self.fetched_bound & (self.fetched_number[low:] == word.dport[low:]))
-        with m.If(age[4]):
-            m.d.sync += [good.eq(bound), bad.eq(~bound)]
 
         # Show.
         showing, taken, beats_left, beat = (
@@ -167,11 +169,11 @@ class PortReader(wiring.Component):
         wiring.connect(m, output.o, wiring.flipped(self.deliver_data))
         beat_taken = self.deliver_data.valid & self.deliver_data.ready
         m.d.comb += [
-            passes.eq(((age[4] & bound) | good) & ~showing),
-            flushes.eq(((age[4] & ~bound) | bad) & ~done & ~takes),
-            self.deliver.valid.eq(showing & ~taken & ~done),
+            passes.eq((age[4] | good) & ~showing),
+            flushes.eq(bad & ~done & ~takes),
+            self.deliver.valid.eq(showing & ~taken & ~done & ~undone),
             takes.eq(self.deliver.valid & self.deliver.ready),
-            reads.eq(beats_left.any() & (there != AHEAD)),
+            reads.eq(showing & ~undone & beats_left.any() & (there != AHEAD)),
             ends.eq(showing & ~done & (taken | takes) & ((beats_left == 0) | (reads & (beats_left == 1)))),
             store.write_en.eq(self.store_writes),
             store.write_addr.eq(self.store_at),
@@ -185,7 +187,7 @@ class PortReader(wiring.Component):
             self.flushed.eq(flushes),
             self.flushed_word.eq(word),
             self.frees.eq(done | flushes),
-            self.may_free.eq(done | age[4] | bad),
+            self.may_free.eq(done | bad),
             Cat(self.freed_cell, self.freed_port).eq(Mux(done, shown_at, Cat(cell, port))),
             self.freed_length.eq(Mux(done, show.length, word.length)),
             self.reader_idle.eq(~fetching & ~showing & ~done & output.empty & ~coming.any()),
@@ -195,15 +197,18 @@ class PortReader(wiring.Component):
             coming_last.eq(Cat(beats_left == 1, coming_last)),
             there.eq(there + reads - beat_taken),
             done.eq(ends),
+            undone.eq(age[4] & ~bound & ~showing),
+            good.eq(((age[4] & bound) | good) & showing),
+            bad.eq((age[4] & ~bound) | (bad & ~flushes)),
         ]
         with m.If(reads):
             m.d.sync += [beat.eq(beat + 1), beats_left.eq(beats_left - 1)]
         with m.If(takes):
             m.d.sync += taken.eq(1)
-        with m.If(ends):
+        with m.If(ends | undone):
             m.d.sync += showing.eq(0)
         with m.If(passes | flushes):
-            m.d.sync += [fetching.eq(0), good.eq(0), bad.eq(0)]
+            m.d.sync += fetching.eq(0)
         with m.If(passes):
             m.d.sync += [
                 showing.eq(1), taken.eq(0), show.eq(word), shown_gap.eq(gap), shown_at.eq(Cat(cell, port)), beat.eq(0),

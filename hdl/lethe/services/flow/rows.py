@@ -32,7 +32,7 @@ class Rows(wiring.Component):
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
-        In *g+3*, and in that cycle: half of the free cells of a port.
+        In *g+1*, and in *g+3*: half of the free cells of a port.
     merged_node, merged_open : Out, In(1)
         In *g+4*: the node of an in stream, and in that cycle whether that source is not closed.
     merge_word, merge_mask : Out
@@ -107,13 +107,12 @@ class Rows(wiring.Component):
         again = [Signal(name=f"again{i}") for i in (2, 3, 4)]
         node = [Signal(of.node_bits, name=f"node{i}") for i in (2, 3, 4)]
         slot = [Signal(of.slot_bits, name=f"slot{i}") for i in (2, 3, 4)]
-        port, offers = Signal(of.port_bits), Signal(of.port_bits)
         credit, ack = Signal(NUMBER_BITS), Signal(NUMBER_BITS - 1)
         expected = self.merge_expected
         m.d.comb += [
             rows.merged_addr.eq(self.merge.slot),
             self.merge_stream.eq(of.stream(row.node, row.q)),
-            self.offer_port.eq(offers),
+            self.offer_port.eq(row.q),
         ]
         for stages, first in (
             (seen, self.merge.valid), (data_slot, self.merge.slot < data_slots), (again, self.merge.tries.any()),
@@ -121,8 +120,6 @@ class Rows(wiring.Component):
         ):  # fmt: skip
             m.d.sync += [stage.eq(before) for stage, before in zip(stages, (first, *stages), strict=False)]
         m.d.sync += [
-            port.eq(row.q),
-            offers.eq(port),
             credit.eq(expected + LEAST_CREDIT + self.offer_room),
             ack.eq(expected),
         ]

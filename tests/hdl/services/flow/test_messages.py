@@ -233,3 +233,21 @@ def test_a_quota_is_kept():
         assert [await goes(9), await goes(8)] == [False, True]
 
     bench.run(test)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_limit_of_a_socket_holds_from_the_next_cycle_on(late):
+    """Set in the cycle before its record is there, or in the first in which it is: two before its attempt."""
+    bench = Bench()
+
+    async def test(b):
+        if not late:
+            b.set(send_limits=1, set_index=2, set_value=1)
+        await b.offer(length=17, flags=NOWAIT)
+        b.set(send_limits=int(late), set_index=2, set_value=1)
+        await b.ctx.tick()
+        b.set(send_limits=0)
+        await b.ctx.tick()
+        assert b.get("refused") and b.get("cause_shown") == Cause.LENGTH
+
+    bench.run(test)

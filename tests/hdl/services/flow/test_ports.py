@@ -53,6 +53,7 @@ def test_used_cells():
     async def test(ctx, block):
         seen = []
         for frees in (0, 0, 1, 0, 0):
+            ctx.set(block.accept_now, 1)
             ctx.set(block.accept_takes, 1)
             ctx.set(block.accept_port, 3)
             ctx.set(block.frees, frees)
@@ -61,8 +62,10 @@ def test_used_cells():
             ctx.set(block.judged_port, 3)
             await ctx.tick()
             seen.append((ctx.get(block.judged_crowded), ctx.get(block.judged_full), ctx.get(block.offer_room)))
-        assert seen == [(0, 0, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
+        # When it is first looked at, room was asked for only a cycle before: it is that of port 0.
+        assert seen == [(0, 0, 2), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
         assert ctx.get(block.all_used) == 4 and not ctx.get(block.nothing_used)
+        ctx.set(block.accept_now, 0)
         ctx.set(block.accept_takes, 0)
         ctx.set(block.own_takes, 1)
         ctx.set(block.own_port, 0)
@@ -129,8 +132,9 @@ def test_bound():
         ctx.set(block.binds, 1)
         ctx.set(block.set_index, 2)
         ctx.set(block.set_value, 0x1236)
+        ctx.set(block.fetched_port, 2)
         await ctx.tick()
-        assert ctx.get(block.judged_number) == 0x1236
+        assert ctx.get(block.judged_number) == 0x1236 and ctx.get(block.fetched_number) == 0x1236
         ctx.set(block.names, 0)
         ctx.set(block.binds, 0)
         for last in (0, 1):
@@ -160,6 +164,38 @@ def test_bound():
     started(test)
 
 
+def test_a_limit_of_a_port_holds_from_the_next_cycle_on():
+    """Whenever it is set in the turns of the ports: also in the cycle before that of this one."""
+
+    async def test(ctx, block):
+        async def turned(value: int):
+            """What turns in the next four cycles behind a new limit of port 1."""
+            ctx.set(block.set_index, 1)
+            ctx.set(block.set_value, value)
+            ctx.set(block.limits, 1)
+            await ctx.tick()
+            ctx.set(block.limits, 0)
+            found = []
+            for _ in range(4):
+                if ctx.get(block.turns):
+                    found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
+                await ctx.tick()
+            return found
+
+        ctx.set(block.fills, 1)
+        ctx.set(block.fill_port, 1)
+        ctx.set(block.fill_length, 32)
+        await ctx.tick()
+        ctx.set(block.fills, 0)
+        for _ in range(4):
+            # Five cycles each: the next ones begin a turn later.
+            assert await turned(2) == [(1, 1)]
+            assert await turned(0xFFFF) == [(1, 0)]
+            await ctx.tick().repeat(3)
+
+    started(test, flow={"cells": 16, "receive_limit": 64})
+
+
 def test_congestion_by_cells():
     """From half of them on that are placed, or all but R that are used; until less than half of that, however few bytes
     they hold; each port by itself.
@@ -167,6 +203,7 @@ def test_congestion_by_cells():
 
     async def test(ctx, block):
         async def moves(*, promises: int = 0, places: int = 0, frees: int = 0, port: int = 2):
+            ctx.set(block.accept_now, promises)
             for name, moved in (("accept", promises), ("append", places), ("freed", frees)):
                 ctx.set(getattr(block, {"accept": "accept_takes", "append": "appends", "freed": "frees"}[name]), moved)
                 ctx.set(getattr(block, f"{name}_port"), port)
@@ -207,6 +244,7 @@ def test_congestion_by_cells_in_the_cycle_of_the_look():
     async def test(ctx, block):
         ctx.set(block.accept_port, 2)
         for takes in (1, 1, 1, 0):
+            ctx.set(block.accept_now, takes)
             ctx.set(block.accept_takes, takes)
             await ctx.tick()
         await turn(ctx, block, 3)
@@ -240,9 +278,11 @@ def test_a_congested_port_of_which_nothing_moves_is_stuck():
         async def watch(promised: list[int]) -> int:
             """A watch in which cells of these ports are promised; whether a port is stuck as it ends."""
             for port in promised:
+                ctx.set(block.accept_now, 1)
                 ctx.set(block.accept_takes, 1)
                 ctx.set(block.accept_port, port)
                 await ctx.tick()
+            ctx.set(block.accept_now, 0)
             ctx.set(block.accept_takes, 0)
             for _ in range(4):
                 await ctx.tick()
@@ -258,6 +298,7 @@ def test_a_congested_port_of_which_nothing_moves_is_stuck():
         assert await watch([1, 2]) == 0
         # What moves in the cycle in which a watch ends counts for the next.
         ctx.set(block.watch_wraps, 1)
+        ctx.set(block.accept_now, 1)
         ctx.set(block.accept_takes, 1)
         ctx.set(block.accept_port, 1)
         await ctx.tick()

@@ -107,7 +107,7 @@ def test_beats_wait_in_the_output():
 
 
 def test_what_nobody_is_bound_to_is_flushed():
-    """In x+5; a port that is not bound is read whatever the mask says."""
+    """In x+6; a port that is not bound is read whatever the mask says."""
 
     async def test(ctx, block):
         ctx.set(block.bound, 0b1110)
@@ -123,6 +123,6 @@ def test_what_nobody_is_bound_to_is_flushed():
                 seen.append((cycle, ctx.get(block.freed_port), ctx.get(block.freed_cell), ctx.get(block.freed_length)))
             assert not ctx.get(block.deliver.valid)
             await ctx.tick()
-        assert seen == [(5, 0, 1, 8), (11, 3, 2, 8)] and ctx.get(block.reader_idle)
+        assert seen == [(6, 0, 1, 8), (13, 3, 2, 8)] and ctx.get(block.reader_idle)
 
     started(test)

@@ -20,11 +20,11 @@ async def grant(ctx, block, slot: int, *, expected: int, room: int, tries: int =
     """Word and mask for a slot; ends in the cycle behind *g+4*."""
     ctx.set(block.merge, {"valid": 1, "slot": slot, "tries": tries})
     assert ctx.get(block.merge_stream) == 1 << 2 | 3 or slot > 5
+    assert ctx.get(block.offer_port) == 3 or slot > 5
     await ctx.tick()
     ctx.set(block.merge, {})
     ctx.set(block.merge_expected, 99)
     await ctx.tick()
-    assert ctx.get(block.offer_port) == 3 or slot > 5
     ctx.set(block.merge_expected, expected)
     ctx.set(block.offer_room, room)
     await ctx.tick()

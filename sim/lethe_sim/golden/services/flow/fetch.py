@@ -11,7 +11,8 @@ from lethe_sim.golden.state import NONE
 from .congestion import weigh_port
 from .state import OUTPUT, cell_at, number_at, port_at
 
-# From the choice of a port to the record of its cell, and to the cycle in which it can be shown.
+# From the choice of a port to the record of its cell, and to the cycle in which it can be shown.  If its port is not
+# bound to its number, it can be flushed in the next one.
 READ = 5
 
 
@@ -41,7 +42,7 @@ def step_fetch(s, flow):
         port = port_at(flow, cell.index)
         flow.fetch_flush = not (port.bound and port.number == cell.dport)
     if flow.fetch_flush:
-        return True
+        return s.cycle > flow.fetch_at + READ
     if flow.show_cell == NONE:
         show(s, flow)
     return False
