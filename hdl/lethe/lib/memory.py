@@ -70,8 +70,8 @@ class Ram(wiring.Component):
     ----------
     shape : shape of a word
     depth : words, at least 1
-    early : whether it has the member ``read_early``; DP16KD then have a register behind them, in place of their own
-    registered : whether it has the member ``read_data``; one that shows words early may go without
+    early : whether it has the member ``read_early``; DP16KD then go without their output registers
+    registered : whether it has the member ``read_data``; False only where words are shown early
     late : whether what is written in a cycle is in what is read there; for at most `LUT_DEPTH` words
     split : whether DP16KD of so many words as no power of two may be of two depths, with a multiplexer behind them, if
         they are fewer then
@@ -97,7 +97,7 @@ class Ram(wiring.Component):
         if late and depth > LUT_DEPTH:
             raise ValueError(f"depth must be at most {LUT_DEPTH} where words are written late, not {depth!r}")
         if not (early or registered):
-            raise ValueError("words are shown early, or from a register, or both")
+            raise ValueError("a memory shows its words early, or from a register, or both")
         if early and split:
             raise ValueError("words that are shown early are not split")
         if beside is not None and (early or late or split):

@@ -53,8 +53,8 @@ class _Cleared(wiring.Component):
 class Table(_Cleared):
     """A `Ram` for each reader, and registers that carry the last writes past it.
 
-    What a reader asks for in *c* is shown in *c+2*, as of the start of *c+2*, and as of that of *c+1*, which is ready
-    sooner in its cycle.
+    The word that a reader asks for in *c* is shown in *c+2*: as of the start of *c+2*, and, a gate sooner, as of the
+    start of *c+1*.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class Table(_Cleared):
     clear, clear_addr : In
         ``init`` is written in place of ``write``.
     NAME_addr, NAME, NAME_before : In, Out, Out
-        Of each reader: what it asks for; that, as of the start of this cycle, and, if writes are carried past, of that
-        before.
+        Of each reader: the address that it asks for; the word there as of the start of this cycle; and, if writes are
+        carried past, the word as of the start of the cycle before.
     """
 
     def __init__(self, shape, depth: int, readers, *, carries: bool = True, late: bool = False, init: ValueLike = 0):
@@ -94,14 +94,14 @@ class Table(_Cleared):
             if not self._carries:
                 m.d.comb += shown.eq(ram.read_data)
                 continue
-            # In the cycle after it was asked: what the memory has, or what came too late for that.
+            # In the cycle after it was asked for: the memory's word, or a write that came too late to be in it.
             where, newest = Signal.like(asked, name=f"{reader}_asked"), Signal(name=f"{reader}_newest")
             kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
             near, far = _is_of(last, where), _is_of(older, where)
             m.d.sync += [
                 where.eq(asked),
                 newest.eq(_is_of(port, where)),
-                # What the memory has comes late in the cycle.
+                # The memory's word comes late in the cycle.
                 kept.eq(Mux(near | far, Mux(near, last[2], older[2]), ram.read_early)),
             ]
             m.d.comb += [shown.eq(Mux(newest, last[2], kept)), getattr(self, f"{reader}_before").eq(kept)]

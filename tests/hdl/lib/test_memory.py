@@ -133,7 +133,7 @@ class Late(wiring.Component):
 
 
 class Early(wiring.Component):
-    """What a memory shows early, behind a register: as what it shows."""
+    """A memory that shows its words early only, with a register behind it: together a plain one."""
 
     def __init__(self, bits: int, depth: int):
         self._ram = Ram(bits, depth, early=True, registered=False)
@@ -194,7 +194,7 @@ def test_what_is_written_late_is_read_as_soon(device, cells, tmp_path):
     [("LFE5U-25F", gates.cells, "DP16KD "), ("iCE40UP5K", gates.ice40_ram, "SB_RAM40_4K ")],
 )
 def test_what_is_shown_early_is_what_is_shown_a_cycle_later(device, cells, block, tmp_path):
-    """Of blocks too, which have no register of their own then."""
+    """Also where the memory is made of blocks, which have no register of their own then."""
     text = beside_the_plain_one(200, 26, device, cells(), tmp_path, Early)
     assert block in text and "OUTREG" not in text
 
@@ -245,7 +245,7 @@ def test_synthesis_keeps_the_output_registers_and_makes_the_small_ones_of_luts(t
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Ram(8, 0)
-    with pytest.raises(ValueError, match="early, or from a register, or both"):
+    with pytest.raises(ValueError, match="a memory shows its words early, or from a register, or both"):
         Ram(8, 5, registered=False)
     with pytest.raises(ValueError, match="shown early are not split"):
         Ram(8, 5, early=True, split=True)

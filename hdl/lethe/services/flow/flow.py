@@ -58,8 +58,8 @@ class Flow(ServiceUnit):
 
         # The walk after a reset, and the silence.
         walk, walked = Signal(range(of.initial)), Signal()
-        # Tables are cleared a cycle later than the walk counts, by registers: the last word in the first cycle in which
-        # this is ready, when none is written or asked for.
+        # Registers clear the tables, a cycle later than the walk counts: the last word in the first cycle in which flow
+        # is ready.  Nothing is written or needed in that cycle.
         clear, clear_addr = Signal(init=1), Signal(range(of.initial))
         m.d.sync += [clear.eq(~walked), clear_addr.eq(walk)]
         silence, quiet, ready = Signal(range(system.flow_silence)), Signal(), Signal()

@@ -54,7 +54,7 @@ class MessagesOut(wiring.Component):
     send_below, send_data_below : Out(stream)
         Of the port below.
     attempt_stream, attempt_numbers : Out, In
-        The out stream of the record that waits; its numbers, two cycles later.
+        The out stream of the record that waits; two cycles later its numbers, as of the start of the cycle before.
     attempt_peer, attempt_out : Out, In
         The peer of it, and in that cycle what it is.
     sent_port, sent_number, sent_bound, own_port, own_number, own_bound, own_full, own_congested : Out, In
@@ -185,8 +185,8 @@ class MessagesOut(wiring.Component):
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
         q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
         peer, numbers, socket = self.attempt_out, self.attempt_numbers, sockets.now
-        # Bytes that may be under way beside the record, as of the start of the cycle; or it is longer than all that
-        # may be.
+        # ``room``: bytes that the socket may have under way beside the record, as of the start of the cycle.
+        # ``beyond``: the record alone is longer than the limit.
         limit, room, beyond = Signal(16), Signal(16 + exact_log2(UNIT)), Signal()
         clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
@@ -315,7 +315,7 @@ class MessagesOut(wiring.Component):
             limits.write.eq(self.set_value),
             sockets.write_en.eq(self.job_leaves | goes_out),
             sockets.write_addr.eq(sockets.now_addr),
-            # Less, or more: with a carry into the lowest bit.
+            # Less a length, or plus one, by one adder: a bit below the lowest makes the carry that a difference needs.
             sockets.write.bytes.eq(
                 (Cat(1, socket.bytes) + Cat(self.job_leaves, Mux(self.job_leaves, less, record.length)))[1:]
             ),

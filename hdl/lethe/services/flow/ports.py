@@ -50,7 +50,8 @@ class Ports(wiring.Component):
     offer_port, offer_room, job_port, job_room : In, Out, In, Out
         A port, and two cycles later half of its free cells, at most 14, as of the start of that cycle.
     accept_now, accept_takes, accept_port, own_takes, own_port : In
-        A data message acts, and no own one does; a cell of a port is promised.
+        ``accept_now``: a data message acts, so that none to the own node does.  A cell of ``accept_port``, or of
+        ``own_port``, is promised.
     frees, freed_port, freed_cell, freed_length : In
         A cell is free again, and so many bytes less are in its port.
     may_free : In(1)
@@ -171,7 +172,7 @@ class Ports(wiring.Component):
         m.submodules.freed = freed = Words(bits, of.ports, ("now", "look", *readers), init=of.cells)
         takes = self.accept_takes | self.own_takes
         for table, moves, port in (
-            # Whose turn it is, is known before it is known whether it takes one.
+            # Which of both acts is known before it is known whether it takes a cell.
             (promised, takes, Mux(self.accept_now, self.accept_port, self.own_port)),
             (freed, self.frees, self.freed_port),
         ):
@@ -209,7 +210,8 @@ class Ports(wiring.Component):
             moves = Signal(2, name=f"{name}_moves")
             before = moved(readers[name], self.own_takes & (self.own_port == readers[name]))
             m.d.sync += [port.eq(readers[name]), count.eq(free[name]), moves.eq(Cat(before))]
-            # What is free now; and in the next cycle, whether an own message takes one or not, which is known late.
+            # Cells that are free now; and the room in the next cycle, without and with a cell that a message to the own
+            # node takes: whether it does is known late.
             now, rooms = _stepped(count, *moves), [Signal(self._room, name=f"{name}_room{own}") for own in range(2)]
             for own, room in enumerate(rooms):
                 half = _stepped(now, *moved(port, own))[1:]
@@ -366,6 +368,6 @@ def _stepped(value, more, less):
 
 
 def _less(value, one, other):
-    """``value`` less two others of as many bits: of the three numbers two are made, so that one carry is enough."""
+    """``value`` less two others of as many bits.  Gates make two numbers of the three, so that one carry is enough."""
     sums, carries = value ^ ~one ^ ~other, (value & ~one) | (value & ~other) | (~one & ~other)
     return (Cat(1, sums) + Cat(1, 1, carries))[1 : len(value) + 1]

@@ -40,7 +40,7 @@ class PortReader(wiring.Component):
     listed, fetches, fetches_last : Out
         The same, but for ``fetched_port`` if this is fetched, and the last of its list.
     fetched_port, fetched_number, fetched_bound : Out, In(16), In(1)
-        What a port is bound to, and whether.
+        A port; in the next cycle, what it is bound to, and whether it is bound.
     deliver, deliver_data : Out(stream)
     frees, freed_port, freed_cell, freed_length : Out
         A cell is free again.
@@ -130,7 +130,7 @@ class PortReader(wiring.Component):
         # Fetch: chosen in x, the cell's number known in x+3, its word in x+5.
         fetching, age, undone = Signal(), Signal(5), Signal()
         wanted = Signal(of.ports)
-        # The ports behind the one chosen last, a cycle late: the next choice is later still.
+        # The ports behind the one that was chosen last: known a cycle later, and long before the next choice.
         later = Signal(of.ports)
         m.d.sync += later.eq(Cat(port < i for i in range(of.ports)))
         # In the cycle in which it is seen that a list is empty, none is chosen.
@@ -151,8 +151,8 @@ class PortReader(wiring.Component):
             cells.read_addr.eq(Cat(Mux(leaving, heads.now, Mux(age[2], cells.beside.cell, cell)), port)),
             self.fetched_port.eq(port),
         ]
-        # Once it is judged.  What finds the show free goes there before that is known; this is undone in the next cycle
-        # if it is to be flushed.
+        # ``good``, ``bad``: it is judged, and waits.  A message that finds the show free goes there before it is
+        # judged; if it is to be flushed, this is undone in the next cycle.
         good, bad, bound, low = Signal(), Signal(), Signal(), of.port_bits
         passes, flushes = Signal(), Signal()
         m.d.comb += bound.eq(self.fetched_bound & (self.fetched_number[low:] == word.dport[low:]))

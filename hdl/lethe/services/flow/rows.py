@@ -32,7 +32,7 @@ class Rows(wiring.Component):
     merge_stream, merge_expected : Out, In
         In *g+1*: an in stream; in *g+3* the number expected on it as of the start of *g+2*.
     offer_port, offer_room : Out, In
-        In *g+1*, and in *g+3*: half of the free cells of a port.
+        In *g+1* a port; in *g+3* half of its free cells, at most 14.
     merged_node, merged_open : Out, In(1)
         In *g+4*: the node of an in stream, and in that cycle whether that source is not closed.
     merge_word, merge_mask : Out

@@ -237,7 +237,7 @@ def test_a_quota_is_kept():
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_limit_of_a_socket_holds_from_the_next_cycle_on(late):
-    """Set in the cycle before its record is there, or in the first in which it is: two before its attempt."""
+    """It is set while the record comes, or in the first cycle in which the record waits, two before its attempt."""
     bench = Bench()
 
     async def test(b):

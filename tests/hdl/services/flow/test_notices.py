@@ -57,6 +57,27 @@ def test_what_waits_is_told_when_the_source_revives_or_it_is_marked():
     assert played(steps, Code.WINDOW, index=2) == [False, True, False, True, False, True, False]
 
 
+def test_steps_of_a_job_mark_in_neighbouring_cycles():
+    """Two notices of its node, one after the other: each is told once, though they are marked again."""
+    of = layouts()
+    block = Notices(of)
+
+    async def test(ctx):
+        await walked(ctx, block, of.initial)
+        ctx.set(block.tell_pops, 1)
+        ctx.set(block.job_peer, 1)
+        told = []
+        for code in (Code.PING, Code.MAP, None, None, None, Code.PING, Code.MAP, None, None, None, None):
+            ctx.set(block.operation, Operation.NOTHING if code is None else MARK)
+            ctx.set(block.notice_code, code or 0)
+            if ctx.get(block.tell_valid):
+                told.append(ctx.get(block.tell).code)
+            await ctx.tick()
+        assert told == [Code.PING, Code.MAP]
+
+    simulated(block, test)
+
+
 def test_an_acceptance_marks_window():
     """Of the stream that it asked for in the cycle before; its neighbours are untouched."""
     of = layouts()

@@ -17,6 +17,16 @@ def started(test, **sections):
     simulated(block, run)
 
 
+async def turned(ctx, block, cycles: int) -> list[tuple[int, int]]:
+    """(port, whether it is congested) of each one that turns in so many cycles from now on."""
+    found = []
+    for _ in range(cycles):
+        if ctx.get(block.turns):
+            found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
+        await ctx.tick()
+    return found
+
+
 def test_free_cells_come_in_order_and_again():
     """0, 1, … at first; then in the order in which they were freed; ports do not meet."""
 
@@ -76,19 +86,28 @@ def test_used_cells():
     started(test)
 
 
+def test_messages_to_the_own_node_take_room():
+    """From the next cycle on, of their port alone: half of what is free then, asked for two cycles before."""
+
+    async def test(ctx, block):
+        for name, port in (("offer", 3), ("job", 2)):
+            ctx.set(getattr(block, f"{name}_port"), port)
+        ctx.set(block.own_port, 3)
+        await ctx.tick().repeat(2)
+        seen = []
+        for takes in (1, 0, 1, 1, 0, 1):
+            ctx.set(block.own_takes, takes)
+            await ctx.tick()
+            seen.append((ctx.get(block.offer_room), ctx.get(block.job_room)))
+        assert seen == [(1, 2), (1, 2), (1, 2), (0, 2), (0, 2), (0, 2)]
+
+    started(test)
+
+
 def test_congestion():
     """From the limit on, until less than half of it is left; an unbound port is never congested."""
 
     async def test(ctx, block):
-        async def turned():
-            """What turns in the next four cycles."""
-            found = []
-            for _ in range(4):
-                if ctx.get(block.turns):
-                    found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
-                await ctx.tick()
-            return found
-
         async def moves(name, port, length):
             ctx.set(getattr(block, f"{name}s"), 1)
             ctx.set(getattr(block, f"{'fill' if name == 'fill' else 'freed'}_port"), port)
@@ -99,27 +118,31 @@ def test_congestion():
             ctx.set(getattr(block, f"{name}s"), 0)
             ctx.set(block.appends, 0)
 
-        assert await turned() == []
+        assert await turned(ctx, block, 4) == []
         await moves("fill", 1, 32)
         await moves("fill", 1, 31)
-        assert await turned() == []
+        assert await turned(ctx, block, 4) == []
         await moves("fill", 1, 1)
-        assert await turned() == [(1, 1)] and ctx.get(block.congested) == 2
+        assert await turned(ctx, block, 4) == [(1, 1)] and ctx.get(block.congested) == 2
         await moves("free", 1, 32)
-        assert await turned() == []
+        assert await turned(ctx, block, 4) == []
         await moves("free", 1, 1)
-        assert await turned() == [(1, 0)] and ctx.get(block.congested) == 0
+        assert await turned(ctx, block, 4) == [(1, 0)] and ctx.get(block.congested) == 0
         # A limit that the host sets, and a port that is unbound.
         ctx.set(block.set_index, 1)
         ctx.set(block.set_value, 1)
         ctx.set(block.limits, 1)
         await ctx.tick()
         ctx.set(block.limits, 0)
-        assert await turned() == [(1, 1)]
+        assert await turned(ctx, block, 4) == [(1, 1)]
         ctx.set(block.unbinds, 1)
         await ctx.tick()
         ctx.set(block.unbinds, 0)
-        assert await turned() == [(1, 0)] and await turned() == [] and ctx.get(block.bound) == 0b1101
+        assert (
+            await turned(ctx, block, 4) == [(1, 0)]
+            and await turned(ctx, block, 4) == []
+            and ctx.get(block.bound) == 0b1101
+        )
 
     started(test, flow={"cells": 16, "receive_limit": 64})
 
@@ -165,22 +188,17 @@ def test_bound():
 
 
 def test_a_limit_of_a_port_holds_from_the_next_cycle_on():
-    """Whenever it is set in the turns of the ports: also in the cycle before that of this one."""
+    """In whatever port's turn it is set: also in the cycle before the turn of its own port."""
 
     async def test(ctx, block):
-        async def turned(value: int):
-            """What turns in the next four cycles behind a new limit of port 1."""
+        async def limited(value: int):
+            """What turns in the four cycles behind a new limit of port 1."""
             ctx.set(block.set_index, 1)
             ctx.set(block.set_value, value)
             ctx.set(block.limits, 1)
             await ctx.tick()
             ctx.set(block.limits, 0)
-            found = []
-            for _ in range(4):
-                if ctx.get(block.turns):
-                    found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
-                await ctx.tick()
-            return found
+            return await turned(ctx, block, 4)
 
         ctx.set(block.fills, 1)
         ctx.set(block.fill_port, 1)
@@ -188,9 +206,9 @@ def test_a_limit_of_a_port_holds_from_the_next_cycle_on():
         await ctx.tick()
         ctx.set(block.fills, 0)
         for _ in range(4):
-            # Five cycles each: the next ones begin a turn later.
-            assert await turned(2) == [(1, 1)]
-            assert await turned(0xFFFF) == [(1, 0)]
+            # 13 cycles in all, so that each time the limits are set a turn later.
+            assert await limited(2) == [(1, 1)]
+            assert await limited(0xFFFF) == [(1, 0)]
             await ctx.tick().repeat(3)
 
     started(test, flow={"cells": 16, "receive_limit": 64})
@@ -210,12 +228,7 @@ def test_congestion_by_cells():
             await ctx.tick()
             for name in ("accept_takes", "appends", "frees"):
                 ctx.set(getattr(block, name), 0)
-            turns = []
-            for _ in range(8):
-                if ctx.get(block.turns):
-                    turns.append((ctx.get(block.turned_index), ctx.get(block.turned)))
-                await ctx.tick()
-            return turns
+            return await turned(ctx, block, 8)
 
         assert [await moves(promises=1) for _ in range(3)] == [[]] * 3
         assert [await moves(places=1) for _ in range(2)] == [[], []]
