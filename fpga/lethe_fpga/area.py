@@ -68,6 +68,7 @@ class Unwatched(wiring.Component):
     ):
         self._component: Any = component
         self._registered = registered
+        self.clocks = getattr(component, "clocks", ())
         members = component.signature.members
         super().__init__({name: member for name, member in members.items() if name not in without})
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
@@ -72,10 +72,14 @@ def shared(platform, name: str, make, *arguments):
 
 
 class _Plain(wiring.Component):
-    """A component whose ports are plain: ``send.payload.tag`` becomes ``send_tag``, ``link_o.data`` ``link_o_data``."""
+    """A component whose ports are plain: ``send.payload.tag`` becomes ``send_tag``, ``link_o.data`` ``link_o_data``.
+
+    Clock and reset of its ``clocks``, the domains beside ``sync`` that it has, are ports of it, too: Amaranth makes
+    ports of domains that nobody declares in an order that differs from run to run.
+    """
 
     def __init__(self, component):
-        self._component = component
+        self._component, self._clocks = component, getattr(component, "clocks", ())
         self._parts = {}
         for path, member, value in component.signature.flatten(component):
             words = [str(word) for word in path]
@@ -85,11 +89,16 @@ class _Plain(wiring.Component):
                 if names and words[-1] == "payload":
                     words = words[:-1]
                 self._parts["_".join([*words, *names])] = (member.flow, Value.cast(part))
-        super().__init__({name: flow(len(part)) for name, (flow, part) in self._parts.items()})
+        members = {name: flow(len(part)) for name, (flow, part) in self._parts.items()}
+        super().__init__(members | {f"{name}_{of}": In(1) for name in self._clocks for of in ("clk", "rst")})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = self._component
+        for name in self._clocks:
+            domain = ClockDomain(name)
+            domain.clk, domain.rst = getattr(self, f"{name}_clk"), getattr(self, f"{name}_rst")
+            m.domains += domain
         for name, (flow, part) in self._parts.items():
             port = getattr(self, name)
             m.d.comb += part.eq(port) if flow == In else port.eq(part)

@@ -54,6 +54,8 @@ class StreamNi(wiring.Component):
         snapshot: bool = False,
     ):
         self._system, self._host_clock = system, host_clock
+        #: The clock domains beside ``sync``.
+        self.clocks = (HOST,) if host_clock else ()
         self._ni = (Node if system.services else Ni)(system, watch=watch, dump=dump, snapshot=snapshot)
         self._streams = Streams(system, store=store)
         self._axes = axi_streams(system, store=store)
@@ -149,6 +151,8 @@ class AxiNi(wiring.Component):
         dump: bool = True,
     ):
         self._system, self._host_clock = system, host_clock
+        #: The clock domains beside ``sync``.
+        self.clocks = (HOST,) if host_clock else ()
         self._ni = StreamNi(system, store=store, host_clock=host_clock, watch=watch, dump=dump, snapshot=True)
         self._registers = Registers(system, dump=dump)
         members = dict(self._ni.signature.members.items())

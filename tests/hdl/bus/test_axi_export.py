@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -325,3 +326,29 @@ def test_a_service_has_its_streams_and_registers(kind):
     registers = {"flow": ("SET", "ANSWER", "NOTICE", "RECEIVE", "BOOT"), "relay": ("ROUTE", "DEATH")}
     names = (f"{kind}_SIZES", *registers[kind])
     assert all(re.search(name, found.header, re.IGNORECASE) for name in names)
+
+
+#: Prints the RTLIL of an NI with two clocks, for one order in which Python has its sets.
+TWO_CLOCKS = f"""
+import sys
+from lethe import verilog
+from lethe.bus import ni
+from lethe.spec.config import System
+print(verilog.to_rtlil(getattr(ni, sys.argv[1])(System.make(**{PLAIN}), host_clock=True), "top"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["AxiNi", "StreamNi"])
+def test_what_is_written_for_two_clocks_is_the_same_in_every_run(kind):
+    """Amaranth would make ports of the clocks in the order in which a set has their names."""
+    written = {
+        subprocess.run(
+            [sys.executable, "-c", TWO_CLOCKS, kind], env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in range(1, 4)
+    }  # fmt: skip
+    (text,) = written
+    top = text.partition("module \\top\n")[2].partition("\nend\n")[0]
+    clocks = re.findall(r"^  wire .*input \d+ +\\((?:host_)?(?:clk|rst))$", top, re.MULTILINE)
+    assert clocks == ["host_clk", "host_rst", "clk", "rst"]
