@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Value
@@ -96,7 +97,7 @@ class _Plain(wiring.Component):
         m = Module()
         m.submodules.core = self._component
         for name in self._clocks:
-            domain = ClockDomain(name)
+            domain: Any = ClockDomain(name)
             domain.clk, domain.rst = getattr(self, f"{name}_clk"), getattr(self, f"{name}_rst")
             m.domains += domain
         for name, (flow, part) in self._parts.items():
