@@ -101,15 +101,17 @@ def test_blocks_and_peers_have_parts_paths_and_numbers(bench, monkeypatch, capsy
     found = bench.peers_of(source)["a mixer"]
 
     class Ours:
-        def size(self, *, seeds):
-            return bench.measured(found.files, found.top, seeds=seeds)
+        def size(self, *, seeds, aim):
+            return bench.measured(found.files, found.top, seeds=seeds, aim=aim)
 
     monkeypatch.setattr(bench, "BLOCKS", {"ours": Ours()})
+    monkeypatch.setattr(bench, "GOALS", {"ours": (100, 2000)})
     out = tmp_path / "found.json"
     assert bench.main(["--only", "area", "--quick", "--peers", str(source), "--json", str(out)]) == 0
     rows = {r["quantity"]: r for r in json.loads(out.read_text())["figures"]}
     ours, theirs = rows["ours"]["measured"], rows["a mixer"]["details"]
     assert ours.startswith("8 LUT4 (") and ", 8 FF, 0 DP16KD, 0 DPR16X4, " in ours
+    assert re.search(r" MHz, aimed \d+ MHz$", ours) and rows["ours"]["met"] is False, "it is not so fast"
     assert theirs["cells"] == {"LUT4": 12, "FF": 12, "DP16KD": 0, "DPR16X4": 0, "CCU2C": 0} and theirs["mhz"] > 100
     assert "6 FF (50%)" in rows["a mixer: inner"]["measured"] and "6 FF (50%)" in rows["a mixer: itself"]["measured"]
     path = rows["a mixer: slowest path, seed 1"]["measured"]
@@ -121,7 +123,7 @@ def test_peers_are_left_out_with_a_word(bench, monkeypatch, tmp_path):
     """Without a file of them, and one that Yosys refuses."""
     monkeypatch.setattr(bench, "BLOCKS", {})
     monkeypatch.setattr(bench, "_sized", lambda *arguments: iter(()))
-    monkeypatch.setattr(bench.Block, "size", lambda self, *, seeds: None)
+    monkeypatch.setattr(bench.Block, "size", lambda self, *, seeds, aim: None)
     (row,) = bench.area(True)
     assert (row.quantity, row.measured) == ("peers", "left out: `--peers FILE` names their sources")
     (row,) = bench.area(True, peers(tmp_path, '[broken]\ntop = "none"\nfiles = ["mix.v"]\n'))
