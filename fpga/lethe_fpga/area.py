@@ -217,7 +217,7 @@ def _counted(found: Counter[str]) -> dict[str, int]:
 
 
 def _placed(directory: File, device: str, seed: int, aim: int = 0) -> dict[str, Any]:
-    """nextpnr's report; with ``aim`` it was asked for so many MHz, else for a clock that counts nowhere."""
+    """nextpnr's report.  It is asked for ``aim`` MHz and may route anew; if ``aim`` is 0, it is asked for 100 MHz."""
     command = [
         sys.executable, "-c", _NEXTPNR, device, "--package", "CABGA381", "--speed", "6", "--out-of-context",
         "--seed", str(seed), "--freq", str(aim or 100), *([ECP5.routing] if aim else []), "--timing-allow-fail",

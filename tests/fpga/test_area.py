@@ -108,7 +108,7 @@ def test_a_block_that_misses_its_clock_is_aimed_at_it():
 
 
 def test_nextpnr_is_asked_for_the_clock_and_routes_anew(monkeypatch, tmp_path):
-    """Where a clock is aimed at; else it is asked for 100 MHz, which counts nowhere."""
+    """With a clock to aim at; without one nextpnr is asked for 100 MHz, and routes once."""
     asked = []
 
     def run(command, **_):

@@ -151,9 +151,9 @@ class AxiNi(wiring.Component):
         dump: bool = True,
     ):
         self._system, self._host_clock = system, host_clock
-        #: The clock domains beside ``sync``.
-        self.clocks = (HOST,) if host_clock else ()
         self._ni = StreamNi(system, store=store, host_clock=host_clock, watch=watch, dump=dump, snapshot=True)
+        #: The clock domains beside ``sync``.
+        self.clocks = self._ni.clocks
         self._registers = Registers(system, dump=dump)
         members = dict(self._ni.signature.members.items())
         host = members.pop("host").signature.members

@@ -13,14 +13,23 @@ CLEAN, REVIVE = Operation.CLEAN, Operation.REVIVE
 ARRIVED, REPEAT = Operation.ARRIVED, Operation.REPEAT
 
 
-def played(operations, code: Code, *, node: int = 1, index: int = 0) -> list[bool]:
-    """Whether each operation pushes the notice to the queue; everything is popped at once."""
+def started(test) -> None:
+    """Runs a test of a block that is ready."""
     of = layouts()
     block = Notices(of)
+
+    async def run(ctx):
+        await walked(ctx, block, of.initial)
+        await test(ctx, block)
+
+    simulated(block, run)
+
+
+def played(operations, code: Code, *, node: int = 1, index: int = 0) -> list[bool]:
+    """Whether each operation pushes the notice to the queue; everything is popped at once."""
     pushed = []
 
-    async def test(ctx):
-        await walked(ctx, block, of.initial)
+    async def test(ctx, block):
         ctx.set(block.tell_pops, 1)
         ctx.set(block.job_peer, node)
         ctx.set(block.notice_code, code)
@@ -38,7 +47,7 @@ def played(operations, code: Code, *, node: int = 1, index: int = 0) -> list[boo
                 assert (told.code, told.node, told.index) == (code, node, index)
             await ctx.tick()
 
-    simulated(block, test)
+    started(test)
     return pushed
 
 
@@ -59,11 +68,8 @@ def test_what_waits_is_told_when_the_source_revives_or_it_is_marked():
 
 def test_steps_of_a_job_mark_in_neighbouring_cycles():
     """Two notices of its node, one after the other: each is told once, though they are marked again."""
-    of = layouts()
-    block = Notices(of)
 
-    async def test(ctx):
-        await walked(ctx, block, of.initial)
+    async def test(ctx, block):
         ctx.set(block.tell_pops, 1)
         ctx.set(block.job_peer, 1)
         told = []
@@ -75,16 +81,13 @@ def test_steps_of_a_job_mark_in_neighbouring_cycles():
             await ctx.tick()
         assert told == [Code.PING, Code.MAP]
 
-    simulated(block, test)
+    started(test)
 
 
 def test_an_acceptance_marks_window():
     """Of the stream that it asked for in the cycle before; its neighbours are untouched."""
-    of = layouts()
-    block = Notices(of)
 
-    async def test(ctx):
-        await walked(ctx, block, of.initial)
+    async def test(ctx, block):
         ctx.set(block.accept_soon, 1)
         ctx.set(block.mark_stream, 1 << 2 | 1)
         await ctx.tick()
@@ -103,4 +106,4 @@ def test_an_acceptance_marks_window():
         await ctx.tick().repeat(2)
         assert ctx.get(block.nothing_to_tell)
 
-    simulated(block, test)
+    started(test)
