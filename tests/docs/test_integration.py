@@ -61,4 +61,4 @@ def test_what_a_section_of_the_results_misses_is_told_on_top():
     top = results.partition("## Targets that are missed")[2].partition("All other targets are met.")[0]
     missed = re.findall(r"^\| \w+ \| .* \*\*no\*\* \|$", results, re.MULTILINE)
     figures = [re.findall(r"\d+ MHz|[\d.]+ M\b", row)[0].removesuffix(" MHz") for row in missed]
-    assert len(figures) > 10 and all(re.search(rf"\b{re.escape(figure)}\b", top) for figure in figures)
+    assert len(figures) > 5 and all(re.search(rf"\b{re.escape(figure)}\b", top) for figure in figures)
