@@ -205,6 +205,7 @@ def _synthesised(directory: File, files: dict[str, str], top: str, parameters: M
     script = f"read_verilog -sv {' '.join(files)}; "
     for name, value in parameters.items():
         script += f"chparam -set {name} {value} {top}; "
+    script += f"{ECP5.mapping}; "
     verilog.run_yosys(directory, script + f"synth_ecp5 -nowidelut -top {top} -json netlist.json")
     return json.loads((directory / "netlist.json").read_text())
 

@@ -176,6 +176,7 @@ def plan(board: str, system: System, clock: Dividers, seed: int, *, mirror: bool
     return platform.prepare(
         BoardTop(system, clock, mirror=mirror),
         NAME,
+        script_after_read=family.mapping,
         synth_opts=family.synthesis.get(platform.device, ""),
         nextpnr_opts=f"--report {NAME}.rpt.json --seed {seed} --freq {float(clock.mhz)} {family.routing}",
         ecppack_opts=BOARDS[board].pack,

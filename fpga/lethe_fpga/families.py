@@ -18,8 +18,8 @@ class Family:
     """One family.
 
     ``tools`` by the variable of the environment in which Amaranth looks for each; ``module`` is the Python module of
-    nextpnr; ``synthesis`` are options of Yosys, by device, ``routing`` those of nextpnr's router.  ``dividers`` chooses
-    how a PLL is set, ``clock`` makes it.
+    nextpnr; ``synthesis`` are options of Yosys, by device, ``mapping`` is a command of Yosys before synthesis, and
+    ``routing`` are options of nextpnr's router.  ``dividers`` chooses how a PLL is set, ``clock`` makes it.
     """
 
     tools: dict[str, str]
@@ -28,6 +28,7 @@ class Family:
     dividers: Callable[[Fraction, Fraction], Dividers]
     clock: Callable[[Any], Any]
     synthesis: dict[str, str]
+    mapping: str = ""
     routing: str = ""
 
 
@@ -42,6 +43,8 @@ ECP5 = Family(
     # Without wide LUTs large designs take fewer cells.  Their router is nextpnr's usual one, which routes 4 NIs of
     # medium in little more than a minute of CPU time; `--router router2` had not routed 16 of small after 80 minutes.
     synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
+    # Maps logic to LUTs by a longer script of ABC than the usual one: fewer LUTs, and fewer levels of them.
+    mapping="scratchpad -copy abc9.script.flow abc9.script",
     # Routes anew what is slower than the clock that is asked for; if nothing is, it changes nothing.
     routing="--tmg-ripup",
 )
