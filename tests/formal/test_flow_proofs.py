@@ -111,11 +111,12 @@ class CellSpecification(wiring.Component):
         # What is kept of in streams, as registers: a flush needs all of it at once.
         words = [Signal(of.receiving, name=f"word{s}", init=of.new_receiving) for s in range(of.streams)]
         at, word = Signal(of.stream_bits), Signal(of.receiving)
-        flushes, flushed = Signal(), Signal(of.stream_bits)
+        flushes, flushed, was_high = Signal(), Signal(of.stream_bits), Signal()
+        m.d.sync += was_high.eq(drainer.journal_high)
         m.d.comb += [
             flushed.eq(of.stream(OTHER, AnySeq(of.port_bits))),
             flushes.eq(
-                ready & AnySeq(1) & ~acceptance.accept_soon & ~acceptance.accept_now & ~drainer.journal_high
+                ready & AnySeq(1) & ~acceptance.accept_soon & ~acceptance.accept_now & ~was_high
                 & ~drainer.credit_acts
             ),
             at.eq(Mux(acceptance.accept_writes, acceptance.accept_at, flushed)),
@@ -143,7 +144,7 @@ class CellSpecification(wiring.Component):
         m.d.comb += [
             owns.eq(
                 ready & AnySeq(1) & ~pending & ~ports.own_full & ~acceptance.accept_soon & ~acceptance.accept_now
-                & ~flushes & ~drainer.journal_high
+                & ~flushes & ~was_high
             ),
             drainer.own_length.eq(length - of.header_bytes),
             drainer.own_header.dport.eq(own_port),
@@ -152,7 +153,7 @@ class CellSpecification(wiring.Component):
         own, run = Signal(of.journal), Signal(of.journal)
         m.d.comb += [
             own.kind.eq(EntryKind.OWN), own.index.eq(own_port), own.count.eq(1),
-            run.kind.eq(EntryKind.RUN), Cat(run.index, run.source).eq(flushed), run.seq.eq(old.expected),
+            run.kind.eq(EntryKind.FLUSH), Cat(run.index, run.source).eq(flushed), run.seq.eq(old.expected),
             run.count.eq(highest + 1), run.mask.eq(old.filled),
             drainer.enters.eq(acceptance.accept_enters | owns | flushes),
             drainer.entry.eq(Mux(acceptance.accept_enters, acceptance.accept_entry, Mux(owns, own, run))),

@@ -22,12 +22,17 @@ def turn_of(bits, later):
 
 
 def lowest_of(bits):
-    """Whether there is a 1, and the number of the first: of halves, of these again, and so on."""
+    """Whether there is a 1, and the number of the first: of quarters, of these again, and so on."""
     if len(bits) == 1:
         return bits[0], Const(0, 0)
-    half = 1 << ((len(bits) - 1).bit_length() - 1)
-    (low, first), (high, second) = lowest_of(bits[:half]), lowest_of(bits[half:])
-    return low | high, Cat(Mux(low, first, second), ~low)
+    size = 1 << max(0, (len(bits) - 1).bit_length() - 2)
+    somes, numbers = zip(*(lowest_of(bits[start : start + size]) for start in range(0, len(bits), size)), strict=True)
+    number = numbers[-1]
+    for some, found in zip(reversed(somes[:-1]), reversed(numbers[:-1]), strict=True):
+        number = Mux(some, found, number)
+    first, second, third = *somes[:2], somes[2] if len(somes) > 2 else Const(0)
+    which = Cat(~first & (second | ~third), ~first & ~second)
+    return Cat(*somes).any(), Cat(number, which[: (len(somes) + 1) // 2])
 
 
 def before(bits: Value, i: int) -> Value:

@@ -4,7 +4,26 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
-from lethe.lib.first import first_of, turn_of
+from lethe.lib.first import first_of, lowest_of, turn_of
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 12, 16, 19])
+def test_the_lowest(width):
+    """Whether there is a 1, and its number: of each bit alone, and below all others."""
+    m, bits, some, number = Module(), Signal(width), Signal(), Signal(max(1, (width - 1).bit_length()))
+    found = lowest_of(bits)
+    m.d.comb += [some.eq(found[0]), number.eq(found[1])]
+
+    async def test(ctx):
+        assert not ctx.get(some) and len(found[1]) == (width - 1).bit_length()
+        for lowest in range(width):
+            for higher in (0, -1, 0b1010 << lowest):
+                ctx.set(bits, (1 << lowest | higher << (lowest + 1)) & ((1 << width) - 1))
+                assert (ctx.get(some), ctx.get(number)) == (1, lowest)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(test)
+    simulator.run()
 
 
 @pytest.mark.parametrize("last", range(8))

@@ -9,9 +9,12 @@ from lethe.spec.events import ACCEPTANCE, Drop
 from lethe.spec.ports import REFUSAL_BITS
 from lethe.spec.services.flow import WINDOW, Flag
 
-from .layouts import COUNT_BITS, LEAST_CREDIT, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, at_most
+from .layouts import LEAST_CREDIT, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, at_most
 
 __all__ = ["Acceptance", "behind", "one_added", "passing"]
+
+#: What is told of a stream is so many numbers beyond the expected one at most: others are behind it.
+MOST_TOLD = 127
 
 
 class Judgement(enum.Enum, shape=3):
@@ -198,12 +201,13 @@ class Acceptance(wiring.Component):
             m.d.comb += verdict.eq(Judgement.PLACE)
 
         # c: what follows, if it is delivered.  Of an expected number the run behind it is looked for a cycle before.
-        given, word = Signal(Judgement), Signal(of.receiving)
+        given, word, least = Signal(Judgement), Signal(of.receiving), Signal(NUMBER_BITS)
         expected_one, total, first, start = Signal(), Signal(2 * WINDOW), Signal(WINDOW), Signal(WINDOW)
         m.d.comb += first.eq(1 << stream.expected[:PLACE_BITS])
         m.d.sync += [
             given.eq(verdict),
             word.eq(stream),
+            least.eq(stream.told - LEAST_CREDIT),
             expected_one.eq(distance == 0),
             start.eq(first),
             # That one is not among those that are present.
@@ -218,22 +222,17 @@ class Acceptance(wiring.Component):
 
         fresh, placed, goes = Signal(), Signal(), Signal()
         gone, here = Signal(WINDOW), Signal(WINDOW)
-        expected, after = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-        count = Signal(COUNT_BITS)
-        was_delivered, was_asked, was_after, was_gap = Signal(), Signal(), Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-        m.d.sync += [
-            was_delivered.eq(self.delivered), was_asked.eq(now.ask), was_after.eq(after),
-            was_gap.eq((word.told - LEAST_CREDIT)[:NUMBER_BITS] - expected),
-        ]  # fmt: skip
+        expected, passed = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        was_delivered, was_asked, was_gap = Signal(), Signal(), Signal(NUMBER_BITS)
+        m.d.sync += [was_delivered.eq(self.delivered), was_asked.eq(now.ask), was_gap.eq(least - expected)]
         m.d.comb += [
             placed.eq(given == Judgement.PLACE),
             fresh.eq(placed | (given == Judgement.VACANT)),
             goes.eq(fresh & expected_one),
             gone.eq(Mux(goes, run, 0)),
-            expected.eq(Mux(goes, behind(word.expected, rest, beyond), word.expected)),
-            count.eq(expected - word.expected),
+            passed.eq(behind(word.expected, rest, beyond)),
+            expected.eq(Mux(goes, passed, word.expected)),
             here.eq(1 << now.seq[:PLACE_BITS]),
-            after.eq(word.told - expected),
             self.accept_writes.eq(self.delivered & fresh),
             self.accept_at.eq(of.stream(now.source, now.dport)),
             self.accept_word.expected.eq(expected),
@@ -245,13 +244,14 @@ class Acceptance(wiring.Component):
             self.accept_entry.source.eq(now.source),
             self.accept_entry.index.eq(now.dport),
             self.accept_entry.seq.eq(now.seq),
-            self.accept_entry.count.eq(count),
+            # How many they are is worked out behind the journal.
+            self.accept_entry.count.eq(Cat(passed[:PLACE_BITS], goes)),
             self.accept_entry.mask.eq(word.filled | Mux(placed, here, 0)),
             self.accept_entry.q.eq(now.q),
             self.accept_takes.eq(self.delivered & placed),
             self.accept_port.eq(now.dport),
             self.accept_gap.eq(was_gap),
-            self.accept_marks.eq(was_delivered & (was_asked | at_most(was_after, LEAST_CREDIT - 1) | was_after[-1])),
+            self.accept_marks.eq(was_delivered & (was_asked | ~at_most(was_gap, MOST_TOLD - LEAST_CREDIT))),
             self.shown_commit.eq(self.delivered & placed),
             self.shown_ignored.eq(self.delivered & ~placed),
             self.shown_seq.eq(now.seq),

@@ -1,7 +1,7 @@
 """Drainer and placer: what was accepted goes to its cell and to the list of its port (contract of flow, section 6)."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import enum, stream, wiring
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -61,8 +61,10 @@ class Drainer(wiring.Component):
         Bytes more in a port.
     credit_soon, credit_stream : Out
         Two cycles before a credit acts: of which out stream.
-    credit_acts, credit_at, credit_told : Out
-        A credit acts: of which out stream, and what it is.
+    credit_next, credit_coming : Out
+        A credit acts in the next cycle, and what it is.
+    credit_acts, credit_at : Out
+        A credit acts: of which out stream.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -105,9 +107,10 @@ class Drainer(wiring.Component):
                 "fill_length": Out(of.length_bits),
                 "credit_soon": Out(1),
                 "credit_stream": Out(of.stream_bits),
+                "credit_next": Out(1),
+                "credit_coming": Out(NUMBER_BITS),
                 "credit_acts": Out(1),
                 "credit_at": Out(of.stream_bits),
-                "credit_told": Out(NUMBER_BITS),
                 "clear": In(1),
                 "clear_addr": In(range(of.initial)),
             }
@@ -138,7 +141,7 @@ class Drainer(wiring.Component):
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
-        pops, is_run, is_own = Signal(), Signal(), Signal()
+        pops, is_run, is_flush, is_own = Signal(), Signal(), Signal(), Signal()
         whole, beats, is_long = Signal(of.length_bits), Signal.like(beats_left), Signal()
         m.d.comb += [
             journal.i.valid.eq(self.enters),
@@ -147,7 +150,8 @@ class Drainer(wiring.Component):
             self.journal_high.eq(high),
             refills.eq(entries.any() & (~journal.o.valid | pops)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
-            is_run.eq(head.kind == EntryKind.RUN),
+            is_flush.eq(head.kind == EntryKind.FLUSH),
+            is_run.eq((head.kind == EntryKind.RUN) | is_flush),
             is_own.eq(head.kind == EntryKind.OWN),
             pops.eq(self.drainer_idle & ~settles & journal.o.valid & (is_run | is_own | self.deliver.valid)),
             journal.o.ready.eq(pops),
@@ -168,7 +172,7 @@ class Drainer(wiring.Component):
             comes.eq(self.free_takes & ~is_own),
             come.eq(comes | (self.free_takes & is_own)),
         ]
-        m.d.sync += [settles.eq(0), credits_.eq(0)]
+        m.d.sync += [settles.eq(0), credits_.eq(self.credit_next)]
         with m.If(self.enters != refills):
             m.d.sync += [
                 entries.eq(entries + Mux(refills, -1, 1)),
@@ -197,9 +201,9 @@ class Drainer(wiring.Component):
                 with m.If(takes):
                     m.d.sync += headers_left.eq(headers_left - 1)
                     with m.If(headers_left == 1):
+                        m.d.comb += self.credit_next.eq(long)
                         m.d.sync += [
                             settles.eq(long),
-                            credits_.eq(long),
                             state.eq(Mux(beats_left.any(), DrainState.BODY, DrainState.IDLE)),
                         ]
             with m.Case(DrainState.BODY):
@@ -210,8 +214,13 @@ class Drainer(wiring.Component):
                     with m.If(beats_left == 1):
                         m.d.sync += state.eq(DrainState.IDLE)
 
+        # What passes are 1 to 16 numbers, or none: 16 end where they begin.
+        apart = Signal(PLACE_BITS)
+        m.d.comb += apart.eq(head.count - head.seq)
         with m.If(pops):
             m.d.sync += [entry.eq(head), places.eq((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))]
+            with m.If(~is_flush & ~is_own):
+                m.d.sync += entry.count.eq(Mux(head.count[PLACE_BITS], Cat(apart, ~apart.any()), 0))
 
         # A beat, of the own message or of the NI: of the header, or one to the cell.
         idle, own_body = state == DrainState.IDLE, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
@@ -264,7 +273,7 @@ class Drainer(wiring.Component):
         # The placer: a run taken in x is placed from x+2 on.  What is left of it is the entry's: no other is popped.
         begins, warm, acts = Signal(), Signal(), Signal()
         asked, place, held = Signal(PLACE_BITS), Signal(PLACE_BITS), Signal()
-        popped_run = pops & (head.kind == EntryKind.RUN)
+        popped_run = pops & is_run
         follows = goes & ~is_own
         whose = Mux(busy | settles, of.stream(entry.source, entry.index), of.stream(head.source, head.index))
         m.d.comb += [
@@ -309,7 +318,7 @@ class Drainer(wiring.Component):
             self.credit_stream.eq(of.stream(whose.source, whose.q)),
             self.credit_acts.eq(credits_),
             self.credit_at.eq(of.stream(entry.source, entry.q)),
-            self.credit_told.eq(header.credit),
+            self.credit_coming.eq(data.View(of.header, part).credit),
         ]  # fmt: skip
         return m
 

@@ -164,8 +164,8 @@ class Flow(ServiceUnit):
         # The ends are those of jobs, which ask for them when nothing has been written for long.
         m.submodules.numbers = numbers = Table(of.numbers, of.streams, ("now",), late=True, init=of.new_numbers)
         m.submodules.ends = ends = Table(of.ends, of.streams, ("late",), carries=False)
-        m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), init=of.new_receiving)
-        m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",))
+        m.submodules.receiving = receiving = Table(of.receiving, of.streams, ("now",), late=True, init=of.new_receiving)
+        m.submodules.expected = expected = Table(NUMBER_BITS, of.streams, ("merge",), late=True)
         now, word = Signal(of.stream_bits), Signal(of.receiving)
         for table in (numbers, ends, receiving, expected):
             m.d.comb += [table.clear.eq(clear & (clear_addr < of.streams)), table.clear_addr.eq(clear_addr)]

@@ -33,7 +33,7 @@ from .layouts import (
     control_fields,
     either,
 )  # fmt: skip
-from .ports import MOST_ROOM
+from .ports import MOST_ROOM, less_two
 
 __all__ = ["Jobs"]
 
@@ -89,10 +89,8 @@ class Jobs(wiring.Component):
     ready, silent : In(1)
     accept_reads, mark_soon, accept_now, credit_soon : In(1)
         A data message acts in three cycles, in two, in this; a credit in two.
-    job_acts, job_steps : Out(1)
-        A job makes a step in this cycle; so, one that may change peers, sockets and numbers.
-    job_acting, job_waits : Out(1)
-        A job makes a step in this cycle, unless it is one that waits while the journal's level is high.
+    job_next, job_acts, job_steps : Out(1)
+        A job makes a step in the next cycle; in this; so, one that may change peers, sockets and numbers.
     job_asks, job_stream, numbers : Out, Out, In
         A step that may change peers, sockets and numbers acts in two cycles, unless a credit does; of which out stream;
         its numbers, then.
@@ -111,7 +109,7 @@ class Jobs(wiring.Component):
             {
                 "node": In(of.node_bits), "boot": In(32), "ready": In(1), "silent": In(1),
                 "accept_reads": In(1), "mark_soon": In(1), "accept_now": In(1), "credit_soon": In(1),
-                "job_acts": Out(1), "job_steps": Out(1), "job_acting": Out(1), "job_waits": Out(1),
+                "job_next": Out(1), "job_acts": Out(1), "job_steps": Out(1),
                 "completion": In(stream.Signature(below["completion"])),
                 "set": In(stream.Signature(up["set"])), "answer": Out(up["answer"]),
                 "cancel": Out(stream.Signature(below["cancel"])),
@@ -223,7 +221,8 @@ class Jobs(wiring.Component):
 
         # b.  What a job may be about is kept as of this cycle.
         sends = ~self.silent & self.control_idle & self.control_open
-        candidates = self.candidates
+        candidates, some = self.candidates, Signal()  # whether there was one in the cycle before
+        m.d.sync += some.eq(candidates.any())
         ask, turn, begins = Signal(len(Job)), Signal(len(Job)), Signal()
         m.d.comb += ask.eq(
             Cat(
@@ -232,7 +231,7 @@ class Jobs(wiring.Component):
                 self.set.valid,
                 self._walking | self._asked.any(),
                 sends & self.tell_valid,
-                sends & ~self._probing & ~self._paused & candidates.any(),
+                sends & ~self._probing & ~self._paused & some,
                 ~self.cancel.valid & self.fled,
                 (self._phase == Phase.FLUSH) | (self._phase == Phase.ROWS) | (self._phase == Phase.LAST),
             )
@@ -305,11 +304,16 @@ class Jobs(wiring.Component):
             ]
 
         # b+2, of a probe.
-        among, later = Signal(of.nodes), Signal(of.nodes)
-        m.d.comb += later.eq(sought & Cat(self._last_probed < i for i in range(of.nodes)))
-        m.d.sync += among.eq(Mux(later.any(), later, sought))
-        with m.If(probes):
-            m.d.sync += [self._peer.eq(lowest_of(among)[1]), self._last_probed.eq(lowest_of(among)[1])]
+        behind_last, among, later, found = Signal(of.nodes), Signal(of.nodes), Signal(of.nodes), Signal()
+        m.d.comb += later.eq(sought & behind_last)
+        m.d.sync += [
+            behind_last.eq(Cat(self._last_probed < i for i in range(of.nodes))),
+            among.eq(Mux(later.any(), later, sought)),
+            found.eq(sought.any()),
+        ]
+        probed = lowest_of(among)[1]
+        with m.If(probes & found):
+            m.d.sync += [self._peer.eq(probed), self._last_probed.eq(probed)]
 
     def _is(self, job: Job) -> Value:
         """It is this job that is under way."""
@@ -325,39 +329,42 @@ class Jobs(wiring.Component):
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET - 1)  # cycles after a data message
-        waits, acting, steps = Signal(), Signal(), Signal()
-        self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
+        acting, steps = Signal(), Signal()
+        self._act, self._last, self._step, self._plans = acting, Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
         is_void, is_flush, ends = Signal(), Signal(), Signal()
-        self._voiding, self._flushing, self._acting = is_void, is_flush, acting
+        self._voiding, self._flushing = is_void, is_flush
         m.d.sync += [
             is_void.eq((self._is(Job.CONTROL)) & self.heard_whole & (code == Code.VOID)),
             is_flush.eq((self._is(Job.TASK)) & (self._phase == Phase.FLUSH)),
         ]
         may, goes = Signal(), Signal()
         m.d.comb += [
-            self._act.eq(acting & ~(waits & self.journal_high)),
-            self.job_acts.eq(self._act),
-            self.job_acting.eq(acting),
-            self.job_waits.eq(waits),
+            self.job_acts.eq(acting),
             self.job_steps.eq(steps),
             may.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon),
             goes.eq(may & ~self.credit_soon),
-            ends.eq(self._act & self._last),
+            ends.eq(acting & self._last),
+            self.job_next.eq(
+                coming
+                & ~ends
+                & ~((is_void | is_flush) & self.journal_high)
+                & ~(is_void & (self.accept_now | after.any()))
+            ),
             self.heard_done.eq((self._is(Job.CONTROL)) & ends),
             self._plans.eq(coming & ~is_void & ~is_flush),
-            self.job_asks.eq(may & ~is_void & ~is_flush & ~ends),
+            self.job_asks.eq(may & ~is_void & ~is_flush),
         ]
         m.d.sync += [
             coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
             rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
-            waits.eq(is_void | is_flush), acting.eq(coming & ~(is_void & (self.accept_now | after.any()))),
+            acting.eq(self.job_next),
             steps.eq(coming & ~is_void & ~is_flush),
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
             m.d.sync += issued.eq(issued + 1)
         with m.If(ends):
-            m.d.sync += [self._busy.eq(0), coming.eq(0), acting.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
+            m.d.sync += [self._busy.eq(0), coming.eq(0), steps.eq(0), issued.eq(0), rests.eq(0)]
 
         # What is asked for when a step is issued; of the step that is planned, which it is.
         revived, self._revived = Signal(of.port_bits), Signal(of.port_bits)
@@ -427,34 +434,33 @@ class Jobs(wiring.Component):
         void = control_fields(Code.VOID, self.word)
 
         # x−3: bits of what is named, each at its number mod 16.
-        named, bits = Signal(NUMBER_BITS), Signal(WINDOW)
-        m.d.comb += named.eq(Mux(heard, void["base"], self._seq))
+        bits = Signal(WINDOW)
         m.d.sync += bits.eq(Mux(heard, void["map"], self._map))
 
-        # x−2: of those that a VOID names the ones within the window, from the later of the two on, named and lowest, to
-        # the other.  All that end are within theirs: what is not finished holds it up.
-        lowest, apart = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
-        from_named, from_lowest, between, here = (Signal(WINDOW) for _ in range(4))
+        # x−2: of those that a VOID names the ones within the window, from the later of the two on, its base and the
+        # expected number, to the other.  All that end are within theirs: what is not finished holds it up.
+        expected, void_base, apart = self.accept_in.expected, void["base"], Signal(NUMBER_BITS)
+        from_base, from_expected, between, here = (Signal(WINDOW) for _ in range(4))
         ahead_, behind_, above = Signal(), Signal(), Signal(NUMBER_BITS - PLACE_BITS)
-        low, start = lowest[:PLACE_BITS], named[:PLACE_BITS]
+        low, start = expected[:PLACE_BITS], void_base[:PLACE_BITS]
         m.d.comb += [
-            lowest.eq(Mux(heard, self.accept_in.expected, self.ends.place)),
-            apart.eq(named - lowest),
-            # The named one is within the window of the lowest; or it is before that, and its own window reaches it.
-            ahead_.eq(~heard | (apart[PLACE_BITS:] == 0)),
-            behind_.eq(~heard | (apart[PLACE_BITS:].all() & apart[:PLACE_BITS].any())),
-            from_named.eq((0xFFFF << start)[:WINDOW]),
-            from_lowest.eq((0xFFFF << low)[:WINDOW]),
+            apart.eq(void_base - expected),
+            # The base is within the window of the expected number; or it is before that, and its own reaches it.
+            ahead_.eq(~heard | ~apart[PLACE_BITS:].any()),
+            behind_.eq(~heard | apart[PLACE_BITS:].all()),
+            from_base.eq((0xFFFF << start)[:WINDOW]),
+            from_expected.eq((0xFFFF << low)[:WINDOW]),
         ]
-        # The places from the named one to that of the lowest; the others are those from the lowest to the named one.
-        m.d.comb += between.eq(Mux(start < low, from_named & ~from_lowest, from_named | ~from_lowest))
+        # The places from the base to that of the expected number, all if they are one; the others are those from that
+        # one to the base.
+        m.d.comb += between.eq(Mux(start < low, from_base & ~from_expected, from_base | ~from_expected))
         names, first, second, floor = Signal(WINDOW), Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS)
         m.d.comb += here.eq(bits & Cat(Mux(place, ahead_, behind_) for place in between))
         m.d.sync += [
             names.eq(here),
             # The high bits of a number less the place of the base: those of the base, if it is within the window.
-            above.eq(apart[PLACE_BITS:]),
-            floor.eq(lowest),
+            above.eq((self._seq - self.ends.place)[PLACE_BITS:]),
+            floor.eq(Mux(heard, expected, self.ends.place)),
             first.eq(Mux(heard, self.accept_in.present, self.ends.done)),
             second.eq(Mux(heard, self.accept_in.filled, self.ends.void)),
         ]
@@ -464,7 +470,7 @@ class Jobs(wiring.Component):
         m.d.comb += done.eq(first | names)
         start_of = (1 << floor[:PLACE_BITS])[:WINDOW]
         run, stops, goes_beyond = passing(m, "finished", done, start_of, one_added(done, floor))
-        self._passed, self._lowest, self._within = Signal(COUNT_BITS), Signal(NUMBER_BITS), Signal()
+        self._lowest, self._within, self._minus_base = Signal(NUMBER_BITS), Signal(), Signal(COUNT_BITS)
         after, rest, base, these = Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS), Signal(WINDOW)
         stop, beyond, above_now = Signal(WINDOW), Signal(), Signal.like(above)
         m.d.sync += [
@@ -475,26 +481,25 @@ class Jobs(wiring.Component):
             stop.eq(stops),
             beyond.eq(goes_beyond),
             base.eq(floor),
+            self._minus_base.eq(-floor),
         ]
 
         self._after, self._rest, self._these, self._passes, self._beyond = after, rest, these, Signal(), beyond
         m.d.sync += self._passes.eq((done & start_of).any())
         m.d.comb += [
             self._lowest.eq(behind(base, stop, beyond)),
-            self._passed.eq(self._lowest - base),
             self._within.eq(self.numbers.above == above_now),
         ]
 
     def _compares(self, m):
         """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
         out, in_, life, word = self.peer_out, self.peer_in, self.peer_life, self.word
-        # A FLUSH is of a source that is CLOSED: nothing comes to its streams.
+        # A FLUSH is of a source that is CLOSED: nothing comes to its streams, so that this is known a cycle sooner.
         filled, low = self.accept_in.filled, self.accept_in.expected[:PLACE_BITS]
-        held = Signal(WINDOW)  # from the expected number on
-        m.d.sync += held.eq(Cat(filled, filled) >> low)
+        held, self._reached = Signal(WINDOW), Signal(COUNT_BITS)  # from the expected number on
         some, beyond = lowest_of(held[::-1])
         # One number more than those up to the last that is held.
-        self._reached = Mux(some, ~beyond + 2, 1)
+        m.d.sync += [held.eq(Cat(filled, filled) >> low), self._reached.eq(Mux(some, ~beyond + 2, 1))]
         fields = {kind: control_fields(kind, word) for kind in CONTROL_WORDS}
         ping, pong = fields[Code.PING], fields[Code.PONG]
         code, ending = word[:CODE_BITS], self._ending
@@ -576,7 +581,7 @@ class Jobs(wiring.Component):
         # A VOID and a FLUSH plan nothing.
         planned = self._planned
         goes_on = planned["ticks"] & planned["marks_map"] & (planned["surely"] | self.was_moved)
-        with m.If(~self._plans | (self._acting & planned["last"] & ~goes_on)):
+        with m.If(~self._plans | (self._act & planned["last"] & ~goes_on)):
             m.d.sync += [word.eq(0) for word in self._planned.values()]
 
     def _plan(self, m, **words):
@@ -845,12 +850,14 @@ class Jobs(wiring.Component):
         self._peers_change(m)
         self._streams_change(m)
         ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
-        void_acts, is_ahead = Signal(), Signal()
+        void_acts, is_ahead, is_news = Signal(), Signal(), Signal()
         told, after = self.accept_in.told, Signal(NUMBER_BITS)
         gap, was_gap, was_written, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
         known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
-        # What is told of the stream less the least offer, in the cycle before; a message may have acted in that.
+        # What is told of the stream less the least offer, in the cycle before; a message may have acted in that, but
+        # what is told only jobs change.
         m.d.sync += [
+            is_news.eq(ahead(self._credit, told)),
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
             was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
         ]
@@ -878,12 +885,12 @@ class Jobs(wiring.Component):
             self.job_in_at.eq(of.stream(self._peer, self._q)),
             self.job_in_word.eq(self.accept_in),
             self.run_enters.eq(flush_acts | (void_acts & self._passes)),
-            self.run_entry.kind.eq(EntryKind.RUN),
+            self.run_entry.kind.eq(Mux(self._flushing, EntryKind.FLUSH, EntryKind.RUN)),
             self.run_entry.source.eq(self._peer),
             self.run_entry.index.eq(self._index),
             self.run_entry.seq.eq(self.accept_in.expected),
             self.run_entry.mask.eq(self.accept_in.filled),
-            self.run_entry.count.eq(Mux(self._flushing, self._reached, self._passed)),
+            self.run_entry.count.eq(Mux(self._flushing, self._reached, Cat(self._lowest[:PLACE_BITS], 1))),
         ]
         with m.If(ticks):
             m.d.comb += [self.operation.eq(Operation.MARK), self.notice_code.eq(Code.PING)]
@@ -905,9 +912,9 @@ class Jobs(wiring.Component):
             m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]
         with m.Else():
             m.d.comb += [
-                # Whether it is ahead is known late: what is written may be what was there.
+                # If it is not ahead, what is written is what was there.
                 self.job_in_writes.eq(planned["tells_credit"]),
-                self.job_in_word.told.eq(Mux(ahead(self._credit, told), self._credit, told)),
+                self.job_in_word.told.eq(Mux(is_news, self._credit, told)),
             ]
 
         self._tasks_change(m, flush_acts)
@@ -1013,9 +1020,10 @@ class Jobs(wiring.Component):
             m.d.comb += [self.job_numbers.eq(of.new_numbers), self.job_ends_word.eq(0)]
         with m.Elif(planned["finishes"]):
             m.d.comb += [
-                self.job_numbers.open.eq(numbers.open - self._passed),
+                # Less as many as pass: the lowest number less that before.
+                self.job_numbers.open.eq(less_two(numbers.open, self._lowest[:COUNT_BITS], self._minus_base)),
                 self.job_numbers.above.eq(numbers.above + self._beyond),
-                self.job_numbers.stuck.eq((numbers.left == 0) | self.job_numbers.open[-1]),
+                self.job_numbers.stuck.eq((numbers.left == 0) | (numbers.open[-1] & ~self._passes)),
             ]
         with m.If(planned["voids"]):
             m.d.comb += [self.job_ends_word.eq(self.ends), self.job_ends_word.void.eq(self.ends.void | self._these)]

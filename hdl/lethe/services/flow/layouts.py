@@ -41,6 +41,7 @@ class EntryKind(enum.Enum, shape=3):
     IGNORE = 2
     OWN = 3
     RUN = 4
+    FLUSH = 5
 
 
 class PeerState(IntEnum):
@@ -176,7 +177,11 @@ class Layouts:
 
     @cached_property
     def journal(self) -> data.StructLayout:
-        """``seq``: of a run its first number; ``q``: of a message, with its source the stream whose credit it has."""
+        """``seq``: of a run its first number; ``q``: of a message, with its source the stream whose credit it has.
+
+        ``count``: of a message or a run the place of the number behind those that pass, below a bit that says whether
+        any do; of a flush how many numbers pass; of a message to the own node whether it has a cell.
+        """
         return data.StructLayout(
             {
                 "kind": EntryKind, "source": self.node_bits, "index": self.port_bits, "seq": NUMBER_BITS,

@@ -20,10 +20,10 @@ class Limits(wiring.Component):
 
     Members
     -------
-    credit_acts, credit_told, credit_heard : In
-        A message's credit acts; what it is; its peer is CONNECTING or UP.
+    credit_next, credit_coming, credit_acts, credit_heard : In
+        A message's credit acts in the next cycle, and what it is; it acts; its peer is CONNECTING or UP.
     job_raises, job_credit : In
-        In other cycles: a job's credit acts, and what it is.
+        In other cycles: a job's credit acts; what it is, in the cycle before, too.
     numbers : In
         The out stream's.
     raises, raised_left, raised_limit, raised_stuck : Out
@@ -33,7 +33,7 @@ class Limits(wiring.Component):
     def __init__(self, layouts: Layouts):
         super().__init__(
             {
-                "credit_acts": In(1), "credit_told": In(NUMBER_BITS), "credit_heard": In(1),
+                "credit_next": In(1), "credit_coming": In(NUMBER_BITS), "credit_acts": In(1), "credit_heard": In(1),
                 "job_raises": In(1), "job_credit": In(NUMBER_BITS), "numbers": In(layouts.numbers),
                 "raises": Out(1), "raised_left": Out(COUNT_BITS), "raised_limit": Out(LIMIT_BITS),
                 "raised_stuck": Out(1),
@@ -44,8 +44,8 @@ class Limits(wiring.Component):
         m = Module()
         numbers = self.numbers
         credit, beyond, above = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(LIMIT_BITS)
+        m.d.sync += credit.eq(Mux(self.credit_next, self.credit_coming, self.job_credit))
         m.d.comb += [
-            credit.eq(Mux(self.credit_acts, self.credit_told, self.job_credit)),
             # The limit is not before the next number: a credit at most 16 beyond this is at most 16 beyond the limit.
             beyond.eq(credit - numbers.next),
             above.eq(credit - numbers.limit),

@@ -62,8 +62,9 @@ class MessagesOut(wiring.Component):
         cell; it is congested.
     turns, turned_index : In
         A port turns, and is congested, or no more, in the next cycle.
-    job_acts, job_acting, job_waits, job_steps, credit_acts, accept_soon, mark_soon, journal_high : In(1)
-        What no attempt may meet; ``accept_soon`` and ``mark_soon`` are of the cycle before it.
+    job_next, job_acts, job_steps, credit_next, credit_acts, accept_soon, mark_soon, journal_high : In(1)
+        What no attempt may meet; ``job_next`` and ``credit_next`` are of the next cycle, the last three of the cycle
+        before the attempt.
     attempt_writes, attempt_word, attempt_connects, attempt_blocked, attempt_lives : Out
         An attempt changes the numbers; the peer is wanted, or blocked; a datagram more to it.
     own_takes, own_enters, own_entry : Out
@@ -114,7 +115,7 @@ class MessagesOut(wiring.Component):
                 "own_port": Out(of.port_bits), "own_number": In(16),
                 "sent_bound": In(1), "own_bound": In(1), "own_full": In(1), "own_congested": In(1), "turns": In(1),
                 "turned_index": In(of.port_bits),
-                "job_acts": In(1), "job_acting": In(1), "job_waits": In(1), "job_steps": In(1), "credit_acts": In(1),
+                "job_next": In(1), "job_acts": In(1), "job_steps": In(1), "credit_next": In(1), "credit_acts": In(1),
                 "accept_soon": In(1), "mark_soon": In(1),
                 "attempt_writes": Out(1), "attempt_word": Out(of.numbers),
                 "attempt_connects": Out(1), "attempt_blocked": Out(1),
@@ -179,7 +180,8 @@ class MessagesOut(wiring.Component):
             m.d.sync += fixed.eq(Cause.NONE)
         m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
 
-        # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.
+        # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e, and
+        # no job in e−2: until then it asks for the numbers of its own stream.
         m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
         limit_init = system.flow_send_limit // UNIT
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
@@ -190,28 +192,26 @@ class MessagesOut(wiring.Component):
         limit, room, beyond = Signal(16), Signal(16 + exact_log2(UNIT)), Signal()
         clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
-        # The peer is not UP, or the node is silent; not UP; the port there is congested, or the own one was in the
-        # cycle before, and has turned since; the socket is full.  ``barred``: one of what is known first.
-        shut, unconnected, crowded, was_crowded, turned, filled, barred = (Signal() for _ in range(7))
-        alien = Signal()
+        # The peer is not UP, or the node is silent; not UP; the port there is congested; the socket is full.
+        # ``barred``: one of these but the last, or it is fatal.
+        shut, unconnected, crowded, filled, barred, alien = (Signal() for _ in range(6))
         m.d.comb += [
             limit.eq(Mux(self.send_limits & (self.set_index == q), self.set_value, limits.now)),
             alien.eq(~self.sent_bound | (self.sent_number[len(q) :] != record.sport[len(q) :])),
         ]
         m.d.sync += Cat(room, beyond).eq(Cat(Const(0, exact_log2(UNIT)), limit) - record.length)
-        refused = long | beyond
+        refused, turned = long | beyond, self.turns & (self.turned_index == i)
+        hopeless = (fixed != Cause.NONE) | refused | alien
         early = (
             (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
-            (crowded, ~own & peer.map.bit_select(i, 1)),
+            (crowded, Mux(own, self.own_congested ^ turned, peer.map.bit_select(i, 1))),
             (filled, beyond | (socket.bytes > room) | ~at_most(socket.slots, system.flow_quota - 1)),
-            (fatal, (fixed != Cause.NONE) | refused | alien),
+            (fatal, hopeless),
         )
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
-            barred.eq(early[0][1] | early[1][1]),
+            barred.eq(Cat(holds for found, holds in early if found is not filled).any()),
             unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
-            was_crowded.eq(own & self.own_congested),
-            turned.eq(own & self.turns & (self.turned_index == i)),
             to_bound.eq(own & self.own_bound & (self.own_number[len(i) :] == record.dport[len(i) :])),
             refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(refused, Cause.LENGTH, Cause.NOT_BOUND))),
         ]
@@ -220,28 +220,27 @@ class MessagesOut(wiring.Component):
         may, cause, nowait, over_soon = Signal(), Signal(Cause), record.flags[Flag.NOWAIT], Signal()
         refuses, admits = Signal(), Signal()
         full, stuck = to_bound & self.own_full, ~own & numbers.stuck
-        # It is time for an attempt, a completion has room, nothing was met in the cycle before; to another node, to the
-        # own, where nothing is accepted in two cycles, and all beats are here; the transfer is IDLE.  (What an attempt
-        # changes of these is seen late, as is the next attempt.)
-        ripe_other, ripe_own, idle, met = Signal(), Signal(), Signal(), Signal()
-        more, fewer, least, some, most_of, ripens = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
-        # As many beats as it has are here: as of the cycle before, with one that came or went.
-        enough = Mux(more, most_of, Mux(fewer, least, some))
-        m.d.comb += ripens.eq(records.o.valid & ~may & (wait <= 1) & ((owed != most) | completed) & ~met)
-        m.d.comb += met.eq(self.job_acts | self.credit_acts)
-        m.d.sync += [
-            ripe_other.eq(ripens & ~own),
-            ripe_own.eq(ripens & own & ~self.accept_soon & ~self.mark_soon),
-            more.eq(came & ~went),
-            fewer.eq(went & ~came),
-            least.eq(long | (there > flits)),
-            some.eq(long | (there >= flits)),
-            most_of.eq(long | (there + 1 >= flits)),
-            idle.eq((state == Transfer.IDLE) | over_soon),
+        # One is made in the next cycle if it is time for one, a completion has room, the transfer will be IDLE, and
+        # nothing is met; to the own node, if nothing is accepted in two cycles either, the journal has room, and all
+        # beats are here.  (What an attempt changes of these is seen late, as is the next attempt.)
+        may_other, may_own, soon, met, job_acted = (Signal() for _ in range(5))
+        enough = long | Mux(went, there > flits, there >= flits)
+        m.d.comb += [
+            met.eq(job_acted | self.job_acts | self.job_next | self.credit_acts | self.credit_next),
+            soon.eq(
+                records.o.valid
+                & ~may
+                & (wait <= 1)
+                & ((owed != most) | completed)
+                & ((state == Transfer.IDLE) | over_soon)
+                & ~met
+            ),
         ]
-        # A VOID and a FLUSH wait while the level of the journal is high, as does a message to the own node.
-        may_other = ripe_other & idle & ~self.credit_acts & ~(self.job_acting & ~(self.job_waits & self.journal_high))
-        may_own = (ripe_own & idle & ~self.credit_acts & ~self.job_acting) & (~self.journal_high & enough)
+        m.d.sync += [
+            job_acted.eq(self.job_acts),
+            may_other.eq(soon & ~own),
+            may_own.eq(soon & own & ~self.accept_soon & ~self.mark_soon & ~self.journal_high & enough),
+        ]
         m.d.comb += [
             self.attempt_stream.eq(of.stream(record.destination, record.dport)),
             self.attempt_peer.eq(record.destination),
@@ -254,13 +253,13 @@ class MessagesOut(wiring.Component):
         # What stands against it, the first of which is the cause.
         against = {
             Cause.NOT_CONNECTED: shut,
-            Cause.CONGESTED: crowded | (was_crowded ^ turned),
+            Cause.CONGESTED: crowded,
             Cause.BUFFER: filled | full,
             Cause.WINDOW: stuck,
         }
         finds = {found: Signal(name=f"finds_{found.name.lower()}") for found in against}
         m.d.comb += [finds[found].eq(holds) for found, holds in against.items()]
-        stopped_other, stopped_own = barred | filled | fatal | stuck, filled | fatal | (was_crowded ^ turned) | full
+        stopped_other, stopped_own = barred | filled | numbers.stuck, barred | filled | full
         stopped = Mux(own, stopped_own, stopped_other)
         with m.If(fatal):
             m.d.comb += cause.eq(refusal)
@@ -269,8 +268,7 @@ class MessagesOut(wiring.Component):
                 m.d.comb += cause.eq(found)
         # Cycles in which it has been at the output; in the next cycle it will be one more.
         asks, late, waited = Signal(), Signal(), Signal(len(record.deadline))
-        over = Signal()  # it waits no longer
-        final = fatal | over
+        final = Signal()  # it waits no longer
         goes_out, goes_own = may_other & ~stopped_other, may_own & ~stopped_own
         m.d.comb += [
             refuses.eq(final & ((may_other & stopped_other) | (may_own & stopped_own))),
@@ -295,7 +293,7 @@ class MessagesOut(wiring.Component):
         ]
         longer = (waited + 1)[: len(waited)]
         elapsed = record.deadline.any() & (longer >= record.deadline)
-        m.d.sync += [late.eq(elapsed), over.eq(nowait | elapsed)]
+        m.d.sync += [late.eq(elapsed), final.eq(hopeless | nowait | elapsed)]
         with m.If(~longer.all()):
             m.d.sync += waited.eq(longer)
         with m.If(~records.o.valid | records.o.ready):

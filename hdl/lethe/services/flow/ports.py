@@ -12,7 +12,7 @@ from lethe.ni.watch import padded
 
 from .layouts import Layouts, at_most
 
-__all__ = ["Ports"]
+__all__ = ["MOST_ROOM", "Ports", "less_two"]
 
 #: Limits are kept in units of so many bytes.
 UNIT = 16
@@ -48,7 +48,7 @@ class Ports(wiring.Component):
     set_bound : Out(1)
         The same of ``set_index``.
     offer_port, offer_room, job_port, job_room : In, Out, In, Out
-        A port, and two cycles later half of its free cells, at most 14, as of the start of that cycle.
+        A port, and two cycles later half of its free cells, at most 14, as of the start of the cycle before.
     accept_now, accept_takes, accept_port, own_takes, own_port : In
         ``accept_now``: a data message acts, so that none to the own node does.  A cell of ``accept_port``, or of
         ``own_port``, is promised.
@@ -206,18 +206,11 @@ class Ports(wiring.Component):
         ]
 
         for name in ("offer", "job"):
-            port, count = Signal(of.port_bits, name=f"{name}_later"), Signal(bits, name=f"{name}_count")
-            moves = Signal(2, name=f"{name}_moves")
-            before = moved(readers[name], self.own_takes & (self.own_port == readers[name]))
-            m.d.sync += [port.eq(readers[name]), count.eq(free[name]), moves.eq(Cat(before))]
-            # Cells that are free now; and the room in the next cycle, without and with a cell that a message to the own
-            # node takes: whether it does is known late.
-            now, rooms = _stepped(count, *moves), [Signal(self._room, name=f"{name}_room{own}") for own in range(2)]
-            for own, room in enumerate(rooms):
-                half = _stepped(now, *moved(port, own))[1:]
-                m.d.comb += room.eq(Mux(at_most(half, MOST_ROOM), half, MOST_ROOM))
-            takes_own = self.own_takes & (self.own_port == port)
-            m.d.sync += getattr(self, f"{name}_room").eq(Mux(takes_own, rooms[1], rooms[0]))
+            count, moves = Signal(bits, name=f"{name}_count"), Signal(2, name=f"{name}_moves")
+            less = self.own_takes & (self.own_port == readers[name])
+            m.d.sync += [count.eq(free[name]), moves.eq(Cat(moved(readers[name], less)))]
+            half = _stepped(count, *moves)[1:]
+            m.d.sync += getattr(self, f"{name}_room").eq(Mux(at_most(half, MOST_ROOM), half, MOST_ROOM))
         # All that were promised, and all that were freed.
         given, back = Signal(range(of.ports * of.cells + 1)), Signal(range(of.ports * of.cells + 1))
         with m.If(takes):
@@ -278,9 +271,8 @@ class Ports(wiring.Component):
         largest = (of.cells * of.mtu).bit_length() + 1
         # What is known in the cycle before of the port that is looked at: its bytes, its cells, and whether it is
         # congested.
-        look, next_look = Signal(of.port_bits), Signal(of.port_bits)
-        m.d.comb += next_look.eq(look + 1)
-        m.d.sync += look.eq(next_look)
+        look, next_look = Signal(of.port_bits), Signal(of.port_bits, init=1)
+        m.d.sync += [look.eq(next_look), next_look.eq(next_look + 1)]
 
         def looked(table):
             """What the table has of the port, as of the start of the cycle in which it is looked at."""
@@ -320,14 +312,16 @@ class Ports(wiring.Component):
         least = Signal(16 + exact_log2(UNIT))
         m.submodules.limits = limits = Words(16, of.ports, ("look",), init=system.flow_receive_limit // UNIT)
         over, many, few = Signal(), Signal(), Signal()
-        was, tied, congested = Signal(), Signal(), Signal(of.ports)
+        was, seen, tied, congested = Signal(), Signal(), Signal(), Signal(of.ports)
         m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
             crowded.clear.eq(clears),
             crowded.clear_addr.eq(self.clear_addr),
             crowded.write_en.eq(self.turns),
-            crowded.write_addr.eq(look),
-            crowded.write.eq(~was),
+            crowded.write_addr.eq(self.turned_index),
+            crowded.write.eq(self.turned),
+            # Of two ports the one that turns is the one that is looked at next.
+            seen.eq(Mux(self.turns, self.turned, crowded.look) if of.ports == 2 else crowded.look),
             crowded.look_addr.eq(next_look),
             crowded.own_addr.eq(self.own_port),
             self.own_congested.eq(crowded.own),
@@ -343,20 +337,21 @@ class Ports(wiring.Component):
             # congested there are other limits, so that it does not turn back at once.
             many.eq(Mux(was, ~at_most(waiting, (of.cells + 3) // 4 - 1), ~at_most(waiting, (of.cells + 1) // 2 - 1))),
             few.eq(Mux(was, at_most(free, (of.cells + kept) // 2), at_most(free, kept))),
-            over.eq(~_less(came, went, padded(least, largest))[-1] & ~least[largest - 1 :].any()),
+            over.eq(~less_two(came, went, padded(least, largest))[-1] & ~least[largest - 1 :].any()),
             bound.look_addr.eq(look),
             tied.eq(bound.look | (late & (whom == look))),
             self.congested.eq(congested),
-            self.turned.eq(~was),
-            self.turned_index.eq(look),
-            self.turns.eq(self.ready & ((tied & (over | many | few)) ^ was)),
         ]
         # Limits are multiples of the unit.
         limit = Mux(self.limits & (self.set_index == next_look), self.set_value, limits.look)
         shift = exact_log2(UNIT)
-        m.d.sync += [was.eq(crowded.look), least.eq(Mux(crowded.look, limit << (shift - 1), limit << shift))]
+        m.d.sync += [
+            was.eq(seen), least.eq(Mux(seen, limit << (shift - 1), limit << shift)),
+            self.turned.eq(~was), self.turned_index.eq(look),
+            self.turns.eq(self.ready & ((tied & (over | many | few)) ^ was)),
+        ]  # fmt: skip
         with m.If(self.turns):
-            m.d.sync += congested.bit_select(look, 1).eq(~was)
+            m.d.sync += congested.bit_select(self.turned_index, 1).eq(self.turned)
 
 
 def _stepped(value, more, less):
@@ -367,7 +362,7 @@ def _stepped(value, more, less):
     )
 
 
-def _less(value, one, other):
+def less_two(value, one, other):
     """``value`` less two others of as many bits.  Gates make two numbers of the three, so that one carry is enough."""
     sums, carries = value ^ ~one ^ ~other, (value & ~one) | (value & ~other) | (~one & ~other)
     return (Cat(1, sums) + Cat(1, 1, carries))[1 : len(value) + 1]

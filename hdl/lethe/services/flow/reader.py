@@ -90,7 +90,9 @@ class PortReader(wiring.Component):
 
         # The lists.  In x+1 it is seen whether the message that left in x was the last.
         filled, leaving, port = Signal(of.ports), Signal(), Signal(of.port_bits, init=of.ports - 1)
-        last, emptied, arrives = Signal(), Signal(of.ports), Signal(of.ports)
+        last, emptied, arrives, whose = Signal(), Signal(of.ports), Signal(of.ports), Signal(of.ports)
+        # Those that hold one message: known while they hold any, but not in the cycle after one has left.
+        alone, left = Signal(of.ports), Signal()
         for pointers in (heads, nexts, tails):
             m.d.comb += [
                 pointers.clear.eq(self.clear & (self.clear_addr < of.ports)),
@@ -111,7 +113,8 @@ class PortReader(wiring.Component):
             nexts.write_addr.eq(port),
             nexts.write.eq(step(nexts.now, of.cells)),
             last.eq(nexts.now == tails.left),
-            emptied.eq(Mux(leaving & last, 1 << port, 0)),
+            whose.eq(1 << port),
+            emptied.eq(whose & alone & leaving.replicate(of.ports)),
             arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
             self.readable.eq(filled & ~emptied),
             self.listed.eq(filled),
@@ -121,6 +124,8 @@ class PortReader(wiring.Component):
         listing, list_at, list_word = Signal(), Signal.like(self.cell_at), Signal(of.placed)
         m.d.sync += [
             filled.eq(self.readable | arrives),
+            left.eq(leaving),
+            *(one.eq(Mux(arrives[i], ~filled[i], Mux(left & whose[i], last, one))) for i, one in enumerate(alone)),
             # What comes in x is read in x+2 at the earliest.
             listing.eq(self.appends),
             list_at.eq(Cat(tails.now, self.append_port)),
@@ -175,9 +180,6 @@ class PortReader(wiring.Component):
             takes.eq(self.deliver.valid & self.deliver.ready),
             reads.eq(showing & ~undone & beats_left.any() & (there != AHEAD)),
             ends.eq(showing & ~done & (taken | takes) & ((beats_left == 0) | (reads & (beats_left == 1)))),
-            store.write_en.eq(self.store_writes),
-            store.write_addr.eq(self.store_at),
-            store.write_data.eq(self.store_data),
             store.read_addr.eq(Cat(shown_at, beat[: of.beat_bits])),
             output.i.valid.eq(coming[1]),
             output.i.payload.data.eq(store.read_data),
@@ -193,6 +195,10 @@ class PortReader(wiring.Component):
             self.reader_idle.eq(~fetching & ~showing & ~done & output.empty & ~coming.any()),
         ]
         m.d.sync += [
+            # A beat is stored long before it is read.
+            store.write_en.eq(self.store_writes),
+            store.write_addr.eq(self.store_at),
+            store.write_data.eq(self.store_data),
             coming.eq(Cat(reads, coming)),
             coming_last.eq(Cat(beats_left == 1, coming_last)),
             there.eq(there + reads - beat_taken),

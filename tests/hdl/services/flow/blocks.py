@@ -21,6 +21,11 @@ def counted(bits: int, lowest: int) -> int:
     return sum((bits >> (lowest + k) % 16 & 1) << k for k in range(16))
 
 
+def passing(count: int, first: int) -> int:
+    """How the journal has it that ``count`` numbers pass, from ``first`` on: the place behind them, and a 1."""
+    return 16 | (first + count) % 16 if count else 0
+
+
 def stream(*, next: int = 0, limit: int = 0, base: int = 0, asked: int = 0) -> dict:
     """The numbers of an out stream."""
     left, opened = (limit - next) % 256, (next - base) % 256

@@ -59,7 +59,8 @@ class Bench:
             ctx.set(block.delivered, seen["refusal"] == 0)
             entry, after = ctx.get(block.accept_entry), ctx.get(block.accept_word)
             seen.update({name: ctx.get(getattr(block, f"accept_{name}")) for name in ("enters", "writes", "takes")})
-            seen.update(kind=entry.kind, count=entry.count, mask=counted(entry.mask, EXPECTED), entry=entry)
+            count = (entry.count - entry.seq - 1) % 16 + 1 if entry.count & 16 else 0
+            seen.update(kind=entry.kind, count=count, mask=counted(entry.mask, EXPECTED), entry=entry)
             first = after.expected
             seen["after"] = (
                 first, counted(after.present, first), counted(after.filled, first), after.told,

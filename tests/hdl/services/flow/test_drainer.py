@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 
 from lethe.services.flow.drainer import Drainer
 from lethe.services.flow.layouts import EntryKind
-from tests.hdl.services.flow.blocks import layouts
+from tests.hdl.services.flow.blocks import layouts, passing, placed
 from tests.helpers.simulated import walked
 
 
@@ -18,7 +18,7 @@ class Bench:
         self.of = layouts(**sections)
         self.block = Drainer(self.of)
         self.shown: list[tuple] = []  # (cycle, what, …)
-        self.cycle, self.cell = 0, 0
+        self.cycle, self.cell, self.coming = 0, 0, None
         self.cells = [0, 0]  # what was oldest two cycles ago, and one
         self.records: list[dict] = []
         self.beats: list[int] = []
@@ -49,7 +49,7 @@ class Bench:
             piece = whole[at : at + size]
             self.beats.append(int.from_bytes(piece, "little"))
         return {
-            "kind": kind, "source": 1, "index": index, "seq": seq, "count": count, "mask": mask, "q": 2,
+            "kind": kind, "source": 1, "index": index, "seq": seq, "count": passing(count, seq), "mask": mask, "q": 2,
         }  # fmt: skip
 
     async def tick(self, cycles: int = 1) -> None:
@@ -79,7 +79,8 @@ class Bench:
             if ctx.get(block.credit_soon):
                 self._note("soon", ctx.get(block.credit_stream))
             if ctx.get(block.credit_acts):
-                self._note("credit", ctx.get(block.credit_told), ctx.get(block.credit_at))
+                self._note("credit", self.coming, ctx.get(block.credit_at))
+            self.coming = ctx.get(block.credit_coming) if ctx.get(block.credit_next) else None
             for name in ("own_pops", "own_ends"):
                 if ctx.get(getattr(block, name)):
                     self._note(name)
@@ -161,14 +162,23 @@ def test_a_vacant_number_leaves_a_gap():
 
 
 def test_runs():
-    """Of a VOID: what is parked behind it; the last number of a flush is void."""
+    """Of a VOID: what is parked behind it; the last number of a flush is void, the seventeenth at most."""
     bench = Bench()
 
     async def test(b):
-        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 0, "count": 3, "mask": 0b10}
+        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 0, "count": passing(3, 0), "mask": 0b10}
         await b.enter(b.message(EntryKind.PLACE, 1, b"one"), run, b.message(EntryKind.PLACE, 0, count=1, mask=1))
         await b.tick(40)
         assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 0, 1, 1), (1, 1, 1, 0)]
+        b.shown.clear()
+        flush = {"kind": EntryKind.FLUSH, "source": 1, "index": 1, "seq": 5, "count": 17}
+        flush["mask"] = placed(1 << 3 | 1 << 15, 5)
+        await b.enter(b.message(EntryKind.PLACE, 8, b"8"), b.message(EntryKind.PLACE, 20), flush)
+        await b.tick(12)
+        assert not b.ctx.get(b.block.drainer_idle)
+        await b.tick(28)
+        assert [found[2:] for found in b.shown if found[1] == "append"] == [(1, 2, 1, 8), (1, 3, 1, 20)]
+        assert b.ctx.get(b.block.drainer_idle)
 
     bench.run(test)
 
@@ -178,7 +188,7 @@ def test_a_run_waits_for_what_is_placed():
     bench = Bench()
 
     async def test(b):
-        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 2, "count": 1, "mask": 0}
+        run = {"kind": EntryKind.RUN, "source": 1, "index": 1, "seq": 2, "count": passing(1, 2), "mask": 0}
         await b.enter(
             b.message(EntryKind.PLACE, 1), b.message(EntryKind.PLACE, 0, count=2, mask=0b11), run,
             b.message(EntryKind.PLACE, 3, count=1, mask=1),

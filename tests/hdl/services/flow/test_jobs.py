@@ -9,10 +9,12 @@ from lethe.services.flow.layouts import EntryKind, Layouts, Operation
 from lethe.services.flow.layouts import PeerState as Out
 from lethe.spec.events import Cause, Status
 from lethe.spec.services.flow import CODE_BITS, CONTROL_WORDS, Code, In
-from tests.hdl.services.flow.blocks import counted, layouts, placed, stream
+from tests.hdl.services.flow.blocks import counted, layouts, passing, placed, stream
 from tests.helpers.simulated import Simulated
 
 PORTS, FIRST = 4, 5
+#: A probe begins in the cycle after a node for it is there.
+SOUGHT = FIRST + 1
 UP, CONNECTING = {"state": Out.UP, "round": 2}, {"state": Out.CONNECTING, "round": 2}
 OPEN, MUTE = ({"state": state, "known": 1, "boot": 9, "round": 4} for state in (In.OPEN, In.MUTE))
 BOOT = 77
@@ -154,7 +156,9 @@ def test_a_job_acts_five_cycles_after_it_has_begun(acts, plain, void):
 
 def test_a_void_and_a_flush_wait_for_the_journal():
     given = heard(Code.VOID, map=1) | {"peer_in": OPEN, "journal_high": 1}
-    assert Bench(**given).play(14, {9: {"journal_high": 0}}).when("run_enters") == [9]
+    assert Bench(**given).play(14, {9: {"journal_high": 0}}).when("run_enters") == [10]
+    given["journal_high"] = 0
+    assert Bench(**given).play(14, {FIRST: {"journal_high": 1}}).when("run_enters") == [FIRST]
 
 
 def test_jobs_begin_in_turn():
@@ -371,7 +375,8 @@ def test_numbers_that_will_not_come(base):
     assert bool(found["run_enters"]) == (passed > 0)
     if passed:
         entry = found["run_entry"]
-        assert (entry.kind, entry.index, entry.seq, entry.count) == (EntryKind.RUN, 3, expected, passed)
+        given = entry.kind, entry.index, entry.seq, entry.count
+        assert given == (EntryKind.RUN, 3, expected, passing(passed, expected))
         assert counted(entry.mask, expected) == filled
     assert ("notice" in found) == ((5 - after) % 256 not in range(2, 128))
 
@@ -401,8 +406,8 @@ def test_a_probe_finds_what_an_attempt_has_changed_in_the_cycle_before():
         (0, {}, Code.MAP), (1, {}, Code.PING), (1, CONNECTING, Code.PING), (1, CONNECTING | {"pong": 1}, Code.MAP),
         (1, {"state": Out.LEAVING}, Code.MAP), (1, {"state": Out.ERROR}, Code.MAP),
     ):  # fmt: skip
-        events = {FIRST: {"was_sought": sought}, FIRST + 1: {"was_sought": 0}}
-        *_, found, later = Bench(peer_in=MUTE, candidates=0b10, peer_out=out).play(7, events).seen
+        events = {SOUGHT: {"was_sought": sought}, SOUGHT + 1: {"was_sought": 0}}
+        *_, found, later = Bench(peer_in=MUTE, candidates=0b10, peer_out=out).play(SOUGHT + 2, events).seen
         assert found["tells"] and bool(found["lives_more"]) == bool(found["wanted_writes"]) == (code == Code.PING)
         assert found["told_row"].code == code and later["told_word"] & 0x1F == code
 
@@ -428,7 +433,8 @@ def test_a_task_opens_a_source():
     for i, cycle in enumerate(flushed):
         entry, new = bench.seen[cycle]["run_entry"], bench.seen[cycle]["job_in_word"]
         mask = counted(entry.mask, 7)
-        assert (entry.source, entry.index, entry.seq, entry.count, mask) == (1, i, 7, 6, 0b10100)
+        assert (entry.kind, entry.source, entry.index) == (EntryKind.FLUSH, 1, i)
+        assert (entry.seq, entry.count, mask) == (7, 6, 0b10100)
         assert bench.seen[cycle]["job_in_writes"] and (new.expected, new.present, new.filled, new.told) == (0, 0, 0, 2)
     rows = bench.when("row_forgets")
     assert rows == list(range(flushed[-1] + every, flushed[-1] + every + bench.of.slots))
@@ -491,12 +497,20 @@ def test_a_probe_fails_and_is_made_again_after_a_pause():
     }
     bench = Bench(**state, ended_control=row).play(200, {20: ending, 21: {"completion.valid": 0}})
     first, second = bench.when("tells")
-    assert first == FIRST and second == 20 + FIRST + 2 * PAUSE + 1 + FIRST
+    assert first == SOUGHT and second == 20 + FIRST + 2 * PAUSE + 1 + FIRST
     assert bench.seen[first]["out_word"]["wanted"] == 4 and bench.seen[first]["lives_more"]
     assert bench.seen[first]["told_row"].probe and bench.seen[first]["told_row"].node == 1
     assert bench.seen[first + 1]["told_word"] == control(Code.PING, round=2, boot=BOOT, paths=1)
-    *_, found, later = Bench(peer_in=MUTE, candidates=0b10, congested=0b110).play(7).seen
+    *_, found, later = Bench(peer_in=MUTE, candidates=0b10, congested=0b110).play(SOUGHT + 2).seen
     assert later["told_word"] == control(Code.MAP, map=0b110) and found["tells"] and not found["lives_more"]
+
+
+def test_a_probe_begins_for_a_node_that_is_sought_no_more():
+    """Whoever was there in the cycle before: it is for node 0 then, and the last one probed stays."""
+    nobody = Bench(peer_in=MUTE, candidates=0b10).play(SOUGHT + 2, {1: {"candidates": 0}})
+    assert nobody.when("tells") == [SOUGHT] and nobody.seen[SOUGHT]["told_row"].node == 0
+    nobody = Bench(candidates=0b10).play(20, {1: {"candidates": 0}, 2: {"candidates": 0b11}, 8: {"peer_in": MUTE}})
+    assert [nobody.seen[cycle]["told_row"].node for cycle in nobody.when("tells")] == [0]
 
 
 def test_nothing_is_told_while_the_node_is_silent():

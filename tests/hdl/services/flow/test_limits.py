@@ -1,17 +1,10 @@
 """Limits: which credits raise the limit of an out stream (contract of flow, section 6)."""
 
 import pytest
-from amaranth.sim import Simulator
 
 from lethe.services.flow.limits import Limits
 from tests.hdl.services.flow.blocks import layouts, stream
-
-
-def _simulated(block, test) -> None:
-    """Runs ``await test(ctx)`` on a block without a clock."""
-    simulator = Simulator(block)
-    simulator.add_testbench(test)
-    simulator.run()
+from tests.helpers.simulated import simulated
 
 
 @pytest.mark.parametrize(
@@ -29,9 +22,11 @@ def test_credits_that_raise_and_those_that_do_not(limit, next_, credit, raises):
     async def test(ctx):
         ctx.set(block.numbers, stream(limit=limit, next=next_, base=next_, asked=1))
         for acts, heard, wanted in ((1, 0, 0), (1, 1, 1), (0, 0, 0), (0, 1, 1)):
-            ctx.set(block.credit_acts, acts)
-            ctx.set(block.credit_told, credit if acts else limit)
+            ctx.set(block.credit_next, acts)
+            ctx.set(block.credit_coming, credit if acts else limit)
             ctx.set(block.job_credit, limit if acts else credit)
+            await ctx.tick()
+            ctx.set(block.credit_acts, acts)
             ctx.set(block.credit_heard, heard and acts)
             ctx.set(block.job_raises, heard and not acts)
             assert ctx.get(block.raises) == (raises and wanted)
@@ -39,7 +34,7 @@ def test_credits_that_raise_and_those_that_do_not(limit, next_, credit, raises):
                 left, limit_ = ctx.get(block.raised_left), ctx.get(block.raised_limit)
                 assert (left, limit_) == ((credit - next_) % 256, credit % 64) and not ctx.get(block.raised_stuck)
 
-    _simulated(block, test)
+    simulated(block, test)
 
 
 def test_a_window_that_is_full_stays_stuck():
@@ -49,6 +44,7 @@ def test_a_window_that_is_full_stays_stuck():
         ctx.set(block.numbers, stream(limit=20, next=20, base=4))
         ctx.set(block.job_raises, 1)
         ctx.set(block.job_credit, 30)
+        await ctx.tick()
         assert ctx.get(block.raises) and ctx.get(block.raised_stuck)
 
-    _simulated(block, test)
+    simulated(block, test)

@@ -113,8 +113,7 @@ def test_refusals(given, record, cause):
         ({"attempt_out": {"state": Out.UP, "map": 0b10}}, {}),
         ({"attempt_numbers": stream(next=9, limit=9)}, {}),
         ({"own_full": 1}, {"destination": 0, "length": 0}),
-        ({"job_acts": 1, "job_acting": 1}, {"mode": 1}),
-        ({"credit_acts": 1}, {}),
+        *(({name: 1}, {"mode": 1}) for name in ("job_next", "job_acts", "credit_next", "credit_acts")),
         ({"mark_soon": 1}, {"destination": 0, "length": 0}),
         ({"accept_soon": 1}, {"destination": 0, "length": 0}),
         ({"journal_high": 1}, {"destination": 0, "length": 0}),
@@ -125,28 +124,47 @@ def test_what_waits(given, record):
     assert ended(given, record) == ()
 
 
-def test_a_job_that_waits_keeps_only_the_own_node_waiting():
-    """A VOID or a FLUSH, while the level of the journal is high."""
-    waits = {"job_acting": 1, "job_waits": 1, "journal_high": 1}
-    assert ended(waits, {})[1] == "admitted"
-    assert ended(waits, {"destination": 0, "length": 0}) == ()
+def test_a_journal_that_is_full_keeps_only_the_own_node_waiting():
+    assert ended({"journal_high": 1}, {})[1] == "admitted"
+
+
+@pytest.mark.parametrize(("beat", "admitted"), [(0, 2), (1, 3), (2, 4), (3, 5)])
+def test_the_beats_of_a_message_to_the_own_node(beat, admitted):
+    """All were taken before the cycle before the attempt: the last in this cycle after the record."""
+    bench = Bench()
+
+    async def test(b):
+        await b.offer(destination=0, length=8)
+        found = []
+        for cycle in range(8):
+            b.set(**{"send_data.valid": cycle == beat})
+            if b.get("admitted"):
+                found.append(cycle)
+            await b.ctx.tick()
+        assert found == [admitted]
+
+    bench.run(test)
 
 
 def test_attempts_come_every_four_cycles():
-    """From c+2 on; one that cannot be made waits until nothing acts, nor did just before; the next comes 4 later."""
+    """From c+2 on; one that cannot be made waits until nothing acts, nor did just before, nor a job in the last two
+    cycles; the next comes 4 later.
+    """
     bench = Bench()
     bench.inputs["attempt_out"] = {"state": Out.CONNECTING}
 
     async def test(b):
         await b.offer()
         assert await b.attempts(12) == [2, 6, 10]
-        for names in (("job_acts", "job_acting"), ("credit_acts",)):
-            b.set(**dict.fromkeys(names, 1))
+        for name, later in (("job", 1), ("credit", 0)):
+            b.set(**{f"{name}_next": 1})
             assert await b.attempts(5) == []
-            b.set(**dict.fromkeys(names, 0))
-            assert await b.attempts(10) == [1, 5, 9]
+            b.set(**{f"{name}_next": 0, f"{name}_acts": 1})
+            await b.ctx.tick()
+            b.set(**{f"{name}_acts": 0})
+            assert await b.attempts(11) == [1 + later, 5 + later, 9 + later]
         b.set(attempt_out=UP)
-        await b.ctx.tick().repeat(3)
+        await b.ctx.tick().repeat(2)
         assert b.get("admitted")
 
     bench.run(test)

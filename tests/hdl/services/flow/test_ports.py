@@ -18,12 +18,12 @@ def started(test, **sections):
 
 
 async def turned(ctx, block, cycles: int) -> list[tuple[int, int]]:
-    """(port, whether it is congested) of each one that turns in so many cycles from now on."""
+    """(port, whether it is congested) of each one that is looked at in so many cycles from now on, and then turns."""
     found = []
     for _ in range(cycles):
+        await ctx.tick()
         if ctx.get(block.turns):
             found.append((ctx.get(block.turned_index), ctx.get(block.turned)))
-        await ctx.tick()
     return found
 
 
@@ -73,7 +73,7 @@ def test_used_cells():
             await ctx.tick()
             seen.append((ctx.get(block.judged_crowded), ctx.get(block.judged_full), ctx.get(block.offer_room)))
         # When it is first looked at, room was asked for only a cycle before: it is that of port 0.
-        assert seen == [(0, 0, 2), (1, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0)]
+        assert seen == [(0, 0, 2), (1, 0, 1), (1, 0, 1), (1, 0, 1), (1, 1, 0)]
         assert ctx.get(block.all_used) == 4 and not ctx.get(block.nothing_used)
         ctx.set(block.accept_now, 0)
         ctx.set(block.accept_takes, 0)
@@ -87,7 +87,7 @@ def test_used_cells():
 
 
 def test_messages_to_the_own_node_take_room():
-    """From the next cycle on, of their port alone: half of what is free then, asked for two cycles before."""
+    """From the cycle after next on, of their port alone: half of what was free, asked for two cycles before."""
 
     async def test(ctx, block):
         for name, port in (("offer", 3), ("job", 2)):
@@ -99,7 +99,7 @@ def test_messages_to_the_own_node_take_room():
             ctx.set(block.own_takes, takes)
             await ctx.tick()
             seen.append((ctx.get(block.offer_room), ctx.get(block.job_room)))
-        assert seen == [(1, 2), (1, 2), (1, 2), (0, 2), (0, 2), (0, 2)]
+        assert seen == [(2, 2), (1, 2), (1, 2), (1, 2), (0, 2), (0, 2)]
 
     started(test)
 
@@ -250,8 +250,8 @@ def test_congestion_by_cells_in_the_cycle_of_the_look():
     """What is placed, or freed, before a port's turn counts in it; what is in its turn does so a round later."""
 
     async def turn(ctx, block, port: int):
-        """Wait for the port's turn."""
-        while ctx.get(block.turned_index) != port:
+        """Wait for the port's turn: the one before was looked at in the cycle before."""
+        while ctx.get(block.turned_index) != (port - 1) % 4:
             await ctx.tick()
 
     async def test(ctx, block):
@@ -268,17 +268,18 @@ def test_congestion_by_cells_in_the_cycle_of_the_look():
         # The third is placed in the cycle before the turn.
         await ctx.tick()
         ctx.set(block.appends, 0)
+        await ctx.tick()
         assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 1)
         # Of two that are freed the second is so in the turn.
-        await ctx.tick()
         await turn(ctx, block, 1)
         ctx.set(block.frees, 1)
         ctx.set(block.freed_port, 2)
         await ctx.tick()
-        assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 0)
         await ctx.tick()
         ctx.set(block.frees, 0)
+        assert (ctx.get(block.turned_index), ctx.get(block.turns)) == (2, 0)
         await turn(ctx, block, 2)
+        await ctx.tick()
         assert ctx.get(block.turns) == 1
 
     started(test, flow={"cells": 6, "in_order": 1})

@@ -12,7 +12,7 @@ from lethe_sim.golden.state import AHEAD
 from . import control, turns
 from .congestion import weigh_port
 from .send import ASK, DPORT, FLAGS, SEQ
-from .state import Fate, in_at, peer_at, port_at, push_entry, shift, wants_window
+from .state import Fate, in_at, peer_at, port_at, push_entry, shift, use_cells, wants_window
 
 
 @jit
@@ -91,9 +91,7 @@ def act(s, flow):
         stream.present |= 1 << distance
         if found == Fate.PLACE:
             stream.filled |= 1 << distance
-            port.used += 1
-            flow.used += 1
-            flow.used_since = port.since = s.cycle
+            use_cells(flow, port, 1, s.cycle)
             weigh_port(flow, index)
         if distance == 0:
             count, filled = shift(stream)

@@ -4,7 +4,7 @@ from lethe.spec.events import FLOW_PEERS, Event
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import event_word, extra
 from lethe_sim.golden.services import site
-from lethe_sim.golden.state import NEVER, NONE
+from lethe_sim.golden.state import NEVER
 
 from .state import port_at
 
@@ -30,9 +30,9 @@ def turn(flow, cycle):
 
 @jit
 def look(flow, cycle):
-    """The port that becomes congested in this cycle, or no more; −1 without one."""
+    """1 + the port that becomes congested in the next cycle, or no more; 0 without one."""
     index = turn(flow, cycle)
-    return index if flow.flips >> index & 1 else NONE
+    return 1 + index if flow.flips >> index & 1 else 0
 
 
 @jit
@@ -51,10 +51,12 @@ def flip(s, flow, index):
 
 @jit
 def next_turn(flow, cycle):
-    """The next cycle in which a port becomes congested, or no more."""
+    """The next cycle in which a port is found to become congested, or no more, or does."""
+    if flow.turning:
+        return cycle + 1
     if flow.flips == 0:
         return NEVER
     following = cycle + 1
-    while look(flow, following) == NONE:
+    while look(flow, following) == 0:
         following += 1
     return following

@@ -19,7 +19,7 @@ from .state import (
     count_live,
     in_at,
     number_at,
-    offer_of,
+    offer_in,
     out_at,
     peer_at,
     row_at,
@@ -121,7 +121,7 @@ def tell_notice(s, flow, number):
     state = Notice.FLYING
     if place < ports:
         stream = in_at(flow, node, place)
-        if peer.source == In.OPEN and ahead(offer_of(flow, stream, place), stream.told):
+        if peer.source == In.OPEN and ahead(offer_in(flow, stream, place, s.cycle), stream.told):
             send_window(s, flow, node, place)
         else:
             state = Notice.WAITING if peer.source == In.MUTE else Notice.CLEAN
@@ -177,7 +177,7 @@ def show(s, code, node):
 def send_window(s, flow, node, index):
     """WINDOW: where a stream is, and its limit."""
     stream = in_at(flow, node, index)
-    credit = offer_of(flow, stream, index)
+    credit = offer_in(flow, stream, index, s.cycle)
     begin(s, flow, Code.WINDOW, node, index, peer_at(flow, node).source_incarnation)
     put_field(s, INDEX, index)
     put_field(s, CREDIT, credit)

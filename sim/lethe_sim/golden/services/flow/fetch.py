@@ -9,7 +9,7 @@ from lethe_sim.golden.services import site
 from lethe_sim.golden.state import NONE
 
 from .congestion import weigh_port
-from .state import OUTPUT, cell_at, number_at, port_at
+from .state import OUTPUT, cell_at, number_at, port_at, use_cells
 
 # From the choice of a port to the record of its cell, and to the cycle in which it can be shown.  If its port is not
 # bound to its number, it can be flushed in the next one.
@@ -111,17 +111,15 @@ def read(s, flow):
 
 
 @apart
-def free(flow, number):
+def free(flow, number, cycle):
     """A cell is free again."""
     cell = cell_at(flow, number)
     port = port_at(flow, cell.index)
     number_at(flow, flow.at_free)[cell.index * flow.cells + port.free] = number
     port.free += 1
-    port.used -= 1
-    port.since = flow.used_since
+    use_cells(flow, port, -1, cycle)
     port.placed -= 1
     port.bytes -= cell.length
-    flow.used -= 1
     weigh_port(flow, cell.index)
 
 
@@ -129,10 +127,8 @@ def free(flow, number):
 def step_free(s, flow, flushes, freed):
     """A cell that was shown is freed a cycle after it; one that is flushed as soon as the show lets it."""
     if freed != NONE:
-        flow.used_since = s.cycle
-        free(flow, freed)
+        free(flow, freed, s.cycle)
     elif flushes and not site.takes_delivery(s.above, 0):
-        flow.used_since = s.cycle
         tell(s, flow, Event.FLOW_FLUSHED, flow.fetch_cell)
-        free(flow, flow.fetch_cell)
+        free(flow, flow.fetch_cell, s.cycle)
         flow.fetch_cell = NONE

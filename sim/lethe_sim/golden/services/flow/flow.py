@@ -165,11 +165,12 @@ def step(s):
     acts, job = turns.job_acts(flow, s.cycle), jobs.chosen(s, flow)
     found, cause, hinders = send.outcome(s, flow)
     ages, held = tick.wraps(flow, s.cycle), tick.finds_held(flow, s.cycle)
-    transfer, shown, freed, flips = flow.transfer, flow.show_cell, flow.freeing, congestion.look(flow, s.cycle)
+    transfer, shown, freed, turns_now = flow.transfer, flow.show_cell, flow.freeing, flow.turning
+    flow.turning = congestion.look(flow, s.cycle)
+    flow.sought_before, flow.journal_before = flow.sought, queue.memory_level(flow.journal[0], s.cycle)
     # A look ahead comes only if the host does not look sooner.
     flow.wake = s.cycle + 1
     flow.freeing, flow.readable_before = NONE, flow.readable
-    merge.look(flow, s.cycle)
     if turns.data_acts(flow, s.cycle + 1):
         accept.judge(flow, accept.arrival_of(flow, s.cycle + 1))
     flushes = fetch.step_fetch(s, flow)
@@ -191,8 +192,8 @@ def step(s):
         accept.act(s, flow)
     fetch.step_show(s, flow, shown)
     fetch.step_free(s, flow, flushes, freed)
-    if flips != NONE:
-        congestion.flip(s, flow, flips)
+    if turns_now:
+        congestion.flip(s, flow, turns_now - 1)
     send.step(s, flow, transfer)
     control.step(s, flow)
     merge.step(s, flow)
@@ -354,7 +355,7 @@ def jobs_ahead(flow, cycle):
     told = flow.ready_from + flow.silence
     if flow.control_queue[0].level > 0:
         nearest = min(nearest, max(soon, told, queue.shows_from(flow.control_queue[0])))
-    if flow.sought and not flow.probing:
+    if (flow.sought or flow.sought_before) and not flow.probing:
         nearest = min(nearest, max(soon, told, flow.pause_until))
     return nearest
 

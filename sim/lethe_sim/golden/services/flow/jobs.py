@@ -23,7 +23,7 @@ def asking(s, flow):
         found |= _SET
     if tick.may_begin(flow, s.cycle):
         found |= _TICK
-    tells, seeks = control.waits(flow, s.cycle), flow.sought and not flow.probing and s.cycle >= flow.pause_until
+    tells, seeks = control.waits(flow, s.cycle), probe.is_sought(flow, s.cycle)
     if (tells or seeks) and control.may_send(s, flow):
         found |= (_SEND if tells else 0) | (_PROBE if seeks else 0)
     if flow.leaving and not flow.cancelling:
@@ -60,7 +60,7 @@ def begin(s, flow, job):
     elif job == Job.SEND:
         flow.job_number = control.pop(flow, s.cycle)
     elif job == Job.PROBE:
-        flow.probed = flow.job_number = probe.sought(flow)
+        probe.begin(flow)
     elif job == Job.TASK:
         flow.job_waits = flow.phase == Phase.FLUSH
 

@@ -3,13 +3,13 @@
 from lethe.spec.services.flow import MERGED, In
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.lib.bits import U0, mask, put
-from lethe_sim.golden.state import MERGE, NEVER, NONE
+from lethe_sim.golden.state import MERGE, NEVER
 
 from .send import ACK, CREDIT, RETX
 from .state import ahead, in_at, offer_of, peer_at, row_at
 
-# From the question to the look at the cells, to the answer.
-_CELLS, _ANSWER = 2, 3
+# From the question to the answer.
+_ANSWER = 3
 
 
 @jit
@@ -19,24 +19,11 @@ def offer(s, flow):
     beat[MERGE], beat[MERGE + 1] = U0, U0
     if flow.merge_at + _ANSWER != s.cycle:
         return
-    look(flow, s.cycle)
+    flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
     put(beat, MERGE, CREDIT.shift, CREDIT.bits, flow.merge_credit)
     put(beat, MERGE, ACK.shift, ACK.bits, flow.merge_expected)
     put(beat, MERGE, RETX.shift, RETX.bits, 1 if flow.merge_tries > 0 else 0)
     beat[MERGE + 1] = mask(MERGED)
-
-
-@jit
-def look(flow, cycle):
-    """What the answer depends on, by the state at the start of its cycle, or of the first one behind it that steps."""
-    if flow.merge_at == NEVER or cycle < flow.merge_at + _CELLS:
-        return
-    if flow.merge_credit == NONE:
-        stream = in_at(flow, flow.merge_node, flow.merge_socket)
-        taken = offer_of(flow, stream, flow.merge_socket) - stream.expected
-        flow.merge_credit = flow.merge_expected + taken & 255
-    if cycle == flow.merge_at + _ANSWER:
-        flow.merge_open = peer_at(flow, flow.merge_node).source != In.CLOSED
 
 
 @jit
@@ -67,5 +54,6 @@ def step(s, flow):
     if shows.merge_valid and shows.merge_slot < flow.data_slots:
         row = row_at(flow, shows.merge_slot)
         flow.merge_at, flow.merge_slot, flow.merge_tries = s.cycle, shows.merge_slot, shows.merge_tries
-        flow.merge_node, flow.merge_socket, flow.merge_credit = row.destination, row.socket, NONE
-        flow.merge_expected = in_at(flow, row.destination, row.socket).expected
+        stream = in_at(flow, row.destination, row.socket)
+        flow.merge_node, flow.merge_expected = row.destination, stream.expected
+        flow.merge_credit = offer_of(flow, stream, row.socket)

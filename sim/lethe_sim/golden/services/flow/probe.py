@@ -21,13 +21,25 @@ def want(flow, node, probes):
 
 
 @jit
-def sought(flow):
-    """The next peer that a probe is for."""
+def is_sought(flow, cycle):
+    """Whether a probe may begin in ``cycle``: there was a peer for it at the start of the cycle before."""
+    if flow.probing or cycle < flow.pause_until:
+        return False
+    return flow.sought_before > 0 if flow.stepped == cycle - 1 else flow.sought > 0
+
+
+@jit
+def begin(flow):
+    """The next peer that a probe is for; if there is none any more, it is node 0."""
+    flow.job_number = 0
+    if flow.sought == 0:
+        return
     node = flow.probed
     while True:
         node = 0 if node + 1 == flow.nodes else node + 1
         if peer_at(flow, node).concerns & Concern.SOUGHT:
-            return node
+            break
+    flow.probed = flow.job_number = node
 
 
 @apart

@@ -32,6 +32,7 @@ from .state import (
     push_completion,
     push_entry,
     row_at,
+    use_cells,
     weigh,
 )
 
@@ -75,19 +76,18 @@ def next_look(flow, cycle):
 
 @jit
 def pass_by(flow, cycle):
-    """Attempts in vain before ``cycle``, in which a job acts: the next can be made two cycles after it."""
+    """Attempts in vain before ``cycle``, in which a job acts: the next can be made three cycles after it."""
     if flow.vain:
         catch_up(flow, cycle)
-        if flow.again_at <= cycle + 1:
-            flow.again_at = cycle + 2
+        flow.again_at = max(flow.again_at, cycle + 3)
 
 
 @jit
 def catch_up(flow, cycle):
     """Bring attempts that are in vain to the start of ``cycle``."""
     if flow.vain:
-        acted = max(flow.acted_at, flow.credited_at)  # in the last step, perhaps: no attempt is made in the next cycle
-        again = max(flow.again_at, flow.stepped + 1, acted + 2)
+        # In the last step, perhaps: no attempt is made in the next cycles.
+        again = max(flow.again_at, flow.stepped + 1, flow.acted_at + 3, flow.credited_at + 2)
         if again < cycle:
             again += cycle - again + _AGAIN - 1 & -_AGAIN
         flow.again_at = again
@@ -108,9 +108,9 @@ def may_go_up(s, flow):
     """Whether a record to the own node may be attempted."""
     if turns.data_acts(flow, s.cycle) or turns.data_acts(flow, s.cycle + 1):
         return False
-    length = message_at(flow, 0).length
+    length, late = message_at(flow, 0).length, 1 if flow.beat_at == s.cycle - 1 else 0
     return journal_has_room(flow, s.cycle) and (
-        length > flow.mtu or flow.beats_in[0].level >= payload_flits(s.k, length)
+        length > flow.mtu or flow.beats_in[0].level - late >= payload_flits(s.k, length)
     )
 
 
@@ -284,9 +284,7 @@ def admit_own(s, flow):
     port = port_at(flow, index)
     held = port.bound and port.number == sending.dport
     if held:
-        port.used += 1
-        flow.used += 1
-        flow.used_since = port.since = s.cycle
+        use_cells(flow, port, 1, s.cycle)
         weigh_port(flow, index)
     push_entry(flow, s.cycle, Fate.OWN, s.node, index, 0, 1 if held else 0, 0)
     end_without_slot(s, flow, Status.ACCEPTED, Cause.NONE, s.incarnation)
@@ -397,6 +395,7 @@ def take(s, flow):
         word[0], word[1] = above.beat[0], above.beat[1]
         queue.added(flow.beats_in[0], 1, s.cycle)
         flow.due -= 1
+        flow.beat_at = s.cycle
 
 
 @jit

@@ -168,7 +168,8 @@ class Port(Record):
     bound: int
     number: int
     used: int
-    since: int  # the cycle in which ``used`` changed last
+    since: int  # the cycle in which ``used`` changed last, and what it was at the start of that
+    used_was: int
     placed: int  # cells that went to the list and are not free yet
     bytes: int
     receive_limit: int
@@ -329,6 +330,7 @@ class Flow(Record):
     readable_before: int
     congested: int
     flips: int  # ports that would become congested, or no more
+    turning: int  # 1 + the port that does in the next cycle, or 0
     merge_at: int  # the cycle in which the merge port asked, or `NEVER`
     drain: int
     settle_at: int  # the cycle in which a drained message is placed, or `NEVER`
@@ -347,6 +349,8 @@ class Flow(Record):
     watched: int
     leaving: int
     sought: int
+    sought_before: int  # at the start of the last cycle that was stepped, as the level of the journal
+    journal_before: int
     job: int  # the one under way
     last_job: int
     free_from: int  # the next job does not begin before
@@ -371,12 +375,12 @@ class Flow(Record):
     again_at: int  # an attempt is not made before
     vain: int  # the last attempt waits, and nothing has changed since that could let it go
     owed: int
+    beat_at: int  # the last cycle in which a beat was taken
     generation: int
     told_peer: int  # the last cycle in which a peer changed
     merge_slot: int
     merge_tries: int
     merge_node: int
-    merge_socket: int
     merge_expected: int
     merge_credit: int
     merge_open: int
@@ -608,8 +612,10 @@ def push_entry(flow, cycle, verdict, source, index, seq, count, mask):
 
 @jit
 def journal_has_room(flow, cycle):
-    """Whether an entry that no message brings may come."""
-    return queue.memory_level(flow.journal[0], cycle) < 2
+    """Whether an entry that no message brings may come: by the level at the start of the cycle before."""
+    if flow.stepped == cycle - 1:
+        return flow.journal_before < 2
+    return queue.memory_level(flow.journal[0], cycle - 1) < 2
 
 
 @jit
@@ -636,7 +642,30 @@ def wants_window(stream):
 @jit
 def offer_of(flow, stream, index):
     """The limit that is told to a source."""
-    return stream.expected + 2 + min(14, flow.cells - port_at(flow, index).used >> 1) & 255
+    return credit_of(flow, stream, port_at(flow, index).used)
+
+
+@jit
+def credit_of(flow, stream, used):
+    """The limit of a stream to a port, of which so many cells are used."""
+    return stream.expected + 2 + min(14, flow.cells - used >> 1) & 255
+
+
+@jit
+def offer_in(flow, stream, index, cycle):
+    """The limit that a job tells in ``cycle``: by the cells as at the start of the cycle before."""
+    port = port_at(flow, index)
+    return credit_of(flow, stream, port.used_was if port.since == cycle - 1 else port.used)
+
+
+@jit
+def use_cells(flow, port, change, cycle):
+    """A cell of a port is taken (1), or free again (−1)."""
+    if port.since != cycle:
+        port.used_was = port.used
+    port.used += change
+    flow.used += change
+    flow.used_since = port.since = cycle
 
 
 @jit

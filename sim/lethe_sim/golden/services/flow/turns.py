@@ -39,7 +39,7 @@ def job_acts(flow, cycle):
 
 @jit
 def quiet(flow, cycle):
-    """Whether neither a job nor a credit acts in ``cycle`` or acted in the cycle before."""
-    if max(flow.acted_at, flow.credited_at) == cycle - 1:
+    """Whether neither a job nor a credit acts in ``cycle`` or did in the cycle before, nor a job in that before it."""
+    if max(flow.acted_at, flow.credited_at - 1) >= cycle - 2:
         return False
     return not (job_acts(flow, cycle) or credit_acts(flow, cycle))

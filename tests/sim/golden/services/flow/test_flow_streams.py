@@ -134,9 +134,32 @@ def test_offers():
             assert state.offer_of(flow, in_stream(expected), 1) == (expected + 2 + more) % 256
 
 
+def test_what_a_job_offers_is_by_the_cells_of_the_cycle_before():
+    """Whatever was taken and freed in that, and in this one before."""
+    flow = flow_of(cells=40, in_order=8)
+    port = Port(flow, int(flow.at_ports), 1)
+    port.used, flow.used = 30, 30
+    offers = []
+    for cycle, changes in enumerate(((), (1, 1, -1), (-1,), (), (1, -1)), 100):
+        for change in changes:
+            state.use_cells(flow, port, change, cycle)
+        offers.append(state.offer_in(flow, in_stream(0), 1, cycle + 1))
+        assert flow.used == port.used and (not changes or flow.used_since == port.since == cycle)
+    assert offers == [2 + (40 - used) // 2 for used in (30, 30, 31, 30, 30)]
+
+
+def test_the_journal_has_room_by_its_level_in_the_cycle_before():
+    """If that was stepped, by what it was at its start; else nothing has changed in it."""
+    flow = flow_of()
+    for stepped, before, level, room in ((99, 1, 5, True), (99, 2, 0, False), (98, 2, 2, True), (98, 0, 3, False)):
+        flow.stepped, flow.journal_before, flow.journal[0].level, flow.journal[0].visible = stepped, before, level, 50
+        assert bool(state.journal_has_room(flow, 100)) == room, (stepped, before, level)
+
+
 def test_who_acts_in_a_cycle():
     """A job from its cycle on, but not beside a data message that acts in it or in the next, nor beside a credit; a
-    VOID not in the two cycles after a data message either.  An attempt also avoids the cycle after a job or a credit.
+    VOID not in the two cycles after a data message either.  An attempt also avoids the cycle after a credit, and
+    two after a job.
     """
     flow = flow_of()
     start = {"job": 0, "job_at": 0, "job_waits": 0, "acts": 0, "settle_at": 0, "acted_at": 0, "credited_at": 0,
@@ -146,7 +169,7 @@ def test_who_acts_in_a_cycle():
         (3, {"acts": 1 << 4}, False, True), (3, {"acts": 1 << 5}, False, True), (3, {"acts": 1 << 6}, True, False),
         (3, {"settle_at": 100}, False, False), (3, {"settle_at": 101}, True, False),
         (3, {"data_acted_at": 99}, True, False), (8, {"job_waits": 1, "data_acted_at": 99}, True, False),
-        (0, {"acted_at": 99}, False, False), (0, {"acted_at": 98}, False, True),
+        (0, {"acted_at": 99}, False, False), (0, {"acted_at": 98}, False, False), (0, {"acted_at": 97}, False, True),
         (0, {"credited_at": 99}, False, False), (0, {"credited_at": 98}, False, True),
         (2, {"job_waits": 1, "data_acted_at": 99}, False, True), (2, {"data_acted_at": 99}, True, False),
         (2, {"job_waits": 1, "data_acted_at": 98}, False, True),
@@ -182,7 +205,7 @@ def test_congestion_begins_at_a_limit_and_ends_below_half_of_both():
         congestion.weigh_port(flow, 1)
         assert flow.flips == flips << 1, (congested, size, placed, bound, limit)
         # Its turn is every other cycle.
-        assert [congestion.look(flow, flow.begun + cycle) for cycle in range(4)] == ([-1, 1] * 2 if flips else [-1] * 4)
+        assert [congestion.look(flow, flow.begun + cycle) for cycle in range(4)] == ([0, 2] * 2 if flips else [0] * 4)
 
 
 @pytest.mark.parametrize(("cells", "on", "off"), [(2, 1, 0), (3, 2, 0), (4, 2, 0), (5, 3, 1), (32, 16, 7)])
