@@ -122,7 +122,7 @@ def test_a_program_does_the_same_over_golden_model_and_rtl(program: Callable[[Rd
     ("change", "said"),
     [
         ({"faults": {"loss": 0.3}}, r"links, 0 to 7: golden link0 LOST, rtl nothing"),
-        ({"timers": {"slack": 9}}, r"flow0, flags: golden ([a-z_.]+ )*send_data\.ready, rtl ([a-z_.]+ )+cancel\.ready"),
+        ({"timers": {"slack": 9}}, r"flow0, flags: golden [a-z_. ]+, rtl [a-z_. ]+ cancel\.ready"),
     ],
     ids=["loss", "slack"],
 )

@@ -4,6 +4,7 @@ Hosts are programs on the port above flow, under the golden model (`Traffic`).  
 """
 
 import math
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
@@ -31,6 +32,8 @@ BYTES, HEADER = 32, 8
 LONG = 264
 #: Cycles until all peers are up, and in which is measured.
 UP, MEASURED = 10_000, 40_000
+#: Cycles in which sources begin that do not all begin at once.
+BEGUN = 3000
 #: Cycles after which a host offers again what was refused.
 PAUSE = 64
 
@@ -329,13 +332,21 @@ def isolation(quick: bool) -> Iterator[Measured]:
 
 
 def unread(quick: bool) -> Iterator[Measured]:
-    """Fifteen nodes send to two ports that are read and to some that are not; cells are full long before bytes are."""
+    """Fifteen nodes send to two ports that are read and to some that are not; cells are full long before bytes are.
+
+    Sources begin at random.  If all begin at once, hardly a message is under way when the first maps come.
+    """
     system = system_of({"kind": "crossbar", "nodes": 16}, wire={"mtu": LONG})
     end = UP + (5000 if quick else MEASURED)
     for count in (4, 8):
         runs, stuck = [], 0
         for closed in ((), tuple((0, port) for port in range(count))):
-            sources = [Source(node, port, 0, port) for node in range(1, 16) for port in range(count + 2)]
+            chance = random.Random(count)
+            sources = [
+                Source(node, port, 0, port, start=chance.randrange(1, BEGUN))
+                for node in range(1, 16)
+                for port in range(count + 2)
+            ]
             traffic = Traffic(system, sources, closed)
             traffic.run(end)
             runs.append(len(arrivals([source for source in sources if source.dport >= count], UP, end)))
