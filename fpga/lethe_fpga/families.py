@@ -43,7 +43,7 @@ ECP5 = Family(
     # Without wide LUTs large designs take fewer cells.  Their router is nextpnr's usual one, which routes 4 NIs of
     # medium in little more than a minute of CPU time; `--router router2` had not routed 16 of small after 80 minutes.
     synthesis=dict.fromkeys(_LARGE, "-nowidelut"),
-    # Maps logic to LUTs by a longer script of ABC than the usual one: fewer LUTs, and fewer levels of them.
+    # ABC maps logic to LUTs by this script, not by Yosys' usual one, which is shorter: fewer LUTs, and fewer levels.
     mapping="scratchpad -copy abc9.script.flow abc9.script",
     # Routes anew what is slower than the clock that is asked for; if nothing is, it changes nothing.
     routing="--tmg-ripup",

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe_fpga import area
 from lethe_fpga.area import BLOCKS, BUDGETED, grown, size
+from lethe_fpga.families import ECP5
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
 #: Those of the default tier; the others take three times as long.  What grows with slots shows in the larger NI, what
@@ -105,6 +106,15 @@ def test_a_block_that_misses_its_clock_is_aimed_at_it():
     aimed = [min(clocks.values()) for clocks in missed.aimed]
     assert len(aimed) == 3 and sorted(aimed)[1] == missed.aimed_mhz
     assert missed.reached == max(missed.mhz, missed.aimed_mhz)
+
+
+def test_logic_is_mapped_as_for_a_bitstream(monkeypatch):
+    """By the script of ABC that is chosen before synthesis."""
+    given, run = [], area.verilog.run_yosys
+    monkeypatch.setattr(area.verilog, "run_yosys", lambda where, script: (given.append(script), run(where, script)))
+    size(Outer())
+    *_, script = given
+    assert 0 < script.index(f"{ECP5.mapping}; ") < script.index("synth_ecp5")
 
 
 def test_nextpnr_is_asked_for_the_clock_and_routes_anew(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from .layouts import LEAST_CREDIT, NUMBER_BITS, PLACE_BITS, EntryKind, Layouts, 
 
 __all__ = ["Acceptance", "behind", "one_added", "passing"]
 
-#: What is told of a stream is so many numbers beyond the expected one at most: others are behind it.
+#: The limit that a source was told is at most so many numbers beyond the expected one; if they are more, it is behind.
 MOST_TOLD = 127
 
 

@@ -214,7 +214,7 @@ class Drainer(wiring.Component):
                     with m.If(beats_left == 1):
                         m.d.sync += state.eq(DrainState.IDLE)
 
-        # What passes are 1 to 16 numbers, or none: 16 end where they begin.
+        # None or 1 to 16 numbers pass: behind 16 of them is the place of the first.
         apart = Signal(PLACE_BITS)
         m.d.comb += apart.eq(head.count - head.seq)
         with m.If(pops):

@@ -221,7 +221,7 @@ class Jobs(wiring.Component):
 
         # b.  What a job may be about is kept as of this cycle.
         sends = ~self.silent & self.control_idle & self.control_open
-        candidates, some = self.candidates, Signal()  # whether there was one in the cycle before
+        candidates, some = self.candidates, Signal()  # ``some``: a node was to be probed in the cycle before
         m.d.sync += some.eq(candidates.any())
         ask, turn, begins = Signal(len(Job)), Signal(len(Job)), Signal()
         m.d.comb += ask.eq(
@@ -329,8 +329,8 @@ class Jobs(wiring.Component):
         coming_step, step = Signal.like(issued), Signal.like(issued)
         rests = Signal(REST)  # cycles between the choice and the first issue
         after = Signal(QUIET - 1)  # cycles after a data message
-        acting, steps = Signal(), Signal()
-        self._act, self._last, self._step, self._plans = acting, Signal(), coming_step, Signal()
+        steps = Signal()
+        self._act, self._last, self._step, self._plans = Signal(), Signal(), coming_step, Signal()
         code = self.word[:CODE_BITS]
         is_void, is_flush, ends = Signal(), Signal(), Signal()
         self._voiding, self._flushing = is_void, is_flush
@@ -340,11 +340,11 @@ class Jobs(wiring.Component):
         ]
         may, goes = Signal(), Signal()
         m.d.comb += [
-            self.job_acts.eq(acting),
+            self.job_acts.eq(self._act),
             self.job_steps.eq(steps),
             may.eq(self._busy & rests[-1] & ~self.accept_reads & ~self.mark_soon),
             goes.eq(may & ~self.credit_soon),
-            ends.eq(acting & self._last),
+            ends.eq(self._act & self._last),
             self.job_next.eq(
                 coming
                 & ~ends
@@ -358,7 +358,7 @@ class Jobs(wiring.Component):
         m.d.sync += [
             coming.eq(goes), coming_step.eq(issued), step.eq(coming_step),
             rests.eq(Cat(self._busy, rests)), after.eq(Cat(self.accept_now, after)),
-            acting.eq(self.job_next),
+            self._act.eq(self.job_next),
             steps.eq(coming & ~is_void & ~is_flush),
         ]  # fmt: skip
         with m.If(goes & ~is_void & ~is_flush):
@@ -437,8 +437,9 @@ class Jobs(wiring.Component):
         bits = Signal(WINDOW)
         m.d.sync += bits.eq(Mux(heard, void["map"], self._map))
 
-        # x−2: of those that a VOID names the ones within the window, from the later of the two on, its base and the
-        # expected number, to the other.  All that end are within theirs: what is not finished holds it up.
+        # x−2: of the numbers that a VOID names those within the window.  They begin at the later of its base and the
+        # expected number, and end a window behind the other one.  Numbers that end are all within the window of their
+        # stream: what is not finished holds it up.
         expected, void_base, apart = self.accept_in.expected, void["base"], Signal(NUMBER_BITS)
         from_base, from_expected, between, here = (Signal(WINDOW) for _ in range(4))
         ahead_, behind_, above = Signal(), Signal(), Signal(NUMBER_BITS - PLACE_BITS)
@@ -451,8 +452,7 @@ class Jobs(wiring.Component):
             from_base.eq((0xFFFF << start)[:WINDOW]),
             from_expected.eq((0xFFFF << low)[:WINDOW]),
         ]
-        # The places from the base to that of the expected number, all if they are one; the others are those from that
-        # one to the base.
+        # The places from the base up to the expected number, cyclically; all of them, if both have the same place.
         m.d.comb += between.eq(Mux(start < low, from_base & ~from_expected, from_base | ~from_expected))
         names, first, second, floor = Signal(WINDOW), Signal(WINDOW), Signal(WINDOW), Signal(NUMBER_BITS)
         m.d.comb += here.eq(bits & Cat(Mux(place, ahead_, behind_) for place in between))
@@ -494,7 +494,7 @@ class Jobs(wiring.Component):
     def _compares(self, m):
         """What the word register says beside what is known of its peer, which only jobs change: in x−1."""
         out, in_, life, word = self.peer_out, self.peer_in, self.peer_life, self.word
-        # A FLUSH is of a source that is CLOSED: nothing comes to its streams, so that this is known a cycle sooner.
+        # The source of a FLUSH is CLOSED: nothing comes to its streams, and two cycles may go by here.
         filled, low = self.accept_in.filled, self.accept_in.expected[:PLACE_BITS]
         held, self._reached = Signal(WINDOW), Signal(COUNT_BITS)  # from the expected number on
         some, beyond = lowest_of(held[::-1])
@@ -854,8 +854,8 @@ class Jobs(wiring.Component):
         told, after = self.accept_in.told, Signal(NUMBER_BITS)
         gap, was_gap, was_written, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
         known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
-        # What is told of the stream less the least offer, in the cycle before; a message may have acted in that, but
-        # what is told only jobs change.
+        # Both in the cycle before: whether the credit that ended is ahead of the one that is told, which only jobs
+        # change; and the told one less the least offer, for which a message may have acted in that cycle.
         m.d.sync += [
             is_news.eq(ahead(self._credit, told)),
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),

@@ -21,9 +21,9 @@ class Limits(wiring.Component):
     Members
     -------
     credit_next, credit_coming, credit_acts, credit_heard : In
-        A message's credit acts in the next cycle, and what it is; it acts; its peer is CONNECTING or UP.
+        A message's credit acts in the next cycle, and its value; it acts; its peer is CONNECTING or UP.
     job_raises, job_credit : In
-        In other cycles: a job's credit acts; what it is, in the cycle before, too.
+        In other cycles: a job's credit acts; its value, which is there in the cycle before, too.
     numbers : In
         The out stream's.
     raises, raised_left, raised_limit, raised_stuck : Out

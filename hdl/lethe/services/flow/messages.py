@@ -180,8 +180,8 @@ class MessagesOut(wiring.Component):
             m.d.sync += fixed.eq(Cause.NONE)
         m.d.sync += [own.eq(is_own), long.eq(record.length > of.mtu), flits.eq(of.payload_flits(record.length))]
 
-        # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e, and
-        # no job in e−2: until then it asks for the numbers of its own stream.
+        # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.  No
+        # job acts in e−2 either: in that cycle the numbers of the record's stream are asked for, and a job asks first.
         m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
         limit_init = system.flow_send_limit // UNIT
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
@@ -192,8 +192,8 @@ class MessagesOut(wiring.Component):
         limit, room, beyond = Signal(16), Signal(16 + exact_log2(UNIT)), Signal()
         clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
-        # The peer is not UP, or the node is silent; not UP; the port there is congested; the socket is full.
-        # ``barred``: one of these but the last, or it is fatal.
+        # ``shut``: the peer is not UP, or the node is silent; ``unconnected``: it is not UP; ``crowded``: its port is
+        # congested; ``filled``: the socket is full; ``barred``: shut, crowded or fatal.
         shut, unconnected, crowded, filled, barred, alien = (Signal() for _ in range(6))
         m.d.comb += [
             limit.eq(Mux(self.send_limits & (self.set_index == q), self.set_value, limits.now)),
@@ -205,12 +205,12 @@ class MessagesOut(wiring.Component):
         early = (
             (shut, ~own & (self.silent_soon | ~PeerState.UP.of(peer.state))),
             (crowded, Mux(own, self.own_congested ^ turned, peer.map.bit_select(i, 1))),
-            (filled, beyond | (socket.bytes > room) | ~at_most(socket.slots, system.flow_quota - 1)),
             (fatal, hopeless),
         )
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
-            barred.eq(Cat(holds for found, holds in early if found is not filled).any()),
+            barred.eq(Cat(holds for _, holds in early).any()),
+            filled.eq(beyond | (socket.bytes > room) | ~at_most(socket.slots, system.flow_quota - 1)),
             unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
             to_bound.eq(own & self.own_bound & (self.own_number[len(i) :] == record.dport[len(i) :])),
             refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(refused, Cause.LENGTH, Cause.NOT_BOUND))),

@@ -363,6 +363,6 @@ def _stepped(value, more, less):
 
 
 def less_two(value, one, other):
-    """``value`` less two others of as many bits.  Gates make two numbers of the three, so that one carry is enough."""
+    """``value`` less two others of its length.  Gates make two numbers of the three, so that one carry is enough."""
     sums, carries = value ^ ~one ^ ~other, (value & ~one) | (value & ~other) | (~one & ~other)
     return (Cat(1, sums) + Cat(1, 1, carries))[1 : len(value) + 1]

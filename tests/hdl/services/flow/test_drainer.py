@@ -183,6 +183,22 @@ def test_runs():
     bench.run(test)
 
 
+def test_sixteen_numbers_at_once():
+    """15 are parked; the expected one takes all of them, and the next number is as after a single one."""
+    bench = Bench()
+
+    async def test(b):
+        for seq in range(1, 16):
+            await b.enter(b.message(EntryKind.PLACE, seq))
+            await b.tick(5)
+        await b.enter(b.message(EntryKind.PLACE, 0, count=16, mask=0xFFFF), b.message(EntryKind.PLACE, 16, count=1))
+        await b.tick(40)
+        assert [found[-1] for found in b.shown if found[1] == "append"] == list(range(17))
+        assert b.ctx.get(b.block.drainer_idle)
+
+    bench.run(test)
+
+
 def test_a_run_waits_for_what_is_placed():
     """The placer takes the run behind a message without body first; then that of the next entry."""
     bench = Bench()

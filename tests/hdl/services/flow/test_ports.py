@@ -187,6 +187,29 @@ def test_bound():
     started(test)
 
 
+def test_one_of_two_ports_turns_once():
+    """It is looked at in every other cycle; what is read of it in the cycle in which it turns is what it turns to."""
+
+    async def test(ctx, block):
+        ctx.set(block.fill_port, 1)
+        ctx.set(block.fill_length, 32)
+        ctx.set(block.append_port, 1)
+        for name in ("fills", "appends"):
+            ctx.set(getattr(block, name), 1)
+        await ctx.tick().repeat(2)
+        for name in ("fills", "appends"):
+            ctx.set(getattr(block, name), 0)
+        assert await turned(ctx, block, 8) == [(1, 1)]
+        ctx.set(block.freed_port, 1)
+        ctx.set(block.freed_length, 32)
+        ctx.set(block.frees, 1)
+        await ctx.tick().repeat(2)
+        ctx.set(block.frees, 0)
+        assert await turned(ctx, block, 8) == [(1, 0)]
+
+    started(test, flow={"ports": 2, "cells": 16, "receive_limit": 64})
+
+
 def test_a_limit_of_a_port_holds_from_the_next_cycle_on():
     """In whatever port's turn it is set: also in the cycle before the turn of its own port."""
 

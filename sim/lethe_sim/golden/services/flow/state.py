@@ -168,8 +168,8 @@ class Port(Record):
     bound: int
     number: int
     used: int
-    since: int  # the cycle in which ``used`` changed last, and what it was at the start of that
-    used_was: int
+    since: int  # the cycle in which ``used`` changed last
+    used_was: int  # ``used`` at the start of that cycle
     placed: int  # cells that went to the list and are not free yet
     bytes: int
     receive_limit: int
@@ -330,7 +330,7 @@ class Flow(Record):
     readable_before: int
     congested: int
     flips: int  # ports that would become congested, or no more
-    turning: int  # 1 + the port that does in the next cycle, or 0
+    turning: int  # 1 + the port that becomes congested in the next cycle, or no more; 0 without one
     merge_at: int  # the cycle in which the merge port asked, or `NEVER`
     drain: int
     settle_at: int  # the cycle in which a drained message is placed, or `NEVER`
@@ -349,8 +349,8 @@ class Flow(Record):
     watched: int
     leaving: int
     sought: int
-    sought_before: int  # at the start of the last cycle that was stepped, as the level of the journal
-    journal_before: int
+    sought_before: int  # ``sought`` at the start of the last cycle that was stepped
+    journal_before: int  # the journal's level at the start of that cycle
     job: int  # the one under way
     last_job: int
     free_from: int  # the next job does not begin before
@@ -612,7 +612,7 @@ def push_entry(flow, cycle, verdict, source, index, seq, count, mask):
 
 @jit
 def journal_has_room(flow, cycle):
-    """Whether an entry that no message brings may come: by the level at the start of the cycle before."""
+    """Whether a run, a flush or a message to the own node may enter: by the level at the start of the cycle before."""
     if flow.stepped == cycle - 1:
         return flow.journal_before < 2
     return queue.memory_level(flow.journal[0], cycle - 1) < 2

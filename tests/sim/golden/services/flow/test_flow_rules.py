@@ -61,6 +61,17 @@ def test_an_own_message():
     assert [cycle for cycle, flags in enumerate(seen) if not flags & IDLE] == list(range(1, 20))
 
 
+@pytest.mark.parametrize(("beat", "attempt"), [(1, 4), (2, 4), (3, 5), (5, 7)])
+def test_an_own_message_whose_last_beat_comes_late(beat, attempt):
+    """The beat is taken in this cycle; the attempt is made two cycles later, but not before cycle 4."""
+    bench = FlowBench()
+    bench.step({0: bench.record(0, 8, dport=1)})
+    bench.steps(beat - 1)
+    bench.step({0: bench.beat(5)})
+    bench.steps(8)
+    assert [event.cycle for event in bench.events() if event.event == Event.FLOW_SEND] == [attempt]
+
+
 def test_what_the_port_shows_of_an_own_message():
     bench = FlowBench(wire={"generation_bits": 4})
     for generation in range(18):
@@ -190,8 +201,9 @@ def test_a_peer_that_accepts_something_while_it_is_asked_stays():
 
 
 def test_in_a_saturated_network_hardly_a_peer_is_taken_for_gone():
-    """Long messages and PINGs meet congestion, and are repeated often; but every peer accepts something of a node.  (Of
-    123 other seeds 12 have one peer that is, one has two.)
+    """Long messages and PINGs meet congestion, and are repeated often; but every peer accepts something of a node.
+
+    With 7 of the seeds 1 to 62 one peer is taken for gone.
     """
     system = System.make(
         topology={"kind": "tree", "levels": 2, "arity": 4}, flow={"ports": 16}, ni=OF_NI | {"slots": 16},

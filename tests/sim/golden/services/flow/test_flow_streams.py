@@ -7,7 +7,7 @@ import pytest
 
 from lethe.spec.ports import HostPort
 from lethe.spec.services.flow import WINDOW, Out
-from lethe_sim.golden.services.flow import congestion, merge, state, tick, turns
+from lethe_sim.golden.services.flow import congestion, merge, probe, state, tick, turns
 from lethe_sim.golden.services.flow.state import Flow, InStream, OutStream, Peer, Port, SlotRow
 from tests.helpers.flow_oracle import flow_system
 
@@ -154,6 +154,16 @@ def test_the_journal_has_room_by_its_level_in_the_cycle_before():
     for stepped, before, level, room in ((99, 1, 5, True), (99, 2, 0, False), (98, 2, 2, True), (98, 0, 3, False)):
         flow.stepped, flow.journal_before, flow.journal[0].level, flow.journal[0].visible = stepped, before, level, 50
         assert bool(state.journal_has_room(flow, 100)) == room, (stepped, before, level)
+
+
+def test_a_probe_may_begin_a_cycle_after_somebody_is_to_be_probed():
+    """If the cycle before was stepped, by how many were to be probed at its start; else by how many are."""
+    flow = flow_of()
+    for stepped, before, sought, begins in ((99, 0, 1, False), (99, 1, 0, True), (98, 0, 1, True), (98, 1, 0, False)):
+        flow.stepped, flow.sought_before, flow.sought, flow.pause_until = stepped, before, sought, 0
+        assert bool(probe.is_sought(flow, 100)) == begins, (stepped, before, sought)
+        flow.pause_until = 101
+        assert not probe.is_sought(flow, 100)
 
 
 def test_who_acts_in_a_cycle():
