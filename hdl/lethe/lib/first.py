@@ -26,13 +26,13 @@ def lowest_of(bits):
     if len(bits) == 1:
         return bits[0], Const(0, 0)
     size = 1 << max(0, (len(bits) - 1).bit_length() - 2)
-    somes, numbers = zip(*(lowest_of(bits[start : start + size]) for start in range(0, len(bits), size)), strict=True)
+    present, numbers = zip(*(lowest_of(bits[start : start + size]) for start in range(0, len(bits), size)), strict=True)
     number = numbers[-1]
-    for some, found in zip(reversed(somes[:-1]), reversed(numbers[:-1]), strict=True):
+    for some, found in zip(reversed(present[:-1]), reversed(numbers[:-1]), strict=True):
         number = Mux(some, found, number)
-    first, second, third = *somes[:2], somes[2] if len(somes) > 2 else Const(0)
+    first, second, third = *present[:2], present[2] if len(present) > 2 else Const(0)
     which = Cat(~first & (second | ~third), ~first & ~second)
-    return Cat(*somes).any(), Cat(number, which[: (len(somes) + 1) // 2])
+    return Cat(*present).any(), Cat(number, which[: (len(present) + 1) // 2])
 
 
 def before(bits: Value, i: int) -> Value:
