@@ -235,7 +235,8 @@ class Ram(wiring.Component):
         each = (
             _extended(Cat(enable for enable, *_ in lanes), enables) if several else Const((1 << enables) - 1, enables)
         )
-        any_of = Cat(enable for enable, *_ in lanes).any() if several else lanes[0][0]
+        # With enables of its bytes a block is always written: no byte is, if none is enabled.
+        any_of = (Const(1) if enables else Cat(enable for enable, *_ in lanes).any()) if several else lanes[0][0]
         given = Cat(_extended(part, lane) for _, part, _ in lanes)
         write = Cat(each, Const(0, low - enables), write_addr)
         read = Cat(Const(0, low), read_addr)

@@ -44,6 +44,8 @@ class Queue(wiring.Component):
     counts : whether ``level`` of a small one is a register
     apart : no two entries are offered in neighbouring cycles: then the queue may count an entry a cycle after it
         took it.  ``i.ready`` and ``level`` are as much later; ``o`` and ``empty`` are as without this
+    late : of one that is ``apart``: what is offered has a register before the memory, and ``o.payload`` is shown, and
+        stays, a cycle later than ``o.valid`` says
 
     Members
     -------
@@ -64,12 +66,17 @@ class Queue(wiring.Component):
     level: Signal
     empty: Signal
 
-    def __init__(self, shape, depth: int, *, ahead: bool = False, counts: bool = False, apart: bool = False):
+    def __init__(
+        self, shape, depth: int, *, ahead: bool = False, counts: bool = False, apart: bool = False,
+        late: bool = False,
+    ):  # fmt: skip
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._shape = shape
         self._depth = depth
-        self._ahead, self._counts, self._apart = ahead, counts, apart
+        if late and (ahead or not apart):
+            raise ValueError("a queue that is late is apart, and is not read ahead")
+        self._ahead, self._counts, self._apart, self._late = ahead, counts, apart, late
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -100,6 +107,11 @@ class Queue(wiring.Component):
             late = Signal()
             m.d.sync += late.eq(taken)
             taken, free, there, between = late, ~full & ~late, some | late, between | late
+        given, asks, asked = self.i.payload, refill, head
+        if self._late:
+            given, asks, asked = Signal(self._shape, reset_less=True), Signal(), Signal.like(head)
+            m.d.sync += [given.eq(self.i.payload), asks.eq(refill), asked.eq(head)]
+            free = taken
 
         m.d.comb += [
             equal.eq(head == tail),
@@ -109,9 +121,9 @@ class Queue(wiring.Component):
             refill.eq(there & (~self.o.valid | self.o.ready)),
             # Behind the last entry anything may stand, so what is offered is written before it is known to be pushed.
             write.addr.eq(tail),
-            write.data.eq(self.i.payload),
+            write.data.eq(given),
             write.en.eq(free),
-            read.addr.eq(head),
+            read.addr.eq(asked),
             *(() if self._counts else (self.level.eq(tail - head + Mux(full | (tail < head), self._depth, 0)),)),
             self.empty.eq(~there & ~self.o.valid),
         ]
@@ -125,7 +137,7 @@ class Queue(wiring.Component):
                 m.d.sync += shown.eq(read.data)
         else:
             m.d.comb += [
-                read.en.eq(refill if is_ecp5(platform) else refill & between),
+                read.en.eq(asks if is_ecp5(platform) or self._late else asks & between),
                 self.o.payload.eq(read.data),
             ]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
@@ -173,6 +185,9 @@ class Queue(wiring.Component):
         # The place for what was read one and two cycles before.
         coming, come = Signal(place), Signal(place)
         following, shown = Signal(self._shape), Signal(self._shape, reset_less=True)
+        shown_late = Signal.like(shown)
+        if self._late:
+            m.d.sync += shown_late.eq(shown)
         m.d.comb += [
             self.i.ready.eq(~full),
             push.eq(taken),
@@ -193,7 +208,7 @@ class Queue(wiring.Component):
             near.addr.eq(head[:place]),
             far.addr.eq(head[:place]),
             following.eq(Mux(deep, far.data, near.data)),
-            self.o.payload.eq(shown),
+            self.o.payload.eq(shown_late if self._late else shown),
             self.empty.eq(~there & ~self.o.valid),
         ]
         if self._ahead:

@@ -14,13 +14,15 @@ from lethe.lib.queue import Queue
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
-@pytest.mark.parametrize("options", [(), ("ahead",), ("counts",), ("apart",), ("counts", "apart")], ids="-".join)
+@pytest.mark.parametrize(
+    "options", [(), ("ahead",), ("counts",), ("apart",), ("counts", "apart"), ("counts", "apart", "late")], ids="-".join
+)
 def test_queue(depth, push, pull, options):
     queue, draw = Queue(8, depth, **dict.fromkeys(options, True)), random.Random(depth)
-    ahead, apart = "ahead" in options, "apart" in options
+    ahead, apart, late = "ahead" in options, "apart" in options, "late" in options
 
     async def process(ctx):
-        memory, output, shown, next_shown, offer = deque(), None, 0, None, False
+        memory, output, shown, next_shown, offer, output_before = deque(), None, 0, None, False, None
         for i in range(1500):
             # In large queues a change of mind now and then, so that they fill up and run dry.
             fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
@@ -34,13 +36,14 @@ def test_queue(depth, push, pull, options):
                 assert ctx.get(queue.i.ready) == (len(memory) < depth)
             assert ctx.get(queue.o.valid) == (output is not None)
             assert ctx.get(queue.empty) == (output is None and not memory)
-            if output is not None:
-                assert ctx.get(queue.o.payload) == output
+            due = output_before if late else output
+            if due is not None:
+                assert ctx.get(queue.o.payload) == due
             if next_shown is not None:
                 assert next_shown == output, "what was told ahead is shown"
                 shown += 1
             joins = offer and len(memory) < depth
-            next_shown = None
+            next_shown, output_before = None, output
             if take or output is None:
                 next_shown = ctx.get(queue.ahead) if ahead and memory else None
                 output = memory.popleft() if memory else None
@@ -89,3 +92,9 @@ def test_a_queue_that_was_filled_does_not_run_dry(depth, pushes):
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Queue(8, 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"ahead": True}, {"apart": True, "ahead": True}])
+def test_only_a_queue_that_is_apart_is_late(options):
+    with pytest.raises(ValueError, match="late is apart"):
+        Queue(8, 4, late=True, **options)

@@ -52,25 +52,26 @@ def add_data(u: JobUnit) -> None:
         elsewhere.eq(u.next_data & kinds.data_else),
         unsound.eq(u.next_data & ~kinds.data),
     ]
-    judged, searched = u.at(job, RelayPhase.JUDGE), u.at(job, RelayPhase.SEARCH)
+    searched = u.at(job, RelayPhase.SEARCH)
     stored, released = u.at(job, RelayPhase.STORE), u.at(job, RelayPhase.RELEASE)
     with m.If(first):
         m.d.sync += u.clear_row.eq(0)
     # What is passed on, or told up: neither astray nor to nobody.
-    passes, answers, answered, released_up = Signal(), Signal(), Signal(), Signal()
+    passes, judging, answers, released_up = Signal(), Signal(), Signal(), Signal()
     passing = u.next_data & kinds.data_else & ~u.astray
+    judges = (u.next_data & kinds.data_here) | u.nexts[job, RelayPhase.JUDGE]
     m.d.sync += [
         passes.eq(passing),
-        answers.eq(u.next_data & kinds.data_here & ~u.up_nobody),
-        answered.eq(u.nexts[job, RelayPhase.JUDGE] & ~u.up_nobody),
+        judging.eq(judges),
+        answers.eq(judges & ~u.up_nobody),
         released_up.eq(u.nexts[job, RelayPhase.RELEASE] & ~u.up_nobody),
     ]
     u.wants(unsound, u.ignores)
     u.wants((here & facts.stale) | (elsewhere & facts.astray), u.stale)
     u.wants(a.drops, a.decides)
     u.wants((here & facts.stale) | (elsewhere & facts.astray), a.decides)
-    m.d.comb += u.renews.eq(here & facts.renews)
-    u.goes_on(here & ~facts.stale & facts.renewed, RelayPhase.CLEAR)
+    m.d.comb += u.renews.eq(here & u.is_renewed)
+    u.goes_on(here & u.is_renewed & facts.parked, RelayPhase.CLEAR)
     clears = u.at(job, RelayPhase.CLEAR)
     m.d.comb += u.clears.eq(clears & u.clears_cell)
     u.goes_on(clears & (u.clear_row == of.cells - 1), RelayPhase.JUDGE)
@@ -79,7 +80,7 @@ def add_data(u: JobUnit) -> None:
         m.d.sync += u.clear_row.eq(u.clear_row + 1)
     m.d.sync += a.drops.eq((u.next_data & ~kinds.data) | u.nexts[job, RelayPhase.SEARCH])
     bare = [a.drops, here & facts.stale, elsewhere & facts.astray]
-    bare += _judge(u, a, (here & facts.judges) | judged, searched)
+    bare += _judge(u, a, judging, searched)
     bare += _pass_on(u, a, passes, stored)
     m.d.comb += a.ends_bare.eq(Cat(bare).any())
     # A parked message whose turn it is is posted.
@@ -87,24 +88,34 @@ def add_data(u: JobUnit) -> None:
     u.goes_on_posted(u.releases, ~facts.parked_one)
     u.wants(released_up & ~u.parked_found, u.tells)
     u.wants(u.nexts[job, RelayPhase.ANSWER] & ~u.up_nobody, u.tells_next)
-    u.wants(((answers & facts.judges) | answered) & u.was_posted, u.tells)
+    u.wants(answers & u.was_posted, u.tells)
     _beats(u, a)
 
 
-def _judge(u: JobUnit, a: _Arrived, judges: Value, searched: Value) -> list[Value]:
-    """Is it its turn?  If not it is parked, if a cell is left for another.  When it is judged, and not posted."""
+def _judge(u: JobUnit, a: _Arrived, judging: Value, searched: Value) -> list[Value]:
+    """Is it its turn?  If not it is parked, if a cell is left for another.  When it is judged, and not posted.
+
+    ``judging``: unless it is stale, or parked cells are to be cleared before.
+    """
     m, facts, cells = u.m, u.facts, u.free_cells
+    turn, posted, early, searches = (Signal() for _ in range(4))
     m.d.comb += [
-        a.parks.eq((judges & u.comes_early & ~facts.parked) | (searched & ~u.parked_found)),
-        a.posts_now.eq(u.turn & ~searched),
-        a.to_cell.eq((judges & u.turn & cells.some) | (a.parks & cells.two)),
+        turn.eq(judging & u.turn),
+        posted.eq(judging & u.was_posted),
+        early.eq(judging & u.comes_early & ~facts.parked),
+        searches.eq(judging & u.comes_early & ~facts.is_new & facts.parked),
+        a.parks.eq(early | (searched & ~u.parked_found)),
+        a.posts_now.eq(turn),
+        a.to_cell.eq((turn & cells.some) | (a.parks & cells.two)),
         u.takes_cell.eq(a.to_cell),
-        u.starves.eq((judges & u.turn & ~cells.some) | (a.parks & ~cells.two)),
-        u.marks.eq(judges & u.turn & cells.some),
+        u.starves.eq((turn & ~cells.some) | (a.parks & ~cells.two)),
+        u.marks.eq(turn & cells.some),
     ]
-    u.wants(judges & ~(u.comes_early & facts.parked), a.decides)
-    u.goes_on(judges & u.comes_early & facts.parked, RelayPhase.SEARCH)
-    return [judges & (u.was_posted | (u.turn & ~cells.some) | (u.comes_early & ~facts.parked))]
+    u.wants(turn, a.decides)
+    u.wants(posted, a.decides)
+    u.wants(early, a.decides)
+    u.goes_on(searches, RelayPhase.SEARCH)
+    return [posted, turn & ~cells.some, early]
 
 
 def _pass_on(u: JobUnit, a: _Arrived, passes: Value, stored: Value) -> list[Value]:
@@ -167,7 +178,8 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         streams.eq(~u.rests & u.phases[RelayPhase.STREAM]),  # which are those of data in
         u.data_in.rest.eq(streams & a.some_left & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
-        last.eq(streams & deliver.valid & a.one_left & ~through),
+        # Behind the last beat no beat is left.
+        last.eq(u.phases[RelayPhase.STREAM] & deliver.valid & a.one_left & ~through),
         kept.eq(
             Mux(
                 a.one_left,
@@ -177,12 +189,13 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         ),
         u.hop.through.valid.eq(deliver.valid),
         u.hop.through.payload.eq(deliver.payload.data),
-        u.post.store_writes.eq(takes & (a.fate == Fate.CELL)),
-        u.post.store_at.eq(Cat(a.beat, a.cell)),
-        u.post.store_data.eq(stored),
     ]
     if of.checks:
         m.d.comb += stored.eq(of.stored(kept))
+    m.d.sync += [
+        u.post.store_writes.eq(takes & (a.fate == Fate.CELL)), u.post.store_at.eq(Cat(a.beat, a.cell)),
+        u.post.store_data.eq(stored),
+    ]  # fmt: skip
     with m.If(takes):
         m.d.sync += [
             a.left.eq(a.left - 1), a.beat.eq(a.beat + 1), a.some_left.eq(~a.one_left), a.one_left.eq(a.left == 2),
@@ -210,24 +223,30 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         u.streams_to.eq(a.cell),
         u.sends_through.eq(a.through),
     ]
-    # Over with the last beat, with a step that finds no message, or one that comes without beats and is not posted.
+    # Over with the last beat, with a step that finds no message, or, a cycle later, with one that comes without beats
+    # and is neither posted nor goes through.
+    over = Signal()
+    m.d.sync += over.eq(a.bare & (a.ends_bare | (a.may_pass & ~u.at_once)))
     answers = u.at(RelayJob.DATA, RelayPhase.ANSWER) | (u.at(RelayJob.DATA, RelayPhase.RELEASE) & ~u.parked_found)
+    to_post = (a.fate == Fate.CELL) & a.posts  # of beats: behind them are further steps
+    m.d.comb += u.reads_data.eq(~over & ~answers & ~(u.phases[RelayPhase.STREAM] & ~to_post))
     for ends in (
-        last & ~(a.posts & (a.fate == Fate.CELL)), u.hop.ends_through & streams & through, answers,
-        a.ends_bare & a.bare, a.may_pass & a.bare & ~u.at_once,
+        last & ~to_post, u.hop.ends_through & u.phases[RelayPhase.STREAM] & through, answers, over,
     ):  # fmt: skip
         u.wants(ends, u.data_in.done, u.over)
 
-    # Beats of slots and buffers.
+    # Beats of slots and buffers; they are written a cycle later, as those of cells are, and read long after that.
     m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)
     m.submodules.buffer_store = buffers = Ram(of.stored_bits, of.buffers << of.beat_bits)
     now = u.hop.now
-    m.d.comb += [
+    m.d.sync += [
         slots.write_en.eq(u.host.store_writes), slots.write_addr.eq(u.host.store_at),
         slots.write_data.eq(of.stored(u.host.store_data)),
-        slots.read_addr.eq(Cat(u.hop.read_at, now.number[: of.slot_bits])),
         buffers.write_en.eq(takes & a.stores & (a.fate != Fate.DROP) & (a.fate != Fate.CELL)),
         buffers.write_addr.eq(Cat(a.beat, a.buffer)), buffers.write_data.eq(stored),
+    ]  # fmt: skip
+    m.d.comb += [
+        slots.read_addr.eq(Cat(u.hop.read_at, now.number[: of.slot_bits])),
         buffers.read_addr.eq(Cat(u.hop.read_at, now.number[: of.buffer_bits])),
         u.hop.read.eq(Mux(now.of == Of.SLOT, slots.read_data, buffers.read_data)),
     ]  # fmt: skip

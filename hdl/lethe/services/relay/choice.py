@@ -142,7 +142,7 @@ def add_choice(u: "JobUnit") -> None:
     u.searches = Signal()  # the next step is that of a search
     # That there is a next step is known late.  Whether it would be that of a search is known before.
     long, released, facts = Signal(), u.phases[RelayPhase.RELEASE], u.facts
-    judges = stream | (facts.judges & u.kinds.data_here & ~u.phases[RelayPhase.CLEAR])
+    judges = stream | (facts.known & u.kinds.data_here & ~u.phases[RelayPhase.CLEAR])
     m.d.comb += long.eq(
         (u.under[RelayJob.DATA] & Mux(released, ~facts.parked_one, facts.parked & judges))
         | (u.under[RelayJob.CONTROL] & u.kinds.link_here)

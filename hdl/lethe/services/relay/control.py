@@ -37,8 +37,8 @@ def add_control(u: JobUnit) -> None:
     # The record that was found, if there is one, has one of these states, or has data.
     answered = facts.acked | facts.requested
     stops = (u.has_data | facts.linked) & ~u.heard.thru
-    without = ~found | facts.owed | (facts.sent & ~u.has_data)
-    m.d.comb += u.passes_link.eq(((through & ~answered) | (onward & without)) & u.down_passes)
+    # Without a record there is no state, and no data.
+    m.d.comb += u.passes_link.eq((through | (onward & ~facts.linked & ~u.has_data)) & ~answered & u.down_passes)
     # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
     for passes in (
         does.acked_else & ~(facts.acked & ~u.heard.more) & u.up_passes,

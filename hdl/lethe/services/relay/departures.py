@@ -29,8 +29,8 @@ class HopControl(wiring.Component):
 
     Members
     -------
-    gives, given : In
-        A header for a hop, while idle.
+    gives, hop, header : In
+        A header for a hop, while idle; the header is given a cycle later.
     moves : Out(1)
         Not idle: one is on its way.
     destination : Out
@@ -43,7 +43,8 @@ class HopControl(wiring.Component):
         of, records = layouts, host_records(layouts.system, layouts.below)
         super().__init__(
             {
-                "gives": In(1), "given": In(of.told), "moves": Out(1), "destination": Out(of.node_bits),
+                "gives": In(1), "hop": In(of.node_bits), "header": In(of.header), "moves": Out(1),
+                "destination": Out(of.node_bits),
                 "send": Out(stream.Signature(records["send"])),
                 "send_data": Out(stream.Signature(of.system.format.flit_bits)),
             }
@@ -53,18 +54,14 @@ class HopControl(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         # `idle` drives many.
-        idle, state, header, beat = (
-            Signal(init=1),
-            Signal(Moving),
-            Signal(of.told),
-            Signal(range(max(2, of.header_beats))),
-        )
+        idle, given, state, beat = Signal(init=1), Signal(), Signal(Moving), Signal(range(max(2, of.header_beats)))
+        hop, header = Signal(of.node_bits), Signal(of.header)
         bits, record = Signal(HEADER_BITS), self.send.payload
         m.d.comb += [
-            bits.eq(of.wire_bits(header.header)),
-            self.destination.eq(header.hop),
+            bits.eq(of.wire_bits(header)),
+            self.destination.eq(hop),
             self.send.valid.eq(state == Moving.RECORD),
-            record.destination.eq(header.hop),
+            record.destination.eq(hop),
             record.cls.eq(of.control_class),
             record.length.eq(HEADER_BITS // 8),
             record.deadline.eq(of.system.relay.hop_cycles),
@@ -73,8 +70,11 @@ class HopControl(wiring.Component):
         ]
         with m.If(self.gives):
             m.d.sync += [state.eq(Moving.RECORD), idle.eq(0), self.moves.eq(1)]
+        m.d.sync += given.eq(self.gives)
         with m.If(idle):
-            m.d.sync += [header.eq(self.given), beat.eq(0)]
+            m.d.sync += [hop.eq(self.hop), beat.eq(0)]
+        with m.If(given):
+            m.d.sync += header.eq(self.header)
         with m.If(self.send.valid & self.send.ready):
             m.d.sync += state.eq(Moving.BODY)
         with m.If(self.send_data.valid & self.send_data.ready):

@@ -57,13 +57,15 @@ def add_facts(u: "JobUnit") -> None:
     u.up_nobody, u.down_nobody = up_nobody, down_nobody
     u.up_passes, u.down_passes = ~facts.up_nobody & ~facts.up_back, ~facts.down_nobody & ~facts.down_back
     u.astray = ~up_back | down_nobody | down_back
-    follows, lives, posted = facts.follows, ~facts.is_new, facts.posted
+    follows, posted = facts.follows, facts.posted
     m.d.comb += [
-        u.turn.eq(Mux(facts.is_new, facts.begins, follows)),
-        u.was_posted.eq(lives & ~follows & posted),
-        u.comes_early.eq(Mux(facts.is_new, ~facts.begins, ~follows & ~posted)),
+        u.is_renewed.eq(~facts.stale & facts.is_new),
+        # None of these if it is stale.  A source that is renewed has no mark, and its parked cells are cleared before.
+        u.turn.eq(~facts.stale & Mux(facts.is_new, facts.begins & ~facts.parked, follows)),
+        u.was_posted.eq(~facts.stale & ~facts.is_new & ~follows & posted),
+        u.comes_early.eq(~facts.stale & Mux(facts.is_new, ~facts.begins, ~follows & ~posted)),
         u.answers_post.eq(u.known_link & ~follows & posted),
-        u.tells_post.eq(facts.renews | (facts.known & Mux(follows, ~facts.hungry, facts.quiet)) | u.answers_post),
+        u.tells_post.eq(~facts.stale & (facts.is_new | Mux(follows, ~facts.hungry, facts.quiet | posted))),
         u.searches_post.eq(facts.known & ~follows & ~posted & facts.searches),
     ]
     m.d.sync += [
@@ -80,10 +82,6 @@ def add_facts(u: "JobUnit") -> None:
         facts.repeats.eq((to.head == h.slot) & (to.live != 1) & (to.again | h.more) & ~u.waiting.next),
         facts.resumes.eq(to.some & ~u.waiting.first),
         facts.stale.eq(stale),
-        facts.renews.eq(~stale & renews),
-        facts.renewed.eq(renews & some),
-        # A source that is renewed has no mark.
-        facts.judges.eq(~stale & ~(renews & some)),
         facts.follows.eq(next_),
         facts.posted.eq(row.marked & below),
         facts.begins.eq(first_),

@@ -20,21 +20,33 @@ def add_headers(u: "JobUnit") -> None:
     u.coming, u.heard = Signal(of.named), Signal(of.header)
     u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
     u.message_length = Signal(of.length_bits)
-    # Which it will be, if none is under way, is known a cycle before.
+    # While one is under way it stays, as long as tables are read.  Else it is that which may begin in the next cycle,
+    # if one may.
     # (Twice: what is read with it, and what is kept, are many.)
-    after, before = Signal(), Signal(init=1)
-    asks_data = u.data_in.asks_next & (~u.control_in.asks_next | u.after_control)
-    m.d.sync += [after.eq(asks_data), before.eq(~asks_data)]
+    control, data_in = u.control_in, u.data_in
+    of_control, is_data, stays = Signal(init=1), Signal(), Signal()
+    job_control, job_data = u.under[RelayJob.CONTROL], u.under[RelayJob.DATA]
     m.d.comb += [
-        u.control_in.job.eq(u.under[RelayJob.CONTROL]), u.data_in.job.eq(u.under[RelayJob.DATA]),
-        of_data.eq(Mux(u.rests, after, u.under[RelayJob.DATA])),
-        u.coming_sender.eq(Mux(of_data, u.data_in.source, u.control_in.source)),
-    ]  # fmt: skip
-    bits = Mux(of_data, u.data_in.bits, u.control_in.bits)
+        control.job.eq(job_control),
+        data_in.job.eq(job_data),
+        # The job before was not about the register that is looked at.
+        is_data.eq(Mux(u.after_control, data_in.soon, ~control.soon)),
+        stays.eq(
+            Mux(
+                u.rests,
+                data_in.asks | control.asks,
+                (job_control & ~control.done) | (job_data & u.reads_data),
+            )
+        ),
+        u.coming_sender.eq(Mux(of_data, data_in.source, control.source)),
+    ]
+    with m.If(~stays):
+        m.d.sync += [of_data.eq(is_data), of_control.eq(~is_data)]
+    bits = Mux(of_data, data_in.bits, control.bits)
     m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.named.members]
-    keeps_data = Mux(u.busy, u.under[RelayJob.DATA], ~before)
-    kept = of.wire_fields(Mux(keeps_data, u.data_in.bits, u.control_in.bits))
-    m.d.sync += [u.heard[n].eq(v) for n, v in kept.items() if n in of.header.members]
+    kept = of.wire_fields(Mux(of_control, control.bits, data_in.bits))
+    with m.If(u.rests):
+        m.d.sync += [u.heard[n].eq(v) for n, v in kept.items() if n in of.header.members]
     m.d.sync += [
         u.sender.eq(u.coming_sender),
         u.message_length.eq(u.data_in.length - HEADER_BYTES),
@@ -50,7 +62,6 @@ def add_headers(u: "JobUnit") -> None:
 
     u.sound_control, u.sound_data = Signal(), Signal()
     u.own, u.here = Signal(), Signal()
-    control, data_in = u.control_in, u.data_in
     m.d.sync += [
         u.sound_control.eq(
             sound(

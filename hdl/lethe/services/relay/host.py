@@ -199,8 +199,11 @@ class OwnCompletions(wiring.Component):
             takes_late.eq(self.takes),
             owed.eq(owed + takes_late - took_late),
         ]
-        # With `most` of them none is taken.
-        m.d.comb += full.eq(
-            Mux(took_late, (owed == most) & takes_late, (owed == most) | ((owed == most - 1) & takes_late))
-        )
+        # With `most` of them none is taken.  Whether so many, or one less, are counted is known with the count.
+        is_most, is_less, more, fewer = Signal(), Signal(), takes_late & ~took_late, took_late & ~takes_late
+        m.d.sync += [
+            is_most.eq(Mux(more, is_less, is_most & ~fewer)),
+            is_less.eq(Mux(more, owed == most - 2, Mux(fewer, is_most, is_less))),
+        ]
+        m.d.comb += full.eq(Mux(took_late, is_most & takes_late, is_most | (is_less & takes_late)))
         return m

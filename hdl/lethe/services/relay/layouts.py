@@ -179,7 +179,7 @@ class RelayLayouts:
         """What of the tables decides a step: a bit each, and what the sender is to this node."""
         bits = (
             "kin", "there", "watched", "due", "meant", "first", "last", "some", "again", "repeats", "resumes",
-            "stale", "renews", "renewed", "judges", "follows", "posted", "begins", "is_new", "known",
+            "stale", "follows", "posted", "begins", "is_new", "known",
             "hungry", "quiet", "searches", "last_drained", "none_drained", "parked", "parked_one",
             "up_nobody", "up_back", "down_nobody", "down_back", "astray", "acked", "requested", "sent", "linked",
             "owed", "place",

@@ -58,9 +58,8 @@ def add_records(u: "JobUnit") -> None:
     near = Signal.like(at)  # a cycle later
     # Of data, and of control, which alone has chains.
     came, told = (of.wire_fields(register.bits) for register in (u.data_in, u.control_in))
-    sets_of = (
-        of.set_of(came["source"][: of.node_bits], came["uid"][: of.uid_bits]),
-        Mux(u.chaining, at_chained, of.set_of(told["source"][: of.node_bits], told["uid"][: of.uid_bits])),
+    set_came, set_told = (
+        of.set_of(wire["source"][: of.node_bits], wire["uid"][: of.uid_bits]) for wire in (came, told)
     )
     with m.If(u.step & u.under[RelayJob.CONTROL]):
         m.d.sync += at_chained.eq(of.set_of(told["source"][: of.node_bits], u.entry.prev))
@@ -68,7 +67,15 @@ def add_records(u: "JobUnit") -> None:
     m.d.sync += near.eq(at)
     m.d.comb += [
         uid.eq(Mux(u.chaining, chained, u.coming.uid)),
-        at.eq(Mux(u.direct, number[way_bits:], Mux(u.of_data, *sets_of))),
+        # Of the last two, which are known late, only one is not 0.
+        at.eq(
+            _one_of(
+                (u.direct, number[way_bits:]),
+                (~u.direct & ~u.of_data & u.chaining, at_chained),
+                (~u.direct & ~u.of_data & ~u.chaining, set_told),
+                (~u.direct & u.of_data, set_came),
+            )
+        ),
     ]
     # By ways, for a search: what was heard of the message, and its status.  By their number, for jobs that have
     # time: what was heard, and the stamp.
@@ -122,7 +129,10 @@ def add_records(u: "JobUnit") -> None:
             has.write_addr.eq(Mux(u.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
             has.write.eq(u.takes_buffer),
         ]
-        data.append(has.now)
+        # What is asked for stays until the step.
+        has_it = Signal(name=f"has{way}_before")
+        m.d.sync += has_it.eq(has.now)
+        data.append(has_it)
     # Which are valid, for walks.
     u.valid = u.words("valid", 1, of.records, "walk", "ahead")
     m.d.comb += [
@@ -162,21 +172,18 @@ def add_records(u: "JobUnit") -> None:
     # Of one whose transfer ended in the cycle before that, the held list tells later.
     ended = Signal()
     m.d.sync += ended.eq(u.hop_holds)
+    over = ended
     if early:
-        held_before, moved = Signal(WAYS), Signal(WAYS)
-        m.d.sync += [
-            held_before.eq(Cat(now_held) | Mux(u.hop_holds | ended, Cat(now_moves), 0)), moved.eq(Cat(now_moves)),
-        ]  # fmt: skip
+        held_before, moved, over = Signal(WAYS), Signal(WAYS), Signal()
+        m.d.sync += [held_before.eq(Cat(now_held)), moved.eq(Cat(now_moves)), over.eq(u.hop_holds | ended)]
         now_held, now_moves = held_before, moved
-    held, moves = (
-        (Cat(has & one for has, one in zip(data, ones, strict=True)) & ways).any() for ones in (now_held, now_moves)
-    )
+    held, moves = ((Cat(data) & Cat(*ones) & ways).any() for ones in (now_held, now_moves))
     moves_now = Signal()  # it has data, and they are those of the transfer, if there is one
     m.d.sync += [
         moves_now.eq(moves), u.has_data.eq((Cat(data) & ways).any()),
         u.is_told.eq((Cat(state.tide == u.tide for _, state in words) & ways).any()),
         # In the cycle before a step only a transfer can end.
-        u.data_held.eq(held | ((u.hop_holds if early else u.hop_holds | ended) & moves)),
+        u.data_held.eq(held | ((u.hop_holds | over) & moves)),
         *(getattr(u.facts, state.name.lower()).eq(bit) for state, bit in zip(RecordState, states, strict=True)),
         u.facts.place.eq(hits.any() | free.any()),
         Cat(u.entry, u.status_now).eq(chosen), u.found.eq(hits.any()), way.eq(lowest_of(ways)[1]),

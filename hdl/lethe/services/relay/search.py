@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from lethe.spec.services.relay import RelayJob
 
-from .steps import RelayPhase, is_same
+from .steps import RelayPhase, same_pairs
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -22,19 +22,21 @@ def add_search(u: "JobUnit") -> None:
     u.search_begins = (u.further & u.searches) | (u.stream_goes_on & u.facts.parked)
     before = [Signal(of.cell_bits, name=f"row{cycles}") for cycles in range(2)]
     m.d.comb += u.cell_row.eq(Mux(searching, row, Mux(u.doing(RelayJob.WALK), u.walk_row, u.clear_row)))
-    # Where the memory of cells shows a word early these are registers: the uid of the cell that is compared, and
-    # whether the cell is parked and of the source.
-    cell, of_source, uid, released = u.early_cell, Signal(), Signal(of.uid_bits), u.phases[RelayPhase.RELEASE]
-    late = m.d.comb if cell is u.cell else m.d.sync
+    # Where the memory of cells shows a word early these are registers: of each two bits of the uid of the cell that is
+    # compared whether they are those that are looked for, and whether the cell is parked and of the source.
+    cell, released, meant = u.early_cell, u.phases[RelayPhase.RELEASE], Signal(of.uid_bits)
+    of_source, pairs, compared = Signal(), Signal((of.uid_bits + 1) // 2), Signal()
+    late, compares = (m.d.comb, near[1]) if cell is u.cell else (m.d.sync, near[0])
     late += [
-        uid.eq(Mux(released, cell.prev, cell.uid)),
+        pairs.eq(same_pairs(Mux(released, cell.prev, cell.uid), meant)),
         of_source.eq(u.is_parked.search & (cell.source == u.heard.source)),
+        compared.eq(compares),
     ]
     m.d.comb += u.is_parked.search_addr.eq(rows if cell is u.cell else before[0])
     # The uid that is looked for: of the message that came.  After a message was posted, a cell is looked for that names
     # it as the one before: the parked message that the search before found, or else the one that came.
-    hit, meant = Signal(), Signal(of.uid_bits)
-    m.d.comb += [rows.eq(before[1]), hit.eq(near[1] & of_source & is_same(uid, meant))]
+    hit = Signal()
+    m.d.comb += [rows.eq(before[1]), hit.eq(of_source & compared & pairs.all())]
     with m.If(~searching & ~near.any()):
         m.d.sync += meant.eq(Mux(released & u.parked_found, u.parked_cell.uid, u.heard.uid))
     m.d.sync += [near.eq(Cat(searching, near)), before[0].eq(row), before[1].eq(before[0])]

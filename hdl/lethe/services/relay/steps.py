@@ -8,7 +8,7 @@ from amaranth.lib import enum
 
 __all__ = [
     "LONG", "SEARCH", "SHORT", "STEP", "Fate", "RelayPhase", "WalkRows", "counted", "exceeds", "is_below", "is_newer",
-    "is_same", "one_of",
+    "is_same", "one_of", "same_pairs",
 ]  # fmt: skip
 
 #: Cycles from its beginning until a job acts, short and long; from a step to the next; of a search, beside its cells.
@@ -75,10 +75,15 @@ def exceeds(number: Value, limit: int) -> Value:
     return compared(0, len(number))[0]
 
 
+def same_pairs(one, other) -> Value:
+    """Of each two bits of two words whether they are the same."""
+    differs = Value.cast(one) ^ Value.cast(other)
+    return Cat(~differs[i : i + 2].any() for i in range(0, len(differs), 2))
+
+
 def is_same(one, other) -> Value:
     """Whether two words are the same: of each two of their bits, and then of all by a carry, which is faster."""
-    differs = Value.cast(one) ^ Value.cast(other)
-    pairs = Cat(~differs[i : i + 2].any() for i in range(0, len(differs), 2))
+    pairs = same_pairs(one, other)
     return (pairs + 1)[len(pairs)]
 
 

@@ -56,7 +56,6 @@ def add_tables(u: "JobUnit") -> None:
     ]  # fmt: skip
     u.to, u.from_, u.dead, u.hungry_now = to.read_data, from_.read_data, dead.read_data, from_.beside
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
-    renews = u.under[RelayJob.DATA] & u.facts.renews
     fewer, left = Signal.like(row.live), Signal()  # known before the step, but for a message that is given
     m.d.sync += [fewer.eq(row.live - 1), left.eq(row.live != 1)]
     m.d.comb += [
@@ -71,17 +70,17 @@ def add_tables(u: "JobUnit") -> None:
         from_.beside_en.eq(u.starves | u.feeds | u.wipes(nodes)),
         from_.beside_data.eq(~u.under[RelayJob.FEED] & ~u.wipes(nodes)),
         from_word.known.eq(1),
-        from_word.incarnation.eq(Mux(renews, u.heard.incarnation, mine.incarnation)),
-        from_word.mark.eq(of.none),
-        from_word.slot.eq(0),
+        from_word.incarnation.eq(Mux(u.facts.is_new, u.heard.incarnation, mine.incarnation)),
+        from_word.mark.eq(u.heard.uid),
+        from_word.slot.eq(u.heard.slot),
+        from_word.marked.eq(~u.unnamed),
     ]
-    # What is written, if it is: by what is known before the step.
-    unnamed = Signal()
+    # What is written, if it is: by what is known before the step.  A new source has no mark, unless this is posted.
+    unnamed, unmarked = Signal(), Signal()
     m.d.sync += unnamed.eq(u.parked_cell.uid == of.none)
-    with m.If(u.under[RelayJob.DATA] & u.facts.judges & u.turn & u.free_cells.some):
-        m.d.comb += [
-            from_word.mark.eq(u.heard.uid), from_word.slot.eq(u.heard.slot), from_word.marked.eq(~u.unnamed),
-        ]  # fmt: skip
+    m.d.comb += unmarked.eq(u.facts.is_new & ~(u.facts.begins & ~u.facts.parked & u.free_cells.some))
+    with m.If(unmarked):
+        m.d.comb += [from_word.mark.eq(of.none), from_word.slot.eq(0), from_word.marked.eq(0)]
     with m.If(u.phases[RelayPhase.RELEASE]):
         m.d.comb += [
             from_word.mark.eq(u.parked_cell.uid), from_word.slot.eq(u.parked_cell.slot), from_word.marked.eq(~unnamed),

@@ -126,12 +126,15 @@ def add_told(u: "JobUnit") -> None:
     # At once if nothing waits; else behind what does.
     control, telling, queued = u.control, u.telling, u.at(RelayJob.TELL)
     at_once = ~control.moves & telling.empty
+    told_late, queued_late = Signal(of.header, reset_less=True), Signal()
+    m.d.sync += [told_late.eq(out), queued_late.eq(u.under[RelayJob.TELL])]
     m.d.comb += [
         control.gives.eq((u.tells & at_once) | (queued & ~u.dead)),
         telling.i.valid.eq(u.tells & ~at_once),
         telling.i.payload.hop.eq(hop),
         telling.i.payload.header.eq(out),
-        control.given.eq(Mux(u.under[RelayJob.TELL], u.waited, telling.i.payload)),
+        control.hop.eq(Mux(u.under[RelayJob.TELL], u.waited.hop, hop)),
+        control.header.eq(Mux(queued_late, u.waited.header, told_late)),
         u.dropped.eq(u.tells & ~at_once & ~telling.i.ready),
         u.links.eq((u.tells_link | u.passes_link) & (at_once | telling.i.ready)),
     ]

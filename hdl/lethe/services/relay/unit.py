@@ -66,7 +66,9 @@ class JobUnit(Intents):
         m.submodules.free_buffers = self.free_buffers = FreeList(of.buffers)
         m.submodules.held = self.held = HeldList(of.buffers, WAYS)
         m.submodules.sending = self.sending = Queue(of.sending, of.slots + of.buffers, apart=True)
-        m.submodules.telling = self.telling = Queue(of.told, of.system.relay.control, counts=True, apart=True)
+        m.submodules.telling = self.telling = Queue(
+            of.told, of.system.relay.control, counts=True, apart=True, late=True
+        )
         m.submodules.hungry = self.hungry = Queue(of.node_bits, of.nodes, apart=True)
         # The walk after a reset clears rows a cycle late: the first step is later than that.
         self._clears, self.cleared_row = {}, Signal.like(self.clear_addr)
@@ -116,6 +118,9 @@ class JobUnit(Intents):
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
         self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
+        #: Data in may read tables after this cycle.
+        self.reads_data = Signal()
+        self.is_renewed = Signal()  # a source is new, or lives anew
         self.halted = Signal()  # with `relay.crc`
         #: Of a message that came: it is its turn, it was posted, it comes before its turn.
         self.turn, self.was_posted, self.comes_early = Signal(), Signal(), Signal()

@@ -71,18 +71,24 @@ def _next_row(u: JobUnit, begins: Signal, goes_on: Signal) -> None:
             u.ahead_row.eq(Mux(at_nodes, 1, 0 if one else 1)),
         ]  # fmt: skip
 
-    # Whether the next row is used, as of this cycle; for a step, whether this one still is.
-    here, behind, first = Signal(), Signal(), Signal()
-    m.d.comb += [
-        here.eq(Cat(u.in_rows[rows] & _at(u, rows, "walk") for rows in WalkRows).any()),
-        behind.eq(Cat(ahead[rows] & _at(u, rows, "ahead") for rows in WalkRows).any()),
-        first.eq(Mux(at_nodes, _at(u, WalkRows.NODES, "walk"), _at(u, WalkRows.SLOTS, "walk"))),
-    ]
-    went, after_here, after_behind = Signal(), Signal(), Signal()
-    m.d.sync += [
-        went.eq(goes_on), after_behind.eq(behind), after_here.eq(Mux(begins, first, here)), u.facts.there.eq(here),
-    ]  # fmt: skip
-    m.d.comb += u.used.eq(Mux(went, after_behind, after_here))
+    # Whether the next row is used, as of this cycle.  For a step, whether this one still is: known long before.
+    # (Nodes are many, so that they are known late: apart from the others.)
+    went, used, there = Signal(), [], []
+    nodes, others = (WalkRows.NODES,), tuple(rows for rows in WalkRows if rows != WalkRows.NODES)
+    for kinds, begin in ((nodes, {WalkRows.NODES: at_nodes}), (others, {WalkRows.SLOTS: ~at_nodes})):
+        here, after_here, after_behind = Signal(), Signal(), Signal()
+        walk = {rows: _at(u, rows, "walk") for rows in kinds}
+        m.d.sync += [
+            here.eq(Cat(u.in_rows[rows] & is_used for rows, is_used in walk.items()).any()),
+            after_here.eq(
+                Cat(Mux(begins, begin.get(rows, 0), u.in_rows[rows]) & is_used for rows, is_used in walk.items()).any()
+            ),
+            after_behind.eq(Cat(ahead[rows] & _at(u, rows, "ahead") for rows in kinds).any()),
+        ]
+        there.append(here)
+        used.append(Mux(went, after_behind, after_here))
+    m.d.sync += [went.eq(goes_on), u.facts.there.eq(Cat(there).any())]
+    m.d.comb += u.used.eq(Cat(used).any())
 
 
 def _at(u: JobUnit, rows: WalkRows, reader: str) -> Value:

@@ -1,9 +1,6 @@
 """Jobs 7.4 to 7.11: what is launched and told, the host's messages, and what time asks for."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Const, Mux, Signal, Value
 
 from lethe.lib.queue import step
 from lethe.spec.events import Cause, Status
@@ -77,11 +74,10 @@ def _host(u: JobUnit) -> None:
         (Cause.DESTINATION, bad), (Cause.CLASS, offered.cls >= of.data_class),
     )  # fmt: skip
     # The last of these.
-    width, found = len(Value.cast(cause)), []
-    for place, (why, stops) in enumerate(reasons):
-        last = stops & ~Cat(later for _, later in reasons[place + 1 :]).any()
-        found.append(Mux(last, Const(why.value, width), 0))
-    m.d.comb += Value.cast(cause).eq(reduce(or_, found))
+    found = Const(Cause.BUFFER.value, len(Value.cast(cause)))
+    for why, stops in reasons[1:]:
+        found = Mux(stops, Const(why.value, len(found)), found)
+    m.d.comb += Value.cast(cause).eq(found)
     stops = dict(reasons)
     full, long = stops[Cause.BUFFER] | stops[Cause.WINDOW], stops[Cause.LENGTH]
     known = stops[Cause.SILENT] | stops[Cause.DESTINATION] | stops[Cause.CLASS]
@@ -123,7 +119,8 @@ def _given(u: JobUnit) -> None:
     with m.If(u.given):
         m.d.comb += u.host.given.eq(1)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
-    u.other_goes_on(u.given & u.dead, RelayPhase.FREE)
+    # If it is put off nothing becomes of this.
+    u.other_goes_on(u.steps[RelayJob.GIVEN, RelayPhase.FIRST] & u.dead, RelayPhase.FREE)
     end_dead(u, u.at(RelayJob.GIVEN, RelayPhase.FREE))
 
 

@@ -41,12 +41,16 @@ def length(relay):
 
 @jit
 def beats(s, relay, fate):
-    """What becomes of the beats, from the next cycle on; without beats the job is over, or goes on as after them."""
+    """What becomes of the beats, from the next cycle on; without beats the job goes on as after them, or is over in the
+    next cycle.
+    """
     relay.job_beats, relay.phase, relay.job_beat = fate, Phase.STREAM, 0
     left = payload_flits(s.k, relay.registers[1].length) - relay.header_beats
     relay.job_left, relay.job_from = max(left, 0), s.cycle + 1
     if relay.job_left == 0 and fate != Beats.THROUGH:
         finish(s, relay)
+        if relay.phase == Phase.FIRST:
+            relay.phase = Phase.LAST
 
 
 @apart
@@ -69,6 +73,8 @@ def act(s, relay):
         store(s, relay)
     elif relay.phase == Phase.RELEASE:
         release(s, relay)
+    elif relay.phase == Phase.LAST:
+        relay.phase = Phase.FIRST
     else:
         done(s, relay)
 

@@ -165,6 +165,8 @@ def settle(s, relay):
         over(s, relay)
     elif relay.phase in (Phase.SEARCH, Phase.RELEASE):
         relay.job_at = s.cycle + relay.cells + SEARCH
+    elif relay.phase == Phase.LAST:
+        relay.job_at = s.cycle + 1
     else:
         relay.job_at = s.cycle + STEP
 

@@ -74,6 +74,7 @@ class Phase(IntEnum):
     ANSWER = 9
     DUE = 10  # the oldest held buffer
     STREAM = 11  # only beats are left
+    LAST = 12  # nothing: a message without beats is over
 
 
 class Beats(IntEnum):
