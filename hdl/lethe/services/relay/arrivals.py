@@ -29,10 +29,8 @@ class HeaderRegister(wiring.Component):
         A job is about it: it may be done in this cycle.
     asks : Out(1)
         It is full; while no job is under way.
-    asks_next : Out(1)
-        The same of the next cycle.
     soon : Out(1)
-        It is full, or will be in the next cycle, as long as no job has been about it.
+        It is full in this cycle, or in the next.  In the cycle behind a job about it this is still 1.
     bits : Out(128)
         The header; of a datagram that has not as many bits it means nothing.
     source, cls, length : Out
@@ -49,7 +47,7 @@ class HeaderRegister(wiring.Component):
             {
                 "deliver": In(stream.Signature(records["deliver"])),
                 "deliver_data": In(stream.Signature(records["beat"])),
-                "rest": In(1), "job": In(1), "asks": Out(1), "asks_next": Out(1), "soon": Out(1), "empty": Out(1),
+                "rest": In(1), "job": In(1), "asks": Out(1), "soon": Out(1), "empty": Out(1),
                 "done": In(1), "bits": Out(HEADER_BITS),
                 "source": Out(of.node_bits), "cls": Out(of.class_bits), "length": Out(of.length_bits),
             }
@@ -84,9 +82,9 @@ class HeaderRegister(wiring.Component):
         beat_comes, one = self.deliver_data.valid, last if of.header_beats > 1 else 1
         fills = (begins & (~some | (beat_comes & one))) | (~empty & ~full & beat_comes & ends)
         # Of a job only its end matters to the next one: then it is not full.
-        m.d.comb += [self.asks_next.eq((filled & ~self.job) | fills), self.soon.eq(full | fills)]
+        m.d.comb += self.soon.eq(full | fills)
         m.d.sync += [
-            self.asks.eq(self.asks_next),
+            self.asks.eq((filled & ~self.job) | fills),
             empty.eq(self.empty & ~begins),
             full.eq(filled | fills),
             beat.eq(number + (takes & (number != of.header_beats))),

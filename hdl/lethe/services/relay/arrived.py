@@ -178,7 +178,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
         streams.eq(~u.rests & u.phases[RelayPhase.STREAM]),  # which are those of data in
         u.data_in.rest.eq(streams & a.some_left & (~through | u.hop.through.ready)),
         takes.eq(u.data_in.rest & deliver.valid),
-        # Behind the last beat no beat is left.
+        # In the cycle behind the job the phase is still STREAM, but `one_left` is 0.
         last.eq(u.phases[RelayPhase.STREAM] & deliver.valid & a.one_left & ~through),
         kept.eq(
             Mux(
@@ -192,7 +192,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     ]
     if of.checks:
         m.d.comb += stored.eq(of.stored(kept))
-    m.d.sync += [
+    m.d.comb += [
         u.post.store_writes.eq(takes & (a.fate == Fate.CELL)), u.post.store_at.eq(Cat(a.beat, a.cell)),
         u.post.store_data.eq(stored),
     ]  # fmt: skip
@@ -235,7 +235,7 @@ def _beats(u: JobUnit, a: _Arrived) -> None:
     ):  # fmt: skip
         u.wants(ends, u.data_in.done, u.over)
 
-    # Beats of slots and buffers; they are written a cycle later, as those of cells are, and read long after that.
+    # Beats of slots and buffers; they are written a cycle later (as in `Post`), and read long after that.
     m.submodules.slot_store = slots = Ram(of.stored_bits, of.slots << of.beat_bits)
     m.submodules.buffer_store = buffers = Ram(of.stored_bits, of.buffers << of.beat_bits)
     now = u.hop.now

@@ -37,7 +37,7 @@ def add_control(u: JobUnit) -> None:
     # The record that was found, if there is one, has one of these states, or has data.
     answered = facts.acked | facts.requested
     stops = (u.has_data | facts.linked) & ~u.heard.thru
-    # Without a record there is no state, and no data.
+    # Where no record was found `facts` shows no state, and `has_data` is 0.
     m.d.comb += u.passes_link.eq((through | (onward & ~facts.linked & ~u.has_data)) & ~answered & u.down_passes)
     # LINK at its destination: ACKED or REQUESTED is told, at once or after a search.
     for passes in (

@@ -20,16 +20,15 @@ def add_headers(u: "JobUnit") -> None:
     u.coming, u.heard = Signal(of.named), Signal(of.header)
     u.sender, u.coming_sender = Signal(of.node_bits), Signal(of.node_bits)
     u.message_length = Signal(of.length_bits)
-    # While one is under way it stays, as long as tables are read.  Else it is that which may begin in the next cycle,
-    # if one may.
-    # (Twice: what is read with it, and what is kept, are many.)
+    # Whose header tables are read with: of the job under way, as long as it may read tables; else of control in or data
+    # in, whichever may begin in the next cycle.  (Two registers: the tables are many, and so are the bits of `heard`.)
     control, data_in = u.control_in, u.data_in
     of_control, is_data, stays = Signal(init=1), Signal(), Signal()
     job_control, job_data = u.under[RelayJob.CONTROL], u.under[RelayJob.DATA]
     m.d.comb += [
         control.job.eq(job_control),
         data_in.job.eq(job_data),
-        # The job before was not about the register that is looked at.
+        # Behind control in, data in comes first; else control in.  No job has just emptied the register that is asked.
         is_data.eq(Mux(u.after_control, data_in.soon, ~control.soon)),
         stays.eq(
             Mux(

@@ -77,9 +77,6 @@ class Post(wiring.Component):
             words.write_addr.eq(self.at),
             *(words.write_data[name].eq(self.word[name]) for name in self._shown.members),
             words.read_addr.eq(cell),
-            store.write_en.eq(self.store_writes),
-            store.write_addr.eq(self.store_at),
-            store.write_data.eq(self.store_data),
             store.read_addr.eq(Cat(read, cell)),
             queue.i.valid.eq(self.posts),
             queue.i.payload.eq(self.posted),
@@ -109,6 +106,9 @@ class Post(wiring.Component):
             with m.If(self.halted | self.wrong):
                 m.d.comb += output.i.valid.eq(0)
         m.d.sync += [
+            store.write_en.eq(self.store_writes),
+            store.write_addr.eq(self.store_at),
+            store.write_data.eq(self.store_data),
             coming.eq(Cat(reads, coming)),
             coming_last.eq(Cat(last, coming_last)),
             there.eq(there + reads - (output.o.valid & output.o.ready)),

@@ -67,7 +67,7 @@ def add_records(u: "JobUnit") -> None:
     m.d.sync += near.eq(at)
     m.d.comb += [
         uid.eq(Mux(u.chaining, chained, u.coming.uid)),
-        # Of the last two, which are known late, only one is not 0.
+        # Both sets are known late: each is 0 where it is not asked for, and nothing is chosen behind them.
         at.eq(
             _one_of(
                 (u.direct, number[way_bits:]),
@@ -129,7 +129,7 @@ def add_records(u: "JobUnit") -> None:
             has.write_addr.eq(Mux(u.lets_go, owners.oldest.record[way_bits:], write_at[way_bits:])),
             has.write.eq(u.takes_buffer),
         ]
-        # What is asked for stays until the step.
+        # The place that is asked for stays until the step, so the bit may be a cycle old.
         has_it = Signal(name=f"has{way}_before")
         m.d.sync += has_it.eq(has.now)
         data.append(has_it)

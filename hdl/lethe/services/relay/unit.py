@@ -118,7 +118,7 @@ class JobUnit(Intents):
         self.look_wanted, self.look = Signal(), Signal(range(max(2, of.slots, of.records)))
         self.owed_row, self.host_waits = Signal(of.record_bits), Signal()
         self.pulled, self.asking = Signal(16), Signal(16)
-        #: Data in may read tables after this cycle.
+        #: Data in has further steps, or may have them, so that tables are still read with its header.
         self.reads_data = Signal()
         self.is_renewed = Signal()  # a source is new, or lives anew
         self.halted = Signal()  # with `relay.crc`

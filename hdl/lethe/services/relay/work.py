@@ -119,7 +119,7 @@ def _given(u: JobUnit) -> None:
     with m.If(u.given):
         m.d.comb += u.host.given.eq(1)
         m.d.sync += u.next_uid.eq(Mux(u.next_uid >= u.of.none - 3, 0, u.next_uid + 1))
-    # If it is put off nothing becomes of this.
+    # A step that is put off neither ends the job nor changes its phase.
     u.other_goes_on(u.steps[RelayJob.GIVEN, RelayPhase.FIRST] & u.dead, RelayPhase.FREE)
     end_dead(u, u.at(RelayJob.GIVEN, RelayPhase.FREE))
 
