@@ -23,7 +23,7 @@ from tests.helpers.relay_systems import relay_of
 WHERE, EVERY = ("slots", "buffers", "cells"), 7
 #: A seed of the hosts, the first cycle in which bits turn over, and the last.  With the first, three nodes halt soon;
 #: with the other, all three memories are read; node 1 is reset in cycle 1,500, and begins anew.
-QUICK, LONG = (0, 40, 180), (9, 300, 1700)
+QUICK, LONG = (0, 40, 180), (10, 300, 1700)
 
 
 def checked() -> SystemBlock:
