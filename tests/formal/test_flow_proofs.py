@@ -183,8 +183,8 @@ class CellSpecification(wiring.Component):
             *(
                 getattr(reader, name).eq(getattr(drainer, name))
                 for name in (
-                    "appends", "append_port", "append_word", "cell_writes", "cell_at", "cell_word", "store_writes",
-                    "store_at", "store_data",
+                    "appends", "append_port", "append_list", "append_word", "cell_writes", "cell_at", "cell_word",
+                    "store_writes", "store_at", "store_data",
                 )
             ),
             reader.receive_mask.eq(AnySeq(of.ports)), reader.deliver.ready.eq(AnySeq(1)),

@@ -97,12 +97,14 @@ class Table(_Cleared):
             # In the cycle after it was asked for: the memory's word, or a write that came too late to be in it.
             where, newest = Signal.like(asked, name=f"{reader}_asked"), Signal(name=f"{reader}_newest")
             kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
-            near, far = _is_of(last, where), _is_of(older, where)
+            near, hit = Signal(name=f"{reader}_near"), Signal(name=f"{reader}_hit")
             m.d.sync += [
                 where.eq(asked),
+                near.eq(_is_of(port, asked)),
+                hit.eq(_is_of(port, asked) | (_is_of(last, asked) if self._late else 0)),
                 newest.eq(_is_of(port, where)),
                 # The memory's word comes late in the cycle.
-                kept.eq(Mux(near | far, Mux(near, last[2], older[2]), ram.read_early)),
+                kept.eq(Mux(hit, Mux(near, last[2], older[2]), ram.read_early)),
             ]
             m.d.comb += [shown.eq(Mux(newest, last[2], kept)), getattr(self, f"{reader}_before").eq(kept)]
         return m

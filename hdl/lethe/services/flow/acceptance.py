@@ -1,7 +1,7 @@
 """Acceptance: which messages are to be delivered, and what that does to their streams (contract of flow, section 6)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, enum, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from lethe.host import host_records
@@ -15,15 +15,6 @@ __all__ = ["Acceptance", "behind", "one_added", "passing"]
 
 #: The limit that a source was told is at most so many numbers beyond the expected one; if they are more, it is behind.
 MOST_TOLD = 127
-
-
-class Judgement(enum.Enum, shape=3):
-    NOT_OPEN = 0
-    PORT_FULL = 1
-    EARLY = 2
-    PLACE = 3
-    VACANT = 4
-    IGNORE = 5
 
 
 def one_added(numbers, lowest) -> Value:
@@ -170,64 +161,60 @@ class Acceptance(wiring.Component):
             self.mark_stream.eq(of.stream(one.source, one.dport)),
         ]
 
-        # c−1: the verdict.
+        # c−1: what the verdict depends on.  ``roomy``: a cell is free, if it is the expected number, or any other.
         index, stream = one.dport[: of.port_bits], self.accept_in
         distance = Signal(NUMBER_BITS)
-        inside, known, bound = Signal(), Signal(), Signal()
-        verdict = Signal(Judgement)
+        barred, proper, inside, old, known, bound = (Signal() for _ in range(6))
+        roomy, roomy_others = Signal(), Signal()
         m.d.comb += [
             self.judged_port.eq(index),
             self.judged_source.eq(one.source),
             distance.eq(one.seq - stream.expected),
+        ]
+        shut = one.best_effort | ~one.known | ~self.judged_open
+        m.d.sync += [
+            barred.eq(shut),
+            proper.eq(~shut & one.long),
             inside.eq(at_most(distance, WINDOW - 1)),
+            old.eq(~at_most(distance, 255 - WINDOW)),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
             bound.eq(self.judged_bound & (self.judged_number[len(index) :] == one.dport[len(index) :])),
+            roomy.eq(~self.judged_full),
+            roomy_others.eq(~self.judged_crowded),
         ]
-        with m.If(one.best_effort | ~one.known | ~self.judged_open):
-            m.d.comb += verdict.eq(Judgement.NOT_OPEN)
-        with m.Elif(~one.long):
-            m.d.comb += verdict.eq(Judgement.IGNORE)
-        with m.Elif(~inside):
-            m.d.comb += verdict.eq(Mux(~at_most(distance, 255 - WINDOW), Judgement.IGNORE, Judgement.NOT_OPEN))
-        with m.Elif(known):
-            m.d.comb += verdict.eq(Judgement.IGNORE)
-        with m.Elif(~bound):
-            m.d.comb += verdict.eq(Judgement.VACANT)
-        with m.Elif((distance == 0) & self.judged_full):
-            m.d.comb += verdict.eq(Judgement.PORT_FULL)
-        with m.Elif((distance != 0) & self.judged_crowded):
-            m.d.comb += verdict.eq(Judgement.EARLY)
-        with m.Else():
-            m.d.comb += verdict.eq(Judgement.PLACE)
 
-        # c: what follows, if it is delivered.  Of an expected number the run behind it is looked for a cycle before.
-        given, word, least = Signal(Judgement), Signal(of.receiving), Signal(NUMBER_BITS)
+        # c: the verdict, and what follows, if it is delivered.  Of an expected number the run behind it is looked for a
+        # cycle before.
+        word, least = Signal(of.receiving), Signal(NUMBER_BITS)
         expected_one, total, first, start = Signal(), Signal(2 * WINDOW), Signal(WINDOW), Signal(WINDOW)
         m.d.comb += first.eq(1 << stream.expected[:PLACE_BITS])
         m.d.sync += [
-            given.eq(verdict),
             word.eq(stream),
             least.eq(stream.told - LEAST_CREDIT),
-            expected_one.eq(distance == 0),
+            expected_one.eq(~(one.seq ^ stream.expected).any()),
             start.eq(first),
             # That one is not among those that are present.
             total.eq(Cat(stream.present, stream.present) + (first << 1)),
         ]
+        counts, has_room, placed, fresh, goes = (Signal() for _ in range(5))
+        m.d.comb += [
+            counts.eq(proper & inside & ~known),
+            has_room.eq(Mux(expected_one, roomy, roomy_others)),
+            placed.eq(counts & bound & has_room),
+            fresh.eq(counts & (~bound | has_room)),
+        ]
+        with m.If(barred | (proper & ~inside & ~old)):
+            m.d.comb += self.refusal.eq(ACCEPTANCE.index(Drop.NOT_OPEN))
+        with m.Elif(counts & bound & ~has_room):
+            m.d.comb += self.refusal.eq(
+                Mux(expected_one, ACCEPTANCE.index(Drop.PORT_FULL), ACCEPTANCE.index(Drop.EARLY))
+            )
         run, rest, beyond = passing(m, "accepted", word.present | start, start, total)
-        refusals = {Judgement.NOT_OPEN: Drop.NOT_OPEN, Judgement.PORT_FULL: Drop.PORT_FULL, Judgement.EARLY: Drop.EARLY}
-        with m.Switch(given):
-            for found, drop in refusals.items():
-                with m.Case(found):
-                    m.d.comb += self.refusal.eq(ACCEPTANCE.index(drop))
-
-        fresh, placed, goes = Signal(), Signal(), Signal()
         gone, here = Signal(WINDOW), Signal(WINDOW)
         expected, passed = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         was_delivered, was_asked, was_gap = Signal(), Signal(), Signal(NUMBER_BITS)
         m.d.sync += [was_delivered.eq(self.delivered), was_asked.eq(now.ask), was_gap.eq(least - expected)]
         m.d.comb += [
-            placed.eq(given == Judgement.PLACE),
-            fresh.eq(placed | (given == Judgement.VACANT)),
             goes.eq(fresh & expected_one),
             gone.eq(Mux(goes, run, 0)),
             passed.eq(behind(word.expected, rest, beyond)),
@@ -240,7 +227,7 @@ class Acceptance(wiring.Component):
             self.accept_word.filled.eq(self.accept_entry.mask & ~gone),
             self.accept_word.told.eq(word.told),
             self.accept_enters.eq(self.delivered),
-            self.accept_entry.kind.eq(Mux(placed, EntryKind.PLACE, Mux(fresh, EntryKind.VACANT, EntryKind.IGNORE))),
+            self.accept_entry.kind.eq(Mux(placed, EntryKind.PLACE, EntryKind.SKIP)),
             self.accept_entry.source.eq(now.source),
             self.accept_entry.index.eq(now.dport),
             self.accept_entry.seq.eq(now.seq),

@@ -185,6 +185,8 @@ class Notices(wiring.Component):
         In the cycle before a job acts: the stream of the notice.
     operation, notice_code, job_peer, notice_index : In
         What a job does to a notice; never in a cycle with ``accept_now``.
+    void_acts, void_marks : In
+        The job is a VOID, which acts; in the next cycle: WINDOW of its stream is marked.
     tell_valid, tell, tell_pops : Out, Out, In
         What waits longest; it is popped, and no longer there in the cycle after the next.
     nothing_to_tell : Out(1)
@@ -199,7 +201,7 @@ class Notices(wiring.Component):
                 "accept_soon": In(1), "mark_stream": In(of.stream_bits), "accept_now": In(1), "accept_marks": In(1),
                 "accept_at": In(of.stream_bits), "notice_stream": In(of.stream_bits),
                 "operation": In(Operation), "notice_code": In(3), "job_peer": In(of.node_bits),
-                "notice_index": In(of.port_bits),
+                "notice_index": In(of.port_bits), "void_acts": In(1), "void_marks": In(1),
                 "tell_valid": Out(1), "tell": Out(of.notice), "tell_pops": In(1), "nothing_to_tell": Out(1),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
             }
@@ -215,12 +217,12 @@ class Notices(wiring.Component):
         m.submodules.nodes = nodes = Words(by_node, of.nodes, ("now",))
         m.submodules.waiting = waiting = Queue(of.notice, of.nodes * (2 * of.ports + 3))
 
-        # All is done in the cycle after it is asked for; only then is it known whether a message marks.
-        message, operation, code = Signal(), Signal(Operation), Signal(3)
+        # All is done in the cycle after it is asked for; only then is it known whether a message, or a VOID, marks.
+        depends, operation, code = Signal(), Signal(Operation), Signal(3)
         given = Mux(self.accept_now, Code.WINDOW, self.notice_code)
         at = Signal(of.stream_bits)
         m.d.sync += [
-            message.eq(self.accept_now),
+            depends.eq(self.accept_now | self.void_acts),
             operation.eq(Mux(self.accept_now, Operation.MARK, self.operation)),
             code.eq(given),
             at.eq(Mux(self.accept_now, self.accept_at, of.stream(self.job_peer, self.notice_index))),
@@ -232,7 +234,7 @@ class Notices(wiring.Component):
         m.d.comb += [
             streams.now_addr.eq(Mux(self.accept_soon, self.mark_stream, self.notice_stream)),
             nodes.now_addr.eq(self.job_peer),
-            acts.eq((operation != Operation.NOTHING) & (~message | self.accept_marks)),
+            acts.eq((operation != Operation.NOTHING) & (~depends | self.accept_marks | self.void_marks)),
             of_stream.eq(is_[Code.WINDOW] | is_[Code.VOID]),
         ]
         # The notices of the job's node, which is the same in all its steps.

@@ -53,8 +53,8 @@ class Drainer(wiring.Component):
         What stands before a message.
     store_writes, store_at, store_beat, store_data : Out
         A beat.
-    appends, append_port, append_word : Out
-        To the list of a port.
+    appends, append_port, append_list, append_word : Out
+        To the list of a port; ``append_list`` has a 1 at its place.
     append_seq, append_source : Out
         The message, for the trace.
     fills, fill_port, fill_length : Out
@@ -99,6 +99,7 @@ class Drainer(wiring.Component):
                 "store_data": Out(of.system.format.flit_bits),
                 "appends": Out(1),
                 "append_port": Out(of.port_bits),
+                "append_list": Out(of.ports),
                 "append_word": Out(of.placed),
                 "append_seq": Out(NUMBER_BITS),
                 "append_source": Out(of.node_bits),
@@ -141,7 +142,7 @@ class Drainer(wiring.Component):
         head, offered = journal.o.payload, self.deliver.payload
 
         # r: an entry is popped.
-        pops, is_run, is_flush, is_own = Signal(), Signal(), Signal(), Signal()
+        pops, is_run, is_flush, is_own, is_place = Signal(), Signal(), Signal(), Signal(), Signal()
         whole, beats, is_long = Signal(of.length_bits), Signal.like(beats_left), Signal()
         m.d.comb += [
             journal.i.valid.eq(self.enters),
@@ -150,9 +151,10 @@ class Drainer(wiring.Component):
             self.journal_high.eq(high),
             refills.eq(entries.any() & (~journal.o.valid | pops)),
             self.drainer_idle.eq((state == DrainState.IDLE) & ~busy),
-            is_flush.eq(head.kind == EntryKind.FLUSH),
-            is_run.eq((head.kind == EntryKind.RUN) | is_flush),
-            is_own.eq(head.kind == EntryKind.OWN),
+            is_flush.eq(EntryKind.FLUSH.of(head.kind)),
+            is_run.eq(EntryKind.RUN.of(head.kind)),
+            is_own.eq(EntryKind.OWN.of(head.kind)),
+            is_place.eq(EntryKind.PLACE.of(head.kind)),
             pops.eq(self.drainer_idle & ~settles & journal.o.valid & (is_run | is_own | self.deliver.valid)),
             journal.o.ready.eq(pops),
             self.deliver.ready.eq(pops & ~is_run & ~is_own),
@@ -160,8 +162,8 @@ class Drainer(wiring.Component):
             beats.eq(of.payload_flits(whole)),
             is_long.eq(~at_most(offered.length, of.header_bytes - 1)),
             # That of a message to the own node is needed a cycle sooner, and its port is known long before.
-            self.free_port.eq(Mux(journal.o.valid & (head.kind == EntryKind.PLACE), head.index, self.own_header.dport)),
-            self.free_takes.eq(pops & ((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))),
+            self.free_port.eq(Mux(journal.o.valid & is_place, head.index, self.own_header.dport)),
+            self.free_takes.eq(pops & (is_place | (is_own & head.count.any()))),
         ]
         takes = Signal()  # a beat of the NI
         m.d.comb += takes.eq(self.deliver_data.valid & self.deliver_data.ready)
@@ -207,7 +209,7 @@ class Drainer(wiring.Component):
                             state.eq(Mux(beats_left.any(), DrainState.BODY, DrainState.IDLE)),
                         ]
             with m.Case(DrainState.BODY):
-                own = entry.kind == EntryKind.OWN
+                own = EntryKind.OWN.of(entry.kind)
                 m.d.comb += self.deliver_data.ready.eq(~own)
                 with m.If(takes | own):
                     m.d.sync += [beat.eq(beat + 1), beats_left.eq(beats_left - 1)]
@@ -215,15 +217,23 @@ class Drainer(wiring.Component):
                         m.d.sync += state.eq(DrainState.IDLE)
 
         # None or 1 to 16 numbers pass: behind 16 of them is the place of the first.
-        apart = Signal(PLACE_BITS)
+        apart, passes = Signal(PLACE_BITS), Signal()
         m.d.comb += apart.eq(head.count - head.seq)
         with m.If(pops):
-            m.d.sync += [entry.eq(head), places.eq((head.kind == EntryKind.PLACE) | (is_own & head.count.any()))]
+            m.d.sync += [
+                entry.eq(head),
+                self.append_list.eq(1 << head.index),
+                places.eq(is_place | (is_own & head.count.any())),
+                passes.eq(head.count.any()),
+            ]
             with m.If(~is_flush & ~is_own):
-                m.d.sync += entry.count.eq(Mux(head.count[PLACE_BITS], Cat(apart, ~apart.any()), 0))
+                m.d.sync += [
+                    entry.count.eq(Mux(head.count[PLACE_BITS], Cat(apart, ~apart.any()), 0)),
+                    passes.eq(head.count[PLACE_BITS]),
+                ]
 
         # A beat, of the own message or of the NI: of the header, or one to the cell.
-        idle, own_body = state == DrainState.IDLE, (state == DrainState.BODY) & (entry.kind == EntryKind.OWN)
+        idle, own_body = state == DrainState.IDLE, (state == DrainState.BODY) & EntryKind.OWN.of(entry.kind)
         got, last, from_ni = Signal(form.flit_bits), beats_left == 1, self.deliver_data.payload.data
         # Bytes of an own beat that lie within the length.
         size = form.flit_bytes
@@ -237,7 +247,7 @@ class Drainer(wiring.Component):
         m.d.comb += [
             got.eq(
                 Mux(
-                    idle | (entry.kind == EntryKind.OWN),
+                    idle | EntryKind.OWN.of(entry.kind),
                     self.own_beat & Cat(*(byte.replicate(8) for byte in kept)),
                     from_ni,
                 )
@@ -252,9 +262,9 @@ class Drainer(wiring.Component):
         # k+1, of an own message r+1: it settles.
         popped_own = is_own
         goes = Signal()  # the expected one: those behind it go with it
-        is_own = entry.kind == EntryKind.OWN
+        is_own = EntryKind.OWN.of(entry.kind)
         m.d.comb += [
-            goes.eq(settles & entry.count.any()),
+            goes.eq(settles & passes),
             self.cell_writes.eq(settles & places),
             self.cell_at.eq(Cat(cell, entry.index)),
             *(self.cell_word[name].eq(header[name]) for name in ("sport", "dport", "seq")),
@@ -265,7 +275,7 @@ class Drainer(wiring.Component):
             self.fills.eq(settles & places),
             self.fill_port.eq(entry.index),
             self.fill_length.eq(length),
-            parked.write_en.eq(settles & (entry.kind == EntryKind.PLACE) & ~entry.count.any()),
+            parked.write_en.eq(settles & EntryKind.PLACE.of(entry.kind) & ~passes),
             parked.write_addr.eq(Cat(entry.seq[:4], of.stream(entry.source, entry.index))),
             parked.write_data.eq(cell),
         ]
@@ -294,7 +304,7 @@ class Drainer(wiring.Component):
             with m.If(acts):
                 m.d.sync += busy.eq(entry.count != 1)
         with m.If(follows | acts):
-            m.d.sync += [entry.seq.eq(entry.seq + 1), entry.count.eq(entry.count - 1)]
+            m.d.sync += [entry.seq.eq(entry.seq + 1), entry.count.eq(entry.count - 1), passes.eq(entry.count != 1)]
 
         # To the list, with the gap of the stream.
         gap = Signal()

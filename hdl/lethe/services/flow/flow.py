@@ -188,15 +188,15 @@ class Flow(ServiceUnit):
             now.eq(Mux(acceptance.accept_reads, acceptance.accept_stream, jobs.job_in_stream)),
             receiving.now_addr.eq(now),
             receiving.write_en.eq(acceptance.accept_writes | jobs.job_in_writes),
-            receiving.write_addr.eq(Mux(acceptance.accept_writes, acceptance.accept_at, jobs.job_in_at)),
-            word.eq(Mux(acceptance.accept_writes, acceptance.accept_word, jobs.job_in_word)),
+            # Whose turn it is, is known before it is known whether it writes.
+            receiving.write_addr.eq(Mux(acceptance.accept_now, acceptance.accept_at, jobs.job_in_at)),
+            word.eq(Mux(acceptance.accept_now, acceptance.accept_word, jobs.job_in_word)),
             receiving.write.eq(word),
             expected.merge_addr.eq(rows.merge_stream),
             expected.write_en.eq(receiving.write_en),
             expected.write_addr.eq(receiving.write_addr),
             expected.write.eq(word.expected),
         ]
-        # Whose turn it is, is known before it is known whether it writes.
         with m.If(drainer.credit_acts):
             m.d.comb += [numbers.write_addr.eq(drainer.credit_at), numbers.write.eq(numbers.now)]
         with m.Elif(jobs.job_steps):

@@ -48,6 +48,15 @@ REST, QUIET = 2, 2
 PAUSE, DOUBLINGS = 64, 4
 
 
+def _above(a: Value, b: Value) -> Value:
+    """Whether ``a`` is above ``b``, in gates."""
+    found: Value = Const(0, 1)
+    for i in range(max(len(a), len(b))):
+        one, other = (value[i] if i < len(value) else Const(0, 1) for value in (a, b))
+        found = (one & ~other) | (~(one ^ other) & found)
+    return found
+
+
 class Job(enum.Enum, shape=3):
     """The jobs, in the order in which they are asked."""
 
@@ -119,7 +128,7 @@ class Jobs(wiring.Component):
                 "ended_carried": In(1), "ended_credit": In(NUMBER_BITS),
                 "looked_slot": Out(of.slot_bits), "looked_node": In(of.node_bits), "looked_lives": In(1),
                 "looked_life": In(below["cancel"]), "renewed": In(1), "control_row": In(of.control_row),
-                "row_ends": Out(1), "row_forgets": Out(1),
+                "row_ends": Out(1), "gone_slot": Out(of.slot_bits), "row_forgets": Out(1),
                 "forgotten_slot": Out(of.slot_bits), "told_forgets": Out(1),
                 # Streams.
                 "job_asks": Out(1), "job_stream": Out(of.stream_bits), "numbers": In(of.numbers),
@@ -143,7 +152,8 @@ class Jobs(wiring.Component):
                 "fled": In(1), "looked_leaves": In(1), "renewed_leaves": In(1), "troubled": In(1),
                 # Notices and control.
                 "notice_stream": Out(of.stream_bits), "operation": Out(Operation), "notice_code": Out(3),
-                "notice_index": Out(of.port_bits), "tell_valid": In(1), "tell": In(of.notice), "tell_pops": Out(1),
+                "notice_index": Out(of.port_bits), "void_acts": Out(1), "void_marks": Out(1),
+                "tell_valid": In(1), "tell": In(of.notice), "tell_pops": Out(1),
                 "control_idle": In(1), "control_open": In(1), "tells": Out(1), "told_word": Out(WORD_BITS),
                 "told_row": Out(of.control_row), "told_expect": Out(form.incarnation_bits),
                 "heard": In(1), "word": In(WORD_BITS), "heard_source": In(of.node_bits),
@@ -238,16 +248,15 @@ class Jobs(wiring.Component):
         )
         m.d.comb += [turn.eq(turn_of(ask, later)), begins.eq(self.ready & ~self._busy & ask.any())]
         completion = self.completion.payload
-        self._begins, self._turn = begins, turn
         may_begin = self.ready & ~self._busy
         m.d.comb += [
             self.ended_slot.eq(completion.slot),
             self.completion.ready.eq(may_begin & turn[Job.COMPLETION.value]),
-            self.row_ends.eq(self.completion.ready),
             self.tell_pops.eq(may_begin & turn[Job.SEND.value]),
         ]
         row, control, tell = (Signal.like(member) for member in (self.ended_row, self.ended_control, self.tell))
         sought, asked_for = Signal(of.nodes), Signal(NUMBER_BITS)
+        self._was_asked = Signal(3)
         with m.If(~self._busy):
             m.d.sync += [
                 self._on.eq(turn),
@@ -258,16 +267,20 @@ class Jobs(wiring.Component):
                 self._carried.eq(self.ended_carried),
                 *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
                 sought.eq(candidates),
+                self._was_asked.eq(self._asked),
             ]
         with m.If(begins):
             m.d.sync += self._busy.eq(1)
 
         # b+1: of whom and what it is; from then on the tables of streams are asked for it.
         chooses, probes, peer = Signal(), Signal(), Signal(of.node_bits)
+        self._chooses = chooses
         self._peer_now, self._index_now, self._q_now = peer, Signal(of.port_bits), Signal(of.port_bits)
         of_control = self._ending.slot >= of.data_slots
         ended, heard, told = (self._is(job) for job in (Job.COMPLETION, Job.CONTROL, Job.SEND))
         m.d.comb += [
+            self.row_ends.eq(chooses & ended),
+            self.gone_slot.eq(self._ending.slot),
             self._q_now.eq(Mux(ended & ~of_control, row.q, self._index_now)),
             peer.eq(
                 either(
@@ -408,10 +421,13 @@ class Jobs(wiring.Component):
                 ages.eq(Mux(aged, 0, ages + 1)), aged.eq(ages == silence - 2),
                 watches.eq(Mux(watched, 0, watches + 1)), watched.eq(watches == flow.watch - 2),
             ]  # fmt: skip
-        m.d.sync += self._asked.eq(self._asked | wraps)
-        begins_walk = self._begins & ~self._walking & self._turn[Job.TICK.value]
-        with m.If(begins_walk):
-            m.d.sync += [self._walking.eq(1), self._walk_for.eq(self._asked), self._asked.eq(wraps)]
+        # A walk that begins in b is written down in b+1: for what was asked for then.
+        was_wraps = Signal.like(wraps)
+        m.d.sync += [was_wraps.eq(wraps), self._asked.eq(self._asked | wraps)]
+        with m.If(self._chooses & self._is(Job.TICK) & ~self._walking):
+            m.d.sync += [
+                self._walking.eq(1), self._walk_for.eq(self._was_asked), self._asked.eq(was_wraps | wraps),
+            ]  # fmt: skip
         with m.If(self._paused):
             m.d.sync += [self._pause.eq(self._pause - 1), self._paused.eq(self._pause != 1)]
 
@@ -850,9 +866,9 @@ class Jobs(wiring.Component):
         self._peers_change(m)
         self._streams_change(m)
         ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
-        void_acts, is_ahead, is_news = Signal(), Signal(), Signal()
+        void_acts, is_ahead, is_news = self.void_acts, Signal(), Signal()
         told, after = self.accept_in.told, Signal(NUMBER_BITS)
-        gap, was_gap, was_written, beyond = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
+        gap, was_gap, was_written, was_told = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
         known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
         # Both in the cycle before: whether the credit that ended is ahead of the one that is told, which only jobs
         # change; and the told one less the least offer, for which a message may have acted in that cycle.
@@ -860,6 +876,9 @@ class Jobs(wiring.Component):
             is_news.eq(ahead(self._credit, told)),
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
             was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
+            # Of a VOID, before which no message acts.
+            was_told.eq(told),
+            self.void_marks.eq(void_acts & (at_most(after, LEAST_CREDIT - 1) | after[-1])),
         ]
         # It is known late in a cycle whether the NI accepts control in the slot that is looked at.
         looked_here, renewed_here = (node == self._task.node for node in (self.looked_node, self.control_row.node))
@@ -871,14 +890,14 @@ class Jobs(wiring.Component):
             void_acts.eq(self._hears_void & known),
             self._last.eq(Mux(ticks & planned["marks_map"], 0, planned["last"]) | self._voiding | self._flushing),
             gap.eq(Mux(was_written, self.accept_gap, was_gap)),
-            beyond.eq(self.job_room - gap),
-            after.eq(told - self._lowest),
+            after.eq(was_told - self._lowest),
             # Notices.
             self.operation.eq(planned["operation"]),
             self.notice_code.eq(planned["notice_code"]),
             self.notice_index.eq(Mux(planned["revives"], revived, self._index)),
             # A word that is sent.
-            is_ahead.eq(beyond.any() & ~beyond[-1]),
+            # The room less the gap is 1 … 127.
+            is_ahead.eq(Mux(gap[-1], _above(gap[:-1], self.job_room), _above(self.job_room, gap[:-1]))),
             self.tells.eq((planned["tells"] & (~planned["if_ahead"] | is_ahead)) | self._pings),
             self.told_forgets.eq(planned["told_forgets"]),
             # A number that comes no more, and what is parked of a source that begins again.
@@ -906,7 +925,8 @@ class Jobs(wiring.Component):
                 self.job_in_word.present.eq(self._after),
                 self.job_in_word.filled.eq(self._rest),
             ]
-            with m.If(void_acts & (at_most(after, LEAST_CREDIT - 1) | after[-1])):
+            # Only if ``void_marks`` says so in the next cycle.
+            with m.If(void_acts):
                 m.d.comb += self.operation.eq(Operation.MARK)
         with m.Elif(self._flushing):
             m.d.comb += [self.job_in_writes.eq(flush_acts), self.job_in_word.eq(of.new_receiving)]
@@ -1071,9 +1091,19 @@ class Jobs(wiring.Component):
 
     def _set(self, m):
         given, of = self.set.payload, self._layouts
-        here = (given.index < of.ports) if of.ports < WINDOW else Const(1)
         index = given.index[: of.port_bits]
-        sets = self._planned["sets"]
+        sets, here, may_bind, taken, other = (
+            self._planned["sets"],
+            *(Signal(name=name) for name in ("here", "may_bind", "taken", "other")),
+        )
+        codes = Signal(4)
+        # In the cycle before, in which all but the lists is as it is when it acts.
+        m.d.sync += [
+            here.eq(given.index < of.ports if of.ports < WINDOW else 1),
+            taken.eq(self.set_bound),
+            other.eq(given.value[: of.port_bits] != index),
+            codes.eq(1 << given.code),
+        ]
         m.d.comb += [
             self.set.ready.eq(sets),
             self.answer.valid.eq(sets),
@@ -1081,11 +1111,11 @@ class Jobs(wiring.Component):
             self.set_value.eq(given.value),
         ]
         # Whether its list becomes empty is known late.
-        taken, other = self.set_bound, given.value[: of.port_bits] != index
         listed, leaves = self.listed.bit_select(index, 1), self.fetches & (self.fetched_port == index)
-        unbinds, binds, limits, send_limits = (sets & here & (given.code == code) for code in range(4))
-        free, may_bind = ~listed | (leaves & self.fetches_last), binds & ~taken & ~other
+        unbinds, binds, limits, send_limits = (sets & here & code for code in codes)
+        free = ~listed | (leaves & self.fetches_last)
         m.d.comb += [
+            may_bind.eq(binds & ~taken & ~other),
             self.unbinds.eq(unbinds),
             self.limits.eq(limits),
             self.send_limits.eq(send_limits),

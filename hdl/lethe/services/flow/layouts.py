@@ -37,11 +37,15 @@ class EntryKind(enum.Enum, shape=3):
     """What an entry of the journal is."""
 
     PLACE = 0
-    VACANT = 1
-    IGNORE = 2
-    OWN = 3
+    SKIP = 1  # a message that goes to no cell
+    OWN = 2
     RUN = 4
     FLUSH = 5
+
+    def of(self, kind) -> Value:
+        """Whether this is ``kind``: a RUN is a FLUSH too."""
+        kind = Value.cast(kind)
+        return ~kind.any() if self == EntryKind.PLACE else Cat(kind[i] for i in range(3) if self.value >> i & 1).all()
 
 
 class PeerState(IntEnum):

@@ -182,7 +182,7 @@ class MessagesOut(wiring.Component):
 
         # e−1: what an attempt asks of what only jobs, credits and attempts change, of which none acts in e−1 or e.  No
         # job acts in e−2 either: in that cycle the numbers of the record's stream are asked for, and a job asks first.
-        m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now",))
+        m.submodules.sockets = sockets = Words(of.socket, of.ports, ("now", "attempt"))
         limit_init = system.flow_send_limit // UNIT
         m.submodules.limits = limits = Words(16, of.ports, ("now",), init=limit_init)
         q, i = record.sport[: of.port_bits], record.dport[: of.port_bits]
@@ -210,7 +210,7 @@ class MessagesOut(wiring.Component):
         m.d.sync += [
             *(found.eq(holds) for found, holds in early),
             barred.eq(Cat(holds for _, holds in early).any()),
-            filled.eq(beyond | (socket.bytes > room) | ~at_most(socket.slots, system.flow_quota - 1)),
+            filled.eq(beyond | (sockets.attempt.bytes > room) | ~at_most(sockets.attempt.slots, system.flow_quota - 1)),
             unconnected.eq(~own & ~PeerState.UP.of(peer.state)),
             to_bound.eq(own & self.own_bound & (self.own_number[len(i) :] == record.dport[len(i) :])),
             refusal.eq(Mux(fixed != Cause.NONE, fixed, Mux(refused, Cause.LENGTH, Cause.NOT_BOUND))),
@@ -247,6 +247,7 @@ class MessagesOut(wiring.Component):
             self.sent_port.eq(q),
             self.own_port.eq(i),
             sockets.now_addr.eq(Mux(self.job_steps, self.job_q, q)),
+            sockets.attempt_addr.eq(q),
             limits.now_addr.eq(q),
             may.eq(may_other | may_own),
         ]

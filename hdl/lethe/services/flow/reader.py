@@ -29,8 +29,8 @@ class PortReader(wiring.Component):
 
     Members
     -------
-    appends, append_port, append_word : In
-        To the list of a port.
+    appends, append_port, append_list, append_word : In
+        To the list of a port; ``append_list`` has a 1 at its place.
     cell_writes, cell_at, cell_word, store_writes, store_at, store_data : In
         What the drainer writes; no cell in the cycle after ``appends``.
     receive_mask, bound : In(ports)
@@ -59,7 +59,8 @@ class PortReader(wiring.Component):
         records = host_records(of.system, above)
         super().__init__(
             {
-                "appends": In(1), "append_port": In(of.port_bits), "append_word": In(of.placed),
+                "appends": In(1), "append_port": In(of.port_bits), "append_list": In(of.ports),
+                "append_word": In(of.placed),
                 "cell_writes": In(1), "cell_at": In(of.port_bits + of.cell_bits), "cell_word": In(of.cell),
                 "store_writes": In(1), "store_at": In(of.port_bits + of.cell_bits + of.beat_bits),
                 "store_data": In(of.system.format.flit_bits),
@@ -115,7 +116,7 @@ class PortReader(wiring.Component):
             last.eq(nexts.now == tails.left),
             whose.eq(1 << port),
             emptied.eq(whose & alone & leaving.replicate(of.ports)),
-            arrives.eq(Mux(self.appends, 1 << self.append_port, 0)),
+            arrives.eq(Mux(self.appends, self.append_list, 0)),
             self.readable.eq(filled & ~emptied),
             self.listed.eq(filled),
             self.fetches.eq(leaving),
@@ -190,8 +191,6 @@ class PortReader(wiring.Component):
             self.flushed_word.eq(word),
             self.frees.eq(done | flushes),
             self.may_free.eq(done | bad),
-            Cat(self.freed_cell, self.freed_port).eq(Mux(done, shown_at, Cat(cell, port))),
-            self.freed_length.eq(Mux(done, show.length, word.length)),
             self.reader_idle.eq(~fetching & ~showing & ~done & output.empty & ~coming.any()),
         ]
         m.d.sync += [
@@ -203,6 +202,8 @@ class PortReader(wiring.Component):
             coming_last.eq(Cat(beats_left == 1, coming_last)),
             there.eq(there + reads - beat_taken),
             done.eq(ends),
+            Cat(self.freed_cell, self.freed_port).eq(Mux(ends, shown_at, Cat(cell, port))),
+            self.freed_length.eq(Mux(ends, show.length, word.length)),
             undone.eq(age[4] & ~bound & ~showing),
             good.eq(((age[4] & bound) | good) & showing),
             bad.eq((age[4] & ~bound) | (bad & ~flushes)),

@@ -43,8 +43,8 @@ class Rows(wiring.Component):
         Of a slot, in this very cycle: the peer; whether its datagram is under way and counts in live; what names it.
     renewed : Out(1)
         In this cycle the NI accepts a datagram of control in ``looked_slot``: its peer is that of ``control_row``.
-    row_ends, row_forgets, forgotten_slot : In
-        The datagram of ``ended_slot`` has ended; that of ``forgotten_slot`` carried nothing.
+    row_ends, gone_slot, row_forgets, forgotten_slot : In
+        The datagram of ``gone_slot`` has ended; that of ``forgotten_slot`` carried nothing.
     clear, clear_addr : In
         The walk after a reset.
     """
@@ -65,7 +65,8 @@ class Rows(wiring.Component):
                 "ended_carried": Out(1), "ended_credit": Out(NUMBER_BITS),
                 "looked_slot": In(of.slot_bits), "looked_node": Out(of.node_bits), "looked_lives": Out(1),
                 "looked_life": Out(records["cancel"]), "renewed": Out(1),
-                "row_ends": In(1), "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
+                "row_ends": In(1), "gone_slot": In(of.slot_bits),
+                "row_forgets": In(1), "forgotten_slot": In(of.slot_bits),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
             }
         )  # fmt: skip
@@ -151,7 +152,7 @@ class Rows(wiring.Component):
         m.d.comb += [
             under_way.accepted.eq(1),
             under_way.ended_en.eq(self.row_ends),
-            under_way.ended_addr.eq(self.ended_slot),
+            under_way.ended_addr.eq(self.gone_slot),
             under_way.ended.eq(0),
             under_way.looked_addr.eq(self.looked_slot),
             carried.accepted.eq(accepted.control & self.control_carries),

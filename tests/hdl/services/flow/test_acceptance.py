@@ -108,7 +108,7 @@ def test_numbers_far_away_are_refused(apart, drop):
 @pytest.mark.parametrize("apart", [240, 255, 3])
 def test_what_is_known_is_acknowledged_and_dropped(apart):
     seen = Bench(present=0b1000).run(EXPECTED + apart)
-    assert (seen["kind"], seen["count"], seen["refusal"]) == (EntryKind.IGNORE, 0, 0)
+    assert (seen["kind"], seen["count"], seen["refusal"]) == (EntryKind.SKIP, 0, 0)
     assert seen["enters"] and not seen["writes"] and not seen["takes"] and seen["shown"] == (0, 1)
 
 
@@ -125,7 +125,7 @@ def test_a_message_shorter_than_its_header():
     bench = Bench()
     bench.arrival["length"] = 7
     seen = bench.run(EXPECTED)
-    assert seen["kind"] == EntryKind.IGNORE and not seen["writes"]
+    assert seen["kind"] == EntryKind.SKIP and not seen["writes"]
 
 
 @pytest.mark.parametrize("unbound", [True, False])
@@ -137,7 +137,7 @@ def test_nobody_is_bound(unbound):
     else:
         bench.number = 5
     seen = bench.run(EXPECTED)
-    assert (seen["kind"], seen["count"], seen["mask"], seen["takes"]) == (EntryKind.VACANT, 2, 0b10, 0)
+    assert (seen["kind"], seen["count"], seen["mask"], seen["takes"]) == (EntryKind.SKIP, 2, 0b10, 0)
     assert seen["after"][:3] == ((EXPECTED + 2) & 0xFF, 0, 0) and seen["shown"] == (0, 1)
 
 

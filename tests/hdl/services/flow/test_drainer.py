@@ -148,8 +148,8 @@ def test_a_vacant_number_leaves_a_gap():
 
     async def test(b):
         await b.enter(
-            b.message(EntryKind.PLACE, 0, count=1, mask=1), b.message(EntryKind.VACANT, 1, b"nobody", count=1),
-            b.message(EntryKind.PLACE, 2, count=1, mask=1), b.message(EntryKind.IGNORE, 2, b"again"),
+            b.message(EntryKind.PLACE, 0, count=1, mask=1), b.message(EntryKind.SKIP, 1, b"nobody", count=1),
+            b.message(EntryKind.PLACE, 2, count=1, mask=1), b.message(EntryKind.SKIP, 2, b"again"),
             b.message(EntryKind.PLACE, 3, count=1, mask=1),
         )  # fmt: skip
         await b.tick(40)
@@ -219,7 +219,7 @@ def test_a_message_shorter_than_its_header_is_dropped():
     bench = Bench(wire={"flit_bits": 16, "mtu": 40})
 
     async def test(b):
-        await b.enter(b.message(EntryKind.IGNORE, 0, short=3), b.message(EntryKind.IGNORE, 0, short=0))
+        await b.enter(b.message(EntryKind.SKIP, 0, short=3), b.message(EntryKind.SKIP, 0, short=0))
         await b.tick(20)
         assert b.shown == [] and not b.beats and not b.records and b.ctx.get(b.block.drainer_idle)
 
@@ -244,7 +244,7 @@ def test_the_credit_of_what_is_ignored():
     bench = Bench()
 
     async def test(b):
-        await b.enter(b.message(EntryKind.IGNORE, 0, credit=21))
+        await b.enter(b.message(EntryKind.SKIP, 0, credit=21))
         await b.tick(6)
         assert [shown[2:] for shown in b.shown if shown[1] == "credit"] == [(21, 1 << 2 | 2)]
 
@@ -284,7 +284,7 @@ def test_runs_wait_while_the_journal_holds_two_entries():
     async def test(b):
         ctx, block = b.ctx, b.block
         held, shown, seen = 0, False, set()
-        ctx.set(block.entry, {"kind": EntryKind.IGNORE})
+        ctx.set(block.entry, {"kind": EntryKind.SKIP})
         for cycle in range(400):
             often = 0.8 if cycle // 40 % 2 else 0.3
             offers, enters = chance.random() < 1 - often, held < 4 and chance.random() < often

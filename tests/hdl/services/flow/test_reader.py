@@ -26,6 +26,7 @@ async def append(ctx, block, port: int, cell: int, *, seq: int = 0, length: int 
     ctx.set(block.cell_word, {"source": 1, "length": length, "dport": dport, "seq": seq})
     ctx.set(block.appends, 1)
     ctx.set(block.append_port, port)
+    ctx.set(block.append_list, 1 << port)
     ctx.set(block.append_word, {"cell": cell, "gap": gap})
     await ctx.tick()
     ctx.set(block.appends, 0)

@@ -145,7 +145,7 @@ def test_what_counts_in_live():
             life = ctx.get(block.looked_life)
             assert (life.slot, life.generation) == (slot, slot + 1)
             ctx.set(block.row_ends, 1)
-            ctx.set(block.ended_slot, slot)
+            ctx.set(block.gone_slot, slot)
             await ctx.tick()
             ctx.set(block.row_ends, 0)
             assert not ctx.get(block.looked_lives)
