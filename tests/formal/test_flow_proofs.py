@@ -83,8 +83,10 @@ class CellSpecification(wiring.Component):
         m.d.comb += ready.eq(walk == of.initial)
         m.d.sync += walk.eq(walk + ~ready)
         m.d.comb += [receiving.clear.eq(~ready & (walk < of.streams)), receiving.clear_addr.eq(walk)]
-        for block in (ports, drainer, reader):
+        for block in (ports, drainer):
             m.d.comb += [block.clear.eq(~ready), block.clear_addr.eq(walk)]
+        for block in (ports, reader):
+            m.d.comb += [block.ports_clear.eq(~ready & (walk < of.ports)), block.ports_clear_addr.eq(walk)]
 
         # Messages of the NI.
         length, waiting, arrived = AnyConst(of.length_bits), Signal(range(8)), Signal()

@@ -34,9 +34,13 @@ def simulated(block, test) -> None:
 
 
 async def walked(ctx, block, words: int) -> None:
-    """The walk after a reset."""
+    """The walk after a reset, and those over ports and nodes, of those that the block knows of."""
+    walks = [walk for walk in ("clear", "ports_clear", "nodes_clear") if hasattr(block, walk)]
     for address in range(words):
-        ctx.set(block.clear, 1)
-        ctx.set(block.clear_addr, address)
+        for walk in walks:
+            at = getattr(block, f"{walk}_addr")
+            ctx.set(getattr(block, walk), int(walk == "clear" or address < 1 << len(at)))
+            ctx.set(at, address % (1 << len(at)))
         await ctx.tick()
-    ctx.set(block.clear, 0)
+    for walk in walks:
+        ctx.set(getattr(block, walk), 0)

@@ -164,7 +164,7 @@ class Acceptance(wiring.Component):
         # c−1: what the verdict depends on.  ``roomy``: a cell is free, if it is the expected number, or any other.
         index, stream = one.dport[: of.port_bits], self.accept_in
         distance = Signal(NUMBER_BITS)
-        barred, proper, inside, old, known, bound = (Signal() for _ in range(6))
+        barred, proper, inside, old, known, bound = *(Signal() for _ in range(5)), Signal(2)
         roomy, roomy_others = Signal(), Signal()
         m.d.comb += [
             self.judged_port.eq(index),
@@ -172,13 +172,16 @@ class Acceptance(wiring.Component):
             distance.eq(one.seq - stream.expected),
         ]
         shut = one.best_effort | ~one.known | ~self.judged_open
+        differs = self.judged_number[len(index) :] ^ one.dport[len(index) :]
+        half = len(differs) // 2
         m.d.sync += [
             barred.eq(shut),
             proper.eq(~shut & one.long),
             inside.eq(at_most(distance, WINDOW - 1)),
             old.eq(~at_most(distance, 255 - WINDOW)),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
-            bound.eq(self.judged_bound & (self.judged_number[len(index) :] == one.dport[len(index) :])),
+            # In two parts.
+            bound.eq(Cat(self.judged_bound & ~differs[:half].any(), ~differs[half:].any())),
             roomy.eq(~self.judged_full),
             roomy_others.eq(~self.judged_crowded),
         ]
@@ -200,12 +203,12 @@ class Acceptance(wiring.Component):
         m.d.comb += [
             counts.eq(proper & inside & ~known),
             has_room.eq(Mux(expected_one, roomy, roomy_others)),
-            placed.eq(counts & bound & has_room),
-            fresh.eq(counts & (~bound | has_room)),
+            placed.eq(counts & bound.all() & has_room),
+            fresh.eq(counts & (~bound.all() | has_room)),
         ]
         with m.If(barred | (proper & ~inside & ~old)):
             m.d.comb += self.refusal.eq(ACCEPTANCE.index(Drop.NOT_OPEN))
-        with m.Elif(counts & bound & ~has_room):
+        with m.Elif(counts & bound.all() & ~has_room):
             m.d.comb += self.refusal.eq(
                 Mux(expected_one, ACCEPTANCE.index(Drop.PORT_FULL), ACCEPTANCE.index(Drop.EARLY))
             )
@@ -213,7 +216,11 @@ class Acceptance(wiring.Component):
         gone, here = Signal(WINDOW), Signal(WINDOW)
         expected, passed = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         was_delivered, was_asked, was_gap = Signal(), Signal(), Signal(NUMBER_BITS)
-        m.d.sync += [was_delivered.eq(self.delivered), was_asked.eq(now.ask), was_gap.eq(least - expected)]
+        m.d.sync += [
+            was_delivered.eq(self.delivered),
+            was_asked.eq(now.ask),
+            was_gap.eq(Mux(goes, least - passed, least - word.expected)),
+        ]
         m.d.comb += [
             goes.eq(fresh & expected_one),
             gone.eq(Mux(goes, run, 0)),

@@ -190,7 +190,8 @@ class Notices(wiring.Component):
     tell_valid, tell, tell_pops : Out, Out, In
         What waits longest; it is popped, and no longer there in the cycle after the next.
     nothing_to_tell : Out(1)
-    clear, clear_addr : In
+    clear, clear_addr, nodes_clear, nodes_clear_addr : In
+        The walk after a reset, and that over nodes.
     """
 
     def __init__(self, layouts: Layouts):
@@ -204,6 +205,7 @@ class Notices(wiring.Component):
                 "notice_index": In(of.port_bits), "void_acts": In(1), "void_marks": In(1),
                 "tell_valid": Out(1), "tell": Out(of.notice), "tell_pops": In(1), "nothing_to_tell": Out(1),
                 "clear": In(1), "clear_addr": In(range(of.initial)),
+                "nodes_clear": In(1), "nodes_clear_addr": In(of.node_bits),
             }
         )  # fmt: skip
 
@@ -241,16 +243,18 @@ class Notices(wiring.Component):
         of_node = Signal(by_node)
         m.d.sync += of_node.eq(Mux(nodes.write_en, nodes.write, nodes.now))
         found = []
-        for table, now, where, size, fields in (
-            (streams, streams.now, at, of.streams, {Code.WINDOW: "window", Code.VOID: "void"}),
-            (nodes, of_node, self.job_peer, of.nodes, {Code.PING: "ping", Code.PONG: "pong", Code.MAP: "map"}),
+        walk = self.clear & (self.clear_addr < of.streams), self.clear_addr
+        walk_of_nodes = self.nodes_clear, self.nodes_clear_addr
+        for table, now, where, (clear, clear_addr), fields in (
+            (streams, streams.now, at, walk, {Code.WINDOW: "window", Code.VOID: "void"}),
+            (nodes, of_node, self.job_peer, walk_of_nodes, {Code.PING: "ping", Code.PONG: "pong", Code.MAP: "map"}),
         ):
             old = data.View(state, either(*((is_[number], Value.cast(now[name])) for number, name in fields.items())))
             new, asks = self._after(operation, old)
             found.append(asks)
             m.d.comb += [
-                table.clear.eq(self.clear & (self.clear_addr < size)),
-                table.clear_addr.eq(self.clear_addr),
+                table.clear.eq(clear),
+                table.clear_addr.eq(clear_addr),
                 table.write_addr.eq(where),
                 table.write_en.eq(acts & (of_stream if table is streams else ~of_stream)),
                 *(

@@ -63,6 +63,11 @@ class Flow(ServiceUnit):
         clear, clear_addr = Signal(init=1), Signal(range(of.initial))
         m.d.sync += [clear.eq(~walked), clear_addr.eq(walk)]
         silence, quiet, ready = Signal(range(system.flow_silence)), Signal(), Signal()
+        # Tables of ports and of nodes are cleared by walks of their own: one for all would have to reach too far.
+        cleared = {
+            **self._cleared(m, "ports", of.ports), **self._cleared(m, "nodes", of.nodes),
+            "clear": clear, "clear_addr": clear_addr,
+        }  # fmt: skip
         m.d.comb += ready.eq(walked & below.ready)
         with m.If(~walked):
             m.d.sync += [walk.eq(walk + 1), walked.eq(walk == of.initial - 1)]
@@ -72,7 +77,7 @@ class Flow(ServiceUnit):
         wires: dict[str, Value] = {
             "node": self.node, "incarnation": self.incarnation, "boot": self.boot, "ready": ready, "silent": ~quiet,
             "silent_soon": ~quiet & ~(ready & (silence == system.flow_silence - 1)),
-            "open": ready & ~above.quiesce, "clear": clear, "clear_addr": clear_addr,
+            "open": ready & ~above.quiesce, **cleared,
             "receive_mask": above.receive_mask,
             "arrival": below.arrival, "delivered": below.delivered, "accepted": below.accepted, "merge": below.merge,
             "control_open": below.send_control.ready,
@@ -212,6 +217,13 @@ class Flow(ServiceUnit):
             "attempt_numbers": numbers.now_before, "numbers": numbers.now, "ends": ends.late,
             "accept_in": receiving.now, "merge_expected": expected.merge_before,
         }  # fmt: skip
+
+    def _cleared(self, m, name: str, size: int) -> dict[str, Value]:
+        """The first ``size`` cycles after a reset, and which of them it is."""
+        clears, at = Signal(init=1, name=f"{name}_clear"), Signal(range(size), name=f"{name}_clear_addr")
+        with m.If(clears):
+            m.d.sync += [at.eq(at + 1), clears.eq(at != size - 1)]
+        return {f"{name}_clear": clears, f"{name}_clear_addr": at}
 
     def _join(self, m, blocks, wires):
         """Drives every input of the blocks that is no stream from the wire, or the output, of its name."""

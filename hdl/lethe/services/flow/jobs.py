@@ -1092,17 +1092,15 @@ class Jobs(wiring.Component):
     def _set(self, m):
         given, of = self.set.payload, self._layouts
         index = given.index[: of.port_bits]
-        sets, here, may_bind, taken, other = (
-            self._planned["sets"],
-            *(Signal(name=name) for name in ("here", "may_bind", "taken", "other")),
-        )
-        codes = Signal(4)
+        sets, codes, whose = self._planned["sets"], Signal(4), Signal(of.ports)
+        here, may_bind, taken, other = (Signal(name=name) for name in ("here", "may_bind", "taken", "other"))
         # In the cycle before, in which all but the lists is as it is when it acts.
         m.d.sync += [
             here.eq(given.index < of.ports if of.ports < WINDOW else 1),
             taken.eq(self.set_bound),
             other.eq(given.value[: of.port_bits] != index),
             codes.eq(1 << given.code),
+            whose.eq(1 << index),
         ]
         m.d.comb += [
             self.set.ready.eq(sets),
@@ -1111,7 +1109,7 @@ class Jobs(wiring.Component):
             self.set_value.eq(given.value),
         ]
         # Whether its list becomes empty is known late.
-        listed, leaves = self.listed.bit_select(index, 1), self.fetches & (self.fetched_port == index)
+        listed, leaves = (self.listed & whose).any(), self.fetches & (self.fetched_port == index)
         unbinds, binds, limits, send_limits = (sets & here & code for code in codes)
         free = ~listed | (leaves & self.fetches_last)
         m.d.comb += [

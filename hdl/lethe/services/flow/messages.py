@@ -82,8 +82,8 @@ class MessagesOut(wiring.Component):
     admitted, refused, carried_dport, record_shown, cause_shown, seq_shown : Out
         For the trace.
     messages_idle : Out(1)
-    clear, clear_addr : In
-        The walk after a reset.
+    ports_clear, ports_clear_addr : In
+        The walk over ports after a reset.
     """
 
     def __init__(self, layouts: Layouts, above: HostPort):
@@ -131,7 +131,7 @@ class MessagesOut(wiring.Component):
                 "admitted": Out(1), "refused": Out(1), "record_shown": Out(self._record),
                 "cause_shown": Out(of.cause_bits), "seq_shown": Out(8),
                 "messages_idle": Out(1),
-                "clear": In(1), "clear_addr": In(range(of.initial)),
+                "ports_clear": In(1), "ports_clear_addr": In(of.port_bits),
             }
         )  # fmt: skip
 
@@ -160,10 +160,10 @@ class MessagesOut(wiring.Component):
             beats.i.payload.eq(self.send_data.payload),
             went.eq(beats.o.valid & beats.o.ready),
         ]
-        m.d.sync += [
-            due.eq(due + Mux(taken, of.payload_flits(self.send.payload.length), 0) - came),
-            there.eq(there + came - went),
-        ]
+        # The flits of a length: its flits that are whole, and one more for what is left, by the carry of one addition.
+        rest, whole = self.send.payload.length[: of.byte_bits], self.send.payload.length[of.byte_bits :]
+        more = (Cat(1, due) + Cat(taken & rest.any(), Mux(taken, whole, 0)))[1:]
+        m.d.sync += [due.eq(more - came), there.eq(there + came - went)]
 
         # The record that waits.  What no other unit can change is known one cycle after it is there.
         state = Signal(Transfer)
@@ -190,7 +190,6 @@ class MessagesOut(wiring.Component):
         # ``room``: bytes that the socket may have under way beside the record, as of the start of the cycle.
         # ``beyond``: the record alone is longer than the limit.
         limit, room, beyond = Signal(16), Signal(16 + exact_log2(UNIT)), Signal()
-        clears = self.clear & (self.clear_addr < of.ports)
         refusal, fatal, to_bound = Signal(Cause), Signal(), Signal()
         # ``shut``: the peer is not UP, or the node is silent; ``unconnected``: it is not UP; ``crowded``: its port is
         # congested; ``filled``: the socket is full; ``barred``: shut, crowded or fatal.
@@ -307,8 +306,8 @@ class MessagesOut(wiring.Component):
         # What a socket has under way.
         less = ~padded(self.job_length, len(socket.bytes))
         m.d.comb += [
-            *(table.clear.eq(clears) for table in (sockets, limits)),
-            *(table.clear_addr.eq(self.clear_addr) for table in (sockets, limits)),
+            *(table.clear.eq(self.ports_clear) for table in (sockets, limits)),
+            *(table.clear_addr.eq(self.ports_clear_addr) for table in (sockets, limits)),
             limits.write_en.eq(self.send_limits),
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),

@@ -62,7 +62,8 @@ class Peers(wiring.Component):
     changes, changed, changed_state : Out
         A peer has another state, for the trace.
     no_notices : Out(1)
-    clear, clear_addr : In
+    nodes_clear, nodes_clear_addr : In
+        The walk over nodes after a reset.
     """
 
     def __init__(self, layouts: Layouts, above: HostPort):
@@ -92,7 +93,7 @@ class Peers(wiring.Component):
                 "control_row": In(of.control_row), "renewed_leaves": Out(1),
                 "changes": Out(1), "changed": Out(of.node_bits), "changed_state": Out(3), "no_notices": Out(1),
                 "troubled": Out(1),
-                "clear": In(1), "clear_addr": In(range(of.initial)),
+                "nodes_clear": In(1), "nodes_clear_addr": In(of.node_bits),
             }
         )  # fmt: skip
 
@@ -160,8 +161,8 @@ class Peers(wiring.Component):
         one, alive = Signal(), Signal()
         last, hit = Signal(), Signal()
         m.d.comb += [
-            live.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-            live.clear_addr.eq(self.clear_addr),
+            live.clear.eq(self.nodes_clear),
+            live.clear_addr.eq(self.nodes_clear_addr),
             live.now_addr.eq(who),
             live.job_addr.eq(self.job_peer),
             live.write_en.eq(self.lives_more | self.lives_less | self.attempt_lives),
@@ -217,9 +218,9 @@ class Peers(wiring.Component):
         )
         m.d.comb += [
             opened.judged_addr.eq(self.judged_source),
-            self.judged_open.eq(opened.judged & ~self.clear),
+            self.judged_open.eq(opened.judged & ~self.nodes_clear),
             opened.merged_addr.eq(self.merged_node),
-            self.merged_open.eq(opened.merged & ~self.clear),
+            self.merged_open.eq(opened.merged & ~self.nodes_clear),
             hears.credit_addr.eq(self.credit_at[of.port_bits :]),
             self.credit_heard.eq(hears.credit),
             away.looked_addr.eq(self.looked_node),
@@ -243,8 +244,8 @@ class Peers(wiring.Component):
             self.notice.payload.up.eq(PeerState.UP.of(states.notice)),
             self.notice.payload.map.eq(maps.notice),
             taken.eq(self.notice.valid & self.notice.ready),
-            told.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-            told.clear_addr.eq(self.clear_addr),
+            told.clear.eq(self.nodes_clear),
+            told.clear_addr.eq(self.nodes_clear_addr),
             told.noticed_en.eq(self.notices),
             told.noticed_addr.eq(self.job_peer),
             told.noticed.eq(1),
@@ -287,8 +288,8 @@ class Peers(wiring.Component):
         m, of = self._m, self._layouts
         m.submodules[name] = table = Words(shape, of.nodes, readers)
         m.d.comb += [
-            table.clear.eq(self.clear & (self.clear_addr < of.nodes)),
-            table.clear_addr.eq(self.clear_addr),
+            table.clear.eq(self.nodes_clear),
+            table.clear_addr.eq(self.nodes_clear_addr),
             table.write_en.eq(writes),
             table.write_addr.eq(who),
             table.write.eq(word),

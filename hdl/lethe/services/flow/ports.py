@@ -1,6 +1,6 @@
 """Own ports: what they are bound to, their free cells, and which of them are congested (contract of flow, 6 and 7)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -68,8 +68,8 @@ class Ports(wiring.Component):
         No cell is used; how many are; that of a port changes.
     watch_wraps, stuck : In(1), Out(1)
         A watch is over; the used cells of a congested port have not changed since the last was.
-    ready, clear, clear_addr : In
-        Initialised; the walk before that.
+    ready, clear, clear_addr, ports_clear, ports_clear_addr : In
+        Initialised; the walk before that, and that over ports.
     """
 
     def __init__(self, layouts: Layouts):
@@ -100,6 +100,7 @@ class Ports(wiring.Component):
                 "nothing_used": Out(1), "all_used": Out(16), "used_moves": Out(1),
                 "watch_wraps": In(1), "stuck": Out(1),
                 "ready": In(1), "clear": In(1), "clear_addr": In(range(of.initial)),
+                "ports_clear": In(1), "ports_clear_addr": In(of.port_bits),
             }
         )  # fmt: skip
         self._askers = askers
@@ -107,8 +108,6 @@ class Ports(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         of, system = self._layouts, self._layouts.system
-        clears = self.clear & (self.clear_addr < of.ports)
-
         # Bound.  The index of a port is the lowest bits of its number.
         low = of.port_bits
         m.submodules.numbers = numbers = Words(16 - low, of.ports, self._askers)
@@ -116,8 +115,8 @@ class Ports(wiring.Component):
             numbers.write_en.eq(self.names),
             numbers.write_addr.eq(self.set_index),
             numbers.write.eq(self.set_value[low:]),
-            numbers.clear.eq(clears),
-            numbers.clear_addr.eq(self.clear_addr),
+            numbers.clear.eq(self.ports_clear),
+            numbers.clear_addr.eq(self.ports_clear_addr),
         ]
         # The bits of all ports are kept twice: those who ask for one of them would need a multiplexer each.
         # That a port is bound whose list becomes empty in this cycle is known late: it is written in the next, in which
@@ -130,17 +129,17 @@ class Ports(wiring.Component):
             late.eq(if_last & was_last),
             binds.eq(self.binds | late),
             which.eq(Mux(if_last, whom, self.set_index)),
-            tied.clear.eq(clears),
-            tied.clear_addr.eq(self.clear_addr),
+            tied.clear.eq(self.ports_clear),
+            tied.clear_addr.eq(self.ports_clear_addr),
             tied.write_en.eq(binds | self.unbinds),
             tied.write_addr.eq(which),
-            tied.write.eq(binds),
+            tied.write.eq(~self.unbinds),
             tied.set_addr.eq(self.set_index),
             self.set_bound.eq(tied.set),
             self.bound.eq(bound),
         ]
         with m.If(binds | self.unbinds):
-            m.d.sync += bound.bit_select(which, 1).eq(binds)
+            m.d.sync += bound.bit_select(which, 1).eq(~self.unbinds)
         for name in self._askers:
             asked = getattr(self, f"{name}_port")
             number, is_tied = Cat(asked, getattr(numbers, name)), getattr(tied, name)
@@ -151,17 +150,17 @@ class Ports(wiring.Component):
                 renamed, turned = self.names & (self.set_index == asked), tied.write_en & (which == asked)
                 m.d.sync += [
                     shown[0].eq(Mux(renamed, Cat(asked, self.set_value[low:]), number)),
-                    shown[1].eq(Mux(turned, binds, is_tied)),
+                    shown[1].eq(Mux(turned, ~self.unbinds, is_tied)),
                 ]
             else:
                 m.d.comb += [shown[0].eq(number), shown[1].eq(is_tied | (late & (whom == asked)))]
 
-        promised, freed = self._cells_used(m, clears)
+        promised, freed = self._cells_used(m)
         self._free_cells(m)
-        self._congestion(m, clears, tied, late, whom, promised, freed)
+        self._congestion(m, tied, late, whom, promised, freed)
         return m
 
-    def _cells_used(self, m, clears):
+    def _cells_used(self, m):
         """Free cells, of a port: all of them and all that were freed, less all that were promised."""
         of, system = self._layouts, self._layouts.system
         bits = of.cells.bit_length()
@@ -177,8 +176,8 @@ class Ports(wiring.Component):
             (freed, self.frees, self.freed_port),
         ):
             m.d.comb += [
-                table.clear.eq(clears),
-                table.clear_addr.eq(self.clear_addr),
+                table.clear.eq(self.ports_clear),
+                table.clear_addr.eq(self.ports_clear_addr),
                 table.now_addr.eq(port),
                 table.write_en.eq(moves),
                 table.write_addr.eq(port),
@@ -256,15 +255,15 @@ class Ports(wiring.Component):
         ]
         for pointers, index, moves in ((heads, self.free_port, self.free_takes), (tails, self.freed_port, self.frees)):
             m.d.comb += [
-                pointers.clear.eq(self.clear & (self.clear_addr < of.ports)),
-                pointers.clear_addr.eq(self.clear_addr),
+                pointers.clear.eq(self.ports_clear),
+                pointers.clear_addr.eq(self.ports_clear_addr),
                 pointers.now_addr.eq(index),
                 pointers.write_en.eq(moves),
                 pointers.write_addr.eq(index),
-                pointers.write.eq(step(pointers.now, of.cells)),
+                pointers.write.eq(_next(pointers.now, of.cells)),
             ]
 
-    def _congestion(self, m, clears, bound, late, whom, promised, freed):
+    def _congestion(self, m, bound, late, whom, promised, freed):
         """A port's bytes are all that came, less all that went; one port is looked at in each cycle."""
         of, system = self._layouts, self._layouts.system
         # The totals wrap; the difference of two has a bit to spare, for its sign beside a limit.
@@ -288,8 +287,8 @@ class Ports(wiring.Component):
         ):
             m.submodules[name] = total = Words(largest, of.ports, ("now", "look"))
             m.d.comb += [
-                total.clear.eq(clears),
-                total.clear_addr.eq(self.clear_addr),
+                total.clear.eq(self.ports_clear),
+                total.clear_addr.eq(self.ports_clear_addr),
                 total.now_addr.eq(index),
                 total.write_en.eq(moves),
                 total.write_addr.eq(index),
@@ -301,8 +300,8 @@ class Ports(wiring.Component):
         # Cells that went to the list, and are free again.
         m.submodules.placed = placed = Words(len(freed.look), of.ports, ("now", "look"), init=of.cells)
         m.d.comb += [
-            placed.clear.eq(clears),
-            placed.clear_addr.eq(self.clear_addr),
+            placed.clear.eq(self.ports_clear),
+            placed.clear_addr.eq(self.ports_clear_addr),
             placed.now_addr.eq(self.append_port),
             placed.write_en.eq(self.appends),
             placed.write_addr.eq(self.append_port),
@@ -315,8 +314,8 @@ class Ports(wiring.Component):
         was, seen, tied, congested = Signal(), Signal(), Signal(), Signal(of.ports)
         m.submodules.crowded = crowded = Words(1, of.ports, ("look", "own"))
         m.d.comb += [
-            crowded.clear.eq(clears),
-            crowded.clear_addr.eq(self.clear_addr),
+            crowded.clear.eq(self.ports_clear),
+            crowded.clear_addr.eq(self.ports_clear_addr),
             crowded.write_en.eq(self.turns),
             crowded.write_addr.eq(self.turned_index),
             crowded.write.eq(self.turned),
@@ -325,8 +324,8 @@ class Ports(wiring.Component):
             crowded.look_addr.eq(next_look),
             crowded.own_addr.eq(self.own_port),
             self.own_congested.eq(crowded.own),
-            limits.clear.eq(clears),
-            limits.clear_addr.eq(self.clear_addr),
+            limits.clear.eq(self.ports_clear),
+            limits.clear_addr.eq(self.ports_clear_addr),
             limits.write_en.eq(self.limits),
             limits.write_addr.eq(self.set_index),
             limits.write.eq(self.set_value),
@@ -352,6 +351,12 @@ class Ports(wiring.Component):
         ]  # fmt: skip
         with m.If(self.turns):
             m.d.sync += congested.bit_select(self.turned_index, 1).eq(self.turned)
+
+
+def _next(value, size: int):
+    """The value after ``value`` in 0 … size−1, in gates."""
+    following = _stepped(value, Const(1, 1), Const(0, 1))
+    return following if size == 1 << len(value) else Mux(value == size - 1, 0, following)
 
 
 def _stepped(value, more, less):

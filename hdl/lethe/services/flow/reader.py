@@ -49,8 +49,8 @@ class PortReader(wiring.Component):
     flushed, flushed_word : Out
         It was of a port that is bound no more.
     reader_idle : Out(1)
-    clear, clear_addr : In
-        The walk after a reset.
+    ports_clear, ports_clear_addr : In
+        The walk over ports after a reset.
     """
 
     def __init__(self, layouts: Layouts, above: HostPort):
@@ -73,7 +73,7 @@ class PortReader(wiring.Component):
                 "freed_length": Out(of.length_bits),
                 "flushed": Out(1), "flushed_word": Out(of.cell),
                 "reader_idle": Out(1),
-                "clear": In(1), "clear_addr": In(range(of.initial)),
+                "ports_clear": In(1), "ports_clear_addr": In(of.port_bits),
             }
         )  # fmt: skip
         self._beat = records["beat"]
@@ -96,8 +96,8 @@ class PortReader(wiring.Component):
         alone, left = Signal(of.ports), Signal()
         for pointers in (heads, nexts, tails):
             m.d.comb += [
-                pointers.clear.eq(self.clear & (self.clear_addr < of.ports)),
-                pointers.clear_addr.eq(self.clear_addr),
+                pointers.clear.eq(self.ports_clear),
+                pointers.clear_addr.eq(self.ports_clear_addr),
             ]
         m.d.comb += [
             tails.now_addr.eq(self.append_port),
