@@ -71,6 +71,7 @@ class Ram(wiring.Component):
     shape : shape of a word
     depth : words, at least 1
     early : whether it has the member ``read_early``; DP16KD then go without their output registers
+    registered : whether it has the member ``read_data``; False only where words are shown early
     late : whether what is written in a cycle is in what is read there; for at most `LUT_DEPTH` words
     split : whether DP16KD of so many words as no power of two may be of two depths, with a multiplexer behind them, if
         they are fewer then
@@ -87,16 +88,22 @@ class Ram(wiring.Component):
         its own: a word may be read while what stands beside it is written, and the other way round.
     """
 
-    def __init__(self, shape, depth: int, *, early: bool = False, late: bool = False, split: bool = False, beside=None):
+    def __init__(
+        self, shape, depth: int, *, early: bool = False, registered: bool = True, late: bool = False,
+        split: bool = False, beside=None,
+    ):  # fmt: skip
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         if late and depth > LUT_DEPTH:
             raise ValueError(f"depth must be at most {LUT_DEPTH} where words are written late, not {depth!r}")
+        if not (early or registered):
+            raise ValueError("a memory shows its words early, or from a register, or both")
         if early and split:
             raise ValueError("words that are shown early are not split")
         if beside is not None and (early or late or split):
             raise ValueError("words beside which something stands are neither early, nor late, nor split")
-        self._late, self._early, self._split, self._beside = late, early, split, beside
+        self._late, self._registered = late, registered
+        self._early, self._split, self._beside = early, split, beside
         self._shape, self._depth = shape, depth
         self._bits = Shape.cast(shape).width
         address = ceil_log2(max(2, depth))
@@ -106,7 +113,7 @@ class Ram(wiring.Component):
                 "write_addr": In(address),
                 "write_data": In(shape),
                 "read_addr": In(address),
-                "read_data": Out(shape),
+                **({"read_data": Out(shape)} if registered else {}),
                 **({"read_early": Out(shape)} if early else {}),
                 **({} if beside is None else {"beside_en": In(1), "beside_data": In(beside), "beside": Out(beside)}),
             }
@@ -134,7 +141,8 @@ class Ram(wiring.Component):
         if self._late:
             m.d.comb += [port.eq(value) for port, value in writes]
             writes = ()
-        for port, value in (*writes, (read.addr, self.read_addr), (self.read_data, read.data)):
+        reads = ((self.read_data, read.data),) if self._registered else ()
+        for port, value in (*writes, (read.addr, self.read_addr), *reads):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)
             m.d.comb += port.eq(register)
@@ -154,9 +162,10 @@ class Ram(wiring.Component):
             write.data.eq(self.write_data),
             read.addr.eq(self.read_addr),
         ]
-        shown = Signal(self._shape, reset_less=True)
-        m.d.sync += shown.eq(read.data)
-        m.d.comb += self.read_data.eq(shown)
+        if self._registered:
+            shown = Signal(self._shape, reset_less=True)
+            m.d.sync += shown.eq(read.data)
+            m.d.comb += self.read_data.eq(shown)
         if self._early:
             m.d.comb += self.read_early.eq(read.data)
 
@@ -184,7 +193,7 @@ class Ram(wiring.Component):
         columns = [(self.write_en, self.write_data, self.read_early if self._early else self.read_data)]
         if self._beside is not None:
             columns.append((self.beside_en, self.beside_data, self.beside))
-        if self._early:
+        if self._early and self._registered:
             shown = Signal(self._shape, reset_less=True)
             m.d.sync += shown.eq(self.read_early)
             m.d.comb += self.read_data.eq(shown)
@@ -262,8 +271,9 @@ class Ram(wiring.Component):
                 i_RADDR=_extended(self.read_addr, 11), o_RDATA=out,
             )  # fmt: skip
             read.append(out)
-        shown = Signal(self._bits, reset_less=True)
-        m.d.sync += shown.eq(Cat(read))
-        m.d.comb += Value.cast(self.read_data).eq(shown)
+        if self._registered:
+            shown = Signal(self._bits, reset_less=True)
+            m.d.sync += shown.eq(Cat(read))
+            m.d.comb += Value.cast(self.read_data).eq(shown)
         if self._early:
             m.d.comb += Value.cast(self.read_early).eq(Cat(read))

@@ -87,28 +87,26 @@ class Table(_Cleared):
         older = self._registered(m, "older", last) if self._late else last
         for reader in self._readers:
             asked, shown = getattr(self, f"{reader}_addr"), getattr(self, reader)
-            m.submodules[reader] = ram = Ram(self._shape, self._depth)
+            m.submodules[reader] = ram = Ram(
+                self._shape, self._depth, early=self._carries, registered=not self._carries
+            )
             m.d.comb += _writes(ram, *(last if self._late else port), asked)
             if not self._carries:
                 m.d.comb += shown.eq(ram.read_data)
                 continue
-            # The memory's word, or a write that came too late to be in it: as of the cycle after it was asked for, and
-            # as of now.
+            # In the cycle after it was asked for: the memory's word, or a write that came too late to be in it.
             where, newest = Signal.like(asked, name=f"{reader}_asked"), Signal(name=f"{reader}_newest")
-            kept, before = (
-                Signal(self._shape, name=f"{reader}_kept", reset_less=True),
-                getattr(self, f"{reader}_before"),
-            )
-            near, hit, was_hit = (Signal(name=f"{reader}_{name}") for name in ("near", "hit", "was_hit"))
+            kept = Signal(self._shape, name=f"{reader}_kept", reset_less=True)
+            near, hit = Signal(name=f"{reader}_near"), Signal(name=f"{reader}_hit")
             m.d.sync += [
                 where.eq(asked),
                 near.eq(_is_of(port, asked)),
                 hit.eq(_is_of(port, asked) | (_is_of(last, asked) if self._late else 0)),
                 newest.eq(_is_of(port, where)),
-                was_hit.eq(hit),
-                kept.eq(Mux(near, last[2], older[2])),
+                # The memory's word comes late in the cycle.
+                kept.eq(Mux(hit, Mux(near, last[2], older[2]), ram.read_early)),
             ]
-            m.d.comb += [before.eq(Mux(was_hit, kept, ram.read_data)), shown.eq(Mux(newest, last[2], before))]
+            m.d.comb += [shown.eq(Mux(newest, last[2], kept)), getattr(self, f"{reader}_before").eq(kept)]
         return m
 
     def _registered(self, m: Module, name: str, port):

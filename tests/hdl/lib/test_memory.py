@@ -136,7 +136,7 @@ class Early(wiring.Component):
     """A memory that shows its words early only, with a register behind it: together a plain one."""
 
     def __init__(self, bits: int, depth: int):
-        self._ram = Ram(bits, depth, early=True)
+        self._ram = Ram(bits, depth, early=True, registered=False)
         super().__init__(dict(Ram(bits, depth).signature.members))
 
     def elaborate(self, platform):
@@ -245,6 +245,8 @@ def test_synthesis_keeps_the_output_registers_and_makes_the_small_ones_of_luts(t
 def test_depth_is_checked():
     with pytest.raises(ValueError, match="depth must be at least 1, not 0"):
         Ram(8, 0)
+    with pytest.raises(ValueError, match="a memory shows its words early, or from a register, or both"):
+        Ram(8, 5, registered=False)
     with pytest.raises(ValueError, match="shown early are not split"):
         Ram(8, 5, early=True, split=True)
     with pytest.raises(ValueError, match=f"at most {LUT_DEPTH} where words are written late, not {LUT_DEPTH + 1}"):

@@ -48,13 +48,13 @@ REST, QUIET = 2, 2
 PAUSE, DOUBLINGS = 64, 4
 
 
-def _above(a: Value, b: Value) -> Value:
-    """Whether ``a`` is above ``b``, in gates."""
-    found: Value = Const(0, 1)
-    for i in range(max(len(a), len(b))):
-        one, other = (value[i] if i < len(value) else Const(0, 1) for value in (a, b))
-        found = (one & ~other) | (~(one ^ other) & found)
-    return found
+def _compared(a: Value, b: Value) -> tuple[Value, Value]:
+    """Whether ``a`` is above ``b``, and whether it is ``b``, of as many bits: in gates, by halves."""
+    if len(a) == 1:
+        return a & ~b, ~(a ^ b)
+    half = len(a) // 2
+    (low, _same), (high, same) = _compared(a[:half], b[:half]), _compared(a[half:], b[half:])
+    return high | (same & low), same & _same
 
 
 class Job(enum.Enum, shape=3):
@@ -885,6 +885,8 @@ class Jobs(wiring.Component):
         m.d.sync += [looked_at.eq(Mux(self.renewed, renewed_here, looked_here)), revived.eq(self._revived)]
         m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)
         flush_acts = self._flushing & self._act
+        few = len(self.job_room)
+        (above, same), high = _compared(gap[:few], self.job_room), gap[few:-1].any()
         m.d.comb += [
             self._hears_void.eq(self._voiding & self._act),
             void_acts.eq(self._hears_void & known),
@@ -896,8 +898,8 @@ class Jobs(wiring.Component):
             self.notice_code.eq(planned["notice_code"]),
             self.notice_index.eq(Mux(planned["revives"], revived, self._index)),
             # A word that is sent.
-            # The room less the gap is 1 … 127.
-            is_ahead.eq(Mux(gap[-1], _above(gap[:-1], self.job_room), _above(self.job_room, gap[:-1]))),
+            # The room, which is so few, less the gap is 1 … 127.
+            is_ahead.eq(Mux(gap[-1], high | above, ~high & ~above & ~same)),
             self.tells.eq((planned["tells"] & (~planned["if_ahead"] | is_ahead)) | self._pings),
             self.told_forgets.eq(planned["told_forgets"]),
             # A number that comes no more, and what is parked of a source that begins again.

@@ -82,6 +82,9 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
     # Before the first notice only the job TREE, which may bring it, can begin; and that only if the service is ready.
     tree, noticed = above.tree.valid, u.noticed & ~u.halted
+    # In the cycle of a step nothing is chosen, so that what is under way ends with it (below).
+    step_other, may_choose = Signal(), Signal()
+    m.d.comb += may_choose.eq(noticed & ~step_other)
     for place, job in enumerate(jobs):
         front = Signal(len(jobs), name=f"before_{job.name.lower()}")
         others = range(len(jobs))
@@ -91,9 +94,9 @@ def add_choice(u: "JobUnit") -> None:
                 for i in others
             )
         )
-        first.append(noticed & asked[place] & ~(asked & front).any())
+        first.append(may_choose & asked[place] & ~(asked & front).any())
     u.chosen = dict(zip(jobs, first, strict=True))
-    u.chosen[RelayJob.TREE] = first[-1] | (u.may_begin & ~u.noticed & tree)
+    u.chosen[RelayJob.TREE] = first[-1] | (u.may_begin & ~u.noticed & ~step_other & tree)
     m.d.comb += [
         u.may_begin.eq(u.ready),
         u.completions.takes_below.eq(ends),
@@ -113,7 +116,6 @@ def add_choice(u: "JobUnit") -> None:
             *(phase.eq(name == RelayPhase.FIRST) for name, phase in u.phases.items()),
             u.tree_word.eq(above.tree.payload), u.host_target.eq(above.send.payload.destination),
             u.row_mine.eq(u.accepts.cancelled ^ u.ended.cancelled),
-            *(under.eq(u.chosen[job]) for job, under in u.under.items()),
         ]  # fmt: skip
     with m.If(ends & (completion.payload.slot == u.cancel_row)):
         m.d.sync += u.row_mine.eq(0)
@@ -151,12 +153,15 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += [u.count.eq(Mux(long, of.cells + SEARCH, STEP) - 1), near.eq(0)]
     with m.Else():
         m.d.sync += [u.count.eq(u.count - 1), near.eq(u.count == 2)]
-    # Which job it is is known in its first cycle.
-    m.d.sync += begun.eq(~u.busy)
+    # Which job it is is known in its first cycle; the count of one that acts late begins in the second.
+    acts_late, counts_late = begun & u.doing(*_LONG), Signal()
+    m.d.sync += [begun.eq(~u.busy), counts_late.eq(acts_late)]
     with m.If(~u.busy):
         m.d.sync += [u.count.eq(SHORT - 1), near.eq(0)]
-    with m.Elif(begun & u.doing(*_LONG)):
-        m.d.sync += [u.count.eq(LONG - 2), near.eq(0)]
+    with m.Elif(counts_late):
+        m.d.sync += u.count.eq(LONG - 3)
+    with m.If(acts_late):
+        m.d.sync += near.eq(0)
     busy = Signal()
     some = [u.rests & noticed & asked[place : place + 4].any() for place in range(0, len(jobs), 4)]
     m.d.comb += busy.eq(Cat(~u.rests & ~u.over, u.rests & u.may_begin & ~u.noticed & tree, *some).any())
@@ -171,7 +176,7 @@ def add_choice(u: "JobUnit") -> None:
         ]  # fmt: skip
     m.d.comb += u.searches.eq(u.then[RelayPhase.SEARCH] | u.then[RelayPhase.RELEASE])
     control, data_in = (u.under[job] for job in (RelayJob.CONTROL, RelayJob.DATA))
-    step_control, step_other = Signal(), Signal()
+    step_control = Signal()
     m.d.sync += [
         step_control.eq(steps & control), step_other.eq((steps & ~data_in & ~control) | put_off),
     ]  # fmt: skip
@@ -180,5 +185,6 @@ def add_choice(u: "JobUnit") -> None:
     u.wants(u.control_in.done, u.over)
     u.wants(other, u.over)
     # Whether data in and control in are over is known late; which job it was they tell for a cycle more.
-    with m.If(other):
-        m.d.sync += [under.eq(0) for job, under in u.under.items() if job not in (RelayJob.CONTROL, RelayJob.DATA)]
+    for job, under in u.under.items():
+        with m.If(~u.busy if job in (RelayJob.CONTROL, RelayJob.DATA) else ~u.busy | other):
+            m.d.sync += under.eq(u.chosen[job])

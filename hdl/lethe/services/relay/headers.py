@@ -23,24 +23,20 @@ def add_headers(u: "JobUnit") -> None:
     # Whose header tables are read with: of the job under way, as long as it may read tables; else of control in or data
     # in, whichever may begin in the next cycle.  (Two registers: the tables are many, and so are the bits of `heard`.)
     control, data_in = u.control_in, u.data_in
-    of_control, is_data, stays = Signal(init=1), Signal(), Signal()
+    of_control, is_data, stays, still_control = Signal(init=1), Signal(), Signal(), Signal()
     job_control, job_data = u.under[RelayJob.CONTROL], u.under[RelayJob.DATA]
     m.d.comb += [
         control.job.eq(job_control),
         data_in.job.eq(job_data),
         # Behind control in, data in comes first; else control in.  No job has just emptied the register that is asked.
         is_data.eq(Mux(u.after_control, data_in.soon, ~control.soon)),
-        stays.eq(
-            Mux(
-                u.rests,
-                data_in.asks | control.asks,
-                (job_control & ~control.done) | (job_data & u.reads_data),
-            )
-        ),
+        stays.eq(Mux(u.rests, data_in.asks | control.asks, job_data & u.reads_data)),
+        # Whether control in has a further step is known late.
+        still_control.eq(~u.rests & job_control & ~control.done),
         u.coming_sender.eq(Mux(of_data, data_in.source, control.source)),
     ]
     with m.If(~stays):
-        m.d.sync += [of_data.eq(is_data), of_control.eq(~is_data)]
+        m.d.sync += [of_data.eq(is_data & ~still_control), of_control.eq(~is_data | still_control)]
     bits = Mux(of_data, data_in.bits, control.bits)
     m.d.comb += [u.coming[n].eq(v) for n, v in of.wire_fields(bits).items() if n in of.named.members]
     kept = of.wire_fields(Mux(of_control, control.bits, data_in.bits))

@@ -104,7 +104,7 @@ def add_records(u: "JobUnit") -> None:
         ]  # fmt: skip
     u.message, u.stamp = messages.read_data, ages.read_data
     # What is shown early is compared early.
-    words, data, compared = [], [], []
+    words, data, compared, compared_data = [], [], [], []
     wrote, filled, wrote_at = late(writes), late(fills), late(write_at)
     for way in range(WAYS):
         m.submodules[f"records{way}"] = ram = Ram(of.record, sets, early=early, late=early)
@@ -133,6 +133,7 @@ def add_records(u: "JobUnit") -> None:
         has_it = Signal(name=f"has{way}_before")
         m.d.sync += has_it.eq(has.now)
         data.append(has_it)
+        compared_data.append(has.now if early else has_it)
     # Which are valid, for walks.
     u.valid = u.words("valid", 1, of.records, "walk", "ahead")
     m.d.comb += [
@@ -150,14 +151,11 @@ def add_records(u: "JobUnit") -> None:
         )
         for word, state in compared
     )
-    if early:
-        m.d.sync += hits.eq(hit)
-    else:
-        m.d.comb += hits.eq(hit)
-    picked, searched = Signal(WAYS), Signal()
+    # Of a record that is named by its number none is searched.
+    picked = Signal(WAYS)
     domain = m.d.sync if early else m.d.comb
-    domain += [picked.eq(Mux(u.direct, 1 << number[:way_bits], 0)), searched.eq(~u.direct)]
-    m.d.comb += ways.eq(picked | Mux(searched, hits, 0))
+    domain += [hits.eq(Mux(u.direct, 0, hit)), picked.eq(Mux(u.direct, 1 << number[:way_bits], 0))]
+    m.d.comb += ways.eq(picked | hits)
     u.has_way, free_way, free, way = Signal(), Signal(way_bits), Signal(WAYS), Signal(way_bits)
     m.d.comb += free.eq(~Cat(state.valid for _, state in words))
     chosen = Const(0, 1)
@@ -167,17 +165,17 @@ def add_records(u: "JobUnit") -> None:
     states = data_.View(of.status, Cat(chosen)[-of.status.size :]).state
     # (What is shown early is looked for early; a buffer that is held in that cycle counts.)
     m.d.comb += [asked.eq(state.buffer) for asked, (_, state) in zip(u.held.asked, compared, strict=True)]
-    now_held = list(u.held.is_held)
-    now_moves = [u.hop.now.number == state.buffer for _, state in compared]
+    held_data = Cat(u.held.is_held) & Cat(compared_data)
+    moving_data = Cat(u.hop.now.number == state.buffer for _, state in compared) & Cat(compared_data)
     # Of one whose transfer ended in the cycle before that, the held list tells later.
     ended = Signal()
     m.d.sync += ended.eq(u.hop_holds)
     over = ended
     if early:
         held_before, moved, over = Signal(WAYS), Signal(WAYS), Signal()
-        m.d.sync += [held_before.eq(Cat(now_held)), moved.eq(Cat(now_moves)), over.eq(u.hop_holds | ended)]
-        now_held, now_moves = held_before, moved
-    held, moves = ((Cat(data) & Cat(*ones) & ways).any() for ones in (now_held, now_moves))
+        m.d.sync += [held_before.eq(held_data), moved.eq(moving_data), over.eq(u.hop_holds | ended)]
+        held_data, moving_data = held_before, moved
+    held, moves = (held_data & ways).any(), (moving_data & ways).any()
     moves_now = Signal()  # it has data, and they are those of the transfer, if there is one
     m.d.sync += [
         moves_now.eq(moves), u.has_data.eq((Cat(data) & ways).any()),

@@ -33,8 +33,9 @@ def add_told(u: "JobUnit") -> None:
     # What it is about is known a cycle before: the message of a slot or a record, what is posted, a neighbour.
     of_slot, of_record, of_heard, posted, pull = Signal(), Signal(), Signal(), Signal(), Signal()
     links, feeds, launches, asks, drains, came = (Signal() for _ in range(6))
+    kind_before, stored = Signal(len(out.type)), u.phases[RelayPhase.STORE]
     link, elsewhere, link_here = Signal(), Signal(), Signal()
-    always_posted, perhaps_heard, always_asks = Signal(), Signal(), Signal()
+    always_posted, perhaps_heard = Signal(), Signal()
     walks = {row: walk & u.in_rows[row] for row in WalkRows}
     posts = feed | (data & kinds.data_here)
     slots = (launch & ~u.launched.buffered) | look | walks[WalkRows.SLOTS]
@@ -49,9 +50,21 @@ def add_told(u: "JobUnit") -> None:
         links.eq(look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]),
         feeds.eq(feed),
         launches.eq(launch),
-        always_asks.eq(owed),
+        kind_before.eq(
+            _any(
+                (launch, Type.DATA),
+                (look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS], Type.LINK),
+                (control & kinds.acked_own, Type.ACKACKED),
+                (walks[WalkRows.NODES], Type.PULL),
+                (owed, Type.REQUESTED),
+                (posts, Type.ACKED),
+            )
+        ),
         drains.eq(control & kinds.acked_own),
-        came.eq(control & (kinds.acked_else | kinds.drained_else | kinds.requested_else)),
+        came.eq(
+            (control & (kinds.acked_else | kinds.drained_else | kinds.requested_else))
+            | (data & kinds.data_else & stored)
+        ),
         link.eq(control & kinds.link_else),
         elsewhere.eq(data & kinds.data_else),
     ]
@@ -59,21 +72,18 @@ def add_told(u: "JobUnit") -> None:
     answers = u.answers_post
     m.d.comb += [
         posted.eq(always_posted | answers), of_heard.eq(perhaps_heard & ~answers),
-        asks.eq(always_asks | (link_here & ~u.answers_post)),
+        asks.eq(link_here & ~answers),
     ]  # fmt: skip
     as_it_came, bare, passes_link = Signal(), Signal(), Signal()
     m.d.comb += [
         passes_link.eq(link & ~facts.acked & ~facts.requested),
-        as_it_came.eq(came | passes_link | (elsewhere & (~facts.acked | u.phases[RelayPhase.STORE]))),
-        bare.eq(~of_heard | drains | ((link | elsewhere) & facts.acked & ~u.phases[RelayPhase.STORE])),
+        as_it_came.eq(came | passes_link | (elsewhere & ~facts.acked)),
+        bare.eq(~of_heard | drains | ((link | elsewhere) & facts.acked & ~stored)),
     ]
     kind = (
-        Mux(launches, Type.DATA, 0)
-        | Mux(links, Type.LINK, 0)
-        | Mux(drains, Type.ACKACKED, 0)
-        | Mux(pull, Type.PULL, 0)
+        kind_before
         | Mux(asks | (link & facts.requested), Type.REQUESTED, 0)
-        | Mux(posted | ((link | elsewhere) & facts.acked), Type.ACKED, 0)
+        | Mux(answers | ((link | elsewhere) & facts.acked), Type.ACKED, 0)
     )
     named, told = ("cls", "prev"), of_heard & ~bare
     m.d.comb += [

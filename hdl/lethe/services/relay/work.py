@@ -105,7 +105,7 @@ def _host(u: JobUnit) -> None:
     m.d.sync += refused_late.eq(u.refuses)
     with m.If(refused_late):
         m.d.sync += u.refused_generation.eq(u.refused_generation + 1)
-    with m.If(u.under[RelayJob.HOST]):
+    with m.If(judged):
         m.d.comb += [
             ended.slot.eq(of.ni_slots + of.slots), ended.generation.eq(u.refused_generation),
             ended.destination.eq(offered.destination), ended.tag.eq(offered.tag), ended.status.eq(Status.REJECTED),
