@@ -57,6 +57,13 @@ def _compared(a: Value, b: Value) -> tuple[Value, Value]:
     return high | (same & low), same & _same
 
 
+def _is_less(gap: Value, room: Value) -> Value:
+    """Whether ``room``, which is few, less ``gap`` is 1 … 127, modulo 256."""
+    few = len(room)
+    (above, same), high = _compared(gap[:few], room), gap[few:-1].any()
+    return Mux(gap[-1], high | above, ~high & ~above & ~same)
+
+
 class Job(enum.Enum, shape=3):
     """The jobs, in the order in which they are asked."""
 
@@ -868,7 +875,7 @@ class Jobs(wiring.Component):
         ticks = planned["ticks"] & (planned["surely"] | self.was_moved)  # a PING
         void_acts, is_ahead, is_news = self.void_acts, Signal(), Signal()
         told, after = self.accept_in.told, Signal(NUMBER_BITS)
-        gap, was_gap, was_written, was_told = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
+        was_gap, was_written, was_told = Signal(NUMBER_BITS), Signal(), Signal(NUMBER_BITS)
         known, looked_at, revived = Signal(), Signal(), Signal.like(self._revived)
         # Both in the cycle before: whether the credit that ended is ahead of the one that is told, which only jobs
         # change; and the told one less the least offer, for which a message may have acted in that cycle.
@@ -885,21 +892,18 @@ class Jobs(wiring.Component):
         m.d.sync += [looked_at.eq(Mux(self.renewed, renewed_here, looked_here)), revived.eq(self._revived)]
         m.d.sync += known.eq((self._is_open | self._mute) & self._has_index)
         flush_acts = self._flushing & self._act
-        few = len(self.job_room)
-        (above, same), high = _compared(gap[:few], self.job_room), gap[few:-1].any()
         m.d.comb += [
             self._hears_void.eq(self._voiding & self._act),
             void_acts.eq(self._hears_void & known),
             self._last.eq(Mux(ticks & planned["marks_map"], 0, planned["last"]) | self._voiding | self._flushing),
-            gap.eq(Mux(was_written, self.accept_gap, was_gap)),
             after.eq(was_told - self._lowest),
             # Notices.
             self.operation.eq(planned["operation"]),
             self.notice_code.eq(planned["notice_code"]),
             self.notice_index.eq(Mux(planned["revives"], revived, self._index)),
             # A word that is sent.
-            # The room, which is so few, less the gap is 1 … 127.
-            is_ahead.eq(Mux(gap[-1], high | above, ~high & ~above & ~same)),
+            # The room less the gap is 1 … 127.
+            is_ahead.eq(Mux(was_written, _is_less(self.accept_gap, self.job_room), _is_less(was_gap, self.job_room))),
             self.tells.eq((planned["tells"] & (~planned["if_ahead"] | is_ahead)) | self._pings),
             self.told_forgets.eq(planned["told_forgets"]),
             # A number that comes no more, and what is parked of a source that begins again.
