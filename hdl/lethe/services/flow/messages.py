@@ -160,10 +160,11 @@ class MessagesOut(wiring.Component):
             beats.i.payload.eq(self.send_data.payload),
             went.eq(beats.o.valid & beats.o.ready),
         ]
-        # The flits of a length: its flits that are whole, and one more for what is left, by the carry of one addition.
+        # That a record is taken is known late.  A length has as many flits as are whole, and one more for what is left: that
+        # is the carry of the addition.
         rest, whole = self.send.payload.length[: of.byte_bits], self.send.payload.length[of.byte_bits :]
-        more = (Cat(1, due) + Cat(taken & rest.any(), Mux(taken, whole, 0)))[1:]
-        m.d.sync += [due.eq(more - came), there.eq(there + came - went)]
+        more = (Cat(1, due) + Cat(rest.any(), whole))[1:]
+        m.d.sync += [due.eq(Mux(taken, more - came, due - came)), there.eq(there + came - went)]
 
         # The record that waits.  What no other unit can change is known one cycle after it is there.
         state = Signal(Transfer)
