@@ -274,7 +274,7 @@ WRONG = (
     (Ports, "self.free_cell.eq(cells.read_data)", "self.free_cell.eq(0)"),
     (Ports, 'self.judged_full.eq(free["judged"] == 0)', "self.judged_full.eq(0)"),
     (PortReader, "self.frees.eq(done | flushes)", "self.frees.eq(done)"),
-    (Acceptance, "verdict.eq(Judgement.EARLY)", "verdict.eq(Judgement.PLACE)"),
+    (Acceptance, "roomy_others.eq(~self.judged_crowded)", "roomy_others.eq(1)"),
 )
 
 
