@@ -128,14 +128,14 @@ def test_a_message_shorter_than_its_header():
     assert seen["kind"] == EntryKind.SKIP and not seen["writes"]
 
 
-@pytest.mark.parametrize("unbound", [True, False])
-def test_nobody_is_bound(unbound):
-    """The number passes over, without a cell."""
+@pytest.mark.parametrize("number", [None, *(1 ^ 1 << bit for bit in range(2, 16))])
+def test_nobody_is_bound(number):
+    """To that number, of which any bit may be another: it passes over, without a cell."""
     bench = Bench(present=0b10, filled=0b10)
-    if unbound:
+    if number is None:
         bench.ports["judged_bound"] = 0
     else:
-        bench.number = 5
+        bench.number = number
     seen = bench.run(EXPECTED)
     assert (seen["kind"], seen["count"], seen["mask"], seen["takes"]) == (EntryKind.SKIP, 2, 0b10, 0)
     assert seen["after"][:3] == ((EXPECTED + 2) & 0xFF, 0, 0) and seen["shown"] == (0, 1)

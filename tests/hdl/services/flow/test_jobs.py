@@ -706,3 +706,11 @@ def test_a_dirty_map_is_told_to_every_source():
     bench = Bench(peer_in=OPEN, node=1).play(20, {0: {"turns": 1}, 1: {"turns": 0}})
     assert [(cycle, code) for cycle, _, code, _ in bench.notices()] == [(1 + FIRST, Code.MAP)]
     assert [found["jobs_idle"] for found in bench.seen[:14]] == [1, *[0] * 12, 1]
+
+
+@pytest.mark.parametrize("again", range(1, 5))
+def test_a_map_that_turns_while_a_walk_begins_is_told_once_more(again):
+    """The walk begins in cycle 1, and is for what turned before; another one follows."""
+    events: dict[int, dict] = {cycle: {"turns": int(cycle in (0, again))} for cycle in range(7)}
+    bench = Bench(peer_in=OPEN, node=1).play(60, events)
+    assert [code for _, _, code, _ in bench.notices()] == [Code.MAP] * 2

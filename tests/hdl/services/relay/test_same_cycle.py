@@ -1,4 +1,6 @@
-"""What happens in the very cycle of a row of a walk: RTL and golden model go on alike."""
+"""Two things that happen in the very same cycle: RTL and golden model go on alike."""
+
+import random
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from lethe.spec.services.relay import MODE, RelayJob
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.model import Golden
 from lethe_sim.golden.services.relay import walk
-from lethe_sim.golden.services.relay.state import HostIn, slot_at
+from lethe_sim.golden.services.relay.state import HostIn, Moving, Of, slot_at
 from lethe_sim.lockstep.block_groups import hostile_relay
 from lethe_sim.lockstep.blocks import BlockGroup
 from lethe_sim.lockstep.system_block import SystemBlock
@@ -244,3 +246,55 @@ def test_a_job_for_a_slot_whose_message_has_just_ended():
             pass
     assert late
     played(system, acked(3, min(late), set()))
+
+
+def seldom_taken(count: int, met: list[int]):
+    """Node 0 sends ``count`` messages to node 1, whose host seldom takes one: what waits for a cell is sent again.
+
+    ``met``: the cycles in which a message ended as the last beat of its slot went out.
+    """
+
+    def offers(golden: Golden):
+        relay, chance = relay_of(golden, 0), random.Random(0)
+        stall, moving, flags = 1 << trace.STIMULUS_BITS.index("deliver_stall"), None, None
+
+        def offered():
+            while not all(relay_of(golden, node).told for node in range(2)):
+                yield {}
+            for number in range(count):
+                length = (64, 8)[number % 2]
+                record = word(trace.STIMULUS_RECORD, destination=1, mode=MODE, length=length)
+                sends, beats = (
+                    {trace.STIMULUS_FLAGS: 1 << bit, trace.STIMULUS_RECORD_WORD: record} for bit in range(2)
+                )
+                yield from until(SEND_READY, sends)
+                for _ in range(length // 8):
+                    yield from until(DATA_READY, beats)
+            yield from quiet(200)
+
+        inner = offered()
+        while True:
+            try:
+                words = inner.send(flags)
+            except StopIteration:
+                return
+            takes = chance.random() >= 0.97 and golden.cycle // 60 % 2 == 0
+            slot = int(relay.moving_number) if relay.moving != Moving.IDLE and relay.moving_of == Of.SLOT else None
+            if moving is not None and relay.moving == Moving.IDLE and not live(relay, moving):
+                met.append(golden.cycle)
+            moving = slot if slot is not None and live(relay, slot) else None
+            flags = yield words if takes else words | {1: {trace.STIMULUS_FLAGS: stall}}
+
+    return offers
+
+
+@pytest.mark.push
+def test_a_message_that_ends_as_its_slot_has_gone_out_once_more():
+    """Its slot is free again, as it would be a cycle sooner or later: all four are used from then on."""
+    system = hostile_relay()._system.replace(
+        topology={"kind": "wire", "nodes": 0}, faults={"loss": 0.0, "resets": ()},
+        relay={"radix": 0, "slots": 4, "window": 4, "cells": 3},
+    )  # fmt: skip
+    met: list[int] = []
+    played(system, seldom_taken(24, met))
+    assert met
