@@ -54,16 +54,9 @@ def add_tables(u: "JobUnit") -> None:
     m.d.comb += [
         to.read_addr.eq(u.to_node), from_.read_addr.eq(u.from_node), dead.read_addr.eq(dead_node),
     ]  # fmt: skip
-    u.to, u.from_, u.dead = to.read_data, from_.read_data, dead.read_data
-    # Whether a source is hungry is written by itself, in the cycle behind the step: who asks in that cycle is told it.
-    hungers, is_hungry, asked, shown = Signal(), Signal(3), Signal(), Signal()
-    m.d.sync += [
-        hungers.eq(u.starves | u.feeds),
-        is_hungry.eq(Cat(~u.under[RelayJob.FEED], is_hungry)),
-        asked.eq(hungers & (u.from_node == u.from_row)),
-        shown.eq(asked),
-    ]
-    u.hungry_now = Mux(shown, is_hungry[2], from_.beside)
+    u.to, u.from_, u.dead, u.hungry_now = to.read_data, from_.read_data, dead.read_data, from_.beside
+    hungers = Signal()
+    m.d.sync += hungers.eq(u.starves)
     row, mine, kept_slot = u.to, u.from_, u.host.kept_slot
     fewer, left = Signal.like(row.live), Signal()  # known before the step, but for a message that is given
     m.d.sync += [fewer.eq(row.live - 1), left.eq(row.live != 1)]
@@ -75,8 +68,10 @@ def add_tables(u: "JobUnit") -> None:
         to_word.some.eq(Mux(gives, 1, Mux(u.frees_head, left, row.some))),
         to_word.full.eq(Mux(gives, row.live == u.system.relay_window - 1, row.full & ~u.frees_head)),
         to_word.again.eq(Mux(u.decides_again, u.again, row.again)),
-        from_.beside_en.eq(hungers | u.wipes(nodes)),
-        from_.beside_data.eq(is_hungry[0] & ~u.wipes(nodes)),
+        # Whether a source is hungry is written by itself.  It becomes so in the cycle behind the step: data in is not
+        # over in that step, so that no other job asks so soon.
+        from_.beside_en.eq(hungers | u.feeds | u.wipes(nodes)),
+        from_.beside_data.eq(~u.under[RelayJob.FEED] & ~u.wipes(nodes)),
         from_word.known.eq(1),
         from_word.incarnation.eq(Mux(u.facts.is_new, u.heard.incarnation, mine.incarnation)),
         from_word.mark.eq(u.heard.uid),
@@ -191,7 +186,7 @@ def add_tables(u: "JobUnit") -> None:
     reads, ended, gone = u.hop.moves & u.hop.slotted, u.completions.ended, Signal()
     same = Signal()  # the head of the stream is on its way: known before the step
     m.d.sync += same.eq(head == moving.number)
-    # (If that ends in this very cycle, the slot is given back as if it were over.)
+    # (A transfer that ends in this very cycle does not keep its slot.)
     freed = u.frees_head & reads & same & ~u.hop.ends
     with m.If(freed):
         m.d.sync += gone.eq(1)
