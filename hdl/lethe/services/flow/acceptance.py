@@ -161,7 +161,8 @@ class Acceptance(wiring.Component):
             self.mark_stream.eq(of.stream(one.source, one.dport)),
         ]
 
-        # c−1: what the verdict depends on.  ``roomy``: a cell is free, if it is the expected number, or any other.
+        # c−1: what the verdict depends on.  ``roomy``: there is a cell for the expected number; ``roomy_others``: there
+        # is one for any other.
         index, stream = one.dport[: of.port_bits], self.accept_in
         distance = Signal(NUMBER_BITS)
         barred, proper, inside, old, known, bound = *(Signal() for _ in range(5)), Signal(2)
@@ -180,14 +181,14 @@ class Acceptance(wiring.Component):
             inside.eq(at_most(distance, WINDOW - 1)),
             old.eq(~at_most(distance, 255 - WINDOW)),
             known.eq(stream.present.bit_select(one.seq[:PLACE_BITS], 1)),
-            # In two parts.
+            # The port's number is compared in two parts, so that fewer gates follow each other.
             bound.eq(Cat(self.judged_bound & ~differs[:half].any(), ~differs[half:].any())),
             roomy.eq(~self.judged_full),
             roomy_others.eq(~self.judged_crowded),
         ]
 
-        # c: the verdict, and what follows, if it is delivered.  Of an expected number the run behind it is looked for a
-        # cycle before.
+        # c: the verdict, and what follows if the message is delivered.  The run behind an expected number was looked
+        # for in the cycle before.
         word, least = Signal(of.receiving), Signal(NUMBER_BITS)
         expected_one, total, first, start = Signal(), Signal(2 * WINDOW), Signal(WINDOW), Signal(WINDOW)
         m.d.comb += first.eq(1 << stream.expected[:PLACE_BITS])
@@ -196,7 +197,7 @@ class Acceptance(wiring.Component):
             least.eq(stream.told - LEAST_CREDIT),
             expected_one.eq(~(one.seq ^ stream.expected).any()),
             start.eq(first),
-            # That one is not among those that are present.
+            # The expected number is not among those that are present.
             total.eq(Cat(stream.present, stream.present) + (first << 1)),
         ]
         counts, has_room, placed, fresh, goes = (Signal() for _ in range(5))

@@ -186,7 +186,7 @@ class Notices(wiring.Component):
     operation, notice_code, job_peer, notice_index : In
         What a job does to a notice; never in a cycle with ``accept_now``.
     void_acts, void_marks : In
-        The job is a VOID, which acts; in the next cycle: WINDOW of its stream is marked.
+        The job is a VOID, and acts; in the next cycle: it marks WINDOW of its stream.
     tell_valid, tell, tell_pops : Out, Out, In
         What waits longest; it is popped, and no longer there in the cycle after the next.
     nothing_to_tell : Out(1)

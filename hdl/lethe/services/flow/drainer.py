@@ -54,7 +54,7 @@ class Drainer(wiring.Component):
     store_writes, store_at, store_beat, store_data : Out
         A beat.
     appends, append_port, append_list, append_word : Out
-        To the list of a port; ``append_list`` has a 1 at its place.
+        To the list of a port; ``append_list`` has a bit for each port, and a 1 for this one.
     append_seq, append_source : Out
         The message, for the trace.
     fills, fill_port, fill_length : Out

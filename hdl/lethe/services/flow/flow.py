@@ -63,7 +63,7 @@ class Flow(ServiceUnit):
         clear, clear_addr = Signal(init=1), Signal(range(of.initial))
         m.d.sync += [clear.eq(~walked), clear_addr.eq(walk)]
         silence, quiet, ready = Signal(range(system.flow_silence)), Signal(), Signal()
-        # Tables of ports and of nodes are cleared by walks of their own: one for all would have to reach too far.
+        # Tables of ports and of nodes are cleared by walks of their own: the wires of one walk for all were too long.
         cleared = {
             **self._cleared(m, "ports", of.ports), **self._cleared(m, "nodes", of.nodes),
             "clear": clear, "clear_addr": clear_addr,

@@ -49,16 +49,16 @@ PAUSE, DOUBLINGS = 64, 4
 
 
 def _compared(a: Value, b: Value) -> tuple[Value, Value]:
-    """Whether ``a`` is above ``b``, and whether it is ``b``, of as many bits: in gates, by halves."""
+    """Whether ``a`` is above ``b``, and whether they are equal; both have as many bits.  In gates, by halves."""
     if len(a) == 1:
         return a & ~b, ~(a ^ b)
     half = len(a) // 2
-    (low, _same), (high, same) = _compared(a[:half], b[:half]), _compared(a[half:], b[half:])
-    return high | (same & low), same & _same
+    (low, low_same), (high, high_same) = _compared(a[:half], b[:half]), _compared(a[half:], b[half:])
+    return high | (high_same & low), high_same & low_same
 
 
 def _is_less(gap: Value, room: Value) -> Value:
-    """Whether ``room``, which is few, less ``gap`` is 1 … 127, modulo 256."""
+    """Whether ``room`` less ``gap`` is 1 … 127, modulo 256; ``room`` has fewer bits than ``gap``, which has eight."""
     few = len(room)
     (above, same), high = _compared(gap[:few], room), gap[few:-1].any()
     return Mux(gap[-1], high | above, ~high & ~above & ~same)
@@ -428,7 +428,7 @@ class Jobs(wiring.Component):
                 ages.eq(Mux(aged, 0, ages + 1)), aged.eq(ages == silence - 2),
                 watches.eq(Mux(watched, 0, watches + 1)), watched.eq(watches == flow.watch - 2),
             ]  # fmt: skip
-        # A walk that begins in b is written down in b+1: for what was asked for then.
+        # A walk that begins in b is noted in b+1; it is for what was asked for in b.
         was_wraps = Signal.like(wraps)
         m.d.sync += [was_wraps.eq(wraps), self._asked.eq(self._asked | wraps)]
         with m.If(self._chooses & self._is(Job.TICK) & ~self._walking):
@@ -883,7 +883,7 @@ class Jobs(wiring.Component):
             is_news.eq(ahead(self._credit, told)),
             was_gap.eq(told - self.accept_in.expected - LEAST_CREDIT),
             was_written.eq(self.accept_writes & (self.accept_at == self.job_in_stream)),
-            # Of a VOID, before which no message acts.
+            # For a VOID: no message acts in the cycle before one.
             was_told.eq(told),
             self.void_marks.eq(void_acts & (at_most(after, LEAST_CREDIT - 1) | after[-1])),
         ]
@@ -902,7 +902,6 @@ class Jobs(wiring.Component):
             self.notice_code.eq(planned["notice_code"]),
             self.notice_index.eq(Mux(planned["revives"], revived, self._index)),
             # A word that is sent.
-            # The room less the gap is 1 … 127.
             is_ahead.eq(Mux(was_written, _is_less(self.accept_gap, self.job_room), _is_less(was_gap, self.job_room))),
             self.tells.eq((planned["tells"] & (~planned["if_ahead"] | is_ahead)) | self._pings),
             self.told_forgets.eq(planned["told_forgets"]),
@@ -931,7 +930,7 @@ class Jobs(wiring.Component):
                 self.job_in_word.present.eq(self._after),
                 self.job_in_word.filled.eq(self._rest),
             ]
-            # Only if ``void_marks`` says so in the next cycle.
+            # It marks only if ``void_marks`` is 1 in the next cycle.
             with m.If(void_acts):
                 m.d.comb += self.operation.eq(Operation.MARK)
         with m.Elif(self._flushing):
@@ -1100,7 +1099,7 @@ class Jobs(wiring.Component):
         index = given.index[: of.port_bits]
         sets, codes, whose = self._planned["sets"], Signal(4), Signal(of.ports)
         here, may_bind, taken, other = (Signal(name=name) for name in ("here", "may_bind", "taken", "other"))
-        # In the cycle before, in which all but the lists is as it is when it acts.
+        # Read in the cycle before the step: none of this changes until the step, but the lists may.
         m.d.sync += [
             here.eq(given.index < of.ports if of.ports < WINDOW else 1),
             taken.eq(self.set_bound),

@@ -34,7 +34,7 @@ PLACE_BITS = exact_log2(WINDOW)
 
 
 class EntryKind(enum.Enum, shape=3):
-    """What an entry of the journal is."""
+    """What an entry of the journal is: few bits tell the kinds apart."""
 
     PLACE = 0
     SKIP = 1  # a message that goes to no cell
@@ -43,7 +43,7 @@ class EntryKind(enum.Enum, shape=3):
     FLUSH = 5
 
     def of(self, kind) -> Value:
-        """Whether this is ``kind``: a RUN is a FLUSH too."""
+        """Whether ``kind`` has all bits of this one: a FLUSH is a RUN, too, and nobody asks for a SKIP."""
         kind = Value.cast(kind)
         return ~kind.any() if self == EntryKind.PLACE else Cat(kind[i] for i in range(3) if self.value >> i & 1).all()
 

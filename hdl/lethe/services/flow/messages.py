@@ -160,8 +160,8 @@ class MessagesOut(wiring.Component):
             beats.i.payload.eq(self.send_data.payload),
             went.eq(beats.o.valid & beats.o.ready),
         ]
-        # That a record is taken is known late.  A length has as many flits as are whole, and one more for what is left:
-        # that is the carry of the addition.
+        # It is known late whether a record is taken.  The bytes of a last flit that is not full count as one flit: the
+        # carry of the addition.
         rest, whole = self.send.payload.length[: of.byte_bits], self.send.payload.length[of.byte_bits :]
         more = (Cat(1, due) + Cat(rest.any(), whole))[1:]
         m.d.sync += [due.eq(Mux(taken, more - came, due - came)), there.eq(there + came - went)]

@@ -198,11 +198,11 @@ class Peers(wiring.Component):
             # An attempt can make it one of these, never one no more.
             sought.eq(~self.job_steps | (connecting & needed & ~pong) | mute),
         ]
-        # What becomes of it is put into its place a cycle later, and seen at once.
-        changed, becomes, kept = Signal(of.nodes), Signal(), Signal(of.nodes)
+        # A change waits in registers for a cycle; who looks sees it already.
+        whose, becomes, bits = Signal(of.nodes), Signal(), Signal(of.nodes)
         changes = self.job_steps | (self.attempt_connects & may_seek)
-        m.d.sync += [changed.eq(Mux(changes, 1 << who, 0)), becomes.eq(sought), kept.eq(self.candidates)]
-        m.d.comb += self.candidates.eq(Cat(Mux(is_it, becomes, bit) for is_it, bit in zip(changed, kept, strict=True)))
+        m.d.sync += [whose.eq(Mux(changes, 1 << who, 0)), becomes.eq(sought), bits.eq(self.candidates)]
+        m.d.comb += self.candidates.eq(Cat(Mux(its, becomes, bit) for its, bit in zip(whose, bits, strict=True)))
         opened = self._asked(
             "opened", self.source_writes, self.job_peer, self.source_word.state != Source.CLOSED, ("judged", "merged")
         )

@@ -30,7 +30,7 @@ class PortReader(wiring.Component):
     Members
     -------
     appends, append_port, append_list, append_word : In
-        To the list of a port; ``append_list`` has a 1 at its place.
+        To the list of a port; ``append_list`` has a bit for each port, and a 1 for this one.
     cell_writes, cell_at, cell_word, store_writes, store_at, store_data : In
         What the drainer writes; no cell in the cycle after ``appends``.
     receive_mask, bound : In(ports)

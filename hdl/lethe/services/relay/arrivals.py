@@ -57,8 +57,7 @@ class HeaderRegister(wiring.Component):
         m = Module()
         of, form = self._layouts, self._layouts.system.format
         empty, full, beat = Signal(init=1), Signal(), Signal(range(of.header_beats + 1))
-        record, record_valid = self.deliver.payload, self.deliver.valid
-        begins, some, takes = Signal(), Signal(), Signal()
+        record, begins, some, takes = self.deliver.payload, Signal(), Signal(), Signal()
         # What is done with is known late: in the next cycle the registers still say that it is full.
         over, number, filled = Signal(), Signal.like(beat), Signal()
         m.d.sync += over.eq(self.done)
@@ -67,7 +66,7 @@ class HeaderRegister(wiring.Component):
             self.empty.eq(empty | over),
             number.eq(Mux(over, 0, beat)),
             self.deliver.ready.eq(self.empty),
-            begins.eq(record_valid & self.empty),
+            begins.eq(self.deliver.valid & self.empty),
             some.eq(record.length.any()),
             self.deliver_data.ready.eq((~empty & ~full) | (begins & some) | (filled & self.rest)),
             takes.eq(self.deliver_data.valid & ((~empty & ~full) | (begins & some))),  # and it is not full
@@ -83,8 +82,9 @@ class HeaderRegister(wiring.Component):
         beat_comes, one = self.deliver_data.valid, last if of.header_beats > 1 else 1
         at_once, later = ~some | (beat_comes & one), ~empty & ~full & beat_comes & ends
         fills = (begins & at_once) | later
-        # Of a job only its end matters to the next one: then it is not full.  While it is over, `full` is 1.
-        m.d.comb += self.soon.eq(full | (record_valid & empty & at_once) | later)
+        # Of a job only its end matters to the next one: then it is not full.  (In the cycle of `over` `full` is 1: the
+        # register `empty` is enough here.)
+        m.d.comb += self.soon.eq(full | (self.deliver.valid & empty & at_once) | later)
         m.d.sync += [
             self.asks.eq((filled & ~self.job) | fills),
             empty.eq(self.empty & ~begins),

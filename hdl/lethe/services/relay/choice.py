@@ -82,7 +82,7 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += u.after_control.eq(u.under[RelayJob.CONTROL])
     # Before the first notice only the job TREE, which may bring it, can begin; and that only if the service is ready.
     tree, noticed = above.tree.valid, u.noticed & ~u.halted
-    # In the cycle of a step nothing is chosen, so that what is under way ends with it (below).
+    # Nothing is chosen in the cycle of a step: what is written then says that the job is not under way any more.
     step_other, may_choose = Signal(), Signal()
     m.d.comb += may_choose.eq(noticed & ~step_other)
     for place, job in enumerate(jobs):
@@ -153,7 +153,7 @@ def add_choice(u: "JobUnit") -> None:
         m.d.sync += [u.count.eq(Mux(long, of.cells + SEARCH, STEP) - 1), near.eq(0)]
     with m.Else():
         m.d.sync += [u.count.eq(u.count - 1), near.eq(u.count == 2)]
-    # Which job it is is known in its first cycle; the count of one that acts late begins in the second.
+    # The first cycle of a job tells which job it is; a job that acts late begins its count in the second.
     acts_late, counts_late = begun & u.doing(*_LONG), Signal()
     m.d.sync += [begun.eq(~u.busy), counts_late.eq(acts_late)]
     with m.If(~u.busy):

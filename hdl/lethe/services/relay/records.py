@@ -151,7 +151,7 @@ def add_records(u: "JobUnit") -> None:
         )
         for word, state in compared
     )
-    # Of a record that is named by its number none is searched.
+    # A record that is named by its number is not searched for.
     picked = Signal(WAYS)
     domain = m.d.sync if early else m.d.comb
     domain += [hits.eq(Mux(u.direct, 0, hit)), picked.eq(Mux(u.direct, 1 << number[:way_bits], 0))]

@@ -37,7 +37,7 @@ def add_told(u: "JobUnit") -> None:
     link, elsewhere, link_here = Signal(), Signal(), Signal()
     always_posted, perhaps_heard = Signal(), Signal()
     walks = {row: walk & u.in_rows[row] for row in WalkRows}
-    posts = feed | (data & kinds.data_here)
+    posts, linked = feed | (data & kinds.data_here), look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]
     slots = (launch & ~u.launched.buffered) | look | walks[WalkRows.SLOTS]
     records = (launch & u.launched.buffered) | owed | walks[WalkRows.RECORDS]
     m.d.sync += [
@@ -47,13 +47,13 @@ def add_told(u: "JobUnit") -> None:
         link_here.eq(control & kinds.link_here),
         pull.eq(walks[WalkRows.NODES]),
         perhaps_heard.eq(~slots & ~records & ~posts & ~walks[WalkRows.NODES]),
-        links.eq(look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS]),
+        links.eq(linked),
         feeds.eq(feed),
         launches.eq(launch),
         kind_before.eq(
             _any(
                 (launch, Type.DATA),
-                (look | walks[WalkRows.SLOTS] | walks[WalkRows.RECORDS], Type.LINK),
+                (linked, Type.LINK),
                 (control & kinds.acked_own, Type.ACKACKED),
                 (walks[WalkRows.NODES], Type.PULL),
                 (owed, Type.REQUESTED),
