@@ -30,6 +30,17 @@ def _writes(ram, enable, address, word, asked) -> list:
     return [ram.write_en.eq(enable), ram.write_addr.eq(address), ram.write_data.eq(word), ram.read_addr.eq(asked)]
 
 
+def _registered(m: Module, name: str, port):
+    """A write of the cycle before."""
+    _, address, word = port
+    held = (
+        Signal(name=f"{name}_en"), Signal.like(address, name=f"{name}_addr"),
+        Signal(word.shape(), name=name, reset_less=True),
+    )  # fmt: skip
+    m.d.sync += [register.eq(value) for register, value in zip(held, port, strict=True)]
+    return held
+
+
 class _Cleared(wiring.Component):
     """What both kinds have: one write port, and a walk that writes ``init`` everywhere."""
 
@@ -83,8 +94,8 @@ class Table(_Cleared):
         m = Module()
         port = self._port(m)
         # What was written one and, where it comes to the memory late, two cycles ago.
-        last = self._registered(m, "last", port) if self._carries else port
-        older = self._registered(m, "older", last) if self._late else last
+        last = _registered(m, "last", port) if self._carries else port
+        older = _registered(m, "older", last) if self._late else last
         for reader in self._readers:
             asked, shown = getattr(self, f"{reader}_addr"), getattr(self, reader)
             m.submodules[reader] = ram = Ram(
@@ -109,35 +120,38 @@ class Table(_Cleared):
             m.d.comb += [shown.eq(Mux(newest, last[2], kept)), getattr(self, f"{reader}_before").eq(kept)]
         return m
 
-    def _registered(self, m: Module, name: str, port):
-        """A write of the cycle before."""
-        held = (
-            Signal(name=f"{name}_en"), Signal.like(port[1], name=f"{name}_addr"),
-            Signal(self._shape, name=name, reset_less=True),
-        )  # fmt: skip
-        m.d.sync += [register.eq(value) for register, value in zip(held, port, strict=True)]
-        return held
-
 
 class Words(_Cleared):
-    """Few words, each reader of which is shown in the same cycle what it asks for, as of the start of the cycle."""
+    """Few words, each reader of which is shown in the same cycle what it asks for, as of the start of the cycle.
 
-    def __init__(self, shape, depth: int, readers, *, init: ValueLike = 0):
+    Parameters
+    ----------
+    shape, depth : of a word; words
+    readers : their names
+    late : what is written has a register before the memory, and comes to a reader past it
+    init : the constant that ``clear`` writes
+    """
+
+    def __init__(self, shape, depth: int, readers, *, late: bool = False, init: ValueLike = 0):
+        self._late = late
         super().__init__(shape, depth, readers, init)
 
     def elaborate(self, platform):
         m = Module()
-        enable, address, word = self._port(m)
+        port = self._port(m)
+        if self._late:
+            port = _registered(m, "last", port)
+        enable, address, word = port
         for reader in self._readers:
             m.submodules[reader] = memory = Memory(
                 shape=self._shape, depth=max(2, self._depth), init=[], attrs=style_of(platform, 32, 1)
             )
-            write, read = memory.write_port(), memory.read_port(domain="comb")
+            write, read, asked = memory.write_port(), memory.read_port(domain="comb"), getattr(self, f"{reader}_addr")
             m.d.comb += [
                 write.en.eq(enable),
                 write.addr.eq(address),
                 write.data.eq(word),
-                read.addr.eq(getattr(self, f"{reader}_addr")),
-                getattr(self, reader).eq(read.data),
+                read.addr.eq(asked),
+                getattr(self, reader).eq(Mux(_is_of(port, asked), word, read.data) if self._late else read.data),
             ]
         return m

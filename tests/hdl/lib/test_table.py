@@ -39,8 +39,9 @@ def test_a_reader_sees_all_writes_of_earlier_cycles(late):
     simulated(table, test)
 
 
-def test_words_show_at_once():
-    table = Words(8, 4, ("one", "other"), init=Const(9, 8))
+@pytest.mark.parametrize("late", [False, True])
+def test_words_show_at_once(late):
+    table = Words(8, 4, ("one", "other"), late=late, init=Const(9, 8))
 
     async def test(ctx):
         await walked(ctx, table, 4)
@@ -52,5 +53,29 @@ def test_words_show_at_once():
         assert (ctx.get(table.one), ctx.get(table.other)) == (9, 9)
         await ctx.tick()
         assert (ctx.get(table.one), ctx.get(table.other)) == (9, 1)
+
+    simulated(table, test)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_words_show_all_writes_of_earlier_cycles(late):
+    """To each reader, whatever is written before and behind."""
+    table = Words(8, 4, ("one", "other"), late=late, init=Const(9, 8))
+    chance = random.Random(late)
+
+    async def test(ctx):
+        await walked(ctx, table, 4)
+        words = [9] * 4
+        for cycle in range(300):
+            writes, where, what = chance.random() < 0.6, chance.randrange(4), chance.randrange(256)
+            for name, value in {"write_en": writes, "write_addr": where, "write": what}.items():
+                ctx.set(getattr(table, name), value)
+            for reader in ("one", "other"):
+                asked = chance.randrange(4)
+                ctx.set(getattr(table, f"{reader}_addr"), asked)
+                assert ctx.get(getattr(table, reader)) == words[asked], cycle
+            await ctx.tick()
+            if writes:
+                words[where] = what
 
     simulated(table, test)

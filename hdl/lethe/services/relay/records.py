@@ -13,7 +13,7 @@ from lethe.lib.memory import LUT_DEPTH, Ram
 from lethe.spec.services.relay import RecordState, RelayJob
 
 from .layouts import STAMP_BITS, WAYS
-from .steps import RelayPhase, counted, is_same
+from .steps import RelayPhase, counted, is_same, one_of
 
 if typing.TYPE_CHECKING:
     from .unit import JobUnit
@@ -40,14 +40,15 @@ def add_records(u: "JobUnit") -> None:
     u.evicted, u.direct, number = Signal(of.record_bits), Signal(), Signal(of.record_bits)
     owners = u.words("owners", of.owner, of.buffers, "launched", "oldest")
     u.owners = owners
-    # Jobs that name a record by its number act late, so the number may come from a register.
+    # Jobs that name a record by its number act late, so the number may come from a register.  (The row of a walk is
+    # known before its job.)
     numbered, named = Signal(), Signal.like(number)
     m.d.sync += [
         numbered.eq(u.doing(*_NUMBERED) & ~u.step),
         named.eq(
-            _one_of(
-                (u.under[RelayJob.LAUNCH], owners.launched.record), (u.under[RelayJob.OWED], u.owed_row),
-                (u.under[RelayJob.LOOK], u.look), (u.under[RelayJob.WALK], u.walk_row),
+            one_of(
+                u.walk_row, (u.under[RelayJob.LAUNCH], owners.launched.record), (u.under[RelayJob.OWED], u.owed_row),
+                (u.under[RelayJob.LOOK], u.look),
             )
         ),
     ]  # fmt: skip
@@ -135,7 +136,7 @@ def add_records(u: "JobUnit") -> None:
         data.append(has_it)
         compared_data.append(has.now if early else has_it)
     # Which are valid, for walks.
-    u.valid = u.words("valid", 1, of.records, "walk", "ahead")
+    u.valid = u.words("valid", 1, of.records, "walk", "ahead", late=True)
     m.d.comb += [
         u.valid.write_en.eq(u.makes | u.ends), u.valid.write_addr.eq(write_at), u.valid.write.eq(~u.ends),
         u.valid.walk_addr.eq(u.walk_row), u.valid.ahead_addr.eq(u.ahead_row),

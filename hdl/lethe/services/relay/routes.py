@@ -64,17 +64,18 @@ def add_routes(u: "JobUnit") -> None:
     # What long jobs ask about comes from registers, if it is there in time.
     others = (
         (u.under[RelayJob.FEED], u.fed), (u.under[RelayJob.CANCEL], u.life.cancelled.destination),
-        (u.under[RelayJob.OWED], u.message.source), (walk & cells, u.cell.source),
+        (u.under[RelayJob.OWED] | (walk & ~cells), u.message.source), (walk & cells, u.cell.source),
     )  # fmt: skip
-    other, other_node, of_walk, of_record, of_slot = Signal(), Signal(of.node_bits), Signal(), Signal(), Signal()
+    other, other_node, of_record, of_slot = Signal(), Signal(of.node_bits), Signal(), Signal()
+    target = Signal(of.node_bits)  # of a record
     m.d.sync += [
         # Not behind the step: the next job may ask at once.
         other.eq(Cat(asks for asks, _ in others).any() & ~u.step), other_node.eq(one_of(0, *others)),
-        of_walk.eq(walk & ~cells & ~u.step), of_record.eq(recorded & ~u.step), of_slot.eq(slotted & ~u.step),
+        of_record.eq(recorded & ~u.step), of_slot.eq(slotted & ~u.step), target.eq(u.message.target),
     ]  # fmt: skip
     m.d.comb += [
-        up_node.eq(one_of(u.coming.source, (of_walk, u.message.source), (other, other_node))),
-        down_node.eq(one_of(u.coming.target, (of_record, u.message.target), (of_slot, u.slot.target))),
+        up_node.eq(Mux(other, other_node, u.coming.source)),
+        down_node.eq(one_of(u.coming.target, (of_record, target), (of_slot, u.slot.target))),
     ]
     # In a walk the route of the other bank is asked for a cycle later.
     with m.If(u.doing(RelayJob.WALK) & (u.count == 3)):

@@ -222,7 +222,7 @@ def add_tables(u: "JobUnit") -> None:
     u.early_cell = cells.read_early if of.cells <= LUT_DEPTH else u.cell
     # Whether the cell whose turn it is to become free is parked, and of the source: in the cycle before a step.
     u.clears_cell = Signal()
-    u.is_parked = u.words("is_parked", 1, of.cells, "walk", "ahead", "search", "row")
+    u.is_parked = u.words("is_parked", 1, of.cells, "walk", "ahead", "search", "row", late=True)
     m.d.comb += [
         cells.write_en.eq(u.takes_cell),
         cells.write_addr.eq(u.free_cells.oldest),

@@ -177,9 +177,9 @@ class JobUnit(Intents):
             self.m.d.sync += clears.eq(self.clear & (self.clear_addr < depth))
         return self._clears[depth]
 
-    def words(self, name: str, shape, depth: int, *readers: str):
+    def words(self, name: str, shape, depth: int, *readers: str, late: bool = False):
         """A table that is cleared after a reset."""
-        words = Words(shape, depth, readers)
+        words = Words(shape, depth, readers, late=late)
         self.m.submodules[name] = words
         self.m.d.comb += [words.clear.eq(self.wipes(depth)), words.clear_addr.eq(self.cleared_row)]
         return words
