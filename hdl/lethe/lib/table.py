@@ -128,7 +128,7 @@ class Words(_Cleared):
     ----------
     shape, depth : of a word; words
     readers : their names
-    late : what is written has a register before the memory, and comes to a reader past it
+    late : a write waits in a register before the memory for a cycle; readers see this register, too
     init : the constant that ``clear`` writes
     """
 

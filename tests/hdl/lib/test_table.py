@@ -59,7 +59,7 @@ def test_words_show_at_once(late):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_words_show_all_writes_of_earlier_cycles(late):
-    """To each reader, whatever is written before and behind."""
+    """Each reader sees them, and no write of its own cycle."""
     table = Words(8, 4, ("one", "other"), late=late, init=Const(9, 8))
     chance = random.Random(late)
 

@@ -178,7 +178,7 @@ class JobUnit(Intents):
         return self._clears[depth]
 
     def words(self, name: str, shape, depth: int, *readers: str, late: bool = False):
-        """A table that is cleared after a reset."""
+        """A table of few words, that is cleared after a reset; ``late`` as of `Words`."""
         words = Words(shape, depth, readers, late=late)
         self.m.submodules[name] = words
         self.m.d.comb += [words.clear.eq(self.wipes(depth)), words.clear_addr.eq(self.cleared_row)]

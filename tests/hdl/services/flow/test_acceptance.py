@@ -130,7 +130,7 @@ def test_a_message_shorter_than_its_header():
 
 @pytest.mark.parametrize("number", [None, *(1 ^ 1 << bit for bit in range(2, 16))])
 def test_nobody_is_bound(number):
-    """To that number, of which any bit may be another: it passes over, without a cell."""
+    """The port is unbound, or its number has one other bit: the message is passed over, without a cell."""
     bench = Bench(present=0b10, filled=0b10)
     if number is None:
         bench.ports["judged_bound"] = 0
