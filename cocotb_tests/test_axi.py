@@ -108,7 +108,7 @@ SHORT = ("every_length_both_ways", "registers_beside_the_streams")
 
 
 @needs_icarus
-@pytest.mark.parametrize("generation", but(["-g2012"], ["-g2005", "-g2012"]))
+@pytest.mark.parametrize("generation", but([], ["-g2005", "-g2012"], push=["-g2012"]))
 def test_icarus_moves_datagrams(tmp_path, exported, generation):
     move(tmp_path, exported(64), "icarus", generation, only=SHORT, rounds=1)
 

@@ -30,6 +30,7 @@ def alive(mutants: list[Mutant]) -> list[Mutant]:
     return [mutant for mutant in mutants if mutant.killed is None and not mutant.equivalent]
 
 
+@pytest.mark.push
 def test_lockstep_kills_mutants(tmp_path, record_property):
     """Most changes die, some are proved to be none, the rest is listed; no proof holds for one that dies."""
     mutants = hunt(tmp_path, BLOCKS, seed=1, seeds=4)

@@ -338,6 +338,7 @@ print(verilog.to_rtlil(getattr(ni, sys.argv[1])(System.make(**{PLAIN}), host_clo
 """
 
 
+@pytest.mark.push
 @pytest.mark.parametrize("kind", ["AxiNi", "StreamNi"])
 def test_what_is_written_for_two_clocks_is_the_same_in_every_run(kind):
     """Amaranth would make ports of the clocks in the order in which a set has their names."""

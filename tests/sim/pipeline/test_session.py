@@ -67,6 +67,7 @@ def test_wrapper_drops_the_module(tmp_path):
     assert not machine._own.exists()
 
 
+@pytest.mark.push
 def test_unusable_master_then_a_usable_one():
     """In a process of its own: Spark has one master per process.
 
