@@ -36,8 +36,8 @@ RELAYS -= {"RELAY_DROPPED", "RELAY_OWED", "RELAY_UNTRACKED"}
 FLOWS = {event.name for event in Event if Event.FLOW_SEND <= event <= Event.FLOW_RESET}
 #: Groups of the long test.
 LONG = {"flow", "more routers", "widest routers", "large pools"}
-#: The group that is always tried; those that are not long are tried with every push.
-QUICK = {"small"}
+#: Groups that are always tried; those that are not long are tried with every push.
+QUICK = {"small", "ni options"}
 NIS = [name for name in GROUPS if name.startswith("ni")]
 
 

@@ -178,7 +178,7 @@ class JobUnit(Intents):
         return self._clears[depth]
 
     def words(self, name: str, shape, depth: int, *readers: str, late: bool = False):
-        """A table of few words, that is cleared after a reset; ``late`` as of `Words`."""
+        """A table of few words, cleared after a reset; ``late`` as in `Words`."""
         words = Words(shape, depth, readers, late=late)
         self.m.submodules[name] = words
         self.m.d.comb += [words.clear.eq(self.wipes(depth)), words.clear_addr.eq(self.cleared_row)]
