@@ -485,6 +485,7 @@ def on_flow(quick: bool) -> Iterator[Figure]:
     name = "flow, 16 nodes, 16 ports"
     say(f"flow: {name} (Yosys, nextpnr)")
     yield from _sized(name, block.size(seeds=1 if quick else 3, aim=_aim(name)), section="flow")
+    yield from _under(crossed, name, "flow", quick)
     for loss, least in ((0.0, 0.43), (0.01, 0.42), (0.1, 0.36)):
         say(f"flow: a pair, loss {loss:.0%} (golden model)")
         found = _goodput(_with_flow({"kind": "wire"}, 32, 1.0).replace(faults={"loss": loss}))
@@ -546,6 +547,7 @@ def on_relay(quick: bool) -> Iterator[Figure]:
     block = Block(make=lambda: Relay(sized, HostPort.of_ni(sized), watch=False), without=())
     bare = block.size(seeds=3, aim=_aim(name))
     yield from _sized(name, bare, section="relay")
+    yield from _under(sized, name, "relay", quick)
     say(f"relay: {name}, with CRCs (Yosys)")
     checked = sized.replace(relay={"crc": True})
     block = Block(make=lambda: Relay(checked, HostPort.of_ni(checked), watch=False), without=())
@@ -666,6 +668,18 @@ def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
         )
     for seed, path in enumerate(found.paths, 1):
         yield Figure(section=section, quantity=f"{name}: slowest path, seed {seed}", measured=_path(path))
+
+
+def _under(system: System, name: str, section: str, quick: bool) -> Iterator[Figure]:
+    """The NI under a service, and the two together: the clock of a node is not that of the slower one alone."""
+    for quantity, made in ((f"the NI under {name}", Ni), (f"a node: the NI and {name}", Node)):
+        say(f"{section}: {quantity} (Yosys, nextpnr)")
+        block = Block(make=lambda made=made: made(system, watch=False), registered=("link_i",), without=())
+        # A whole node is not aimed: that takes nextpnr a quarter of an hour for each seed.
+        found = block.size(seeds=1 if quick else 3, aim=_aim(name) if made is Ni else 0)
+        yield Figure(section=section, quantity=quantity, measured=_cells(found))
+        for seed, path in enumerate(found.paths, 1):
+            yield Figure(section=section, quantity=f"{quantity}: slowest path, seed {seed}", measured=_path(path))
 
 
 def _path(path: SlowestPath) -> str:

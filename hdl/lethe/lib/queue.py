@@ -1,6 +1,6 @@
 """The queue of the cycle contract: a memory whose read register is the output register."""
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -46,6 +46,7 @@ class Queue(wiring.Component):
         took it.  ``i.ready`` and ``level`` are as much later; ``o`` and ``empty`` are as without this
     late : of one that is ``apart``: what is offered has a register before the memory, and ``o.payload`` is shown, and
         stays, a cycle later than ``o.valid`` says
+    foresees : whether the queue has the member ``next_ready``
 
     Members
     -------
@@ -59,6 +60,8 @@ class Queue(wiring.Component):
         Neither memory nor output register holds an entry.
     ahead : Out
         The entry behind the output register: the one that it shows in the next cycle, if its own leaves now.
+    next_ready : Out(2)
+        Whether ``i.ready`` is 1 in the next cycle: bit 0 if nothing is taken in this one, bit 1 if something is.
     """
 
     i: stream.Interface
@@ -68,7 +71,7 @@ class Queue(wiring.Component):
 
     def __init__(
         self, shape, depth: int, *, ahead: bool = False, counts: bool = False, apart: bool = False,
-        late: bool = False,
+        late: bool = False, foresees: bool = False,
     ):  # fmt: skip
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
@@ -76,7 +79,9 @@ class Queue(wiring.Component):
         self._depth = depth
         if late and (ahead or not apart):
             raise ValueError("a queue that is late is apart, and is not read ahead")
-        self._ahead, self._counts, self._apart, self._late = ahead, counts, apart, late
+        if foresees and apart:
+            raise ValueError("a queue that is apart does not foresee whether it is ready")
+        self._ahead, self._counts, self._apart, self._late, self._foresees = ahead, counts, apart, late, foresees
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -84,6 +89,7 @@ class Queue(wiring.Component):
                 "level": Out(range(depth + 1)),
                 "empty": Out(1),
                 **({"ahead": Out(shape)} if ahead else {}),
+                **({"next_ready": Out(2)} if foresees else {}),
             }
         )
 
@@ -141,6 +147,8 @@ class Queue(wiring.Component):
                 self.o.payload.eq(read.data),
             ]
         after_head, after_tail = step(head, self._depth), step(tail, self._depth)
+        if self._foresees:
+            m.d.comb += self.next_ready.eq(Cat(refill | ~full, refill | (after_tail != head)))
         if self._apart:
             # What was taken may be shown at once.
             last = Signal.like(tail)
@@ -213,6 +221,8 @@ class Queue(wiring.Component):
         ]
         if self._ahead:
             m.d.comb += self.ahead.eq(following)
+        if self._foresees:
+            m.d.comb += self.next_ready.eq(Cat(refill | ~full, refill | (self.level != self._depth - 1)))
         # A cycle late: the level was that of the cycle before.
         m.d.sync += [deep.eq(self.level >= _DEEP), coming.eq(reading[:place]), come.eq(coming)]
         with m.If(push):

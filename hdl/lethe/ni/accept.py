@@ -39,7 +39,11 @@ class Accept(wiring.Component):
     Members
     -------
     node, time_base, open : In
-        Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full).
+        Own number, the time base, and whether records are taken at all (ready, not quiesced, new queue not full); for
+        control only whether it is not quiesced.
+    opens : In(2), for control
+        Whether records are taken in the next cycle if it is not quiesced: bit 0 if nothing is launched in this one, bit
+        1 if something is.
     send, send_data : In(stream)
         From the host.
     free, ahead, waiting : In(stream), In, In
@@ -79,6 +83,7 @@ class Accept(wiring.Component):
                 "begun": Out(1),
                 "acts": Out(1),
                 **({"yields": In(1)} if self._yields else {}),
+                **({"opens": In(2)} if control else {}),
                 "store": Out(store_signature(records)),
                 "begin": Out(begin_signature(records)),
                 "write": Out(write_signature(system)),
@@ -125,10 +130,14 @@ class Accept(wiring.Component):
         begun, empty, last, taken, same = Signal(), Signal(), Signal(), Signal(), Signal()
         whole, partial = record.length[byte_bits:], record.length[:byte_bits].any()
         may = ~self.yields if self._yields else 1
+        if self._control:
+            # The other accept waits for this: it is one gate.
+            armed, blocked = Signal(), Signal()
+            able = armed & self.open & self.free.valid & ~blocked
+        else:
+            able = may & ~in_payload & self.open & self.free.valid & ~reserved & ~(self.flying.valid & same)
         m.d.comb += [
-            self.send.ready.eq(
-                may & ~in_payload & self.open & self.free.valid & ~reserved & ~(self.flying.valid & same)
-            ),
+            self.send.ready.eq(able),
             begun.eq(self.send.valid & self.send.ready),
             self.begun.eq(begun),
             self.free.ready.eq(begun),
@@ -153,10 +162,19 @@ class Accept(wiring.Component):
             *([fields.path.eq(record.path)] if form.path_bits else []),
         ]
         # Whether it is the slot that will be flying, if one is.
-        with m.If(begun | ~self.free.valid):
-            m.d.sync += same.eq(self.ahead.slot == self.flying.slot)
-        with m.Else():
-            m.d.sync += same.eq(life.slot == self.flying.slot)
+        following = begun | ~self.free.valid
+        if self._control:
+            in_payload_next = Mux(in_payload, ~(taken & last), begun & ~empty)
+            slot = Mux(following, self.ahead.slot, life.slot)
+            m.d.sync += [
+                armed.eq(~in_payload_next & Mux(self.launch.valid, self.opens[1], self.opens[0])),
+                blocked.eq(self.flying.next_valid & (slot == self.flying.slot)),
+            ]
+        else:
+            with m.If(following):
+                m.d.sync += same.eq(self.ahead.slot == self.flying.slot)
+            with m.Else():
+                m.d.sync += same.eq(life.slot == self.flying.slot)
         # Kept is what is offered, until something is taken.
         with m.If(~in_payload):
             m.d.sync += [

@@ -110,7 +110,7 @@ class Action(wiring.Component):
                 "look_set": Out(receive_table.look_signature(records)),
                 "update": Out(receive_table.update_signature(records)),
                 "ended": Out(ended_signature(records)),
-                "verdict": Out(verdict_signature(records)).array(system.ni.control_classes + 1),
+                "verdict": Out(verdict_signature(system)).array(system.ni.control_classes + 1),
                 "push": Out(push_signature(system, records.ack_token)),
                 "reply": Out(stream.Signature(records.reply)),
                 "repeat": Out(stream.Signature(records.repeat)),

@@ -18,14 +18,17 @@ def fill_signature(records: Records) -> wiring.Signature:
     return wiring.Signature({"valid": Out(1), "beat": Out(records.beat), "drop": Out(1)})
 
 
-def verdict_signature(records: Records) -> wiring.Signature:
+def verdict_signature(system: System) -> wiring.Signature:
     """Seen from the action, when a message acts.
 
     ``commit``: its flits and its ``record`` become visible; only while ``room`` (all its flits were stored, and there
     is room for its record), never with a flit.  ``reject``: its flits are dropped, one of this cycle too.  No flit
-    comes in the cycle after either (a head comes first).
+    comes in the cycle after either (a head comes first).  With ``ni.control_classes`` there is ``next_room``: ``room``
+    of the next cycle, bit 0 if there is no commit in this one, bit 1 if there is.
     """
-    members = {"room": In(1), "commit": Out(1), "reject": Out(1), "record": Out(records.deliver)}
+    members = {"room": In(1), "commit": Out(1), "reject": Out(1), "record": Out(Records(system).deliver)}
+    if system.ni.control_classes:
+        members["next_room"] = In(2)
     return wiring.Signature(members)
 
 
@@ -54,11 +57,12 @@ class DeliverFifo(wiring.Component):
     def __init__(self, system: System, *, flits: int | None = None, records: int | None = None):
         self._flits = flits or system.deliver_flits
         self._records = records or system.ni.deliver_records
+        self._foresees = system.ni.control_classes > 0
         layouts = Records(system)
         super().__init__(
             {
                 "fill": In(fill_signature(layouts)),
-                "verdict": In(verdict_signature(layouts)),
+                "verdict": In(verdict_signature(system)),
                 "deliver": Out(stream.Signature(layouts.deliver)),
                 "deliver_data": Out(stream.Signature(layouts.beat)),
                 "waiting": Out(range(self._records + 2)),
@@ -71,7 +75,7 @@ class DeliverFifo(wiring.Component):
         m = Module()
         depth = self._flits
         fill, verdict = self.fill, self.verdict
-        m.submodules.records = records = Queue(verdict.record.shape(), self._records)
+        m.submodules.records = records = Queue(verdict.record.shape(), self._records, foresees=self._foresees)
         m.submodules.memory = memory = Memory(shape=fill.beat.shape(), depth=depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         out = self.deliver_data
@@ -86,17 +90,21 @@ class DeliverFifo(wiring.Component):
         accepted, rejected = Signal(), Signal()
         after_head, after_tail = step(head, depth), step(tail, depth)
 
+        # Equal addresses mean a memory that is full or empty: never both.  Here synthesis sees it; with control classes
+        # the read says it, since whether something is read is known late.
+        writes, reads = put & ~(refill & (head == tail)), refill
+        if self._foresees:
+            writes, reads = put, refill & ~(put & (head == tail))
         m.d.comb += [
             put.eq(fill.valid & ~overflow & ~brim),
             refill.eq((some | (accepted & loose)) & (~out.valid | out.ready)),
             verdict.room.eq(~overflow & records.i.ready),
             records.i.valid.eq(verdict.commit),
             records.i.payload.eq(verdict.record),
-            # Equal addresses mean a memory that is full or empty: never both.  Here synthesis sees it.
-            write.en.eq(put & ~(refill & (head == tail))),
+            write.en.eq(writes),
             write.addr.eq(tail),
             write.data.eq(fill.beat),
-            read.en.eq(refill),
+            read.en.eq(reads),
             read.addr.eq(head),
             out.payload.eq(read.data),
             self.waiting.eq(records.level + records.o.valid),
@@ -111,6 +119,9 @@ class DeliverFifo(wiring.Component):
             m.d.sync += out.valid.eq(0)
 
         dropped = fill.drop | rejected
+        if self._foresees:
+            overflows = (overflow | (fill.valid & brim)) & ~accepted & ~dropped
+            m.d.comb += verdict.next_room.eq(Mux(overflows, 0, records.next_ready))
         m.d.sync += [accepted.eq(verdict.commit), rejected.eq(verdict.reject)]
         with m.If(accepted):
             m.d.sync += [kept.eq(tail), loose.eq(0), overflow.eq(0)]

@@ -139,7 +139,7 @@ class Ni(wiring.Component):
         inner.d.comb += accept.ahead.eq(free.ahead)
         if system.ni.control_slots:
             inner.submodules.accept_control = control = Accept(system, control=True, watch=self._watch)
-            inner.submodules.controls = controls = Queue(records.launch, system.ni.control_slots)
+            inner.submodules.controls = controls = Queue(records.launch, system.ni.control_slots, foresees=True)
             accepts.append((control, controls, free.free_control))
             inner.d.comb += [accept.yields.eq(control.acts), control.ahead.eq(free.ahead_control)]
         inner.submodules.transmitter = transmitter = Transmitter(system)
@@ -197,11 +197,11 @@ class Ni(wiring.Component):
 
         # Accept.
         for unit, launches, slot in accepts:
-            inner.d.comb += [
-                unit.node.eq(self.node),
-                unit.time_base.eq(time),
-                unit.open.eq(ready & ~self.host.quiesce & launches.i.ready),
-            ]
+            may = ready & ~self.host.quiesce & launches.i.ready
+            if unit is not accept:
+                may = ~self.host.quiesce
+                inner.d.comb += unit.opens.eq(Mux(walk.nearly, launches.next_ready, 0))
+            inner.d.comb += [unit.node.eq(self.node), unit.time_base.eq(time), unit.open.eq(may)]
             wiring.connect(inner, slot, unit.free)
             wiring.connect(inner, unit.launch, launches.i)
         wiring.connect(inner, transmitter.flying, *(unit.flying for unit, _, _ in accepts))

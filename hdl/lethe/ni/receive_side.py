@@ -93,7 +93,7 @@ class ReceiveSide(wiring.Component):
                 "entries": In(records.entries),
                 "again": In(TRIES_BITS),
                 "update": Out(update_signature(records)),
-                "verdict": Out(verdict_signature(records)).array(system.ni.control_classes + 1),
+                "verdict": Out(verdict_signature(system)).array(system.ni.control_classes + 1),
                 "push": Out(push_signature(system, records.ack_token)),
                 "hit": Out(1),
                 "limit": Out(1),
@@ -240,12 +240,9 @@ class ReceiveSide(wiring.Component):
             ]
 
         # c: where there is room.
-        rooms = Cat(verdict.room for verdict in self.verdict)
+        rooms, several = Cat(verdict.room for verdict in self.verdict), len(self.verdict) > 1
         fifos = Signal(len(self.verdict), init=1)
-        if len(self.verdict) > 1:
-            for i in range(len(self.verdict)):
-                m.d.sync += fifos[i].eq(fifo_of(system, soon["class"]) == i)
-        room, best_effort = Signal(), Signal()
+        room, best_effort = Signal(init=several), Signal()
         m.d.sync += best_effort.eq(self.good & soon.best_effort)
         delivery, commits = fresh & room & self.push.room, [stores & room & (best_effort | self.push.room)]
         commits *= len(self.verdict)
@@ -259,12 +256,27 @@ class ReceiveSide(wiring.Component):
                 self.delivered.eq(may & ~refused),
             ]
         m.d.comb += [
-            room.eq((rooms & fifos).any()),
+            *([] if several else [room.eq((rooms & fifos).any())]),
             delivers.eq(delivery),
             self.missed.deliver.eq(stores & ~room),
             self.missed.timer.eq(fresh & ~self.push.room),
             self.acks.eq(delivers | acknowledges),
         ]
+        if several:
+            # Which FIFO the next one is for is known, and whether there is room there but for what this one commits.
+            coming, kept, added = (Signal(len(self.verdict), name=name) for name in ("coming", "kept", "added"))
+            for i, verdict in enumerate(self.verdict):
+                without, with_one = verdict.next_room
+                m.d.comb += [
+                    coming[i].eq(fifo_of(system, soon["class"]) == i),
+                    kept[i].eq(without),
+                    added[i].eq(Mux(fifos[i], with_one, without)),
+                ]
+            commit = Cat(verdict.commit for verdict in self.verdict).any()
+            m.d.sync += [
+                fifos.eq(coming),
+                room.eq(Mux(commit, (coming & added).any(), (coming & kept).any())),
+            ]
         update, token = self.update, self.push.token
         m.d.comb += [
             update.set.eq(act.set),

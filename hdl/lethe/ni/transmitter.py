@@ -27,9 +27,13 @@ __all__ = ["Transmitter", "flying_signature", "header_bits"]
 def flying_signature(system: System) -> wiring.Signature:
     """Seen from the transmitter: ``slot`` is in transmission, to *g+n*.
 
-    From *g+3* on: before, nobody can hold the slot.  ``slot`` is the same in the cycle before too.
+    From *g+3* on: before, nobody can hold the slot.  ``slot`` is the same in the cycle before too.  With
+    ``ni.control_slots`` there is ``next_valid``: ``valid`` of the next cycle.
     """
-    return wiring.Signature({"valid": Out(1), "slot": Out(range(system.ni.slots))})
+    members = {"valid": Out(1), "slot": Out(range(system.ni.slots))}
+    if system.ni.control_slots:
+        members["next_valid"] = Out(1)
+    return wiring.Signature(members)
 
 
 def header_bits(fields, values: dict):
@@ -299,6 +303,8 @@ class Transmitter(wiring.Component):
             m.d.sync += self.flying.valid.eq(sent)
         with m.Elif(free):
             m.d.sync += self.flying.valid.eq(0)
+        if self._system.ni.control_slots:
+            m.d.comb += self.flying.next_valid.eq(Mux(judging, sent, self.flying.valid & ~free))
         # What was granted stays until then.
         m.d.comb += self.flying.slot.eq(sending.slot)
         under_way = Value.cast(granted).any() | begins | serialiser.busy

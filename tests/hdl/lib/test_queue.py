@@ -15,7 +15,9 @@ from lethe.lib.queue import Queue
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 33, 40])
 @pytest.mark.parametrize("push, pull", [(0.5, 0.5), (0.9, 0.3), (1.0, 1.0), (0.3, 0.9)])
 @pytest.mark.parametrize(
-    "options", [(), ("ahead",), ("counts",), ("apart",), ("counts", "apart"), ("counts", "apart", "late")], ids="-".join
+    "options",
+    [(), ("ahead",), ("counts",), ("foresees",), ("apart",), ("counts", "apart"), ("counts", "apart", "late")],
+    ids="-".join,
 )
 def test_queue(depth, push, pull, options):
     queue, draw = Queue(8, depth, **dict.fromkeys(options, True)), random.Random(depth)
@@ -23,6 +25,7 @@ def test_queue(depth, push, pull, options):
 
     async def process(ctx):
         memory, output, shown, next_shown, offer, output_before = deque(), None, 0, None, False, None
+        foreseen = None
         for i in range(1500):
             # In large queues a change of mind now and then, so that they fill up and run dry.
             fast, slow = (push, pull) if depth < 33 or i & 128 else (pull, push)
@@ -34,6 +37,8 @@ def test_queue(depth, push, pull, options):
             if not before:
                 assert ctx.get(queue.level) == len(memory)
                 assert ctx.get(queue.i.ready) == (len(memory) < depth)
+            if foreseen is not None:
+                assert ctx.get(queue.i.ready) == foreseen, "it is ready as was foreseen"
             assert ctx.get(queue.o.valid) == (output is not None)
             assert ctx.get(queue.empty) == (output is None and not memory)
             due = output_before if late else output
@@ -44,6 +49,7 @@ def test_queue(depth, push, pull, options):
                 shown += 1
             joins = offer and len(memory) < depth
             next_shown, output_before = None, output
+            foreseen = ctx.get(queue.next_ready) >> joins & 1 if "foresees" in options else None
             if take or output is None:
                 next_shown = ctx.get(queue.ahead) if ahead and memory else None
                 output = memory.popleft() if memory else None

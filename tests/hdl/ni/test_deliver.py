@@ -11,11 +11,12 @@ from lethe.spec.config import System
 
 
 @pytest.mark.parametrize("flits, records, pull", [(4, 2, 0.5), (5, 3, 0.2), (7, 2, 0.9)])
-def test_commit_and_rollback(flits, records, pull):
+@pytest.mark.parametrize("classes", [0, 1])
+def test_commit_and_rollback(flits, records, pull, classes):
     system = System.make(
         topology={"kind": "wire"},
         wire={"flit_bits": 16, "mtu": 8},
-        ni={"deliver_flits": flits, "deliver_records": records},
+        ni={"deliver_flits": flits, "deliver_records": records, "control_classes": classes},
         workload={"min_length": 4, "max_length": 8},
     )
     fifo, draw = DeliverFifo(system), random.Random(flits)
@@ -23,7 +24,7 @@ def test_commit_and_rollback(flits, records, pull):
     async def process(ctx):
         memory, output, loose, overflow = deque(), None, [], False
         shelf, record = deque(), None
-        stamp, step = 0, "nothing"
+        stamp, step, foreseen = 0, "nothing", None
         for _ in range(4000):
             steps = ("nothing", "drop", "push", "push and reject", "push and drop", "reject", "commit")
             weights = (1, 1, 5, 1, 1, 1, 2)
@@ -43,6 +44,10 @@ def test_commit_and_rollback(flits, records, pull):
             ctx.set(fifo.deliver.ready, int(take_record))
             if not after:
                 assert ctx.get(fifo.verdict.room) == (not overflow and len(shelf) < records)
+            if foreseen is not None:
+                assert ctx.get(fifo.verdict.room) == foreseen, "there is room as was foreseen"
+            if classes:
+                foreseen = ctx.get(fifo.verdict.next_room) >> (step == "commit") & 1
             assert ctx.get(fifo.waiting) == len(shelf) + (record is not None)
             assert ctx.get(fifo.empty) == (not memory and output is None and not shelf and record is None)
             assert ctx.get(fifo.deliver_data.valid) == (output is not None)
