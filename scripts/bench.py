@@ -671,12 +671,15 @@ def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
 
 
 def _under(system: System, name: str, section: str, quick: bool) -> Iterator[Figure]:
-    """The NI under a service, and the two together: the clock of a node is not that of the slower one alone."""
+    """The NI under a service, and the two together: the clock of a node is not that of the slower one alone.
+
+    A node takes nextpnr many minutes: it has one seed, and is not aimed.
+    """
     for quantity, made in ((f"the NI under {name}", Ni), (f"a node: the NI and {name}", Node)):
         say(f"{section}: {quantity} (Yosys, nextpnr)")
         block = Block(make=lambda made=made: made(system, watch=False), registered=("link_i",), without=())
-        # A whole node is not aimed: that takes nextpnr a quarter of an hour for each seed.
-        found = block.size(seeds=1 if quick else 3, aim=_aim(name) if made is Ni else 0)
+        alone = made is Ni
+        found = block.size(seeds=3 if alone and not quick else 1, aim=_aim(name) if alone else 0)
         yield Figure(section=section, quantity=quantity, measured=_cells(found))
         for seed, path in enumerate(found.paths, 1):
             yield Figure(section=section, quantity=f"{quantity}: slowest path, seed {seed}", measured=_path(path))

@@ -157,7 +157,10 @@ class LargeSpecification(wiring.Component):
 
 
 class DeliverSpecification(wiring.Component):
-    """Flits come out if and only if they were committed, each once, in order; so do records."""
+    """Flits come out if and only if they were committed, each once, in order; so do records.
+
+    With control classes there is room where it was foreseen.
+    """
 
     def __init__(self, system, make=DeliverFifo):
         self._system, self._make = system, make
@@ -189,6 +192,10 @@ class DeliverSpecification(wiring.Component):
             Assume(~(verdict.commit & (fill.valid | verdict.reject | fill.drop | ~verdict.room | judged))),
             Assume(~(judged & (fill.valid | verdict.reject))),
         ]
+        if self._system.ni.control_classes:
+            foreseen = Signal(init=1)
+            m.d.sync += foreseen.eq(Mux(verdict.commit, verdict.next_room[1], verdict.next_room[0]))
+            m.d.comb += Assert(verdict.room == foreseen)
         with m.If(verdict.commit):
             m.d.sync += [committed.eq(committed + loose), loose.eq(0), overflow.eq(0), records.eq(records + 1)]
             m.d.comb += Assert(~overflow)
@@ -260,7 +267,8 @@ class DeliverSpecification(wiring.Component):
 class SlotSpecification(wiring.Component):
     """A slot is in exactly one place, with its generation: free, resting, being filled, live, or ended, not taken.
 
-    Control slots are free and filled apart from data slots, and nothing is taken twice in a cycle.
+    Control slots are free and filled apart from data slots, and nothing is taken twice in a cycle.  No slot is taken
+    whose payload is being read for a worm.
     """
 
     def __init__(self, system, make=FreeSlots, accept=Accept):
@@ -281,6 +289,7 @@ class SlotSpecification(wiring.Component):
             m.submodules.control = control = self._accept(system, control=True)
             ways.append((control, free.free_control, freeing.controls, range(first_control, slots)))
             m.d.comb += [accept.yields.eq(control.acts), Assert(~(accept.acts & control.acts))]
+        inside = {unit: opened(unit) for unit, *_ in ways}
         wiring.connect(m, completions.taken, free.taken)
         index, ready = Signal(range(slots + 1)), Signal()
         with m.If(~ready):
@@ -310,12 +319,32 @@ class SlotSpecification(wiring.Component):
                 unit.open.eq(ready),
                 unit.waiting.eq(free.level),
                 unit.node.eq(0),
-                unit.flying.valid.eq(AnySeq(1)),
-                unit.flying.slot.eq(AnySeq(len(unit.flying.slot))),
                 unit.send.valid.eq(AnySeq(1)),
                 unit.send.payload.eq(AnySeq(len(unit.send.payload.as_value()))),
                 unit.send_data.valid.eq(AnySeq(1)),
             ]
+            flying, inner, shown = unit.flying, inside[unit], source.payload
+            flies, next_flies, before = Signal(), AnySeq(1), Signal.like(flying.slot)
+            same = shown.slot == flying.slot
+            m.d.sync += [flies.eq(next_flies), before.eq(flying.slot)]
+            m.d.comb += [
+                flying.valid.eq(flies),
+                flying.slot.eq(AnySeq(len(flying.slot))),
+                Assume(~flies | (flying.slot == before)),
+                Assert(~(unit.begun & flies & same)),
+            ]
+            if system.ni.control_slots:
+                m.d.comb += flying.next_valid.eq(next_flies)
+            if unit is accept:
+                m.d.comb += [unit.ahead.eq(free.ahead), Assert(~(source.valid & flies) | (inner.same == same))]
+            else:
+                nearly = ready | (index == slots - 1)
+                m.d.comb += [
+                    unit.ahead.eq(free.ahead_control),
+                    unit.opens.eq(Mux(nearly, AnySeq(2), 0)),
+                    Assert(~source.valid | (inner.blocked == (flies & same))),
+                    Assert(~inner.armed | (ready & ~inner.in_payload)),
+                ]
         for i in range(slots):
             with m.If(ends & (ended == i)):
                 m.d.comb += entry.generation.eq(generations[i])
@@ -341,7 +370,7 @@ class SlotSpecification(wiring.Component):
         for place, row in enumerate(sound(m, ending.queue, slots, "entry")):
             used.append((place < ending.queue.level, row.slot, row.generation))
         for unit, source, queue, own in ways:
-            inner, shown = opened(unit), source.payload
+            inner, shown = inside[unit], source.payload
             filled = (inner.in_payload, inner.held_life.slot, inner.held_life.generation)
             rows = [(source.valid, shown.slot, shown.generation)]
             for place, row in enumerate(sound(m, queue, len(own), "free")):
@@ -409,9 +438,9 @@ def test_large_queue(depth, tmp_path):
     prove_always(LargeSpecification(depth, changed(Queue, *SHALLOW)), tmp_path, k=1)
 
 
-@pytest.mark.parametrize("flits", [4, 5])
-def test_deliver_fifo(flits, tmp_path):
-    prove_always(DeliverSpecification(system_of(flits=flits)), tmp_path, k=1)
+@pytest.mark.parametrize(("flits", "control_slots"), [(4, 0), (5, 0), (4, 1)])
+def test_deliver_fifo(flits, control_slots, tmp_path):
+    prove_always(DeliverSpecification(system_of(flits=flits, control_slots=control_slots)), tmp_path, k=1)
 
 
 @pytest.mark.parametrize(("slots", "quarantine", "control_slots"), [(2, 0, 0), (3, 3, 0), (3, 0, 1)])
@@ -425,7 +454,7 @@ CHANGES = {
         lambda make: QueueSpecification(3, make),
         Queue,
         (
-            "self.i.ready.eq(~full),\n            push.eq(self.i.valid & ~full),\n            # `some`",
+            "self.i.ready.eq(~full),\n            push.eq(taken),\n            # `some`",
             "self.i.ready.eq(~full | refill),\n            push.eq(self.i.valid & self.i.ready),\n            # `some`",
         ),
     ),
@@ -454,6 +483,11 @@ CHANGES = {
         DeliverFifo,
         ("m.d.sync += [tail.eq(kept), loose.eq(0), overflow.eq(0)]", "m.d.sync += [tail.eq(kept), loose.eq(0)]"),
     ),
+    "a commit is not foreseen": (
+        lambda make: DeliverSpecification(system_of(control_slots=1), make),
+        DeliverFifo,
+        ("Mux(overflows, 0, records.next_ready)", "Mux(overflows, 0, records.next_ready[0].replicate(2))"),
+    ),
     "a slot rests and is free": (
         lambda make: SlotSpecification(system_of(2, 3), make),
         FreeSlots,
@@ -468,6 +502,21 @@ CHANGES = {
         lambda make: SlotSpecification(system_of(3, control_slots=1), accept=make),
         Accept,
         ("may = ~self.yields if self._yields else 1", "may = 1"),
+    ),
+    "a slot that is on its way is taken": (
+        lambda make: SlotSpecification(system_of(), accept=make),
+        Accept,
+        (" & ~(self.flying.valid & same)", ""),
+    ),
+    "a control slot that is on its way is taken": (
+        lambda make: SlotSpecification(system_of(3, control_slots=1), accept=make),
+        Accept,
+        ("able = armed & self.open & self.free.valid & ~blocked", "able = armed & self.open & self.free.valid"),
+    ),
+    "control begins while it takes a payload": (
+        lambda make: SlotSpecification(system_of(3, control_slots=1), accept=make),
+        Accept,
+        ("armed.eq(~in_payload_next & ", "armed.eq("),
     ),
     "the quarantine goes round too late": (
         lambda make: SlotSpecification(system_of(3, 3), make),
@@ -484,6 +533,8 @@ QUICK = (
     "an overflow outlives its message",
     "a slot rests and is free",
     "data do not yield to control",
+    "a commit is not foreseen",
+    "a control slot that is on its way is taken",
 )
 
 

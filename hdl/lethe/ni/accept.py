@@ -60,6 +60,8 @@ class Accept(wiring.Component):
         The accept event, and its record's destination, length and kind.
     begun, acts : Out(1)
         A slot was taken; a record or a beat was taken.
+    writes : Out(1), for control
+        A beat was taken.
     yields : In(1)
         Nothing is taken in this cycle.
     """
@@ -83,7 +85,7 @@ class Accept(wiring.Component):
                 "begun": Out(1),
                 "acts": Out(1),
                 **({"yields": In(1)} if self._yields else {}),
-                **({"opens": In(2)} if control else {}),
+                **({"opens": In(2), "writes": Out(1)} if control else {}),
                 "store": Out(store_signature(records)),
                 "begin": Out(begin_signature(records)),
                 "write": Out(write_signature(system)),
@@ -164,6 +166,7 @@ class Accept(wiring.Component):
         # Whether it is the slot that will be flying, if one is.
         following = begun | ~self.free.valid
         if self._control:
+            m.d.comb += self.writes.eq(taken)
             in_payload_next = Mux(in_payload, ~(taken & last), begun & ~empty)
             slot = Mux(following, self.ahead.slot, life.slot)
             m.d.sync += [

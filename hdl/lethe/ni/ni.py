@@ -216,9 +216,10 @@ class Ni(wiring.Component):
         for port, name in ((table.store, "store"), (table.begin, "begin"), (payloads.write, "write")):
             own = getattr(accept, name)
             if system.ni.control_slots:
-                first = getattr(control, name)
+                # Each looks only at what it is told: one wire for all would go to too many places.
+                first, told = getattr(control, name), {"store": control.begun, "write": control.writes}
                 inner.d.comb += [
-                    getattr(port, part).eq(Mux(control.acts, getattr(first, part), getattr(own, part)))
+                    getattr(port, part).eq(Mux(told.get(name, control.acts), getattr(first, part), getattr(own, part)))
                     for part in port.signature.members
                 ]
             else:
