@@ -133,7 +133,7 @@ class Accept(wiring.Component):
         whole, partial = record.length[byte_bits:], record.length[:byte_bits].any()
         may = ~self.yields if self._yields else 1
         if self._control:
-            # The other accept waits for this: it is one gate.
+            # The other accept waits for this.  So all but what comes from outside is known since the cycle before.
             armed, blocked = Signal(), Signal()
             able = armed & self.open & self.free.valid & ~blocked
         else:
@@ -163,18 +163,18 @@ class Accept(wiring.Component):
             fields.tag.eq(record.tag),
             *([fields.path.eq(record.path)] if form.path_bits else []),
         ]
-        # Whether it is the slot that will be flying, if one is.
-        following = begun | ~self.free.valid
+        # Whether the slot that is free in the next cycle is the one that will be flying, if one is.
+        moves_on = begun | ~self.free.valid
         if self._control:
             m.d.comb += self.writes.eq(taken)
             in_payload_next = Mux(in_payload, ~(taken & last), begun & ~empty)
-            slot = Mux(following, self.ahead.slot, life.slot)
+            slot = Mux(moves_on, self.ahead.slot, life.slot)
             m.d.sync += [
                 armed.eq(~in_payload_next & Mux(self.launch.valid, self.opens[1], self.opens[0])),
                 blocked.eq(self.flying.next_valid & (slot == self.flying.slot)),
             ]
         else:
-            with m.If(following):
+            with m.If(moves_on):
                 m.d.sync += same.eq(self.ahead.slot == self.flying.slot)
             with m.Else():
                 m.d.sync += same.eq(life.slot == self.flying.slot)

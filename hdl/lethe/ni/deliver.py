@@ -90,8 +90,8 @@ class DeliverFifo(wiring.Component):
         accepted, rejected = Signal(), Signal()
         after_head, after_tail = step(head, depth), step(tail, depth)
 
-        # Equal addresses mean a memory that is full or empty: never both.  Here synthesis sees it; with control classes
-        # the read says it, since whether something is read is known late.
+        # Equal addresses mean a memory that is full or empty: nothing is written and read at one address.  The write's
+        # enable says so for synthesis; with control classes the read's enable does, since a refill is known late.
         writes, reads = put & ~(refill & (head == tail)), refill
         if self._foresees:
             writes, reads = put, refill & ~(put & (head == tail))

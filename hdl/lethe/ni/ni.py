@@ -216,7 +216,7 @@ class Ni(wiring.Component):
         for port, name in ((table.store, "store"), (table.begin, "begin"), (payloads.write, "write")):
             own = getattr(accept, name)
             if system.ni.control_slots:
-                # Each looks only at what it is told: one wire for all would go to too many places.
+                # A port is read only when it is told something, so each has a wire of its own: one would go too far.
                 first, told = getattr(control, name), {"store": control.begun, "write": control.writes}
                 inner.d.comb += [
                     getattr(port, part).eq(Mux(told.get(name, control.acts), getattr(first, part), getattr(own, part)))

@@ -100,6 +100,11 @@ def test_depth_is_checked():
         Queue(8, 0)
 
 
+def test_a_queue_that_is_apart_foresees_nothing():
+    with pytest.raises(ValueError, match="does not foresee"):
+        Queue(8, 4, apart=True, foresees=True)
+
+
 @pytest.mark.parametrize("options", [{}, {"ahead": True}, {"apart": True, "ahead": True}])
 def test_only_a_queue_that_is_apart_is_late(options):
     with pytest.raises(ValueError, match="late is apart"):
