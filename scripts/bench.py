@@ -485,7 +485,7 @@ def on_flow(quick: bool) -> Iterator[Figure]:
     name = "flow, 16 nodes, 16 ports"
     say(f"flow: {name} (Yosys, nextpnr)")
     yield from _sized(name, block.size(seeds=1 if quick else 3, aim=_aim(name)), section="flow")
-    yield from _under(crossed, name, "flow", quick, together=False)
+    yield from _under(crossed, name, "flow", quick)
     for loss, least in ((0.0, 0.43), (0.01, 0.42), (0.1, 0.36)):
         say(f"flow: a pair, loss {loss:.0%} (golden model)")
         found = _goodput(_with_flow({"kind": "wire"}, 32, 1.0).replace(faults={"loss": loss}))
@@ -670,24 +670,15 @@ def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
         yield Figure(section=section, quantity=f"{name}: slowest path, seed {seed}", measured=_path(path))
 
 
-def _under(system: System, name: str, section: str, quick: bool, together: bool = True) -> Iterator[Figure]:
-    """The NI under a service and, if ``together``, a node of both: it is slower than either of them alone.
-
-    A node takes nextpnr many minutes: it has one seed, and is not aimed.  A node with flow is left out: nextpnr did not
-    route it within twenty minutes.
-    """
-    blocks: list[tuple[str, type[Ni] | type[Node], int, int]] = [
-        (f"the NI under {name}", Ni, 1 if quick else 3, _aim(name))
-    ]
-    if together:
-        blocks.append((f"a node: the NI and {name}", Node, 1, 0))
-    for quantity, made, seeds, aim in blocks:
-        say(f"{section}: {quantity} (Yosys, nextpnr)")
-        block = Block(make=lambda made=made: made(system, watch=False), registered=("link_i",), without=())
-        found = block.size(seeds=seeds, aim=aim)
-        yield Figure(section=section, quantity=quantity, measured=_cells(found))
-        for seed, path in enumerate(found.paths, 1):
-            yield Figure(section=section, quantity=f"{quantity}: slowest path, seed {seed}", measured=_path(path))
+def _under(system: System, name: str, section: str, quick: bool) -> Iterator[Figure]:
+    """The NI under a service."""
+    quantity = f"the NI under {name}"
+    say(f"{section}: {quantity} (Yosys, nextpnr)")
+    block = Block(make=lambda: Ni(system, watch=False), registered=("link_i",), without=())
+    found = block.size(seeds=1 if quick else 3, aim=_aim(name))
+    yield Figure(section=section, quantity=quantity, measured=_cells(found))
+    for seed, path in enumerate(found.paths, 1):
+        yield Figure(section=section, quantity=f"{quantity}: slowest path, seed {seed}", measured=_path(path))
 
 
 def _path(path: SlowestPath) -> str:
