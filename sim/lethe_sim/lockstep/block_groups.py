@@ -272,11 +272,11 @@ def hostile_flow() -> Block:
     return SystemBlock(system)
 
 
-def hostile_relay() -> Block:
+def hostile_relay(flit_bits: int = 64) -> Block:
     """Three nodes with relay and with little room, one of which is reset, and no two hosts that agree on the tree."""
     system = _system(
         "crossbar",
-        64,
+        flit_bits,
         wire={"mtu": 40, "class_bits": 3, "incarnation_bits": 4},
         ni=OF_NI | {"slots": 8, "control_slots": 2, "sets": 2},
         timers={"ack_limit": 255, "slack": 0},
@@ -298,6 +298,7 @@ GROUPS: dict[str, Callable[[], dict[str, Block]]] = {
     "small": lambda: _links() | _queues() | _ladders() | _hosts(),
     "flow": lambda: {"flow": hostile_flow()},
     "relay": lambda: {"relay": hostile_relay()},
+    "relay of one header beat": lambda: {"relay": hostile_relay(128)},
     "routers": _routers,
     "more routers": _more_routers,
     "queued routers": _queued_routers,

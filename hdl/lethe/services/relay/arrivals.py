@@ -79,7 +79,7 @@ class HeaderRegister(wiring.Component):
                 m.d.sync += self.bits.word_select(i, form.flit_bits).eq(self.deliver_data.payload.data)
         last = self.deliver_data.payload.last
         ends = last if self._whole else last | (beat == of.header_beats - 1)
-        beat_comes, one = self.deliver_data.valid, last if of.header_beats > 1 else 1
+        beat_comes, one = self.deliver_data.valid, last if self._whole or of.header_beats > 1 else 1
         at_once, later = ~some | (beat_comes & one), ~empty & ~full & beat_comes & ends
         fills = (begins & at_once) | later
         # Of a job only its end matters to the next one: then it is not full.  (In the cycle of `over` `full` is 1: the
