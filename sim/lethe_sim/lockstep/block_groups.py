@@ -273,7 +273,10 @@ def hostile_flow() -> Block:
 
 
 def hostile_relay(flit_bits: int = 64) -> Block:
-    """Three nodes with relay and with little room, one of which is reset, and no two hosts that agree on the tree."""
+    """Three nodes with relay and with little room, one of which is reset, and no two hosts that agree on the tree.
+
+    With ``flit_bits`` of 128 or more a header of relay has one beat.
+    """
     system = _system(
         "crossbar",
         flit_bits,
