@@ -298,3 +298,40 @@ def test_a_message_that_ends_as_its_slot_has_gone_out_once_more():
     met: list[int] = []
     played(system, seldom_taken(24, met))
     assert met
+
+
+def changes_its_mind(length: int, states: list[HostIn]):
+    """A host offers a message, and then a record of ``length`` bytes; as it is judged the message is offered again.
+
+    ``states``: host in, in that cycle and behind it.
+    """
+
+    def offers(golden: Golden):
+        relay = relay_of(golden, 0)
+        message, other = (
+            {trace.STIMULUS_FLAGS: 1, trace.STIMULUS_RECORD_WORD: word(trace.STIMULUS_RECORD, destination=1, **given)}
+            for given in ({"mode": MODE, "length": 8}, {"length": length})
+        )
+        yield from first_tree(relay)
+        while relay.job != RelayJob.HOST:
+            yield {0: message}
+        yield {0: other}
+        yield {}
+        states.append(HostIn(relay.host))
+        yield {0: message}
+        states.append(HostIn(relay.host))
+        yield from quiet(40)
+
+    return offers
+
+
+@pytest.mark.push
+@pytest.mark.parametrize("length, states", [(16, [HostIn.PASS] * 2), (0, [HostIn.IDLE, HostIn.STORE])])
+def test_a_message_that_is_offered_again_behind_a_record(length, states):
+    """It is not taken while beats pass, which are not its own; behind a record without beats it is."""
+    system = hostile_relay()._system.replace(
+        topology={"kind": "wire", "nodes": 0}, faults={"loss": 0.0, "resets": ()}, relay={"slots": 4},
+    )  # fmt: skip
+    met: list[HostIn] = []
+    played(system, changes_its_mind(length, met))
+    assert met == states

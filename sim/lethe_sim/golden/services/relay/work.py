@@ -130,7 +130,7 @@ def waits(s, relay):
 @jit
 def takes(s, relay):
     """Whether the message that was offered as the job began is still offered, to the same node, and has not to wait."""
-    return takes_message(s) and s.above.drives.destination == relay.job_number and not waits(s, relay)
+    return offers(s, relay) and s.above.drives.destination == relay.job_number and not waits(s, relay)
 
 
 @apart
