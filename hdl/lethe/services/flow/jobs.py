@@ -263,6 +263,7 @@ class Jobs(wiring.Component):
         ]
         row, control, tell = (Signal.like(member) for member in (self.ended_row, self.ended_control, self.tell))
         sought, asked_for = Signal(of.nodes), Signal(NUMBER_BITS)
+        self._given = Signal.like(self.set.payload)
         self._was_asked = Signal(3)
         with m.If(~self._busy):
             m.d.sync += [
@@ -274,6 +275,7 @@ class Jobs(wiring.Component):
                 self._carried.eq(self.ended_carried),
                 *(self._ending[name].eq(completion[name]) for name in completion.shape().members),
                 sought.eq(candidates),
+                self._given.eq(self.set.payload),
                 self._was_asked.eq(self._asked),
             ]
         with m.If(begins):
@@ -299,7 +301,7 @@ class Jobs(wiring.Component):
                 either(
                     (ended & of_control, control.index), (ended & ~of_control, row.index),
                     (heard, self.word[CODE_BITS : CODE_BITS + of.port_bits]),
-                    (self._is(Job.SET), self.set.payload.index), (told, tell.index),
+                    (self._is(Job.SET), self._given.index), (told, tell.index),
                     (self._is(Job.TASK), self._flushed),
                 )
             ),
@@ -1095,7 +1097,7 @@ class Jobs(wiring.Component):
             m.d.sync += [self._failures.eq(0), self._pause.eq(0), self._paused.eq(0)]
 
     def _set(self, m):
-        given, of = self.set.payload, self._layouts
+        given, of = self._given, self._layouts
         index = given.index[: of.port_bits]
         sets, codes, whose = self._planned["sets"], Signal(4), Signal(of.ports)
         here, may_bind, taken, other = (Signal(name=name) for name in ("here", "may_bind", "taken", "other"))

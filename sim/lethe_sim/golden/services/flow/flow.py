@@ -81,7 +81,7 @@ def show(s):
     show_completion(s, flow, shown)
     show_delivery(s, flow)
     shown.set_ready = flow.job == Job.SET and turns.job_acts(flow, s.cycle)
-    shown.answer_error = settings.error(flow, s.above) if shown.set_ready else 0
+    shown.answer_error = settings.error(flow) if shown.set_ready else 0
     show_notice(s, flow, shown)
     shown.readable, shown.congested = flow.readable, flow.congested
 

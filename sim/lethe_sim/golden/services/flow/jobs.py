@@ -55,6 +55,8 @@ def begin(s, flow, job):
         completion.begin(s, flow)
     elif job == Job.CONTROL:
         flow.job_waits = hear.code_of(s, flow) == Code.VOID
+    elif job == Job.SET:
+        settings.begin(s, flow)
     elif job == Job.TICK:
         tick.begin(flow, s.cycle)
     elif job == Job.SEND:
@@ -79,7 +81,7 @@ def act(s, flow):
     elif job == Job.CONTROL:
         hear.act(s, flow)
     elif job == Job.SET:
-        settings.act(s, flow)
+        settings.act(flow)
     elif job == Job.TICK:
         tick.act(s, flow)
     elif job == Job.SEND:

@@ -31,33 +31,38 @@ UNIT = 16
 
 
 @jit
-def error(flow, port):
-    """`Error` of what is offered on `set`."""
-    offered = port.drives
-    if offered.set_index >= flow.ports:
+def begin(s, flow):
+    """What is offered on `set` is kept: it is done as it is now."""
+    offered = s.above.drives
+    flow.set_code, flow.set_index, flow.set_value = offered.set_code, offered.set_index, offered.set_value
+
+
+@jit
+def error(flow):
+    """`Error` of what is to be set."""
+    if flow.set_index >= flow.ports:
         return Error.INDEX
-    if offered.set_code != Setting.BIND:
+    if flow.set_code != Setting.BIND:
         return Error.NONE
-    if port_at(flow, offered.set_index).bound:
+    if port_at(flow, flow.set_index).bound:
         return Error.BOUND
-    if flow.readable_before >> offered.set_index & 1:
+    if flow.readable_before >> flow.set_index & 1:
         return Error.OCCUPIED
-    return Error.INDEX if offered.set_value & flow.port_mask != offered.set_index else Error.NONE
+    return Error.INDEX if flow.set_value & flow.port_mask != flow.set_index else Error.NONE
 
 
 @apart
-def act(s, flow):
+def act(flow):
     """The job."""
-    offered = s.above.drives
-    if error(flow, s.above) != Error.NONE:
+    if error(flow) != Error.NONE:
         return
-    port = port_at(flow, offered.set_index)
-    if offered.set_code == Setting.UNBIND:
+    port = port_at(flow, flow.set_index)
+    if flow.set_code == Setting.UNBIND:
         port.bound = 0
-    elif offered.set_code == Setting.BIND:
-        port.bound, port.number = 1, offered.set_value
-    elif offered.set_code == Setting.RECEIVE_LIMIT:
-        port.receive_limit = UNIT * offered.set_value
+    elif flow.set_code == Setting.BIND:
+        port.bound, port.number = 1, flow.set_value
+    elif flow.set_code == Setting.RECEIVE_LIMIT:
+        port.receive_limit = UNIT * flow.set_value
     else:
-        port.send_limit = UNIT * offered.set_value
-    weigh_port(flow, offered.set_index)
+        port.send_limit = UNIT * flow.set_value
+    weigh_port(flow, flow.set_index)

@@ -414,6 +414,9 @@ class Flow(Record):
     job_map: int
     job_windows: int
     job_goes_on: int  # its first step is done
+    set_code: int  # what the host sets, as of the beginning of its job
+    set_index: int
+    set_value: int
     ended_slot: int  # the completion that was taken; its row is `ending`
     ended_generation: int
     ended_destination: int
