@@ -3,7 +3,16 @@
 import pytest
 
 from lethe.spec.events import Cause, Drop, Event
-from lethe_sim.lockstep.block_groups import CYCLES, GROUPS, PATIENT_CYCLES, PATIENT_SEEDS, SEEDS, hold
+from lethe_sim.lockstep.block_groups import (
+    CYCLES,
+    FICKLE_CYCLES,
+    FICKLE_SEEDS,
+    GROUPS,
+    PATIENT_CYCLES,
+    PATIENT_SEEDS,
+    SEEDS,
+    hold,
+)
 from tests.helpers.once import once
 from tests.helpers.tiers import but
 
@@ -53,6 +62,8 @@ def held(request, tmp_path_factory):
             results = [hold(group, wanted or SEEDS[group], CYCLES[group], reproduce=again)]
             if cycles := PATIENT_CYCLES.get(group):
                 results.append(hold(group, wanted or PATIENT_SEEDS, cycles, reproduce=again, patient=True))
+            if cycles := FICKLE_CYCLES.get(group):
+                results.append(hold(group, wanted or FICKLE_SEEDS, cycles, reproduce=again, fickle=True))
             for result in results:
                 assert not result.report, result.report
             return sorted({name for result in results for name in result.seen})

@@ -22,7 +22,7 @@ async def hold(dut):
     job = json.loads(job_path.read_text())
     blocks = blocks_of(job["group"], job["only"])
     for block in blocks.values():
-        block.patient = job.get("patient", False)
+        block.patient, block.fickle = job.get("patient", False), job.get("fickle", False)
     seen: Counter[str] = Counter()
     report, ran, differ = "", 0, []
     Clock(dut.clk, 10, unit="ns", impl="gpi").start()

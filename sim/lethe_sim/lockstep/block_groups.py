@@ -357,6 +357,8 @@ SEEDS |= {group: 2 for group in GROUPS if "routers" in group or group == "large 
 CYCLES = {group: 3000 for group in GROUPS} | {"wide routers": 1500, "widest routers": 1500}
 #: Cycles of a seed under patient neighbours, in which tries reach 255; and how many seeds.
 PATIENT_CYCLES, PATIENT_SEEDS = {"ni32": 17_000}, 2
+#: Cycles of a seed with fickle hosts; and how many seeds.
+FICKLE_CYCLES, FICKLE_SEEDS = {"relay": 3000, "flow": 3000, "ni64": 3000}, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,11 +390,12 @@ def hold(
     every: bool = False,
     only: Sequence[str] = (),
     patient: bool = False,
+    fickle: bool = False,
 ) -> Held:
     """Hold every block of ``group`` (or ``only`` these) against its model, ``cycles`` cycles of seeds 0 … ``seeds``−1.
 
     It ends with the first seed that differs, unless ``every`` seed is wanted.  ``patient``: NIs have neighbours that
-    never answer and a host that never gives up.
+    never answer and a host that never gives up.  ``fickle``: hosts change what they offer while it waits.
 
     ``{seeds}`` in ``reproduce`` becomes the number of seeds that reach the one that differs.  Raises `ToolError` if
     a tool is missing or fails.
@@ -400,5 +403,5 @@ def hold(
     directory = simulators.build(verilog.emit(BlockGroup(blocks_of(group, only)), TOP), TOP)
     with tempfile.TemporaryDirectory(prefix="lethe-") as scratch:
         job = {"group": group, "only": list(only), "seeds": seeds, "cycles": cycles, "every": every}
-        job |= {"patient": patient, "reproduce": reproduce}
+        job |= {"patient": patient, "fickle": fickle, "reproduce": reproduce}
         return Held(**simulators.outcome(directory, TOP, BENCH, Path(scratch), job))

@@ -106,13 +106,15 @@ class Block(abc.ABC):
 
     ``inputs`` is the width of its input, ``outputs`` are the parts of its output, lowest first; ``reached`` names what
     the input of the cycle that was played last reaches beyond what its output shows.  A ``patient`` block is played
-    without answers, ends and resets, if it is an NI.
+    without answers, ends and resets, if it is an NI.  The hosts of a ``fickle`` one change what they offer while it
+    waits.
     """
 
     inputs: int
     outputs: tuple[Span, ...]
     reached: Sequence[str] = ()
     patient: bool = False
+    fickle: bool = False
 
     @cached_property
     def output_bits(self) -> int:
@@ -483,7 +485,7 @@ class NiBlock(Block):
         node = chance.randrange(system.nodes)
         model = golden.Ni(system, node)
         network = Network(chance, system, node, patient=self.patient)
-        host = HostileHost(chance, system, node, patient=self.patient)
+        host = HostileHost(chance, system, node, patient=self.patient, fickle=self.fickle)
         taker, resting = Taker(chance, system), 0
         incarnation, reset = 1, 0
         asked: deque[int | None] = deque([None] * stages.CHOSEN)  # what dumps ask for, from the choice to the action

@@ -2,8 +2,8 @@
 
 import random
 from collections import deque
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from lethe.spec import trace
 from lethe.spec.config import System
@@ -225,11 +225,31 @@ def services_words(system: System, words: list[int]) -> tuple[int, bool]:
     return refusal & 3, bool(port.sweep and words[layout.stimulus_sweep] & 1)
 
 
+class Minds:
+    """What a fickle host offers in turn: one of three things, which it draws anew now and then.
+
+    A stream keeps what it offers until the handshake.  Units say what they do with a host that does not, and some of
+    them look at an offer again some cycles later: by then there may be another one, or the same one again.
+    """
+
+    def __init__(self, chance: random.Random, draw: Callable[[], Any]):
+        self._chance, self._draw = chance, draw
+        self._all = [draw() for _ in range(3)]
+
+    def next(self, now: Any) -> Any:
+        """What is offered in the next cycle, in place of what was offered before."""
+        chance = self._chance
+        if chance.random() < 0.05:
+            self._all[chance.randrange(3)] = self._draw()
+        return chance.choice(self._all) if chance.random() < 0.4 else now
+
+
 class ControlOffers:
     """What a hostile host offers on `send_control`: records good and bad, their beats in fits."""
 
-    def __init__(self, chance: random.Random, system: System, node: int):
+    def __init__(self, chance: random.Random, system: System, node: int, *, fickle: bool = False):
         self._chance, self._system, self._node = chance, system, node
+        self._minds = Minds(chance, self._draw) if fickle else None
         self._record: list[int] | None = None
         self._beats, self._eager = 0, 0.5
         self.deadline = 0  # of the record that was taken last
@@ -239,6 +259,8 @@ class ControlOffers:
         chance = self._chance
         if self._record is None or chance.random() < 0.01:
             self._record = self._draw()
+        if self._minds:
+            self._record = self._minds.next(self._record)
         if chance.random() < 0.01:
             self._eager = chance.choice((0.0, 0.05, 0.3, 1.0))
         data = chance.getrandbits(self._system.format.flit_bits)
@@ -285,10 +307,11 @@ class ControlOffers:
 class PortOffers:
     """What a hostile host says to flow: ports of its records, which ports it reads, what it sets; notices in fits."""
 
-    def __init__(self, chance: random.Random, system: System):
+    def __init__(self, chance: random.Random, system: System, *, fickle: bool = False):
         self._chance, self._ports = chance, system.flow.ports
         self._mtu, self._limit = system.flow_mtu, system.flow_receive_limit
         self._record = self._named()
+        self._minds = (Minds(chance, self._named), Minds(chance, self._drawn)) if fickle else ()
         self._read, self._setting, self._stalled = (1 << self._ports) - 1, [0, 0, 0], 0
 
     def next(self) -> list[int]:
@@ -301,6 +324,10 @@ class PortOffers:
             self._read = chance.choice((0, everything, everything, chance.getrandbits(self._ports)))
         if not self._setting[0] and chance.random() < 0.004:
             self._setting = self._drawn()
+        if self._minds:
+            self._record = self._minds[0].next(self._record)
+            if self._setting[0]:
+                self._setting = self._minds[1].next(self._setting)
         if self._stalled == 0 and chance.random() < 0.005:
             self._stalled = chance.choice((1, 10, 200))
         self._stalled = max(0, self._stalled - 1)
@@ -344,8 +371,9 @@ class TreeOffers:
     once: what was never written is unknown.
     """
 
-    def __init__(self, chance: random.Random, system: System, node: int):
+    def __init__(self, chance: random.Random, system: System, node: int, *, fickle: bool = False):
         self._chance, self._nodes, self._node = chance, system.nodes, node
+        self._fickle = fickle
         self._pending: deque[dict[str, int]] = deque()
         self._first = self._unplayed = len(system.relay_words(node))
         self._written = False
@@ -355,7 +383,9 @@ class TreeOffers:
         if not self._unplayed and not self._pending and self._chance.random() < 0.002:
             self._pending.extend(self._told())
         nothing = {name: 0 for name, _ in trace.STIMULUS_TREE}
-        return [_packed(nothing | (self._pending[0] if self._pending else {}), trace.STIMULUS_TREE)]
+        # (No word is offered in place of another: what was never written is unknown.)
+        withdraws = self._fickle and not self._unplayed and self._chance.random() < 0.3
+        return [_packed(nothing | (self._pending[0] if self._pending and not withdraws else {}), trace.STIMULUS_TREE)]
 
     def hear(self, ready: dict[str, int]) -> None:
         """What became of it."""
@@ -394,21 +424,23 @@ class HostileHost:
     It learns after how many cycles datagrams are repeated, and sets deadlines to just that.  Now and then it holds a
     repeat back by disabling the link, and meanwhile goes through the slot's generations with best effort until the one
     of the repeat comes again.  A ``patient`` host only sends, and never gives up before 255 tries.  With ``stalls`` it
-    takes what it is given in fits, each stream in its own.
+    takes what it is given in fits, each stream in its own.  A ``fickle`` one changes its `Minds`.
 
     ``reached`` has what its last `hear` found beyond the events.
     """
 
     def __init__(
-        self, chance: random.Random, system: System, node: int, *, patient: bool = False, stalls: bool = False
-    ):
+        self, chance: random.Random, system: System, node: int, *, patient: bool = False, stalls: bool = False,
+        fickle: bool = False,
+    ):  # fmt: skip
         self.chance, self.system, self.node = chance, system, node
         self._patient = patient
         self._beside = beside(chance)
-        self._control = ControlOffers(self._beside, system, node) if system.top_port.control else None
-        self._ports = PortOffers(random.Random(f"{self._beside.random()}"), system) if system.flow.ports else None
+        self._control = ControlOffers(self._beside, system, node, fickle=fickle) if system.top_port.control else None
+        ports = random.Random(f"{self._beside.random()}") if system.flow.ports else None
+        self._ports = PortOffers(ports, system, fickle=fickle) if ports else None
         relay = random.Random(f"{self._beside.random()}") if system.relay.slots else None
-        self._tree, self._relay = (TreeOffers(relay, system, node), relay) if relay else (None, None)
+        self._tree, self._relay = (TreeOffers(relay, system, node, fickle=fickle), relay) if relay else (None, None)
         self._stalled = [0] * (1 + 2 * len(system.top_port.delivers)) if stalls else []
         self._record: list[int] | None = None
         self._refuses, self._sweeps, self._swept = 0.0, 0, 0
@@ -422,6 +454,7 @@ class HostileHost:
         self._repeated: deque[int] = deque([100], maxlen=6)  # for the first time, after so many cycles
         self._recurring: tuple[int, int] | None = None  # slot and generation of the repeat that is held back
         self._now: tuple[int, int] | None = None  # what that slot holds now
+        self._minds = Minds(chance, self._draw) if fickle else None
         self.reached: list[str] = []
 
     def next(self) -> list[int]:
@@ -429,6 +462,8 @@ class HostileHost:
         chance = self.chance
         if self._record is None or chance.random() < 0.002:
             self._record = self._draw()
+        if self._minds and not self._recurring:
+            self._record = self._minds.next(self._record)
         if chance.random() < 0.01:
             self._eager = chance.choice((0.02, 0.2, 1.0))
         bits = {"send.valid": self._beats == 0 and chance.random() < self._eager}

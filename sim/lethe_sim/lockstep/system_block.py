@@ -62,7 +62,10 @@ class SystemBlock(Block):
     def play(self, seed):
         system, layout = self._system, self._layout
         golden = Golden(system, external=True)
-        hosts = [HostileHost(random.Random(f"{seed} {n}"), system, n, stalls=True) for n in range(system.nodes)]
+        hosts = [
+            HostileHost(random.Random(f"{seed} {n}"), system, n, stalls=True, fickle=self.fickle)
+            for n in range(system.nodes)
+        ]
         resets = [(reset.node, reset.start, reset.start + reset.cycles) for reset in system.node_resets]
         rows = np.zeros((1, layout.words), np.uint64)
         # The RTL shows its words some cycles late, and so are its ports here.
