@@ -226,10 +226,10 @@ def services_words(system: System, words: list[int]) -> tuple[int, bool]:
 
 
 class Minds:
-    """What a fickle host offers in turn: one of three things, which it draws anew now and then.
+    """The three offers between which a fickle host changes from cycle to cycle; now and then it draws a new one.
 
-    A stream keeps what it offers until the handshake.  Units say what they do with a host that does not, and some of
-    them look at an offer again some cycles later: by then there may be another one, or the same one again.
+    A stream must keep an offer until the handshake.  A unit that looks at an offer twice finds another one here, or
+    finds the first again behind another.
     """
 
     def __init__(self, chance: random.Random, draw: Callable[[], Any]):
@@ -237,7 +237,7 @@ class Minds:
         self._all = [draw() for _ in range(3)]
 
     def next(self, now: Any) -> Any:
-        """What is offered in the next cycle, in place of what was offered before."""
+        """The offer of the next cycle, which follows the offer ``now``."""
         chance = self._chance
         if chance.random() < 0.05:
             self._all[chance.randrange(3)] = self._draw()
@@ -424,7 +424,7 @@ class HostileHost:
     It learns after how many cycles datagrams are repeated, and sets deadlines to just that.  Now and then it holds a
     repeat back by disabling the link, and meanwhile goes through the slot's generations with best effort until the one
     of the repeat comes again.  A ``patient`` host only sends, and never gives up before 255 tries.  With ``stalls`` it
-    takes what it is given in fits, each stream in its own.  A ``fickle`` one changes its `Minds`.
+    takes what it is given in fits, each stream in its own.  A ``fickle`` one changes between the offers of its `Minds`.
 
     ``reached`` has what its last `hear` found beyond the events.
     """

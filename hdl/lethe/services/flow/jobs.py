@@ -263,7 +263,7 @@ class Jobs(wiring.Component):
         ]
         row, control, tell = (Signal.like(member) for member in (self.ended_row, self.ended_control, self.tell))
         sought, asked_for = Signal(of.nodes), Signal(NUMBER_BITS)
-        self._given = Signal.like(self.set.payload)
+        self._given = Signal.like(self.set.payload)  # the host's setting
         self._was_asked = Signal(3)
         with m.If(~self._busy):
             m.d.sync += [

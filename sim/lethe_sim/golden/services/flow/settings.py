@@ -32,14 +32,14 @@ UNIT = 16
 
 @jit
 def begin(s, flow):
-    """What is offered on `set` is kept: it is done as it is now."""
+    """The setting that is offered is kept; the job does this one, whatever is offered later."""
     offered = s.above.drives
     flow.set_code, flow.set_index, flow.set_value = offered.set_code, offered.set_index, offered.set_value
 
 
 @jit
 def error(flow):
-    """`Error` of what is to be set."""
+    """`Error` of the setting that is kept."""
     if flow.set_index >= flow.ports:
         return Error.INDEX
     if flow.set_code != Setting.BIND:

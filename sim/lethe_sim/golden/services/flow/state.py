@@ -414,7 +414,7 @@ class Flow(Record):
     job_map: int
     job_windows: int
     job_goes_on: int  # its first step is done
-    set_code: int  # what the host sets, as of the beginning of its job
+    set_code: int  # the setting that was offered as the job began
     set_index: int
     set_value: int
     ended_slot: int  # the completion that was taken; its row is `ending`
