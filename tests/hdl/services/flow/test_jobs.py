@@ -19,6 +19,8 @@ UP, CONNECTING = {"state": Out.UP, "round": 2}, {"state": Out.CONNECTING, "round
 OPEN, MUTE = ({"state": state, "known": 1, "boot": 9, "round": 4} for state in (In.OPEN, In.MUTE))
 BOOT = 77
 SET = {"set.valid": 1, "set.payload": {"code": 0, "index": 1}}
+#: Settings that differ from each other in everything.
+OTHERS = ({"code": 2, "index": 1, "value": 9}, {"code": 1, "index": 2, "value": 6}, {"code": 0, "index": 15})
 
 
 def control(code: Code, **fields) -> int:
@@ -183,8 +185,11 @@ def test_jobs_begin_in_turn():
         (3, 3, 7, {}, 0, "send_limits"), (0, 4, 0, {}, 3, ""), (3, 15, 0, {}, 3, ""),
     ],
 )  # fmt: skip
-def test_set(code, index, value, state, error, does):
-    bench = Bench(**state, **{"set.valid": 1, "set.payload": {"code": code, "index": index, "value": value}}).play(6)
+@pytest.mark.parametrize("later", [{}, *({"set.payload": other} for other in OTHERS), {"set.valid": 0}])
+def test_set(code, index, value, state, error, does, later):
+    """What is set is what was offered as the job began, be it changed or withdrawn meanwhile."""
+    offered = {"set.valid": 1, "set.payload": {"code": code, "index": index, "value": value}}
+    bench = Bench(**state, **offered).play(6, {1: later})
     found = bench.seen[FIRST]
     assert found["set.ready"] and found["answer"].valid and found["answer"].error == error
     wants = [name for name in ("binds", "binds_if_last", "unbinds", "limits", "send_limits") if found[name]]

@@ -359,6 +359,19 @@ def test_setting_ports():
     assert (port.number, port.receive_limit, port.send_limit) == (5, 64, 32)
 
 
+@pytest.mark.parametrize("later", [(2, 0, 9), (1, 0, 6), (0, 0), None])
+def test_a_setting_is_that_of_the_beginning_of_its_job(later):
+    """Be it changed or withdrawn meanwhile."""
+    bench = FlowBench()
+    bench.step({0: bench.set(2, 1, 4)})
+    flags = bench.steps(5, {0: bench.set(*later)} if later else None)
+    assert [bool(shown & SET_READY) for shown in flags] == [False] * 4 + [True]
+    assert bench.shown().answer_error == 0
+    flow = bench.flow()
+    other, port = (Port(flow, int(flow.at_ports), index) for index in range(2))
+    assert port.receive_limit == 64 and port.bound and other.bound and other.receive_limit != 144
+
+
 def test_messages_of_a_port_that_is_bound_no_more_are_flushed():
     bench = FlowBench()
     for number in range(2):
