@@ -66,7 +66,7 @@ def attempt_at(flow):
 def next_look(flow, cycle):
     """The next cycle in which an attempt may end otherwise than the last one; `NEVER` if jobs and credits decide it."""
     if not flow.vain:
-        return attempt_at(flow)
+        return max(attempt_at(flow), turns.quiet_from(flow))
     deadline = message_at(flow, 0).deadline
     if deadline == 0:
         return NEVER
@@ -87,7 +87,7 @@ def catch_up(flow, cycle):
     """Bring attempts that are in vain to the start of ``cycle``."""
     if flow.vain:
         # In the last step, perhaps: no attempt is made in the next cycles.
-        again = max(flow.again_at, flow.stepped + 1, flow.acted_at + 3, flow.credited_at + 2)
+        again = max(flow.again_at, flow.stepped + 1, turns.quiet_from(flow))
         if again < cycle:
             again += cycle - again + _AGAIN - 1 & -_AGAIN
         flow.again_at = again

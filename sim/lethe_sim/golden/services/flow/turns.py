@@ -38,8 +38,14 @@ def job_acts(flow, cycle):
 
 
 @jit
+def quiet_from(flow):
+    """The first cycle before which neither a job nor a credit has acted lately, if none does any more."""
+    return max(flow.acted_at + 3, flow.credited_at + 2)
+
+
+@jit
 def quiet(flow, cycle):
     """Whether neither a job nor a credit acts in ``cycle`` or did in the cycle before, nor a job in that before it."""
-    if max(flow.acted_at, flow.credited_at - 1) >= cycle - 2:
+    if cycle < quiet_from(flow):
         return False
     return not (job_acts(flow, cycle) or credit_acts(flow, cycle))
