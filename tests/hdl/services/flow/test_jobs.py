@@ -187,7 +187,7 @@ def test_jobs_begin_in_turn():
 )  # fmt: skip
 @pytest.mark.parametrize("later", [{}, *({"set.payload": other} for other in OTHERS), {"set.valid": 0}])
 def test_set(code, index, value, state, error, does, later):
-    """What is set is what was offered as the job began, be it changed or withdrawn meanwhile."""
+    """A job sets what the host offered as it began, even if the host changes or withdraws the offer meanwhile."""
     offered = {"set.valid": 1, "set.payload": {"code": code, "index": index, "value": value}}
     bench = Bench(**state, **offered).play(6, {1: later})
     found = bench.seen[FIRST]

@@ -39,7 +39,7 @@ def job_acts(flow, cycle):
 
 @jit
 def quiet_from(flow):
-    """The first cycle before which neither a job nor a credit has acted lately, if none does any more."""
+    """The first quiet cycle, if neither a job nor a credit acts any more."""
     return max(flow.acted_at + 3, flow.credited_at + 2)
 
 

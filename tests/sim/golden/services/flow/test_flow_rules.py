@@ -360,8 +360,8 @@ def test_setting_ports():
 
 
 @pytest.mark.parametrize("later", [(2, 0, 9), (1, 0, 6), (0, 0), None])
-def test_a_setting_is_that_of_the_beginning_of_its_job(later):
-    """Be it changed or withdrawn meanwhile."""
+def test_a_job_sets_what_was_offered_as_it_began(later):
+    """Even if the host changes or withdraws the offer meanwhile."""
     bench = FlowBench()
     bench.step({0: bench.set(2, 1, 4)})
     flags = bench.steps(5, {0: bench.set(*later)} if later else None)
