@@ -32,6 +32,9 @@ WIRE, CROSSBAR, FLY, TREE, MESH = range(len(KINDS))
 EXTERNAL, GENERATOR, SCRIPT = range(3)
 FREE_PATH, BLIND, PINNED_PATH = range(3)
 
+#: The bit of `Ni.left` for completions.
+LEFT_COMPLETIONS = 1 << 8
+
 # Where the merge word and its mask stand behind the beats of `send` and `send_control`.
 MERGE = 4
 
@@ -331,7 +334,7 @@ class Registers(Record):
     ready_from: int
     rests: int  # in this cycle all of its services rest
     withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
-    left: int  # of its deliver FIFOs, a bit each, those of which its lowest service takes nothing until it moves itself
+    left: int  # of its deliver FIFOs, a bit each, and completions, those of which its lowest service takes nothing yet
     granted: int  # a Send that is to be judged, or `NONE`
     probing: int  # the silent node that is being probed
     chosen: int  # the latest cycle in which a request is chosen

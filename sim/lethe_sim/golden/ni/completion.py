@@ -4,7 +4,7 @@ from lethe.spec.events import LANE_COMPLETE, Event
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.events import emit, ending, event_word, extend, extra
 from lethe_sim.golden.lib import queue
-from lethe_sim.golden.state import NEVER, Queues
+from lethe_sim.golden.state import LEFT_COMPLETIONS, NEVER, Queues
 from lethe_sim.golden.study import limit
 
 from . import layouts, linger, send_table
@@ -15,7 +15,8 @@ from .accept import free_queue_of
 def step(k, ni, ev, port, cycle):
     """The completion that is offered, if the host is ready, ends the life of its slot."""
     time = cycle - ni.time_zero
-    if not (queue.present(k, ni, Queues.COMPLETION, cycle) and port.completion_ready):
+    taken = port.completion_ready and not ni.left & LEFT_COMPLETIONS
+    if not (taken and queue.present(k, ni, Queues.COMPLETION, cycle)):
         release(k, ni, cycle, time)
         return
     entry = queue.oldest(k, ni, Queues.COMPLETION)

@@ -13,6 +13,7 @@ from lethe_sim.golden.state import (
     AHEAD,
     FIRST,
     LAST,
+    LEFT_COMPLETIONS,
     NEVER,
     NONE,
     SEND_LADDER,
@@ -233,7 +234,7 @@ def next_ahead(ni, cycle):
 def next_look(k, ni, cycle, left=0):
     """The next cycle in which an NI that nobody disturbs has something to do by itself.
 
-    ``left``: deliver FIFOs of which nothing is taken, a bit each.
+    ``left``: deliver FIFOs of which nothing is taken, a bit each, and completions likewise.
     """
     soon = cycle + 1
     if ni.granted != NONE or ni.probing != NONE or ni.away > 0:
@@ -256,7 +257,8 @@ def next_look(k, ni, cycle, left=0):
         waiting = min(waiting, shows_from(k, ni, Queues.CONTROL))
     if waiting < NEVER:
         nearest = min(nearest, max(waiting, ni.next_grant, ni.ready_from))
-    nearest = min(nearest, shows_from(k, ni, Queues.COMPLETION))
+    if not left & LEFT_COMPLETIONS:
+        nearest = min(nearest, shows_from(k, ni, Queues.COMPLETION))
     for which in range(ACK_LADDER + 1):
         hold = ni.ladders[which]
         nearest = min(nearest, soon if hold.full else hold.wake)

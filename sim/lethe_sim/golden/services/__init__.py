@@ -19,8 +19,9 @@ function       levels      what it does
 ``rests_until`` upwards    while all rest: the next cycle in which it has something to do by itself; `NEVER` without
 ``withholds``  highest     after `step`: which of the host's record and beat (`Flow`) it takes not before it has stepped
                            again; a service can rest while these are offered, and then nothing is to the NI
-``leaves``     lowest      after `step`: the NI's deliver FIFOs, a bit each, of which it takes nothing before it has
-                           stepped again; a service can rest while these show something
+``leaves``     lowest      after `step`: the NI's deliver FIFOs, a bit each, and completions (`LEFT_COMPLETIONS`), of
+                           which it takes nothing before it has stepped again; a service can rest while these show
+                           something
 ``passed``     upwards     ``passed(site, done)``: after a cycle in which it rested, what passed, as `Flow`
 =============  ==========  ======================================================================================
 

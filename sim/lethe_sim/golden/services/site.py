@@ -7,7 +7,7 @@ from lethe_sim.golden.events import emit, extend
 from lethe_sim.golden.lib.bits import U0
 from lethe_sim.golden.ni import host_port
 from lethe_sim.golden.record import raw, table
-from lethe_sim.golden.state import MERGE, Delivery, HostPort, ShownPort
+from lethe_sim.golden.state import LEFT_COMPLETIONS, MERGE, Delivery, HostPort, ShownPort
 
 
 class Port(NamedTuple):
@@ -221,9 +221,9 @@ def takes_delivered_beat(port, stream):
 
 @jit
 def ni_shows(site, left=0):
-    """Whether the NI offers a completion, a record or a beat, but for deliver FIFOs of which nothing is taken."""
+    """Whether the NI offers a completion, a record or a beat, but for those of which nothing is taken."""
     k, ni, cycle = site.k, site.ni, site.cycle
-    if host_port.completion_valid(k, ni, cycle):
+    if not left & LEFT_COMPLETIONS and host_port.completion_valid(k, ni, cycle):
         return True
     for fifo in range(k.fifos):
         if left >> fifo & 1:

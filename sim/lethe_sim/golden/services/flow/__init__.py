@@ -7,7 +7,7 @@ attempt, or a step of a job.
 
 from lethe.spec.events import FlowCounter
 
-from .flow import idle, next_look, offer, outputs, reset, rests, rests_until, show, step, take, withholds
+from .flow import idle, leaves, next_look, offer, outputs, reset, rests, rests_until, show, step, take, withholds
 from .state import Flow, numbers, words
 
 #: What is counted without an event, and where they are kept.
@@ -16,6 +16,6 @@ COUNTED = {
 }  # fmt: skip
 
 __all__ = [
-    "COUNTED", "idle", "next_look", "numbers", "offer", "outputs", "reset", "rests", "rests_until", "show", "step",
-    "take", "withholds", "words",
+    "COUNTED", "idle", "leaves", "next_look", "numbers", "offer", "outputs", "reset", "rests", "rests_until", "show",
+    "step", "take", "withholds", "words",
 ]  # fmt: skip

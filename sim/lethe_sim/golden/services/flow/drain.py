@@ -39,9 +39,13 @@ def pops(s, flow):
 
 
 @jit
-def next_look(flow):
-    """When a number is placed, or an entry may be popped; that a message's record is there, the NI says."""
+def next_look(flow, busy):
+    """When a number is placed, or an entry may be popped; that a message's record is there, the NI says.  While flow is
+    ``busy`` otherwise nobody sees what becomes of numbers that are void.
+    """
     nearest = min(flow.settle_at, flow.settle_own_at)
+    if busy and places_nothing(flow):
+        return nearest
     if flow.placing > 0:
         return min(nearest, flow.place_at)
     if flow.journal[0].level > 0 and entry_at(flow, 0).verdict >= Fate.RUN:
@@ -65,15 +69,24 @@ def takes_beat(flow):
 def pop(s, flow):
     """An entry of the journal: a run is the placer's, a message is drained."""
     entry, drained = entry_at(flow, 0), flow.draining[0]
+    if entry.verdict == Fate.RUN:
+        pop_run(flow, s.cycle)
+        return
     drained.verdict, drained.source, drained.index = entry.verdict, entry.source, entry.index
     drained.seq, drained.count, drained.mask = entry.seq, entry.count, entry.mask
     queue.removed(flow.journal[0], flow.records_limit + 5, s.cycle)
-    if drained.verdict == Fate.RUN:
-        run_on(flow, s.cycle, drained.source, drained.index, drained.seq, drained.count, drained.mask)
-    elif drained.verdict == Fate.OWN:
+    if drained.verdict == Fate.OWN:
         begin_own(s, flow)
     else:
         begin_message(s, flow)
+
+
+@jit
+def pop_run(flow, cycle):
+    """An entry of the journal that is a run."""
+    run = entry_at(flow, 0)
+    queue.removed(flow.journal[0], flow.records_limit + 5, cycle)
+    run_on(flow, cycle, run.source, run.index, run.seq, run.count, run.mask)
 
 
 @jit
@@ -261,14 +274,54 @@ def run_on(flow, cycle, source, index, seq, count, filled):
 @apart
 def step_placer(s, flow):
     """The next number of the run."""
-    stream = in_at(flow, flow.place_source, flow.place_index)
     if flow.place_mask & 1:
+        stream = in_at(flow, flow.place_source, flow.place_index)
         place(s, flow, unpark(flow, stream, flow.place_index, flow.place_seq))
+        placed(flow)
     else:
-        stream.gap = 1
+        pass_number(flow)
+
+
+@jit
+def pass_number(flow):
+    """The next number of the run, which is void."""
+    in_at(flow, flow.place_source, flow.place_index).gap = 1
+    placed(flow)
+
+
+@jit
+def placed(flow):
+    """The run goes on to its next number."""
     flow.place_seq = flow.place_seq + 1 & 255
     flow.place_mask >>= 1
     flow.placing -= 1
+
+
+@jit
+def places_nothing(flow):
+    """Whether all numbers that the placer has, or that wait for it, are void: nobody sees when it comes to them."""
+    if flow.placing > 0 and flow.place_mask:
+        return False
+    waiting, run = flow.journal[0].level, entry_at(flow, 0)
+    return waiting == 0 or (waiting == 1 and run.verdict == Fate.RUN and run.mask == 0)
+
+
+@jit
+def catch_up(flow, cycle):
+    """Bring numbers that are void to the start of ``cycle``."""
+    idle_from = flow.stepped + 1
+    while places_nothing(flow):
+        if flow.placing > 0:
+            now = max(flow.place_at, idle_from)
+            if now >= cycle:
+                return
+            pass_number(flow)
+            idle_from = now + 1
+            continue
+        now = max(queue.shows_from(flow.journal[0]), idle_from)
+        if now >= cycle:
+            return
+        pop_run(flow, now)
 
 
 @jit

@@ -14,9 +14,26 @@ from lethe_sim.golden.ni.host_port import Flow as Moved
 from lethe_sim.golden.record import raw
 from lethe_sim.golden.services import site
 from lethe_sim.golden.services.site import tell
-from lethe_sim.golden.state import NONE, Delivery
+from lethe_sim.golden.state import LEFT_COMPLETIONS, NONE, Delivery
 
-from . import accept, congestion, control, drain, fetch, hear, jobs, merge, peers, send, settings, tasks, tick, turns
+from . import (
+    accept,
+    congestion,
+    control,
+    drain,
+    fetch,
+    hear,
+    jobs,
+    merge,
+    peers,
+    probe,
+    send,
+    settings,
+    tasks,
+    tick,
+    turns,
+    unseen,
+)
 from .peers import first_noticed
 from .send import Attempt
 from .state import (
@@ -40,6 +57,8 @@ _FLAGS = FLOW.flags
 ) = (1 << bit for bit in range(len(FLOW.flag_bits)))  # fmt: skip
 _READABLE, _CONGESTED = 16, 32
 _DELIVERY = Delivery.size
+# The bit of the NI's deliver FIFO for control.
+_LEFT_CONTROL = 1 << 1
 
 
 @jit
@@ -47,7 +66,7 @@ def offer(s):
     """Below go datagrams, control words, cancels and sweeps; messages that arrive are judged."""
     flow, below, above = Flow(s.numbers), s.below.drives, s.above.drives
     if flow.stepped < s.cycle - 1:
-        tick.catch_up(flow, s.cycle)
+        unseen.catch_up(flow, s.cycle)
         if turns.data_acts(flow, s.cycle):
             accept.judge(flow, accept.arrival_of(flow, s.cycle))
     below.quiesce, below.link_disable = above.quiesce, above.link_disable
@@ -276,7 +295,7 @@ def rests(s):
         return False
     if (port.send_valid and not s.ni.withheld & Moved.SEND) or (port.data_valid and not s.ni.withheld & Moved.DATA):
         return False
-    return not site.ni_shows(s)
+    return not site.ni_shows(s, s.ni.left)
 
 
 @jit
@@ -291,10 +310,21 @@ def withholds(s):
 
 
 @jit
+def leaves(s):
+    """Completions wait while a job is under way, and control words while the word register is full."""
+    flow = Flow(s.numbers)
+    left = _LEFT_CONTROL if flow.word_state == hear.FULL else 0
+    if flow.job == Job.NONE or (flow.job in (Job.TICK, Job.TASK) and not s.below.shows.completion_valid):
+        # Jobs that are not seen may end before the next step.
+        return left
+    return left | LEFT_COMPLETIONS
+
+
+@jit
 def next_look(s):
     """When something is to be done, or at an output; kept for cycles in which all rest."""
     flow = Flow(s.numbers)
-    flow.wake = look_ahead(flow, s.cycle)
+    flow.wake = look_ahead(flow, s.cycle, s.ni.left & LEFT_COMPLETIONS > 0)
     return flow.wake
 
 
@@ -305,12 +335,12 @@ def rests_until(s):
 
 
 @jit
-def look_ahead(flow, cycle):
-    """The next cycle in which flow has something to do."""
+def look_ahead(flow, cycle, ended):
+    """The next cycle in which flow has something to do; ``ended``: a completion waits for the job to be over."""
     soon = cycle + 1
     if moves(flow):
         return soon
-    nearest = min(jobs_ahead(flow, cycle), congestion.next_turn(flow, cycle))
+    nearest = min(jobs_ahead(flow, cycle, ended), congestion.next_turn(flow, cycle))
     nearest = min(nearest, tick.next_wrap(flow, cycle), tick.next_finding(flow, cycle))
     if cycle < flow.ready_from:
         nearest = min(nearest, flow.ready_from)
@@ -321,7 +351,7 @@ def look_ahead(flow, cycle):
     if flow.fetch_cell != NONE:
         nearest = min(nearest, flow.fetch_at + fetch.READ)
     nearest = min(nearest, queue.shows_from(flow.completions[0]), queue.shows_from(flow.host_notices[0]))
-    return max(min(nearest, drain.next_look(flow), merge.next_look(flow)), soon)
+    return max(min(nearest, drain.next_look(flow, unseen.has_rows(flow)), merge.next_look(flow)), soon)
 
 
 @jit
@@ -337,27 +367,31 @@ def moves(flow):
 
 
 @jit
-def jobs_ahead(flow, cycle):
-    """The next cycle in which a job may begin or act."""
+def jobs_ahead(flow, cycle, ended):
+    """The next cycle in which a job may begin or act, and is seen."""
     soon = cycle + 1
+    if unseen.has_rows(flow) and not ended:
+        unseen_until = unseen.until(flow, cycle)
+        if unseen_until > 0:
+            return unseen_until
     # What is offered below until it is taken is offered in every cycle, whatever job is under way.
     if tasks.sweeps(flow) or flow.cancelling:
         return soon
     if flow.job not in (Job.NONE, Job.TICK):
-        return max(soon, flow.job_at) + tasks.rows_before_last(flow)
-    if tasks.has_job(flow) or flow.leaving:
-        return soon
-    if flow.job == Job.TICK and goes_on_now(flow):
-        return soon
-    if flow.word_state == hear.FULL:
-        return max(soon, flow.job_at) if flow.job == Job.TICK else soon
+        return max(soon, flow.job_at) + (tasks.rows_before_last(flow) if flow.job == Job.TASK else 0)
+    if flow.job == Job.TICK:
+        if tasks.has_job(flow) or flow.leaving or goes_on_now(flow):
+            return soon
+        if flow.word_state == hear.FULL or ended:
+            return max(soon, flow.job_at)
+    elif tasks.has_job(flow) or flow.leaving or flow.word_state == hear.FULL:
+        begins = max(soon, flow.free_from)
+        return begins + tick.STEP if jobs.next_unseen(flow, begins) else soon
     nearest = tick.next_look(flow, cycle)
-    told = flow.ready_from + flow.silence
     if flow.control_queue[0].level > 0:
+        told = flow.ready_from + flow.silence
         nearest = min(nearest, max(soon, told, queue.shows_from(flow.control_queue[0])))
-    if (flow.sought or flow.sought_before) and not flow.probing:
-        nearest = min(nearest, max(soon, told, flow.pause_until))
-    return nearest
+    return min(nearest, max(soon, probe.next_begin(flow)))
 
 
 @jit

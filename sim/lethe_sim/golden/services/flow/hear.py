@@ -54,7 +54,7 @@ def take_record(s, flow, record):
     """A record is taken."""
     s.words[WORD_IN], s.words[WORD_IN + 1] = U0, U0
     flow.word_source, flow.word_incarnation, flow.word_length = record.source, record.incarnation, record.length
-    flow.word_beat = 0
+    flow.word_beat, flow.word_code = 0, 0
     flow.word_state = FILLING if record.length > 0 else FULL
 
 
@@ -65,7 +65,7 @@ def take_beat(s, flow):
         put_flit(s.words, WORD_IN, s.k.flit_bits, flow.word_beat, s.below.beats[2], s.below.beats[3])
     flow.word_beat += 1
     if s.below.delivers[1].last:
-        flow.word_state = FULL
+        flow.word_state, flow.word_code = FULL, code_of(s, flow)
 
 
 @jit
@@ -84,7 +84,7 @@ def field(s, place):
 @apart
 def act(s, flow):
     """The job: the word is heeded."""
-    code, source = code_of(s, flow), flow.word_source
+    code, source = flow.word_code, flow.word_source
     shown = get(s.words, WORD_IN, CODE_BITS, control.SHOWN_BITS) if code != 0 else 0
     site.tell(s, FLOW_CONTROL, event_word(Event.FLOW_HEARD, code, source, 0), extra(shown), 0)
     if code == Code.PING:

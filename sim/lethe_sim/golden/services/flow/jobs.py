@@ -3,7 +3,7 @@
 from lethe.spec.services.flow import Code
 from lethe_sim.golden.compile import apart, jit
 
-from . import cancels, completion, control, hear, probe, settings, tasks, tick
+from . import cancels, completion, control, hear, probe, send, settings, tasks, tick
 from .state import Job, Notice, Phase, clear_out, out_at
 
 _LAST = len(Job) - 1
@@ -38,23 +38,52 @@ def chosen(s, flow):
     """The job that begins in this cycle, or 0."""
     if flow.job != Job.NONE or s.cycle < flow.free_from:
         return 0
-    ask, job = asking(s, flow), flow.last_job
-    if ask == 0:
+    return in_turn(flow, asking(s, flow))
+
+
+@jit
+def in_turn(flow, asks):
+    """The job whose turn it is, of those that ask, or 0."""
+    if asks == 0:
         return 0
+    job = flow.last_job
     while True:
         job = 1 if job == _LAST else job + 1
-        if ask >> job & 1:
+        if asks >> job & 1:
             return job
+
+
+@jit
+def next_unseen(flow, cycle):
+    """The job that begins in ``cycle`` if neither the NI nor the host shows anything: to hear, to cancel, or that of a
+    task.  0 if there is none, or if there may be a job for another reason.
+    """
+    asks = _CONTROL if flow.word_state == hear.FULL else 0
+    if flow.leaving and not flow.cancelling:
+        asks |= _CANCEL
+    if tasks.has_job(flow):
+        asks |= _TASK
+    if asks == 0 or flow.control_queue[0].level > 0 or tick.may_begin(flow, cycle):
+        return 0
+    return 0 if probe.next_begin(flow) <= cycle else in_turn(flow, asks)
+
+
+@jit
+def start(flow, job, cycle):
+    """A job begins in ``cycle``."""
+    flow.job, flow.last_job, flow.job_at, flow.job_waits, flow.job_goes_on = job, job, cycle + tick.STEP, 0, 0
+    if job == Job.CONTROL:
+        flow.job_waits = flow.word_code == Code.VOID
+    elif job == Job.TASK:
+        flow.job_waits = flow.phase == Phase.FLUSH
 
 
 @apart
 def begin(s, flow, job):
-    """A job begins."""
-    flow.job, flow.last_job, flow.job_at, flow.job_waits, flow.job_goes_on = job, job, s.cycle + tick.STEP, 0, 0
+    """A job begins, and takes what it is about."""
+    start(flow, job, s.cycle)
     if job == Job.COMPLETION:
         completion.begin(s, flow)
-    elif job == Job.CONTROL:
-        flow.job_waits = hear.code_of(s, flow) == Code.VOID
     elif job == Job.SET:
         settings.begin(s, flow)
     elif job == Job.TICK:
@@ -63,17 +92,12 @@ def begin(s, flow, job):
         flow.job_number = control.pop(flow, s.cycle)
     elif job == Job.PROBE:
         probe.begin(flow)
-    elif job == Job.TASK:
-        flow.job_waits = flow.phase == Phase.FLUSH
 
 
 @apart
 def act(s, flow):
     """The job that is under way makes a step."""
     job, over, flow.acted_at = flow.job, True, s.cycle
-    # What is told, cancelled or flushed changes nothing that an attempt depends on.
-    if job not in (Job.SEND, Job.CANCEL, Job.TASK) or flow.phase == Phase.LAST:
-        flow.vain = 0
     if flow.job_goes_on and (job != Job.TASK or goes_on(flow)):
         go_on(s, flow)
     elif job == Job.COMPLETION:
@@ -93,6 +117,8 @@ def act(s, flow):
     else:
         over = tasks.act(s, flow)
     flow.job_goes_on = 1
+    if flow.vain:
+        flow.vain = send.waits_on(s, flow)
     if over and not goes_on(flow):
         flow.job, flow.free_from = Job.NONE, s.cycle + 1
         if job == Job.CONTROL:

@@ -3,6 +3,7 @@
 from lethe.spec.events import Cause
 from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
+from lethe_sim.golden.state import NEVER
 
 from . import control, hear, peers, tasks
 from .state import Concern, PeerTask, peer_at, weigh
@@ -26,6 +27,14 @@ def is_sought(flow, cycle):
     if flow.probing or cycle < flow.pause_until:
         return False
     return flow.sought_before > 0 if flow.stepped == cycle - 1 else flow.sought > 0
+
+
+@jit
+def next_begin(flow):
+    """From which cycle on a probe may begin, if none that is under way ends; `NEVER` without a peer for it."""
+    if flow.probing or not (flow.sought or flow.sought_before):
+        return NEVER
+    return max(flow.pause_until, flow.ready_from + flow.silence)
 
 
 @jit

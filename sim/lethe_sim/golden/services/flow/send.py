@@ -174,6 +174,20 @@ def outcome(s, flow):
     return Attempt.WAIT, cause, cause
 
 
+@jit
+def waits_on(s, flow):
+    """Whether the record that waits for another node would still do so, and nothing else would come of an attempt."""
+    message = message_at(flow, 0)
+    if fault(s, flow, message) != 0:
+        return False
+    cause, peer = hindrance(s, flow, message), peer_at(flow, message.destination)
+    if cause == Cause.NOT_CONNECTED:
+        return peer.wanted > 0 and peer.out != Out.DOWN
+    if cause in (Cause.CONGESTED, Cause.WINDOW):
+        return peer.blocked > 0
+    return cause != 0
+
+
 @apart
 def attempt(s, flow, found, cause, hinders):
     """The attempt of this cycle, which has this outcome."""

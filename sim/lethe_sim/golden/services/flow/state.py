@@ -373,7 +373,7 @@ class Flow(Record):
     left: int  # beats of the transfer
     beat: int
     again_at: int  # an attempt is not made before
-    vain: int  # the last attempt waits, and nothing has changed since that could let it go
+    vain: int  # the last attempt waits, and a further one would change nothing
     owed: int
     beat_at: int  # the last cycle in which a beat was taken
     generation: int
@@ -407,6 +407,7 @@ class Flow(Record):
     word_source: int
     word_incarnation: int
     word_length: int
+    word_code: int
     job_waits: int  # it does not act before the journal has room
     job_number: int  # the notice that is sent, the node that is probed
     job_node: int  # of further steps: out streams to clear, MAP, WINDOWs that wait
@@ -442,6 +443,7 @@ class Flow(Record):
     task_paths: int
     task_sweep: int
     task_index: int
+    task_parks: int  # some stream that the task flushes has something parked
     sending: Any = records(Message, 1)
     telling: Any = records(SlotRow, 1)
     ending: Any = records(SlotRow, 1)

@@ -6,7 +6,6 @@ from lethe_sim.golden.compile import apart, jit
 from . import control, hear, peers
 from .state import (
     Fate,
-    Job,
     PeerTask,
     Phase,
     clear_in,
@@ -18,10 +17,19 @@ from .state import (
 
 
 @jit
+def begin_flush(flow, task, node):
+    """The first phase of a task."""
+    flow.task, flow.phase, flow.task_node, flow.task_index = task, Phase.FLUSH, node, 0
+    flow.task_parks = 0
+    for index in range(flow.ports):
+        flow.task_parks |= in_at(flow, node, index).filled
+
+
+@jit
 def begin_open(flow, node, boot, round_of, incarnation):
     """A source opens: what is left of it is flushed."""
     peer, life = peer_at(flow, node), boot & control.LIFE
-    flow.task, flow.phase, flow.task_node, flow.task_index = PeerTask.OPEN, Phase.FLUSH, node, 0
+    begin_flush(flow, PeerTask.OPEN, node)
     flow.task_boot, flow.task_round, flow.task_incarnation = boot, round_of, incarnation
     flow.task_life, flow.task_sweep = life, peer.life_known and peer.life != life
     peers.become_source(flow, node, In.CLOSED)
@@ -30,7 +38,7 @@ def begin_open(flow, node, boot, round_of, incarnation):
 @jit
 def begin_close(flow, node):
     """A source is closed."""
-    flow.task, flow.phase, flow.task_node, flow.task_index = PeerTask.CLOSE, Phase.FLUSH, node, 0
+    begin_flush(flow, PeerTask.CLOSE, node)
     flow.task_sweep = 0
     peers.become_source(flow, node, In.CLOSED)
 
@@ -58,7 +66,7 @@ def swept(flow):
 def act(s, flow):
     """A step of a job; whether the job is over."""
     if flow.phase == Phase.FLUSH:
-        flush(s, flow)
+        flush(flow, s.cycle)
         return True
     if flow.phase == Phase.ROWS:
         return clear_row(flow)
@@ -67,14 +75,14 @@ def act(s, flow):
 
 
 @jit
-def flush(s, flow):
+def flush(flow, cycle):
     """What a stream has parked is placed, and it begins again."""
     index = flow.task_index
     stream = in_at(flow, flow.task_node, index)
     count = 1
     while stream.filled >> count - 1:
         count += 1
-    push_entry(flow, s.cycle, Fate.RUN, flow.task_node, index, stream.expected, count, stream.filled)
+    push_entry(flow, cycle, Fate.RUN, flow.task_node, index, stream.expected, count, stream.filled)
     clear_in(stream)
     flow.task_index += 1
     if flow.task_index == flow.ports:
@@ -83,8 +91,8 @@ def flush(s, flow):
 
 @jit
 def rows_before_last(flow):
-    """Steps of the job under way before the last one, which nobody need see: each clears a row."""
-    return flow.slots - 1 - flow.task_index if flow.job == Job.TASK and flow.phase == Phase.ROWS else 0
+    """Steps of the task before its last row, which nobody need see: each clears a row."""
+    return flow.slots - 1 - flow.task_index if flow.phase == Phase.ROWS else 0
 
 
 @jit

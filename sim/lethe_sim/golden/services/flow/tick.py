@@ -1,13 +1,13 @@
 """Ticks (section 9.5): every so often all peers are looked at, one a job.
 
-A walk that finds nothing is not made step by step: `catch_up` knows where it would be.
+A walk that finds nothing is not made step by step: `walk_on` knows where it would be.
 """
 
 from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
-from . import control, peers, send, tasks, turns
+from . import control, peers, send, tasks
 from .state import Concern, Job, PeerTask, Walk, peer_at, port_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
@@ -169,29 +169,6 @@ def concern(flow):
     while flow.walk_to < flow.nodes and not peer_at(flow, node_of(flow, flow.walk_to)).concerns & concerns:
         flow.walk_to += 1
     return flow.walk_to
-
-
-@apart
-def catch_up(flow, cycle):
-    """Bring walks that find nothing, rows of a task, and attempts in vain to the start of ``cycle``: nothing else has
-    happened since the last step.
-    """
-    # No job makes a step in the cycle before a data message acts.
-    until = cycle - turns.data_acts(flow, cycle)
-    if tasks.rows_before_last(flow) > 0:
-        clear_rows(flow, until)
-    else:
-        walk_on(flow, cycle, until)
-    send.catch_up(flow, cycle)
-
-
-@jit
-def clear_rows(flow, until):
-    """Bring a task that clears rows, one in each cycle, to the start of the cycle ``until``."""
-    for now in range(max(flow.job_at, flow.stepped + 1), until):
-        tasks.clear_row(flow)
-        send.pass_by(flow, now)
-        flow.acted_at, flow.job_goes_on, flow.job_at = now, 1, now + 1
 
 
 @jit

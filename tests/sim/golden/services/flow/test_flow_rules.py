@@ -491,6 +491,7 @@ def test_a_map_with_bits_of_no_port():
     assert peer.out == Out.UP and peer.map == 0 and ports < 16
     for bits, seen in ((0xFFFF << ports, 0), (0xFFFF << ports | 1, 1)):
         flow.word_source, flow.word_incarnation, flow.word_length, flow.word_state = 1, 1, 8, FULL
+        flow.word_code = Code.MAP
         k, _, words = bench.golden.memory(0)
         at = int(k.rooms[0].at_data)
         words[at + WORD_IN], words[at + WORD_IN + 1] = np.uint64(Code.MAP | bits << 5), np.uint64(0)
