@@ -75,16 +75,8 @@ def next_look(flow, cycle):
 
 
 @jit
-def pass_by(flow, cycle):
-    """Attempts in vain before ``cycle``, in which a job acts: the next can be made three cycles after it."""
-    if flow.vain:
-        catch_up(flow, cycle)
-        flow.again_at = max(flow.again_at, cycle + 3)
-
-
-@jit
 def catch_up(flow, cycle):
-    """Bring attempts that are in vain to the start of ``cycle``."""
+    """Bring attempts that are in vain to the start of ``cycle``: what they were before a job acted does not matter."""
     if flow.vain:
         # In the last step, perhaps: no attempt is made in the next cycles.
         again = max(flow.again_at, flow.stepped + 1, turns.quiet_from(flow))

@@ -7,7 +7,7 @@ from lethe.spec.services.flow import Code, In, Out
 from lethe_sim.golden.compile import apart, jit
 from lethe_sim.golden.state import NEVER
 
-from . import control, peers, send, tasks
+from . import control, peers, tasks
 from .state import Concern, Job, PeerTask, Walk, peer_at, port_at, weigh
 
 # Cycles from one job to the next, and from its begin to its first step.
@@ -209,7 +209,6 @@ def pass_by(flow):
     """A job that finds nothing, but that a peer was heard."""
     if flow.walk & Walk.WATCHES:
         watch_on(peer_at(flow, node_of(flow, flow.walk_node)))
-    send.pass_by(flow, flow.job_at)
     flow.walk_node += 1
     flow.job, flow.free_from, flow.acted_at = Job.NONE, flow.job_at + 1, flow.job_at
 

@@ -89,7 +89,6 @@ def go_on(flow, cycle, until_step):
             tasks.flush(flow, now)
         else:
             tasks.clear_row(flow)
-        send.pass_by(flow, now)
         flow.acted_at, flow.job_goes_on, flow.job_at = now, 1, now + 1
         if flushes:
             flow.job, flow.free_from = Job.NONE, now + 1

@@ -12,7 +12,7 @@ from lethe.spec.services.flow import Code
 from lethe_sim.golden.compile import jit
 from lethe_sim.golden.model import Golden, Item, Script
 from lethe_sim.golden.services import MODELS, flow
-from lethe_sim.golden.services.flow.state import Out
+from lethe_sim.golden.services.flow.state import Flow, InStream, Out
 from lethe_sim.trace import events_from_words
 from tests.helpers.flow_bench import DELIVER_DATA
 from tests.helpers.flow_oracle import flow_system, messages, play
@@ -245,6 +245,25 @@ def test_nodes_that_sleep_do_the_same(seed):
     items = messages(system, 120, until=2500, seed=seed, retry_limit=4)
     asleep, awake = (play(system, items, awake=awake).golden for awake in (False, True))
     assert (asleep.cycle, asleep.digest) == (awake.cycle, awake.digest)
+
+
+def test_streams_of_a_source_that_was_reset_begin_with_a_gap():
+    """Those that are not used again, too: nothing is parked in them, so the golden model does not step their flush."""
+    system = flow_system(flow={"ports": 4}, faults={"resets": [{"node": 0, "start": 6000, "cycles": 3}]})
+    items = [
+        Item(node=0, destination=1, payload=bytes([tag, 0, 0, 0]), tag=tag, not_before=8000 if tag > 4 else 0)
+        for tag in range(1, 6)
+    ]
+    golden = Golden(system, Script.from_items(system, items), record=True)
+
+    def gaps():
+        here = Flow(golden._ni[1, int(golden.k.rooms[0].at) :])
+        return [int(InStream(here, int(here.at_ins), index).gap) for index in range(4)]
+
+    golden.run(5000)
+    assert gaps() == [0, 0, 0, 0]
+    golden.run(100_000, until_drained=True)
+    assert golden.drained and gaps() == [1, 0, 1, 1]
 
 
 def test_a_trace_changes_nothing():
