@@ -648,7 +648,9 @@ def _sized(name: str, found: Size, section: str = "area") -> Iterator[Figure]:
         measured=_cells(found),
         target=" ".join(filter(None, (target, f"(beside {beside})" if beside else ""))),
         met=found.cells["LUT4"] <= goal[0] and found.reached >= goal[1] if goal else None,
-        details=asdict(found) | {"clocks": found.clocks, "mhz": found.mhz, "aimed_mhz": found.aimed_mhz},
+        details=asdict(found)
+        | {"clocks": found.clocks}
+        | {name: getattr(found, name) for name in ("mhz", "aimed_mhz", "stepped_mhz")},
     )
     total = {column: sum(part[column] for part in found.parts.values()) for column in COLUMNS}
     large = {part: cells for part, cells in found.parts.items() if cells["LUT4"] >= LEAST_SHARE * total["LUT4"]}
@@ -696,6 +698,7 @@ def _cells(found: Size) -> str:
     cells = found.cells
     comb, clock = (f" ({found.comb:,} COMB)", f", {found.mhz:.0f} MHz") if found.clocks else ("", "")
     clock += f", aimed {found.aimed_mhz:.0f} MHz" if found.aimed else ""
+    clock += f", in smaller steps {found.stepped_mhz:.0f} MHz" if found.stepped else ""
     return (
         f"{cells['LUT4']:,} LUT4{comb}, {cells['FF']:,} FF, {cells['DP16KD']} DP16KD, {cells['DPR16X4']} DPR16X4{clock}"
     )

@@ -102,10 +102,11 @@ def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
 def test_a_block_that_misses_its_clock_is_aimed_at_it():
     """With the seeds that missed it, in their order; one that has its clock is not placed again."""
     missed, met = (size(Outer(), registered=("i",), seeds=3, aim=mhz) for mhz in (2000, 10))
-    assert met.aimed == () and met.clocks == missed.clocks
-    aimed = [min(clocks.values()) for clocks in missed.aimed]
-    assert len(aimed) == 3 and sorted(aimed)[1] == missed.aimed_mhz
-    assert missed.reached == max(missed.mhz, missed.aimed_mhz)
+    assert met.aimed == met.stepped == () and met.clocks == missed.clocks
+    for again, median in ((missed.aimed, missed.aimed_mhz), (missed.stepped, missed.stepped_mhz)):
+        clocks = [min(found.values()) for found in again]
+        assert len(clocks) == 3 and sorted(clocks)[1] == median > 0
+    assert missed.reached == max(missed.mhz, missed.aimed_mhz, missed.stepped_mhz)
 
 
 def test_logic_is_mapped_as_for_a_bitstream(monkeypatch):
